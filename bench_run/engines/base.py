@@ -1,0 +1,172 @@
+"""What an engine, its plans and its stream promise. Protocols only: no code.
+
+The caller keeps every clock and every loop: an engine prepares a graph once and runs it many
+times, and never times itself. Host data travels as *storages*: one-dimensional arrays of the
+tensor's own type and of `Tensor.span` elements, gaps of the strides included, by tensor uid.
+
+Errors. `UnsupportedGraphError` from `build` or `plan`: the graph is not for this engine.
+`EngineError`: it failed. `EngineUnavailableError` from `open`: it cannot run on this machine. Every
+exception of a foreign library becomes one of these in the engine's own file, its cause kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from bench_run.graph.model import Graph
+
+Storage = npt.NDArray[Any]
+Storages = Mapping[int, Storage]
+
+
+@dataclass(frozen=True)
+class EngineSpec:
+    """``name[:id][+option…][@plugin path]`` as values; see `engines/spec.py` for the grammar."""
+
+    text: str
+    name: str
+    id: str | None = None
+    options: tuple[str, ...] = ()
+    plugin_path: str | None = None
+
+
+@dataclass(frozen=True)
+class EngineOptions:
+    """Choices that hold for every engine of a run."""
+
+    device: int = 0
+    math: str = "fp32"
+    """``fp32`` (strict), ``tf32`` or ``fast``."""
+    cache: str = "hot"
+    timer: str = "auto"
+    """``events``, ``cupti``, ``host``; ``auto`` takes events where a device clock exists."""
+    replay: bool = False
+    knobs: Mapping[str, str] = field(default_factory=dict)
+    plugin_paths: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Availability:
+    """Whether an engine can run here, and if not, why and how to get it."""
+
+    ok: bool
+    reason: str
+    """``ok``: what was found (version, device). Else one sentence with the remedy."""
+
+
+@dataclass(frozen=True)
+class EngineFacts:
+    """What the document says of an engine (see `bench_schema.document.Engine`)."""
+
+    id: str | None
+    libraries: Mapping[str, str]
+    device: str
+    device_kind: str
+    plugin_path: str | None = None
+    plugin_sha256: str | None = None
+    knobs: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class PlanFacts:
+    """What the engine chose for one graph: plan name, math mode, engine that really runs."""
+
+    chosen: Mapping[str, str] = field(default_factory=dict)
+    workspace_bytes: int | None = None
+    buffer_bytes: int | None = None
+
+
+class Stream(Protocol):
+    """The queue work goes to, and its clock."""
+
+    clock: str
+    """``host``: marks are host instants, there is no device series. ``events``: device clock."""
+    gate_depth: int
+    """Iterations of one operation that may wait behind a closed gate; 0 where there is no gate."""
+
+    def mark(self) -> object:
+        """Enqueue an instant."""
+
+    def elapsed_ns(self, begin: object, end: object) -> int:
+        """Nanoseconds between two marks whose work is done."""
+
+    def gate(self) -> AbstractContextManager[None]:
+        """Hold back what is enqueued inside the block until it ends, however it ends."""
+
+    def flush(self) -> None:
+        """Enqueue what brings the caches into the chosen state before one iteration."""
+
+    def synchronize(self) -> None:
+        """Wait for everything enqueued."""
+
+    def correction_ns(self) -> float:
+        """What two marks around nothing but an empty kernel measure too much, in this mode."""
+
+
+class Plan(Protocol):
+    """A graph compiled by an engine, with its buffers. One execution at a time."""
+
+    facts: PlanFacts
+
+    def upload(self, inputs: Storages) -> None:
+        """Copy the inputs into the plan's buffers."""
+
+    def poison(self) -> None:
+        """Fill every output buffer with bytes that are no result (NaN where the type has one)."""
+
+    def run(self) -> None:
+        """Enqueue one execution; returns without waiting where the engine can."""
+
+    def download(self) -> dict[int, Storage]:
+        """Wait, then copy the outputs (`Graph.outputs`) out, as storages by uid."""
+
+    def close(self) -> None:
+        """Give the buffers back."""
+
+
+class Engine(Protocol):
+    facts: EngineFacts
+    stream: Stream
+
+    def variants(self, graph: Graph) -> tuple[Mapping[str, str], ...]:
+        """The variants of this engine for a graph, each a case; ``({},)`` for just one."""
+
+    def build(self, graph: Graph, variant: Mapping[str, str]) -> object:
+        """The graph in the engine's own form. Refuses here what it cannot express."""
+
+    def plan(self, built: object) -> Plan:
+        """Compile, choose, allocate: everything before the first run."""
+
+    def peak_bytes(self) -> int | None:
+        """Most device memory held since `build`; None where the engine cannot tell."""
+
+    def close(self) -> None:
+        """Give everything back."""
+
+
+class EngineModule(Protocol):
+    """A row of the ENGINES table, and what the entry-point group `bench_run.engines` loads.
+
+    A module or object with these members; importing it must be cheap and import no GPU library.
+    """
+
+    NAME: str
+    SUMMARY: str
+    """One line for `--list-engines`."""
+    INSTALL: str
+    """What to type to get it."""
+
+    def probe(self) -> Availability:
+        """Whether it can run here, without running foreign code that the user did not name."""
+
+    def open(self, spec: EngineSpec, options: EngineOptions) -> Engine:
+        """Load the library and take the device. Raises `EngineUnavailableError`."""
+
+
+Array = npt.NDArray[np.generic]

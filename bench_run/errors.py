@@ -1,0 +1,74 @@
+"""Every error of bench_run, as one tree.
+
+BenchRunError                 one line for the person at the terminal
+├── UsageError                a flag, a configuration key or an engine's name (exit 1)
+├── GraphError                a file or graph that cannot be used; names file and field (exit 1)
+├── OutputError               a result that cannot be written (exit 1)
+├── EngineUnavailableError    an engine that cannot run on this machine, and how to get it
+├── UnsupportedGraphError     a graph that an engine does not take → outcome *unsupported*
+├── EngineError               an engine that failed at work → outcome *failed*
+└── WorkerError               a worker process that is gone
+    ├── WorkerCrashedError    → outcome *crashed*, with its last words
+    └── WorkerTimeoutError    → outcome *timed out*
+"""
+
+from __future__ import annotations
+
+
+class BenchRunError(Exception):
+    """Base of all errors that this package raises on purpose."""
+
+
+class UsageError(BenchRunError):
+    """What was asked for makes no sense; the message names the flag and the choices."""
+
+
+class GraphError(BenchRunError):
+    """A graph that cannot be read or is not valid.
+
+    ``where`` is the place as the user knows it: ``file: tensors[2].dims``.
+    """
+
+    def __init__(self, where: str, what: str) -> None:
+        super().__init__(f"{where}: {what}")
+        self.where = where
+        self.what = what
+
+
+class OutputError(BenchRunError):
+    """A file that cannot be written."""
+
+
+class EngineUnavailableError(BenchRunError):
+    """The engine cannot run here; the message says why and how to get it."""
+
+
+class UnsupportedGraphError(BenchRunError):
+    """The engine does not take this graph; the message names the node and the reason."""
+
+
+class EngineError(BenchRunError):
+    """The engine took the graph and failed; the message is the library's own first line.
+
+    ``detail`` keeps the library's full text; ``phase`` says where it happened, where known.
+    """
+
+    def __init__(self, message: str, *, detail: str | None = None) -> None:
+        super().__init__(message)
+        self.detail = detail
+
+
+class WorkerError(BenchRunError):
+    """A worker process is gone; ``detail`` holds the end of what it printed."""
+
+    def __init__(self, message: str, *, detail: str | None = None) -> None:
+        super().__init__(message)
+        self.detail = detail
+
+
+class WorkerCrashedError(WorkerError):
+    """It died: by a signal, by an exit, by a broken pipe."""
+
+
+class WorkerTimeoutError(WorkerError):
+    """It did not answer in time and was killed."""

@@ -1,0 +1,366 @@
+"""The result document as values: what a run was, where it ran, and every sample it took.
+
+Frozen dataclasses, no I/O. The JSON of a document has exactly these names. Times are integer
+nanoseconds, ``None`` means "not known" (never zero), and a number that JSON cannot hold is spelled
+``"NaN"``, ``"Infinity"`` or ``"-Infinity"`` where the type is `Real`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+SCHEMA_VERSION = 1
+
+Samples: TypeAlias = npt.NDArray[np.int64]
+"""One series in time order: shape (iterations,), nanoseconds."""
+
+Real: TypeAlias = float | Literal["NaN", "Infinity", "-Infinity"]
+
+Status: TypeAlias = Literal["completed", "unsupported", "failed", "crashed", "timed out", "skipped"]
+SERIES = ("device_ns", "e2e_ns", "kernel_sum_ns", "kernel_span_ns")
+"""Known series: device time by the stream's own clock, end to end (call, run, synchronise), and
+the sum and the span of the kernels of one iteration as a profiler recorded them."""
+
+INIT_PHASES = ("load_ns", "import_ns", "build_ns", "plan_ns", "first_run_ns")
+"""Graph file to value; engine library; graph to the engine's form; plan, compilation, buffers and
+inputs; first execution, synchronised. Their sum is the initialisation time of a case."""
+
+
+@dataclass(frozen=True)
+class Tool:
+    name: str
+    version: str
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How the samples were taken. A comparison checks the first five fields first."""
+
+    timer: str
+    """``host``, ``events`` or ``cupti``: which clock filled the main series."""
+    cache: str
+    """``hot``, ``cold`` or ``rotate``."""
+    duty: str
+    """``cool`` (rests between blocks) or ``sustained``."""
+    math: str
+    """``fp32``, ``tf32`` or ``fast``: what float32 arithmetic may be replaced with."""
+    replay: bool
+    """Whether a captured graph was replayed in place of single launches."""
+    warmup: int
+    """Iterations before the samples, in each round."""
+    iterations: int
+    """Samples asked for, over all rounds."""
+    rounds: int
+    min_time_s: float | None
+    max_time_s: float | None
+    precision_ratio: float | None
+    """Half width of the median's interval at which no further round is added."""
+    timeout_s: float | None
+    seed: int
+    """Seeds the inputs and the order of the cases in each round."""
+    reference: str
+    tolerance: str
+    """Name of the tolerance table: ``default``, ``hipdnn``."""
+    rtol: float | None
+    atol: float | None
+    check_budget_s: float
+    """Seconds a round may spend on validating the outputs of timed iterations."""
+
+
+@dataclass(frozen=True)
+class Run:
+    id: str
+    label: str | None
+    tags: Mapping[str, str]
+    started: str
+    """ISO 8601 with time zone, as all instants in the document."""
+    finished: str | None
+    complete: bool
+    """False while cases are missing: an interrupted run, or a journal read before its end."""
+    command: tuple[str, ...]
+    tool: Tool
+    settings: Settings
+
+
+@dataclass(frozen=True)
+class Cpu:
+    model: str | None
+    cores: int | None
+    threads: int | None
+
+
+@dataclass(frozen=True)
+class Device:
+    """One accelerator. Ceilings are measured on it, not taken from a data sheet."""
+
+    index: int
+    name: str
+    uuid: str | None
+    driver: str | None
+    arch: str | None
+    memory_bytes: int | None
+    l2_bytes: int | None
+    max_sm_clock_mhz: float | None
+    max_memory_clock_mhz: float | None
+    power_limit_w: float | None
+    ceiling_gbps: float | None = None
+    """Measured copy bandwidth, bytes read plus bytes written, GB/s."""
+    ceiling_tflops: Mapping[str, float] = field(default_factory=dict)
+    """Measured matrix rate by data type, TFLOP/s."""
+
+
+@dataclass(frozen=True)
+class Revision:
+    """Version control state of the folder the graphs came from."""
+
+    commit: str
+    dirty: bool
+
+
+@dataclass(frozen=True)
+class Machine:
+    host: str
+    os: str
+    kernel: str
+    cpu: Cpu
+    memory_bytes: int | None
+    python: str
+    packages: Mapping[str, str]
+    devices: tuple[Device, ...]
+    environment: Mapping[str, str]
+    """Variables that change which kernel runs (MIOPEN_*, HIPDNN_*, NVIDIA_TF32_OVERRIDE …)."""
+    graphs_revision: Revision | None
+
+
+@dataclass(frozen=True)
+class Engine:
+    key: str
+    """As asked for on the command line; unique in the document; cases refer to it."""
+    name: str
+    id: str | None
+    plugin_path: str | None
+    plugin_sha256: str | None
+    libraries: Mapping[str, str]
+    device: str
+    """``cpu`` or the uuid (else the index) of the device in `Machine.devices`."""
+    device_kind: str
+    """Product name of what it ran on: a comparison of unlike kinds is pointed out."""
+    knobs: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class GraphId:
+    name: str
+    path: str
+    """As the user named it; a member of an archive is ``archive.tar.gz!member.json``."""
+    sha256: str
+    """Of the file's bytes."""
+    fingerprint: str
+    """Of the meaning: shapes, strides, types and parameters; names and uids do not matter."""
+    family: str
+    """Operation family, fused ones joined: ``conv_fwd+bias+relu``."""
+    data_type: str
+    """Type of the main operand, for tables."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    status: Status
+    reason: str | None
+    """One sentence; always there unless completed."""
+    phase: str | None = None
+    """Where it ended: load, import, build, plan, first_run, validate, warmup, measure."""
+    detail: str | None = None
+    """The last words of a worker, or the library's full message."""
+
+
+@dataclass(frozen=True)
+class Telemetry:
+    """What the device said around a round; each value may be unknown."""
+
+    sm_clock_mhz: float | None = None
+    memory_clock_mhz: float | None = None
+    probed_clock_mhz: float | None = None
+    """SM clock measured by a kernel that reads cycle and time counters."""
+    power_w: float | None = None
+    temperature_c: float | None = None
+    throttle: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Checks:
+    """Validation of timed iterations of one round, outside the timed region.
+
+    Parallel arrays, one entry for each iteration of the series that was checked.
+    """
+
+    iteration: tuple[int, ...]
+    mismatched: tuple[int, ...]
+    """Elements outside of the tolerance, all outputs together."""
+    max_abs: tuple[Real, ...]
+    checksum: tuple[str, ...]
+    """Of the bytes of all outputs: equal sums are equal results."""
+
+
+@dataclass(frozen=True, eq=False)
+class Round:
+    """One fresh visit to a case: the independent unit of the statistics."""
+
+    index: int
+    started: str
+    pid: int
+    position: int
+    """Place of the case in the shuffled order of this round."""
+    series: Mapping[str, Samples]
+    warmup: Mapping[str, Samples]
+    """Iterations before the samples, same names, never part of a statistic."""
+    cut: Mapping[str, int]
+    """How many leading samples of a series MSER-5 calls warm-up; they are kept in the series."""
+    not_warm: tuple[str, ...]
+    """Series that never got warm: the cut fell on the half-way mark."""
+    checks: Checks | None
+    executions_per_sample: int = 1
+    device_correction_ns: float | None = None
+    """Cost of the events, already subtracted from `device_ns`."""
+    telemetry_before: Telemetry | None = None
+    telemetry_after: Telemetry | None = None
+    energy_j_per_iteration: float | None = None
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Statistics of one series over all rounds, warm-up cut applied; times in nanoseconds."""
+
+    count: int
+    mean: float
+    std: float | None
+    """Sample standard deviation; unknown for a single sample."""
+    min: float
+    p5: float
+    median: float
+    p90: float
+    p95: float
+    p99: float
+    max: float
+    mad: float
+    """Median absolute deviation from the median, not scaled."""
+    median_ci_low: float | None
+    median_ci_high: float | None
+    """95 % confidence interval of the median (method: see `summary.py`)."""
+
+
+@dataclass(frozen=True)
+class Mismatch:
+    index: tuple[int, ...]
+    expected: Real
+    actual: Real
+
+
+@dataclass(frozen=True)
+class OutputValidation:
+    uid: int
+    name: str
+    data_type: str
+    elements: int
+    mismatched: int
+    max_abs: Real
+    max_rel: Real
+    relative_l2: Real
+    rtol: float
+    atol: float
+    tolerance_source: str
+    worst: tuple[Mismatch, ...]
+
+
+@dataclass(frozen=True)
+class Validation:
+    status: Literal["passed", "failed", "not checked"]
+    reference: str
+    """What the outputs were held against: ``numpy``, ``golden``, an engine's key, ``none``."""
+    reason: str | None
+    """Why it was not checked, or what is wrong, in a sentence."""
+    outputs: tuple[OutputValidation, ...]
+    iterations_checked: int
+    iterations_mismatched: int
+    deterministic: bool | None
+    """Whether all checked iterations gave the same bytes; unknown below two."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """What the graph asks for, from its shapes; unknown stays unknown."""
+
+    flops: int | None
+    moved_bytes: int | None
+    intensity: float | None
+    """flops / moved_bytes."""
+
+
+@dataclass(frozen=True)
+class Achieved:
+    """Work over the median of `series`; unknown work gives unknown rates."""
+
+    series: str
+    tflops: float | None
+    gbps: float | None
+    ceiling_share: float | None
+    """Of the roofline at this intensity, between 0 and about 1."""
+
+
+@dataclass(frozen=True)
+class Memory:
+    peak_bytes: int | None
+    """Most that the engine held at once: device allocator, else growth of the process."""
+    workspace_bytes: int | None
+    buffer_bytes: int | None
+    """Inputs and outputs."""
+
+
+@dataclass(frozen=True)
+class Kernel:
+    name: str
+    count: int
+    """Launches in one iteration."""
+    median_ns: float
+    counters: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """One graph on one engine in one run. A journal line holds one with the rounds it adds."""
+
+    id: str
+    """Unique in the document."""
+    graph: GraphId
+    engine: str
+    variant: Mapping[str, str]
+    outcome: Outcome
+    init: Mapping[str, Samples]
+    """Initialisation phases (`INIT_PHASES`), one value for each round."""
+    rounds: tuple[Round, ...]
+    summary: Mapping[str, Summary]
+    validation: Validation | None
+    work: Work
+    achieved: Achieved | None
+    memory: Memory | None
+    plan: Mapping[str, str]
+    """What the engine chose: plan name, engine id it really ran, math mode."""
+    kernels: tuple[Kernel, ...]
+    stopped_by: str | None
+    """Rule that ended the sampling: iterations, max time, precision, interrupted."""
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Document:
+    schema_version: int
+    run: Run
+    machine: Machine
+    engines: tuple[Engine, ...]
+    cases: tuple[Case, ...]
