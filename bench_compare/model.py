@@ -1,0 +1,335 @@
+"""A comparison as a value: what was held against what, each verdict with its reason, the bad news.
+
+Frozen dataclasses and two small pure functions, no I/O and no statistics: `comparison.py` builds a
+`Comparison`, the renderers only arrange it. Times are nanoseconds, every ``*_ratio`` and ``ratio``
+is other / base (above 1: the other side's number is larger), and ``None`` means "not known".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from bench_schema.document import Case, Document
+
+
+class Verdict(str, Enum):
+    """What became of a case, or of one metric of it. The value is the word people read."""
+
+    FASTER = "faster"
+    SLOWER = "slower"
+    BETTER = "better"
+    """`FASTER` for metrics that are no speed: memory, energy, error."""
+    WORSE = "worse"
+    SAME = "same"
+    UNCLEAR = "unclear"
+    CLOCK = "clock"
+    """The time moved and the cycles did not."""
+    BROKEN = "broken"
+    FIXED = "fixed"
+    ADDED = "added"
+    REMOVED = "removed"
+    NEWLY_WRONG = "newly wrong"
+    NEWLY_UNSUPPORTED = "newly unsupported"
+    INCOMPARABLE = "incomparable"
+    UNMEASURED = "not measured"
+    """Neither side completed it, or the metric is not in both documents."""
+
+    def __str__(self) -> str:
+        return self.value
+
+
+SWAPPED: Mapping[Verdict, Verdict] = {
+    Verdict.FASTER: Verdict.SLOWER,
+    Verdict.SLOWER: Verdict.FASTER,
+    Verdict.BETTER: Verdict.WORSE,
+    Verdict.WORSE: Verdict.BETTER,
+    Verdict.BROKEN: Verdict.FIXED,
+    Verdict.NEWLY_WRONG: Verdict.FIXED,
+    Verdict.NEWLY_UNSUPPORTED: Verdict.FIXED,
+    Verdict.ADDED: Verdict.REMOVED,
+    Verdict.REMOVED: Verdict.ADDED,
+}
+"""The verdict when base and other change places; those not listed stay. What was fixed may come
+back as any of three."""
+
+SideName: TypeAlias = Literal["base", "other"]
+Scope: TypeAlias = Literal["all", "family", "engine"]
+Unit: TypeAlias = Literal["document", "round", "iteration", "summary"]
+"""What counts as one independent observation of a side: documents where there are at least three
+a side, else rounds; with a single round only its iterations are left, and the verdict is
+provisional; a summary has no samples at all."""
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    """One document that was read, and how."""
+
+    path: str
+    document: Document
+    format: str
+    """``bench`` for our own document, else the foreign layout: ``dnn-benchmarking v2d``."""
+    notes: tuple[str, ...] = ()
+
+    @property
+    def imported(self) -> bool:
+        return self.format != "bench"
+
+
+@dataclass(frozen=True, eq=False)
+class Side:
+    """One thing that is compared: all documents under one label. Machine, engines and run facts
+    are those of its documents."""
+
+    label: str
+    sources: tuple[Source, ...]
+    engines: tuple[str, ...]
+    """Keys of the engines whose cases belong to this side."""
+
+
+@dataclass(frozen=True)
+class SettingDifference:
+    """A setting, or a fact of machine or engine, that the two sides do not share."""
+
+    name: str
+    """``timer``, ``cache``, ``device kind``, ``driver`` …"""
+    base: str
+    other: str
+    other_label: str
+    must_agree: bool
+    """True: the numbers do not mean the same thing; ``--strict`` refuses."""
+
+
+@dataclass(frozen=True)
+class Note:
+    """Something a reader of a verdict should know about the samples behind it."""
+
+    kind: str
+    """``drift``, ``not warm``, ``bimodal``, ``outliers``, ``imported``, ``throttled``,
+    ``nondeterministic``, ``wrong``, ``setting``."""
+    side: SideName
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class MetricComparison:
+    """One metric of one case. `ratio` and its interval are centred where documents were centred;
+    `raw_ratio` never is."""
+
+    metric: str
+    """Name of a row of `bench_compare.metrics.METRICS`, which knows unit and direction."""
+    base: float | None
+    """The side's value: median of each unit, geometric mean over units."""
+    other: float | None
+    ratio: float | None
+    ci_low: float | None
+    """95 % interval of `ratio`."""
+    ci_high: float | None
+    p: float | None
+    q: float | None
+    """p after Benjamini-Hochberg over all cases of the metric."""
+    verdict: Verdict
+    reason: str
+    """One sentence."""
+    threshold_ratio: float
+    """The practical threshold that was applied: 0.01 is 1 %."""
+    base_rounds: int
+    """Independent units of each side, see `unit`."""
+    other_rounds: int
+    unit: Unit
+    provisional: bool
+    raw_ratio: float | None
+    rounds_needed: int | None
+    """More units a side that would decide an unclear verdict."""
+
+
+@dataclass(frozen=True)
+class Detail:
+    """A closer look at a flagged case (device or end-to-end samples, rounds kept apart)."""
+
+    metric: str
+    median_ratio: float
+    bootstrap_low: float
+    """95 % interval of the ratio of medians, moving-block bootstrap inside rounds: how the
+    iterations scatter, blind to what differs between rounds."""
+    bootstrap_high: float
+    shift_ns: float
+    """Hodges-Lehmann: median of all differences other - base."""
+    quantile_ratios: Mapping[int, float]
+    """Percent to other / base of that quantile: 5, 25, 50, 75, 95."""
+
+
+@dataclass(frozen=True, eq=False)
+class CaseSide:
+    """What one side knows of a case: its cases, one for each document that holds it."""
+
+    name: str
+    """Graph name in that side."""
+    engine: str
+    cases: tuple[Case, ...]
+    sources: tuple[int, ...]
+    """Parallel to `cases`: index into `Side.sources`."""
+
+
+@dataclass(frozen=True, eq=False)
+class CaseComparison:
+    """One graph on one engine with one variant, base against one other side."""
+
+    id: str
+    """Short, unique in the comparison, safe as an anchor: ``c0017``."""
+    name: str
+    """Graph name for people: the other side's, else the base's."""
+    fingerprint: str
+    family: str
+    data_type: str
+    engine: str
+    """Key, ``a → b`` where engines are compared."""
+    variant: Mapping[str, str]
+    other_label: str
+    """Which side `other` is."""
+    base: CaseSide | None
+    other: CaseSide | None
+    verdict: Verdict
+    """The headline: what became of the case if that is news, else the gate metric's verdict."""
+    reason: str
+    gate: str | None
+    """Name of the metric that `verdict` rests on."""
+    metrics: Mapping[str, MetricComparison]
+    notes: tuple[Note, ...] = ()
+    detail: Detail | None = None
+
+    @property
+    def gate_metric(self) -> MetricComparison | None:
+        return None if self.gate is None else self.metrics.get(self.gate)
+
+    @property
+    def renamed(self) -> bool:
+        """Whether the two sides call the same graph by different names."""
+        return (
+            self.base is not None and self.other is not None and self.base.name != self.other.name
+        )
+
+
+@dataclass(frozen=True)
+class SuiteNumber:
+    """Geometric mean of the ratios of all matched cases of a scope, with a Welch interval over
+    rounds or documents."""
+
+    other_label: str
+    metric: str
+    scope: Scope
+    name: str
+    """``all``, or the family's or the engine's name."""
+    ratio: float
+    ci_low: float | None
+    """Unknown with a single round a side."""
+    ci_high: float | None
+    count: int
+    """Cases in it."""
+    rounds: tuple[int, int]
+    """Units of base and other."""
+    unit: Unit
+
+
+@dataclass(frozen=True)
+class CommonMovement:
+    """What all cases of a side did together: an effect of environment or of the whole build."""
+
+    other_label: str
+    metric: str
+    ratio: float
+    ci_low: float | None
+    ci_high: float | None
+    verdict: Verdict
+    reason: str
+    centred: bool
+    """Whether it was taken out of the verdicts of the cases."""
+
+
+@dataclass(frozen=True)
+class BadNews:
+    """A thing that turns the exit code to 2, unless it was allowed by name."""
+
+    case: str | None
+    """`CaseComparison.id`; None for the suite as a whole."""
+    name: str
+    metric: str | None
+    verdict: Verdict
+    sentence: str
+    allowed: bool
+
+
+@dataclass(frozen=True)
+class FalseAlarms:
+    """What ``--aa`` found: verdicts that cannot be true, because both halves are one build."""
+
+    metric: str
+    splits: int
+    judged: int
+    """Verdicts in all, over splits."""
+    alarms: int
+    """Of them faster or slower."""
+    rate_ratio: float
+    limit_ratio: float
+    sentence: str
+
+    @property
+    def trusted(self) -> bool:
+        return self.rate_ratio <= self.limit_ratio
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    base: Side
+    others: tuple[Side, ...]
+    """At least one; all are held against the same base."""
+    gate: str | None
+    """The metric that decides; a case without it falls back to the next gate it has."""
+    metrics: tuple[str, ...]
+    """Metrics compared, in table order."""
+    differences: tuple[SettingDifference, ...]
+    cases: tuple[CaseComparison, ...]
+    """In document order; `bench_compare.view.rows` sorts and filters."""
+    suite: tuple[SuiteNumber, ...]
+    movements: tuple[CommonMovement, ...]
+    counts: Mapping[Verdict, int]
+    """Headline verdicts; every verdict is a key, zero included."""
+    bad_news: tuple[BadNews, ...]
+    problems: tuple[str, ...]
+    """Sentences: why the question could not be answered (exit 1)."""
+    warnings: tuple[str, ...] = ()
+    """Sentences a reader must see first: same name with another meaning, unfinished runs …"""
+    policy: Mapping[str, str] = field(default_factory=dict)
+    """What was asked for, as text: thresholds, gates, centring, allowed names."""
+
+
+@dataclass(frozen=True)
+class View:
+    """How a comparison is to be shown. It changes what is seen, never what was decided."""
+
+    width: int = 80
+    color: bool = False
+    all: bool = False
+    """Also the rows that are no news."""
+    sort: str = "news"
+    """``news`` (worst first), ``ratio``, ``name``, ``family``, ``time``, ``document``."""
+    filter: str | None = None
+    """Part of a name, family, engine or verdict, or a glob of it."""
+    plotlyjs: str = "inline"
+    """``inline`` or ``cdn``."""
+
+
+def exit_code(comparison: Comparison) -> int:
+    """0 no bad news, 1 could not answer, 2 bad news that nobody allowed."""
+    if comparison.problems:
+        return 1
+    return 2 if any(not news.allowed for news in comparison.bad_news) else 0
+
+
+def swapped(verdict: Verdict) -> Verdict:
+    """The verdict when base and other change places (`SWAPPED`)."""
+    return SWAPPED.get(verdict, verdict)

@@ -1,0 +1,86 @@
+"""Which cases are shown, and in which order: the same rows in every renderer."""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
+
+from bench_compare.errors import UsageError
+from bench_compare.model import CaseComparison, Comparison, Verdict, View
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+NEWS: tuple[Verdict, ...] = (
+    Verdict.BROKEN,
+    Verdict.NEWLY_WRONG,
+    Verdict.REMOVED,
+    Verdict.NEWLY_UNSUPPORTED,
+    Verdict.INCOMPARABLE,
+    Verdict.SLOWER,
+    Verdict.WORSE,
+    Verdict.CLOCK,
+    Verdict.FIXED,
+    Verdict.FASTER,
+    Verdict.BETTER,
+    Verdict.ADDED,
+    Verdict.UNCLEAR,
+    Verdict.UNMEASURED,
+    Verdict.SAME,
+)
+"""Worst first; the order of tables, legends and summaries."""
+
+QUIET = frozenset({Verdict.SAME, Verdict.UNCLEAR, Verdict.UNMEASURED})
+"""Shown only on demand (``--all``)."""
+
+_RANK = {verdict: rank for rank, verdict in enumerate(NEWS)}
+
+
+def _size(case: CaseComparison) -> float:
+    metric = case.gate_metric
+    return 1.0 if metric is None or metric.ratio is None else metric.ratio
+
+
+def _time(case: CaseComparison) -> float:
+    metric = case.gate_metric
+    values = () if metric is None else (metric.other, metric.base)
+    return next((value for value in values if value is not None), 0.0)
+
+
+SORTS: dict[str, Callable[[CaseComparison], tuple[object, ...]]] = {
+    "news": lambda case: (_RANK[case.verdict], -_size(case), case.name),
+    "ratio": lambda case: (-_size(case), case.name),
+    "name": lambda case: (case.name, case.engine),
+    "family": lambda case: (case.family, case.name),
+    "time": lambda case: (-_time(case), case.name),
+    "document": lambda _case: (),
+}
+
+
+def _words(case: CaseComparison) -> Iterator[str]:
+    yield from (case.name, case.family, case.engine, case.data_type, case.verdict.value)
+    yield from (f"{name}={value}" for name, value in case.variant.items())
+    yield from (side.name for side in (case.base, case.other) if side is not None)
+
+
+def matches(case: CaseComparison, pattern: str) -> bool:
+    """Whether any word of the case holds the text, or fits the glob; letter case does not count."""
+    wanted = pattern.lower()
+    fits = fnmatchcase if any(sign in wanted for sign in "*?[") else str.__contains__
+    return any(fits(word.lower(), wanted) for word in _words(case))
+
+
+def rows(comparison: Comparison, view: View) -> tuple[CaseComparison, ...]:
+    """The cases to show, sorted and filtered; without ``all`` only those that are news.
+
+    Raises `UsageError` for an unknown sort.
+    """
+    if view.sort not in SORTS:
+        raise UsageError(f"--sort: no order {view.sort!r}; choose from {', '.join(SORTS)}")
+    shown = [
+        case
+        for case in comparison.cases
+        if (view.all or case.verdict not in QUIET)
+        and (view.filter is None or matches(case, view.filter))
+    ]
+    return tuple(sorted(shown, key=SORTS[view.sort]))
