@@ -1,0 +1,127 @@
+"""Between storages (one-dimensional, gaps included) and logical arrays of a tensor's dims.
+
+A storage is what an engine sees in memory: `Tensor.span` elements of the tensor's own type. A
+logical view of it has the tensor's dims and shares its memory. `graph/layouts.py` knows the names
+of layouts; here strides are only numbers.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from bench_run.errors import UnsupportedGraphError
+from bench_run.graph.dtypes import DTYPES, array_type
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from bench_run.engines.base import Storage
+    from bench_run.graph.model import Tensor
+
+Array = npt.NDArray[Any]
+
+
+def describe(tensor: Tensor) -> str:
+    """How messages call a tensor: ``y (uid 7)``, or ``tensor 7`` where it has no name."""
+    return f"{tensor.name} (uid {tensor.uid})" if tensor.name else f"tensor {tensor.uid}"
+
+
+def storage_type(tensor: Tensor) -> np.dtype[Any]:
+    """Type of a storage's elements; refuses types whose packing in memory is not certain."""
+    if DTYPES[tensor.data_type].array_type is None:
+        raise UnsupportedGraphError(
+            f"{describe(tensor)}: the packing of {tensor.data_type} in memory is not certain"
+        )
+    return array_type(tensor.data_type)
+
+
+def storage_size(tensor: Tensor) -> int:
+    """Elements of a storage: the tensor's span, and none where the tensor has no elements."""
+    return tensor.span if tensor.elements else 0
+
+
+def misfit(storage: Array, tensor: Tensor) -> str | None:
+    """What is wrong with a storage of this tensor, in words; None where it fits."""
+    wanted, size = storage_type(tensor), storage_size(tensor)
+    if storage.ndim != 1 or storage.dtype != wanted or storage.size != size:
+        have = f"{'x'.join(map(str, storage.shape))} elements of {storage.dtype}"
+        return f"{describe(tensor)}: expected {size} elements of {wanted}, got {have}"
+    return None
+
+
+def logical_view(storage: Array, tensor: Tensor) -> Array:
+    """The storage with the tensor's dims and strides: shared memory, writeable if the storage is.
+
+    Raises `ValueError` where type or size do not fit: no view reaches outside of its storage.
+    """
+    problem = misfit(storage, tensor)
+    if problem is not None:
+        raise ValueError(problem)
+    if storage.size == 0:
+        return storage.reshape(tensor.dims)
+    strides = tuple(stride * storage.itemsize for stride in tensor.strides)
+    return np.ndarray(tensor.dims, storage.dtype, storage.view(np.uint8), strides=strides)
+
+
+def empty_storage(tensor: Tensor) -> Storage:
+    """A storage with arbitrary contents."""
+    return np.empty(storage_size(tensor), storage_type(tensor))
+
+
+def to_storage(array: npt.ArrayLike, tensor: Tensor) -> Storage:
+    """A new storage that holds a logical array; gaps of the strides hold zeros.
+
+    Rounds to nearest, ties to even. 8-bit floats saturate at their largest value, as the
+    converting instructions of accelerators do; NaN stays NaN.
+    """
+    values = np.asarray(array)
+    if values.shape != tensor.dims:
+        raise ValueError(f"{describe(tensor)}: expected dims {tensor.dims}, got {values.shape}")
+    storage = np.zeros(storage_size(tensor), storage_type(tensor))
+    logical_view(storage, tensor)[...] = _narrowed(values, tensor.data_type)
+    return storage
+
+
+def _narrowed(values: Array, data_type: str) -> Array:
+    row = DTYPES[data_type]
+    wanted = array_type(data_type)
+    if values.dtype == wanted:
+        return values
+    if row.kind == "float" and row.bits == 8:
+        values = np.clip(values.astype(np.float32), -row.largest, row.largest)
+    with np.errstate(over="ignore"):  # an infinity is what a value too large rounds to
+        return values.astype(wanted)
+
+
+def memory_order(strides: Sequence[int]) -> tuple[int, ...]:
+    """Axes from the largest stride to the smallest: the order in which memory is walked."""
+    return tuple(sorted(range(len(strides)), key=lambda axis: -strides[axis]))
+
+
+def is_injective(dims: Sequence[int], strides: Sequence[int]) -> bool:
+    """Whether no two elements share a place in memory, as outputs must not.
+
+    Mostly decided by sorted strides; the rare rest by counting the places.
+    """
+    if 0 in dims:
+        return True
+    axes = sorted((stride, dim) for dim, stride in zip(dims, strides, strict=True) if dim > 1)
+    span = 1
+    for stride, dim in axes:
+        if stride < span:
+            return _distinct(axes)
+        span += (dim - 1) * stride
+    return True
+
+
+def _distinct(axes: Sequence[tuple[int, int]]) -> bool:
+    offsets = np.zeros(1, np.int64)
+    for stride, dim in axes:
+        offsets = np.unique((offsets[:, None] + stride * np.arange(dim)).ravel())
+    elements = 1
+    for _, dim in axes:
+        elements *= dim
+    return offsets.size == elements
