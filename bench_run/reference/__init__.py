@@ -1,0 +1,46 @@
+"""The meaning of every node type: plain NumPy in float64, from the formula.
+
+One op family a file, formula and source in its docstring. Nothing here imports an engine or
+shares code with one, so that a mistake in an engine cannot hide in the reference.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from bench_run.reference import batchnorm, convolution
+from bench_run.reference.evaluate import run
+from bench_run.reference.matmul import matmul
+from bench_run.reference.pointwise import pointwise
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from bench_run.graph.model import Graph
+    from bench_run.reference.common import Array, Operation
+
+OPERATIONS: dict[str, Operation] = {
+    "BatchnormInferenceAttributes": batchnorm.inference,
+    "BatchnormInferenceAttributesVarianceExt": batchnorm.inference_variance,
+    "BatchnormAttributes": batchnorm.training,
+    "BatchnormBackwardAttributes": batchnorm.backward,
+    "ConvolutionFwdAttributes": convolution.forward,
+    "ConvolutionBwdAttributes": convolution.data_gradient,
+    "ConvolutionWrwAttributes": convolution.weight_gradient,
+    "MatmulAttributes": matmul,
+    "PointwiseAttributes": pointwise,
+}
+"""The meaning by node type: (node, inputs by port, output tensors by port) → results by port."""
+
+
+def evaluate(graph: Graph, inputs: Mapping[int, Array]) -> dict[int, Array]:
+    """What the graph means for these inputs: every output tensor, by uid.
+
+    `inputs` are logical arrays (shape = dims, any strides, of the tensor's own array type) for
+    `graph.inputs`; constants come from the graph. Results are logical arrays too, in float64
+    (int64 and bool for integer and boolean tensors) and *not* rounded to the output's type. What
+    a later node reads is rounded to its tensor's own type first.
+
+    Raises `UnsupportedGraphError` that names the node and the reason.
+    """
+    return run(graph, inputs, OPERATIONS)

@@ -1,0 +1,117 @@
+"""Convolutions: forward, data gradient, weight gradient; one to three spatial axes, groups.
+
+With x [N, C, I…], w [K, C/G, R…], y [N, K, O…], g the group of k, i = o·stride + r·dilation − pre
+(x counts as 0 where i lies outside), written for one spatial axis:
+
+    y[n,k,o]    = Σ_c Σ_r   x[n, g·C/G + c, i]·w[k,c,r]
+    dx[n,c,i]   = Σ_k Σ_o,r dy[n,k,o]·w[k,c,r]           over the k of c's group
+    dw[k,c,r]   = Σ_n Σ_o   x[n, g·C/G + c, i]·dy[n,k,o]
+
+That is cross-correlation; mode `convolution` reads w with its spatial axes flipped. G is not an
+attribute but C / w.dims[1].
+Source: hipDNN's convolution nodes and their CPU references.
+
+All three are one matrix product per group over *columns*, the matrix of shifted windows of x with
+a row for each (c, r) and a column for each (n, o), built tile by tile so that it stays small.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from bench_run.reference.common import SCRATCH_BYTES, Array, Arrays, Outputs, blas_ready
+from bench_run.reference.windows import Windows, convolution_windows, pad, padded_zeros, unpad
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from bench_run.graph.model import Node
+
+Tile = tuple[slice, slice]
+"""Some samples of the batch, and some indices of the first spatial axis of y."""
+
+
+def forward(node: Node, inputs: Arrays, outputs: Outputs) -> dict[str, Array]:
+    """Ports x, w → y."""
+    dims = outputs["y"].dims
+    windows, groups = convolution_windows(node, inputs["x"].shape, inputs["w"].shape, dims)
+    x, w = blas_ready(inputs["x"], inputs["w"], inputs["w"][0].size)
+    weights = _grouped_weights(windows.oriented(w), groups)
+    y = np.empty(dims, x.dtype)
+    if windows.pointwise:
+        flat = x.reshape(x.shape[0], groups, x.shape[1] // groups, -1)
+        np.matmul(weights, flat, out=y.reshape(len(y), groups, dims[1] // groups, -1))
+        return {"y": y}
+    for (samples, rows), columns in _columns(x, windows, groups):
+        tile = y[samples, :, rows]
+        tile[...] = _ungrouped(np.matmul(weights, columns), tile.shape)
+    return {"y": y}
+
+
+def data_gradient(node: Node, inputs: Arrays, outputs: Outputs) -> dict[str, Array]:
+    """Ports dy, w → dx: the adjoint of the forward convolution in x."""
+    dims = outputs["dx"].dims
+    dy, w = inputs["dy"], inputs["w"]
+    windows, groups = convolution_windows(node, dims, w.shape, dy.shape)
+    dy, w = blas_ready(dy, w, w.size // w.shape[1])
+    transposed = _grouped_weights(windows.oriented(w), groups).swapaxes(1, 2)
+    dx = np.empty(dims, dy.dtype)
+    row_bytes = 8 * dims[1] * windows.taps * max(1, dy[0, 0, 0].size)
+    for samples, tiles in _tiles(dy.shape[0], dy.shape[2], row_bytes):
+        image = padded_zeros((len(dy[samples]), *dims[1:]), windows, dy.dtype)
+        for rows in tiles:
+            columns = np.matmul(transposed, _grouped(dy[samples, :, rows], groups))
+            windows.add_columns(image, columns, rows)
+        dx[samples] = unpad(image, windows, dims)
+    return {"dx": dx}
+
+
+def weight_gradient(node: Node, inputs: Arrays, outputs: Outputs) -> dict[str, Array]:
+    """Ports x, dy → dw."""
+    dims = outputs["dw"].dims
+    x, dy = inputs["x"], inputs["dy"]
+    windows, groups = convolution_windows(node, x.shape, dims, dy.shape)
+    x, dy = blas_ready(x, dy, dy.size // dy.shape[1])
+    total = np.zeros((groups, dims[0] // groups, dims[1] * windows.taps), x.dtype)
+    for (samples, rows), columns in _columns(x, windows, groups):
+        gradient = _grouped(dy[samples, :, rows], groups)
+        total += np.matmul(gradient, columns.swapaxes(1, 2))
+    return {"dw": windows.oriented(total.reshape(dims))}
+
+
+def _columns(x: Array, windows: Windows, groups: int) -> Iterator[tuple[Tile, Array]]:
+    """The matrix of windows of x, (groups, C/G·taps, samples·positions), tile by tile."""
+    positions = int(np.prod(windows.out[1:]))
+    row_bytes = 8 * x.shape[1] * windows.taps * positions
+    for samples, tiles in _tiles(x.shape[0], windows.out[0], row_bytes):
+        image = pad(x[samples], windows)
+        for rows in tiles:
+            yield (samples, rows), windows.columns(image, groups, rows)
+
+
+def _tiles(batch: int, rows: int, row_bytes: int) -> Iterator[tuple[slice, list[slice]]]:
+    """Whole samples as long as they fit into the scratch, else rows of one sample."""
+    fitting = max(1, SCRATCH_BYTES // max(1, row_bytes))
+    step = max(1, fitting // max(1, rows))
+    height = min(fitting, rows) if step == 1 else rows
+    tiles = [slice(row, min(row + height, rows)) for row in range(0, rows, max(1, height))]
+    for first in range(0, batch, step):
+        yield slice(first, min(first + step, batch)), tiles
+
+
+def _grouped_weights(w: Array, groups: int) -> Array:
+    """[K, C/G, R…] → (groups, K/G, C/G·taps)."""
+    return w.reshape(groups, w.shape[0] // groups, -1)
+
+
+def _grouped(y: Array, groups: int) -> Array:
+    """[n, K, o…] → (groups, K/G, n·o)."""
+    swapped = y.swapaxes(0, 1)
+    return swapped.reshape(groups, y.shape[1] // groups, -1)
+
+
+def _ungrouped(product: Array, dims: tuple[int, ...]) -> Array:
+    """(groups, K/G, n·o) → [n, K, o…]."""
+    return product.reshape(dims[1], dims[0], *dims[2:]).swapaxes(0, 1)

@@ -1,0 +1,93 @@
+"""Evaluates a graph node by node: float64 inside, every intermediate in its own type."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from bench_run.errors import GraphError, UnsupportedGraphError
+from bench_run.graph.dtypes import DTYPES, array_type
+from bench_run.reference.common import Array, Operation, refusal
+from bench_run.reference.rounding import rounded, settle, widen
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from bench_run.graph.model import Graph, Node, Tensor
+
+Values = dict[int, Array]
+
+
+def run(graph: Graph, inputs: Mapping[int, Array], operations: Mapping[str, Operation]) -> Values:
+    """See `bench_run.reference.evaluate`; `operations` is the table of meanings."""
+    last_use = _last_use(graph)
+    values: Values = {}
+    results: Values = {}
+    with np.errstate(all="ignore"):
+        for index, node in enumerate(graph.nodes):
+            for uid in _read(node):
+                if uid not in values:
+                    values[uid] = _given(graph.by_uid[uid], inputs)
+            for uid, value in _outcome(graph, node, values, operations).items():
+                tensor = graph.by_uid[uid]
+                if not tensor.virtual:
+                    results[uid] = value
+                if uid in last_use:
+                    values[uid] = rounded(value, tensor.data_type)
+            for uid in _read(node):
+                if last_use[uid] == index:
+                    values.pop(uid, None)
+    return results
+
+
+def _read(node: Node) -> tuple[int, ...]:
+    lists = (uid for uids in node.input_lists.values() for uid in uids)
+    return (*node.inputs.values(), *lists)
+
+
+def _last_use(graph: Graph) -> dict[int, int]:
+    return {uid: index for index, node in enumerate(graph.nodes) for uid in _read(node)}
+
+
+def _given(tensor: Tensor, inputs: Mapping[int, Array]) -> Array:
+    """The widened values of a constant or of an input."""
+    where = f"tensor {tensor.uid} ({tensor.name})"
+    if DTYPES[tensor.data_type].array_type is None:
+        raise UnsupportedGraphError(f"{where}: the packing of {tensor.data_type} is not certain")
+    if tensor.value is not None:
+        constant = np.full(tensor.dims, tensor.value, array_type(tensor.data_type))
+        return widen(constant, tensor.data_type)
+    if tensor.uid not in inputs:
+        raise GraphError(where, "no data was given, and no earlier node produces it")
+    array = np.asarray(inputs[tensor.uid])
+    if array.shape != tensor.dims:
+        raise GraphError(where, f"the data has shape {array.shape}, the tensor {tensor.dims}")
+    return widen(array, tensor.data_type)
+
+
+def _outcome(
+    graph: Graph, node: Node, values: Values, operations: Mapping[str, Operation]
+) -> Values:
+    """What one node writes, by uid, settled but not rounded."""
+    if node.type not in operations:
+        raise refusal(node, f"no reference for this node type; known are {', '.join(operations)}")
+    inputs = {port: values[uid] for port, uid in node.inputs.items()}
+    outputs = {port: graph.by_uid[uid] for port, uid in node.outputs.items()}
+    for port, tensor in outputs.items():
+        if DTYPES[tensor.data_type].array_type is None:
+            raise refusal(node, f"{port}: the packing of {tensor.data_type} is not certain")
+    produced = operations[node.type](node, inputs, outputs)
+    return {
+        tensor.uid: settle(_fitting(node, port, tensor, produced), tensor.data_type)
+        for port, tensor in outputs.items()
+    }
+
+
+def _fitting(node: Node, port: str, tensor: Tensor, produced: Mapping[str, Array]) -> Array:
+    """The array of a port, which must exist and have the tensor's dims."""
+    if port not in produced:
+        raise refusal(node, f"output {port!r} is unknown; known are {', '.join(produced)}")
+    if produced[port].shape != tensor.dims:
+        raise refusal(node, f"{port} has shape {produced[port].shape}, its tensor {tensor.dims}")
+    return produced[port]

@@ -1,0 +1,148 @@
+"""Element-wise operations: every mode, right-aligned broadcasting on dims of length 1.
+
+Inputs `in_0`, `in_1`, `in_2` by arity, output `out_0`; backward modes take in_0 = dy and
+in_1 = x, the *input* of the forward activation, as hipDNN's captured graphs do. Integers stay
+integers where the mode maps them to integers, so that they are exact; booleans count as 0 and 1.
+NaN propagates, through max_op and min_op too.
+Source: hipDNN's pointwise node; formulas that its reference does not show are the usual ones
+(cuDNN's pointwise modes), with the defaults ReLU lower clip 0, upper clip ∞, slope 0, α = β = 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy import special
+
+from bench_run.reference.common import Array, Arrays, Outputs, refusal
+from bench_run.reference.pointwise_backward import BACKWARD
+from bench_run.reference.pointwise_parameters import Parameters, parameters
+
+if TYPE_CHECKING:
+    from bench_run.graph.model import Node
+
+
+def pointwise(node: Node, inputs: Arrays, outputs: Outputs) -> dict[str, Array]:
+    mode = str(node.attributes.get("operation"))
+    dims = outputs["out_0"].dims
+    if mode == "gen_index":
+        return {"out_0": _index(node, dims)}
+    if mode not in MODES:
+        raise refusal(node, f"no pointwise mode {mode!r}; known are {', '.join(sorted(MODES))}")
+    arity, function = MODES[mode]
+    ports = tuple(f"in_{i}" for i in range(arity))
+    if any(port not in inputs for port in ports):
+        raise refusal(node, f"mode {mode} needs {', '.join(ports)}")
+    operands = [_number(inputs[port]) for port in ports]
+    result = function(parameters(node), *operands)
+    if np.broadcast_shapes(result.shape, dims) != dims:
+        raise refusal(node, f"operands give {result.shape}, not {dims}")
+    return {"out_0": np.broadcast_to(result, dims)}
+
+
+def _number(array: Array) -> Array:
+    return array.astype(np.int64) if array.dtype.kind == "b" else array
+
+
+def _index(node: Node, dims: tuple[int, ...]) -> Array:
+    """gen_index: each element is its own index along the axis."""
+    axis = node.attributes.get("axis", node.attributes.get("axis_tensor_uid"))
+    if axis is None or not 0 <= axis < len(dims):
+        raise refusal(node, f"gen_index needs an axis from 0 to {len(dims) - 1}, not {axis!r}")
+    shape = tuple(length if i == axis else 1 for i, length in enumerate(dims))
+    return np.broadcast_to(np.arange(dims[axis], dtype=np.int64).reshape(shape), dims)
+
+
+def _relu(p: Parameters, x: Array) -> Array:
+    """x ≤ L: s·(x − L) + L; x ≥ U: U; else x."""
+    low = p.slope * (x - p.lower) + p.lower
+    return np.where(x <= p.lower, low, np.where(x >= p.upper, p.upper, x))
+
+
+def _elu(p: Parameters, x: Array) -> Array:
+    """x > 0: x; else α·(eˣ − 1)."""
+    return np.where(x > 0, x, p.elu_alpha * np.expm1(x))
+
+
+def _gelu_tanh(_p: Parameters, x: Array) -> Array:
+    """½x·(1 + tanh(√(2/π)·(x + 0.044715x³)))."""
+    t = np.tanh(np.sqrt(2.0 / np.pi) * (x + 0.044715 * x**3))
+    return np.asarray(0.5 * x * (1.0 + t))
+
+
+def _swish(p: Parameters, x: Array) -> Array:
+    """x·σ(βx)."""
+    return np.asarray(x * special.expit(p.swish_beta * x))
+
+
+def _softplus(p: Parameters, x: Array) -> Array:
+    """ln(1 + e^{βx})/β."""
+    return np.asarray(np.logaddexp(0.0, p.softplus_beta * x) / p.softplus_beta)
+
+
+Function = Callable[..., Array]
+
+UNARY: Mapping[str, Function] = {
+    "abs": np.abs,
+    "ceil": np.ceil,
+    "erf": special.erf,
+    "exp": np.exp,
+    "floor": np.floor,
+    "gelu_fwd": lambda x: x * special.ndtr(x),  # ½x(1 + erf(x/√2)) without its cancellation
+    "identity": np.positive,
+    "log": np.log,
+    "logical_not": np.logical_not,
+    "neg": np.negative,
+    "reciprocal": lambda x: 1.0 / x,
+    "rsqrt": lambda x: 1.0 / np.sqrt(x),
+    "sigmoid_fwd": special.expit,
+    "sin": np.sin,
+    "sqrt": np.sqrt,
+    "tan": np.tan,
+    "tanh_fwd": np.tanh,
+}
+ACTIVATIONS: Mapping[str, Function] = {
+    "elu_fwd": _elu,
+    "gelu_approx_tanh_fwd": _gelu_tanh,
+    "relu_fwd": _relu,
+    "softplus_fwd": _softplus,
+    "swish_fwd": _swish,
+}
+BINARY: Mapping[str, Function] = {
+    "add": np.add,
+    "add_square": lambda a, b: a + b * b,
+    "cmp_eq": np.equal,
+    "cmp_ge": np.greater_equal,
+    "cmp_gt": np.greater,
+    "cmp_le": np.less_equal,
+    "cmp_lt": np.less,
+    "cmp_neq": np.not_equal,
+    "div": np.divide,
+    "logical_and": np.logical_and,
+    "logical_or": np.logical_or,
+    "max_op": np.maximum,
+    "min_op": np.minimum,
+    "mul": np.multiply,
+    "sub": np.subtract,
+}
+
+
+def _select(_p: Parameters, condition: Array, a: Array, b: Array) -> Array:
+    """in_0 ? in_1 : in_2. hipDNN's sources leave the order open: this is our definition."""
+    return np.where(condition != 0, a, b)
+
+
+def _plain(function: Function) -> Function:
+    return lambda _parameters, *operands: function(*operands)
+
+
+MODES: Mapping[str, tuple[int, Function]] = {
+    **{mode: (1, _plain(function)) for mode, function in UNARY.items()},
+    **{mode: (1, function) for mode, function in ACTIVATIONS.items()},
+    **{mode: (2, _plain(function)) for mode, function in BINARY.items()},
+    **{mode: (2, function) for mode, function in BACKWARD.items()},
+    "binary_select": (3, _select),
+}
+"""Arity and function by mode; `gen_index`, which reads no values, stands apart."""
