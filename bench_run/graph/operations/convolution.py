@@ -1,0 +1,103 @@
+"""Convolution forward, data gradient, weight gradient. Source: GRAPH_FORMAT section 8.
+
+One rule serves all three: the same x, w and y, of which another one is the result.
+Flops: 2·N·K·(C/G)·Πoutput·Πkernel in every direction, a multiplication and an addition a tap.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+
+from bench_run.graph.operations.base import (
+    Operation,
+    Parameter,
+    Port,
+    View,
+    expect_dims,
+    expect_length,
+    expect_rank,
+)
+
+PARAMETERS = (
+    Parameter("pre_padding", "ints", required=True),
+    Parameter("post_padding", "ints", required=True),
+    Parameter("stride", "ints", required=True),
+    Parameter("dilation", "ints", required=True),
+    Parameter(
+        "conv_mode",
+        "enum",
+        required=True,
+        choices=("unset", "convolution", "cross_correlation"),
+        spelling="upper",
+    ),
+)
+_LOWEST = {"pre_padding": 0, "post_padding": 0, "stride": 1, "dilation": 1}
+
+
+def output_length(
+    length: int, kernel: int, padding: tuple[int, int], stride: int, dilation: int
+) -> int:
+    """Length of the result along one axis."""
+    return (length + sum(padding) - dilation * (kernel - 1) - 1) // stride + 1
+
+
+def groups(x_dims: tuple[int, ...], w_dims: tuple[int, ...]) -> int:
+    """There is no group attribute: w holds C/G channels."""
+    return x_dims[1] // w_dims[1]
+
+
+def _check(view: View, x: str, w: str, y: str) -> None:
+    expect_rank(view, x, 3, 5)
+    rank = len(view[x].dims)
+    for port in (w, y):
+        expect_rank(view, port, rank, rank)
+    for name, lowest in _LOWEST.items():
+        expect_length(view, name, rank - 2, lowest)
+    if view.attribute("conv_mode") == "unset":
+        raise view.parameter_error("conv_mode", "is unset, expected CROSS_CORRELATION")
+    x_dims, w_dims = view[x].dims, view[w].dims
+    if x_dims[1] % w_dims[1]:
+        what = f"has {w_dims[1]} channels per group, which do not divide the {x_dims[1]} of {x}"
+        raise view.port_error(w, what)
+    if w_dims[0] % groups(x_dims, w_dims):
+        what = f"has {w_dims[0]} filters for {groups(x_dims, w_dims)} groups"
+        raise view.port_error(w, what)
+    expect_dims(view, y, _output_dims(view, x_dims, w_dims), f"the convolution of {x} and {w}")
+
+
+def _output_dims(view: View, x_dims: tuple[int, ...], w_dims: tuple[int, ...]) -> tuple[int, ...]:
+    pre, post, stride, dilation = (view.attribute(name) for name in _LOWEST)
+    spatial = (
+        output_length(length, kernel, (before, after), step, spread)
+        for length, kernel, before, after, step, spread in zip(
+            x_dims[2:], w_dims[2:], pre, post, stride, dilation, strict=True
+        )
+    )
+    return (x_dims[0], w_dims[0], *spatial)
+
+
+def _flops(view: View, w: str, y: str) -> int:
+    return 2 * view[y].elements * math.prod(view[w].dims[1:])
+
+
+def _row(kind: str, name: str, inputs: tuple[str, str], output: str, roles: str) -> Operation:
+    x, w, y = roles.split()
+    return Operation(
+        type=f"Convolution{kind}Attributes",
+        name=name,
+        family="convolution",
+        inputs=tuple(Port(port) for port in inputs),
+        outputs=(Port(output),),
+        parameters=PARAMETERS,
+        place="parameters",
+        check=partial(_check, x=x, w=w, y=y),
+        flops=partial(_flops, w=w, y=y),
+    )
+
+
+ROWS = (
+    _row("Fwd", "conv_fwd", ("x", "w"), "y", "x w y"),
+    _row("Bwd", "conv_dgrad", ("dy", "w"), "dx", "dx w dy"),
+    _row("Wrw", "conv_wgrad", ("x", "dy"), "dw", "x dw dy"),
+)

@@ -1,0 +1,158 @@
+"""Element-wise operations: one node type, 47 modes. Source: GRAPH_FORMAT section 13.
+
+Flops per element of the output: the arithmetic steps of the formula, where one evaluation of a
+special function (exp, tanh, erf, a root …) is one step, whatever it costs, and so are a comparison
+and a selection. Moving data and truth values about is no arithmetic: 0.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from bench_run.graph.operations.base import Operation, Parameter, Port, View, expect_dims
+
+if TYPE_CHECKING:
+    from bench_run.graph.model import Tensor
+
+
+@dataclass(frozen=True)
+class PointwiseMode:
+    arity: int
+    flops: int
+    """Of one element of the output."""
+    hints: tuple[str, ...] = ()
+    """Role of the data of each operand (`base.HINTS`); empty: general."""
+    attributes: tuple[str, ...] = ()
+    """Parameters the mode looks at."""
+    backward: bool = False
+    """in_0 is dy and in_1 the input of the forward operation."""
+
+    def hint(self, operand: int) -> str:
+        return self.hints[operand] if operand < len(self.hints) else "general"
+
+
+_RELU = ("relu_lower_clip", "relu_upper_clip", "relu_lower_clip_slope")
+_POSITIVE = ("positive",)
+_BOTH = ("condition", "condition")
+
+POINTWISE_MODES: dict[str, PointwiseMode] = {
+    "abs": PointwiseMode(1, 1),
+    "add": PointwiseMode(2, 1),
+    "add_square": PointwiseMode(2, 2),
+    "binary_select": PointwiseMode(3, 1, ("condition", "general", "general")),
+    "ceil": PointwiseMode(1, 1),
+    "cmp_eq": PointwiseMode(2, 1),
+    "cmp_ge": PointwiseMode(2, 1),
+    "cmp_gt": PointwiseMode(2, 1),
+    "cmp_le": PointwiseMode(2, 1),
+    "cmp_lt": PointwiseMode(2, 1),
+    "cmp_neq": PointwiseMode(2, 1),
+    "div": PointwiseMode(2, 1, ("general", "positive")),
+    "elu_bwd": PointwiseMode(2, 4, attributes=("elu_alpha",), backward=True),
+    "elu_fwd": PointwiseMode(1, 4, attributes=("elu_alpha",)),
+    "erf": PointwiseMode(1, 1),
+    "exp": PointwiseMode(1, 1),
+    "floor": PointwiseMode(1, 1),
+    "gelu_approx_tanh_bwd": PointwiseMode(2, 19, backward=True),
+    "gelu_approx_tanh_fwd": PointwiseMode(1, 9),
+    "gelu_bwd": PointwiseMode(2, 11, backward=True),
+    "gelu_fwd": PointwiseMode(1, 5),
+    "gen_index": PointwiseMode(1, 0, attributes=("axis_tensor_uid",)),
+    "identity": PointwiseMode(1, 0),
+    "log": PointwiseMode(1, 1, _POSITIVE),
+    "logical_and": PointwiseMode(2, 0, _BOTH),
+    "logical_not": PointwiseMode(1, 0, ("condition",)),
+    "logical_or": PointwiseMode(2, 0, _BOTH),
+    "max_op": PointwiseMode(2, 1),
+    "min_op": PointwiseMode(2, 1),
+    "mul": PointwiseMode(2, 1),
+    "neg": PointwiseMode(1, 1),
+    "reciprocal": PointwiseMode(1, 1, _POSITIVE),
+    "relu_bwd": PointwiseMode(2, 2, attributes=_RELU, backward=True),
+    "relu_fwd": PointwiseMode(1, 1, attributes=_RELU),
+    "rsqrt": PointwiseMode(1, 2, _POSITIVE),
+    "sigmoid_bwd": PointwiseMode(2, 7, backward=True),
+    "sigmoid_fwd": PointwiseMode(1, 4),
+    "sin": PointwiseMode(1, 1),
+    "softplus_bwd": PointwiseMode(2, 6, attributes=("softplus_beta",), backward=True),
+    "softplus_fwd": PointwiseMode(1, 5, attributes=("softplus_beta",)),
+    "sqrt": PointwiseMode(1, 1, _POSITIVE),
+    "sub": PointwiseMode(2, 1),
+    "swish_bwd": PointwiseMode(2, 11, attributes=("swish_beta",), backward=True),
+    "swish_fwd": PointwiseMode(1, 5, attributes=("swish_beta",)),
+    "tan": PointwiseMode(1, 1, ("unit",)),
+    "tanh_bwd": PointwiseMode(2, 4, backward=True),
+    "tanh_fwd": PointwiseMode(1, 1),
+}
+"""By the spelling of the file. `unset` (number 0 of hipDNN's enum) is no operation."""
+
+OPERANDS = ("in_0", "in_1", "in_2")
+
+
+def broadcast_dims(*shapes: tuple[int, ...]) -> tuple[int, ...] | None:
+    """Common shape of operands that spread by lengths 1, aligned right; None: they do not fit."""
+    rank = max(len(shape) for shape in shapes)
+    padded = [(1,) * (rank - len(shape)) + shape for shape in shapes]
+    result = []
+    for lengths in zip(*padded, strict=True):
+        longer = {length for length in lengths if length != 1}
+        if len(longer) > 1:
+            return None
+        result.append(longer.pop() if longer else 1)
+    return tuple(result)
+
+
+def _operands(view: View, mode: PointwiseMode) -> list[Tensor]:
+    operands = [view.get(port) for port in OPERANDS]
+    for index, (port, operand) in enumerate(zip(OPERANDS, operands, strict=True)):
+        if (operand is None) == (index < mode.arity):
+            state = "is missing" if operand is None else "is one too many"
+            name = view.attribute("operation")
+            raise view.port_error(port, f"{state}: {name} takes {mode.arity}")
+    return [operand for operand in operands if operand is not None]
+
+
+def _check(view: View) -> None:
+    name = view.attribute("operation")
+    mode = POINTWISE_MODES.get(name)
+    if mode is None:
+        raise view.parameter_error("operation", f"is {name}, expected an operation")
+    operands = _operands(view, mode)
+    dims = broadcast_dims(*(tensor.dims for tensor in operands))
+    if dims is None:
+        shapes = ", ".join(str(list(tensor.dims)) for tensor in operands)
+        raise view.port_error("in_1", f"does not broadcast: the operands have dims {shapes}")
+    expect_dims(view, "out_0", dims, "the operands broadcast")
+    axis = view.attribute("axis_tensor_uid")
+    if name == "gen_index" and (axis is None or not 0 <= axis < len(dims)):
+        what = f"is {axis}, expected an axis from 0 to {len(dims) - 1}"
+        raise view.parameter_error("axis_tensor_uid", what)
+
+
+def _flops(view: View) -> int:
+    return POINTWISE_MODES[view.attribute("operation")].flops * view["out_0"].elements
+
+
+_NUMBERS = (*_RELU, "swish_beta", "elu_alpha", "softplus_beta")
+
+ROWS = (
+    Operation(
+        type="PointwiseAttributes",
+        name="pointwise",
+        family="pointwise",
+        inputs=(Port("in_0"), Port("in_1", required=False), Port("in_2", required=False)),
+        outputs=(Port("out_0"),),
+        parameters=(
+            Parameter(
+                "operation", "enum", required=True, choices=("unset", *sorted(POINTWISE_MODES))
+            ),
+            # Despite its name in the file the number of an axis, for gen_index.
+            Parameter("axis_tensor_uid", "int"),
+            *(Parameter(name, "float") for name in _NUMBERS),
+        ),
+        place="inputs",
+        check=_check,
+        flops=_flops,
+    ),
+)
