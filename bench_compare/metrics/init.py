@@ -1,0 +1,48 @@
+"""Initialisation: its phases and their sum, one value a round."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from bench_compare.metrics.base import Metric, PerRound
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from bench_schema.document import Case
+
+THRESHOLD_RATIO = 0.10
+"""A compilation or a library's start scatters far more than a kernel does."""
+
+PHASES = {
+    "load_ns": "load graph",
+    "import_ns": "import engine",
+    "build_ns": "build",
+    "plan_ns": "plan",
+    "first_run_ns": "first run",
+}
+
+
+def phase_ns(name: str, case: Case) -> Sequence[float]:
+    values = case.init.get(name)
+    return () if values is None else [float(value) for value in values.tolist()]
+
+
+def total_ns(case: Case) -> Sequence[float]:
+    """Sum of the phases of each round; a round counts if every recorded phase has it."""
+    columns = [values.tolist() for values in case.init.values()]
+    return [float(sum(row)) for row in zip(*columns, strict=False)]
+
+
+def _row(name: str, title: str, reading: PerRound) -> Metric:
+    return Metric(name, title, "ns", "lower", reading, threshold_ratio=THRESHOLD_RATIO)
+
+
+ROWS = (
+    _row("init_ns", "initialisation", PerRound(total_ns)),
+    *(
+        _row(name, f"init: {title}", PerRound(partial(phase_ns, name)))
+        for name, title in PHASES.items()
+    ),
+)

@@ -1,0 +1,123 @@
+"""From raw samples to one number a round, all rounds of a metric at a time.
+
+Every function takes series of any lengths and works on rectangles of equal length, so that the
+cost is linear in the samples and there is no Python step per sample. Values are natural logarithms
+of nanoseconds; samples below one nanosecond (a clock too coarse) count as one.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+Array: TypeAlias = npt.NDArray[np.float64]
+Ints: TypeAlias = npt.NDArray[np.int64]
+
+BLOCK_SAMPLES = 1 << 20
+"""Samples in one rectangle: 8 MiB, so that memory stays flat however large the document is."""
+
+
+@dataclass(frozen=True, eq=False)
+class RoundStatistics:
+    """Parallel arrays, one entry for each series; NaN where there are too few samples."""
+
+    log_median: Array
+    """Median of the log times after the warm-up cut: the round statistic."""
+    trend: Array
+    """Log median of the second half minus that of the first: drift inside the round."""
+    outliers: Ints
+    """Samples further than `OUTLIER_MADS` median absolute deviations above the median."""
+    kept: Ints
+    """Samples after the cut."""
+
+
+OUTLIER_MADS = 10.0
+"""About 6.7 standard deviations of a normal distribution: spikes, not tails."""
+
+
+def trimmed(series: Sequence[Ints], cuts: Sequence[int]) -> list[Ints]:
+    """The series without their leading warm-up samples."""
+    return [one[cut:] for one, cut in zip(series, cuts, strict=True)]
+
+
+def rectangles(series: Sequence[Ints]) -> Iterator[tuple[Ints, Ints]]:
+    """(indices, rows) of series of one length, at most `BLOCK_SAMPLES` at a time; empty ones are
+    left out."""
+    lengths = np.fromiter((one.size for one in series), np.int64, len(series))
+    order = np.argsort(lengths, kind="stable")
+    bounds = np.flatnonzero(np.diff(lengths[order], prepend=-1, append=-1))
+    for first, last in itertools.pairwise(bounds):
+        length = int(lengths[order[first]])
+        step = max(1, BLOCK_SAMPLES // max(length, 1))
+        for start in range(first, last, step) if length else ():
+            index = order[start : min(start + step, last)]
+            yield index, np.concatenate([series[i] for i in index]).reshape(len(index), length)
+
+
+def log_median(rows: Array | Ints) -> Array:
+    """Median of the logarithm of each sorted row; of an even count the mean of the middle two."""
+    count = rows.shape[1]
+    middle = rows[:, [(count - 1) // 2, count // 2]]
+    return np.asarray(np.log(np.maximum(middle, 1)).mean(axis=1))
+
+
+def round_statistics(series: Sequence[Ints]) -> RoundStatistics:
+    """Statistics of rounds whose warm-up is already cut off (`trimmed`)."""
+    size = len(series)
+    medians, trend = np.full(size, np.nan), np.full(size, np.nan)
+    outliers, kept = np.zeros(size, np.int64), np.zeros(size, np.int64)
+    for index, rows in rectangles(series):
+        count = rows.shape[1]
+        ordered = np.sort(rows, axis=1)
+        medians[index] = log_median(ordered)
+        kept[index] = count
+        outliers[index] = _outliers(ordered)
+        if count >= 8:
+            half = count // 2
+            first, second = np.sort(rows[:, :half], axis=1), np.sort(rows[:, -half:], axis=1)
+            trend[index] = log_median(second) - log_median(first)
+    return RoundStatistics(medians, trend, outliers, kept)
+
+
+def _outliers(ordered: Ints) -> Ints:
+    """Count of far values in each sorted row, above the median only: delays are one-sided.
+
+    The deviation is that of the lower half, median minus lower quartile: spikes cannot widen it.
+    At least 0.1 % of the median, so that a clock's tick is no outlier.
+    """
+    count = ordered.shape[1]
+    median, quartile = ordered[:, count // 2], ordered[:, count // 4]
+    deviation = np.maximum(median - quartile, median // 1000 + 1)
+    return np.asarray(np.sum(ordered > (median + OUTLIER_MADS * deviation)[:, None], axis=1))
+
+
+SECTIONS = (16, 8)
+
+
+def section_variance(series: Sequence[Ints]) -> tuple[Array, Array]:
+    """Variance of the log median of each series from inside it, and its degrees of freedom.
+
+    Sectioning: K consecutive batches, medians m_k, sum (m_k - mean)² / (K (K - 1)); of K = 16 and
+    K = 8 the larger, because slow clock states show in long batches only. NaN below 16 samples.
+    Source: Law, Simulation Modeling and Analysis, section 9.5 (batch means).
+    """
+    variance, dof = np.full(len(series), np.nan), np.full(len(series), np.nan)
+    for index, rows in rectangles(series):
+        for sections in SECTIONS:
+            length = rows.shape[1] // sections
+            if length < 2:
+                continue
+            batches = rows[:, : length * sections].reshape(-1, length)
+            medians = log_median(np.sort(batches, axis=1)).reshape(-1, sections)
+            found = medians.var(axis=1, ddof=1) / sections
+            larger = ~(variance[index] >= found)
+            variance[index[larger]] = found[larger]
+            dof[index[larger]] = sections - 1
+    return variance, dof
