@@ -14,6 +14,8 @@ BenchRunError                 one line for the person at the terminal
 
 from __future__ import annotations
 
+from typing import Literal
+
 
 class BenchRunError(Exception):
     """Base of all errors that this package raises on purpose."""
@@ -61,6 +63,9 @@ class EngineError(BenchRunError):
 class WorkerError(BenchRunError):
     """A worker process is gone; ``detail`` holds the end of what it printed."""
 
+    status: Literal["crashed", "timed out"] = "crashed"
+    """The outcome of the case it was at."""
+
     def __init__(self, message: str, *, detail: str | None = None) -> None:
         super().__init__(message)
         self.detail = detail
@@ -72,3 +77,5 @@ class WorkerCrashedError(WorkerError):
 
 class WorkerTimeoutError(WorkerError):
     """It did not answer in time and was killed."""
+
+    status = "timed out"

@@ -1,0 +1,16 @@
+"""Other forms of a document: one row of `FORMATS` each, document in, text out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from bench_run.export.csv_text import cases_csv, samples_csv
+from bench_run.export.markdown import markdown
+from bench_schema.document import Document
+
+FORMATS: Mapping[str, Callable[[Document], str]] = {
+    "csv": cases_csv,
+    "csv_samples": samples_csv,
+    "markdown": markdown,
+}
+"""By the option that asks for it."""

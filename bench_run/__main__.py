@@ -1,0 +1,3 @@
+from bench_run.cli import entry
+
+entry()

@@ -1,0 +1,192 @@
+"""The answer on stdout: one row a case, more with ``-v``, both sides with ``--a``/``--b``."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+from tabulate import tabulate
+
+from bench_run.units import percent_text, rate_text, shortened, size_text, time_text
+from bench_schema.document import Case, Document, Summary, Validation
+from bench_schema.summary import paired_ratio
+
+MAIN_SERIES = ("device_ns", "e2e_ns")
+"""The first of these that a case has is its time in tables."""
+
+HEADERS = ("graph", "engine", "median", "±", "TFLOP/s", "GB/s", "validation")
+ALIGN = ("left", "left", "right", "right", "right", "right", "left")
+
+
+def main_series(case: Case) -> str | None:
+    return next((name for name in MAIN_SERIES if name in case.summary), None)
+
+
+def main_summary(case: Case) -> Summary | None:
+    name = main_series(case)
+    return None if name is None else case.summary[name]
+
+
+def table(document: Document) -> str:
+    """Rows of at most 80 columns; a case without samples shows its outcome and why below."""
+    engines = max((len(engine.key) for engine in document.engines), default=6)
+    engine_width = min(engines, 14)
+    rows = [_row(case, 20 + 14 - max(engine_width, 6), engine_width) for case in document.cases]
+    text = tabulate(
+        rows, HEADERS, tablefmt="simple", colalign=ALIGN, disable_numparse=True
+    )
+    return "\n".join([text, "", *_endings(document.cases), totals(document)])
+
+
+def _row(case: Case, graph_width: int, engine_width: int) -> tuple[str, ...]:
+    name = shortened(case.graph.name, graph_width)
+    engine = shortened(case.engine, engine_width)
+    summary = main_summary(case)
+    if summary is None:
+        return (name, engine, case.outcome.status, "", "", "", "")
+    achieved = case.achieved
+    return (
+        name,
+        engine,
+        time_text(summary.median),
+        percent_text(half_width_ratio(summary)),
+        rate_text(None if achieved is None else achieved.tflops),
+        rate_text(None if achieved is None else achieved.gbps),
+        validation_text(case.validation),
+    )
+
+
+def half_width_ratio(summary: Summary) -> float | None:
+    """Half of the median's 95 % interval, relative to the median."""
+    if summary.median_ci_low is None or summary.median_ci_high is None or summary.median == 0:
+        return None
+    return (summary.median_ci_high - summary.median_ci_low) / 2 / summary.median
+
+
+def validation_text(validation: Validation | None) -> str:
+    if validation is None or validation.status == "not checked":
+        return "–"
+    if validation.status == "passed":
+        return "passed"
+    wrong = sum(output.mismatched for output in validation.outputs)
+    return f"{wrong} wrong"
+
+
+def _endings(cases: Iterable[Case]) -> list[str]:
+    """One line for each case that did not complete or is wrong, with the reason."""
+    lines = []
+    for case in cases:
+        if case.outcome.status != "completed":
+            lines.append(f"{case.id}: {case.outcome.status}: {case.outcome.reason}")
+        if case.validation is not None and case.validation.status == "failed":
+            lines.append(f"{case.id}: wrong: {case.validation.reason}")
+        elif case.validation is not None and _unexpectedly_unchecked(case.validation):
+            lines.append(f"{case.id}: not checked: {case.validation.reason}")
+    return [*lines, ""] if lines else []
+
+
+def _unexpectedly_unchecked(validation: Validation) -> bool:
+    return validation.status == "not checked" and validation.reference != "none"
+
+
+def totals(document: Document) -> str:
+    """One line: how many cases ended how."""
+    counts: dict[str, int] = {}
+    for case in document.cases:
+        counts[case.outcome.status] = counts.get(case.outcome.status, 0) + 1
+        status = "none" if case.validation is None else case.validation.status
+        if status != "not checked" and case.outcome.status == "completed":
+            counts[f"validation {status}"] = counts.get(f"validation {status}", 0) + 1
+    parts = ", ".join(f"{count} {name}" for name, count in counts.items())
+    return f"{len(document.cases)} cases: {parts}" if parts else "no cases"
+
+
+def details(document: Document) -> str:
+    """The full block of every case's statistics."""
+    return "\n".join(_block(case) for case in document.cases)
+
+
+def _block(case: Case) -> str:
+    lines = [case.id, "-" * min(80, len(case.id))]
+    for name, summary in case.summary.items():
+        lines.append(f"{name.removesuffix('_ns')}: {_statistics(summary)}")
+    if case.init:
+        medians = {name: sorted(values.tolist())[len(values) // 2] for name, values in
+                   case.init.items()}
+        parts = ", ".join(f"{n.removesuffix('_ns')} {time_text(v)}" for n, v in medians.items())
+        lines.append(f"init {time_text(sum(medians.values()))}: {parts}")
+    if case.memory is not None:
+        lines.append(
+            f"memory: peak {size_text(case.memory.peak_bytes)}, workspace "
+            f"{size_text(case.memory.workspace_bytes)}, buffers {size_text(case.memory.buffer_bytes)}"
+        )
+    lines += [f"{key}: {value}" for key, value in case.plan.items()]
+    lines += _validation_lines(case.validation)
+    lines += [f"note: {note}" for note in case.notes]
+    if case.stopped_by is not None:
+        lines.append(f"stopped by: {case.stopped_by}")
+    return "\n".join(lines) + "\n"
+
+
+def _statistics(summary: Summary) -> str:
+    names = ("min", "p5", "median", "p90", "p95", "p99", "max", "mean", "std", "mad")
+    shown = [f"{name} {time_text(getattr(summary, name))}" for name in names]
+    low, high = time_text(summary.median_ci_low), time_text(summary.median_ci_high)
+    return f"{summary.count} samples, {', '.join(shown)}, 95% of median {low} to {high}"
+
+
+def _validation_lines(validation: Validation | None) -> list[str]:
+    if validation is None:
+        return []
+    lines = [f"validation against {validation.reference}: {validation.status}"]
+    if validation.reason is not None:
+        lines.append(f"  {validation.reason}")
+    for output in validation.outputs:
+        lines.append(
+            f"  {output.name or output.uid}: {output.mismatched} of {output.elements} wrong, "
+            f"max abs {_real(output.max_abs)}, max rel {_real(output.max_rel)}, "
+            f"L2 {_real(output.relative_l2)} "
+            f"(rtol {output.rtol:.3g}, atol {output.atol:.3g}: {output.tolerance_source})"
+        )
+        lines += [
+            f"    at {list(m.index)}: {_real(m.actual)}, expected {_real(m.expected)}"
+            for m in output.worst
+        ]
+    return lines
+
+
+def _real(value: float | str) -> str:
+    return value if isinstance(value, str) else f"{value:.6g}"
+
+
+def side_by_side(document: Document) -> str:
+    """Both engines of an A/B run in one row a graph, with the speed-up of B over A."""
+    first, second = (engine.key for engine in document.engines)
+    by_graph: dict[str, dict[str, Case]] = {}
+    for case in document.cases:
+        by_graph.setdefault(case.graph.path, {})[case.engine] = case
+    rows = [_pair_row(pair[first], pair[second]) for pair in by_graph.values()
+            if first in pair and second in pair]
+    headers = ("graph", "A", "B", "speed-up", "95% interval", "B against A")
+    align = ("left", "right", "right", "right", "right", "left")
+    text = tabulate(rows, headers, tablefmt="simple", colalign=align, disable_numparse=True)
+    legend = f"A = {first}\nB = {second}"
+    return "\n".join([legend, "", text, "", *_endings(document.cases), totals(document)])
+
+
+def _pair_row(a: Case, b: Case) -> tuple[str, ...]:
+    name = shortened(a.graph.name, 26)
+    series = main_series(a)
+    if series is None or series not in b.summary:
+        return (name, _state(a), _state(b), "–", "–", validation_text(b.validation))
+    ratio = paired_ratio([r.series[series] for r in a.rounds], [r.series[series] for r in b.rounds])
+    interval = "–"
+    if ratio.low is not None and ratio.high is not None:
+        interval = f"{ratio.low:.3f} to {ratio.high:.3f}"
+    value = "–" if not math.isfinite(ratio.value) else f"{ratio.value:.3f}×"
+    return (name, _state(a), _state(b), value, interval, validation_text(b.validation))
+
+
+def _state(case: Case) -> str:
+    summary = main_summary(case)
+    return case.outcome.status if summary is None else time_text(summary.median)

@@ -1,0 +1,136 @@
+"""The worker processes of a run: one for each engine and round, replaced when they die."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from bench_run.engines.base import EngineFacts
+from bench_run.errors import (
+    BenchRunError,
+    EngineError,
+    EngineUnavailableError,
+    GraphError,
+    UnsupportedGraphError,
+    UsageError,
+    WorkerError,
+)
+from bench_run.graph.model import Graph
+from bench_run.messages import Choices, Evaluate, Open, Opened, Refused, Variants, Visit, Visited
+from bench_run.plan import PlannedEngine
+from bench_run.visit_case import case_of
+from bench_run.worker import Worker
+from bench_schema.document import Case, Outcome
+
+ERRORS: Mapping[str, type[BenchRunError]] = {
+    error.__name__: error
+    for error in (
+        EngineError, EngineUnavailableError, GraphError, UnsupportedGraphError, UsageError,
+    )
+}  # fmt: skip
+
+
+def raise_refusal(refused: Refused) -> None:
+    """The refusal of a worker as the error it was there."""
+    error = ERRORS[refused.kind]
+    if error is GraphError:
+        where, _, what = refused.message.partition(": ")
+        raise GraphError(where, what)
+    if error is EngineError:
+        raise EngineError(refused.message, detail=refused.detail)
+    raise error(refused.message)
+
+
+class Crew:
+    """Workers by engine key. Asking for an engine starts its worker when there is none."""
+
+    def __init__(self, timeout_s: float, environments: Mapping[str, Mapping[str, str]]) -> None:
+        self._timeout_s = timeout_s
+        self._environments = environments
+        self._workers: dict[str, Worker] = {}
+        self.opened: dict[str, Opened] = {}
+
+    def facts(self, engine: PlannedEngine) -> EngineFacts:
+        self._worker(engine)
+        return self.opened[engine.key].facts
+
+    def _worker(self, engine: PlannedEngine) -> Worker:
+        worker = self._workers.get(engine.key)
+        if worker is not None:
+            return worker
+        worker = Worker(self._environments.get(engine.key))
+        try:
+            answer = worker.ask(Open(engine.spec, engine.options), self._timeout_s)
+        except WorkerError:
+            worker.kill()
+            raise
+        if isinstance(answer, Refused):
+            worker.close()
+            raise_refusal(answer)
+        assert isinstance(answer, Opened)
+        self._workers[engine.key] = worker
+        self.opened[engine.key] = answer
+        return worker
+
+    def variants(self, engine: PlannedEngine, graph: Graph) -> tuple[Mapping[str, str], ...]:
+        """The engine's variants for a graph; one unnamed where it refuses (the visit says why)."""
+        try:
+            answer = self._worker(engine).ask(Variants(graph), self._timeout_s)
+        except WorkerError:
+            self._forget(engine)
+            return ({},)
+        return answer.variants if isinstance(answer, Choices) else ({},)
+
+    def visit(self, engine: PlannedEngine, request: Visit) -> Case:
+        """The case with this visit's round; whatever the worker does becomes an outcome."""
+        try:
+            worker = self._worker(engine)
+            answer = worker.ask(request, self._timeout_s)
+        except WorkerError as error:
+            return case_of(request, self._loss(engine, error))
+        except (EngineError, EngineUnavailableError) as error:
+            # It opened when the run began: now the device or the library is gone.
+            return case_of(request, Outcome("failed", str(error), "import"))
+        if isinstance(answer, Refused):
+            return case_of(request, Outcome("failed", answer.message, worker.phase, answer.detail))
+        assert isinstance(answer, Visited)
+        if answer.case.outcome.status in ("failed", "crashed"):
+            self._replace(engine)  # an error may be sticky: the next case gets a fresh process
+        return answer.case
+
+    def _loss(self, engine: PlannedEngine, error: WorkerError) -> Outcome:
+        worker = self._workers.get(engine.key)
+        phase = "import" if worker is None else worker.phase
+        self._forget(engine)
+        return Outcome(error.status, str(error), phase, error.detail)
+
+    def evaluate(self, engine: PlannedEngine, request: Evaluate) -> str | None:
+        """Have expected outputs stored; the reason where that did not work, else None."""
+        try:
+            answer = self._worker(engine).ask(request, self._timeout_s)
+        except WorkerError as error:
+            self._forget(engine)
+            return str(error)
+        except (EngineError, EngineUnavailableError, UsageError) as error:
+            return str(error)
+        return answer.message if isinstance(answer, Refused) else None
+
+    def _forget(self, engine: PlannedEngine) -> None:
+        worker = self._workers.pop(engine.key, None)
+        if worker is not None:
+            worker.kill()
+
+    def _replace(self, engine: PlannedEngine) -> None:
+        worker = self._workers.pop(engine.key, None)
+        if worker is not None:
+            worker.close()
+
+    def close(self) -> None:
+        """End every worker: the next round starts afresh."""
+        for worker in self._workers.values():
+            worker.close()
+        self._workers.clear()
+
+    def kill(self) -> None:
+        for worker in self._workers.values():
+            worker.kill()
+        self._workers.clear()

@@ -1,0 +1,101 @@
+"""Inputs of a graph, and its expected outputs computed once. Runs inside a worker."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bench_run.engines.base import Engine, Storages
+from bench_run.graph.dtypes import DTYPES
+from bench_run.graph.model import Graph, Tensor
+from bench_run.messages import Data, Evaluate, Evaluated
+from bench_run.tensors.layout import logical_view
+
+Arrays = Mapping[int, np.ndarray[Any, Any]]
+
+
+def inputs_of(graph: Graph, data: Data) -> Storages:
+    """Golden inputs bit for bit where there are some, else seeded ones."""
+    if data.golden is not None:
+        from bench_run.tensors.golden import find_golden, read_golden
+
+        bundle = find_golden(data.graph_path or "", data.golden)
+        assert bundle is not None
+        return read_golden(graph, bundle).inputs
+    from bench_run.tensors.inputs import make_inputs, parse_init
+
+    return make_inputs(graph, data.seed, parse_init(data.init))
+
+
+def expected_of(graph: Graph, inputs: Storages) -> Arrays:
+    """The float64 reference's outputs: logical arrays by uid, not rounded to the output's type."""
+    from bench_run.reference import evaluate as reference
+
+    by_uid = graph.by_uid
+    return reference(graph, {uid: logical_view(s, by_uid[uid]) for uid, s in inputs.items()})
+
+
+def engine_outputs(engine: Engine, graph: Graph, inputs: Storages) -> Storages:
+    """What another engine computes: one run on poisoned outputs."""
+    plan = engine.plan(engine.build(graph, {}))
+    try:
+        plan.upload(inputs)
+        plan.poison()
+        plan.run()
+        engine.stream.synchronize()
+        return plan.download()
+    finally:
+        plan.close()
+
+
+def evaluate(engine: Engine | None, request: Evaluate) -> Evaluated:
+    """Store the expected outputs as ``UID.npy`` in the request's folder."""
+    graph = request.graph
+    expected: Arrays
+    if request.data.golden is not None and not request.engine and request.write_golden is None:
+        expected = _golden_outputs(graph, request.data)
+    else:
+        inputs = inputs_of(graph, request.data)
+        if engine is None:
+            expected = expected_of(graph, inputs)
+        else:
+            storages = engine_outputs(engine, graph, inputs)
+            expected = {uid: logical_view(s, graph.by_uid[uid]) for uid, s in storages.items()}
+        if request.write_golden is not None:
+            _write_golden(request, inputs, expected)
+    folder = Path(request.folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    for tensor in graph.outputs:
+        np.save(folder / f"{tensor.uid}.npy", _lean(expected[tensor.uid], tensor))
+    return Evaluated(str(folder))
+
+
+def _golden_outputs(graph: Graph, data: Data) -> Arrays:
+    from bench_run.tensors.golden import find_golden, read_golden
+
+    bundle = find_golden(data.graph_path or "", data.golden)
+    assert bundle is not None
+    outputs = read_golden(graph, bundle).outputs
+    return {uid: logical_view(s, graph.by_uid[uid]) for uid, s in outputs.items()}
+
+
+def _write_golden(request: Evaluate, inputs: Storages, expected: Arrays) -> None:
+    from bench_run.tensors.golden import write_golden
+    from bench_run.tensors.layout import to_storage
+
+    graph = request.graph
+    outputs = {t.uid: to_storage(expected[t.uid], t) for t in graph.outputs}
+    provenance = {"reference": "numpy float64", "seed": str(request.data.seed)}
+    assert request.write_golden is not None
+    write_golden(graph, inputs, outputs, Path(request.write_golden) / request.stem, provenance)
+
+
+def _lean(array: np.ndarray[Any, Any], tensor: Tensor) -> np.ndarray[Any, Any]:
+    """Types NumPy can store; float32 where the output's own type is far coarser than that."""
+    row = DTYPES[tensor.data_type]
+    if row.kind in ("integer", "boolean"):
+        return np.asarray(array)
+    return np.asarray(array, np.float64 if row.bits >= 32 else np.float32)

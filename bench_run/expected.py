@@ -1,0 +1,120 @@
+"""Expected outputs of a run's graphs: computed once each, kept on disk, handed out as folders.
+
+What computes them runs in a worker process too: a reference that crashes or needs too long costs
+the validation of one graph, and the reason is in the document.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from bench_run.crew import Crew
+from bench_run.engines.base import EngineOptions, EngineSpec
+from bench_run.messages import Data, Evaluate, Judgement
+from bench_run.options import Options
+from bench_run.plan import PlannedEngine, PlannedGraph
+
+SPOOL_BYTES = 8 << 30
+"""Most that expected outputs may take on disk; the oldest make room and are computed again."""
+
+
+class Desk:
+    """Gives every visit what its outputs are held against."""
+
+    def __init__(self, options: Options, engines: Mapping[str, PlannedEngine]) -> None:
+        self._options = options
+        self._engines = engines
+        self._crew = Crew(options.timeout_s, {})
+        self._folder = Path(tempfile.mkdtemp(prefix="bench-run-"))
+        self._known: dict[tuple[str, str], tuple[str | None, str | None]] = {}
+
+    def data(self, graph: PlannedGraph) -> Data:
+        """Where the inputs of a graph come from."""
+        golden = graph.loaded.golden
+        return Data(
+            seed=self._options.seed,
+            init=self._options.init,
+            golden=None if golden is None else str(golden),
+            graph_path=graph.loaded.path,
+        )
+
+    def reference(self, graph: PlannedGraph, asked: str) -> str:
+        """``auto`` is golden tensors where the graph has them, else the float64 reference."""
+        if asked == "auto":
+            return "numpy" if graph.loaded.golden is None else "golden"
+        return asked
+
+    def judgement(self, graph: PlannedGraph, asked: str) -> Judgement:
+        reference = self.reference(graph, asked)
+        options = self._options
+        folder, reason = self._expected(graph, reference)
+        return Judgement(
+            reference=reference,
+            expected=folder,
+            reason=reason,
+            policy=options.tolerance,
+            rtol=options.rtol,
+            atol=options.atol,
+            mismatches=options.mismatches,
+            budget_s=options.check_budget_s,
+            save_outputs=options.save_outputs,
+        )
+
+    def _expected(self, graph: PlannedGraph, reference: str) -> tuple[str | None, str | None]:
+        """Folder with the expected outputs, or None and the reason."""
+        if reference == "none":
+            return None, "no reference was asked for"
+        if reference == "golden" and graph.loaded.golden is None:
+            return None, "the graph has no golden tensors"
+        key = (graph.id.path, reference)
+        found = self._known.get(key)
+        if found is None or (found[0] is not None and not Path(found[0]).exists()):
+            found = self._known[key] = self._compute(graph, reference)
+        return found
+
+    def _compute(self, graph: PlannedGraph, reference: str) -> tuple[str | None, str | None]:
+        self._make_room()
+        folder = self._folder / f"{len(self._known)}-{graph.id.fingerprint[:12]}"
+        engine = self._engine(reference)
+        request = Evaluate(
+            graph=graph.loaded.graph,
+            data=self.data(graph),
+            folder=str(folder),
+            engine=reference not in ("numpy", "golden"),
+            write_golden=self._options.write_golden,
+            stem=Path(graph.id.path).stem,
+        )
+        problem = self._crew.evaluate(engine, request)
+        if problem is None:
+            return str(folder), None
+        shutil.rmtree(folder, ignore_errors=True)
+        return None, f"the reference {reference} gave no outputs: {problem}"
+
+    def _engine(self, reference: str) -> PlannedEngine:
+        """The engine whose worker computes: golden files and float64 need none of their own."""
+        if reference in ("numpy", "golden"):
+            return PlannedEngine("numpy", EngineSpec("numpy", "numpy"), EngineOptions(), "none")
+        if reference in self._engines:
+            return self._engines[reference]
+        from bench_run.engines.spec import parse_spec
+
+        options = replace(next(iter(self._engines.values())).options, timer="host")
+        return PlannedEngine(reference, parse_spec(reference), options, "none")
+
+    def _make_room(self) -> None:
+        folders = sorted(self._folder.iterdir(), key=lambda path: path.stat().st_mtime)
+        sizes = {path: sum(f.stat().st_size for f in path.iterdir()) for path in folders}
+        total = sum(sizes.values())
+        for path in folders:
+            if total <= SPOOL_BYTES:
+                return
+            shutil.rmtree(path, ignore_errors=True)
+            total -= sizes[path]
+
+    def close(self) -> None:
+        self._crew.kill()
+        shutil.rmtree(self._folder, ignore_errors=True)

@@ -1,0 +1,83 @@
+"""CSV: one row a case, or one row an iteration. RFC 4180, a header line, times in nanoseconds."""
+
+from __future__ import annotations
+
+import csv
+import io
+from dataclasses import asdict, fields
+from typing import Any
+
+from bench_schema.document import Case, Document, Summary
+
+CASE_COLUMNS = (
+    "id", "graph", "path", "fingerprint", "family", "data_type", "engine", "variant", "outcome",
+    "reason", "validation", "mismatched", "series", *(f.name for f in fields(Summary)),
+    "init_ns", "flops", "moved_bytes", "tflops", "gbps", "peak_bytes", "workspace_bytes",
+)  # fmt: skip
+SAMPLE_COLUMNS = (
+    "id", "graph", "engine", "round", "series", "iteration", "warmup", "cut", "time_ns",
+)  # fmt: skip
+
+
+def _text(columns: tuple[str, ...], rows: list[dict[str, Any]]) -> str:
+    out = io.StringIO()
+    writer = csv.DictWriter(out, columns, restval="", lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return out.getvalue()
+
+
+def cases_csv(document: Document) -> str:
+    """One row for each case and series; a case without samples has one row without times."""
+    return _text(CASE_COLUMNS, [row for case in document.cases for row in _case_rows(case)])
+
+
+def _case_rows(case: Case) -> list[dict[str, Any]]:
+    base: dict[str, Any] = {
+        "id": case.id,
+        "graph": case.graph.name,
+        "path": case.graph.path,
+        "fingerprint": case.graph.fingerprint,
+        "family": case.graph.family,
+        "data_type": case.graph.data_type,
+        "engine": case.engine,
+        "variant": " ".join(f"{k}={v}" for k, v in sorted(case.variant.items())),
+        "outcome": case.outcome.status,
+        "reason": case.outcome.reason,
+        "flops": case.work.flops,
+        "moved_bytes": case.work.moved_bytes,
+    }
+    if case.validation is not None:
+        base["validation"] = case.validation.status
+        base["mismatched"] = sum(output.mismatched for output in case.validation.outputs)
+    if case.memory is not None:
+        base["peak_bytes"] = case.memory.peak_bytes
+        base["workspace_bytes"] = case.memory.workspace_bytes
+    if case.init:
+        totals = [sum(int(v) for v in phase) for phase in zip(*case.init.values(), strict=True)]
+        base["init_ns"] = sorted(totals)[len(totals) // 2]
+    rows = [base | {"series": name} | asdict(s) for name, s in case.summary.items()]
+    for row in rows:
+        if case.achieved is not None and row["series"] == case.achieved.series:
+            row |= {"tflops": case.achieved.tflops, "gbps": case.achieved.gbps}
+    return rows or [base]
+
+
+def samples_csv(document: Document) -> str:
+    """One row for each iteration of each series, warm-up iterations marked."""
+    return _text(SAMPLE_COLUMNS, [row for case in document.cases for row in _sample_rows(case)])
+
+
+def _sample_rows(case: Case) -> list[dict[str, Any]]:
+    rows = []
+    for each in case.rounds:
+        for warmup, group in ((1, each.warmup), (0, each.series)):
+            for name, values in group.items():
+                cut = 0 if warmup else each.cut.get(name, 0)
+                for i, value in enumerate(values.tolist()):
+                    rows.append({
+                        "id": case.id, "graph": case.graph.name, "engine": case.engine,
+                        "round": each.index, "series": name, "iteration": i, "warmup": warmup,
+                        "cut": int(i < cut), "time_ns": value,
+                    })  # fmt: skip
+    return rows

@@ -1,0 +1,44 @@
+"""Markdown: a table for a ticket or a pull request, and where it was measured."""
+
+from __future__ import annotations
+
+from tabulate import tabulate
+
+from bench_run.units import percent_text, rate_text, time_text
+from bench_schema.document import Case, Document
+
+HEADERS = ("graph", "engine", "outcome", "median", "±", "TFLOP/s", "GB/s", "validation")
+
+
+def markdown(document: Document) -> str:
+    """One row a case; names are data, so what Markdown would read as markup is escaped."""
+    rows = [_row(case) for case in document.cases]
+    table = tabulate(rows, HEADERS, tablefmt="github", disable_numparse=True)
+    where = f"{document.machine.host}, {document.machine.cpu.model or 'unknown processor'}"
+    engines = ", ".join(f"{e.key} on {e.device_kind}" for e in document.engines)
+    started = document.run.started
+    return f"{table}\n\nMeasured {started} on {escaped(where)}; {escaped(engines)}.\n"
+
+
+def _row(case: Case) -> tuple[str, ...]:
+    from bench_run.console import half_width_ratio, main_summary, validation_text
+
+    summary, achieved = main_summary(case), case.achieved
+    return (
+        escaped(case.graph.name),
+        escaped(case.engine),
+        case.outcome.status,
+        "–" if summary is None else time_text(summary.median),
+        "–" if summary is None else percent_text(half_width_ratio(summary)),
+        rate_text(None if achieved is None else achieved.tflops),
+        rate_text(None if achieved is None else achieved.gbps),
+        validation_text(case.validation),
+    )
+
+
+def escaped(text: str) -> str:
+    """Text that stands in a Markdown table as it is."""
+    plain = " ".join(text.split())
+    for sign in "\\`*_{}[]<>#|~":
+        plain = plain.replace(sign, "\\" + sign)
+    return plain

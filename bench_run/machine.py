@@ -1,0 +1,98 @@
+"""What ran where: host, processor, packages, devices, environment, revision of the graphs."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+from collections.abc import Iterable
+from importlib import metadata
+from pathlib import Path
+
+import psutil
+
+from bench_schema.document import Cpu, Device, Machine, Revision
+
+PACKAGES = (
+    "dnn-bench", "numpy", "scipy", "ml_dtypes", "orjson", "msgspec", "torch", "triton",
+    "nvidia-cudnn-frontend", "nvidia-cudnn-cu12", "nvidia-cudnn-cu13", "nvidia-cublas", "cuda-core",
+    "cuda-bindings", "cupti-python", "nvidia-ml-py", "hipdnn_frontend", "hip-python", "amdsmi",
+)  # fmt: skip
+"""Packages whose version can change a number."""
+
+ENVIRONMENT = (
+    "HIPDNN_", "MIOPEN_", "HIP_", "ROCR_", "HSA_", "HIPBLASLT_", "ROCBLAS_", "AMD_",
+    "CUDA_", "CUDNN_", "NVIDIA_TF32_OVERRIDE", "CUBLAS_", "CUBLASLT_", "TORCH_", "PYTORCH_",
+    "TRITON_", "OMP_", "MKL_", "OPENBLAS_", "GOMP_", "KMP_",
+)  # fmt: skip
+"""Beginnings of the variables that change which kernel runs, or on how many threads."""
+
+
+def machine(graph_paths: Iterable[str] = (), devices: tuple[Device, ...] = ()) -> Machine:
+    """This machine as the document describes it. Nothing here may fail: unknown is None."""
+    return Machine(
+        host=platform.node() or "unknown",
+        os=_os_name(),
+        kernel=platform.release(),
+        cpu=Cpu(_cpu_model(), psutil.cpu_count(logical=False), psutil.cpu_count()),
+        memory_bytes=psutil.virtual_memory().total,
+        python=platform.python_version(),
+        packages=_packages(),
+        devices=devices,
+        environment=_environment(),
+        graphs_revision=_revision(graph_paths),
+    )
+
+
+def _os_name() -> str:
+    try:
+        return platform.freedesktop_os_release().get("PRETTY_NAME", platform.system())
+    except OSError:
+        return platform.system()
+
+
+def _cpu_model() -> str | None:
+    """The processor's product name; `platform.processor` is empty on most Linux systems."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return platform.processor() or None
+    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(names, platform.processor() or None)
+
+
+def _packages() -> dict[str, str]:
+    found = {}
+    for name in PACKAGES:
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def _environment() -> dict[str, str]:
+    return {key: value for key, value in sorted(os.environ.items()) if key.startswith(ENVIRONMENT)}
+
+
+def _revision(graph_paths: Iterable[str]) -> Revision | None:
+    """Commit of the repository that the first graph lies in; None outside of version control."""
+    first = next(iter(graph_paths), None)
+    if first is None:
+        return None
+    folder = Path(first.partition("!")[0]).resolve().parent
+    commit = _git(folder, "rev-parse", "HEAD")
+    if commit is None:
+        return None
+    return Revision(commit, dirty=bool(_git(folder, "status", "--porcelain", "--", ".")))
+
+
+def _git(folder: Path, *arguments: str) -> str | None:
+    command = ["git", "-C", str(folder), *arguments]
+    try:
+        done = subprocess.run(  # noqa: S603 - fixed words and a folder, no shell
+            command, capture_output=True, text=True, timeout=10, check=True
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout.strip()

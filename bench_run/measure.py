@@ -1,0 +1,160 @@
+"""The ruler: warm-up, the timing loops and when they stop. The only timing loops there are.
+
+An engine is never asked how long it took. Each loop reads the clock, runs the plan, and reads the
+clock again; whatever else has to happen (validation, resting) happens between two samples.
+"""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from bench_run.engines.base import Plan, Stream
+
+Clock = Callable[[], int]
+Check = Callable[[int], bool]
+"""Called after sample i outside of the timed region; True when it disturbed the caches."""
+
+BUSY_BLOCK_NS = 10_000_000
+"""Device work behind one gate in cool duty: short enough that the power limit is not reached."""
+REST_S = 0.05
+"""Rest between two blocks in cool duty: after it an H200 is back at its highest clock."""
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How much to measure in one round."""
+
+    warmup: int
+    iterations: int
+    min_time_ns: int = 0
+    """Samples are added until they sum up to this."""
+    max_time_ns: int | None = None
+    """No sample begins after this long in a pass; at least one is taken."""
+    executions: int = 1
+    """Executions in one sample; the sample is their total divided by it."""
+    rest_s: float = 0.0
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Series in time order, nanoseconds; `stopped_by` names the rule that ended the last pass."""
+
+    warmup: dict[str, list[int]]
+    series: dict[str, list[int]]
+    stopped_by: str
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """No garbage collection inside a sample: collect once, then hold it off."""
+    enabled = gc.isenabled()
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+def measure(
+    plan: Plan,
+    stream: Stream,
+    effort: Effort,
+    check: Check | None = None,
+    clock: Clock = time.perf_counter_ns,
+) -> Measured:
+    """Warm up, then the device pass where the stream has a clock, then the end-to-end pass."""
+    with quiet():
+        warmup = end_to_end(plan, stream, _warmup_effort(effort), None, clock)[0]
+        series: dict[str, list[int]] = {}
+        if stream.clock != "host":
+            estimate_ns = min(warmup) if warmup else 0
+            series["device_ns"] = on_device(plan, stream, effort, estimate_ns, clock)
+        series["e2e_ns"], stopped_by = end_to_end(plan, stream, effort, check, clock)
+    return Measured({"e2e_ns": warmup}, series, stopped_by)
+
+
+def _warmup_effort(effort: Effort) -> Effort:
+    """Warm-up takes at most half as long as a pass may."""
+    limit = None if effort.max_time_ns is None else effort.max_time_ns // 2
+    return Effort(effort.warmup, effort.warmup, 0, limit, effort.executions)
+
+
+def end_to_end(
+    plan: Plan, stream: Stream, effort: Effort, check: Check | None, clock: Clock
+) -> tuple[list[int], str]:
+    """Samples of call, execution and wait, one after another."""
+    samples: list[int] = []
+    if effort.iterations == 0:
+        return samples, "iterations"
+    run, synchronize, flush, keep = plan.run, stream.synchronize, stream.flush, samples.append
+    executions, limit_ns = effort.executions, effort.max_time_ns
+    count, total_ns, started = 0, 0, clock()
+    while True:
+        flush()
+        synchronize()
+        begin = clock()
+        if executions == 1:
+            run()
+        else:
+            for _ in range(executions):
+                run()
+        synchronize()
+        end = clock()
+        keep((end - begin) // executions)
+        count += 1
+        total_ns += end - begin
+        if check is not None and check(count - 1):
+            run()  # brings the caches back to what the next sample expects
+            synchronize()
+        if count >= effort.iterations and total_ns >= effort.min_time_ns:
+            return samples, "iterations" if count == effort.iterations else "min time"
+        if limit_ns is not None and clock() - started >= limit_ns:
+            return samples, "max time"
+
+
+def on_device(
+    plan: Plan, stream: Stream, effort: Effort, estimate_ns: int, clock: Clock
+) -> list[int]:
+    """Samples by the device's own clock, in blocks enqueued behind a closed gate.
+
+    Behind the gate the device never waits for the host, so launch costs stay out of the samples.
+    What the marks themselves cost is subtracted (`Stream.correction_ns`).
+    """
+    samples: list[int] = []
+    correction_ns = stream.correction_ns()
+    started, total_ns = clock(), 0
+    block = _block_size(stream, effort, estimate_ns)
+    while True:
+        marks = []
+        with stream.gate():
+            for _ in range(min(block, max(1, effort.iterations - len(samples)))):
+                stream.flush()
+                begin = stream.mark()
+                for _ in range(effort.executions):
+                    plan.run()
+                marks.append((begin, stream.mark()))
+        stream.synchronize()
+        for begin, end in marks:
+            elapsed_ns = stream.elapsed_ns(begin, end) - correction_ns
+            samples.append(max(0, round(elapsed_ns / effort.executions)))
+            total_ns += round(elapsed_ns)
+        if len(samples) >= effort.iterations and total_ns >= effort.min_time_ns:
+            return samples
+        if effort.max_time_ns is not None and clock() - started >= effort.max_time_ns:
+            return samples
+        if effort.rest_s > 0:
+            time.sleep(effort.rest_s)
+
+
+def _block_size(stream: Stream, effort: Effort, estimate_ns: int) -> int:
+    """Iterations behind one gate: never more than the queue holds, in cool duty no long blocks."""
+    depth = max(1, stream.gate_depth // effort.executions)
+    if effort.rest_s <= 0 or estimate_ns <= 0:
+        return depth
+    return max(1, min(depth, BUSY_BLOCK_NS // (estimate_ns * effort.executions)))

@@ -1,0 +1,140 @@
+"""What a run and its worker processes say to each other: plain data, pickled over a pipe.
+
+Requests go to the worker, one at a time; each has one answer. A worker that answers nothing is
+dead or hung, and that is an outcome too (`worker.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from bench_run.engines.base import EngineFacts, EngineOptions, EngineSpec
+from bench_run.graph.model import Graph
+from bench_run.measure import Effort
+from bench_schema.document import Case, GraphId, Work
+
+
+@dataclass(frozen=True)
+class Open:
+    """Load the engine and take the device. Answered by `Opened` or `Refused`."""
+
+    spec: EngineSpec
+    options: EngineOptions
+
+
+@dataclass(frozen=True)
+class Opened:
+    facts: EngineFacts
+    clock: str
+    import_ns: int
+
+
+@dataclass(frozen=True)
+class Refused:
+    """The request cannot be met; `kind` is the name of the error class."""
+
+    kind: str
+    message: str
+    detail: str | None = None
+
+
+@dataclass(frozen=True)
+class Data:
+    """Where the inputs of a graph come from."""
+
+    seed: int
+    init: tuple[str, ...] = ()
+    golden: str | None = None
+    """Folder with golden tensors; their inputs are fed bit for bit."""
+    graph_path: str | None = None
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What the outputs are held against, and how strictly."""
+
+    reference: str
+    expected: str | None
+    """Folder with one ``UID.npy`` for each output; None: outputs are not checked."""
+    reason: str | None = None
+    """Why nothing is expected."""
+    policy: str = "default"
+    rtol: float | None = None
+    atol: float | None = None
+    mismatches: int = 5
+    budget_s: float = 0.2
+    save_outputs: str | None = None
+
+
+@dataclass(frozen=True)
+class Visit:
+    """Run one case for one round. Answered by the `Case` with that one round."""
+
+    case_id: str
+    graph: Graph
+    graph_id: GraphId
+    engine: str
+    variant: Mapping[str, str]
+    work: Work
+    round_index: int
+    position: int
+    load_ns: int
+    data: Data
+    judgement: Judgement
+    effort: Effort
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Visited:
+    case: Case
+
+
+@dataclass(frozen=True)
+class Variants:
+    """Ask for the variants of a graph. Answered by `Choices` or `Refused`."""
+
+    graph: Graph
+
+
+@dataclass(frozen=True)
+class Choices:
+    variants: tuple[Mapping[str, str], ...]
+
+
+@dataclass(frozen=True)
+class Evaluate:
+    """Compute the outputs once and store them as expected values in `folder`.
+
+    With ``engine`` false the float64 reference computes; else the worker's engine does.
+    """
+
+    graph: Graph
+    data: Data
+    folder: str
+    engine: bool = False
+    write_golden: str | None = None
+    stem: str = ""
+
+
+@dataclass(frozen=True)
+class Evaluated:
+    folder: str
+
+
+@dataclass(frozen=True)
+class Close:
+    """Give everything back and end."""
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Sent by the worker before each phase, so that a hang or a crash can be placed."""
+
+    phase: str
+    facts: Mapping[str, str] = field(default_factory=dict)
+
+
+Request = Open | Visit | Variants | Evaluate | Close
+Answer = Opened | Refused | Visited | Choices | Evaluated

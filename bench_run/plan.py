@@ -1,0 +1,113 @@
+"""Options to the list of cases: graphs × engines × variants. The only place that multiplies."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from bench_run.engines.base import EngineOptions, EngineSpec
+from bench_run.graph.fingerprint import fingerprint
+from bench_run.graph.load import LoadedGraph
+from bench_run.graph.work import family, main_data_type, work
+from bench_run.options import Options
+from bench_schema.document import GraphId, Work
+
+
+@dataclass(frozen=True)
+class PlannedEngine:
+    """An engine of this run. `key` names it in the document."""
+
+    key: str
+    spec: EngineSpec
+    options: EngineOptions
+    reference: str
+    """What its outputs are held against: ``auto``, ``numpy``, ``golden``, ``none``, or the key of
+    another engine."""
+
+
+@dataclass(frozen=True)
+class PlannedGraph:
+    """A graph of this run, identified once."""
+
+    loaded: LoadedGraph
+    id: GraphId
+    work: Work
+
+
+@dataclass(frozen=True)
+class PlannedCase:
+    id: str
+    graph: PlannedGraph
+    engine: PlannedEngine
+    variant: Mapping[str, str] = field(default_factory=dict)
+
+
+def plan_graph(loaded: LoadedGraph) -> PlannedGraph:
+    graph = loaded.graph
+    graph_id = GraphId(
+        name=graph.name or loaded.path,
+        path=loaded.path,
+        sha256=loaded.sha256,
+        fingerprint=fingerprint(graph),
+        family=family(graph),
+        data_type=main_data_type(graph),
+    )
+    return PlannedGraph(loaded, graph_id, work(graph))
+
+
+def engine_options(options: Options) -> EngineOptions:
+    return EngineOptions(
+        device=options.device,
+        math=options.math,
+        cache=options.cache,
+        timer=options.timer,
+        replay=options.replay,
+        knobs=dict(options.knob),
+        plugin_paths=options.plugin_path,
+    )
+
+
+def plan_engines(options: Options, specs: Sequence[EngineSpec]) -> tuple[PlannedEngine, ...]:
+    """One row an engine; with ``--a``/``--b`` the second is held against the first."""
+    chosen = engine_options(options)
+    keys = _unique([spec.text for spec in specs])
+    references = [options.reference] * len(specs)
+    if options.a is not None:
+        references = ["none" if options.reference == "auto" else options.reference, keys[0]]
+    return tuple(
+        PlannedEngine(key, spec, chosen, reference)
+        for key, spec, reference in zip(keys, specs, references, strict=True)
+    )
+
+
+def plan_cases(
+    graphs: Iterable[PlannedGraph],
+    engines: Sequence[PlannedEngine],
+    variants: Mapping[tuple[str, str], Sequence[Mapping[str, str]]],
+) -> tuple[PlannedCase, ...]:
+    """Every graph on every engine in every variant that `variants` lists for the pair (graph path,
+    engine key); a pair that is not listed has one."""
+    rows = [
+        (graph, engine, variant)
+        for graph in graphs
+        for engine in engines
+        for variant in variants.get((graph.id.path, engine.key), ({},))
+    ]
+    ids = _unique([_case_name(graph, engine, variant) for graph, engine, variant in rows])
+    return tuple(PlannedCase(i, *row) for i, row in zip(ids, rows, strict=True))
+
+
+def _case_name(graph: PlannedGraph, engine: PlannedEngine, variant: Mapping[str, str]) -> str:
+    extra = "".join(f" {key}={value}" for key, value in sorted(variant.items()))
+    return f"{graph.id.name} on {engine.key}{extra}"
+
+
+def _unique(names: Sequence[str]) -> list[str]:
+    """The names; those that occur again get `` #2``, `` #3`` …"""
+    seen: Counter[str] = Counter()
+    unique = []
+    for name in names:
+        seen[name] += 1
+        unique.append(name if seen[name] == 1 else f"{name} #{seen[name]}")
+    return unique

@@ -1,0 +1,60 @@
+"""What the person at the terminal sees while a run goes on: stderr only, nothing when quiet."""
+
+from __future__ import annotations
+
+import sys
+from types import TracebackType
+from typing import Any
+
+
+class Progress:
+    """A bar with an estimate on a terminal, one line a round elsewhere, silence when quiet."""
+
+    def __init__(self, total: int, *, quiet: bool) -> None:
+        self._quiet = quiet
+        self._bar: Any = None
+        if not quiet and sys.stderr.isatty():
+            from tqdm import tqdm
+
+            self._bar = tqdm(total=total, unit="visit", dynamic_ncols=True, leave=False)
+
+    def __enter__(self) -> Progress:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._bar is not None:
+            self._bar.close()
+
+    def round(self, index: int, rounds: int, cases: int) -> None:
+        if self._bar is None and not self._quiet:
+            print(f"round {index + 1} of {rounds}: {cases} cases", file=sys.stderr, flush=True)
+
+    def visiting(self, name: str, engine: str) -> None:
+        if self._bar is not None:
+            self._bar.set_postfix_str(f"{name[:40]} on {engine}")
+
+    def visited(self) -> None:
+        if self._bar is not None:
+            self._bar.update()
+
+    def more(self, visits: int) -> None:
+        """The precision rule asked for more."""
+        if self._bar is not None:
+            self._bar.total += visits
+
+    def say(self, line: str) -> None:
+        """A line of conversation, above the bar."""
+        if self._quiet:
+            return
+        if self._bar is not None:
+            self._bar.write(line, file=sys.stderr)
+        else:
+            print(line, file=sys.stderr, flush=True)
+
+
+def complain(message: str, program: str = "bench-run") -> None:
+    """One line about what went wrong; said even when quiet."""
+    print(f"{program}: {' '.join(message.split())}", file=sys.stderr, flush=True)

@@ -1,0 +1,124 @@
+"""Clocks, power, temperature and throttle reasons of an NVIDIA device, through NVML.
+
+Everything is optional: without the library or the device each value is unknown. Energy is counted
+by the device in steps of about 100 ms, so it is only given for windows of at least a second.
+"""
+
+from __future__ import annotations
+
+import time
+from functools import lru_cache
+from types import TracebackType
+from typing import Any
+
+from bench_run.measure import Measured
+from bench_schema.document import Telemetry
+
+ENERGY_WINDOW_S = 1.0
+"""Shortest window whose energy counter reading means something (the counter steps by 0.1 s)."""
+
+THROTTLE_REASONS = {
+    0x4: "power cap",
+    0x8: "hardware slowdown",
+    0x10: "sync boost",
+    0x20: "software thermal",
+    0x40: "hardware thermal",
+    0x80: "power brake",
+}
+
+
+@lru_cache(maxsize=1)
+def _nvml() -> Any:
+    """The initialised NVML module, or None where there is none."""
+    try:
+        import pynvml
+    except ImportError:
+        return None
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError:
+        return None
+    return pynvml
+
+
+@lru_cache(maxsize=8)
+def _handle(device: str) -> Any:
+    """NVML's handle of a device uuid or index; None when it is not NVIDIA's."""
+    nvml = _nvml()
+    if nvml is None or device == "cpu":
+        return None
+    try:
+        if device.isdigit():
+            return nvml.nvmlDeviceGetHandleByIndex(int(device))
+        return nvml.nvmlDeviceGetHandleByUUID(device)
+    except nvml.NVMLError:
+        return None
+
+
+def _read(name: str, *arguments: Any) -> float | None:
+    nvml = _nvml()
+    try:
+        return float(getattr(nvml, name)(*arguments))
+    except (nvml.NVMLError, AttributeError):
+        return None
+
+
+def snapshot(device: str) -> Telemetry | None:
+    """What the device says now; None where nothing can be asked."""
+    handle, nvml = _handle(device), _nvml()
+    if handle is None:
+        return None
+    power_mw = _read("nvmlDeviceGetPowerUsage", handle)
+    reasons = _read("nvmlDeviceGetCurrentClocksEventReasons", handle)
+    if reasons is None:
+        reasons = _read("nvmlDeviceGetCurrentClocksThrottleReasons", handle)
+    return Telemetry(
+        sm_clock_mhz=_read("nvmlDeviceGetClockInfo", handle, nvml.NVML_CLOCK_SM),
+        memory_clock_mhz=_read("nvmlDeviceGetClockInfo", handle, nvml.NVML_CLOCK_MEM),
+        power_w=None if power_mw is None else power_mw / 1000,
+        temperature_c=_read("nvmlDeviceGetTemperature", handle, nvml.NVML_TEMPERATURE_GPU),
+        throttle=throttle_names(0 if reasons is None else int(reasons)),
+    )
+
+
+def throttle_names(bits: int) -> tuple[str, ...]:
+    """Names of the reasons that slow a device down; idle and application clocks are none."""
+    return tuple(name for bit, name in THROTTLE_REASONS.items() if bits & bit)
+
+
+class Energy:
+    """Joules that the device used inside the block, where the block was long enough."""
+
+    def __init__(self, device: str) -> None:
+        self._handle = _handle(device)
+        self._millijoules: float | None = None
+        self._seconds = 0.0
+
+    def __enter__(self) -> Energy:
+        self._begin = time.monotonic()
+        self._before = self._counter()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        after = self._counter()
+        self._seconds = time.monotonic() - self._begin
+        if after is not None and self._before is not None:
+            self._millijoules = after - self._before
+
+    def _counter(self) -> float | None:
+        if self._handle is None:
+            return None
+        return _read("nvmlDeviceGetTotalEnergyConsumption", self._handle)
+
+    def per_iteration(self, measured: Measured) -> float | None:
+        """Joules of one iteration; None unless the window was long and busy with iterations."""
+        if self._millijoules is None or self._seconds < ENERGY_WINDOW_S:
+            return None
+        samples = [*measured.series.values(), *measured.warmup.values()]
+        busy_s = sum(map(sum, samples)) / 1e9
+        if busy_s < 0.8 * self._seconds:
+            return None  # mostly idle: the reading says nothing about the work
+        return self._millijoules / 1000 / sum(map(len, samples))

@@ -1,0 +1,47 @@
+"""Numbers as people read them; the only place where units change."""
+
+from __future__ import annotations
+
+TIME_UNITS = ((1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns"))
+SIZE_UNITS = ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"), (1, "B"))
+
+
+def time_text(ns: float | None) -> str:
+    """Nanoseconds with four significant digits in the unit that fits: ``12.35 µs``."""
+    if ns is None:
+        return "–"
+    factor, unit = next(((f, u) for f, u in TIME_UNITS if abs(ns) >= f), TIME_UNITS[-1])
+    return f"{significant(ns / factor)} {unit}"
+
+
+def size_text(size_bytes: int | None) -> str:
+    if size_bytes is None:
+        return "–"
+    factor, unit = next(((f, u) for f, u in SIZE_UNITS if size_bytes >= f), SIZE_UNITS[-1])
+    return f"{significant(size_bytes / factor)} {unit}"
+
+
+def rate_text(value: float | None) -> str:
+    return "–" if value is None else significant(value)
+
+
+def percent_text(ratio: float | None) -> str:
+    return "–" if ratio is None else f"{100 * ratio:.1f}%"
+
+
+def significant(value: float, digits: int = 4) -> str:
+    """Four significant digits without an exponent for everyday sizes."""
+    if value == 0:
+        return "0"
+    text = f"{value:.{digits}g}"
+    if "e" in text and abs(value) < 1e6:
+        return f"{value:.0f}"
+    return text
+
+
+def shortened(text: str, width: int) -> str:
+    """At most `width` characters: the middle is left out, both ends tell graphs apart."""
+    if len(text) <= width:
+        return text
+    head = (width - 1) // 2
+    return f"{text[:head]}…{text[len(text) - (width - 1 - head):]}"

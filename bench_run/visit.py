@@ -1,0 +1,224 @@
+"""One visit of a case: build, plan, first run, validate, measure. Runs inside a worker.
+
+The only place where an engine's exceptions become outcomes. A wrong result is still timed.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any, Iterator
+
+import numpy as np
+
+from bench_run.engines.base import Engine, Plan, PlanFacts, Stream
+from bench_run.errors import EngineError, UnsupportedGraphError
+from bench_run.evaluate import inputs_of
+from bench_run.measure import Measured, measure
+from bench_run.messages import Judgement, Visit
+from bench_run.telemetry import Energy, snapshot
+from bench_run.tolerance import tolerances
+from bench_run.validate import OutputChecker, save_outputs, validation
+from bench_run.visit_case import case_of
+from bench_schema.document import (
+    INIT_PHASES,
+    Case,
+    Checks,
+    Memory,
+    Outcome,
+    Round,
+    Validation,
+)
+from bench_schema.summary import warmup_cut
+
+Phase = Callable[[str], None]
+
+
+@dataclass
+class Timeline:
+    """Duration of each initialisation phase, and which phase is under way."""
+
+    announce: Phase
+    phases: dict[str, int] = field(default_factory=dict)
+    current: str = "load"
+
+    @contextmanager
+    def time(self, name: str) -> Iterator[None]:
+        self.current = name
+        self.announce(name)
+        begin = time.perf_counter_ns()
+        yield
+        self.phases[f"{name}_ns"] = time.perf_counter_ns() - begin
+
+    def enter(self, name: str) -> None:
+        self.current = name
+        self.announce(name)
+
+
+def visit(engine: Engine, request: Visit, import_ns: int, announce: Phase) -> Case:
+    """The case with the one round that this visit measured, or with the reason why there is none."""
+    timeline = Timeline(announce, {"load_ns": request.load_ns, "import_ns": import_ns})
+    started = datetime.now(timezone.utc).isoformat(timespec="milliseconds")
+    plan: Plan | None = None
+    try:
+        with timeline.time("build"):
+            built = engine.build(request.graph, request.variant)
+        timeline.enter("inputs")
+        inputs = inputs_of(request.graph, request.data)
+        with timeline.time("plan"):
+            plan = engine.plan(built)
+            plan.upload(inputs)
+        plan.poison()
+        engine.stream.synchronize()
+        with timeline.time("first_run"):
+            plan.run()
+            engine.stream.synchronize()
+        del inputs
+        return _measured_case(engine, plan, request, timeline, started)
+    except UnsupportedGraphError as error:
+        return case_of(request, Outcome("unsupported", str(error), timeline.current))
+    except (EngineError, MemoryError) as error:
+        reason = str(error) or "out of memory on the host"
+        detail = getattr(error, "detail", None)
+        return case_of(request, Outcome("failed", reason, timeline.current, detail))
+    finally:
+        if plan is not None:
+            with suppress(EngineError):  # it is about to be replaced; the outcome is known already
+                plan.close()
+
+
+def _measured_case(
+    engine: Engine, plan: Plan, request: Visit, timeline: Timeline, started: str
+) -> Case:
+    timeline.enter("validate")
+    judge = Judge(plan, request)
+    judge.check(0)
+    before = snapshot(engine.facts.device)
+    timeline.enter("measure")
+    with Energy(engine.facts.device) as energy:
+        measured = measure(plan, engine.stream, request.effort, judge.timed_check)
+    timeline.enter("validate")
+    judge.finish(len(measured.series["e2e_ns"]))
+    measured_round = _round(
+        request, measured, started, judge.checks(), engine.stream,
+        telemetry_before=before, telemetry_after=snapshot(engine.facts.device),
+        energy_j_per_iteration=energy.per_iteration(measured),
+    )
+    init = {name: np.array([timeline.phases[name]], np.int64) for name in INIT_PHASES}
+    return case_of(
+        request,
+        Outcome("completed", None),
+        init=init,
+        rounds=(measured_round,),
+        validation=judge.validation(),
+        memory=_memory(engine, plan.facts),
+        plan=dict(plan.facts.chosen),
+        stopped_by=measured.stopped_by,
+    )
+
+
+def _round(
+    request: Visit, measured: Measured, started: str, checks: Checks | None, stream: Stream,
+    **telemetry: Any,
+) -> Round:
+    series = {name: np.array(values, np.int64) for name, values in measured.series.items()}
+    cuts = {name: warmup_cut(values) for name, values in series.items()}
+    return Round(
+        index=request.round_index,
+        started=started,
+        pid=os.getpid(),
+        position=request.position,
+        series=series,
+        warmup={name: np.array(values, np.int64) for name, values in measured.warmup.items()},
+        cut={name: cut.cut for name, cut in cuts.items()},
+        not_warm=tuple(name for name, cut in cuts.items() if cut.not_warm),
+        checks=checks,
+        executions_per_sample=request.effort.executions,
+        device_correction_ns=stream.correction_ns() if stream.clock != "host" else None,
+        **telemetry,
+    )
+
+
+def _memory(engine: Engine, facts: PlanFacts) -> Memory:
+    return Memory(engine.peak_bytes(), facts.workspace_bytes, facts.buffer_bytes)
+
+
+class Judge:
+    """Validates the first run and, as far as the budget allows, the timed iterations."""
+
+    def __init__(self, plan: Plan, request: Visit) -> None:
+        self._plan = plan
+        self._request = request
+        self._judgement = request.judgement
+        self._checker = _checker(request)
+        self._budget_ns = round(request.judgement.budget_s * 1e9)
+        self._spent_ns = 0
+        self._rows: list[tuple[int, int, Any, str]] = []
+        self._last_checked = -1
+        self._results: list[Any] = []
+
+    def check(self, iteration: int, *, timed: bool = False) -> None:
+        """Hold the plan's outputs, as they are now, against the reference."""
+        if self._checker is None:
+            return
+        begin = time.perf_counter_ns()
+        outputs = self._plan.download()
+        result = self._checker.check(outputs)
+        if timed:
+            self._rows.append((iteration, result.mismatched, result.max_abs, result.checksum))
+        elif self._judgement.save_outputs is not None:
+            save_outputs(Path(self._judgement.save_outputs), self._request.case_id, outputs)
+        self._results.append(result)
+        self._last_checked = iteration if timed else -1
+        self._spent_ns += (time.perf_counter_ns() - begin) if timed else 0
+
+    def timed_check(self, iteration: int) -> bool:
+        """After a timed iteration; returns whether the outputs were looked at."""
+        if self._checker is None or (iteration > 0 and self._spent_ns >= self._budget_ns):
+            return False
+        self.check(iteration, timed=True)
+        return True
+
+    def finish(self, iterations: int) -> None:
+        """The last timed iteration is checked whatever the budget says.
+
+        The outputs are still those of the last run, which repeated the last sample's work.
+        """
+        if self._checker is not None and self._last_checked != iterations - 1:
+            self.check(iterations - 1, timed=True)
+
+    def checks(self) -> Checks | None:
+        if self._checker is None:
+            return None
+        columns = tuple(zip(*self._rows, strict=True)) or ((), (), (), ())
+        return Checks(*columns)
+
+    def validation(self) -> Validation:
+        judgement = self._judgement
+        if self._checker is None:
+            reason = judgement.reason or "no reference was asked for"
+            return Validation("not checked", judgement.reference, reason, (), 0, 0, None)
+        return validation(judgement.reference, self._request.graph, self._results)
+
+
+def _checker(request: Visit) -> OutputChecker | None:
+    judgement = request.judgement
+    if judgement.expected is None:
+        return None
+    return OutputChecker(
+        request.graph,
+        load_expected(judgement.expected),
+        tolerances(request.graph, judgement.policy, judgement.rtol, judgement.atol),
+        judgement.mismatches,
+    )
+
+
+def load_expected(folder: str) -> Mapping[int, np.ndarray[Any, Any]]:
+    """Expected outputs by uid, mapped from disk rather than read."""
+    paths = Path(folder).glob("*.npy")
+    return {int(path.stem): np.load(path, mmap_mode="r") for path in paths}

@@ -1,0 +1,131 @@
+"""A worker process, seen from inside: take requests, run them, answer.
+
+Whatever an engine prints goes to the pipe that the run drains, never into the answers. An error
+that nobody expected ends the process with its traceback: the run records it as *crashed*.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import sys
+import time
+from multiprocessing.connection import Connection
+
+from bench_run.engines import engine_module
+from bench_run.engines.base import Engine
+from bench_run.errors import (
+    EngineError,
+    EngineUnavailableError,
+    GraphError,
+    UnsupportedGraphError,
+    UsageError,
+)
+from bench_run.messages import (
+    Answer,
+    Choices,
+    Close,
+    Evaluate,
+    Open,
+    Opened,
+    Progress,
+    Refused,
+    Request,
+    Variants,
+    Visit,
+    Visited,
+)
+
+PR_SET_PDEATHSIG = 1
+
+
+def die_with_parent() -> None:
+    """Ask the kernel to end this process when the run's process dies (Linux only)."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+
+
+class Session:
+    """The engine this process holds, and how requests are met."""
+
+    def __init__(self, pipe: Connection) -> None:
+        self._pipe = pipe
+        self._engine: Engine | None = None
+        self._import_ns = 0
+        self._timer = "auto"
+
+    def phase(self, name: str) -> None:
+        self._pipe.send(Progress(name))
+
+    def open(self, request: Open) -> Opened:
+        begin = time.perf_counter_ns()
+        self._engine = engine_module(request.spec.name).open(request.spec, request.options)
+        self._import_ns = time.perf_counter_ns() - begin
+        self._timer = request.options.timer
+        return Opened(self._engine.facts, self._engine.stream.clock, self._import_ns)
+
+    def visit(self, request: Visit) -> Visited:
+        from bench_run.visit import visit
+
+        assert self._engine is not None
+        return Visited(visit(self._engine, request, self._import_ns, self.phase))
+
+    def variants(self, request: Variants) -> Choices:
+        assert self._engine is not None
+        return Choices(tuple(self._engine.variants(request.graph)))
+
+    def evaluate(self, request: Evaluate) -> Answer:
+        from bench_run.evaluate import evaluate
+
+        return evaluate(self._engine if request.engine else None, request)
+
+    def close(self) -> None:
+        if self._engine is not None:
+            self._engine.close()
+
+
+def answer(session: Session, request: Request) -> Answer:
+    """The answer to a request; errors of ours become `Refused` with the class's name."""
+    try:
+        if isinstance(request, Open):
+            return session.open(request)
+        if isinstance(request, Visit):
+            return session.visit(request)
+        if isinstance(request, Variants):
+            return session.variants(request)
+        assert isinstance(request, Evaluate)
+        return session.evaluate(request)
+    except (
+        EngineError,
+        EngineUnavailableError,
+        GraphError,
+        UnsupportedGraphError,
+        UsageError,
+    ) as error:
+        return Refused(type(error).__name__, str(error), getattr(error, "detail", None))
+    except MemoryError as error:
+        return Refused("EngineError", f"out of memory on the host: {error}" if str(error) else
+                       "out of memory on the host")
+
+
+def main(descriptor: int) -> int:
+    """Serve requests from the pipe until told to close, or until the run is gone."""
+    die_with_parent()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the run's to handle
+    pipe: Connection = Connection(descriptor)
+    os.set_inheritable(descriptor, False)
+    session = Session(pipe)
+    while True:
+        try:
+            request = pipe.recv()
+        except EOFError:
+            return 0
+        if isinstance(request, Close):
+            session.close()
+            return 0
+        pipe.send(answer(session, request))
+
+
+if __name__ == "__main__":
+    sys.exit(main(int(sys.argv[1])))
