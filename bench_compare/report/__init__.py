@@ -1,0 +1,30 @@
+"""Renderers: a comparison in, text out. They arrange what was decided and decide nothing."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from bench_compare.errors import UsageError
+
+if TYPE_CHECKING:
+    from bench_compare.model import Comparison, View
+
+FORMATS: dict[str, str] = {
+    "table": "bench_compare.report.table:render",
+    "markdown": "bench_compare.report.markdown:render",
+    "csv": "bench_compare.report.csv_text:render",
+    "json": "bench_compare.report.json_text:render",
+    "junit": "bench_compare.report.junit:render",
+}
+"""Format to ``module:function``, each ``(comparison, view) -> str``; loaded when asked for, so that
+plotly costs only those who want a page."""
+
+
+def render(name: str, comparison: Comparison, view: View) -> str:
+    """The comparison in the format `name`; raises `UsageError` for an unknown format."""
+    if name not in FORMATS:
+        raise UsageError(f"no report format {name!r}; choose from {', '.join(FORMATS)}")
+    module, function = FORMATS[name].split(":")
+    text: str = getattr(import_module(module), function)(comparison, view)
+    return text

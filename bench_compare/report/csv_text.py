@@ -1,0 +1,75 @@
+"""CSV: one row for each case and metric, plain numbers, empty where unknown."""
+
+from __future__ import annotations
+
+import csv
+import io
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from bench_compare.metrics import METRICS
+from bench_compare.view import rows
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from bench_compare.model import CaseComparison, Comparison, MetricComparison, View
+
+FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
+"""What makes a spreadsheet take a text for a formula; such names get an apostrophe in front."""
+
+
+def _plain(text: str) -> str:
+    return f"'{text}" if text.startswith(FORMULA_STARTS) else text
+
+
+CASE_COLUMNS: dict[str, Callable[[CaseComparison], object]] = {
+    "id": lambda case: case.id,
+    "verdict": lambda case: case.verdict.value,
+    "name": lambda case: _plain(case.name),
+    "variant": lambda case: _plain(" ".join(f"{k}={v}" for k, v in case.variant.items())),
+    "engine": lambda case: _plain(case.engine),
+    "other_label": lambda case: _plain(case.other_label),
+    "family": lambda case: _plain(case.family),
+    "data_type": lambda case: _plain(case.data_type),
+    "fingerprint": lambda case: _plain(case.fingerprint),
+    "reason": lambda case: _plain(case.reason),
+    "notes": lambda case: _plain("; ".join(f"{n.side}: {n.text}" for n in case.notes)),
+}
+METRIC_COLUMNS: dict[str, Callable[[MetricComparison], object]] = {
+    "metric": lambda m: m.metric,
+    "unit": lambda m: METRICS[m.metric].unit,
+    "base": lambda m: m.base,
+    "other": lambda m: m.other,
+    "ratio": lambda m: m.ratio,
+    "ci_low": lambda m: m.ci_low,
+    "ci_high": lambda m: m.ci_high,
+    "raw_ratio": lambda m: m.raw_ratio,
+    "p": lambda m: m.p,
+    "q": lambda m: m.q,
+    "metric_verdict": lambda m: m.verdict.value,
+    "threshold_ratio": lambda m: m.threshold_ratio,
+    "base_rounds": lambda m: m.base_rounds,
+    "other_rounds": lambda m: m.other_rounds,
+    "unit_of_rounds": lambda m: m.unit,
+    "provisional": lambda m: str(m.provisional).lower(),
+    "rounds_needed": lambda m: m.rounds_needed,
+}
+
+
+def render(comparison: Comparison, view: View) -> str:
+    """All cases that pass the filter; a case without metrics keeps one row."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow([*CASE_COLUMNS, *METRIC_COLUMNS])
+    for case in rows(comparison, replace(view, all=True)):
+        head = [read(case) for read in CASE_COLUMNS.values()]
+        for metric in case.metrics.values():
+            writer.writerow([*head, *(_cell(read(metric)) for read in METRIC_COLUMNS.values())])
+        if not case.metrics:
+            writer.writerow([*head, *("" for _ in METRIC_COLUMNS)])
+    return out.getvalue()
+
+
+def _cell(value: object) -> object:
+    return f"{value:.10g}" if isinstance(value, float) else value

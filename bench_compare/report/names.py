@@ -1,0 +1,88 @@
+"""Names for narrow places: safe for a terminal, shortened without losing what sets them apart."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+ELLIPSIS = "…"
+TAIL_SHARES = (0.5, 0.3, 0.7, 0.1, 0.9, 0.0, 1.0)
+"""Share of the room that the end of a name gets; tried in turn until no two names look alike."""
+
+
+def safe(text: str) -> str:
+    """Control and direction characters spelled out, so that a name cannot steer a terminal."""
+    if text.isprintable():
+        return text
+    return "".join(sign if sign.isprintable() else _escaped(sign) for sign in text)
+
+
+def _escaped(sign: str) -> str:
+    return sign.encode("unicode_escape").decode("ascii")
+
+
+def cut(name: str, width: int, tail_share: float = 0.5) -> str:
+    """`name` in at most `width` characters, the middle left out."""
+    if len(name) <= width:
+        return name
+    room = width - len(ELLIPSIS)
+    tail = round(room * tail_share)
+    return name[: room - tail] + ELLIPSIS + (name[-tail:] if tail else "")
+
+
+def shortened(names: Iterable[str], width: int) -> Mapping[str, str]:
+    """Each name in at most `width` characters (at least 8); different names stay different.
+
+    The middle goes first. Names that then look alike are cut elsewhere, next around the first
+    place where they differ, and if nothing else helps they are numbered.
+    """
+    width = max(width, 8)
+    unique = list(dict.fromkeys(names))
+    short = {name: cut(name, width) for name in unique}
+    for share in TAIL_SHARES[1:]:
+        for name in _alike(short):
+            short[name] = cut(name, width, share)
+    alike = _alike(short)
+    if alike:
+        start = _shared_start(alike)
+        short.update({name: _around(name, start, width) for name in alike})
+    taken = set(short.values())
+    for number, name in enumerate(_alike(short), start=1):
+        short[name] = _numbered(name, number, width, taken)
+        taken.add(short[name])
+    return short
+
+
+def _alike(short: Mapping[str, str]) -> list[str]:
+    """Names whose short form is that of another name."""
+    seen: dict[str, list[str]] = {}
+    for name, text in short.items():
+        seen.setdefault(text, []).append(name)
+    return [name for group in seen.values() if len(group) > 1 for name in group]
+
+
+def _shared_start(names: list[str]) -> int:
+    """Number of leading characters that all names share."""
+    first, last = min(names), max(names)
+    pairs = zip(first, last, strict=False)
+    return next((i for i, (a, b) in enumerate(pairs) if a != b), min(len(first), len(last)))
+
+
+def _around(name: str, start: int, width: int) -> str:
+    """A head, then the part of the name that begins at `start`."""
+    if len(name) <= width:
+        return name
+    head = width // 3
+    rest = name[max(start - 2, head) :]
+    return name[:head] + ELLIPSIS + cut(rest, width - head - len(ELLIPSIS), 0.3)
+
+
+def _numbered(name: str, number: int, width: int, taken: set[str]) -> str:
+    while True:
+        mark = f"~{number}"
+        text = cut(name, width - len(mark)) + mark
+        if text not in taken:
+            return text
+        number += 1

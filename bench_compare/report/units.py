@@ -1,0 +1,89 @@
+"""Numbers as people read them: units chosen per value, ratios as changes."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+TIMES: tuple[tuple[float, str], ...] = ((1e9, " s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns"))
+SIZES: tuple[tuple[float, str], ...] = (
+    (2.0**40, "TiB"),
+    (2.0**30, "GiB"),
+    (2.0**20, "MiB"),
+    (2.0**10, "KiB"),
+    (1.0, "B"),
+)
+STEPS: dict[str, Sequence[tuple[float, str]]] = {"ns": TIMES, "bytes": SIZES, "B": SIZES}
+"""Unit of a metric to the units it is shown in, largest first."""
+
+PERCENT_BELOW = 2.0
+"""A change by less than this factor reads as a percentage, a larger one as a factor."""
+UNKNOWN = "-"
+
+
+def significant(value: float, digits: int = 4) -> str:
+    """`value` with that many significant digits, without exponent where it stays short."""
+    if not math.isfinite(value):
+        return str(value)
+    if value == 0:
+        return "0"
+    magnitude = math.floor(math.log10(abs(float(f"{value:.{digits - 1}e}"))))
+    if not -4 <= magnitude <= 6:
+        return f"{value:.{digits - 1}e}"
+    return f"{value:.{max(digits - 1 - magnitude, 0)}f}"
+
+
+def value_text(value: float | None, unit: str) -> str:
+    """A metric's value with its unit, scaled to the largest unit that leaves it at least 1."""
+    if value is None:
+        return UNKNOWN
+    if unit not in STEPS:
+        return f"{significant(value)} {unit}".rstrip()
+    steps = STEPS[unit]
+    factor, name = next((step for step in steps if abs(value) >= step[0]), steps[-1])
+    if float(significant(value / factor)) >= 1000 and factor == 1.0 and unit == "ns":
+        factor, name = TIMES[-2]
+    exact = factor == 1.0 and value == int(value)
+    return f"{int(value) if exact else significant(value / factor)} {name}"
+
+
+def change_text(ratio: float | None) -> str:
+    """``+3.1%``, and from a factor of two on ``×2.40`` or ``÷2.40``."""
+    if ratio is None:
+        return UNKNOWN
+    if ratio <= 0 or not math.isfinite(ratio):
+        return f"×{ratio:g}"
+    if ratio >= PERCENT_BELOW:
+        return f"×{_factor(ratio)}"
+    if ratio <= 1 / PERCENT_BELOW:
+        return f"÷{_factor(1 / ratio)}"
+    return f"{100 * (ratio - 1):+.1f}%"
+
+
+def _factor(value: float) -> str:
+    return significant(value, 3)
+
+
+def interval_text(low: float | None, high: float | None) -> str:
+    """Both ends as changes: ``+1.2% to +2.4%``."""
+    if low is None or high is None:
+        return UNKNOWN
+    return f"{change_text(low)} to {change_text(high)}"
+
+
+def margin_text(ratio: float | None, low: float | None, high: float | None) -> str:
+    """The wider half of the interval, in the terms of `change_text`: ``±0.4``."""
+    if ratio is None or low is None or high is None or not 0 < ratio < math.inf:
+        return ""
+    if ratio <= 1 / PERCENT_BELOW:
+        if low <= 0:
+            return ""
+        ratio, low, high = 1 / ratio, 1 / high, 1 / low
+    half = max(high - ratio, ratio - low)
+    if ratio >= PERCENT_BELOW:
+        decimals = len(_factor(ratio).partition(".")[2])
+        return f"±{half:.{decimals}f}"
+    return f"±{100 * half:.1f}"

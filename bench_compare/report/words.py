@@ -1,0 +1,145 @@
+"""Sentences and facts that every report shows, as plain strings."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from bench_compare.metrics import METRICS
+from bench_compare.model import Verdict
+from bench_compare.report.names import safe
+from bench_compare.report.units import change_text, interval_text, value_text
+from bench_compare.view import NEWS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from bench_compare.model import CaseComparison, Comparison, MetricComparison, Side, SuiteNumber
+
+VANISHED = (
+    Verdict.BROKEN,
+    Verdict.NEWLY_WRONG,
+    Verdict.REMOVED,
+    Verdict.NEWLY_UNSUPPORTED,
+    Verdict.INCOMPARABLE,
+)
+"""News without a ratio, worst first: shown as sentences."""
+
+
+def title(comparison: Comparison) -> str:
+    others = ", ".join(safe(side.label) for side in comparison.others)
+    return f"{safe(comparison.base.label)} → {others}"
+
+
+def _distinct(values: Iterable[str | None]) -> str:
+    return ", ".join(dict.fromkeys(safe(value) for value in values if value))
+
+
+def side_facts(side: Side) -> dict[str, str]:
+    """What a side is and where it ran, by the name of the fact; unknown facts are left out."""
+    documents = [source.document for source in side.sources]
+    engines = [e for d in documents for e in d.engines if e.key in side.engines]
+    settings = [d.run.settings for d in documents]
+    facts = {
+        "documents": _distinct(source.path for source in side.sources),
+        "format": _distinct(source.format for source in side.sources if source.imported),
+        "started": _distinct(d.run.started for d in documents),
+        "tags": _distinct(f"{key}={value}" for d in documents for key, value in d.run.tags.items()),
+        "host": _distinct(d.machine.host for d in documents),
+        "os": _distinct(d.machine.os for d in documents),
+        "cpu": _distinct(d.machine.cpu.model for d in documents),
+        "device": _distinct(e.device_kind for e in engines),
+        "driver": _distinct(device.driver for d in documents for device in d.machine.devices),
+        "engine": _distinct(_engine_text(e.key, e.name, e.libraries) for e in engines),
+        "plugin": _distinct(e.plugin_path for e in engines),
+        "sampling": _distinct(
+            f"{s.rounds} rounds, {s.iterations} iterations in all, {s.warmup} warm-up each"
+            for s in settings
+        ),
+        "clock": _distinct(
+            f"{s.timer}, cache {s.cache}, {s.duty}, math {s.math}" for s in settings
+        ),
+        "tool": _distinct(f"{d.run.tool.name} {d.run.tool.version}" for d in documents),
+        "graphs at": _distinct(
+            r.commit[:12] + (" with changes" if r.dirty else "")
+            for r in (d.machine.graphs_revision for d in documents)
+            if r is not None
+        ),
+    }
+    return {name: text for name, text in facts.items() if text}
+
+
+def _engine_text(key: str, name: str, libraries: Iterable[str]) -> str:
+    versions = ", ".join(f"{lib} {libraries[lib]}" for lib in libraries)  # type: ignore[index]
+    shown = key if key == name else f"{key} ({name})"
+    return f"{shown}: {versions}" if versions else shown
+
+
+def counts(comparison: Comparison) -> list[tuple[Verdict, int]]:
+    """Verdicts that occurred, worst first."""
+    return [(v, comparison.counts[v]) for v in NEWS if comparison.counts.get(v)]
+
+
+def counts_text(comparison: Comparison) -> str:
+    total = len(comparison.cases)
+    parts = ", ".join(f"{number} {verdict}" for verdict, number in counts(comparison))
+    return f"{total} {'case' if total == 1 else 'cases'}" + (f": {parts}" if parts else "")
+
+
+def suite_text(number: SuiteNumber) -> str:
+    """The suite number in a sentence."""
+    where = "all cases" if number.scope == "all" else safe(number.name)
+    cases = "1 case" if number.count == 1 else f"{number.count} cases"
+    text = f"{metric_title(number.metric)}, geometric mean of {cases}"
+    if number.scope != "all":
+        text += f" of {where}"
+    text += f": {change_text(number.ratio)}"
+    if number.ci_low is not None:
+        return f"{text} (95 % {interval_text(number.ci_low, number.ci_high)})"
+    return f"{text} (no interval from a single {number.unit} a side)"
+
+
+def headline_numbers(comparison: Comparison, scope: str = "all") -> list[SuiteNumber]:
+    """Suite numbers of a scope for the gate metric, else for every metric there is."""
+    numbers = [n for n in comparison.suite if n.scope == scope]
+    gated = [n for n in numbers if n.metric == comparison.gate]
+    return gated or numbers
+
+
+def metric_title(name: str) -> str:
+    return METRICS[name].title
+
+
+def metric_value(value: float | None, name: str) -> str:
+    return value_text(value, METRICS[name].unit)
+
+
+def case_name(case: CaseComparison) -> str:
+    """Name and variant, in one printable line."""
+    variant = ", ".join(f"{key}={value}" for key, value in case.variant.items())
+    return safe(f"{case.name} [{variant}]" if variant else case.name)
+
+
+def verdict_text(case: CaseComparison) -> str:
+    """The verdict, with a question mark where it rests on a single round a side."""
+    metric = case.gate_metric
+    return f"{case.verdict}?" if metric is not None and metric.provisional else str(case.verdict)
+
+
+def values(case: CaseComparison) -> tuple[str, str, MetricComparison | None]:
+    """Base and other of the gate metric as text."""
+    metric = case.gate_metric
+    if metric is None:
+        return "-", "-", None
+    return (
+        metric_value(metric.base, metric.metric),
+        metric_value(metric.other, metric.metric),
+        metric,
+    )
+
+
+def many_engines(comparison: Comparison) -> bool:
+    return len({case.engine for case in comparison.cases}) > 1
+
+
+def many_others(comparison: Comparison) -> bool:
+    return len(comparison.others) > 1

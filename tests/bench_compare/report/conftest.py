@@ -1,0 +1,491 @@
+"""Comparisons written down by hand: the renderers are tested without the statistics."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from bench_schema.document import (
+    Achieved,
+    Case,
+    Checks,
+    Cpu,
+    Device,
+    Document,
+    Engine,
+    GraphId,
+    Kernel,
+    Machine,
+    Memory,
+    Mismatch,
+    Outcome,
+    OutputValidation,
+    Revision,
+    Round,
+    Run,
+    Settings,
+    Telemetry,
+    Tool,
+    Validation,
+    Work,
+)
+
+from bench_compare.model import (
+    BadNews,
+    CaseComparison,
+    CaseSide,
+    CommonMovement,
+    Comparison,
+    Detail,
+    MetricComparison,
+    Note,
+    SettingDifference,
+    Side,
+    Source,
+    SuiteNumber,
+    Verdict,
+    View,
+)
+
+HOSTILE = (
+    "</script><script>window.hacked=1</script>",
+    "<img src=x onerror=window.hacked=1>",
+    "\"'><svg onload=window.hacked=1>",
+    "\u202egnp.exe\u2066 right to left",
+    "[link](javascript:window.hacked=1) `code` | bar **bold** @someone #1",
+    '=HYPERLINK("http://example.org")\x1b[31m\nnew line\u2028separator',
+    "{{hostile}}%(hostile)s${hostile}<!-- ]]> &amp; \\u003c",
+    "__proto__",
+)
+ROUNDS, ITERATIONS = 5, 20
+
+
+def settings(**changes):
+    values = {
+        "timer": "events",
+        "cache": "hot",
+        "duty": "cool",
+        "math": "fp32",
+        "replay": False,
+        "warmup": 10,
+        "iterations": ROUNDS * ITERATIONS,
+        "rounds": ROUNDS,
+        "min_time_s": None,
+        "max_time_s": None,
+        "precision_ratio": None,
+        "timeout_s": 60.0,
+        "seed": 42,
+        "reference": "numpy",
+        "tolerance": "default",
+        "rtol": None,
+        "atol": None,
+        "check_budget_s": 1.0,
+    }
+    return Settings(**{**values, **changes})
+
+
+def machine(driver="570.10"):
+    device = Device(
+        0,
+        "NVIDIA H200",
+        "GPU-1",
+        driver,
+        "9.0",
+        150_754_820_096,
+        62_914_560,
+        1980.0,
+        3201.0,
+        700.0,
+        4100.0,
+        {"BFLOAT16": 780.0, "FLOAT": 60.0},
+    )
+    return Machine(
+        "box-7",
+        "Debian GNU/Linux 12",
+        "6.1.0",
+        Cpu("AMD EPYC 9654", 96, 192),
+        2**38,
+        "3.11.2",
+        {"numpy": "2.4.6"},
+        (device,),
+        {},
+        Revision("0123456789abcdef", False),
+    )
+
+
+def document(label, cases=(), *, driver="570.10", hour=8, keys=("cudnn",), **changes):
+    run = Run(
+        f"run-{label}",
+        label,
+        {"branch": label},
+        f"2026-03-01T{hour:02}:00:00+00:00",
+        f"2026-03-01T{hour:02}:10:00+00:00",
+        True,
+        ("bench-run", "graphs/"),
+        Tool("bench-run", "0.1.0"),
+        settings(**changes),
+    )
+    engines = tuple(
+        Engine(
+            key,
+            key.split(":")[0],
+            None,
+            None,
+            None,
+            {key.split(":")[0]: "9.1.0"},
+            "GPU-1",
+            "NVIDIA H200",
+            {},
+        )
+        for key in keys
+    )
+    return Document(1, run, machine(driver), engines, tuple(cases))
+
+
+def samples(median_ns, rng, count=ITERATIONS):
+    spread = rng.gamma(2.0, 0.004, count) + rng.normal(0, 0.003)
+    return np.rint(median_ns * (1 + spread)).astype(np.int64)
+
+
+def rounds(median_ns, seed, count=ROUNDS, iterations=ITERATIONS):
+    rng = np.random.default_rng(seed)
+    checks = Checks((0, 5), (0, 0), (1e-6, 1e-6), ("aa", "aa"))
+    return tuple(
+        Round(
+            index,
+            "2026-03-01T08:00:00+00:00",
+            100 + index,
+            index,
+            {
+                "device_ns": samples(median_ns, rng, iterations),
+                "e2e_ns": samples(1.3 * median_ns, rng, iterations),
+            },
+            {"device_ns": samples(1.1 * median_ns, rng, 10)},
+            {"device_ns": 0},
+            (),
+            checks,
+            telemetry_before=Telemetry(1980.0 - 15 * index, 3201.0, 1975.0, 350.0, 45.0 + index),
+            telemetry_after=Telemetry(1975.0 - 15 * index, 3201.0, 1970.0, 420.0, 50.0, ("power",)),
+        )
+        for index in range(count)
+    )
+
+
+def validation(wrong=False):
+    worst = (Mismatch((0, 3, 1), 1.25, "NaN"), Mismatch((1, 0, 2), -0.5, -0.75)) if wrong else ()
+    output = OutputValidation(
+        7,
+        "Y",
+        "BFLOAT16",
+        4096,
+        2 if wrong else 0,
+        0.25 if wrong else 1e-3,
+        0.3,
+        1e-3,
+        1e-2,
+        1e-3,
+        "bfloat16 rounding",
+        worst,
+    )
+    reason = "2 of 4096 elements of Y are out of tolerance" if wrong else None
+    return Validation(
+        "failed" if wrong else "passed", "numpy", reason, (output,), 10, 2 * wrong, True
+    )
+
+
+def case(
+    name, median_ns=None, *, seed=0, engine="cudnn", outcome=None, wrong=False, family="conv_fwd"
+):
+    done = outcome is None
+    return Case(
+        f"{name}@{engine}",
+        GraphId(name, f"graphs/{name}.json", "ab" * 32, f"fp-{name}", family, "BFLOAT16"),
+        engine,
+        {},
+        outcome or Outcome("completed", None),
+        {"load_ns": np.array([400_000] * 5), "plan_ns": np.array([90_000_000] * 5)} if done else {},
+        rounds(median_ns, seed) if done else (),
+        {},
+        validation(wrong) if done else None,
+        Work(2 * 10**9, 10**7, 200.0),
+        Achieved("device_ns", 2e9 / median_ns / 1e3, 1e7 / median_ns, 0.5) if done else None,
+        Memory(10**8, 0, 10**7),
+        {"engine id": "8", "math": "fp32"},
+        (Kernel("sm90_xmma_fprop_implicit_gemm_bf16", 1, median_ns * 0.97),) if done else (),
+        "iterations",
+        (),
+    )
+
+
+def metric(name, base, ratio, verdict, *, half=0.004, **changes):
+    other = None if ratio is None else base * ratio
+    values = {
+        "metric": name,
+        "base": base,
+        "other": other,
+        "ratio": ratio,
+        "ci_low": None if ratio is None else ratio * (1 - half),
+        "ci_high": None if ratio is None else ratio * (1 + half),
+        "p": 0.0001,
+        "q": 0.0004,
+        "verdict": verdict,
+        "reason": f"{name} is {verdict}",
+        "threshold_ratio": 0.01,
+        "base_rounds": 5,
+        "other_rounds": 5,
+        "unit": "round",
+        "provisional": False,
+        "raw_ratio": ratio,
+        "rounds_needed": None,
+    }
+    return MetricComparison(**{**values, **changes})
+
+
+def row(index, name, verdict, ratio=None, *, base_ns=20_000.0, engine="cudnn", **changes):
+    """A case of a comparison with samples of its own; without a ratio one side has none."""
+    family = changes.pop("family", "conv_fwd")
+    half = changes.pop("half", 0.004)
+    metrics = {}
+    if ratio is not None:
+        extra = {
+            key: changes.pop(key) for key in ("provisional", "rounds_needed") if key in changes
+        }
+        metrics["device_ns"] = metric("device_ns", base_ns, ratio, verdict, half=half, **extra)
+        metrics["e2e_ns"] = metric("e2e_ns", 1.3 * base_ns, ratio, verdict, half=2 * half)
+    gone = Outcome("failed", "CUDNN_STATUS_EXECUTION_FAILED", "first_run", "last words")
+    wrong = verdict is Verdict.NEWLY_WRONG
+    one = case(name, base_ns, seed=index, engine=engine, family=family)
+    if verdict is Verdict.BROKEN:
+        two = case(name, engine=engine, outcome=gone, family=family)
+    else:
+        two = case(
+            name, base_ns * (ratio or 1), seed=index + 1, engine=engine, wrong=wrong, family=family
+        )
+    values = {
+        "id": f"c{index:04}",
+        "name": name,
+        "fingerprint": f"fp-{name}",
+        "family": family,
+        "data_type": "BFLOAT16",
+        "engine": engine,
+        "variant": {},
+        "other_label": "after",
+        "base": None if verdict is Verdict.ADDED else CaseSide(name, engine, (one,), (0,)),
+        "other": None if verdict is Verdict.REMOVED else CaseSide(name, engine, (two,), (0,)),
+        "verdict": verdict,
+        "reason": f"this case is {verdict}",
+        "gate": "device_ns" if metrics else None,
+        "metrics": metrics,
+    }
+    return CaseComparison(**{**values, **changes})
+
+
+def comparison(cases, **changes):
+    """A comparison of ``before`` with ``after`` that consists of these cases."""
+    counts = {verdict: sum(case.verdict is verdict for case in cases) for verdict in Verdict}
+    keys = tuple(dict.fromkeys(case.engine for case in cases)) or ("cudnn",)
+    sides = [
+        tuple(one for case in cases if getattr(case, side) for one in getattr(case, side).cases)
+        for side in ("base", "other")
+    ]
+    values = {
+        "base": Side(
+            "before",
+            (Source("before.json", document("before", sides[0], keys=keys), "bench"),),
+            keys,
+        ),
+        "others": (
+            Side(
+                "after",
+                (
+                    Source(
+                        "after.json",
+                        document("after", sides[1], driver="580.65", hour=9, keys=keys),
+                        "bench",
+                    ),
+                ),
+                keys,
+            ),
+        ),
+        "gate": "device_ns",
+        "metrics": ("device_ns", "e2e_ns"),
+        "differences": (),
+        "cases": tuple(cases),
+        "suite": (),
+        "movements": (),
+        "counts": counts,
+        "bad_news": (),
+        "problems": (),
+        "policy": {"threshold": "1%", "gate": "device_ns"},
+    }
+    return Comparison(**{**values, **changes})
+
+
+def bad(item, sentence, **changes):
+    values = {
+        "case": item.id,
+        "name": item.name,
+        "metric": item.gate,
+        "verdict": item.verdict,
+        "sentence": sentence,
+        "allowed": False,
+    }
+    return BadNews(**{**values, **changes})
+
+
+def build():
+    """A suite of every verdict, as a reader would meet it."""
+    long = "resnet50_conv2_block1_conv_fwd_bias_relu_n256_c64_h56_w56_k256_r1_s1_nhwc_"
+    cases = [
+        row(1, "conv_fwd_n8_c64_h56_w56_k64_r3_s3", Verdict.SAME, 1.002),
+        row(
+            2,
+            long + "bf16",
+            Verdict.SLOWER,
+            1.137,
+            detail=Detail("device_ns", 1.137, 1.13, 1.144, 2740.0, {5: 1.12, 50: 1.137, 95: 1.2}),
+        ),
+        row(
+            3, long + "fp32", Verdict.FASTER, 0.41, base_ns=3_400_000.0, family="conv_fwd+bias+relu"
+        ),
+        row(
+            4,
+            "matmul_b1_m4096_n4096_k4096",
+            Verdict.UNCLEAR,
+            1.012,
+            base_ns=612_000.0,
+            half=0.02,
+            rounds_needed=4,
+            family="matmul",
+        ),
+        row(
+            5,
+            "sdpa_b4_h32_s2048_d128",
+            Verdict.BROKEN,
+            reason="completed in before, failed in after: CUDNN_STATUS_EXECUTION_FAILED in the first run",
+            family="sdpa",
+        ),
+        row(
+            6,
+            "layernorm_t8192_h4096",
+            Verdict.REMOVED,
+            reason="in before, not in after",
+            family="layernorm",
+        ),
+        row(
+            7,
+            "pool_fwd_n32_c256_h28_w28",
+            Verdict.NEWLY_WRONG,
+            reason="2 of 4096 elements of Y are out of tolerance",
+            family="pool",
+        ),
+        row(
+            8,
+            "pointwise_add_n4096",
+            Verdict.SLOWER,
+            2.75,
+            base_ns=840.0,
+            provisional=True,
+            family="pointwise",
+            notes=(
+                Note("bimodal", "other", "two modes, 840 and 2310 ns"),
+                Note("drift", "base", "drifts by 2 % over the rounds"),
+            ),
+        ),
+        row(
+            9,
+            "softmax_b64_n1024",
+            Verdict.ADDED,
+            reason="in after, not in before",
+            family="softmax",
+        ),
+        row(
+            10,
+            "batchnorm_n64_c64_h112_w112",
+            Verdict.CLOCK,
+            1.06,
+            base_ns=151_000.0,
+            family="batchnorm",
+        ),
+    ]
+    number = SuiteNumber("after", "device_ns", "all", "all", 1.021, 1.012, 1.03, 6, (5, 5), "round")
+    families = [
+        SuiteNumber(
+            "after", "device_ns", "family", "conv_fwd", 1.06, 1.05, 1.071, 2, (5, 5), "round"
+        ),
+        SuiteNumber(
+            "after", "device_ns", "family", "matmul", 1.012, 0.99, 1.033, 1, (5, 5), "round"
+        ),
+    ]
+    return comparison(
+        cases,
+        suite=(number, *families),
+        differences=(
+            SettingDifference("cache", "hot", "cold", "after", True),
+            SettingDifference("driver", "570.10", "580.65", "after", False),
+        ),
+        movements=(
+            CommonMovement(
+                "after",
+                "device_ns",
+                1.004,
+                0.999,
+                1.009,
+                Verdict.SAME,
+                "the suite as a whole moved by +0.4%: same",
+                False,
+            ),
+        ),
+        bad_news=(
+            bad(cases[1], f"{cases[1].name}: device time +13.7%"),
+            bad(cases[4], f"{cases[4].name}: broken"),
+            bad(cases[5], f"{cases[5].name}: removed", allowed=True),
+            bad(cases[6], f"{cases[6].name}: newly wrong"),
+            bad(cases[7], f"{cases[7].name}: device time ×2.75"),
+        ),
+        warnings=("after.json is of an unfinished run: 2 cases are missing",),
+    )
+
+
+def hostile():
+    return comparison(
+        [
+            row(
+                index,
+                name,
+                Verdict.SLOWER if index % 2 else Verdict.BROKEN,
+                1.2 if index % 2 else None,
+                engine=name,
+                family=name,
+                reason=name,
+                variant={name: name},
+                notes=(Note("drift", "other", name),),
+            )
+            for index, name in enumerate(HOSTILE)
+        ],
+        warnings=HOSTILE,
+        differences=tuple(SettingDifference(name, name, name, "after", True) for name in HOSTILE),
+        policy={name: name for name in HOSTILE},
+    )
+
+
+@pytest.fixture(scope="session")
+def make():
+    """The builders of this file, under one name."""
+    return SimpleNamespace(**globals())
+
+
+@pytest.fixture(scope="session")
+def suite():
+    return build()
+
+
+@pytest.fixture(scope="session")
+def hostile_suite():
+    return hostile()
+
+
+@pytest.fixture
+def view():
+    return View()
