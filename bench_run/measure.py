@@ -141,9 +141,9 @@ def on_device(
                 marks.append((begin, stream.mark()))
         stream.synchronize()
         for begin, end in marks:
-            elapsed_ns = stream.elapsed_ns(begin, end) - correction_ns
-            samples.append(max(0, round(elapsed_ns / effort.executions)))
-            total_ns += round(elapsed_ns)
+            elapsed_ns = max(0, round(stream.elapsed_ns(begin, end) - correction_ns))
+            samples.append(max(1, elapsed_ns // effort.executions))  # logarithms are taken of it
+            total_ns += elapsed_ns
         if len(samples) >= effort.iterations and total_ns >= effort.min_time_ns:
             return samples
         if effort.max_time_ns is not None and clock() - started >= effort.max_time_ns:

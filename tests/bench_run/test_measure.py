@@ -1,0 +1,157 @@
+"""The timing loops with a scripted clock: numbers and the order of calls are exact."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+
+import pytest
+
+from bench_run.measure import Effort, measure, quiet
+
+
+class ScriptedStream:
+    """Advances its own clock: each run takes the next duration."""
+
+    def __init__(self, durations, clock="host", gate_depth=0, correction=0.0):
+        self.durations = list(durations)
+        self.now = 0
+        self.calls = []
+        self.clock = clock
+        self.gate_depth = gate_depth
+        self.correction = correction
+
+    def time(self):
+        return self.now
+
+    def mark(self):
+        self.calls.append("mark")
+        return self.now
+
+    def elapsed_ns(self, begin, end):
+        return end - begin
+
+    @contextmanager
+    def gate(self):
+        self.calls.append("close gate")
+        try:
+            yield
+        finally:
+            self.calls.append("open gate")
+
+    def flush(self):
+        self.calls.append("flush")
+
+    def synchronize(self):
+        self.calls.append("synchronize")
+
+    def correction_ns(self):
+        return self.correction
+
+
+class ScriptedPlan:
+    def __init__(self, stream):
+        self.stream = stream
+        self.runs = 0
+
+    def run(self):
+        self.runs += 1
+        self.stream.calls.append("run")
+        self.stream.now += self.stream.durations.pop(0)
+
+
+def measured(stream, effort, check=None):
+    plan = ScriptedPlan(stream)
+    return measure(plan, stream, effort, check, stream.time), plan
+
+
+def test_warmup_runs_are_kept_apart_from_the_samples():
+    result, _ = measured(ScriptedStream([900, 10, 12]), Effort(warmup=1, iterations=2))
+    assert ({"e2e_ns": [900]}, {"e2e_ns": [10, 12]}) == (result.warmup, result.series)
+
+
+def test_a_sample_is_flush_wait_run_wait():
+    stream = ScriptedStream([10])
+    measured(stream, Effort(warmup=0, iterations=1))
+    assert ["flush", "synchronize", "run", "synchronize"] == stream.calls
+
+
+def test_iterations_stop_the_loop():
+    result, _ = measured(ScriptedStream([1] * 9), Effort(warmup=0, iterations=3))
+    assert ([1, 1, 1], "iterations") == (result.series["e2e_ns"], result.stopped_by)
+
+
+def test_min_time_adds_samples():
+    result, _ = measured(ScriptedStream([10] * 9), Effort(0, 2, min_time_ns=45))
+    assert (5, "min time") == (len(result.series["e2e_ns"]), result.stopped_by)
+
+
+def test_max_time_ends_a_pass_early():
+    result, _ = measured(ScriptedStream([10] * 9), Effort(0, 9, max_time_ns=25))
+    assert (3, "max time") == (len(result.series["e2e_ns"]), result.stopped_by)
+
+
+def test_max_time_still_takes_one_sample():
+    result, _ = measured(ScriptedStream([10_000] * 3), Effort(0, 9, max_time_ns=1))
+    assert [10_000] == result.series["e2e_ns"]
+
+
+def test_warmup_takes_at_most_half_of_the_time():
+    result, _ = measured(ScriptedStream([10] * 40), Effort(20, 2, max_time_ns=100))
+    assert 5 == len(result.warmup["e2e_ns"])
+
+
+def test_a_check_runs_outside_of_the_sample_and_is_followed_by_an_untimed_run():
+    stream = ScriptedStream([10, 999, 12, 999])
+
+    def check(_):
+        stream.now += 5_000
+        return True
+
+    result, plan = measured(stream, Effort(0, 2), check)
+    assert ([10, 12], 4) == (result.series["e2e_ns"], plan.runs)
+
+
+def test_several_executions_in_a_sample_are_averaged():
+    result, _ = measured(ScriptedStream([10, 20, 30, 40]), Effort(0, 2, executions=2))
+    assert [15, 35] == result.series["e2e_ns"]
+
+
+def test_device_samples_lie_behind_a_gate_no_deeper_than_the_queue():
+    stream = ScriptedStream([10] * 10, clock="events", gate_depth=2)
+    measured(stream, Effort(0, 5))
+    blocks = " ".join(stream.calls).split("close gate")[1:]
+    assert [2, 2, 1] == [block.split("open gate")[0].count("run") for block in blocks]
+
+
+def test_the_cost_of_the_marks_is_subtracted():
+    stream = ScriptedStream([100] * 4, clock="events", gate_depth=8, correction=2.6)
+    result, _ = measured(stream, Effort(0, 2))
+    assert [97, 97] == result.series["device_ns"]
+
+
+def test_a_device_sample_is_at_least_a_nanosecond():
+    stream = ScriptedStream([1] * 4, clock="events", gate_depth=8, correction=50.0)
+    result, _ = measured(stream, Effort(0, 2))
+    assert [1, 1] == result.series["device_ns"]
+
+
+def test_nothing_is_synchronised_behind_the_closed_gate():
+    stream = ScriptedStream([10] * 6, clock="events", gate_depth=8)
+    measured(stream, Effort(0, 3))
+    inside = " ".join(stream.calls).split("close gate")[1].split("open gate")[0]
+    assert "synchronize" not in inside
+
+
+def test_the_gate_opens_when_the_plan_fails():
+    stream = ScriptedStream([], clock="events", gate_depth=8)
+    with pytest.raises(IndexError):
+        measured(stream, Effort(0, 3))
+    assert "open gate" == stream.calls[-1]
+
+
+def test_garbage_collection_is_off_inside_and_back_afterwards():
+    import gc
+
+    with quiet():
+        inside = gc.isenabled()
+    assert (False, True) == (inside, gc.isenabled())

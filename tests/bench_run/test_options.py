@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+import pytest
+
+from bench_run.errors import UsageError
+from bench_run.options import FLAGS, Options, checked, read_options
+
+
+def options(**flags):
+    return read_options({f"--{name.replace('_', '-')}": value for name, value in flags.items()})
+
+
+def test_defaults_are_the_documented_ones():
+    chosen = read_options({})
+    assert (10, 100, 5, 0) == (chosen.warmup, chosen.iterations, chosen.rounds, chosen.seed)
+
+
+def test_zero_is_a_value():
+    assert 0 == options(warmup="0").warmup
+
+
+def test_a_percentage_and_a_share_are_the_same():
+    assert options(precision="1%").precision_ratio == options(precision="0.01").precision_ratio
+
+
+def test_a_flag_wins_over_the_configuration_file(tmp_path):
+    path = tmp_path / "c.toml"
+    path.write_text('warmup = 3\nrounds = 7\nengine = ["numpy"]\n')
+    chosen = options(config=str(path), warmup="4")
+    assert (4, 7, ("numpy",)) == (chosen.warmup, chosen.rounds, chosen.engine)
+
+
+def test_configuration_accepts_either_dash_and_tables(tmp_path):
+    path = tmp_path / "c.toml"
+    path.write_text('max_time = 2\ntag = {build = "7"}\nreplay = true\n')
+    chosen = options(config=str(path))
+    assert (2.0, (("build", "7"),), True) == (chosen.max_time_s, chosen.tag, chosen.replay)
+
+
+BAD = [
+    ({"warmup": "x"}, "--warmup: expected a whole number, got 'x'"),
+    ({"iters": "0"}, "--iters: expected at least 1, got 0"),
+    ({"cache": "warm"}, "--cache: no choice 'warm'; choose from hot, cold, rotate"),
+    ({"tag": ["x"]}, "--tag: expected KEY=VALUE, got 'x'"),
+    ({"rtol": "nan"}, "--rtol: expected a finite number of at least 0, got nan"),
+    ({"precision": "200%"}, "--precision: expected a share such as 1% or 0.01, got 200%"),
+    ({"a": "numpy"}, "--a and --b go together"),
+    ({"a": "numpy", "b": "torch", "engine": ["numpy"]}, "give one or the other"),
+    ({"iters": "3"}, "--iters 3 is less than --rounds 5"),
+    ({"min_time": "3", "max_time": "2"}, "--min-time 3 is more than --max-time 2"),
+    ({"resume": True}, "--resume needs -o FILE"),
+    ({"APath": "p"}, "--APath goes with --AId"),
+    ({"config": "/no/such/file.toml"}, "--config: /no/such/file.toml: No such file"),
+]
+
+
+@pytest.mark.parametrize(("flags", "message"), BAD, ids=[message[:40] for _, message in BAD])
+def test_a_bad_flag_is_named_with_what_was_expected(flags, message):
+    with pytest.raises(UsageError) as caught:
+        options(**flags)
+    assert message in str(caught.value)
+
+
+def test_an_unknown_configuration_key_is_an_error_that_names_it(tmp_path):
+    path = tmp_path / "c.toml"
+    path.write_text("warm_up = 3\n")
+    with pytest.raises(UsageError, match="unknown key 'warm_up'; known keys are a, atol"):
+        options(config=str(path))
+
+
+def test_ids_and_paths_become_two_hipdnn_specs():
+    flags = {"--AId": "1", "--BId": "2", "--APath": "/p a", "--BPath": None}
+    chosen = read_options(flags)
+    assert ("hipdnn:1@/p a", "hipdnn:2") == (chosen.a, chosen.b)
+
+
+def test_the_python_api_refuses_what_the_command_line_refuses():
+    with pytest.raises(UsageError, match="go together"):
+        checked(Options(a="numpy"))
+
+
+def test_every_flag_stands_in_the_help_text():
+    from bench_run.cli import USAGE
+
+    missing = [name for name in FLAGS if f"{name} " not in USAGE and f"{name}\n" not in USAGE]
+    assert [] == missing
