@@ -7,7 +7,7 @@ nanoseconds, ``None`` means "not known" (never zero), and a number that JSON can
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping  # noqa: TC003  annotations are read at run time
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 

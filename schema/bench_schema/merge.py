@@ -1,0 +1,174 @@
+"""Partial cases into whole ones: a journal holds one part for each visit to a case."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING, TypeVar
+
+import numpy as np
+
+from bench_schema.codec import unspell
+from bench_schema.document import (
+    SERIES,
+    Case,
+    Device,
+    Machine,
+    Memory,
+    Outcome,
+    OutputValidation,
+    Real,
+    Round,
+    Samples,
+    Status,
+    Summary,
+    Validation,
+)
+from bench_schema.summary import achieved, summarize
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+T = TypeVar("T")
+
+SEVERITY: Mapping[Status, int] = {
+    "completed": 0,
+    "skipped": 1,
+    "unsupported": 2,
+    "failed": 3,
+    "timed out": 4,
+    "crashed": 5,
+}
+
+
+def merge_cases(parts: Sequence[Case]) -> Case:
+    """One case of its parts in order of time; rounds and initialisation are joined.
+
+    The outcome is the worst, of equals the last; what is known once (plan, kernels, rule that
+    stopped it) is the last known. Summaries are computed anew; rates need the machine's
+    ceilings, see `with_rates`.
+    """
+    rounds = tuple(round_ for part in parts for round_ in part.rounds)
+    plan = {name: value for part in parts for name, value in part.plan.items()}
+    return replace(
+        parts[0],
+        outcome=merge_outcomes([part.outcome for part in parts]),
+        init=join_series([part.init for part in parts]),
+        rounds=rounds,
+        summary=summaries(rounds),
+        validation=merge_validations([part.validation for part in parts], rounds),
+        achieved=None,
+        memory=merge_memory([part.memory for part in parts]),
+        plan=plan,
+        kernels=next((part.kernels for part in reversed(parts) if part.kernels), ()),
+        stopped_by=_last([part.stopped_by for part in parts]),
+        notes=tuple(dict.fromkeys(note for part in parts for note in part.notes)),
+    )
+
+
+def with_rates(case: Case, device: Device | None) -> Case:
+    """The case with its achieved rates, held against the ceilings of the device it ran on."""
+    return replace(case, achieved=achieved(case.work, case.summary, device, case.graph.data_type))
+
+
+def find_device(machine: Machine, key: str) -> Device | None:
+    """The device that an engine names by uuid or index; None for ``cpu``."""
+    return next(
+        (device for device in machine.devices if key in (device.uuid, str(device.index))), None
+    )
+
+
+def summaries(rounds: Sequence[Round]) -> dict[str, Summary]:
+    """Statistics of every series that has samples."""
+    result = {}
+    for name in SERIES:
+        having = [round_ for round_ in rounds if name in round_.series]
+        arrays = [round_.series[name] for round_ in having]
+        cuts = [round_.cut.get(name, 0) for round_ in having]
+        if any(len(array) > cut for array, cut in zip(arrays, cuts, strict=True)):
+            result[name] = summarize(arrays, cuts)
+    return result
+
+
+def merge_outcomes(outcomes: Sequence[Outcome]) -> Outcome:
+    worst = max(SEVERITY[outcome.status] for outcome in outcomes)
+    return next(o for o in reversed(outcomes) if SEVERITY[o.status] == worst)
+
+
+def join_series(parts: Sequence[Mapping[str, Samples]]) -> dict[str, Samples]:
+    """Arrays of the same name one after the other."""
+    names = dict.fromkeys(name for part in parts for name in part)
+    if len(parts) == 1:
+        return dict(parts[0])
+    return {name: np.concatenate([part[name] for part in parts if name in part]) for name in names}
+
+
+def merge_memory(parts: Sequence[Memory | None]) -> Memory | None:
+    known = [part for part in parts if part is not None]
+    if not known:
+        return None
+    return Memory(
+        peak_bytes=_largest(part.peak_bytes for part in known),
+        workspace_bytes=_largest(part.workspace_bytes for part in known),
+        buffer_bytes=_largest(part.buffer_bytes for part in known),
+    )
+
+
+def merge_validations(
+    parts: Sequence[Validation | None], rounds: Sequence[Round]
+) -> Validation | None:
+    """Failed if any part failed, passed if any passed; each output as in its worst part."""
+    known = [part for part in parts if part is not None]
+    if not known:
+        return None
+    by_status = {part.status: part for part in reversed(known)}
+    decisive = by_status.get("failed") or by_status.get("passed") or by_status["not checked"]
+    return Validation(
+        status=decisive.status,
+        reference=decisive.reference,
+        reason=decisive.reason,
+        outputs=merge_outputs([output for part in known for output in part.outputs]),
+        iterations_checked=sum(part.iterations_checked for part in known),
+        iterations_mismatched=sum(part.iterations_mismatched for part in known),
+        deterministic=merge_deterministic([part.deterministic for part in known], rounds),
+    )
+
+
+def merge_deterministic(parts: Sequence[bool | None], rounds: Sequence[Round]) -> bool | None:
+    """Whether all checked iterations of all rounds gave the same bytes: inputs are the same."""
+    sums = [total for round_ in rounds if round_.checks for total in round_.checks.checksum]
+    if False in parts:
+        return False
+    return len(set(sums)) == 1 if len(sums) > 1 else _last(parts)
+
+
+def merge_outputs(outputs: Iterable[OutputValidation]) -> tuple[OutputValidation, ...]:
+    """One entry for each tensor: the worst of every measure, mismatches of the worst visit."""
+    by_tensor: dict[tuple[int, str], list[OutputValidation]] = {}
+    for output in outputs:
+        by_tensor.setdefault((output.uid, output.name), []).append(output)
+    return tuple(_worst_output(visits) for visits in by_tensor.values())
+
+
+def _worst_output(visits: Sequence[OutputValidation]) -> OutputValidation:
+    worst = max(visits, key=lambda visit: (visit.mismatched, _badness(visit.max_abs)))
+    return replace(
+        worst,
+        max_abs=max((visit.max_abs for visit in visits), key=_badness),
+        max_rel=max((visit.max_rel for visit in visits), key=_badness),
+        relative_l2=max((visit.relative_l2 for visit in visits), key=_badness),
+    )
+
+
+def _badness(error: Real) -> tuple[bool, float]:
+    """Errors in order: NaN is worse than infinity."""
+    value = unspell(error)
+    return (True, 0.0) if math.isnan(value) else (False, value)
+
+
+def _largest(values: Iterable[int | None]) -> int | None:
+    return max((value for value in values if value is not None), default=None)
+
+
+def _last(values: Sequence[T | None]) -> T | None:
+    return next((value for value in reversed(values) if value is not None), None)

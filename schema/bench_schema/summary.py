@@ -1,0 +1,186 @@
+"""Statistics of one sample series; the only place that computes them.
+
+The interval of the median. Iterations within a round are not independent (clock states, memory
+placement), rounds are. So with three rounds or more it is the t interval over the logarithms of
+the rounds' medians, R - 1 degrees of freedom; over the medians themselves where one of them is
+not positive. With one or two rounds it is the order-statistic (binomial) interval of the pooled
+samples, which knows nothing of what differs between rounds: read it as a lower bound of the
+uncertainty. Below six samples there is none.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from bench_schema.document import Achieved, Device, Samples, Summary, Work
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+Floats = npt.NDArray[np.float64]
+
+BATCH = 5
+MAIN_SERIES = ("device_ns", "e2e_ns")
+"""The series that rates are given for: the first that a case has."""
+CONFIDENCE = 0.95
+MIN_ROUNDS_FOR_T = 3
+
+
+@dataclass(frozen=True)
+class WarmupCut:
+    cut: int
+    """Leading samples to leave out."""
+    not_warm: bool
+    """The cut fell on the half-way mark: the series never settled."""
+
+
+def warmup_cut(samples: Samples) -> WarmupCut:
+    """MSER-5: how much of the beginning is warm-up.
+
+    Of the medians of batches of five log times it leaves out the first d, d in the first half,
+    such that (variance of the rest) / (count of the rest) is smallest. (White, Cobb & Spratt 2000)
+    """
+    batches = len(samples) // BATCH
+    if batches < 2 or samples.min() <= 0:
+        return WarmupCut(0, False)
+    medians = np.sort(samples[: batches * BATCH].reshape(batches, BATCH), axis=1)[:, BATCH // 2]
+    logs = np.log(medians[::-1])
+    logs -= logs[0]  # variances by sums of squares need small numbers
+    count = np.arange(1, batches + 1)
+    squares = np.cumsum(logs * logs) - np.cumsum(logs) ** 2 / count
+    half = batches // 2
+    scores = (squares / (count * count))[::-1][: half + 1]
+    cut = int(np.argmin(scores))
+    return WarmupCut(cut * BATCH, cut == half)
+
+
+def summarize(rounds: Sequence[Samples], cuts: Sequence[int]) -> Summary:
+    """Statistics of one series over its rounds without the first ``cuts[r]`` samples of each."""
+    kept = [np.sort(samples[cut:]) for samples, cut in zip(rounds, cuts, strict=True)]
+    kept = [samples for samples in kept if samples.size]
+    if not kept:
+        raise ValueError("no samples to summarise")
+    pooled = np.sort(np.concatenate(kept)) if len(kept) > 1 else kept[0]
+    middle = quantile(pooled, 0.5)
+    low, high = median_interval(kept, pooled)
+    return Summary(
+        count=len(pooled),
+        mean=float(pooled.mean()),
+        std=float(pooled.std(ddof=1)) if len(pooled) > 1 else None,
+        min=float(pooled[0]),
+        p5=quantile(pooled, 0.05),
+        median=middle,
+        p90=quantile(pooled, 0.90),
+        p95=quantile(pooled, 0.95),
+        p99=quantile(pooled, 0.99),
+        max=float(pooled[-1]),
+        mad=quantile(np.sort(np.abs(pooled - middle)), 0.5),
+        median_ci_low=low,
+        median_ci_high=high,
+    )
+
+
+def quantile(ordered: npt.NDArray[np.int64] | Floats, share: float) -> float:
+    """Of values in order, linear between neighbours (NumPy's default, type 7)."""
+    place = share * (len(ordered) - 1)
+    below = int(place)
+    first = float(ordered[below])
+    if below + 1 == len(ordered):
+        return first
+    return first + (place - below) * (float(ordered[below + 1]) - first)
+
+
+def median_interval(
+    rounds: Sequence[Samples], pooled: Samples
+) -> tuple[float | None, float | None]:
+    """95 % confidence interval of the median; rounds and pooled samples are in order."""
+    if len(rounds) >= MIN_ROUNDS_FOR_T:
+        return t_interval([quantile(samples, 0.5) for samples in rounds])
+    rank = binomial_rank(len(pooled))
+    if rank is None:
+        return None, None
+    return float(pooled[rank]), float(pooled[-1 - rank])
+
+
+def t_interval(medians: Sequence[float]) -> tuple[float, float]:
+    """Of the median, from the medians of independent rounds; symmetric in the logarithm."""
+    logarithmic = min(medians) > 0
+    values = [math.log(median) for median in medians] if logarithmic else list(medians)
+    count = len(values)
+    centre = math.fsum(values) / count
+    spread = math.sqrt(math.fsum((value - centre) ** 2 for value in values) / (count - 1))
+    half = t_quantile(count - 1) * spread / math.sqrt(count)
+    low, high = centre - half, centre + half
+    return (math.exp(low), math.exp(high)) if logarithmic else (low, high)
+
+
+@functools.cache
+def binomial_rank(count: int) -> int | None:
+    """Largest k such that the k-th smallest to the k-th largest of ``count`` independent values
+    (from 0) hold the median with 95 % confidence; None where all of them do not."""
+    tail = (1 - CONFIDENCE) / 2
+    log_half = count * math.log(0.5)
+    below, rank = 0.0, -1
+    for successes in range(count // 2):
+        choose = (
+            math.lgamma(count + 1) - math.lgamma(successes + 1) - math.lgamma(count - successes + 1)
+        )
+        below += math.exp(choose + log_half)
+        if below > tail:
+            break
+        rank = successes
+    return rank if rank >= 0 else None
+
+
+T_QUANTILES = (
+    12.706205, 4.302653, 3.182446, 2.776445, 2.570582, 2.446912, 2.364624, 2.306004, 2.262157,
+    2.228139, 2.200985, 2.178813, 2.160369, 2.144787, 2.131450, 2.119905, 2.109816, 2.100922,
+    2.093024, 2.085963, 2.079614, 2.073873, 2.068658, 2.063899, 2.059539, 2.055529, 2.051831,
+    2.048407, 2.045230, 2.042272,
+)  # fmt: skip
+"""Student's t at 97.5 % for 1 to 30 degrees of freedom."""
+NORMAL_QUANTILE = 1.959963985
+
+
+def t_quantile(degrees: int) -> float:
+    """Student's t at 97.5 %: a table, then Abramowitz & Stegun 26.7.5 (in 1/degrees)."""
+    if degrees <= len(T_QUANTILES):
+        return T_QUANTILES[degrees - 1]
+    z = NORMAL_QUANTILE
+    first = (z**3 + z) / 4
+    second = (5 * z**5 + 16 * z**3 + 3 * z) / 96
+    third = (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384
+    return z + first / degrees + second / degrees**2 + third / degrees**3
+
+
+def achieved(
+    work: Work, summary: Mapping[str, Summary], device: Device | None, data_type: str
+) -> Achieved | None:
+    """Rates at the median of the main series; None without samples or at a median of no time."""
+    series = next((name for name in MAIN_SERIES if name in summary), None)
+    if series is None or summary[series].median <= 0:
+        return None
+    median_ns = summary[series].median
+    tflops = None if work.flops is None else work.flops / median_ns / 1000  # flops/ns are GFLOP/s
+    gbps = None if work.moved_bytes is None else work.moved_bytes / median_ns  # bytes/ns are GB/s
+    return Achieved(series, tflops, gbps, _ceiling_share(work, tflops, gbps, device, data_type))
+
+
+def _ceiling_share(
+    work: Work, tflops: float | None, gbps: float | None, device: Device | None, data_type: str
+) -> float | None:
+    """Of the roofline, min(peak rate, intensity × bandwidth); of bandwidth at no flops."""
+    if device is None or device.ceiling_gbps is None or gbps is None or tflops is None:
+        return None
+    if work.flops == 0:
+        return gbps / device.ceiling_gbps
+    peak = device.ceiling_tflops.get(data_type)
+    if peak is None or work.intensity is None:
+        return None
+    return tflops / min(peak, work.intensity * device.ceiling_gbps / 1000)

@@ -1,0 +1,117 @@
+"""Documents against the JSON Schema of their version: quick to accept, standard when refusing.
+
+`validator` is an ordinary jsonschema validator whose ``$ref`` first offers the value to the
+acceptor compiled from the very same definition; an array of any length is one step there. What
+the acceptor does not take goes the standard's way, so errors, paths and messages are its own.
+jsonschema is imported when something is refused: that takes longer than reading most documents.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from typing import TYPE_CHECKING, Any
+
+from bench_schema.acceptor import accepts, load_schema
+from bench_schema.errors import SchemaError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from jsonschema import ValidationError
+    from jsonschema.protocols import Validator
+
+SHOWN = 60
+"""Characters of an offending value that a message repeats."""
+
+
+@functools.cache
+def validator(version: int) -> Validator:
+    """A jsonschema validator of one version of the document, with the quick way in."""
+    from jsonschema import Draft202012Validator
+    from jsonschema.validators import extend
+
+    stock = Draft202012Validator.VALIDATORS["$ref"]
+
+    def reference(self: Any, target: str, value: Any, schema: Any) -> Iterator[ValidationError]:
+        if not accepts(version, target.removeprefix("#").removeprefix("/$defs/"), value):
+            yield from stock(self, target, value, schema)
+
+    quick: type[Validator] = extend(Draft202012Validator, {"$ref": reference})  # type: ignore[no-untyped-call]
+    return quick(load_schema(version))
+
+
+@functools.cache
+def plain_validator(version: int) -> Validator:
+    """The same without the quick way in: what any other tool would say."""
+    from jsonschema import Draft202012Validator
+
+    return Draft202012Validator(load_schema(version))
+
+
+def check(tree: Any, version: int, where: str, name: str = "") -> None:
+    """Refuse a tree of plain values that is not valid by ``#/$defs/name`` (``""``: the root)."""
+    if accepts(version, name, tree):
+        return
+    from jsonschema.exceptions import best_match
+
+    quick = validator(version)
+    if name:
+        definitions = load_schema(version)["$defs"]
+        quick = type(quick)({"$ref": f"#/$defs/{name}", "$defs": definitions})
+    error = best_match(quick.iter_errors(tree))
+    if error is not None:
+        raise SchemaError(f"{where}: {path_text(error.absolute_path)}", sentence(error))
+
+
+def path_text(path: Any) -> str:
+    """``cases[3].rounds[0].series`` of the parts of a path."""
+    text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
+    return text.removeprefix(".") or "the document"
+
+
+def sentence(error: ValidationError) -> str:
+    """What was expected and what was found, in a few words."""
+    describe = SENTENCES.get(str(error.validator))
+    return error.message if describe is None else describe(error)
+
+
+def _shown(value: object) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= SHOWN else f"{text[:SHOWN]}…"
+
+
+def _choices(values: Any) -> str:
+    return ", ".join(_shown(value) for value in values)
+
+
+def _type(error: Any) -> str:
+    wanted = error.validator_value
+    kinds = wanted if isinstance(wanted, str) else " or ".join(wanted)
+    return f"expected {kinds}, found {_shown(error.instance)}"
+
+
+def _required(error: Any) -> str:
+    missing = [name for name in error.validator_value if name not in error.instance]
+    return f"lacks {_choices(missing)}"
+
+
+def _additional(error: Any) -> str:
+    known = error.schema.get("properties", {})
+    unknown = [name for name in error.instance if name not in known]
+    return f"unknown field {_choices(unknown)}; known are {', '.join(known)}"
+
+
+SENTENCES: dict[str, Callable[[Any], str]] = {
+    "type": _type,
+    "required": _required,
+    "additionalProperties": _additional,
+    "enum": lambda e: f"expected one of {_choices(e.validator_value)}, found {_shown(e.instance)}",
+    "const": lambda e: f"expected {_shown(e.validator_value)}, found {_shown(e.instance)}",
+    "minimum": lambda e: f"expected at least {e.validator_value}, found {_shown(e.instance)}",
+    "maximum": lambda e: f"expected at most {e.validator_value}, found {_shown(e.instance)}",
+    "minLength": lambda e: f"expected text that is not empty, found {_shown(e.instance)}",
+    "pattern": lambda e: f"expected text like {e.validator_value}, found {_shown(e.instance)}",
+    "anyOf": lambda e: f"{_shown(e.instance)} is none of the allowed kinds",
+}
+"""One sentence for each keyword that the schemas use; another one keeps jsonschema's words."""
