@@ -88,4 +88,5 @@ def array_type(name: str) -> np.dtype[Any]:
         return np.dtype(row.array_type)
     import ml_dtypes
 
-    return np.dtype(getattr(ml_dtypes, row.array_type))
+    extended: np.dtype[Any] = np.dtype(getattr(ml_dtypes, row.array_type))
+    return extended

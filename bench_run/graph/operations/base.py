@@ -120,6 +120,9 @@ class View:
         return GraphError(f"{self.where}.{self.operation.parameter_place(name)}", what)
 
 
+_FORMS: Mapping[str, Callable[[Any], Any]] = {"float": float, "ints": tuple, "bytes": tuple}
+
+
 def no_rule(view: View) -> None:
     """An operation whose shapes only its plugin knows."""
 
@@ -164,9 +167,13 @@ class Operation:
         return name if self.place == "flat" else f"{self.place}.{name}"
 
     def complete(self, attributes: Mapping[str, Any]) -> dict[str, Any]:
-        """The attributes with defaults filled in and None left out: their canonical form."""
+        """Their canonical form: defaults filled in, None left out, floats and tuples as such."""
         filled = {p.name: p.default for p in self.parameters if p.default is not None}
-        return filled | {name: value for name, value in attributes.items() if value is not None}
+        filled |= {name: value for name, value in attributes.items() if value is not None}
+        for parameter in self.parameters:
+            if parameter.name in filled and parameter.kind in _FORMS:
+                filled[parameter.name] = _FORMS[parameter.kind](filled[parameter.name])
+        return filled
 
 
 def view(graph: Graph, node: Node, operation: Operation, where: str) -> View:

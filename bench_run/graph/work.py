@@ -1,0 +1,81 @@
+"""What a graph asks for: operations, bytes, and what tables call it.
+
+Bytes: every tensor in memory that a node reads or writes counts once with its elements, gaps left
+out, which is what an ideal implementation moves. Virtual tensors and constants count nothing.
+Flops: the sum over the nodes, by the conventions that each operation's module states; a node whose
+flops are not known makes the sum unknown.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from bench_run.graph.operations import OPERATIONS, node_view
+from bench_schema.document import Work
+
+if TYPE_CHECKING:
+    from bench_run.graph.model import Graph, Node
+
+
+def work(graph: Graph) -> Work:
+    moved, operations = moved_bytes(graph), flops(graph)
+    intensity = None if operations is None or moved == 0 else operations / moved
+    return Work(operations, moved, intensity)
+
+
+def flops(graph: Graph) -> int | None:
+    total = 0
+    for index in range(len(graph.nodes)):
+        seen = node_view(graph, index)
+        count = seen.operation.flops(seen)
+        if count is None:
+            return None
+        total += count
+    return total
+
+
+def moved_bytes(graph: Graph) -> int:
+    touched = graph.produced | graph.consumed
+    return sum(
+        tensor.bytes
+        for tensor in graph.tensors
+        if tensor.uid in touched and not tensor.virtual and tensor.value is None
+    )
+
+
+def family(graph: Graph) -> str:
+    """Names of the operations in order: ``conv_fwd+bias+relu``."""
+    return "+".join(_word(graph, node) for node in graph.nodes)
+
+
+def _word(graph: Graph, node: Node) -> str:
+    row = OPERATIONS[node.type]
+    if row.name != "pointwise":
+        return row.name
+    return "bias" if _is_bias(graph, node) else _mode(node).removesuffix("_fwd")
+
+
+def _mode(node: Node) -> str:
+    mode: str = node.attributes["operation"]
+    return mode
+
+
+def _is_bias(graph: Graph, node: Node) -> bool:
+    """An addition of a vector, spread over the rest, to what an earlier node computed."""
+    if _mode(node) != "add":
+        return False
+    operands = set(node.inputs.values())
+    given = [graph.by_uid[uid] for uid in operands - graph.produced]
+    if len(given) != 1 or len(operands) != 2:
+        return False
+    elements = graph.by_uid[node.outputs["out_0"]].elements
+    is_vector = sum(length > 1 for length in given[0].dims) <= 1
+    return is_vector and given[0].elements < elements
+
+
+def main_data_type(graph: Graph) -> str:
+    """Type of the first node's main operand."""
+    node = graph.nodes[0]
+    first = OPERATIONS[node.type].inputs[0]
+    uid = node.inputs.get(f"{first.name}_0" if first.numbered else first.name)
+    return graph.io_data_type if uid is None else graph.by_uid[uid].data_type
