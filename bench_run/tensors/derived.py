@@ -1,0 +1,121 @@
+"""Inputs of backward nodes that are results of a forward pass: statistics, attention outputs.
+
+Drawn at random they would make a backward pass meaningless (attention overflows), so the forward
+node of the same operation is evaluated by the float64 reference on the inputs already made.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from bench_run.graph.model import Graph, Node, Tensor
+from bench_run.reference import evaluate
+from bench_run.tensors.layout import logical_view, to_storage
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from bench_run.engines.base import Storage, Storages
+
+DERIVED_HINTS = frozenset(
+    ("batch_mean", "batch_inv_variance", "inv_rms", "attention_output", "attention_stats")
+)
+
+
+@dataclass(frozen=True)
+class Forward:
+    """How to ask the forward node of a backward node for its results."""
+
+    type: str
+    shared: tuple[str, ...]
+    """Ports that both have; those that are absent are left out."""
+    results: tuple[str, ...]
+    """Outputs of the forward node that are inputs of the backward one, under the same names."""
+    constants: Mapping[str, float] = field(default_factory=dict)
+    """Ports of the forward node that the backward one may lack, shaped like `like`."""
+    like: str = "scale"
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+
+
+_EPSILON = 1e-5
+FORWARDS: dict[str, Forward] = {
+    "BatchnormBackwardAttributes": Forward(
+        "BatchnormAttributes",
+        ("x", "scale"),
+        ("mean", "inv_variance"),
+        {"bias": 0.0, "epsilon": _EPSILON},
+    ),
+    "LayernormBackwardAttributes": Forward(
+        "LayernormAttributes",
+        ("x", "scale", "epsilon"),
+        ("mean", "inv_variance"),
+        {"bias": 0.0, "epsilon": _EPSILON},
+        attributes={"forward_phase": "training"},
+    ),
+    "RMSNormBackwardAttributes": Forward(
+        "RMSNormAttributes",
+        ("x", "scale"),
+        ("inv_rms",),
+        {"epsilon": _EPSILON},
+        attributes={"forward_phase": "training"},
+    ),
+    "SdpaBackwardAttributes": Forward(
+        "SdpaAttributes",
+        ("q", "k", "v", "attn_mask", "scale", "seq_len_q", "seq_len_kv"),
+        ("o", "stats"),
+        attributes={"generate_stats": True},
+    ),
+}
+
+
+def derive(graph: Graph, node: Node, made: Storages) -> dict[int, Storage]:
+    """Storages of all results of the forward pass of `node` that are inputs of it, by uid."""
+    question = _forward_graph(graph, node)
+    given = {tensor.uid: logical_view(made[tensor.uid], tensor) for tensor in question.inputs}
+    answers = evaluate(question, given)
+    return {t.uid: to_storage(answers[t.uid], t) for t in question.outputs}
+
+
+def _forward_graph(graph: Graph, node: Node) -> Graph:
+    """The nodes that the shared operands come from, and the forward node behind them."""
+    row = FORWARDS[node.type]
+    shared = {port: node.inputs[port] for port in row.shared if port in node.inputs}
+    constants = {
+        port: _constant(graph, node, row, place)
+        for place, port in enumerate(row.constants)
+        if port not in shared
+    }
+    results = {port: node.inputs[port] for port in row.results if port in node.inputs}
+    forward = replace(
+        node,
+        type=row.type,
+        inputs=shared | {port: tensor.uid for port, tensor in constants.items()},
+        outputs=results,
+        attributes={**node.attributes, **row.attributes},
+    )
+    nodes = (*_ancestors(graph, set(shared.values())), forward)
+    tensors = tuple(_inner(tensor, results) for tensor in graph.tensors)
+    return replace(graph, tensors=(*tensors, *constants.values()), nodes=nodes)
+
+
+def _constant(graph: Graph, node: Node, row: Forward, place: int) -> Tensor:
+    port = tuple(row.constants)[place]
+    like = graph.by_uid[node.inputs[row.like]]
+    dims = (1,) * len(like.dims) if port == "epsilon" else like.dims
+    uid = 1 + place + max(tensor.uid for tensor in graph.tensors)
+    return Tensor(uid, port, "double", dims, (1,) * len(dims), value=row.constants[port])
+
+
+def _ancestors(graph: Graph, wanted: set[int]) -> list[Node]:
+    nodes = []
+    for node in reversed(graph.nodes):
+        if not wanted.isdisjoint(node.outputs.values()):
+            nodes.append(node)
+            wanted |= set(node.inputs.values())
+    return nodes[::-1]
+
+
+def _inner(tensor: Tensor, results: Mapping[str, int]) -> Tensor:
+    """Everything but the results is an intermediate of the question."""
+    return tensor if tensor.uid in results.values() else replace(tensor, virtual=True)

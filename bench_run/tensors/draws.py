@@ -1,0 +1,208 @@
+"""Distributions: from the raw stream of a bit generator to the elements of a storage.
+
+Only the raw 64-bit words are NumPy's (PCG64, whose stream NumPy guarantees); what follows is exact
+integer arithmetic and single IEEE operations, so the same words give the same values everywhere,
+whatever the version of NumPy and the vector unit of the machine.
+
+Floats are odd multiples of a power of two, coarse enough for the type: never zero, and never
+denormal unless a range is asked for that holds little else.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from bench_run.errors import UsageError
+from bench_run.graph.dtypes import DTYPES, DataType
+from bench_run.tensors.init_plan import Init
+
+Values = npt.NDArray[Any]
+Draw = Callable[[np.random.BitGenerator, int], Values]
+"""The next ``count`` values of a stream: float32, float64 or int64."""
+
+CHUNK = 1 << 16
+"""Elements at a time; even, and small enough that a step's arrays stay in the cache."""
+NORMAL_TERMS = 12
+NORMAL_REACH = 6.0
+"""A sum of twelve uniform numbers has variance 1 and ends at six standard deviations."""
+_MASK = (1 << 64) - 1
+
+
+def bit_stream(seed: int, uid: int) -> np.random.PCG64:
+    """The stream of a tensor; a function of seed and uid alone."""
+    return np.random.PCG64(np.random.SeedSequence([seed & _MASK, uid & _MASK]))
+
+
+def fill(storage: Values, draw: Draw, stream: np.random.BitGenerator) -> None:
+    """Element i of the storage is value i of the stream, gaps of the strides included."""
+    for start in range(0, storage.size, CHUNK):
+        part = storage[start : start + CHUNK]
+        part[...] = draw(stream, part.size)
+
+
+def draw_of(init: Init, row: DataType) -> Draw:
+    """The draw of a distribution for a data type; `UsageError` where the type cannot hold it."""
+    _check_range(init, row)
+    if row.kind in ("integer", "boolean"):
+        return INTEGER_DRAWS[init.kind](init)
+    return FLOAT_DRAWS[init.kind](init, row)
+
+
+def raw_words(stream: np.random.BitGenerator, count: int) -> npt.NDArray[np.int32]:
+    words = stream.random_raw((count + 1) // 2)
+    return np.asarray(words).astype("<u8", copy=False).view("<i4")[:count]
+
+
+def whole_numbers(stream: np.random.BitGenerator, count: int, choices: int) -> Values:
+    """Integers in [0, choices), for up to 2^32 choices, in int64."""
+    words = raw_words(stream, count).view(np.uint32).astype(np.uint64)
+    return ((words * np.uint64(choices)) >> np.uint64(32)).astype(np.int64)
+
+
+def _check_range(init: Init, row: DataType) -> None:
+    low, high = init.low, init.high
+    if init.kind == "constant":
+        high = low
+    elif init.kind == "normal":
+        low, high = low - NORMAL_REACH * high, low + NORMAL_REACH * high
+    whole = row.kind in ("integer", "boolean")
+    inside = _lowest(row) <= low and high <= row.largest
+    fits = inside if whole else inside or not math.isfinite(low)
+    if init.kind == "constant" and whole:
+        fits = fits and low.is_integer()
+    if init.kind == "integers":
+        fits = fits and high - low < 2**32
+    if not fits:
+        numbers = f"{init.low:g}" if init.kind == "constant" else f"{init.low:g} {init.high:g}"
+        raise UsageError(f"--init: {init.kind} {numbers} does not fit {row.name}")
+
+
+def _lowest(row: DataType) -> float:
+    if row.kind == "scale":
+        return row.smallest
+    if row.kind == "float":
+        return -row.largest
+    return 0.0 if row.name in ("uint8", "boolean") else -row.largest - 1
+
+
+def _unit(stream: np.random.BitGenerator, count: int, bits: int) -> Values:
+    """Odd multiples of 2^-bits in (−1, 1), exact in float32 (bits <= 24)."""
+    words = raw_words(stream, count) >> np.int32(31 - bits)
+    return (words | np.int32(1)).astype(np.float32) * np.float32(2.0**-bits)
+
+
+def _unit_double(stream: np.random.BitGenerator, count: int) -> Values:
+    """Odd multiples of 2^-53 in (−1, 1), exact in float64."""
+    words = np.asarray(stream.random_raw(count)).view(np.int64) >> np.int64(10)
+    return (words | np.int64(1)).astype(np.float64) * 2.0**-53
+
+
+def _bits_for(amplitude: float, row: DataType) -> int:
+    """Fraction bits at which the smallest draw is still a normal number of the type."""
+    return max(1, min(24, math.floor(math.log2(amplitude / row.smallest))))
+
+
+def _uniform(init: Init, row: DataType) -> Draw:
+    half, middle = (init.high - init.low) / 2, (init.high + init.low) / 2
+    near_zero = middle != 0 and init.low <= 0 <= init.high
+    bits = _bits_for(half, row)
+
+    def draw(stream: np.random.BitGenerator, count: int) -> Values:
+        double = row.name == "double"
+        unit = _unit_double(stream, count) if double else _unit(stream, count, bits)
+        values = unit if half == 1 else unit * unit.dtype.type(half)
+        if middle != 0:
+            values = values + values.dtype.type(middle)
+        return _normal_numbers(values, row) if near_zero else values
+
+    return draw
+
+
+def _normal(init: Init, row: DataType) -> Draw:
+    """Irwin and Hall: twelve uniform 16-bit integers, summed exactly."""
+    centre = NORMAL_TERMS * 65535
+
+    def draw(stream: np.random.BitGenerator, count: int) -> Values:
+        words = np.asarray(stream.random_raw(NORMAL_TERMS // 4 * count)).astype("<u8", copy=False)
+        sums = words.view("<u2").reshape(NORMAL_TERMS, count).sum(axis=0, dtype=np.int32)
+        odd = 2 * sums + np.int32(1 - centre)
+        values = odd.astype(np.float64 if row.name == "double" else np.float32)
+        values = values * values.dtype.type(2.0**-17 * init.high) + values.dtype.type(init.low)
+        return _normal_numbers(values, row)
+
+    return draw
+
+
+def _normal_numbers(values: Values, row: DataType) -> Values:
+    """What would be zero or denormal in the type becomes its smallest normal number."""
+    small = np.abs(values) < row.smallest
+    if small.any():
+        values[small] = np.copysign(row.smallest, values[small])
+    return values
+
+
+def _integers(init: Init) -> Draw:
+    """Both ends included. Zero is drawn only where it is an end: then it was asked for."""
+    low, high = int(init.low), int(init.high)
+    skip = low < 0 < high
+    choices = high - low + (0 if skip else 1)
+
+    def draw(stream: np.random.BitGenerator, count: int) -> Values:
+        values = whole_numbers(stream, count, choices) + low
+        return values + (values >= 0) if skip else values
+
+    return draw
+
+
+def _rounded_uniform(init: Init) -> Draw:
+    """Uniform numbers in an integer tensor are the whole numbers of the range."""
+    low, high = math.ceil(init.low), math.floor(init.high)
+    return _integers(Init("integers", low, max(low, high)))
+
+
+def _rounded_normal(init: Init) -> Draw:
+    normal = _normal(init, DTYPES["double"])
+
+    def draw(stream: np.random.BitGenerator, count: int) -> Values:
+        values = normal(stream, count)
+        whole = np.rint(values)
+        return np.where(whole == 0, np.copysign(1, values), whole).astype(np.int64)
+
+    return draw
+
+
+def _constant(init: Init) -> Draw:
+    return lambda _stream, count: np.full(count, init.low)
+
+
+def powers_of_two(lowest: int, highest: int) -> Draw:
+    """2^k for whole k of the range, ends included."""
+
+    def draw(stream: np.random.BitGenerator, count: int) -> Values:
+        exponents = whole_numbers(stream, count, highest - lowest + 1) + lowest
+        return np.ldexp(np.ones(count, np.float32), exponents.astype(np.int32))
+
+    return draw
+
+
+def _any_type(make: Callable[[Init], Draw]) -> Callable[[Init, DataType], Draw]:
+    return lambda init, _row: make(init)
+
+
+FLOAT_DRAWS: dict[str, Callable[[Init, DataType], Draw]] = {
+    "uniform": _uniform,
+    "normal": _normal,
+    "integers": _any_type(_integers),
+    "constant": _any_type(_constant),
+}
+INTEGER_DRAWS: dict[str, Callable[[Init], Draw]] = {
+    "uniform": _rounded_uniform,
+    "normal": _rounded_normal,
+    "integers": _integers,
+    "constant": _constant,
+}

@@ -1,0 +1,129 @@
+"""What the data of each graph input must be like: the strictest hint of all its readers."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from bench_run.graph.operations import OPERATIONS, POINTWISE_MODES
+from bench_run.tensors.init_plan import Init
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from bench_run.graph.dtypes import DataType
+    from bench_run.graph.model import Graph, Node
+
+OPEN_HINTS = frozenset(("general", "attention_bias"))
+"""Hints that leave the distribution to ``--init``."""
+
+_WEAKEST_FIRST = ("general", "attention_bias", "unit", "positive")
+"""Between hints of several readers; any other hint is stricter than these."""
+
+_POSITIVE_FROM = frozenset(
+    (
+        *("add", "add_square", "div", "identity", "max_op", "min_op", "mul"),
+        *("reciprocal", "relu_fwd", "rsqrt", "sqrt"),
+    )
+)
+"""Pointwise modes whose result is positive where their operands are."""
+_POSITIVE_SUMS = frozenset(("MatmulAttributes", "ConvolutionFwdAttributes", "ReductionAttributes"))
+
+FIXED: dict[str, Init] = {
+    "general": Init("uniform", -1, 1),
+    "attention_bias": Init("uniform", -1, 1),
+    "unit": Init("uniform", -0.9, 0.9),
+    "positive": Init("uniform", 0.5, 1.5),
+    "descale": Init("uniform", 0.5, 1.5),
+    "epsilon": Init("constant", 1e-5),
+    "momentum": Init("constant", 0.1),
+    "condition": Init("integers", 0, 1),
+    "keep_mask": Init("integers", 0, 1),
+    "probability": Init("uniform", 0.1, 0.9),
+    "seed": Init("integers", 1, 1000),
+}
+"""Distributions of the hints that need no look at the graph. Floats around zero are uniform in
+[−1, 1], as in hipDNN's own generators of golden data."""
+
+WHOLE: dict[str, Init] = {
+    "general": Init("integers", -8, 8),
+    "unit": Init("integers", -8, 8),
+    "positive": Init("integers", 1, 8),
+    "descale": Init("integers", 1, 2),
+}
+"""In place of the above where the tensor holds integers."""
+UNSIGNED = Init("integers", 1, 8)
+
+
+@dataclass(frozen=True)
+class Role:
+    """A hint, and the reader it comes from."""
+
+    hint: str
+    node: Node
+    port: str
+
+
+def roles(graph: Graph) -> dict[int, Role]:
+    """The role of every graph input, by uid."""
+    positive = _must_be_positive(graph)
+    found: dict[int, Role] = {}
+    inputs = {tensor.uid for tensor in graph.inputs}
+    for node in graph.nodes:
+        for port, uid in _reads(node):
+            if uid not in inputs:
+                continue
+            hint = _hint(node, port)
+            if hint == "general" and uid in positive:
+                hint = "positive"
+            if uid not in found or _strictness(hint) > _strictness(found[uid].hint):
+                found[uid] = Role(hint, node, port)
+    return found
+
+
+def default_init(hint: str, row: DataType) -> Init:
+    """The distribution of a hint without context, for a data type."""
+    if row.kind == "boolean":
+        return FIXED["condition"]
+    if row.kind == "integer" and hint in WHOLE:
+        return UNSIGNED if row.name == "uint8" else WHOLE[hint]
+    return FIXED[hint]
+
+
+def _hint(node: Node, port: str) -> str:
+    if node.type == "PointwiseAttributes":
+        mode = POINTWISE_MODES[node.attributes["operation"]]
+        return mode.hint(int(port.removeprefix("in_")))
+    for row in OPERATIONS[node.type].inputs:
+        if row.name == port or (row.numbered and port.startswith(f"{row.name}_")):
+            return row.hint
+    return "general"
+
+
+def _strictness(hint: str) -> float:
+    return _WEAKEST_FIRST.index(hint) if hint in _WEAKEST_FIRST else math.inf
+
+
+def _reads(node: Node) -> Iterable[tuple[str, int]]:
+    yield from node.inputs.items()
+    for port, uids in node.input_lists.items():
+        for uid in uids:
+            yield port, uid
+
+
+def _must_be_positive(graph: Graph) -> set[int]:
+    """Tensors that some later operation wants positive, followed back through sums and products."""
+    wanted: set[int] = set()
+    for node in reversed(graph.nodes):
+        passes = _passes_positive(node) and not wanted.isdisjoint(node.outputs.values())
+        for port, uid in _reads(node):
+            if passes or _hint(node, port) == "positive":
+                wanted.add(uid)
+    return wanted
+
+
+def _passes_positive(node: Node) -> bool:
+    if node.type == "PointwiseAttributes":
+        return node.attributes["operation"] in _POSITIVE_FROM
+    return node.type in _POSITIVE_SUMS
