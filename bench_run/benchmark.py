@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
 import sys
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from datetime import datetime, timezone
 from pathlib import Path
 
 from bench_run.crew import Crew
 from bench_run.engines import choose_auto
 from bench_run.engines.base import EngineFacts
 from bench_run.engines.spec import parse_spec
-from bench_run.errors import EngineUnavailableError, OutputError, UsageError
+from bench_run.errors import EngineUnavailableError
 from bench_run.gather import Gathered, gather
 from bench_run.machine import machine
 from bench_run.options import Options
 from bench_run.plan import PlannedCase, PlannedEngine, plan_cases, plan_engines, plan_graph
 from bench_run.progress import Progress
+from bench_run.record import Record, now
 from bench_run.session import Session
-from bench_schema.document import SCHEMA_VERSION, Case, Document, Engine, Run, Settings, Tool
-from bench_schema.journal import Journal, assemble, journal_path, read_journal, seal
+from bench_schema.document import SCHEMA_VERSION, Document, Engine, Run, Settings, Tool
 
 VERSION = "0.1.0"
 
@@ -142,7 +139,7 @@ def _header(
         id=str(uuid.uuid4()),
         label=options.label,
         tags=dict(options.tag),
-        started=_now(),
+        started=now(),
         finished=None,
         complete=False,
         command=tuple(command),
@@ -174,109 +171,6 @@ def settings_of(options: Options, timer: str) -> Settings:
         atol=options.atol,
         check_budget_s=options.check_budget_s,
     )
-
-
-def _now() -> str:
-    return datetime.now(timezone.utc).isoformat(timespec="milliseconds")
-
-
-@contextlib.contextmanager
-def writing(path: str | Path) -> Iterator[None]:
-    """The operating system's refusal to write as one line that names the file."""
-    try:
-        yield
-    except OSError as error:
-        raise OutputError(f"cannot write {path}: {error.strerror or error}") from error
-
-
-class Record:
-    """Keeps what is measured: in the journal beside the output, or in memory without one."""
-
-    def __init__(self, header: Document, output: Path | None, journal: Journal | None) -> None:
-        self._header = header
-        self._output = output
-        self._journal = journal
-        self._parts: list[Case] = []
-        self.done: tuple[Case, ...] = ()
-
-    @classmethod
-    def begin(cls, options: Options, header: Document) -> Record:
-        """A fresh record, or the one that ``--resume`` goes on with."""
-        if options.output is None:
-            return cls(header, None, None)
-        output = Path(options.output)
-        path = journal_path(output)
-        with writing(output):
-            if options.resume:
-                earlier = _earlier(output, path)
-                if earlier is not None:
-                    return cls._go_on(header, output, path, earlier)
-            elif path.exists():
-                raise UsageError(
-                    f"{path} holds an unfinished run: go on with --resume, or delete it"
-                )
-            if output.is_dir():
-                raise OutputError(f"cannot write {output}: it is a folder")
-            return cls(header, output, Journal.create(path, header))
-
-    @classmethod
-    def _go_on(cls, header: Document, output: Path, path: Path, earlier: Document) -> Record:
-        _refuse_other_settings(earlier, header)
-        if path.exists():
-            journal = Journal.reopen(path)
-        else:
-            journal = Journal.create(path, replace(earlier, cases=()))
-            for case in earlier.cases:
-                journal.append_case(case)
-        record = cls(header, output, journal)
-        record.done = earlier.cases
-        return record
-
-    def __enter__(self) -> Record:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._journal is not None:
-            self._journal.close()
-
-    def add(self, case: Case) -> None:
-        """Keep one partial case, on disk before anything else is measured."""
-        if self._journal is None or self._output is None:
-            self._parts.append(case)
-            return
-        with writing(self._output):
-            self._journal.append_case(case)
-
-    def finish(self, *, complete: bool) -> Document:
-        """The document, sealed in place of the journal where there is an output."""
-        if self._output is None:
-            return assemble(self._header, self._parts, finished=_now(), complete=complete)
-        with writing(self._output):
-            return seal(
-                journal_path(self._output), self._output, finished=_now(), complete=complete
-            )
-
-
-def _earlier(output: Path, path: Path) -> Document | None:
-    """The run to go on with: its journal, or the document of an interrupted run."""
-    if path.exists():
-        return read_journal(path)
-    if output.exists():
-        from bench_schema.codec import read
-
-        return read(output)
-    return None
-
-
-def _refuse_other_settings(earlier: Document, header: Document) -> None:
-    """A resumed run must go on as it began, or its numbers would not belong together."""
-    before, now = asdict(earlier.run.settings), asdict(header.run.settings)
-    for name, value in now.items():
-        if before[name] != value:
-            raise UsageError(
-                f"--resume: the unfinished run has {name} {json.dumps(before[name])}, "
-                f"this one {json.dumps(value)}"
-            )
 
 
 def command_line() -> tuple[str, ...]:

@@ -136,10 +136,11 @@ def main(argv: Sequence[str]) -> int:
 def _guarded(arguments: Mapping[str, Any]) -> int:
     from bench_run.errors import BenchRunError
     from bench_run.progress import complain
+    from bench_schema.errors import DocumentError
 
     try:
         return _dispatch(arguments)
-    except BenchRunError as error:
+    except (BenchRunError, DocumentError) as error:
         complain(str(error))
         return 1
     except KeyboardInterrupt:
@@ -218,7 +219,7 @@ def _run(arguments: Mapping[str, Any]) -> int:
 
 
 def _write(options: Options, document: Document) -> None:
-    from bench_run.benchmark import writing
+    from bench_run.record import writing
     from bench_run.console import details, side_by_side, table
 
     exported = {name: getattr(options, name) for name in ("csv", "csv_samples", "markdown")}

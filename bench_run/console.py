@@ -7,9 +7,9 @@ from collections.abc import Iterable
 
 from tabulate import tabulate
 
+from bench_run.speedup import speed_up
 from bench_run.units import percent_text, rate_text, shortened, size_text, time_text
 from bench_schema.document import Case, Document, Summary, Validation
-from bench_schema.summary import paired_ratio
 
 MAIN_SERIES = ("device_ns", "e2e_ns")
 """The first of these that a case has is its time in tables."""
@@ -179,7 +179,7 @@ def _pair_row(a: Case, b: Case) -> tuple[str, ...]:
     series = main_series(a)
     if series is None or series not in b.summary:
         return (name, _state(a), _state(b), "–", "–", validation_text(b.validation))
-    ratio = paired_ratio([r.series[series] for r in a.rounds], [r.series[series] for r in b.rounds])
+    ratio = speed_up(a, b, series)
     interval = "–"
     if ratio.low is not None and ratio.high is not None:
         interval = f"{ratio.low:.3f} to {ratio.high:.3f}"

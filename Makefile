@@ -1,0 +1,56 @@
+# The words of the README. Everything happens in $(VENV); nothing outside of this folder changes.
+PYTHON ?= python3
+VENV ?= .venv
+EXTRAS ?=
+# On a processor the whole folder takes minutes at the default effort: `make run` measures less of
+# each graph. `make run RUN_FLAGS=` takes the defaults.
+RUN_FLAGS ?= --max-time 0.1 --warmup 2
+
+BIN := $(VENV)/bin
+COMMA := ,
+STAMP := $(VENV)/installed-run
+TEST_STAMP := $(VENV)/installed-test$(EXTRAS)
+
+.PHONY: run test test-slow test-gpu test-hardware check bench clean
+
+run: $(STAMP)
+	$(BIN)/bench-run graphs/ -o run_a.json $(RUN_FLAGS) --quiet
+	$(BIN)/bench-run graphs/ -o run_b.json $(RUN_FLAGS)
+	$(BIN)/bench-compare run_a.json run_b.json --html diff.html || [ $$? -eq 2 ]
+	@echo "The page of charts: $(CURDIR)/diff.html"
+
+test: $(TEST_STAMP)
+	$(BIN)/python -m pytest
+
+test-slow: $(TEST_STAMP)
+	$(BIN)/python -m pytest -m slow
+
+test-gpu: $(TEST_STAMP)
+	$(BIN)/python -m pytest -m gpu
+
+test-hardware: $(TEST_STAMP)
+	$(BIN)/python -m pytest -m hardware
+
+check: $(TEST_STAMP)
+	$(BIN)/python -m pip install -q -e ".[check]"
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/python -m pytest
+
+bench: $(TEST_STAMP)
+	for script in tests/benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
+
+clean:
+	rm -rf $(VENV) run_*.json run_*.journal diff.html
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(STAMP): pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install -q -e .
+	@touch $@
+
+$(TEST_STAMP): pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install -q -e ".[test$(if $(EXTRAS),$(COMMA)$(EXTRAS))]"
+	@touch $@

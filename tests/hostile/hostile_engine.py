@@ -1,0 +1,116 @@
+"""An engine of a stranger that can die in every way, and be wrong in every way.
+
+Registered for the tests through the entry-point group `bench_run.engines`. The id says what it
+does: ``hostile:segfault``. Everything else is the NumPy engine's work.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import locale
+import os
+import signal
+import sys
+import time
+
+from bench_run.engines import numpy_engine
+from bench_run.engines.base import Availability, EngineSpec
+
+NAME = "hostile"
+SUMMARY = "misbehaves on request; for tests"
+INSTALL = "nothing to install"
+
+_leaked = []
+
+
+def probe():
+    return Availability(True, "always there")
+
+
+def open(spec, options):  # noqa: A001 - the protocol's name
+    if spec.id == "exit-on-open":
+        os._exit(7)
+    return Hostile(spec.id or "fine", numpy_engine.open(EngineSpec("numpy", "numpy"), options))
+
+
+class Hostile:
+    def __init__(self, way, engine):
+        self.way = way
+        self.engine = engine
+        self.facts = engine.facts
+        self.stream = engine.stream
+
+    def variants(self, graph):
+        return self.engine.variants(graph)
+
+    def build(self, graph, variant):
+        return graph, self.engine.build(graph, variant)
+
+    def plan(self, built):
+        graph, inner = built
+        return HostilePlan(self.way, graph, self.engine.plan(inner))
+
+    def peak_bytes(self):
+        return self.engine.peak_bytes()
+
+    def close(self):
+        self.engine.close()
+
+
+class HostilePlan:
+    def __init__(self, way, graph, plan):
+        self.way = way
+        self.graph = graph
+        self.plan = plan
+        self.facts = plan.facts
+        self.runs = 0
+        self.upload, self.poison, self.close = plan.upload, plan.poison, plan.close
+
+    def run(self):
+        self.runs += 1
+        MISDEEDS.get(self.way, lambda _: None)(self)
+        if self.way != "unwritten":
+            self.plan.run()
+
+    def download(self):
+        outputs = self.plan.download()
+        if self.way == "wrong" or (self.way == "wrong-later" and self.runs > 3):
+            for storage in outputs.values():
+                storage[storage.size // 2] += 1
+        return outputs
+
+
+def _flood(_):
+    for _ in range(2000):
+        sys.stderr.write("x" * 1000 + "\n")
+    sys.stderr.write("my last words\n")
+    os._exit(3)
+
+
+def _fork(_):
+    if os.fork() == 0:
+        time.sleep(30)  # holds every descriptor of its parent
+        os._exit(0)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _raise(_):
+    raise ValueError("a bug of the engine")
+
+
+MISDEEDS = {
+    "segfault": lambda _: ctypes.string_at(0),
+    "abort": lambda _: os.abort(),
+    "exit0": lambda _: os._exit(0),
+    "sys-exit": lambda _: sys.exit(0),
+    "hang": lambda _: time.sleep(1000),
+    "flood": _flood,
+    "fork": _fork,
+    "bug": _raise,
+    "memory": lambda _: (_ for _ in ()).throw(MemoryError("no more")),
+    "print": lambda _: print("noise on stdout", flush=True),
+    "locale": lambda _: locale.setlocale(locale.LC_ALL, "C"),
+    "leak": lambda _: _leaked.append(os.open(os.devnull, os.O_RDONLY)),
+    "close-descriptors": lambda _: os.closerange(3, 64),
+    "slow": lambda _: time.sleep(0.002),
+}
