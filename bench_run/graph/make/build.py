@@ -1,0 +1,139 @@
+"""Puts a graph together: tensors with layouts, nodes in canonical form, chains of operations.
+
+A recipe (`recipes` tables of this package) is handed a `Builder` and, when it follows another
+operation, the `Value` that operation left. What it leaves is virtual when something follows it,
+and of the graph's own type when it comes last.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from bench_run.graph.layouts import ordered
+from bench_run.graph.model import Graph, Node, Tensor
+from bench_run.graph.operations import OPERATIONS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_COMPUTE = {"double": "double", "int8": "int32", "uint8": "int32", "int32": "int32"}
+"""Type of the arithmetic by io type; float for all the others, as the providers require."""
+
+Dims = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Value:
+    """A tensor on its way to the next operation of a chain."""
+
+    uid: int
+    dims: Dims
+    order: tuple[int, ...]
+    """Axis numbers as they lie in memory, slowest first."""
+    channel: int
+    """Axis that a bias runs along: 1 for images, the last one for matrices and sequences."""
+
+
+class Builder:
+    """The graph so far. Uids count from 1 in the order the tensors are added."""
+
+    def __init__(self, data_type: str) -> None:
+        self.data_type = data_type
+        self.compute = compute_type(data_type)
+        self.last = True
+        """Whether the operation being added is the last one of its chain."""
+        self._tensors: list[Tensor] = []
+        self._nodes: list[Node] = []
+
+    def tensor(
+        self,
+        name: str,
+        dims: Dims,
+        strides: Dims | None = None,
+        data_type: str | None = None,
+        virtual: bool = False,
+    ) -> int:
+        """Adds a tensor, row-major unless strides are given, and returns its uid."""
+        return self._add(
+            Tensor(
+                uid=len(self._tensors) + 1,
+                name=_unique(name, [t.name for t in self._tensors]),
+                data_type=self.data_type if data_type is None else data_type,
+                dims=dims,
+                strides=ordered(dims, tuple(range(len(dims)))) if strides is None else strides,
+                virtual=virtual,
+            )
+        )
+
+    def operand(self, name: str, dims: Dims, order: tuple[int, ...]) -> int:
+        """Adds an input of the io type whose axes lie in memory as `order` says."""
+        return self.tensor(name, dims, ordered(dims, order))
+
+    def constant(self, name: str, value: float, data_type: str | None = None) -> int:
+        """Adds a compile-time scalar of the compute type."""
+        name = _unique(name, [t.name for t in self._tensors])
+        uid, kind = len(self._tensors) + 1, self.compute if data_type is None else data_type
+        return self._add(Tensor(uid, name, kind, (1,), (1,), value=value))
+
+    def result(
+        self,
+        op: str,
+        dims: Dims,
+        order: tuple[int, ...] | None = None,
+        *,
+        channel: int = 1,
+        name: str = "y",
+        data_type: str | None = None,
+    ) -> Value:
+        """Adds what an operation leaves: virtual in the compute type if something follows it."""
+        order = tuple(range(len(dims))) if order is None else order
+        strides = ordered(dims, order)
+        if self.last:
+            uid = self.tensor(name, dims, strides, data_type)
+        else:
+            uid = self.tensor(f"{op}_{name}", dims, strides, self.compute, virtual=True)
+        return Value(uid, dims, order, channel)
+
+    def node(
+        self,
+        node_type: str,
+        name: str,
+        inputs: Mapping[str, int],
+        outputs: Mapping[str, int],
+        attributes: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Adds an operation, defaults filled in; attributes that are None count as not given."""
+        name = _unique(name, [n.name for n in self._nodes])
+        complete = OPERATIONS[node_type].complete(attributes or {})
+        self._nodes.append(
+            Node(node_type, name, self.compute, dict(inputs), dict(outputs), complete)
+        )
+
+    def graph(self, name: str) -> Graph:
+        return Graph(
+            name=name,
+            io_data_type=self.data_type,
+            intermediate_data_type=self.compute,
+            compute_data_type=self.compute,
+            tensors=tuple(self._tensors),
+            nodes=tuple(self._nodes),
+        )
+
+    def _add(self, tensor: Tensor) -> int:
+        self._tensors.append(tensor)
+        return tensor.uid
+
+
+def compute_type(data_type: str) -> str:
+    """Type of the arithmetic and of the intermediates for an io type."""
+    return _COMPUTE.get(data_type, "float")
+
+
+def _unique(name: str, taken: list[str]) -> str:
+    if name not in taken:
+        return name
+    number = 2
+    while f"{name}_{number}" in taken:
+        number += 1
+    return f"{name}_{number}"

@@ -1,0 +1,39 @@
+"""Folders of graph files from a list of op specs, so that the files can be made again.
+
+One line of the list is ``FOLDER SPEC``; blank lines and lines that start with ``#`` say nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from bench_run.errors import UsageError
+from bench_run.graph.hipdnn_write import write_graph
+from bench_run.graph.make.spec import make_graphs
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def collection_files(text: str, where: str) -> dict[str, bytes]:
+    """Path below the collection's folder → content of each file; nothing is written."""
+    files: dict[str, bytes] = {}
+    for number, line in enumerate(text.splitlines(), 1):
+        if not line.strip() or line.lstrip().startswith("#"):
+            continue
+        folder, _, spec = line.strip().partition(" ")
+        if not spec:
+            raise UsageError(f"{where}:{number}: expected FOLDER SPEC, got {line.strip()!r}")
+        for graph in make_graphs(spec.strip()):
+            files[f"{folder}/{graph.name}.json"] = write_graph(graph)
+    return files
+
+
+def write_collection(list_path: Path, folder: Path) -> int:
+    """Writes the files of a list below `folder` and returns how many there are."""
+    files = collection_files(list_path.read_text(encoding="utf-8"), str(list_path))
+    for name, content in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+    return len(files)

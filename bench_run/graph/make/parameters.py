@@ -1,0 +1,114 @@
+"""The parameters of an op spec: one row each, with how its text is read and how a name shows it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from bench_run.errors import UsageError
+from bench_run.graph.dtypes import ALIASES, DTYPES
+
+Kind = Literal["int", "ints", "dims", "float", "flag", "choice", "dtype"]
+Params = Mapping[str, Any]
+"""Parameter key → value, None where nothing was said and the operation has no default."""
+
+
+@dataclass(frozen=True)
+class Parameter:
+    key: str
+    default: Any
+    help: str
+    kind: Kind = "int"
+    code: str | None = None
+    """How the name shows it: one letter joins the shape (``n32c128``), a longer code stands apart
+    (``_slope0.01``), the empty one shows the bare value; None never shows it."""
+    choices: tuple[str, ...] = ()
+    least: int = 1
+    """Smallest value of the kinds ``int`` and ``ints``."""
+    shape: bool = True
+    """Whether giving it means: this shape, not the default ones."""
+    always: bool = False
+    """Whether a name shows it even at its default."""
+    follows: str | None = None
+    """Key of the parameter it equals when not given; a name shows it only where they differ."""
+
+
+def parse_value(parameter: Parameter, text: str, where: str) -> Any:
+    """The value of one item of a spec. Raises `UsageError` that names the key and the choices."""
+    value = _PARSERS[parameter.kind](parameter, text)
+    if value is None:
+        raise UsageError(f"{where}: {parameter.key}={text!r}: expected {expected(parameter)}")
+    return value
+
+
+def expected(parameter: Parameter) -> str:
+    """What a parameter takes, in words."""
+    if parameter.kind == "choice":
+        return "one of " + ", ".join(parameter.choices)
+    if parameter.kind == "dtype":
+        return "one of " + ", ".join(parameter.choices or DTYPES)
+    whole = f"a whole number from {parameter.least}"
+    words = {
+        "int": whole,
+        "ints": f"{whole}, or one for each axis (3x3)",
+        "dims": "lengths joined by x (64x128)",
+        "flag": "0 or 1",
+    }
+    return words.get(parameter.kind, "a finite number")
+
+
+def show_value(value: Any, kind: Kind) -> str:
+    """A value as names and specs spell it: ``3``, ``1x2``, ``0.01``, ``half``."""
+    if isinstance(value, tuple):
+        once = kind == "ints" and len(set(value)) == 1
+        return str(value[0]) if once else "x".join(str(item) for item in value)
+    if isinstance(value, float):
+        return str(int(value)) if value.is_integer() and abs(value) < 1e6 else repr(value)
+    return str(int(value)) if isinstance(value, bool) else str(value)
+
+
+def _whole(parameter: Parameter, text: str) -> int | None:
+    digits = text.removeprefix("-")
+    if not (digits.isascii() and digits.isdigit()) or len(digits) > 18:
+        return None
+    return int(text) if int(text) >= parameter.least else None
+
+
+def _ints(parameter: Parameter, text: str) -> tuple[int, ...] | None:
+    items = [_whole(parameter, part) for part in text.split("x")]
+    found = tuple(item for item in items if item is not None)
+    return found if len(found) == len(items) else None
+
+
+def _real(_: Parameter, text: str) -> float | None:
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if math.isfinite(value) else None
+
+
+def _flag(_: Parameter, text: str) -> bool | None:
+    return {"1": True, "0": False, "true": True, "false": False}.get(text)
+
+
+def _choice(parameter: Parameter, text: str) -> str | None:
+    return text if text in parameter.choices else None
+
+
+def _dtype(parameter: Parameter, text: str) -> str | None:
+    name = ALIASES.get(text, text)
+    return name if name in (parameter.choices or DTYPES) else None
+
+
+_PARSERS: dict[Kind, Callable[[Parameter, str], Any]] = {
+    "int": _whole,
+    "ints": _ints,
+    "dims": _ints,
+    "float": _real,
+    "flag": _flag,
+    "choice": _choice,
+    "dtype": _dtype,
+}

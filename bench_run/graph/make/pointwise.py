@@ -1,0 +1,252 @@
+"""Recipes of the pointwise modes: activations, arithmetic, mathematics, comparisons, logic."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from bench_run.errors import UsageError
+from bench_run.graph.layouts import order_of
+from bench_run.graph.make.build import Builder, Dims, Value
+from bench_run.graph.make.images import DTYPE, LAYOUT, complete_image, image_dims, image_rows
+from bench_run.graph.make.parameters import Parameter, Params
+from bench_run.graph.make.recipe import Recipe
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+DIMS = Parameter("dims", None, "lengths of any rank, row-major, in place of n c d h w", "dims", "")
+
+OPERAND = Parameter(
+    "rhs", "same", "second operand: same shape, one number a channel, or a scalar", "choice", "",
+    choices=("same", "channel", "scalar"), shape=False,
+)  # fmt: skip
+
+RHS_DIMS = Parameter(
+    "rhs_dims", None, "lengths of the second operand, broadcast to the first", "dims", "rhs",
+    shape=False,
+)  # fmt: skip
+
+SHAPES = {
+    "small": ("n=2 c=3 h=4 w=5",),
+    "common": ("n=32 c=64 h=28 w=28",),
+    "large": ("n=64 c=256 h=56 w=56",),
+    "skewed": ("n=1 c=8192 h=1 w=1", "dims=3x1000003"),
+}
+
+_FLOATS = ("float", "half", "bfloat16", "double")
+_NUMBERS = (*_FLOATS, "int32", "int8")
+
+
+def _real(key: str, attribute_help: str, code: str, default: float | None = None) -> Parameter:
+    return Parameter(key, default, attribute_help, "float", code, shape=False)
+
+
+LOW = _real("low", "lower clip, 0 when not given", "low")
+HIGH = _real("high", "upper clip, none when not given", "high")
+SLOPE = _real("slope", "slope below the lower clip, 0 when not given", "slope")
+BETA = _real("beta", "factor of the argument, 1 when not given", "beta")
+ALPHA = _real("alpha", "scale of the negative branch, 1 when not given", "alpha")
+AXIS = Parameter("axis", 1, "axis whose index is written", code="axis", least=0, shape=False)
+
+RELU = {"low": "relu_lower_clip", "high": "relu_upper_clip", "slope": "relu_lower_clip_slope"}
+
+
+@dataclass(frozen=True)
+class Mode:
+    """A mode of hipDNN's pointwise node. ``inputs``: 1, 2 or 3 operands."""
+
+    operation: str
+    inputs: int
+    attributes: Mapping[str, str]
+    """Parameter key → attribute key of the node."""
+
+
+def complete(op: str, params: Params) -> Params:
+    if params["dims"] is not None:
+        given = [key for key in ("d", "h", "w", "layout", "spatial") if params[key] is not None]
+        if given:
+            raise UsageError(f"{op}: dims and {', '.join(given)} exclude each other")
+        params = {**params, "n": None, "c": None}
+    else:
+        params = complete_image(op, params, 28)
+    _check_broadcast(op, params)
+    return params
+
+
+def tensor_dims(params: Params) -> Dims:
+    return image_dims(params) if params["dims"] is None else tuple(params["dims"])
+
+
+def start(builder: Builder, params: Params, chained: Value | None, name: str = "x") -> Value:
+    """What the operation reads: the value it follows, or an input of the shape in `params`."""
+    if chained is not None:
+        return chained
+    dims = tensor_dims(params)
+    plain = params["dims"] is not None
+    order = tuple(range(len(dims))) if plain else order_of(params["layout"])
+    channel = len(dims) - 1 if plain else 1
+    uid = builder.operand(name, dims, order)
+    return Value(uid, dims, order, channel)
+
+
+def _check_broadcast(op: str, params: Params) -> None:
+    rhs = params.get("rhs_dims")
+    if rhs is None:
+        return
+    dims = tensor_dims(params)
+    fits = len(rhs) <= len(dims) and all(
+        r in (1, d) for r, d in zip(rhs, dims[len(dims) - len(rhs) :], strict=True)
+    )
+    if not fits:
+        raise UsageError(f"{op}: rhs_dims={'x'.join(map(str, rhs))} do not broadcast to the first")
+
+
+def _second_dims(params: Params, first: Value) -> Dims:
+    if params.get("rhs_dims") is not None:
+        return tuple(params["rhs_dims"])
+    kind = params.get("rhs", "same")
+    if kind == "same":
+        return first.dims
+    axes = range(len(first.dims))
+    return tuple(first.dims[a] if kind == "channel" and a == first.channel else 1 for a in axes)
+
+
+def _add_second(builder: Builder, params: Params, first: Value, name: str) -> int:
+    dims = _second_dims(params, first)
+    order = first.order if len(dims) == len(first.dims) else tuple(range(len(dims)))
+    return builder.operand(name, dims, order)
+
+
+def _attributes(mode: Mode, params: Params) -> dict[str, Any]:
+    chosen = {key: params.get(name) for name, key in mode.attributes.items()}
+    return {"operation": mode.operation, **chosen}
+
+
+def _build(mode: Mode, name: str, builder: Builder, params: Params, chained: Value | None) -> Value:
+    first = start(builder, params, chained)
+    inputs = {"in_0": first.uid}
+    if mode.inputs == 2:
+        inputs["in_1"] = _add_second(builder, params, first, "b")
+    y = builder.result(name, first.dims, first.order, channel=first.channel)
+    builder.node("PointwiseAttributes", name, inputs, {"out_0": y.uid}, _attributes(mode, params))
+    return y
+
+
+def _build_select(
+    mode: Mode, name: str, builder: Builder, params: Params, chained: Value | None
+) -> Value:
+    """in_0 is the condition, in_1 what is taken where it holds, in_2 what is taken elsewhere."""
+    first = start(builder, params, chained)
+    mask = builder.operand("mask", first.dims, first.order)
+    other = _add_second(builder, params, first, "b")
+    y = builder.result(name, first.dims, first.order, channel=first.channel)
+    inputs = {"in_0": mask, "in_1": first.uid, "in_2": other}
+    builder.node("PointwiseAttributes", name, inputs, {"out_0": y.uid}, _attributes(mode, params))
+    return y
+
+
+def _build_gradient(
+    mode: Mode, name: str, builder: Builder, params: Params, chained: Value | None
+) -> Value:
+    """in_0 is dy, in_1 the forward input, as in hipDNN's captured graphs."""
+    dy = start(builder, params, chained, "dy")
+    x = builder.operand("x", dy.dims, dy.order)
+    dx = builder.result(name, dy.dims, dy.order, channel=dy.channel, name="dx")
+    inputs = {"in_0": dy.uid, "in_1": x}
+    builder.node("PointwiseAttributes", name, inputs, {"out_0": dx.uid}, _attributes(mode, params))
+    return dx
+
+
+def _build_bias(builder: Builder, _: Params, chained: Value | None) -> Value:
+    if chained is None:
+        raise UsageError("bias: follows another operation: conv_fwd+bias, matmul+bias")
+    axes = range(len(chained.dims))
+    dims = tuple(chained.dims[axis] if axis == chained.channel else 1 for axis in axes)
+    bias = builder.operand("bias", dims, chained.order)
+    y = builder.result("bias", chained.dims, chained.order, channel=chained.channel)
+    builder.node(
+        "PointwiseAttributes", "bias", {"in_0": chained.uid, "in_1": bias}, {"out_0": y.uid},
+        {"operation": "add"},
+    )  # fmt: skip
+    return y
+
+
+def _recipe(name: str, family: str, summary: str, mode: Mode, **more: Any) -> Recipe:
+    extra: tuple[Parameter, ...] = more.pop("extra", ())
+    make: Callable[..., Value] = more.pop("make", _build)
+    operands = (OPERAND, RHS_DIMS) if mode.inputs == 2 and make is _build else ()
+    return Recipe(
+        name, family, summary, partial(make, mode, name),
+        (*image_rows(32, 64, 28), DIMS, *operands, *extra, DTYPE, LAYOUT),
+        SHAPES, complete=partial(complete, name), chains=True, **more,
+    )  # fmt: skip
+
+
+def _activation(
+    name: str, mode: str, summary: str, extra: tuple[Parameter, ...], attributes: Mapping[str, str],
+    aliases: tuple[str, ...] = (),
+) -> tuple[Recipe, Recipe]:  # fmt: skip
+    gradient = f"{name}_bwd"
+    forward = _recipe(
+        name, "activations", summary, Mode(f"{mode}_fwd", 1, attributes), extra=extra,
+        aliases=(f"{name}_fwd", *aliases), backward=(gradient,),
+    )  # fmt: skip
+    backward = _recipe(
+        gradient, "activations", f"gradient of {name}", Mode(f"{mode}_bwd", 2, attributes),
+        extra=extra, make=_build_gradient, direction="bwd",
+    )  # fmt: skip
+    return forward, backward
+
+
+_LEAKY = _real("slope", "slope below 0", "slope", 0.01)
+_SIX = _real("high", "upper clip", "high", 6.0)
+
+_ACTIVATIONS: tuple[Any, ...] = (
+    ("relu", "relu", "max(0, x), clipped or leaky on demand", (LOW, HIGH, SLOPE), RELU),
+    ("leaky_relu", "relu", "x, or slope·x below 0", (_LEAKY,), {"slope": RELU["slope"]}),
+    ("relu6", "relu", "min(6, max(0, x))", (_SIX,), {"high": RELU["high"]}),
+    ("elu", "elu", "x, or alpha·(exp(x) - 1) below 0", (ALPHA,), {"alpha": "elu_alpha"}),
+    ("gelu", "gelu", "x·Φ(x)", (), {}),
+    ("gelu_tanh", "gelu_approx_tanh", "x·Φ(x) by tanh", (), {}, ("gelu_approx_tanh",)),
+    ("sigmoid", "sigmoid", "1 / (1 + exp(-x))", (), {}),
+    ("softplus", "softplus", "ln(1 + exp(beta·x)) / beta", (BETA,), {"beta": "softplus_beta"}),
+    ("swish", "swish", "x·sigmoid(beta·x)", (BETA,), {"beta": "swish_beta"}, ("silu",)),
+    ("tanh", "tanh", "tanh x", (), {}),
+)
+
+_UNARY = (
+    ("abs", "|x|"), ("ceil", "smallest integer above"), ("erf", "error function"),
+    ("exp", "exp x"), ("floor", "largest integer below"), ("identity", "copy"), ("log", "ln x"),
+    ("neg", "-x"), ("reciprocal", "1 / x"), ("rsqrt", "1 / sqrt(x)"), ("sin", "sin x"),
+    ("sqrt", "square root"), ("tan", "tan x"),
+)  # fmt: skip
+
+_BINARY = (
+    ("add", "x + b", ()), ("add_square", "x + b²", ()), ("div", "x / b", ()),
+    ("max_op", "larger of x and b", ("max",)), ("min_op", "smaller of x and b", ("min",)),
+    ("mul", "x · b", ()), ("sub", "x - b", ()),
+)  # fmt: skip
+
+_COMPARISONS = (
+    ("cmp_eq", "x = b"), ("cmp_ge", "x ≥ b"), ("cmp_gt", "x > b"), ("cmp_le", "x ≤ b"),
+    ("cmp_lt", "x < b"), ("cmp_neq", "x ≠ b"), ("logical_and", "x and b"), ("logical_or", "x or b"),
+)  # fmt: skip
+
+RECIPES: tuple[Recipe, ...] = (
+    *(recipe for row in _ACTIVATIONS for recipe in _activation(*row)),
+    *(_recipe(name, "math", summary, Mode(name, 1, {})) for name, summary in _UNARY),
+    _recipe("gen_index", "math", "index along an axis",
+            Mode("gen_index", 1, {"axis": "axis_tensor_uid"}), extra=(AXIS,)),
+    *(
+        _recipe(name, "arithmetic", summary, Mode(name, 2, {}), aliases=names, dtypes=_NUMBERS)
+        for name, summary, names in _BINARY
+    ),
+    Recipe("bias", "arithmetic", "adds one number a channel to what it follows", _build_bias,
+           (DTYPE,), {}, chains=True, only_after=True),
+    *(_recipe(name, "logic", summary, Mode(name, 2, {})) for name, summary in _COMPARISONS),
+    _recipe("logical_not", "logic", "not x", Mode("logical_not", 1, {})),
+    _recipe("binary_select", "logic", "x where the mask is set, else b",
+            Mode("binary_select", 3, {}), make=_build_select),
+)  # fmt: skip

@@ -1,0 +1,225 @@
+"""Op specs: ``conv_fwd+bias+relu: n=1..64*2 c=64 dtype=float,half`` → graphs.
+
+    SPEC   = OPS [":" ITEM…]            items apart by blanks
+    OPS    = CHAIN {"," CHAIN} | "family:" FAMILY | "all"
+    CHAIN  = OP {"+" OP}
+    ITEM   = KEY "=" VALUE {"," VALUE}  every combination of the values is a graph
+    VALUE  = text | A..B | A..B+STEP | A..B*FACTOR
+
+Two keys belong to no operation: ``shapes`` (classes of default shapes) and ``direction``.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from bench_run.errors import UsageError
+from bench_run.graph.check import check
+from bench_run.graph.make.chain import chain_parameters, check_chain, make_graph
+from bench_run.graph.make.ops import OPS, family, find
+from bench_run.graph.make.parameters import Parameter, parse_value
+from bench_run.graph.make.recipe import SHAPE_CLASSES, Recipe
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from bench_run.graph.model import Graph
+
+MOST_GRAPHS = 10_000
+"""Combinations that one spec may ask for."""
+
+DIRECTIONS = {"fwd": ("fwd",), "bwd": ("bwd",), "both": ("fwd", "bwd")}
+
+_RANGE = re.compile(r"(\d{1,9})\.\.(\d{1,9})(?:([*+])(\d{1,9}))?")
+
+Chain = tuple[Recipe, ...]
+Item = tuple[str, tuple[str, ...]]
+"""Key and the texts of its values, ranges written out."""
+
+
+@dataclass(frozen=True)
+class Spec:
+    text: str
+    chains: tuple[Chain, ...]
+    items: tuple[Item, ...]
+    shapes: tuple[str, ...] | None
+    """Classes of default shapes that the spec names itself."""
+    lenient: bool
+    """A family or `all`: an operation takes the items it knows, and skips types it has not."""
+
+
+def make_graphs(spec: str, shapes: str = "common") -> tuple[Graph, ...]:
+    """Graphs of an op spec, in the order of its operations, shapes and values; names are unique.
+
+    `shapes` names the classes of default shapes (``small``, ``common``, ``large``, ``skewed``,
+    ``all``, or several apart by commas) for a spec that gives no shape of its own. Raises
+    `UsageError` for what the spec says wrong, `GraphError` for a graph that cannot be.
+    """
+    parsed = parse_spec(spec)
+    classes = _shape_classes(shapes, "shapes") if parsed.shapes is None else parsed.shapes
+    made: dict[str, Graph] = {}
+    for chain in parsed.chains:
+        for given in _assignments(parsed, chain, classes):
+            graph = check(make_graph(chain, given), spec)
+            made.setdefault(graph.name, graph)
+            if len(made) > MOST_GRAPHS:
+                raise UsageError(f"{spec}: more than {MOST_GRAPHS} graphs")
+    if not made:
+        raise UsageError(f"{spec}: no operation takes this")
+    return tuple(made.values())
+
+
+def parse_spec(text: str) -> Spec:
+    """The spec as a value. Raises `UsageError` for a name, key or form that is not known."""
+    head, items = _split(text)
+    special = dict(items)
+    lenient = head == "all" or head.startswith("family:")
+    direction = special.pop("direction", None)
+    classes = special.pop("shapes", None)
+    chains = _chains(head, text, direction)
+    spec = Spec(
+        text=text,
+        chains=chains,
+        items=tuple((key, texts) for key, texts in items if key in special),
+        shapes=None if classes is None else _shape_classes(",".join(classes), text),
+        lenient=lenient,
+    )
+    _check_keys(spec)
+    return spec
+
+
+def _split(text: str) -> tuple[str, list[Item]]:
+    head, rest = text.strip(), ""
+    match = re.fullmatch(r"\s*((?:family\s*:\s*)?[^:]*?)\s*(?::(.*))?", text, re.DOTALL)
+    if match is not None:
+        head, rest = re.sub(r"\s+", "", match[1]), match[2] or ""
+    items: list[Item] = []
+    for word in rest.split():
+        key, equals, value = word.partition("=")
+        if not (key and equals and value):
+            raise UsageError(f"{text}: {word!r} is not KEY=VALUE")
+        if key in dict(items):
+            raise UsageError(f"{text}: {key} is given twice; apart by commas it takes several")
+        items.append((key, tuple(_written_out(value, f"{text}: {key}"))))
+    return head, items
+
+
+def _written_out(text: str, where: str) -> Iterator[str]:
+    for part in text.split(","):
+        match = _RANGE.fullmatch(part)
+        if match is None:
+            yield part
+        else:
+            yield from map(str, _range(match, where))
+
+
+def _range(match: re.Match[str], where: str) -> Iterator[int]:
+    first, last, step = int(match[1]), int(match[2]), int(match[4] or 1)
+    geometric = match[3] == "*"
+    if first > last or (geometric and (step < 2 or first < 1)) or step < 1:
+        raise UsageError(f"{where}={match[0]}: a range rises: A..B, A..B+STEP, A..B*FACTOR")
+    if not geometric and (last - first) // step >= MOST_GRAPHS:
+        raise UsageError(f"{where}={match[0]}: more than {MOST_GRAPHS} values")
+    while first <= last:
+        yield first
+        first = first * step if geometric else first + step
+
+
+def _chains(head: str, text: str, directions: tuple[str, ...] | None) -> tuple[Chain, ...]:
+    wanted = _directions(directions, text)
+    if head == "all" or head.startswith("family:"):
+        names = _group(head, text)
+        recipes = (OPS[name] for name in names)
+        return tuple((r,) for r in recipes if wanted is None or r.direction in wanted)
+    chains = (tuple(find(op, text) for op in part.split("+")) for part in head.split(","))
+    return tuple(turned for chain in chains for turned in _turned(chain, wanted, text))
+
+
+def _group(head: str, text: str) -> tuple[str, ...]:
+    if head == "all":
+        return tuple(name for name, recipe in OPS.items() if not recipe.only_after)
+    return family(head.removeprefix("family:"), text)
+
+
+def _turned(chain: Chain, wanted: tuple[str, ...] | None, text: str) -> Iterator[Chain]:
+    """The chain itself, its gradients, or both."""
+    check_chain(chain, text)
+    if wanted is None:
+        yield chain
+        return
+    first = chain[0]
+    if "fwd" in wanted and first.direction == "fwd":
+        yield chain
+    if "bwd" in wanted and (len(chain) > 1 or not (first.backward or first.direction == "bwd")):
+        raise UsageError(f"{text}: {'+'.join(r.name for r in chain)} has no backward operation")
+    if "bwd" in wanted:
+        yield from ((OPS[name],) for name in first.backward or (first.name,))
+
+
+def _directions(texts: tuple[str, ...] | None, text: str) -> tuple[str, ...] | None:
+    if texts is None:
+        return None
+    for name in texts:
+        if name not in DIRECTIONS:
+            raise UsageError(f"{text}: direction={name}: choose from {', '.join(DIRECTIONS)}")
+    return tuple(way for name in texts for way in DIRECTIONS[name])
+
+
+def _shape_classes(text: str, where: str) -> tuple[str, ...]:
+    names = text.split(",")
+    for name in names:
+        if name not in (*SHAPE_CLASSES, "all"):
+            choices = ", ".join((*SHAPE_CLASSES, "all"))
+            raise UsageError(f"{where}: shapes={name}: choose from {choices}")
+    return SHAPE_CLASSES if "all" in names else tuple(dict.fromkeys(names))
+
+
+def _check_keys(spec: Spec) -> None:
+    for key, _ in spec.items:
+        known = [chain for chain in spec.chains if key in chain_parameters(chain)]
+        if not known or (len(known) < len(spec.chains) and not spec.lenient):
+            lacking = next((c for c in spec.chains if c not in known), spec.chains[0])
+            keys = ", ".join((*chain_parameters(lacking), "shapes", "direction"))
+            name = "+".join(recipe.name for recipe in lacking)
+            raise UsageError(f"{spec.text}: {name} has no parameter {key!r}; choose from {keys}")
+
+
+def _assignments(spec: Spec, chain: Chain, classes: tuple[str, ...]) -> Iterator[Mapping[str, Any]]:
+    """Typed parameters of each graph: default shapes (if any) × every combination of values."""
+    rows = _rows(chain)
+    items = [(key, texts) for key, texts in spec.items if key in rows]
+    values = [_typed(spec, rows[key], texts) for key, texts in items]
+    if math.prod(map(len, values)) > MOST_GRAPHS:
+        raise UsageError(f"{spec.text}: more than {MOST_GRAPHS} graphs")
+    own_shape = spec.shapes is None and any(rows[key].shape for key, _ in items)
+    bases = ({},) if own_shape else tuple(_default_shapes(chain, rows, classes))
+    for base, combination in itertools.product(bases, itertools.product(*values)):
+        yield {**base, **dict(zip((key for key, _ in items), combination, strict=True))}
+
+
+def _typed(spec: Spec, row: Parameter, texts: tuple[str, ...]) -> list[Any]:
+    if spec.lenient and row.kind == "dtype" and row.choices:
+        plain = replace(row, choices=())
+        named = {parse_value(plain, text, spec.text) for text in texts}
+        texts = tuple(name for name in row.choices if name in named)
+    return [parse_value(row, text, spec.text) for text in texts]
+
+
+def _rows(chain: Chain) -> dict[str, Parameter]:
+    """The chain's parameters, `dtype` narrowed to the types that all its operations take."""
+    rows = chain_parameters(chain)
+    types = tuple(t for t in chain[0].dtypes if all(t in r.dtypes for r in chain))
+    return rows | {"dtype": replace(rows["dtype"], choices=types)}
+
+
+def _default_shapes(
+    chain: Chain, rows: Mapping[str, Parameter], classes: tuple[str, ...]
+) -> Iterator[dict[str, Any]]:
+    for name in classes:
+        for text in chain[0].shapes[name]:
+            items = (word.partition("=") for word in text.split())
+            yield {key: parse_value(rows[key], value, text) for key, _, value in items}
