@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from bench_run.graph.operations import OPERATIONS, node_view
 from bench_schema.document import Work
+
+from bench_run.graph.operations import OPERATIONS, node_view
 
 if TYPE_CHECKING:
     from bench_run.graph.model import Graph, Node
