@@ -1,0 +1,118 @@
+"""The engines: one row each. A row's module is imported only when its engine is named or listed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING, cast
+
+from bench_run.engines.base import Availability, EngineModule
+from bench_run.errors import EngineUnavailableError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from importlib.metadata import EntryPoint
+
+ENGINES = {
+    "numpy": "bench_run.engines.numpy_engine",
+}
+
+ENTRY_POINTS = "bench_run.engines"
+"""Group of third parties' engines: the entry's name is the engine's, its object an
+`EngineModule`."""
+
+AUTO = (
+    ("hipdnn", "hipdnn", "probe"),
+    ("cudnn", "cudnn", "probe"),
+    ("torch:cuda", "torch", "probe_gpu"),
+    ("numpy", "numpy", "probe"),
+)
+"""Spec, row and function that says whether it can run, best first: what `--engine auto` takes."""
+
+_MEMBERS = ("NAME", "SUMMARY", "INSTALL", "probe", "open")
+# What importing a stranger's module is known to end in; anything else is let through as a bug.
+_IMPORT_ERRORS = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    ImportError,
+    LookupError,
+    NameError,
+    OSError,
+    RuntimeError,
+    SyntaxError,
+    TypeError,
+    ValueError,
+)
+
+
+@dataclass(frozen=True)
+class EngineRow:
+    """What `--list-engines` shows of an engine."""
+
+    name: str
+    summary: str
+    availability: Availability
+    install: str
+
+
+def known_names() -> tuple[str, ...]:
+    return (*ENGINES, *sorted(_third_parties()))
+
+
+def engine_module(name: str) -> EngineModule:
+    """The row's module. Raises `UsageError` for an unknown name, `EngineUnavailableError` where a
+    third party's entry does not load."""
+    if name in ENGINES:
+        return cast("EngineModule", import_module(ENGINES[name]))
+    strangers = _third_parties()
+    if name not in strangers:
+        raise UsageError(f"no engine {name!r}; choose from {', '.join(known_names())}")
+    return _load(strangers[name])
+
+
+def list_engines() -> tuple[EngineRow, ...]:
+    """Every engine, available or not, ours first."""
+    return tuple(_rows())
+
+
+def choose_auto() -> tuple[str, str]:
+    """The spec that `auto` stands for here, and a sentence that says why."""
+    passed: list[str] = []
+    for text, name, probe in AUTO:
+        if name not in ENGINES:
+            continue
+        found: Availability = getattr(import_module(ENGINES[name]), probe)()
+        if found.ok:
+            return text, f"{text}: {found.reason}" + "".join(f"; {why}" for why in passed)
+        passed.append(f"no {text}: {found.reason}")
+    raise EngineUnavailableError("no engine can run here: " + "; ".join(passed))
+
+
+def _rows() -> Iterator[EngineRow]:
+    for name in known_names():
+        try:
+            module = engine_module(name)
+        except EngineUnavailableError as error:
+            yield EngineRow(name, "third-party engine", Availability(False, str(error)), "")
+            continue
+        yield EngineRow(name, module.SUMMARY, module.probe(), module.INSTALL)
+
+
+def _third_parties() -> dict[str, EntryPoint]:
+    """Entries by name; a name of our own table cannot be taken."""
+    from importlib.metadata import entry_points
+
+    return {e.name: e for e in entry_points(group=ENTRY_POINTS) if e.name not in ENGINES}
+
+
+def _load(entry: EntryPoint) -> EngineModule:
+    try:
+        module = entry.load()
+    except _IMPORT_ERRORS as error:
+        kind = type(error).__name__
+        raise EngineUnavailableError(f"{entry.value} does not load: {kind}: {error}") from error
+    missing = [member for member in _MEMBERS if not hasattr(module, member)]
+    if missing:
+        raise EngineUnavailableError(f"{entry.value} is no engine: it has no {', '.join(missing)}")
+    return cast("EngineModule", module)

@@ -12,17 +12,20 @@ exception of a foreign library becomes one of these in the engine's own file, it
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
-import numpy as np
-import numpy.typing as npt
+if TYPE_CHECKING:  # specs are parsed where NumPy must not be loaded yet
+    from contextlib import AbstractContextManager
 
-from bench_run.graph.model import Graph
+    import numpy as np
+    import numpy.typing as npt
 
-Storage = npt.NDArray[Any]
-Storages = Mapping[int, Storage]
+    from bench_run.graph.model import Graph
+
+Storage: TypeAlias = "npt.NDArray[Any]"
+Storages: TypeAlias = Mapping[int, "Storage"]
+Array: TypeAlias = "npt.NDArray[np.generic]"
 
 
 @dataclass(frozen=True)
@@ -166,7 +169,7 @@ class EngineModule(Protocol):
         """Whether it can run here, without running foreign code that the user did not name."""
 
     def open(self, spec: EngineSpec, options: EngineOptions) -> Engine:
-        """Load the library and take the device. Raises `EngineUnavailableError`."""
+        """Load the library and take the device.
 
-
-Array = npt.NDArray[np.generic]
+        Raises `EngineUnavailableError`, and `UsageError` for an id or option it does not know.
+        """

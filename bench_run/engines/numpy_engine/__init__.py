@@ -1,0 +1,31 @@
+"""Engine ``numpy``: every graph on the CPU with nothing but NumPy and its BLAS.
+
+The default where there is no GPU, and a lower bound that every machine can reach. It computes in
+each node's compute type (float32 for the 16- and 8-bit floats, float64 for double and for integers,
+exact up to 2^53) and rounds virtual tensors and outputs to their own types.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from bench_run.engines.base import Availability
+
+if TYPE_CHECKING:
+    from bench_run.engines.base import Engine, EngineOptions, EngineSpec
+
+NAME = "numpy"
+SUMMARY = "NumPy and its BLAS on the CPU, float32 arithmetic"
+INSTALL = "comes with this package"
+
+
+def probe() -> Availability:
+    from importlib.metadata import version
+
+    return Availability(True, f"numpy {version('numpy')} on the CPU")
+
+
+def open(spec: EngineSpec, options: EngineOptions) -> Engine:  # noqa: A001 - a name of the protocol
+    from bench_run.engines.numpy_engine.engine import open_engine
+
+    return open_engine(spec, options)

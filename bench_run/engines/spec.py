@@ -1,0 +1,51 @@
+"""Engine specs: ``name[:id][+option…][@plugin path]`` ⇄ values.
+
+Everything after the first ``@`` is the path, so that a path may hold any character. The id ends at
+the first ``+`` and may hold colons: ``torch:cuda:1+compile``, ``cudnn:plan=eng5_k2=1``,
+``hipdnn:MIOPEN_ENGINE@/opt/plugins/libmiopen_plugin.so``.
+"""
+
+from __future__ import annotations
+
+import re
+
+from bench_run.engines import known_names
+from bench_run.engines.base import EngineSpec
+from bench_run.errors import UsageError
+
+GRAMMAR = "name[:id][+option...][@plugin path]"
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
+
+
+def parse_spec(text: str) -> EngineSpec:
+    """Raises `UsageError` where the text is no spec or its name is no engine's."""
+    head, has_path, path = text.partition("@")
+    chosen, *options = head.split("+")
+    name, has_id, identifier = chosen.partition(":")
+    if not _NAME.fullmatch(name):
+        raise UsageError(f"--engine {text!r}: not of the form {GRAMMAR}")
+    options_given = [("option", "+", option) for option in options]
+    for what, mark, value in (("id", has_id, identifier), ("path", has_path, path), *options_given):
+        if mark and not value:
+            raise UsageError(f"--engine {text!r}: empty {what} after {mark!r}")
+    names = known_names()
+    if name not in names:
+        raise UsageError(f"--engine {text!r}: no engine {name!r}; choose from {', '.join(names)}")
+    return EngineSpec(
+        text=text,
+        name=name,
+        id=identifier if has_id else None,
+        options=tuple(options),
+        plugin_path=path if has_path else None,
+    )
+
+
+def refuse_unknown(spec: EngineSpec, *, options: tuple[str, ...], plugin: bool = False) -> None:
+    """Raises `UsageError` for options that are not among `options`, and for a path that the engine
+    has no use for."""
+    for option in spec.options:
+        if option not in options:
+            choices = f"choose from {', '.join(options)}" if options else "it has none"
+            raise UsageError(f"engine {spec.text!r}: no option {option!r}; {choices}")
+    if spec.plugin_path is not None and not plugin:
+        raise UsageError(f"engine {spec.text!r}: {spec.name} takes no plugin path")
