@@ -23,6 +23,8 @@ class PerRound:
     """One positive number a round, in round order; empty where it is unknown."""
 
     read: Callable[[Case], Sequence[float]]
+    least: float = 0.0
+    """Smaller values count as this one; at 0 they are unknown instead."""
 
 
 @dataclass(frozen=True)

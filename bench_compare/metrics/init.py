@@ -40,9 +40,9 @@ def _row(name: str, title: str, reading: PerRound) -> Metric:
 
 
 ROWS = (
-    _row("init_ns", "initialisation", PerRound(total_ns)),
+    _row("init_ns", "initialisation", PerRound(total_ns, least=1.0)),
     *(
-        _row(name, f"init: {title}", PerRound(partial(phase_ns, name)))
+        _row(name, f"init: {title}", PerRound(partial(phase_ns, name), least=1.0))
         for name, title in PHASES.items()
     ),
 )

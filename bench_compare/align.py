@@ -1,0 +1,177 @@
+"""Which case is which: the same graph meaning, variant and engine on both sides.
+
+Names do not align cases, meanings do, so a renamed graph meets itself. The same name with another
+meaning is a row of its own and no comparison.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from bench_compare.errors import InputError
+from bench_compare.model import CaseSide
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from bench_schema.document import Case
+
+    from bench_compare.model import Side
+
+
+class Key(NamedTuple):
+    fingerprint: str
+    engine: str
+    """Without the path of its plugin: two builds of one engine meet. Empty where engines are what
+    is compared."""
+    variant: tuple[tuple[str, str], ...]
+    twin: str
+    """Name of the graph where a document holds the same meaning more than once, else empty."""
+
+
+@dataclass(frozen=True, eq=False)
+class Pair:
+    """A case of base, of other, or of both."""
+
+    key: Key
+    base: CaseSide | None
+    other: CaseSide | None
+    unlike: str | None = None
+    """Why the two must not be compared, though they look like the same case."""
+
+
+def identity(engine_key: str) -> str:
+    """What is left of an engine's key without ``@PATH``."""
+    return engine_key.split("@", 1)[0]
+
+
+def engine_names(sides: Iterable[Side]) -> dict[str, str]:
+    """Engine key → the name it aligns by. A document that runs one engine from several plugin
+    paths keeps them apart, in all documents."""
+    keys = list(dict.fromkeys(key for side in sides for key in side.engines))
+    documents = [source.document for side in sides for source in side.sources]
+    crowded = {
+        name
+        for document in documents
+        for name, count in Counter(identity(e.key) for e in document.engines).items()
+        if count > 1
+    }
+    return {key: key if identity(key) in crowded else identity(key) for key in keys}
+
+
+def across_engines(base: Side, other: Side) -> bool:
+    """Whether engines are what differs: each side has one, and not the same."""
+    names = engine_names((base, other))
+    return (
+        len(base.engines) == len(other.engines) == 1
+        and names[base.engines[0]] != names[other.engines[0]]
+    )
+
+
+def align(base: Side, other: Side) -> list[Pair]:
+    """Pairs in the order of base, then what only other has. Raises `InputError` for duplicates."""
+    names = engine_names((base, other))
+    if across_engines(base, other):
+        names = dict.fromkeys(names, "")
+    twins = _twins((base, other), names)
+    left, right = (_cases(side, names, twins) for side in (base, other))
+    if _foreign(left) != _foreign(right):
+        left, right = _by_name(left), _by_name(right)
+    pairs = [Pair(key, side, right.get(key)) for key, side in left.items()]
+    pairs += [Pair(key, None, side) for key, side in right.items() if key not in left]
+    return list(_mark_unlike(pairs))
+
+
+def _keys(side: Side, names: dict[str, str]) -> Iterator[tuple[int, Case, Key]]:
+    engines = set(side.engines)
+    for number, source in enumerate(side.sources):
+        for case in source.document.cases:
+            if case.engine in engines:
+                variant = tuple(sorted(case.variant.items())) if case.variant else ()
+                yield number, case, Key(case.graph.fingerprint, names[case.engine], variant, "")
+
+
+def _twins(sides: tuple[Side, Side], names: dict[str, str]) -> set[Key]:
+    """Keys that some document holds more than once: the same graph under several names."""
+    crowded: set[Key] = set()
+    for side in sides:
+        seen: set[tuple[int, Key]] = set()
+        for number, _, key in _keys(side, names):
+            if (number, key) in seen:
+                crowded.add(key)
+            seen.add((number, key))
+    return crowded
+
+
+def _cases(side: Side, names: dict[str, str], twins: set[Key]) -> dict[Key, CaseSide]:
+    found: dict[Key, list[tuple[int, Case]]] = defaultdict(list)
+    for number, case, plain in _keys(side, names):
+        key = plain._replace(twin=case.graph.name) if plain in twins else plain
+        held = found[key]
+        if held and held[-1][0] == number:
+            _refuse(side, number, held[-1][1], case)
+        held.append((number, case))
+    return {
+        key: CaseSide(
+            name=held[-1][1].graph.name,
+            engine=held[-1][1].engine,
+            cases=tuple(case for _, case in held),
+            sources=tuple(number for number, _ in held),
+        )
+        for key, held in found.items()
+    }
+
+
+def _refuse(side: Side, number: int, first: Case, second: Case) -> None:
+    path = side.sources[number].path
+    raise InputError(
+        f"{path}: graph {second.graph.name!r} on engine {second.engine!r} is there twice "
+        f"(cases {first.id} and {second.id}): duplicate cases cannot be compared"
+    )
+
+
+def _foreign(cases: dict[Key, CaseSide]) -> set[str]:
+    """The kinds of fingerprint in use: our own have none, imported ones start with ``kind:``."""
+    return {key.fingerprint.partition(":")[0] if ":" in key.fingerprint else "" for key in cases}
+
+
+def _by_name(cases: dict[Key, CaseSide]) -> dict[Key, CaseSide]:
+    """The same cases under their names, which is all that documents of two tools share. Of several
+    with one name the first stays under it."""
+    renamed: dict[Key, CaseSide] = {}
+    for key, side in cases.items():
+        by_name = Key(f"name:{side.name}", key.engine, key.variant, "")
+        renamed[key if by_name in renamed else by_name] = side
+    return renamed
+
+
+def _mark_unlike(pairs: list[Pair]) -> Iterator[Pair]:
+    """Join what only base and only other have where name, engine and variant are the same."""
+    waiting: dict[tuple[object, ...], Pair] = {}
+    for pair in pairs:
+        if pair.base is None and pair.other is not None:
+            waiting.setdefault((pair.other.name, pair.key.engine, pair.key.variant), pair)
+    joined: set[int] = set()
+    result = []
+    for pair in pairs:
+        partner = None
+        if pair.other is None and pair.base is not None:
+            partner = waiting.get((pair.base.name, pair.key.engine, pair.key.variant))
+        if partner is None or id(partner) in joined:
+            result.append(pair)
+            continue
+        joined.add(id(partner))
+        result.append(Pair(pair.key, pair.base, partner.other, _unlike(pair, partner)))
+    return (pair for pair in result if id(pair) not in joined)
+
+
+def _unlike(pair: Pair, partner: Pair) -> str:
+    assert pair.base is not None, "only what base has looks for a partner"
+    assert partner.other is not None, "only what other has waits for one"
+    types = [side.cases[0].graph.data_type for side in (pair.base, partner.other)]
+    if types[0] != types[1]:
+        return f"same name, another data type: {types[0]} in base, {types[1]} in other"
+    first, second = pair.key.fingerprint[:12], partner.key.fingerprint[:12]
+    return f"same name, another meaning: shapes, types or parameters differ ({first}, {second})"

@@ -1,0 +1,113 @@
+"""Settings and facts that both sides should share; one list, and the only place that has it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from bench_compare.model import SettingDifference
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from bench_schema.document import Document, Engine
+
+    from bench_compare.model import Side
+
+MUST_AGREE: dict[str, Callable[[Document], str]] = {
+    "timer": lambda d: d.run.settings.timer,
+    "cache": lambda d: d.run.settings.cache,
+    "duty": lambda d: d.run.settings.duty,
+    "math": lambda d: d.run.settings.math,
+    "replay": lambda d: "yes" if d.run.settings.replay else "no",
+}
+"""Where one of these differs, the numbers do not mean the same thing; nor do those of unlike kinds
+of device (`differences`). Data types are part of a graph's meaning, so `align` sees to them."""
+
+SHOULD_AGREE: dict[str, Callable[[Document], str]] = {
+    "tolerance": lambda d: d.run.settings.tolerance,
+    "rtol": lambda d: _text(d.run.settings.rtol),
+    "atol": lambda d: _text(d.run.settings.atol),
+    "reference": lambda d: d.run.settings.reference,
+    "seed": lambda d: str(d.run.settings.seed),
+    "iterations": lambda d: str(d.run.settings.iterations),
+    "rounds": lambda d: str(d.run.settings.rounds),
+    "warm-up": lambda d: str(d.run.settings.warmup),
+    "host": lambda d: d.machine.host,
+    "cpu": lambda d: _text(d.machine.cpu.model),
+    "os": lambda d: d.machine.os,
+    "kernel": lambda d: d.machine.kernel,
+    "python": lambda d: d.machine.python,
+    "tool": lambda d: f"{d.run.tool.name} {d.run.tool.version}",
+    "graphs": lambda d: _revision(d),
+    "environment": lambda d: _table(d.machine.environment),
+}
+"""Worth knowing, and often the very thing that is compared."""
+
+ENGINE_FACTS: dict[str, Callable[[Engine], str]] = {
+    "libraries": lambda e: _table(e.libraries),
+    "plugin": lambda e: _text(e.plugin_path),
+    "plugin sha256": lambda e: _text(e.plugin_sha256),
+    "knobs": lambda e: _table(e.knobs),
+}
+
+
+def _text(value: object) -> str:
+    return "unknown" if value is None else str(value)
+
+
+def _table(values: Mapping[str, str]) -> str:
+    return ", ".join(f"{key} {value}" for key, value in sorted(values.items())) or "none"
+
+
+def _revision(document: Document) -> str:
+    revision = document.machine.graphs_revision
+    if revision is None:
+        return "unknown"
+    return revision.commit[:12] + (" with changes" if revision.dirty else "")
+
+
+def _joined(values: Iterable[str]) -> str:
+    return " and ".join(sorted(set(values)))
+
+
+def _engines(side: Side) -> list[Engine]:
+    wanted = set(side.engines)
+    return [e for source in side.sources for e in source.document.engines if e.key in wanted]
+
+
+def differences(base: Side, other: Side) -> list[SettingDifference]:
+    """What the two sides do not share, what must agree first."""
+    found: list[SettingDifference] = []
+
+    def note(name: str, texts: tuple[str, str], must_agree: bool) -> None:
+        if texts[0] != texts[1]:
+            found.append(SettingDifference(name, *texts, other.label, must_agree))
+
+    documents = [[source.document for source in side.sources] for side in (base, other)]
+    for table, must in ((MUST_AGREE, True), (SHOULD_AGREE, False)):
+        for name, read in table.items():
+            a, b = (_joined(read(document) for document in side) for side in documents)
+            note(name, (a, b), must)
+    engines = (_engines(base), _engines(other))
+    kinds = [_joined(e.device_kind for e in side) for side in engines]
+    note("device kind", (kinds[0], kinds[1]), True)
+    drivers = [_joined(_drivers(side)) for side in documents]
+    note("driver", (drivers[0], drivers[1]), False)
+    for name, fact in ENGINE_FACTS.items():
+        a, b = (_joined(fact(engine) for engine in side) for side in engines)
+        note(name, (a, b), False)
+    return sorted(found, key=lambda difference: not difference.must_agree)
+
+
+def mixed(side: Side) -> list[str]:
+    """Sentences on what the documents of one side do not share, though they must."""
+    sentences = []
+    for name, read in MUST_AGREE.items():
+        values = {read(source.document) for source in side.sources}
+        if len(values) > 1:
+            sentences.append(f"{side.label}: its documents mix {name} {_joined(values)}")
+    return sentences
+
+
+def _drivers(documents: Iterable[Document]) -> list[str]:
+    return [_text(device.driver) for d in documents for device in d.machine.devices]
