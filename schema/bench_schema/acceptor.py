@@ -12,18 +12,24 @@ NumPy array directly, which takes half of the time and a fifth of the memory of 
 from __future__ import annotations
 
 import functools
+import itertools
 import json
-import warnings
+import threading
 from collections.abc import Callable, Mapping
 from importlib import resources
 from typing import Annotated, Any, Literal, TypeAlias, Union
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 
 Schema: TypeAlias = Mapping[str, Any]
 Bounds: TypeAlias = tuple[int, int]
+
+OPEN = ord("[")
+CHUNK = 1 << 21
+"""Characters of arrays that are turned into one block of memory."""
+PARSING = threading.Lock()
+"""Texts of arrays are collected outside of the values that are being built."""
 
 ANNOTATIONS = frozenset({"$schema", "$defs", "title", "description"})
 LIMITS = {
@@ -68,12 +74,22 @@ def decoder(version: int, name: str) -> Callable[[bytes], Any]:
 
     The value has the fields of the definition as attributes, durations as int64 arrays.
     """
-    decode = msgspec.json.Decoder(_compiler(version, True).named(name)).decode
+    compiler = _compiler(version, True)
+    decode = msgspec.json.Decoder(compiler.named(name)).decode
+    kinds = compiler.arrays.values()
 
     def parse(text: bytes) -> Any:
-        with warnings.catch_warnings():  # older NumPy only warns of text that is no integer
-            warnings.simplefilter("error", DeprecationWarning)
-            return decode(text)
+        with PARSING:
+            try:
+                value = decode(text)
+                for arrays in kinds:
+                    arrays.flush()
+            except ValueError as error:
+                raise msgspec.ValidationError(str(error)) from None
+            finally:
+                for arrays in kinds:
+                    arrays.clear()
+            return value
 
     return parse
 
@@ -90,6 +106,7 @@ class Compiler:
         self.definitions: dict[str, Schema] = {"": schema, **schema.get("$defs", {})}
         self.text = text
         self.types: dict[str, Any] = {}
+        self.arrays: dict[Bounds, Arrays] = {}
 
     def named(self, name: str) -> Any:
         if name not in self.types:
@@ -150,7 +167,10 @@ class Compiler:
                 else (name, kind | msgspec.UnsetType, msgspec.UNSET)
             )
         raw = {
-            name: bounds
+            name: {
+                key: self.arrays.setdefault(limits, Arrays(limits))
+                for key, limits in bounds.items()
+            }
             for name, value in schema["properties"].items()
             if (bounds := self.durations(value)) is not None
         }
@@ -163,6 +183,9 @@ class Compiler:
             gc=False,
             namespace=namespace,
         )
+
+    def collector(self, bounds: Bounds) -> Arrays:
+        return self.arrays.setdefault(bounds, Arrays(bounds))
 
     def durations(self, schema: Schema) -> dict[str, Bounds] | None:
         """Names and limits of an object that holds arrays of integers only, else None."""
@@ -194,25 +217,60 @@ def _bounds(schema: Schema) -> Bounds | None:
     return items["minimum"], items["maximum"]
 
 
-def _array_reader(fields: Mapping[str, Mapping[str, Bounds]]) -> Callable[[Any], None]:
+class Arrays:
+    """Texts of arrays on their way to NumPy, many at a time: a call for each would cost more.
+
+    Each text is known to be JSON. All arrays of one kind share their limits.
+    """
+
+    def __init__(self, bounds: Bounds) -> None:
+        self.low, self.high = bounds
+        self.clear()
+
+    def add(self, home: dict[str, Any], name: str) -> None:
+        """Take the text at ``home[name]``; the array comes into its place, at once or later."""
+        text = bytes(home[name])
+        if text[0] != OPEN:
+            raise ValueError("expected an array")
+        self.homes.append((home, name))
+        self.texts.append(text[1:-1])
+        self.size += len(text)
+        if self.size > CHUNK:
+            self.flush()
+
+    def flush(self) -> None:
+        """Put the arrays in the place of their texts."""
+        homes, texts = self.homes, self.texts
+        self.clear()
+        if not texts:
+            return
+        ends = list(itertools.accumulate(map(_count, texts)))
+        # What is no integer ends the parsing early: then the number at the end is not reached.
+        joined = b",".join([*filter(bytes.strip, texts), b"0"])
+        values = np.fromstring(joined, dtype=np.int64, sep=",")
+        # One unsigned comparison sees both limits, and numbers that do not fit 64 bits as well.
+        offset = (values - self.low).view(np.uint64)
+        if len(values) != ends[-1] + 1 or offset.max() > self.high - self.low:
+            raise ValueError(f"expected integers from {self.low} to {self.high}")
+        values.flags.writeable = False
+        for (home, name), start, stop in zip(homes, [0, *ends], ends, strict=False):
+            home[name] = values[start:stop]
+
+    def clear(self) -> None:
+        self.homes: list[tuple[dict[str, Any], str]] = []
+        self.texts: list[bytes] = []
+        self.size = 0
+
+
+def _count(text: bytes) -> int:
+    return text.count(b",") + 1 if text.strip() else 0
+
+
+def _array_reader(fields: Mapping[str, Mapping[str, Arrays]]) -> Callable[[Any], None]:
     def read(self: Any) -> None:
-        for field, bounds in fields.items():
-            arrays = getattr(self, field)
-            for name, raw in arrays.items():
-                arrays[name] = integers(raw, bounds[name])
+        for field, arrays in fields.items():
+            home = getattr(self, field)
+            for name in home:
+                arrays[name].add(home, name)
 
     return read
-
-
-def integers(raw: msgspec.Raw, bounds: Bounds) -> npt.NDArray[np.int64]:
-    """JSON text of one array, already known to be JSON, as integers within the bounds."""
-    text = bytes(raw)
-    if text[0] != ord("["):
-        raise ValueError("expected an array")
-    values = np.fromstring(text[1:-1], dtype=np.int64, sep=",")
-    low, high = bounds
-    # One unsigned comparison sees both limits, and numbers that do not fit 64 bits as well.
-    offset = (values - low if low else values).view(np.uint64)
-    if values.size and np.maximum.reduce(offset) > high - low:
-        raise ValueError(f"expected integers from {low} to {high}")
-    return values

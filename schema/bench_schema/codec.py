@@ -22,6 +22,7 @@ import orjson
 from bench_schema.acceptor import decoder
 from bench_schema.document import SCHEMA_VERSION, Document, Real
 from bench_schema.errors import NotJsonError, UnreadableError, UnwritableError
+from bench_schema.finite import non_finite
 from bench_schema.upgrade import upgrade, version_of
 from bench_schema.validator import check, path_text
 
@@ -105,10 +106,12 @@ def collector_paused() -> Iterator[None]:
 
 def encode(value: object) -> bytes:
     """JSON text of a document or of a part of one, compact, in UTF-8."""
-    refuse_non_finite(value)
-    options = orjson.OPT_SERIALIZE_NUMPY
+    offender = non_finite(value)
+    if offender is not None:
+        path, what = offender
+        raise UnwritableError(path_text(path), f"JSON has no {what}; see codec.spell")
     try:
-        return orjson.dumps(value, default=_plain, option=options)
+        return orjson.dumps(value, default=_plain, option=orjson.OPT_SERIALIZE_NUMPY)
     except orjson.JSONEncodeError as error:
         raise UnwritableError("document", f"cannot be written as JSON: {error}") from None
 
@@ -120,59 +123,6 @@ def _plain(value: object) -> object:
     if isinstance(value, Mapping):
         return dict(value)
     raise TypeError(f"no JSON for {type(value).__name__}")
-
-
-ATOMS = frozenset({str, int, bool, type(None)})
-
-
-def refuse_non_finite(value: object) -> None:
-    """Raise with the path of the first number that is NaN or infinite (see `spell`).
-
-    A float array as a series is refused as well: samples are integers.
-    """
-    stack: list[object] = [value]
-    total = 0.0
-    while stack:
-        for item in _children(stack.pop()):
-            if type(item) is float:
-                total += item * 0.0  # stays zero as long as all are finite
-            elif type(item) not in ATOMS:
-                if isinstance(item, np.ndarray):
-                    total = total if item.dtype.kind in "iu" else math.nan
-                elif isinstance(item, np.generic):
-                    total += float(item) * 0.0
-                else:
-                    stack.append(item)
-    if total != 0.0:
-        path, found = next(_offenders(value, ()))
-        raise UnwritableError(
-            path_text(path), f"{found} cannot be written; see bench_schema.codec.spell"
-        )
-
-
-def _children(value: Any) -> Any:
-    if isinstance(value, dict):
-        return value.values()
-    if isinstance(value, (tuple, list)):
-        return value
-    return value.values() if isinstance(value, Mapping) else vars(value).values()
-
-
-def _offenders(
-    value: Any, path: tuple[str | int, ...]
-) -> Iterator[tuple[tuple[str | int, ...], str]]:
-    if isinstance(value, (float, np.floating)):
-        if not math.isfinite(value):
-            yield path, str(spell(float(value)))
-    elif isinstance(value, np.ndarray):
-        if value.dtype.kind not in "iu":
-            yield path, f"an array of {value.dtype}"
-    elif isinstance(value, (tuple, list)):
-        for index, item in enumerate(value):
-            yield from _offenders(item, (*path, index))
-    elif isinstance(value, Mapping) or hasattr(value, "__dict__"):
-        for name, item in (value if isinstance(value, Mapping) else vars(value)).items():
-            yield from _offenders(item, (*path, str(name)))
 
 
 # --- files ---
