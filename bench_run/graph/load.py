@@ -1,0 +1,228 @@
+"""Arguments of the command line → graphs: files, folders, globs, archives, sweeps.
+
+Raises for what the user named and cannot be used: no such file, no graph in it, a result document.
+What is broken inside of a file that is a graph is collected, so that it costs that graph only.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from bench_run.errors import GraphError
+from bench_run.graph import sweep
+from bench_run.graph.files import Source, golden_folder
+from bench_run.graph.hipdnn_json import parse_json, read_graph_object
+from bench_run.graph.notes import graph_notes
+from bench_run.graph.places import Task, find
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from bench_run.graph.model import Graph
+
+
+@dataclass(frozen=True)
+class LoadedGraph:
+    graph: Graph
+    path: str
+    """As the user named it: ``archive.tar.gz!member.json``, ``graph.template.json#case``."""
+    sha256: str
+    """Of `text`."""
+    text: bytes
+    """The file as it is; of a sweep's case the JSON that it was filled in to."""
+    load_ns: int
+    """From opening the file to the checked graph."""
+    golden: Path | None = None
+    """Folder with the graph's golden data."""
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    """What ``NAME.meta.json`` or the sweep's case says: seed, tolerance, provenance."""
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class LoadFailure:
+    """A file that should be a graph, but is a broken one."""
+
+    path: str
+    sha256: str
+    """Of its bytes; empty where they cannot be read."""
+    error: GraphError
+
+
+@dataclass(frozen=True)
+class LoadReport:
+    graphs: tuple[LoadedGraph, ...]
+    failures: tuple[LoadFailure, ...]
+    notes: tuple[str, ...]
+    """What was left out, and why, a sentence each."""
+    sources: tuple[Source, ...] = ()
+    """Hold unpacked golden data on disk: keep the report for as long as they are needed."""
+
+
+class _NoGraphError(Exception):
+    """The file is JSON, but no graph; the message says what it is."""
+
+
+_Loaded = LoadedGraph | LoadFailure | str
+"""A string is a note."""
+
+
+def load(arguments: Sequence[str]) -> LoadReport:
+    """The graphs of all arguments in order, each file once. Raises `GraphError`."""
+    loaded: list[_Loaded] = []
+    sources: dict[int, Source] = {}
+    seen: set[str] = set()
+    for argument in arguments:
+        found: list[_Loaded] = []
+        again = 0
+        for item in find(argument):
+            if isinstance(item, str):
+                found.append(item)
+            elif (place := os.path.abspath(item.path)) in seen:
+                again += 1
+            else:
+                seen.add(place)
+                found += _load(item)
+                sources[id(item.tree.source)] = item.tree.source
+        if not again and all(isinstance(item, str) for item in found):
+            raise GraphError(argument, _nothing(found))
+        loaded += found
+    return LoadReport(
+        tuple(item for item in loaded if isinstance(item, LoadedGraph)),
+        tuple(item for item in loaded if isinstance(item, LoadFailure)),
+        tuple(item for item in loaded if isinstance(item, str)),
+        tuple(source for source in sources.values() if source.keeper is not None),
+    )
+
+
+def _nothing(notes: list[_Loaded]) -> str:
+    if not notes:
+        return "holds no graph"
+    more = f" and {len(notes) - 1} more" if len(notes) > 1 else ""
+    return f"holds no graph ({notes[0]}{more})"
+
+
+def _load(task: Task) -> Iterator[_Loaded]:
+    if task.case_list is not None:
+        yield from _load_sweep(task, task.case_list)
+        return
+    try:
+        item = _load_graph(task)
+    except _NoGraphError as error:
+        if task.named:
+            raise GraphError(task.path, f"is {error}") from error
+        yield f"{task.path} is {error}, left out"
+        return
+    if task.named and isinstance(item, LoadFailure) and not item.sha256:
+        raise item.error
+    yield item
+
+
+def _load_graph(task: Task) -> LoadedGraph | LoadFailure:
+    source, begin_ns = task.tree.source, time.perf_counter_ns()
+    digest = ""
+    try:
+        text = source.read(task.name)
+        digest = hashlib.sha256(text).hexdigest()
+        graph = _read(text, task.path)
+        load_ns = time.perf_counter_ns() - begin_ns
+        metadata = _metadata(task)
+    except GraphError as error:
+        return LoadFailure(task.path, digest, error)
+    return LoadedGraph(
+        graph=graph,
+        path=task.path,
+        sha256=digest,
+        text=text,
+        load_ns=load_ns,
+        golden=golden_folder(source, task.name, task.tree.stems),
+        metadata=metadata,
+        notes=graph_notes(graph),
+    )
+
+
+def _read(text: bytes, path: str) -> Graph:
+    value = parse_json(text, path)
+    what = _other_kind(value)
+    if what is not None:
+        raise _NoGraphError(what)
+    if sweep.is_template(text):
+        raise _NoGraphError("a sweep template, no graph: its values are placeholders")
+    return read_graph_object(value, path)
+
+
+_OTHER_KINDS: tuple[tuple[str, Callable[[Any], bool]], ...] = (
+    ("a result document: bench-compare reads it", lambda value: "schema_version" in value),
+    ("the case list of a sweep template", lambda value: "cases" in value),
+    ("a bundle's support claims", lambda value: "claims" in value),
+    ("a bundle's metadata", lambda value: "format_version" in value or "generator" in value),
+)
+
+
+def _other_kind(value: Any) -> str | None:
+    """What a JSON value is that is no graph."""
+    if not isinstance(value, dict):
+        return "no operation graph: it holds no object"
+    missing = [key for key in ("tensors", "nodes") if key not in value]
+    if not missing:
+        return None
+    known = (what for what, is_kind in _OTHER_KINDS if is_kind(value))
+    return next(known, f"no operation graph: it has no {' and no '.join(missing)}")
+
+
+def _metadata(task: Task) -> Mapping[str, Any]:
+    name = task.name.removesuffix(".json") + ".meta.json"
+    if name not in task.tree.names:
+        return {}
+    place = task.tree.source.show(name)
+    value = parse_json(task.tree.source.read(name), place)
+    if not isinstance(value, dict):
+        raise GraphError(place, "is no object")
+    return value
+
+
+def _load_sweep(task: Task, case_list: str) -> Iterator[_Loaded]:
+    """A graph for each case; what is wrong with one costs that one."""
+    source = task.tree.source
+    cases_path = source.show(case_list)
+    try:
+        template = parse_json(source.read(task.name), task.path)
+        cases = sweep.read_cases(parse_json(source.read(case_list), cases_path), cases_path)
+    except GraphError as error:
+        yield LoadFailure(task.path, "", error)
+        return
+    for case in cases:
+        yield _load_case(task, template, case)
+
+
+def _load_case(task: Task, template: Any, case: sweep.SweepCase) -> LoadedGraph | LoadFailure:
+    path, begin_ns = f"{task.path}#{case.id}", time.perf_counter_ns()
+    digest = ""
+    try:
+        value, unused = sweep.fill_in(template, case, path)
+        text = orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+        digest = hashlib.sha256(text).hexdigest()
+        graph = read_graph_object(value, path)
+    except GraphError as error:
+        return LoadFailure(path, digest, error)
+    load_ns = time.perf_counter_ns() - begin_ns
+    root = task.tree.source.root
+    golden = None if root is None else (root / task.name).parent / case.golden_path
+    notes = tuple(f"the case's value {name} is used nowhere" for name in unused)
+    return LoadedGraph(
+        graph=graph,
+        path=path,
+        sha256=digest,
+        text=text,
+        load_ns=load_ns,
+        golden=golden if golden is not None and golden.is_dir() else None,
+        metadata=case.metadata,
+        notes=(*notes, *graph_notes(graph)),
+    )

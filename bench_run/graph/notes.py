@@ -1,0 +1,52 @@
+"""What a graph's file says beyond what is understood: nothing wrong, but worth a line."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from bench_run.graph.model import Graph
+
+_KNOWN = frozenset(
+    (
+        "id",
+        "is_override_shape_enabled",
+        "min_required_engine_api_version",
+        "value_type",
+        "ragged_offset_multiplier",
+    )
+)
+_NOTHING: tuple[Any, ...] = (None, [], {})
+
+
+def graph_notes(graph: Graph) -> tuple[str, ...]:
+    return (*_unknown_keys(graph), *_unconnected(graph))
+
+
+def _unknown_keys(graph: Graph) -> Iterator[str]:
+    places: list[tuple[str, Mapping[str, Any]]] = [("", graph.extras)]
+    places += [(f"tensors[{i}].", tensor.extras) for i, tensor in enumerate(graph.tensors)]
+    places += [(f"nodes[{i}].", node.extras) for i, node in enumerate(graph.nodes)]
+    for place, extras in places:
+        for key in _unknown(extras, place):
+            yield f"{key} is not known and has no effect"
+
+
+def _unknown(extras: Mapping[str, Any], place: str) -> Iterator[str]:
+    for key, value in extras.items():
+        if key.startswith("_") or key in _KNOWN or value in _NOTHING:
+            continue
+        if isinstance(value, dict):
+            yield from _unknown(value, f"{place}{key}.")
+        else:
+            yield place + key
+
+
+def _unconnected(graph: Graph) -> Iterator[str]:
+    touched = graph.produced | graph.consumed
+    offsets = {tensor.ragged_offset_uid for tensor in graph.tensors}
+    for index, tensor in enumerate(graph.tensors):
+        if tensor.uid not in touched and tensor.uid not in offsets:
+            yield f"tensors[{index}] (uid {tensor.uid} {tensor.name!r}) is used by no node"
