@@ -1,0 +1,158 @@
+"""How far one array is from another: element by element, in chunks that stay in the cache.
+
+Special values. ``matching`` (ours): NaN matches NaN, an infinity matches one of equal sign, and
+nothing else matches either. ``allclose`` (hipDNN's): a NaN or infinity on either side is outside,
+even beside an equal one. ``allclose_matching_infinities`` (hipDNN's): equal infinities match, NaN
+never does. An empty array has no difference.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+Array = npt.NDArray[Any]
+
+CHUNK = 1 << 13
+"""Elements at a time; below the length at which BLAS would start threads for a dot product."""
+MATCHES_NAN = {"matching": True, "allclose": False, "allclose_matching_infinities": False}
+MATCHES_INFINITY = {"matching": True, "allclose": False, "allclose_matching_infinities": True}
+
+
+@dataclass(frozen=True)
+class Bound:
+    """An element is inside where |actual − expected| <= atol + rtol·|expected|."""
+
+    rtol: float
+    atol: float
+    validator: str = "matching"
+
+    @property
+    def exact(self) -> bool:
+        return self.rtol == 0 and self.atol == 0
+
+
+@dataclass
+class Difference:
+    """What a comparison found. Magnitudes are NaN where a NaN met a number."""
+
+    elements: int = 0
+    outside: int = 0
+    max_abs: float = 0.0
+    max_rel: float = 0.0
+    """Over the elements whose expected value is not 0."""
+    square_error: float = 0.0
+    square_expected: float = 0.0
+    peak: float = 0.0
+    """Largest magnitude on either side."""
+    worst: list[tuple[float, int]] = field(default_factory=list)
+    """Of the elements outside: (−severity, flat index), most severe first. Severity is the error
+    in units of what is allowed."""
+
+    @property
+    def relative_l2(self) -> float:
+        """√Σ(a − e)² / √Σe²; infinite where only the expected values are all 0."""
+        if self.square_error == 0:
+            return 0.0
+        if self.square_expected == 0:
+            return math.inf
+        return math.sqrt(self.square_error / self.square_expected)
+
+    @property
+    def rms(self) -> float:
+        """hipDNN's measure: √Σ(a − e)² / (√n · peak)."""
+        if self.square_error == 0:
+            return 0.0
+        return math.sqrt(self.square_error / self.elements) / self.peak
+
+
+def difference(actual: Array, expected: Array, bound: Bound, keep: int) -> Difference:
+    """Both arrays are one-dimensional and equally long; ``keep`` is how many worst are kept."""
+    found = Difference(elements=actual.size)
+    with np.errstate(all="ignore"):  # infinities and NaN are answered, not warned about
+        for start in range(0, actual.size, CHUNK):
+            stop = start + CHUNK
+            _add(found, actual[start:stop], expected[start:stop], bound, (start, keep))
+    return found
+
+
+def _add(
+    found: Difference, actual: Array, expected: Array, bound: Bound, place: tuple[int, int]
+) -> None:
+    wide, wanted = actual.astype(np.float64), expected.astype(np.float64)
+    error = wide - wanted
+    np.abs(error, out=error)
+    size = np.abs(wanted)
+    largest = float(error.max())
+    if math.isfinite(largest):
+        allowed = size * bound.rtol + bound.atol
+        outside = _unequal(actual, expected) if bound.exact else error > allowed
+    else:
+        outside, allowed = _with_specials(wide, wanted, error, bound)
+        size = np.abs(wanted)
+        largest = float(error.max())
+    found.max_abs = _larger(found.max_abs, largest)
+    found.max_rel = _larger(found.max_rel, _largest_ratio(error, size))
+    found.square_error += float(np.dot(error, error))
+    found.square_expected += float(np.dot(wanted, wanted))
+    found.peak = max(found.peak, float(size.max()), float(np.abs(wide).max()))
+    count = int(np.count_nonzero(outside))
+    if count:
+        found.outside += count
+        _keep_worst(found, np.flatnonzero(outside), (error, allowed), place)
+
+
+def _unequal(actual: Array, expected: Array) -> Array:
+    """Whole numbers are compared as such: float64 would lose the end of an int64."""
+    result: Array = actual != expected
+    return result
+
+
+def _with_specials(wide: Array, wanted: Array, error: Array, bound: Bound) -> tuple[Array, Array]:
+    """Elements outside, and what is allowed. Matched specials are taken out of all the arrays."""
+    special = ~(np.isfinite(wide) & np.isfinite(wanted))
+    both_nan = np.isnan(wide) & np.isnan(wanted) & MATCHES_NAN[bound.validator]
+    same_infinity = special & (wide == wanted) & MATCHES_INFINITY[bound.validator]
+    matched = both_nan | same_infinity
+    for array in (wide, wanted, error):
+        array[matched] = 0
+    allowed = np.abs(wanted) * bound.rtol + bound.atol
+    return (special & ~matched) | ~(special | (error <= allowed)), allowed
+
+
+def _largest_ratio(error: Array, size: Array) -> float:
+    ratio = error / size
+    if size.min() == 0:
+        ratio[size == 0] = 0
+    return float(ratio.max())
+
+
+def _larger(one: float, two: float) -> float:
+    return math.nan if math.isnan(one) or math.isnan(two) else max(one, two)
+
+
+def _keep_worst(
+    found: Difference, indices: Array, amounts: tuple[Array, Array], place: tuple[int, int]
+) -> None:
+    start, keep = place
+    error, allowed = (amount[indices] for amount in amounts)
+    severity = error / allowed
+    severity[~(severity >= 0)] = math.inf  # NaN met a number, or 0 is allowed
+    full = len(found.worst) == keep
+    if keep == 0 or (full and severity.max() <= -found.worst[-1][0]):
+        return  # the earlier of equals is kept
+    if indices.size > keep:
+        top = np.argpartition(-severity, keep - 1)[:keep]
+        indices, severity = indices[top], severity[top]
+    rows: Iterable[tuple[float, int]] = zip(
+        (-severity).tolist(), (indices + start).tolist(), strict=True
+    )
+    found.worst = heapq.nsmallest(keep, [*found.worst, *rows])

@@ -1,0 +1,96 @@
+"""Arrays in safetensors files, by name: every data type bit for bit, bfloat16 and fp8 included."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from bench_run.errors import GraphError, OutputError
+from bench_run.graph.dtypes import DTYPES, array_type
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+Array = npt.NDArray[Any]
+
+STORED_AS = {
+    "float64": "F64",
+    "float32": "F32",
+    "float16": "F16",
+    "bfloat16": "BF16",
+    "float8_e4m3fn": "F8_E4M3",
+    "float8_e5m2": "F8_E5M2",
+    "int8": "I8",
+    "uint8": "U8",
+    "int32": "I32",
+    "int64": "I64",
+    "bool": "BOOL",
+    "float8_e4m3fnuz": "U8",
+    "float8_e5m2fnuz": "U8",
+    "float8_e8m0fnu": "U8",
+}
+"""Array type → type in the file. What readers of the format do not all know is stored as bytes."""
+
+
+def write_tensors(path: Path, arrays: Mapping[str, Array], metadata: Mapping[str, str]) -> Path:
+    """Write the file, all or nothing; the same arrays give the same bytes. Raises `OutputError`.
+
+    The format: length of the header in 8 bytes, little endian; the header in JSON, padded with
+    blanks to a multiple of 8; the arrays' bytes, C order. Written here because the library's
+    writing interface is not the same in all its versions; it reads what is written.
+    """
+    header: dict[str, object] = {"__metadata__": dict(metadata)} if metadata else {}
+    end = 0
+    for name, array in arrays.items():
+        begin, end = end, end + array.nbytes
+        kind = STORED_AS[array.dtype.name]
+        header[name] = {"dtype": kind, "shape": list(array.shape), "data_offsets": [begin, end]}
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    data = [array.tobytes() for array in arrays.values()]
+    return write_bytes(path, b"".join([len(text).to_bytes(8, "little"), text, *data]))
+
+
+def write_bytes(path: Path, content: bytes) -> Path:
+    """Write a file by way of a temporary one beside it; raises `OutputError`."""
+    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        partial.write_bytes(content)
+        partial.replace(path)
+    except OSError as error:
+        partial.unlink(missing_ok=True)
+        raise OutputError(f"{path}: {error.strerror or error}") from None
+    return path
+
+
+def read_tensors(path: Path) -> dict[str, tuple[str, tuple[int, ...], bytes]]:
+    """Name → (type in the file, shape, bytes). Raises `GraphError` for anything unreadable."""
+    import safetensors
+
+    try:
+        entries = safetensors.deserialize(path.read_bytes())  # type: ignore[no-untyped-call]
+    except OSError as error:
+        raise GraphError(str(path), error.strerror or str(error)) from None
+    except safetensors.SafetensorError as error:
+        raise GraphError(str(path), f"no complete safetensors file: {error}") from None
+    return {
+        name: (entry["dtype"], tuple(entry["shape"]), bytes(entry["data"]))
+        for name, entry in entries
+    }
+
+
+def type_in_file(data_type: str) -> str:
+    """How a tensor's data type is called in the file."""
+    assert DTYPES[data_type].array_type is not None
+    return STORED_AS[array_type(data_type).name]
+
+
+def from_bytes(content: bytes, data_type: str) -> Array:
+    """A storage with memory of its own from the bytes of one."""
+    return np.frombuffer(content, np.uint8).copy().view(array_type(data_type))
