@@ -58,7 +58,7 @@ SWAPPED: Mapping[Verdict, Verdict] = {
 back as any of three."""
 
 SideName: TypeAlias = Literal["base", "other"]
-Scope: TypeAlias = Literal["all", "family", "engine"]
+Scope: TypeAlias = Literal["all", "weighted", "family", "engine"]
 Unit: TypeAlias = Literal["document", "round", "iteration", "summary"]
 """What counts as one independent observation of a side: documents where there are at least three
 a side, else rounds; with a single round only its iterations are left, and the verdict is
@@ -223,7 +223,7 @@ class SuiteNumber:
     metric: str
     scope: Scope
     name: str
-    """``all``, or the family's or the engine's name."""
+    """``all``, ``weighted by time``, or the family's or the engine's name."""
     ratio: float
     ci_low: float | None
     """Unknown with a single round a side."""

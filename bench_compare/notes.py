@@ -1,0 +1,172 @@
+"""What the samples behind a verdict look like: drift, modes, spikes, rounds that never got warm."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from bench_compare.intervals import row_mean, units
+from bench_compare.model import Note
+from bench_compare.samples import rectangles
+from bench_compare.units import grid
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from bench_compare.intervals import Array
+    from bench_compare.measure import SideSamples
+    from bench_compare.model import CaseSide, Side, SideName
+    from bench_compare.samples import Ints
+
+DRIFT_RATIO = 0.01
+DRIFT_SIGMAS = 4.0
+OUTLIER_SHARE = 0.02
+MODE_SAMPLES = 256
+"""Evenly spaced samples of a case that modes are looked for in."""
+MODE_LEAST = 20
+MODE_SHARE = 0.1
+"""A mode holds at least this share."""
+MODE_DISTANCE = 0.01
+"""Modes closer than 1 % are of no interest."""
+MODE_ASHMAN = 4.5
+"""Ashman's D. A split normal sample gives 2.7, a uniform 3.5, an exponential 3.0; two normal ones
+that stand apart more than 4."""
+
+
+def sample_notes(samples: SideSamples, height: int, side: SideName) -> dict[int, list[Note]]:
+    """Notes by case (row), for cases that have any."""
+    found: dict[int, list[Note]] = defaultdict(list)
+    for finder in (_not_warm, _drift, _between, _outliers, _modes):
+        for row, kind, text in finder(samples, height):
+            found[row].append(Note(kind, side, text))
+    return found
+
+
+def _not_warm(samples: SideSamples, height: int) -> Iterator[tuple[int, str, str]]:
+    rounds = samples.rounds
+    cold = np.bincount(rounds.case[rounds.not_warm], minlength=height)
+    total = np.bincount(rounds.case, minlength=height)
+    for row in np.flatnonzero(cold).tolist():
+        yield row, "not warm", f"{cold[row]} of {total[row]} rounds never got warm"
+
+
+def _drift(samples: SideSamples, height: int) -> Iterator[tuple[int, str, str]]:
+    """Second half of the rounds against the first, the same way in all of them."""
+    rounds = samples.rounds
+    trend = grid(rounds.case, rounds.source, rounds.index, samples.statistics.trend, height).values
+    mean, count = row_mean(trend), units(trend)
+    with np.errstate(invalid="ignore"):
+        deviation = np.sqrt(row_mean((trend - mean[:, None]) ** 2))
+        error = deviation / np.sqrt(np.maximum(count - 1, 1))
+        steady = (count >= 3) & (np.abs(mean) > DRIFT_SIGMAS * error)
+        clear = (steady & (np.abs(mean) > DRIFT_RATIO)) | (np.abs(mean) > 5 * DRIFT_RATIO)
+    for row in np.flatnonzero(clear).tolist():
+        yield row, "drift", f"drifts by {100 * np.expm1(mean[row]):+.1f} % inside a round"
+
+
+def _between(samples: SideSamples, height: int) -> Iterator[tuple[int, str, str]]:
+    """Round medians that only rise, or only fall, over at least five rounds of one document."""
+    rounds = samples.rounds
+    placed = grid(rounds.case, rounds.source, rounds.index, samples.statistics.log_median, height)
+    for source in np.unique(placed.sources).tolist():
+        levels = placed.values[:, placed.sources == source]
+        if levels.shape[1] < 5:
+            continue
+        steps = np.diff(levels, axis=1)
+        total = levels[:, -1] - levels[:, 0]
+        with np.errstate(invalid="ignore"):
+            one_way = (steps > 0).all(axis=1) | (steps < 0).all(axis=1)
+            clear = one_way & (np.abs(total) > 2 * DRIFT_RATIO)
+        for row in np.flatnonzero(clear).tolist():
+            change = 100 * np.expm1(total[row])
+            yield row, "drift", f"drifts by {change:+.1f} % from the first round to the last"
+
+
+def _outliers(samples: SideSamples, height: int) -> Iterator[tuple[int, str, str]]:
+    rounds, statistics = samples.rounds, samples.statistics
+    far = np.bincount(rounds.case, statistics.outliers, minlength=height)
+    kept = np.bincount(rounds.case, statistics.kept, minlength=height)
+    for row in np.flatnonzero((far >= 2) & (far >= OUTLIER_SHARE * kept)).tolist():
+        yield row, "outliers", f"{far[row]:.0f} of {kept[row]:.0f} samples are far above the rest"
+
+
+def _modes(samples: SideSamples, height: int) -> Iterator[tuple[int, str, str]]:
+    thinned = _thinned(samples, height)
+    for index, rows in rectangles(thinned):
+        if rows.shape[1] < MODE_LEAST:
+            continue
+        logs = np.log(np.maximum(np.sort(rows, axis=1), 1))
+        apart, share = two_modes(logs)
+        for place in np.flatnonzero(np.isfinite(apart)).tolist():
+            text = (
+                f"two modes {100 * np.expm1(apart[place]):.1f} % apart, "
+                f"{100 * share[place]:.0f} % of the samples in the slower"
+            )
+            yield int(index[place]), "bimodal", text
+
+
+def _thinned(samples: SideSamples, height: int) -> list[Ints]:
+    """At most about `MODE_SAMPLES` samples of each case, evenly from all of its rounds."""
+    rounds = samples.rounds
+    total = np.bincount(rounds.case, samples.statistics.kept, minlength=height)
+    steps = np.maximum(np.ceil(total / MODE_SAMPLES), 1).astype(np.int64).tolist()
+    parts: list[list[Ints]] = [[] for _ in range(height)]
+    for row, one in zip(rounds.case.tolist(), rounds.series, strict=True):
+        parts[row].append(one[:: steps[row]])
+    empty = np.empty(0, np.int64)
+    return [np.concatenate(part) if part else empty for part in parts]
+
+
+def two_modes(logs: Array) -> tuple[Array, Array]:
+    """Distance of two modes (log) and the share of the upper one, for each sorted row; NaN where
+    there is one mode.
+
+    The split that leaves the least variance inside its parts (Otsu 1979), kept where the parts lie
+    `MODE_ASHMAN` standard deviations apart (Ashman, Bird and Zepf 1994).
+    """
+    count = logs.shape[1]
+    centred = logs - logs.mean(axis=1, keepdims=True)
+    sums, squares = np.cumsum(centred, axis=1), np.cumsum(centred**2, axis=1)
+    splits = np.arange(int(np.ceil(MODE_SHARE * count)), int(count * (1 - MODE_SHARE)) + 1)
+    low_sum, low_square = sums[:, splits - 1], squares[:, splits - 1]
+    high_sum, high_square = sums[:, -1:] - low_sum, squares[:, -1:] - low_square
+    low, high = low_sum / splits, high_sum / (count - splits)
+    inside = (low_square - splits * low**2) + (high_square - (count - splits) * high**2)
+    best = np.argmin(inside, axis=1)[:, None]
+
+    def at(values: Array) -> Array:
+        return np.take_along_axis(values, best, axis=1)[:, 0]
+
+    share = 1 - splits[best[:, 0]] / count
+    apart = at(high) - at(low)
+    low_variance = at(low_square / splits - low**2)
+    high_variance = at(high_square / (count - splits) - high**2)
+    spread = np.sqrt(np.maximum(low_variance + high_variance, 0))
+    two = (apart > MODE_DISTANCE) & (np.sqrt(2) * apart > MODE_ASHMAN * spread)
+    return np.where(two, apart, np.nan), np.where(two, share, np.nan)
+
+
+def case_notes(side: CaseSide, owner: Side, name: SideName) -> Iterator[Note]:
+    """Notes that need no samples: where the case came from and what was said of it."""
+    if any(owner.sources[number].imported for number in side.sources):
+        yield Note("imported", name, "read from another tool's file")
+    validations = [case.validation for case in side.cases if case.validation is not None]
+    if any(validation.status == "failed" for validation in validations):
+        yield Note("wrong", name, "outputs are outside of the tolerance")
+    if any(validation.deterministic is False for validation in validations):
+        yield Note("nondeterministic", name, "iterations gave different bytes")
+    reasons = _throttle(side)
+    if reasons:
+        yield Note("throttled", name, f"the device throttled: {', '.join(reasons)}")
+
+
+def _throttle(side: CaseSide) -> Sequence[str]:
+    found: dict[str, None] = {}
+    for case in side.cases:
+        for one in case.rounds:
+            for telemetry in (one.telemetry_before, one.telemetry_after):
+                if telemetry is not None and telemetry.throttle:
+                    found.update(dict.fromkeys(telemetry.throttle))
+    return tuple(found)
