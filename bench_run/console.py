@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from tabulate import tabulate
 
@@ -14,6 +14,7 @@ from bench_schema.document import Case, Document, Summary, Validation
 MAIN_SERIES = ("device_ns", "e2e_ns")
 """The first of these that a case has is its time in tables."""
 
+WIDTH = 80
 HEADERS = ("graph", "engine", "median", "±", "TFLOP/s", "GB/s", "validation")
 ALIGN = ("left", "left", "right", "right", "right", "right", "left")
 
@@ -29,25 +30,42 @@ def main_summary(case: Case) -> Summary | None:
 
 def table(document: Document) -> str:
     """Rows of at most 80 columns; a case without samples shows its outcome and why below."""
-    engines = max((len(engine.key) for engine in document.engines), default=6)
-    engine_width = min(engines, 14)
-    rows = [_row(case, 20 + 14 - max(engine_width, 6), engine_width) for case in document.cases]
+    several = len(document.engines) > 1
+    rows = [_row(case) for case in document.cases]
+    columns = [i for i in range(len(HEADERS)) if several or HEADERS[i] != "engine"]
+    shown = _fitted([HEADERS, *rows], columns)
+    align = [ALIGN[i] for i in columns]
     text = tabulate(
-        rows, HEADERS, tablefmt="simple", colalign=ALIGN, disable_numparse=True
+        shown[1:], shown[0], tablefmt="simple", colalign=align, disable_numparse=True
     )
-    return "\n".join([text, "", *_endings(document.cases), totals(document)])
+    head = "" if several else f"engine {document.engines[0].key} on {_where(document)}\n\n"
+    return "\n".join([head + text, "", *_endings(document.cases), totals(document)])
 
 
-def _row(case: Case, graph_width: int, engine_width: int) -> tuple[str, ...]:
-    name = shortened(case.graph.name, graph_width)
-    engine = shortened(case.engine, engine_width)
+def _where(document: Document) -> str:
+    engine = document.engines[0]
+    return shortened(engine.device_kind, WIDTH - len(engine.key) - 11)
+
+
+def _fitted(rows: Sequence[tuple[str, ...]], columns: Sequence[int]) -> list[list[str]]:
+    """The columns of the rows, graph names shortened so that a row is no wider than the page."""
+    widths = {i: max(len(row[i]) for row in rows) for i in columns}
+    if 1 in widths:
+        widths[1] = min(widths[1], 12)
+    others = sum(width for i, width in widths.items() if i != 0)
+    graph = max(12, WIDTH - others - 2 * (len(columns) - 1))
+    room = {0: graph, 1: 12}
+    return [[shortened(row[i], room.get(i, WIDTH)) for i in columns] for row in rows]
+
+
+def _row(case: Case) -> tuple[str, ...]:
     summary = main_summary(case)
     if summary is None:
-        return (name, engine, case.outcome.status, "", "", "", "")
+        return (case.graph.name, case.engine, case.outcome.status, "", "", "", "")
     achieved = case.achieved
     return (
-        name,
-        engine,
+        case.graph.name,
+        case.engine,
         time_text(summary.median),
         percent_text(half_width_ratio(summary)),
         rate_text(None if achieved is None else achieved.tflops),

@@ -26,7 +26,9 @@ def rate_text(value: float | None) -> str:
 
 
 def percent_text(ratio: float | None) -> str:
-    return "–" if ratio is None else f"{100 * ratio:.1f}%"
+    if ratio is None:
+        return "–"
+    return f"{100 * ratio:.1f}%" if ratio < 10 else f"{ratio:.0f}×"
 
 
 def significant(value: float, digits: int = 4) -> str:

@@ -172,7 +172,7 @@ class Judge:
         if timed:
             self._rows.append((iteration, result.mismatched, result.max_abs, result.checksum))
         elif self._judgement.save_outputs is not None:
-            save_outputs(Path(self._judgement.save_outputs), self._request.case_id, outputs)
+            save_outputs(Path(self._judgement.save_outputs), self._request.case_id, outputs, self._request.graph)
         self._results.append(result)
         self._last_checked = iteration if timed else -1
         self._spent_ns += (time.perf_counter_ns() - begin) if timed else 0

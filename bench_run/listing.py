@@ -1,0 +1,161 @@
+"""Answers that measure nothing: the engines, the cases, what graphs are, what is installed."""
+
+from __future__ import annotations
+
+import shutil
+import textwrap
+from importlib import metadata, util
+from pathlib import Path
+
+from tabulate import tabulate
+
+from bench_run.benchmark import plan_run
+from bench_run.engines import choose_auto, list_engines
+from bench_run.errors import EngineUnavailableError, UsageError
+from bench_run.gather import gather
+from bench_run.machine import machine
+from bench_run.options import Options
+from bench_run.record import writing
+from bench_run.units import size_text
+
+WIDTH = 80
+
+
+def engine_list(options: Options) -> str:
+    """Every engine: whether it can run here, and if not, why and how to get it."""
+    lines = []
+    for row in list_engines():
+        state = "yes" if row.availability.ok else "no "
+        lines.append(f"{state}  {row.name:<8} {row.summary}")
+        hint = "" if row.availability.ok or not row.install else f" ({row.install})"
+        lines.append(_indented(row.availability.reason + hint))
+    lines += ["", _auto_line()]
+    if options.graphs or options.op:
+        lines += ["", *_choices_of_graphs(options)]
+    return "\n".join(lines)
+
+
+def _auto_line() -> str:
+    try:
+        return f"auto here: {choose_auto()[1]}"
+    except EngineUnavailableError as error:
+        return f"auto here: {error}"
+
+
+def _choices_of_graphs(options: Options) -> list[str]:
+    """What the named engines can choose from for each graph: plans, knobs, workspace."""
+    from bench_run.crew import Crew
+
+    planned = plan_run(options)
+    lines = []
+    crew = Crew(options.timeout_s, {})
+    try:
+        for case in planned.cases:
+            lines.append(f"{case.graph.id.name} on {case.engine.key}:")
+            variants = crew.variants(case.engine, case.graph.loaded.graph)
+            for variant in variants:
+                text = ", ".join(f"{key} {value}" for key, value in variant.items())
+                lines.append(_indented(text or "one way to run it, no choices"))
+    finally:
+        crew.close()
+    return lines
+
+
+def _indented(text: str) -> str:
+    pad = " " * 5
+    return textwrap.fill(text, WIDTH, initial_indent=pad, subsequent_indent=pad)
+
+
+def case_list(options: Options) -> str:
+    """The cases of a run, one line each, without running any."""
+    planned = plan_run(options)
+    notes = [f"note: {note}" for note in planned.gathered.notes]
+    lines = [f"{case.id}  ({case.graph.id.path})" for case in planned.cases]
+    effort = f"{options.iterations} iterations in {options.rounds} rounds each"
+    return "\n".join([*notes, *lines, f"{len(lines)} cases, {effort}"])
+
+
+def descriptions(options: Options, diagram_path: str | None) -> str:
+    """Readable text for each graph; with a path, a drawing of the one graph."""
+    from bench_run.describe import describe
+    from bench_run.diagram import diagram, page
+
+    gathered = gather(options)
+    graphs = [loaded.graph for loaded in gathered.graphs]
+    if diagram_path is not None:
+        if len(graphs) != 1:
+            raise UsageError(f"--diagram draws one graph, {len(graphs)} were given")
+        kinds = {".svg": diagram, ".html": page}
+        draw = kinds.get(Path(diagram_path).suffix)
+        if draw is None:
+            raise UsageError(f"--diagram: {diagram_path} should end in .svg or .html")
+        with writing(diagram_path):
+            Path(diagram_path).write_text(draw(graphs[0]), encoding="utf-8")
+    return "\n".join(describe(graph) for graph in graphs)
+
+
+TOOLS = {
+    "ncu": "hardware counters on NVIDIA (Nsight Compute)",
+    "rocprofv3": "traces and counters on AMD (rocprofiler-sdk)",
+    "nvidia-smi": "NVIDIA driver",
+    "amd-smi": "AMD driver",
+}
+LIBRARIES = {
+    "torch": ("torch", "pip install 'dnn-bench[torch]'"),
+    "cudnn": ("nvidia-cudnn-frontend", "pip install 'dnn-bench[cudnn]'"),
+    "pynvml": ("nvidia-ml-py", "pip install 'dnn-bench[cudnn]'"),
+    "cupti": ("cupti-python", "pip install 'dnn-bench[cupti]'"),
+    "hipdnn_frontend": ("hipdnn_frontend", "comes with ROCm's hipDNN; --hipdnn-prefix DIR finds it"),
+    "amdsmi": ("amdsmi", "comes with ROCm"),
+}
+
+
+def doctor() -> str:
+    """What is present and what to install for what is missing; runs no foreign code."""
+    host = machine()
+    parts = [
+        f"host {host.host}: {host.os}, kernel {host.kernel}, Python {host.python}",
+        f"processor {host.cpu.model}, {host.cpu.cores} cores, {size_text(host.memory_bytes)}",
+        *(f"device {d.index}: {d.name}, driver {d.driver}" for d in host.devices),
+        "" if host.devices else "no accelerator was found",
+        "Engines",
+        engine_list(Options()),
+        "",
+        "Libraries",
+        tabulate([_library_row(*row) for row in LIBRARIES.items()], tablefmt="plain"),
+        "",
+        "Tools",
+        tabulate([_tool_row(*row) for row in TOOLS.items()], tablefmt="plain"),
+        "",
+        "Devices files",
+        tabulate([_file_row(path) for path in DEVICE_FILES], tablefmt="plain"),
+    ]
+    return "\n".join(parts)
+
+
+DEVICE_FILES = ("/dev/nvidia0", "/dev/nvidiactl", "/dev/kfd", "/dev/dri")
+
+
+def _library_row(module: str, install: tuple[str, str]) -> tuple[str, str, str]:
+    package, how = install
+    if util.find_spec(module) is None:
+        return ("no", module, how)
+    try:
+        return ("yes", module, metadata.version(package))
+    except metadata.PackageNotFoundError:
+        return ("yes", module, "version unknown")
+
+
+def _tool_row(name: str, purpose: str) -> tuple[str, str, str]:
+    path = shutil.which(name)
+    return ("no" if path is None else "yes", name, path or purpose)
+
+
+def _file_row(path: str) -> tuple[str, str, str]:
+    import os
+
+    if not Path(path).exists():
+        return ("no", path, "not there")
+    allowed = os.access(path, os.R_OK | os.W_OK)
+    return ("yes", path, "readable and writable" if allowed else "no permission: add the user to "
+            "the group that owns it (video, render)")  # fmt: skip

@@ -1,0 +1,87 @@
+"""Whatever an engine does costs one case: each way to die, proved with a real process."""
+
+from __future__ import annotations
+
+import pytest
+
+import bench_run
+from bench_run.errors import EngineUnavailableError, WorkerCrashedError
+
+FAST = {"rounds": 1, "iterations": 2, "warmup": 0}
+
+DEATHS = [
+    ("segfault", "crashed", "SIGSEGV"),
+    ("abort", "crashed", "SIGABRT"),
+    ("exit0", "crashed", "exited with code 0 during first_run"),
+    ("sys-exit", "crashed", "exited with code 0"),
+    ("fork", "crashed", "SIGKILL"),
+    ("bug", "crashed", "exited with code 1"),
+    ("close-descriptors", "crashed", "during first_run"),
+    ("flood", "crashed", "exited with code 3"),
+    ("hang", "timed out", "no answer within 3 s (during first_run); it was stopped"),
+    ("memory", "failed", "no more"),
+]
+
+
+@pytest.mark.parametrize(("way", "status", "reason"), DEATHS, ids=[way for way, *_ in DEATHS])
+def test_a_death_is_the_outcome_of_one_case_and_the_run_goes_on(
+    hostile, small_graph, way, status, reason
+):
+    engines = [f"hostile:{way}", "numpy"]
+    document = bench_run.run([str(small_graph)], engine=engines, timeout_s=3.0, **FAST)
+    dead, alive = sorted(document.cases, key=lambda case: case.engine)
+    assert (status, "completed") == (dead.outcome.status, alive.outcome.status)
+    assert reason in dead.outcome.reason
+
+
+def test_the_last_words_are_kept(hostile, small_graph):
+    document = bench_run.run([str(small_graph)], engine=["hostile:flood"], **FAST)
+    detail = document.cases[0].outcome.detail
+    assert detail.endswith("my last words")
+    assert len(detail) <= 4096
+
+
+def test_a_traceback_of_a_bug_is_kept(hostile, small_graph):
+    document = bench_run.run([str(small_graph)], engine=["hostile:bug"], **FAST)
+    assert "ValueError: a bug of the engine" in document.cases[0].outcome.detail
+
+
+@pytest.mark.parametrize("way", ["print", "locale", "leak"])
+def test_noise_does_not_spoil_the_document(hostile, small_graph, way):
+    document = bench_run.run([str(small_graph)], engine=[f"hostile:{way}"], **FAST)
+    case = document.cases[0]
+    assert ("completed", "passed") == (case.outcome.status, case.validation.status)
+
+
+def test_a_case_that_died_is_not_visited_again(hostile, small_graph):
+    document = bench_run.run(
+        [str(small_graph)], engine=["hostile:segfault"], rounds=3, iterations=3, warmup=0
+    )
+    assert (1, 0) == (len(document.cases), len(document.cases[0].rounds))
+
+
+def test_an_engine_that_dies_while_it_opens_ends_the_run_in_one_line(hostile, small_graph):
+    with pytest.raises((WorkerCrashedError, EngineUnavailableError), match="exited with code 7"):
+        bench_run.run([str(small_graph)], engine=["hostile:exit-on-open"], **FAST)
+
+
+def test_a_result_that_is_wrong_is_still_timed(hostile, small_graph):
+    document = bench_run.run([str(small_graph)], engine=["hostile:wrong"], **FAST)
+    case = document.cases[0]
+    assert ("failed", 1) == (case.validation.status, case.validation.outputs[0].mismatched)
+    assert 2 == case.summary["e2e_ns"].count
+
+
+def test_a_result_that_turns_wrong_later_is_caught(hostile, small_graph):
+    document = bench_run.run(
+        [str(small_graph)], engine=["hostile:wrong-later"], rounds=1, iterations=8, warmup=0
+    )
+    validation = document.cases[0].validation
+    assert "failed" == validation.status
+    assert "right at first, wrong in" in validation.reason
+
+
+def test_an_output_that_nobody_writes_is_a_mismatch(hostile, small_graph):
+    document = bench_run.run([str(small_graph)], engine=["hostile:unwritten"], **FAST)
+    output = document.cases[0].validation.outputs[0]
+    assert (output.elements, "NaN") == (output.mismatched, output.worst[0].actual)

@@ -1,0 +1,94 @@
+"""Shared by all tests: where the repository is, small graphs, an engine that misbehaves."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def graph_json(name="small_add", dims=(4, 8), data_type="float", operation="add"):
+    """A pointwise graph of two inputs, as JSON."""
+    strides = [dims[1], 1]
+    tensors = [
+        {"uid": uid, "name": label, "dims": list(dims), "strides": strides,
+         "data_type": data_type, "virtual": False}
+        for uid, label in ((0, "a"), (1, "b"), (2, "c"))
+    ]
+    node = {
+        "name": "node", "type": "PointwiseAttributes", "compute_data_type": "float",
+        "inputs": {"operation": operation, "in_0_tensor_uid": 0, "in_1_tensor_uid": 1},
+        "outputs": {"out_0_tensor_uid": 2},
+    }
+    types = dict.fromkeys(
+        ("io_data_type", "intermediate_data_type", "compute_data_type"), "float"
+    )
+    return {"name": name, **types, "tensors": tensors, "nodes": [node]}
+
+
+@pytest.fixture(scope="session")
+def root():
+    return ROOT
+
+
+@pytest.fixture
+def small_graph(tmp_path):
+    """The path of one small graph."""
+    path = tmp_path / "small_add.json"
+    path.write_text(json.dumps(graph_json()))
+    return path
+
+
+@pytest.fixture
+def graph_folder(tmp_path):
+    """A folder of four small graphs with different meanings."""
+    folder = tmp_path / "graphs"
+    folder.mkdir()
+    for index in range(4):
+        graph = graph_json(f"add_{index}", (4, 8 + index))
+        (folder / f"add_{index}.json").write_text(json.dumps(graph))
+    return folder
+
+
+@pytest.fixture(scope="session")
+def _hostile_folder(tmp_path_factory):
+    """A folder that looks like an installed distribution with an engine in it."""
+    folder = tmp_path_factory.mktemp("site")
+    source = ROOT / "tests" / "hostile" / "hostile_engine.py"
+    (folder / "hostile_engine.py").write_text(source.read_text())
+    info = folder / "hostile-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: hostile\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[bench_run.engines]\nhostile = hostile_engine\n")
+    return folder
+
+
+@pytest.fixture
+def hostile(_hostile_folder, monkeypatch):
+    """Makes the engine `hostile` known to this process and to every worker it starts."""
+    monkeypatch.syspath_prepend(str(_hostile_folder))
+    here = os.environ.get("PYTHONPATH", "")
+    monkeypatch.setenv("PYTHONPATH", f"{_hostile_folder}{os.pathsep}{here}".rstrip(os.pathsep))
+
+
+@pytest.fixture
+def bench_run_command(tmp_path):
+    """Runs the command in a process of its own, in the test's folder."""
+
+    def run(*words, timeout=120, **options):
+        command = [sys.executable, "-m", "bench_run", *map(str, words)]
+        env = {**os.environ, **options.pop("env", {})}
+        paths = [str(ROOT), str(ROOT / "schema"), env.get("PYTHONPATH", "")]
+        env["PYTHONPATH"] = os.pathsep.join(path for path in paths if path)
+        return subprocess.run(
+            command, cwd=tmp_path, capture_output=True, text=True, timeout=timeout, env=env,
+            **options,
+        )
+
+    return run
