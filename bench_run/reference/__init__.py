@@ -8,10 +8,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from bench_run.reference import batchnorm, convolution
+from bench_run.reference import (
+    attention,
+    attention_backward,
+    batchnorm,
+    block_scale,
+    convolution,
+    layernorm,
+    moe,
+    resample,
+    rmsnorm,
+)
+from bench_run.reference.custom import custom
 from bench_run.reference.evaluate import run
 from bench_run.reference.matmul import matmul
 from bench_run.reference.pointwise import pointwise
+from bench_run.reference.reduction import reduction
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,8 +39,22 @@ OPERATIONS: dict[str, Operation] = {
     "ConvolutionFwdAttributes": convolution.forward,
     "ConvolutionBwdAttributes": convolution.data_gradient,
     "ConvolutionWrwAttributes": convolution.weight_gradient,
+    "BlockScaleDequantizeAttributes": block_scale.dequantize,
+    "BlockScaleQuantizeAttributes": block_scale.quantize,
+    "CustomOpAttributes": custom,
+    "LayernormAttributes": layernorm.forward,
+    "LayernormBackwardAttributes": layernorm.backward,
     "MatmulAttributes": matmul,
+    "MoeGroupedMatmulAttributes": moe.forward,
+    "MoeGroupedMatmulBwdAttributes": moe.weight_gradient,
     "PointwiseAttributes": pointwise,
+    "RMSNormAttributes": rmsnorm.forward,
+    "RMSNormBackwardAttributes": rmsnorm.backward,
+    "ReductionAttributes": reduction,
+    "ResampleBwdAttributes": resample.backward,
+    "ResampleFwdAttributes": resample.forward,
+    "SdpaAttributes": attention.forward,
+    "SdpaBackwardAttributes": attention_backward.backward,
 }
 """The meaning by node type: (node, inputs by port, output tensors by port) → results by port."""
 

@@ -74,7 +74,7 @@ def backward(node: Node, inputs: Arrays, _outputs: Outputs) -> dict[str, Array]:
     axes = _axes(x)
     normal = (x - mean) * inv
     dbias = dy.sum(axis=axes, keepdims=True)
-    dscale = np.einsum("nc...,nc...->c", dy, normal).reshape(dbias.shape)
+    dscale = _products(dy, normal)
     count = x.size // x.shape[1]
     normal *= -dscale / count
     normal += dy
@@ -91,8 +91,14 @@ def _moments(x: Array) -> tuple[Array, Array]:
     """Mean and biased variance, in two passes: nothing cancels."""
     mean = x.mean(axis=_axes(x), keepdims=True)
     centred = x - mean
-    square = np.einsum("nc...,nc...->c", centred, centred)
-    return mean, (square / (x.size // x.shape[1])).reshape(mean.shape)
+    return mean, _products(centred, centred) / (x.size // x.shape[1])
+
+
+def _products(a: Array, b: Array) -> Array:
+    """Σ a·b of each channel, [1, C, 1, …]."""
+    flat = (*a.shape[:2], -1)
+    total = np.einsum("ncp,ncp->c", a.reshape(flat), b.reshape(flat))
+    return np.asarray(total).reshape(1, -1, *(1 for _ in a.shape[2:]))
 
 
 def _affine(x: Array, mean: Array, inv: Array, scale: Array, bias: Array) -> Array:

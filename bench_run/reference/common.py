@@ -36,6 +36,14 @@ def scalar(node: Node, inputs: Arrays, port: str) -> float:
     return float(array.reshape(-1)[0])
 
 
+def broadcasts(shape: tuple[int, ...], dims: tuple[int, ...]) -> bool:
+    """Whether an array of `shape` broadcasts to exactly `dims`, right-aligned."""
+    tail = dims[len(dims) - len(shape) :]
+    return len(shape) <= len(dims) and all(
+        have in (1, want) for have, want in zip(shape, tail, strict=True)
+    )
+
+
 def sum_to(array: Array, dims: tuple[int, ...]) -> Array:
     """Sums the axes along which `dims`, right-aligned, is 1 or missing: undoes a broadcast."""
     padded = (1,) * (array.ndim - len(dims)) + dims

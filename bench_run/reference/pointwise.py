@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy import special
 
-from bench_run.reference.common import Array, Arrays, Outputs, refusal
+from bench_run.reference.common import Array, Arrays, Outputs, broadcasts, refusal
 from bench_run.reference.pointwise_backward import BACKWARD
 from bench_run.reference.pointwise_parameters import Parameters, parameters
 
@@ -36,10 +36,10 @@ def pointwise(node: Node, inputs: Arrays, outputs: Outputs) -> dict[str, Array]:
     if any(port not in inputs for port in ports):
         raise refusal(node, f"mode {mode} needs {', '.join(ports)}")
     operands = [_number(inputs[port]) for port in ports]
-    result = function(parameters(node), *operands)
-    if np.broadcast_shapes(result.shape, dims) != dims:
-        raise refusal(node, f"operands give {result.shape}, not {dims}")
-    return {"out_0": np.broadcast_to(result, dims)}
+    for port, operand in zip(ports, operands, strict=True):
+        if not broadcasts(operand.shape, dims):
+            raise refusal(node, f"{port} of {operand.shape} does not broadcast to {dims}")
+    return {"out_0": np.broadcast_to(function(parameters(node), *operands), dims)}
 
 
 def _number(array: Array) -> Array:
@@ -56,8 +56,8 @@ def _index(node: Node, dims: tuple[int, ...]) -> Array:
 
 
 def _relu(p: Parameters, x: Array) -> Array:
-    """x ≤ L: s·(x − L) + L; x ≥ U: U; else x."""
-    low = p.slope * (x - p.lower) + p.lower
+    """x ≤ L: s·(x − L) + L, which is L for s = 0 even at x = −∞; x ≥ U: U; else x."""
+    low = p.slope * (x - p.lower) + p.lower if p.slope else p.lower
     return np.where(x <= p.lower, low, np.where(x >= p.upper, p.upper, x))
 
 
@@ -129,8 +129,8 @@ BINARY: Mapping[str, Function] = {
 }
 
 
-def _select(_p: Parameters, condition: Array, a: Array, b: Array) -> Array:
-    """in_0 ? in_1 : in_2. hipDNN's sources leave the order open: this is our definition."""
+def _select(_p: Parameters, a: Array, b: Array, condition: Array) -> Array:
+    """in_2 ? in_0 : in_1, cuDNN's order; hipDNN's reference has its booleans in in_2 too."""
     return np.where(condition != 0, a, b)
 
 

@@ -69,3 +69,14 @@ def _to_odd(value: Array) -> Array:
     bits = narrow.view(np.uint32)
     bits = np.where(np.abs(back) > np.abs(value), bits - np.uint32(1), bits)
     return np.where(lost, bits | np.uint32(1), bits).astype(np.uint32).view(np.float32)
+
+
+def rounded_up(value: Array, data_type: str) -> Array:
+    """Non-negative numbers rounded to the next value of the type that is no smaller."""
+    if data_type == "double":
+        return value
+    below = rounded(value, data_type)
+    row = DTYPES[data_type]
+    codes = below.astype(array_type(data_type)).view(f"u{row.bytes}")
+    above = (codes + (below < value)).astype(codes.dtype).view(array_type(data_type))
+    return above.astype(np.float64)

@@ -40,9 +40,9 @@ class Build:
         return uid
 
     def node(
-        self, type: str, inputs: dict, outputs: dict, lists: dict | None = None, **attributes: Any
+        self, kind: str, inputs: dict, outputs: dict, lists: dict | None = None, **attributes: Any
     ) -> None:
-        self.nodes.append(Node(type, "n", "float", inputs, outputs, attributes, lists or {}))
+        self.nodes.append(Node(kind, "n", "float", inputs, outputs, attributes, lists or {}))
 
     @property
     def graph(self) -> Graph:
@@ -52,7 +52,7 @@ class Build:
         return evaluate(self.graph, self.data)
 
 
-def _run_node(type: str, inputs: dict, outputs: dict, **attributes: Any) -> dict[str, np.ndarray]:
+def _run_node(kind: str, inputs: dict, outputs: dict, **attributes: Any) -> dict[str, np.ndarray]:
     """Outputs are dims, or (dims, data type), by port; results come by port."""
     build = Build()
     uids = {port: build.input(array) for port, array in inputs.items()}
@@ -60,7 +60,7 @@ def _run_node(type: str, inputs: dict, outputs: dict, **attributes: Any) -> dict
     for port, what in outputs.items():
         typed = len(what) == 2 and isinstance(what[1], str)
         made[port] = build.tensor(*what) if typed else build.tensor(what)
-    build.node(type, uids, made, **attributes)
+    build.node(kind, uids, made, **attributes)
     results = build.run()
     return {port: results[uid] for port, uid in made.items()}
 

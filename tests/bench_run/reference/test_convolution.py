@@ -9,9 +9,7 @@ from hypothesis import strategies as st
 
 from bench_run.errors import UnsupportedGraphError
 
-FORWARD, DATA, WEIGHT = (
-    f"Convolution{direction}Attributes" for direction in ("Fwd", "Bwd", "Wrw")
-)
+FORWARD, DATA, WEIGHT = (f"Convolution{direction}Attributes" for direction in ("Fwd", "Bwd", "Wrw"))
 
 
 @st.composite
@@ -24,12 +22,15 @@ def problems(draw):
 
     groups, per_in, per_out = (draw(st.integers(1, 3)) for _ in range(3))
     size, stride, dilation, pre, post = each(1, 3), each(1, 3), each(1, 2), each(0, 2), each(0, 2)
-    reach = [d * (r - 1) + 1 for d, r in zip(dilation, size)]
+    reach = [d * (r - 1) + 1 for d, r in zip(dilation, size, strict=True)]
     image = tuple(
         max(1, need - low - high) + extra
-        for need, low, high, extra in zip(reach, pre, post, each(0, 4))
+        for need, low, high, extra in zip(reach, pre, post, each(0, 4), strict=True)
     )
-    out = [(i + a + b - n) // s + 1 for i, a, b, n, s in zip(image, pre, post, reach, stride)]
+    out = [
+        (i + a + b - n) // s + 1
+        for i, a, b, n, s in zip(image, pre, post, reach, stride, strict=True)
+    ]
     batch = draw(st.integers(1, 3))
     return {
         "x": (batch, groups * per_in, *image),
@@ -49,7 +50,9 @@ def problems(draw):
 def expected(torch, problem, x, w):
     """Torch's forward: explicit padding, flipped weights for true convolution."""
     p = problem["parameters"]
-    pads = [n for pair in zip(p["pre_padding"], p["post_padding"]) for n in pair[::-1]][::-1]
+    pads = [
+        n for pair in zip(p["pre_padding"], p["post_padding"], strict=True) for n in pair[::-1]
+    ][::-1]
     if p["conv_mode"] == "convolution":
         w = torch.flip(w, tuple(range(2, w.ndim)))
     conv = (torch.conv1d, torch.conv2d, torch.conv3d)[x.ndim - 3]

@@ -1,0 +1,55 @@
+"""Reductions: an axis is reduced where the output has length 1 and the input more.
+
+NaN propagates, through min and max too; integers add and multiply exactly, modulo 2^64.
+Source: hipDNN's reduction node and its CPU reference.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from bench_run.reference.common import Array, Arrays, Outputs, refusal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from bench_run.graph.model import Node
+
+Axes = tuple[int, ...]
+
+MODES: Mapping[str, Callable[[Array, Axes], Array]] = {
+    "add": lambda x, axes: x.sum(axis=axes, keepdims=True),  # Σ x
+    "mul": lambda x, axes: x.prod(axis=axes, keepdims=True),  # Π x
+    "min": lambda x, axes: x.min(axis=axes, keepdims=True),
+    "max": lambda x, axes: x.max(axis=axes, keepdims=True),
+    "amax": lambda x, axes: np.abs(x).max(axis=axes, keepdims=True),  # max |x|
+    "avg": lambda x, axes: x.mean(axis=axes, keepdims=True),  # Σ x / n
+    "norm1": lambda x, axes: np.abs(x).sum(axis=axes, keepdims=True),  # Σ |x|
+    "norm2": lambda x, axes: np.sqrt(_squares(x).sum(axis=axes, keepdims=True)),  # √Σ x²
+    "mul_no_zeros": lambda x, axes: np.where(x == 0, 1, x).prod(axis=axes, keepdims=True),
+}
+
+
+def reduction(node: Node, inputs: Arrays, outputs: Outputs) -> dict[str, Array]:
+    """Ports in → out."""
+    x, dims = inputs["in"], outputs["out"].dims
+    mode = str(node.attributes.get("mode"))
+    if mode not in MODES:
+        raise refusal(node, f"no reduction mode {mode!r}; known are {', '.join(MODES)}")
+    if len(dims) != x.ndim or any(w not in (1, n) for w, n in zip(dims, x.shape, strict=True)):
+        raise refusal(node, f"{x.shape} does not reduce to {dims}")
+    axes = tuple(i for i, (want, n) in enumerate(zip(dims, x.shape, strict=True)) if want != n)
+    if not axes:
+        raise refusal(node, f"no axis is reduced from {x.shape} to {dims}")
+    return {"out": MODES[mode](_number(x), axes)}
+
+
+def _number(x: Array) -> Array:
+    return x.astype(np.int64) if x.dtype.kind == "b" else x
+
+
+def _squares(x: Array) -> Array:
+    """x², in float64: the squares of integers may not fit."""
+    return np.square(x.astype(np.float64))

@@ -1,0 +1,119 @@
+"""Resampling: max pooling with its index, average pooling, and both backward.
+
+Forward: the maximum over the elements of the window that lie in range, whatever `padding_mode`
+says; the index is the winner's position in x's flattened spatial axes, the first of equals. A
+window wholly in the padding gives −∞ and index −1. Averages divide by the number of elements in
+range, at least 1 (exclude_padding), or by the window's size (include_padding). A NaN in the
+window wins every comparison.
+Source: hipDNN's resample forward node and its references. The first of equals is our definition.
+
+Backward: hipDNN's newest revisions have the node; the layout of its JSON and its reference were
+not seen. Our definition is the adjoint of forward: ports dy, and index or x, → dx. Max pooling
+adds each dy to the element that the index names, or that forward finds in x.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from bench_run.reference.common import Array, Arrays, Outputs, refusal
+from bench_run.reference.windows import Windows, pad, padded_zeros, resample_windows, unpad
+
+if TYPE_CHECKING:
+    from bench_run.graph.model import Node
+
+MODES = ("maxpool", "avgpool_exclude_padding", "avgpool_include_padding")
+NOWHERE = -1
+"""The index of a window that sees padding only."""
+
+
+def forward(node: Node, inputs: Arrays, outputs: Outputs) -> dict[str, Array]:
+    """Ports x → y and, for max pooling, index."""
+    mode = _mode(node)
+    x = inputs["x"].astype(np.float64, copy=False)
+    windows = resample_windows(node, x.shape, outputs["y"].dims)
+    if mode != "maxpool":
+        return {"y": _total(x, windows) / _divisor(windows, x.shape, mode)}
+    value, index = _maximum(x, windows)
+    return {"y": value, "index": index}
+
+
+def backward(node: Node, inputs: Arrays, outputs: Outputs) -> dict[str, Array]:
+    """Ports dy, and x or index for max pooling, → dx."""
+    mode = _mode(node)
+    dims, dy = outputs["dx"].dims, inputs["dy"]
+    windows = resample_windows(node, dims, dy.shape)
+    if mode != "maxpool":
+        return {"dx": _spread(dy / _divisor(windows, dims, mode), windows, dims)}
+    if "index" in inputs:
+        return {"dx": _scatter(node, dy, inputs["index"], dims)}
+    if "x" not in inputs:
+        raise refusal(node, "max pooling backward needs the forward's index or its x")
+    _, index = _maximum(inputs["x"], windows)
+    return {"dx": _scatter(node, dy, index, dims)}
+
+
+def _mode(node: Node) -> str:
+    mode = str(node.attributes.get("resample_mode"))
+    if mode not in MODES:
+        raise refusal(node, f"no resample mode {mode!r}; known are {', '.join(MODES)}")
+    return mode
+
+
+def _rows(windows: Windows) -> slice:
+    return slice(0, windows.out[0])
+
+
+def _total(x: Array, windows: Windows) -> Array:
+    """Sum over each window, padding as 0."""
+    image = pad(x, windows)
+    total = np.zeros((*x.shape[:2], *windows.out))
+    for where in windows.tap_slices(_rows(windows)):
+        total += image[where]
+    return total
+
+
+def _spread(dy: Array, windows: Windows, dims: tuple[int, ...]) -> Array:
+    """The adjoint of `_total`."""
+    image = padded_zeros(dims, windows, np.dtype(np.float64))
+    for where in windows.tap_slices(_rows(windows)):
+        image[where] += dy
+    return unpad(image, windows, dims)
+
+
+def _divisor(windows: Windows, dims: tuple[int, ...], mode: str) -> Array:
+    """What each window's sum is divided by."""
+    if mode == "avgpool_include_padding":
+        return np.asarray(float(windows.taps))
+    return np.maximum(_total(np.ones((1, 1, *dims[2:])), windows), 1.0)
+
+
+def _maximum(x: Array, windows: Windows) -> tuple[Array, Array]:
+    """Maximum and spatial index of each window."""
+    spatial = x.shape[2:]
+    image = pad(x, windows, -np.inf)
+    position = np.arange(prod(spatial), dtype=np.int64).reshape(1, 1, *spatial)
+    positions = pad(position, windows, NOWHERE)
+    value = np.full((*x.shape[:2], *windows.out), -np.inf)
+    index = np.full(value.shape, NOWHERE)
+    for where in windows.tap_slices(_rows(windows)):
+        candidate, place = image[where], positions[where]
+        first = (index == NOWHERE) & (place != NOWHERE)
+        wins = first | (candidate > value) | (np.isnan(candidate) & ~np.isnan(value))
+        np.copyto(value, candidate, where=wins)
+        np.copyto(index, place, where=wins)
+    return value, index
+
+
+def _scatter(node: Node, dy: Array, index: Array, dims: tuple[int, ...]) -> Array:
+    """Adds dy to the elements that index names; −1 names none."""
+    size = prod(dims[2:])
+    if index.shape != dy.shape or index.min(initial=NOWHERE) < NOWHERE or index.max() >= size:
+        raise refusal(node, f"index must have dy's dims and lie within the {size} cells of dx")
+    planes = np.arange(prod(dims[:2])).reshape(*dims[:2], *(1 for _ in dims[2:]))
+    cells = (planes * size + index)[index != NOWHERE]
+    total = np.bincount(cells, dy[index != NOWHERE], size * prod(dims[:2]))
+    return total.reshape(dims)
