@@ -16,7 +16,7 @@ import itertools
 import json
 import threading
 from collections.abc import Callable, Mapping
-from importlib import resources
+from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias, Union
 
 import msgspec
@@ -25,6 +25,7 @@ import numpy as np
 Schema: TypeAlias = Mapping[str, Any]
 Bounds: TypeAlias = tuple[int, int]
 
+VERSIONS = Path(__file__).with_name("versions")
 OPEN = ord("[")
 CHUNK = 1 << 21
 """Characters of arrays that are turned into one block of memory."""
@@ -54,8 +55,7 @@ KEYWORDS = {
 @functools.cache
 def load_schema(version: int) -> dict[str, Any]:
     """The JSON Schema of one version of the document."""
-    text = resources.files(__package__).joinpath("versions", f"v{version}.json").read_bytes()
-    schema: dict[str, Any] = json.loads(text)
+    schema: dict[str, Any] = json.loads((VERSIONS / f"v{version}.json").read_bytes())
     return schema
 
 

@@ -77,12 +77,21 @@ def from_tree(tree: Any, where: str) -> Document:
     """The document that plain values hold: validated by their own version, then upgraded."""
     version = version_of(tree, where)
     check(tree, version, where)
-    return build(upgrade(tree, version), Document)
+    return build(whole_numbers(upgrade(tree, version)), Document)
+
+
+def whole_numbers(tree: Any) -> Any:
+    """Plain values with 2.0 as 2: JSON Schema calls both an integer."""
+    if isinstance(tree, float) and tree.is_integer() and abs(tree) < 2**63:
+        return int(tree)
+    if isinstance(tree, dict):
+        return {name: whole_numbers(value) for name, value in tree.items()}
+    return [whole_numbers(value) for value in tree] if isinstance(tree, list) else tree
 
 
 def build(value: object, kind: type[T]) -> T:
     """Frozen dataclasses from valid values: a tree, or what a `decoder` gave."""
-    return msgspec.convert(value, kind, from_attributes=True, strict=False, dec_hook=_samples)
+    return msgspec.convert(value, kind, from_attributes=True, dec_hook=_samples)
 
 
 def _samples(_kind: type, value: Any) -> Any:

@@ -30,6 +30,7 @@ from bench_schema.codec import (
     parse,
     read_bytes,
     save,
+    whole_numbers,
 )
 from bench_schema.document import SCHEMA_VERSION, Case, Document, Engine, Machine
 from bench_schema.errors import DocumentError, SchemaError, UnreadableError, UnwritableError
@@ -199,7 +200,7 @@ def read_value(field: str, text: bytes, where: str) -> Any:
     except msgspec.MsgspecError:
         tree = parse(text, where)
         check(tree, SCHEMA_VERSION, where, name)
-        return build(tree, kind)
+        return build(whole_numbers(tree), kind)
 
 
 def _tree(lines: list[tuple[str, bytes, str]]) -> dict[str, Any]:

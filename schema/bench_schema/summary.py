@@ -26,6 +26,10 @@ if TYPE_CHECKING:
 Floats = npt.NDArray[np.float64]
 
 BATCH = 5
+EVIDENCE = 4.0
+"""Standard errors (of independent samples) between warm-up and the rest. In simulated series of
+20 warm samples the share that is called not warm falls from 40 % to 4 % (5 % at an autocorrelation
+of 0.5); a transient of 10 % is found as often and leaves the same bias as without this rule."""
 MAIN_SERIES = ("device_ns", "e2e_ns")
 """The series that rates are given for: the first that a case has."""
 CONFIDENCE = 0.95
@@ -44,7 +48,9 @@ def warmup_cut(samples: Samples) -> WarmupCut:
     """MSER-5: how much of the beginning is warm-up.
 
     Of the medians of batches of five log times it leaves out the first d, d in the first half,
-    such that (variance of the rest) / (count of the rest) is smallest. (White, Cobb & Spratt 2000)
+    such that (variance of the rest) / (count of the rest) is smallest (White, Cobb & Spratt 2000).
+    In short series that alone often finds something in mere noise (two of five series of 20 that
+    were warm all along), so what is left out must also differ from the rest: see `EVIDENCE`.
     """
     batches = len(samples) // BATCH
     if batches < 2 or samples.min() <= 0:
@@ -56,8 +62,19 @@ def warmup_cut(samples: Samples) -> WarmupCut:
     squares = np.cumsum(logs * logs) - np.cumsum(logs) ** 2 / count
     half = batches // 2
     scores = (squares / (count * count))[::-1][: half + 1]
-    cut = int(np.argmin(scores))
-    return WarmupCut(cut * BATCH, cut == half)
+    best = int(np.argmin(scores))
+    if best == 0 or not _differs(samples, best * BATCH):
+        return WarmupCut(0, False)
+    return WarmupCut(best * BATCH, best == half)
+
+
+def _differs(samples: Samples, cut: int) -> bool:
+    """Whether the median before the cut is more than `EVIDENCE` deviations from the one after."""
+    before, after = np.sort(np.log(samples[:cut])), np.sort(np.log(samples[cut:]))
+    middle = quantile(after, 0.5)
+    deviation = 1.4826 * quantile(np.sort(np.abs(after - middle)), 0.5)
+    noise = deviation * math.sqrt(1 / len(before) + 1 / len(after))
+    return abs(quantile(before, 0.5) - middle) > EVIDENCE * noise
 
 
 def summarize(rounds: Sequence[Samples], cuts: Sequence[int]) -> Summary:

@@ -1,0 +1,257 @@
+"""Text and files to documents and back, and what happens with those that cannot be read."""
+
+import gzip
+import json
+import math
+import os
+from dataclasses import replace
+
+import numpy as np
+import orjson
+import pytest
+from bench_schema import codec
+from bench_schema.errors import (
+    DocumentError,
+    FutureVersionError,
+    NotJsonError,
+    SchemaError,
+    UnreadableError,
+    UnwritableError,
+)
+from hypothesis import given
+from hypothesis import strategies as st
+
+ROUND = ("cases", 0, "rounds", 0)
+SERIES = (*ROUND, "series")
+
+
+def with_samples(document, samples, name="device_ns"):
+    """The document with one series of its first round replaced."""
+    case = document.cases[0]
+    first = replace(case.rounds[0], series={name: samples})
+    return replace(document, cases=(replace(case, rounds=(first, *case.rounds[1:])),))
+
+
+def samples_of(document, name="device_ns"):
+    return document.cases[0].rounds[0].series[name]
+
+
+@pytest.mark.parametrize("name", ["a.json", "a.json.gz", "a.json.zst", "no-ending"])
+def test_what_is_saved_is_read_back(stored, tmp_path, name):
+    codec.save(tmp_path / name, stored)
+    assert codec.encode(stored) == codec.encode(codec.read(tmp_path / name))
+
+
+@pytest.mark.parametrize(("ending", "magic"), [("gz", b"\x1f\x8b"), ("zst", b"\x28\xb5\x2f\xfd")])
+def test_the_ending_chooses_the_packing(stored, tmp_path, ending, magic):
+    path = tmp_path / f"a.json.{ending}"
+    codec.save(path, stored)
+    assert path.read_bytes().startswith(magic)
+
+
+@pytest.mark.parametrize("ending", ["gz", "zst"])
+def test_packing_is_told_by_content_not_by_name(stored, tmp_path, ending):
+    codec.save(tmp_path / f"a.{ending}", stored)
+    path = (tmp_path / f"a.{ending}").rename(tmp_path / "b.json")
+    assert codec.read(path).run == stored.run
+
+
+@pytest.mark.parametrize("ending", ["json", "gz", "zst"])
+@pytest.mark.parametrize("share", [0.3, 0.9, 0.999])
+def test_a_cut_off_file_is_one_sentence(stored, tmp_path, ending, share):
+    path = tmp_path / f"a.{ending}"
+    codec.save(path, stored)
+    data = path.read_bytes()
+    path.write_bytes(data[: int(len(data) * share)])
+    with pytest.raises(UnreadableError, match="the file is cut off") as caught:
+        codec.read(path)
+    assert "\n" not in str(caught.value)
+    assert str(caught.value).startswith(f"{path}: ")
+
+
+@pytest.mark.parametrize("ending", ["gz", "zst"])
+def test_damage_inside_of_a_packed_file_is_an_error(stored, tmp_path, ending):
+    path = tmp_path / f"a.{ending}"
+    codec.save(path, stored)
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2 : len(data) // 2 + 40] = bytes(40)
+    path.write_bytes(data)
+    with pytest.raises(DocumentError, match=r"a\.(gz|zst)"):
+        codec.read(path)
+
+
+UNREADABLE = {
+    "empty": (b"", UnreadableError, "the file is empty"),
+    "only space": (b" \n", UnreadableError, "the file is empty"),
+    "not JSON": (b'{"a": nonsense}', NotJsonError, r"not JSON: .* \(line 1, column 7\)"),
+    "NaN": (b'{"schema_version": NaN}', NotJsonError, "not JSON"),
+    "binary": (bytes(range(128, 200)), NotJsonError, "not JSON"),
+    "a list": (b"[1, 2]", SchemaError, "JSON, but not a benchmark result: no field 'schema_v"),
+    "other JSON": (b'{"nodes": []}', SchemaError, "JSON, but not a benchmark result"),
+    "version as text": (b'{"schema_version": "1"}', SchemaError, "expected an integer from 1"),
+    "version true": (b'{"schema_version": true}', SchemaError, "found True"),
+    "version 0": (b'{"schema_version": 0}', SchemaError, "found 0"),
+    "future": (
+        b'{"schema_version": 2}',
+        FutureVersionError,
+        "follows version 2 .* up to 1: update",
+    ),
+    "nothing else": (b'{"schema_version": 1}', SchemaError, 'lacks "run", "machine", "engines"'),
+}
+
+
+@pytest.mark.parametrize(("data", "kind", "sentence"), UNREADABLE.values(), ids=UNREADABLE)
+def test_every_unreadable_text_has_its_sentence(tmp_path, data, kind, sentence):
+    path = tmp_path / "x.json"
+    path.write_bytes(data)
+    with pytest.raises(kind, match=sentence) as caught:
+        codec.read(path)
+    assert str(caught.value).startswith(str(path))
+    assert "\n" not in str(caught.value)
+
+
+def test_a_missing_file_is_named(tmp_path):
+    with pytest.raises(UnreadableError, match=r"gone\.json: cannot be read: No such file"):
+        codec.read(tmp_path / "gone.json")
+
+
+def test_a_folder_is_no_document(tmp_path):
+    with pytest.raises(UnreadableError, match="cannot be read: Is a directory"):
+        codec.read(tmp_path)
+
+
+WRONG = {
+    "wrong kind": ((*ROUND, "pid"), "12", 'expected integer, found "12"'),
+    "too small": ((*ROUND, "pid"), -1, "expected at least 0, found -1"),
+    "true is no number": ((*SERIES, "e2e_ns", 3), True, "expected integer, found true"),
+    "null is no sample": ((*SERIES, "e2e_ns", 3), None, "expected integer, found null"),
+    "half a nanosecond": ((*SERIES, "e2e_ns", 3), 1.5, "expected integer, found 1.5"),
+    "negative time": ((*SERIES, "e2e_ns", 3), -1, "expected at least 0, found -1"),
+    "not exact": ((*SERIES, "device_ns", 3), 2**53, "expected at most 9007199254740991, found"),
+    "beyond 64 bits": ((*SERIES, "device_ns", 3), 2**70, "expected at most 9007199254740991"),
+    "status": (("cases", 0, "outcome", "status"), "ok", 'one of "completed", "unsupported"'),
+    "instant": (("run", "started"), "yesterday", 'expected text like .* found "yesterday"'),
+    "no key": (("engines", 0, "key"), "", "expected text that is not empty"),
+}
+
+
+@pytest.mark.parametrize(("path", "value", "sentence"), WRONG.values(), ids=WRONG)
+def test_a_wrong_field_is_named_with_what_was_expected(broken, path, value, sentence):
+    with pytest.raises(SchemaError, match=sentence) as caught:
+        codec.read(broken(path, value))
+    text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
+    assert f"broken.json: {text[1:]}: " in str(caught.value)
+
+
+def test_an_unknown_series_is_refused(broken):
+    with pytest.raises(SchemaError, match=r'series: unknown field "gpu_ns"; known are device_ns'):
+        codec.read(broken((*SERIES, "gpu_ns"), [1]))
+
+
+def test_an_unknown_field_is_refused_with_its_place(broken):
+    with pytest.raises(SchemaError, match=r'cases\[0\]\.work: unknown field "flop"; known are fl'):
+        codec.read(broken(("cases", 0, "work", "flop"), 1))
+
+
+def test_whole_numbers_may_be_written_with_a_point(broken):
+    document = codec.read(broken((*SERIES, "device_ns"), [1.0, 2e3, -5]))
+    assert samples_of(document).tolist() == [1, 2000, -5]
+
+
+@given(st.lists(st.integers(-(2**53) + 1, 2**53 - 1), max_size=60))
+def test_samples_survive_to_the_last_bit(stored, samples):
+    document = with_samples(stored, np.array(samples, dtype=np.int64))
+    assert samples == samples_of(codec.decode(codec.encode(document), "x")).tolist()
+
+
+@given(st.lists(st.integers(-(2**70), 2**70) | st.sampled_from([2**63 - 1, -(2**63), 2**64])))
+def test_samples_beyond_the_limit_are_refused_never_wrapped(stored, samples):
+    text = codec.encode(with_samples(stored, np.array([777], dtype=np.int64)))
+    text = text.replace(b'"device_ns":[777]', b'"device_ns":%s' % json.dumps(samples).encode())
+    if all(abs(sample) < 2**53 for sample in samples):
+        assert samples == samples_of(codec.decode(text, "x")).tolist()
+    else:
+        with pytest.raises(SchemaError, match="device_ns"):
+            codec.decode(text, "x")
+
+
+def test_arrays_of_any_layout_and_integer_type_are_written(stored):
+    every_other = np.arange(20, dtype=np.int32)[::2]
+    document = codec.decode(codec.encode(with_samples(stored, every_other)), "x")
+    assert list(range(0, 20, 2)) == samples_of(document).tolist()
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, np.float32("nan")])
+def test_a_number_that_json_cannot_hold_is_refused_with_its_path(stored, value):
+    case = stored.cases[0]
+    summary = replace(case.summary["device_ns"], std=value)
+    case = replace(case, summary={**case.summary, "device_ns": summary})
+    with pytest.raises(UnwritableError, match=r"^cases\[0\]\.summary\.device_ns\.std: JSON has no"):
+        codec.encode(replace(stored, cases=(case,)))
+
+
+def test_float_samples_are_refused(stored):
+    with pytest.raises(UnwritableError, match=r"series\.device_ns: JSON has no place for samples"):
+        codec.encode(with_samples(stored, np.array([1.5])))
+
+
+def test_integers_beyond_64_bits_are_refused(stored):
+    case = replace(stored.cases[0], work=replace(stored.cases[0].work, flops=2**70))
+    with pytest.raises(UnwritableError, match="cannot be written as JSON: Integer exceeds 64-bit"):
+        codec.encode(replace(stored, cases=(case,)))
+
+
+def test_large_finite_numbers_are_not_mistaken_for_infinite_ones(stored):
+    settings = replace(stored.run.settings, rtol=1.7e308, atol=1.7e308)
+    document = replace(stored, run=replace(stored.run, settings=settings))
+    assert codec.decode(codec.encode(document), "x").run.settings == settings
+
+
+@given(st.floats())
+def test_every_float_has_a_spelling_that_json_holds(value):
+    spelled = orjson.loads(orjson.dumps(codec.spell(value)))
+    assert codec.unspell(spelled) == pytest.approx(value, rel=0, nan_ok=True)
+
+
+def test_saving_replaces_the_old_file_in_one_step(stored, tmp_path):
+    path = tmp_path / "a.json"
+    path.write_text("old")
+    before = path.stat().st_ino
+    codec.save(path, stored)
+    assert path.stat().st_ino != before
+    assert os.listdir(tmp_path) == ["a.json"]
+
+
+def test_a_failed_save_leaves_the_old_file_and_no_other(stored, tmp_path, monkeypatch):
+    def full(_handle):
+        raise OSError(28, "No space left on device")
+
+    path = tmp_path / "a.json"
+    path.write_text("old")
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(UnwritableError, match=r"a\.json: cannot be written: No space left"):
+        codec.save(path, stored)
+    assert (os.listdir(tmp_path), path.read_text()) == (["a.json"], "old")
+
+
+def test_saving_into_a_folder_that_is_not_there_is_an_error(stored, tmp_path):
+    with pytest.raises(UnwritableError, match="cannot be written: No such file or directory"):
+        codec.save(tmp_path / "gone" / "a.json", stored)
+
+
+def test_a_link_is_followed_not_replaced(stored, tmp_path):
+    (tmp_path / "link.json").symlink_to(tmp_path / "real.json")
+    codec.save(tmp_path / "link.json", stored)
+    assert (tmp_path / "link.json").is_symlink()
+    assert codec.read(tmp_path / "real.json").run == stored.run
+
+
+def test_a_device_is_written_to_not_replaced(stored):
+    codec.save("/dev/null", stored)
+    assert not os.path.isfile("/dev/null")
+
+
+def test_a_gzip_file_of_several_members_is_read(stored, tmp_path):
+    data = codec.encode(stored)
+    (tmp_path / "a.gz").write_bytes(gzip.compress(data[:1000]) + gzip.compress(data[1000:]))
+    assert codec.read(tmp_path / "a.gz").run == stored.run
