@@ -1,18 +1,18 @@
 """Suites: TOML files that name a set of graphs and how often each occurs in what they stand for.
 
-    about = "one forward pass of …"
+about = "one forward pass of …"
 
-    [[graph]]
-    repeat = 3                                # 1 when left out
-    file = "../resnet50/conv_fwd_….json"      # below the suite's folder or beside it, or …
-    op = "conv_fwd: n=1 c=64 …"               # … an op spec; each graph it makes counts `repeat`
+[[graph]]
+repeat = 3                                # 1 when left out
+file = "../resnet50/conv_fwd_….json"      # below the suite's folder or beside it, or …
+op = "conv_fwd: n=1 c=64 …"               # … an op spec; each graph it makes counts `repeat`
 """
 
 from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
-from typing import Any, TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from bench_run.errors import GraphError
 

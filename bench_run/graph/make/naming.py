@@ -26,7 +26,7 @@ def graph_name(ops: Iterable[str], parameters: Iterable[Parameter], params: Para
 
 
 def _in_shape(row: Parameter) -> bool:
-    if row.code is None or row.key in _AFTER_SHAPE:
+    if row.code is None or row.kind not in ("int", "ints", "dims"):
         return False
     return len(row.code) == 1 or (row.kind == "dims" and row.code == "")
 

@@ -13,10 +13,10 @@ from bench_run.graph.make.parameters import Parameter, Params
 from bench_run.graph.make.recipe import Recipe
 
 EPS = Parameter("eps", 1e-5, "added to the variance", "float", "eps", shape=False)
-STATS = Parameter(
-    "stats", None, "data type of statistics, scale and bias; the compute type", "dtype", "stats",
-    shape=False,
-)  # fmt: skip
+STATS = Parameter("stats", None, "data type of the statistics; the compute type", "dtype", "stats",
+                  shape=False)  # fmt: skip
+AFFINE = Parameter("affine", None, "data type of scale and bias; as stats", "dtype", "affine",
+                   shape=False)  # fmt: skip
 SAVED = Parameter("saved", True, "with saved mean and inverse variance", "flag", "saved",
                   shape=False)  # fmt: skip
 RUNNING = Parameter("running", False, "updates running statistics", "flag", "running", shape=False)
@@ -68,10 +68,16 @@ def _image(builder: Builder, params: Params, chained: Value | None) -> Value:
 
 
 def _shared(builder: Builder, params: Params, x: Value, *names: str) -> dict[str, int]:
-    """Adds tensors of [1, C, 1, …] in the type of the statistics."""
+    """Adds tensors of [1, C, 1, …]: statistics in one type, scale and bias maybe in another."""
     dims = tuple(d if axis == 1 else 1 for axis, d in enumerate(x.dims))
-    kind = builder.compute if params.get("stats") is None else params["stats"]
-    return {name: builder.tensor(name, dims, ordered(dims, x.order), kind) for name in names}
+    stats = _kind(builder, params)
+    affine = stats if params["affine"] is None else params["affine"]
+    return {
+        name: builder.tensor(
+            name, dims, ordered(dims, x.order), affine if name in ("scale", "bias") else stats
+        )
+        for name in names
+    }
 
 
 def _inference(builder: Builder, params: Params, chained: Value | None) -> Value:
@@ -260,7 +266,7 @@ _MOMENTUM = Parameter("momentum", 0.1, "share of the batch in the running statis
 
 def _batch(name: str, summary: str, build: Any, *extra: Parameter, **more: Any) -> Recipe:
     return Recipe(
-        name, "normalization", summary, build, (*_IMAGE, STATS, *extra, DTYPE, LAYOUT),
+        name, "normalization", summary, build, (*_IMAGE, STATS, AFFINE, *extra, DTYPE, LAYOUT),
         BATCHNORM_SHAPES, complete=partial(_complete_images, name), **more,
     )  # fmt: skip
 
