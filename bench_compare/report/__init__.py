@@ -16,6 +16,7 @@ FORMATS: dict[str, str] = {
     "csv": "bench_compare.report.csv_text:render",
     "json": "bench_compare.report.json_text:render",
     "junit": "bench_compare.report.junit:render",
+    "html": "bench_compare.report.html:render",
 }
 """Format to ``module:function``, each ``(comparison, view) -> str``; loaded when asked for, so that
 plotly costs only those who want a page."""

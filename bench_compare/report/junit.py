@@ -75,7 +75,7 @@ def _case(suite: ET.Element, case: CaseComparison, news: Sequence[BadNews]) -> N
     elif case.verdict in NO_ANSWER:
         _result(test, "skipped", str(case.verdict), case.reason)
     lines = [case.reason, *(f"{note.side}: {note.text}" for note in case.notes)]
-    lines += [f"allowed: {item.sentence}" for item in news if item.allowed]
+    lines += [words.news_text(item) for item in news if item.allowed]
     ET.SubElement(test, "system-out").text = "\n".join(safe(line) for line in lines)
 
 

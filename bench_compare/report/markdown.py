@@ -18,7 +18,7 @@ from bench_compare.view import QUIET, rows
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from bench_compare.model import BadNews, CaseComparison, Comparison, View
+    from bench_compare.model import CaseComparison, Comparison, View
 
 ROOM = 60_000
 """Characters in all; hosts of repositories cut a comment at 65,536."""
@@ -53,7 +53,7 @@ def render(comparison: Comparison, view: View) -> str:
             _headline(comparison),
             _sentences("Errors", comparison.problems),
             _sentences("Warnings", comparison.warnings),
-            _sentences("Bad news", [_news(n.sentence, n.allowed) for n in _suite_news(comparison)]),
+            _sentences("Bad news", map(words.news_text, words.untold(comparison))),
             _told(bad[:FIRST_ROWS]),
             _measured(bad[:FIRST_ROWS], comparison),
             _compared(comparison),
@@ -100,16 +100,6 @@ def _headline(comparison: Comparison) -> str:
 
 def _mark(verdict: Verdict) -> str:
     return f"{MARKS[verdict]} " if verdict in MARKS else ""
-
-
-def _suite_news(comparison: Comparison) -> list[BadNews]:
-    """Bad news that no row tells: of the whole suite, of other metrics, or allowed."""
-    told = {(case.id, case.verdict) for case in comparison.cases}
-    return [n for n in comparison.bad_news if n.allowed or (n.case, n.verdict) not in told]
-
-
-def _news(sentence: str, allowed: bool) -> str:
-    return f"allowed: {sentence}" if allowed else sentence
 
 
 def _sentences(title: str, sentences: Iterable[str]) -> str:

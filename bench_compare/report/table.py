@@ -232,13 +232,7 @@ def _plain(columns: Sequence[tuple[str, list[str], str]]) -> str:
 
 
 def _other_news(comparison: Comparison, view: View) -> str:
-    """Bad news that no row above tells: other metrics, the suite as a whole, what was allowed."""
-    headline = {(case.id, str(case.verdict)) for case in comparison.cases}
-    lines = [
-        _wrap(f"{'allowed: ' if news.allowed else ''}{safe(news.sentence)}", view)
-        for news in comparison.bad_news
-        if news.allowed or (news.case, str(news.verdict)) not in headline
-    ]
+    lines = [_wrap(words.news_text(news), view) for news in words.untold(comparison)]
     return "\n".join(["Also", *lines]) if lines else ""
 
 

@@ -13,7 +13,14 @@ from bench_compare.view import NEWS
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from bench_compare.model import CaseComparison, Comparison, MetricComparison, Side, SuiteNumber
+    from bench_compare.model import (
+        BadNews,
+        CaseComparison,
+        Comparison,
+        MetricComparison,
+        Side,
+        SuiteNumber,
+    )
 
 VANISHED = (
     Verdict.BROKEN,
@@ -42,7 +49,7 @@ def side_facts(side: Side) -> dict[str, str]:
     facts = {
         "documents": _distinct(source.path for source in side.sources),
         "format": _distinct(source.format for source in side.sources if source.imported),
-        "started": _distinct(d.run.started for d in documents),
+        "started": _distinct(instant(d.run.started) for d in documents),
         "tags": _distinct(f"{key}={value}" for d in documents for key, value in d.run.tags.items()),
         "host": _distinct(d.machine.host for d in documents),
         "os": _distinct(d.machine.os for d in documents),
@@ -72,6 +79,26 @@ def _engine_text(key: str, name: str, libraries: Iterable[str]) -> str:
     versions = ", ".join(f"{lib} {libraries[lib]}" for lib in libraries)  # type: ignore[index]
     shown = key if key == name else f"{key} ({name})"
     return f"{shown}: {versions}" if versions else shown
+
+
+def news_text(news: BadNews) -> str:
+    """Name and what happened; for the suite as a whole the sentence alone."""
+    text = news.sentence if news.case is None else f"{news.name}: {news.verdict}, {news.sentence}"
+    return safe(f"allowed: {text}" if news.allowed else text)
+
+
+def untold(comparison: Comparison) -> list[BadNews]:
+    """Bad news that no headline verdict tells: of other metrics, of the suite, or allowed."""
+    told = {(case.id, case.verdict) for case in comparison.cases}
+    return [n for n in comparison.bad_news if n.allowed or (n.case, n.verdict) not in told]
+
+
+def instant(text: str) -> str:
+    """An ISO instant without what a reader skips: ``2026-03-01 08:00 UTC``."""
+    day, _, rest = text.partition("T")
+    zone = rest[8:].lstrip("0123456789.")
+    shown = "UTC" if zone in {"Z", "+00:00"} else zone
+    return f"{day} {rest[:5]} {shown}".rstrip()
 
 
 def counts(comparison: Comparison) -> list[tuple[Verdict, int]]:

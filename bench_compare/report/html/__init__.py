@@ -1,0 +1,96 @@
+"""The page: one file that opens offline, with plotly.js, styles, code and data inside.
+
+Everything from documents travels as data: escaped JSON and compressed blocks in script elements
+that no browser executes, read by our own code and put on the page as text. A content security
+policy allows exactly the scripts of this file, by their hashes, and no connection to anywhere.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+from importlib.resources import files
+from string import Template
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from bench_compare.errors import UsageError
+from bench_compare.report import words
+from bench_compare.report.html.details import CHUNK, blocks
+from bench_compare.report.html.index import index
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from bench_compare.model import Comparison, View
+
+SCRIPTS = ("format", "store", "theme", "head", "overview", "table", "charts", "panel", "main")
+"""Our code, in the order in which it is joined; one file each under ``assets``."""
+ESCAPES = str.maketrans(
+    {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
+)
+"""Inside JSON these appear only in strings, where the escaped form means the same."""
+POLICY = (
+    "default-src 'none'; script-src {scripts}; style-src 'unsafe-inline'; img-src data: blob:; "
+    "base-uri 'none'; form-action 'none'"
+)
+
+
+def render(comparison: Comparison, view: View) -> str:
+    """The whole page. Raises `UsageError` for a `View.plotlyjs` that does not exist."""
+    if view.plotlyjs not in PLOTLY:
+        raise UsageError(f"--plotlyjs: no way {view.plotlyjs!r}; choose from {', '.join(PLOTLY)}")
+    code = _code()
+    element, source = PLOTLY[view.plotlyjs]()
+    return Template(_asset("page.html")).substitute(
+        title=html.escape(words.title(comparison)),
+        policy=POLICY.format(scripts=f"'sha256-{_digest(code)}' {source}"),
+        style=_asset("page.css"),
+        data=embedded(index(comparison, view, CHUNK)),
+        blocks="\n".join(
+            f'<script type="text/plain" id="block-{number}">{text}</script>'
+            for number, text in enumerate(blocks(comparison))
+        ),
+        code=code,
+        plotly=element,
+    )
+
+
+def embedded(value: Any) -> str:
+    """JSON that is safe inside a script element, whatever its strings hold."""
+    return orjson.dumps(value).decode("utf-8").translate(ESCAPES)
+
+
+def _asset(name: str) -> str:
+    return files("bench_compare.report.html").joinpath("assets", name).read_text("utf-8")
+
+
+def _code() -> str:
+    parts = "\n".join(_asset(f"{name}.js") for name in SCRIPTS)
+    return f'(() => {{\n"use strict";\n{parts}\n}})();\n'
+
+
+def _digest(text: str) -> str:
+    return base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode("ascii")
+
+
+def _inline() -> tuple[str, str]:
+    """The element that holds plotly.js, and its source for the policy."""
+    from plotly.offline import get_plotlyjs
+
+    text = get_plotlyjs()
+    return f"<script>{text}</script>", f"'sha256-{_digest(text)}'"
+
+
+def _from_network() -> tuple[str, str]:
+    """The same bytes from plotly's own server, which the browser checks by their hash."""
+    from plotly.offline import get_plotlyjs, get_plotlyjs_version
+
+    address = f"https://cdn.plot.ly/plotly-{get_plotlyjs_version()}.min.js"
+    check = f'integrity="sha256-{_digest(get_plotlyjs())}" crossorigin="anonymous"'
+    return f'<script src="{address}" {check}></script>', address
+
+
+PLOTLY: dict[str, Callable[[], tuple[str, str]]] = {"inline": _inline, "cdn": _from_network}

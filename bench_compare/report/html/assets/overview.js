@@ -1,0 +1,171 @@
+// All measured cases in one chart: sorted ratios with their intervals, on a logarithmic axis.
+
+const ARRANGEMENTS = {
+  ratio: () => "",
+  family: (place) => word("family", place),
+  engine: (place) => word("engine", place),
+};
+let arrangement = "ratio";
+
+function spanOf(ratios) {
+  const sizes = ratios.filter((ratio) => known(ratio) && ratio > 0).map((ratio) => Math.abs(Math.log(ratio))).sort((a, b) => a - b);
+  const most = sizes.length ? sizes[Math.floor(0.95 * (sizes.length - 1))] : 0;
+  return Math.max(most * 1.15, Math.log(1.02));
+}
+
+// A small drawing of an interval around no change; beyond the span it ends in an arrow.
+function intervalBar(low, ratio, high, span, tone) {
+  if (!known(ratio) || !(ratio > 0)) return el("span");
+  const space = "http://www.w3.org/2000/svg";
+  const x = (value) => 60 + 54 * Math.max(-1, Math.min(1, Math.log(value) / span));
+  const node = (tag, attributes) => {
+    const made = document.createElementNS(space, tag);
+    for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
+    return made;
+  };
+  const drawing = node("svg", { viewBox: "0 0 120 16", class: `bar-svg ${tone}`, "aria-hidden": "true" });
+  drawing.append(node("line", { x1: 60, x2: 60, y1: 1, y2: 15, class: "middle" }));
+  if (known(low) && low > 0) drawing.append(node("line", { x1: x(low), x2: x(high), y1: 8, y2: 8, class: "range" }));
+  const beyond = Math.abs(Math.log(ratio)) > span;
+  const side = ratio > 1 ? 1 : -1;
+  drawing.append(beyond
+    ? node("path", { d: `M${60 + 54 * side} 4 l${5 * side} 4 l${-5 * side} 4 z`, class: "point" })
+    : node("circle", { cx: x(ratio), cy: 8, r: 3.2, class: "point" }));
+  return drawing;
+}
+
+// Ticks of a ratio axis: round percentages near 1, factors further out.
+function ratioTicks(low, high) {
+  let values = [];
+  if (high / low < 1.9) {
+    const step = [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2].find((size) => (high - low) / size <= 8) || 0.2;
+    for (let k = Math.ceil((low - 1) / step); k <= (high - 1) / step; k += 1) values.push(1 + k * step);
+  } else {
+    const all = [1, 1.2, 1.5, 2, 3, 5, 10, 20, 50, 100, 300, 1e3, 1e4, 1e5, 1e6, 1e9];
+    const room = high / low > 100 ? all.filter((factor) => [1, 2, 5, 10, 100, 1e3, 1e4, 1e5, 1e6, 1e9].includes(factor)) : all;
+    values = [...room.slice(1).map((factor) => 1 / factor).reverse(), ...room].filter((value) => value >= low && value <= high);
+    while (values.length > 11) values = values.filter((value) => value === 1 || Math.abs(Math.log10(value) % 1) < 1e-9);
+  }
+  const text = (value) => (Math.abs(value - 1) < 1e-9 ? "same" : changeText(value).replace(".0\u00a0%", "\u00a0%"));
+  return { tickvals: values, ticktext: values.map(text) };
+}
+
+function measured(places) {
+  return places.filter((place) => known(cases.ratio[place]) && cases.ratio[place] > 0);
+}
+
+function arranged(places) {
+  const group = ARRANGEMENTS[arrangement];
+  return measured(places).map((place) => [group(place), cases.ratio[place], place])
+    .sort((a, b) => (a[0] < b[0] ? -1 : a[0] > b[0] ? 1 : a[1] - b[1]));
+}
+
+function overviewTraces(sorted) {
+  const byVerdict = new Map();
+  sorted.forEach(([, ratio, place], x) => {
+    const verdict = verdictOf(place);
+    if (!byVerdict.has(verdict)) byVerdict.set(verdict, { x: [], y: [], up: [], down: [], places: [] });
+    const trace = byVerdict.get(verdict);
+    trace.x.push(x);
+    trace.y.push(ratio);
+    trace.up.push(known(cases.high[place]) ? Math.max(cases.high[place] - ratio, 0) : 0);
+    trace.down.push(known(cases.low[place]) ? Math.max(ratio - cases.low[place], 0) : 0);
+    trace.places.push(place);
+  });
+  const size = sorted.length > 2000 ? 4 : sorted.length > 200 ? 6 : 9;
+  const order = [...page.verdicts].reverse().filter((verdict) => byVerdict.has(verdict));
+  return order.map((verdict) => {
+    const trace = byVerdict.get(verdict);
+    return {
+      type: "scatter", mode: "markers", name: verdict, x: trace.x, y: trace.y, customdata: trace.places, hoverinfo: "none",
+      marker: { symbol: VERDICTS.get(verdict)[1], size, color: toneColor(verdict), line: { width: /open/.test(VERDICTS.get(verdict)[1]) ? 1.4 : 0 } },
+      error_y: {
+        type: "data", symmetric: false, array: trace.up, arrayminus: trace.down, width: 0,
+        thickness: sorted.length > 500 ? 0.8 : 1.4, color: toneColor(verdict),
+      },
+    };
+  });
+}
+
+// Lines between groups and a name over each that is wide enough to carry one.
+function groupMarks(sorted) {
+  const shapes = [], annotations = [];
+  if (arrangement === "ratio") return { shapes, annotations };
+  let start = 0;
+  for (let x = 1; x <= sorted.length; x += 1) {
+    if (x < sorted.length && sorted[x][0] === sorted[start][0]) continue;
+    if (x < sorted.length) shapes.push({ type: "line", x0: x - 0.5, x1: x - 0.5, y0: 0, y1: 1, yref: "paper", line: { color: color("line"), width: 1 } });
+    annotations.push({
+      x: (start + x - 1) / 2, y: 1, yref: "paper", yanchor: "bottom", showarrow: false, textangle: -30, xanchor: "left",
+      text: label(shortened(sorted[start][0] || "(none)", 24)), font: { size: 11, color: color("soft") },
+    });
+    start = x;
+  }
+  const room = Math.max(Math.floor(byId("overview").clientWidth / 26), 3);
+  return { shapes, annotations: annotations.length <= room ? annotations : [] };
+}
+
+function showOverview() {
+  const section = byId("overview-section");
+  const every = measured([...cases.id.keys()]);
+  section.hidden = every.length < 2;
+  if (section.hidden) return;
+  const sorted = arranged(state.shown);
+  byId("overview").hidden = !sorted.length;
+  byId("overview-note").textContent = sorted.length
+    ? `${plural(sorted.length, "measured case")} of those below, sorted by change, each with its 95 % interval. Press a point to open its case.`
+    : "None of the cases below has a ratio.";
+  if (!sorted.length) return;
+  const ends = sorted.flatMap(([, ratio, place]) => [ratio, cases.low[place], cases.high[place]]).filter((value) => known(value) && value > 0);
+  const low = Math.min(...extent(ends), 0.98) / 1.01, high = Math.max(...extent(ends), 1.02) * 1.01;
+  const marks = groupMarks(sorted);
+  const lines = [1 / (1 + page.threshold), 1 + page.threshold];
+  const band = page.threshold ? [{ type: "rect", xref: "paper", x0: 0, x1: 1, y0: lines[0], y1: lines[1], fillcolor: color("band"), line: { width: 0 }, layer: "below" }] : [];
+  const drawn = draw(byId("overview"), overviewTraces(sorted), {
+    height: window.innerWidth < 600 ? 300 : 380, showlegend: window.innerWidth >= 600,
+    margin: { l: 8, r: 12, t: marks.annotations.length ? 96 : 28, b: 8 },
+    xaxis: { range: [-0.6 - sorted.length * 0.01, sorted.length * 1.01 - 0.4], showgrid: false, showticklabels: false, zeroline: false },
+    yaxis: { type: "log", range: [Math.log10(low), Math.log10(high)], ...ratioTicks(low, high), title: { text: "" } },
+    shapes: [...band, { type: "line", xref: "paper", x0: 0, x1: 1, y0: 1, y1: 1, line: { color: color("soft"), width: 1 } }, ...marks.shapes],
+    annotations: marks.annotations,
+    legend: { orientation: "h", x: 0, y: marks.annotations.length ? -0.02 : 1.02, yanchor: marks.annotations.length ? "top" : "bottom", font: { color: color("soft") }, traceorder: "reversed" },
+  });
+  if (drawn) drawn.then(watchOverview);
+}
+
+function extent(values) {
+  let low = Infinity, high = -Infinity;
+  for (const value of values) {
+    if (value < low) low = value;
+    if (value > high) high = value;
+  }
+  return [low, high];
+}
+
+function watchOverview(node) {
+  if (node.dataset.watched) return;
+  node.dataset.watched = "yes";
+  node.on("plotly_click", (event) => { location.hash = cases.id[event.points[0].customdata]; });
+  node.on("plotly_hover", (event) => showTip(event.points[0].customdata, event.event));
+  node.on("plotly_unhover", hideTip);
+}
+
+const tip = el("div.tip", { role: "status", hidden: true });
+
+function showTip(place, pointer) {
+  const unit = unitOf(place);
+  tip.replaceChildren(
+    el("strong", {}, cases.name[place]),
+    el("div", {}, badge(verdictOf(place), cases.provisional[place]), ` ${changeText(cases.ratio[place])}`),
+    el("div", {}, `95 % ${intervalText(cases.low[place], cases.high[place])}`),
+    el("div", {}, `${valueText(cases.base[place], unit)} → ${valueText(cases.other[place], unit)}`),
+    el("div.note", {}, [word("family", place), word("engine", place), word("variant", place)].filter(Boolean).join(" · ")));
+  tip.hidden = false;
+  const room = document.documentElement.clientWidth;
+  tip.style.left = `${Math.max(8, Math.min(pointer.clientX + 14, room - tip.offsetWidth - 8))}px`;
+  tip.style.top = `${Math.max(8, pointer.clientY - tip.offsetHeight - 12)}px`;
+}
+
+function hideTip() {
+  tip.hidden = true;
+}

@@ -1,0 +1,74 @@
+// The data of the page and how nodes are made. Texts from documents only ever become text nodes.
+
+const page = JSON.parse(document.getElementById("data").textContent);
+const cases = page.cases;
+const total = cases.id.length;
+const placeOf = new Map(cases.id.map((id, place) => [id, place]));
+
+// Sign in texts, symbol in charts, and the tone that gives the colour: never colour alone.
+const VERDICTS = new Map(Object.entries({
+  broken: ["✕", "x", "fatal"],
+  "newly wrong": ["≠", "cross", "fatal"],
+  removed: ["∅", "circle-x-open", "fatal"],
+  "newly unsupported": ["⊘", "circle-x-open", "fatal"],
+  incomparable: ["?", "diamond-x-open", "odd"],
+  slower: ["▲", "triangle-up", "bad"],
+  worse: ["▲", "triangle-up", "bad"],
+  clock: ["◆", "diamond", "odd"],
+  fixed: ["✓", "star", "good"],
+  faster: ["▼", "triangle-down", "good"],
+  better: ["▼", "triangle-down", "good"],
+  added: ["+", "cross-open", "none"],
+  unclear: ["○", "circle-open", "open"],
+  "not measured": ["·", "circle-open-dot", "none"],
+  same: ["●", "circle", "none"],
+}));
+
+const word = (column, place) => cases[column].values[cases[column].codes[place]];
+const verdictOf = (place) => page.verdicts[cases.verdict[place]];
+const manyWords = (column) => cases[column].values.length > 1;
+const unitOf = (place) => {
+  const metric = page.metrics[word("metric", place)];
+  return metric ? metric[1] : "";
+};
+
+// el("a.name", {href: "#x"}, "text", node): classes after dots, attributes, then children.
+function el(spec, attributes = {}, ...children) {
+  const [tag, ...classes] = spec.split(".");
+  const node = document.createElement(tag);
+  if (classes.length) node.className = classes.join(" ");
+  for (const [name, value] of Object.entries(attributes)) {
+    if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
+    else if (value === true) node.setAttribute(name, "");
+    else if (value !== false && known(value)) node.setAttribute(name, value);
+  }
+  node.append(...children.flat().filter(known).map((child) => (child instanceof Node ? child : String(child))));
+  return node;
+}
+
+const byId = (id) => document.getElementById(id);
+const fill = (id, ...children) => byId(id).replaceChildren(...children.flat().filter(known));
+
+function badge(verdict, provisional = false) {
+  const [sign, , tone] = VERDICTS.get(verdict) || ["·", "circle", "none"];
+  const text = provisional ? `${verdict}, provisional` : verdict;
+  return el(`span.verdict.${tone}`, {}, el("span.sign", { "aria-hidden": "true" }, sign), text);
+}
+
+const blocks = new Map();
+
+// Facts of a case; its block is unpacked when the first of its cases is asked for.
+async function detailOf(place) {
+  const number = Math.floor(place / page.chunk);
+  if (!blocks.has(number)) blocks.set(number, unpacked(byId(`block-${number}`).textContent));
+  return (await blocks.get(number))[place % page.chunk];
+}
+
+async function unpacked(text) {
+  if (typeof DecompressionStream === "undefined") {
+    throw new Error("this browser cannot unpack the details (it has no DecompressionStream)");
+  }
+  const bytes = Uint8Array.from(atob(text), (sign) => sign.charCodeAt(0));
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
+  return JSON.parse(await new Response(stream).text());
+}

@@ -1,0 +1,151 @@
+"""What the page needs at once: headline, sides, and one column for each thing a row shows.
+
+Names are stored once in tables and referred to by place; the samples are in `details.py`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from bench_compare.metrics import METRICS
+from bench_compare.model import Verdict, exit_code
+from bench_compare.report import words
+from bench_compare.view import NEWS, SORTS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from bench_compare.model import CaseComparison, Comparison, MetricComparison, View
+
+DIGITS = 6
+"""Significant digits of the numbers in the page."""
+
+NUMBERS: dict[str, Callable[[MetricComparison], float | None]] = {
+    "base": lambda m: m.base,
+    "other": lambda m: m.other,
+    "ratio": lambda m: m.ratio,
+    "low": lambda m: m.ci_low,
+    "high": lambda m: m.ci_high,
+    "q": lambda m: m.q,
+}
+WORDS: dict[str, Callable[[CaseComparison], str]] = {
+    "family": lambda case: case.family,
+    "dtype": lambda case: case.data_type,
+    "engine": lambda case: case.engine,
+    "label": lambda case: case.other_label,
+    "variant": lambda case: ", ".join(f"{k}={v}" for k, v in case.variant.items()),
+    "metric": lambda case: case.gate or "",
+}
+
+
+def short(value: float | None) -> float | None:
+    """To the digits that the page shows; infinities and NaN become unknown."""
+    return None if value is None else float(f"{value:.{DIGITS}g}")
+
+
+def index(comparison: Comparison, view: View, chunk: int) -> dict[str, Any]:
+    """Plain values; `chunk` is the number of cases in one block of details."""
+    return {
+        "title": words.title(comparison),
+        "exitCode": exit_code(comparison),
+        "sides": [_side("base", comparison.base)]
+        + [_side("other", side) for side in comparison.others],
+        "differences": [
+            [d.name, d.base, d.other, d.other_label, d.must_agree] for d in comparison.differences
+        ],
+        "policy": dict(comparison.policy),
+        "problems": comparison.problems,
+        "warnings": comparison.warnings,
+        "gate": comparison.gate,
+        "threshold": _threshold(comparison),
+        "metrics": {
+            name: [METRICS[name].title, METRICS[name].unit, METRICS[name].better]
+            for name in comparison.metrics
+        },
+        "suite": [_suite(number) for number in comparison.suite],
+        "movements": [
+            [m.other_label, m.metric, short(m.ratio), str(m.verdict), m.reason, m.centred]
+            for m in comparison.movements
+        ],
+        "badNews": [
+            [news.case, str(news.verdict), news.name, news.sentence, news.allowed]
+            for news in comparison.bad_news
+        ],
+        "verdicts": [str(verdict) for verdict in NEWS],
+        "counts": [comparison.counts.get(verdict, 0) for verdict in NEWS],
+        "quiet": [str(v) for v in (Verdict.SAME, Verdict.UNCLEAR, Verdict.UNMEASURED)],
+        "ceilings": _ceilings(comparison),
+        "start": {"sort": view.sort if view.sort in SORTS else "news", "filter": view.filter or ""},
+        "chunk": chunk,
+        "cases": columns(comparison.cases),
+    }
+
+
+def _threshold(comparison: Comparison) -> float | None:
+    """The practical threshold of the gate, where all cases have the same."""
+    found = {m.threshold_ratio for m in (case.gate_metric for case in comparison.cases) if m}
+    return found.pop() if len(found) == 1 else None
+
+
+def _side(role: str, side: Any) -> dict[str, Any]:
+    return {
+        "role": role,
+        "label": side.label,
+        "facts": words.side_facts(side),
+        "notes": [note for source in side.sources for note in source.notes],
+        "files": [source.path for source in side.sources],
+    }
+
+
+def _suite(number: Any) -> dict[str, Any]:
+    return {
+        "label": number.other_label,
+        "metric": number.metric,
+        "scope": number.scope,
+        "name": number.name,
+        "ratio": short(number.ratio),
+        "low": short(number.ci_low),
+        "high": short(number.ci_high),
+        "count": number.count,
+        "unit": number.unit,
+    }
+
+
+def _ceilings(comparison: Comparison) -> list[dict[str, Any]]:
+    """Measured ceilings of the first device of each side, for the roofline."""
+    sides = (comparison.base, *comparison.others)
+    found = []
+    for side in sides:
+        devices = [d for source in side.sources for d in source.document.machine.devices]
+        device = next((d for d in devices if d.ceiling_gbps is not None), None)
+        known = {} if device is None else dict(device.ceiling_tflops)
+        found.append({"gbps": None if device is None else device.ceiling_gbps, "tflops": known})
+    return found
+
+
+def columns(cases: Sequence[CaseComparison]) -> dict[str, Any]:
+    """One list for each property, in the order of the cases."""
+    rank = {verdict: place for place, verdict in enumerate(NEWS)}
+    gates = [case.gate_metric for case in cases]
+    table: dict[str, Any] = {
+        "id": [case.id for case in cases],
+        "name": [case.name for case in cases],
+        "verdict": [rank[case.verdict] for case in cases],
+        "provisional": [int(m is not None and m.provisional) for m in gates],
+        "notes": [len(case.notes) for case in cases],
+        "was": {
+            str(i): case.base.name for i, case in enumerate(cases) if case.renamed and case.base
+        },
+    }
+    for name, read in NUMBERS.items():
+        table[name] = [None if m is None else short(read(m)) for m in gates]
+    for name, word in WORDS.items():
+        table[name] = _coded(word(case) for case in cases)
+    return table
+
+
+def _coded(values: Iterable[str]) -> dict[str, Any]:
+    """Distinct values, and for each case the place of its value."""
+    places: dict[str, int] = {}
+    codes = [places.setdefault(value, len(places)) for value in values]
+    return {"values": list(places), "codes": codes}

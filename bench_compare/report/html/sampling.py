@@ -1,0 +1,156 @@
+"""Samples reduced for the eye: what a chart can show, in small integers.
+
+Nothing here enters a verdict. A series that fits its budget is kept whole. A longer one becomes
+quantiles (nearest rank) for its distribution, and for its course in time the least, the median and
+the largest sample of buckets that never cross a round; the page says so beside the chart.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from bench_schema.document import Samples
+
+Ints: TypeAlias = npt.NDArray[np.int64]
+
+PAGE_VALUES = 2_400_000
+"""Integers that all series of a page may take; about a byte each once compressed."""
+MOST, LEAST = 2_000, 100
+"""Integers for one series."""
+LEVELS = 160
+"""Steps between the 5th and the 95th percentile: finer than a pixel of the charts."""
+BATCH = 256
+"""Series worked on at once: a few MB, so that they stay in the cache."""
+
+
+@dataclass(frozen=True)
+class Budget:
+    """How many integers one series gets, and how they are spent."""
+
+    values: int
+
+    @property
+    def quantiles(self) -> int:
+        return 65 if self.values >= 200 else 33
+
+    @property
+    def buckets(self) -> int:
+        return max((self.values - self.quantiles) // 3, 8)
+
+
+def budget(series_count: int) -> Budget:
+    return Budget(min(max(PAGE_VALUES // max(series_count, 1), LEAST), MOST))
+
+
+def reduced(series: Sequence[Sequence[Samples]], plan: Budget) -> list[dict[str, Any]]:
+    """Each series (its rounds in order) as a mapping that serialises small.
+
+    Every value is ``offset + step * integer`` nanoseconds. ``n`` are the samples of each round.
+    Whole: ``raw``, all samples in order. Reduced: ``q``, differences between evenly spaced
+    quantiles, the first from the offset; ``buckets`` of each round; ``mid`` the median of each
+    bucket; ``down`` and ``up`` how far below and above it the extremes lie.
+    """
+    results: list[dict[str, Any]] = [{}] * len(series)
+    for lengths, members in _alike(series).items():
+        for batch in _batches(members):
+            samples = np.array([np.concatenate(series[i]) for i in batch])
+            rows = (
+                _whole(samples) if sum(lengths) <= plan.values else _short(samples, lengths, plan)
+            )
+            for index, row in zip(batch, rows, strict=True):
+                results[index] = {"n": lengths, **row}
+    return results
+
+
+def _alike(series: Sequence[Sequence[Samples]]) -> Mapping[tuple[int, ...], list[int]]:
+    """Positions of the series by the lengths of their rounds: those are reduced together."""
+    groups: dict[tuple[int, ...], list[int]] = {}
+    for index, one in enumerate(series):
+        groups.setdefault(tuple(len(samples) for samples in one), []).append(index)
+    return groups
+
+
+def _batches(members: Sequence[int]) -> Iterable[Sequence[int]]:
+    return (members[start : start + BATCH] for start in range(0, len(members), BATCH))
+
+
+def _ranks(count: int, quantiles: int) -> Ints:
+    """Index of evenly spaced quantiles in sorted samples, both ends included."""
+    return np.rint(np.linspace(0, count - 1, quantiles)).astype(np.int64)
+
+
+def _grid(ordered: Ints) -> tuple[Ints, npt.NDArray[np.float64]]:
+    """Offset and step of each row, from its sorted samples."""
+    count = ordered.shape[1]
+    low, high = ordered[:, (count - 1) // 20], ordered[:, (19 * (count - 1) + 19) // 20]
+    return ordered[:, 0], np.maximum(np.round((high - low) / LEVELS, 2), 1.0)
+
+
+def _whole(samples: Ints) -> list[dict[str, Any]]:
+    offset, step = _grid(np.sort(samples, axis=1))
+    raw = np.rint((samples - offset[:, None]) / step[:, None]).astype(np.int64)
+    return _rows(offset, step, {"raw": raw})
+
+
+def _short(samples: Ints, lengths: tuple[int, ...], plan: Budget) -> list[dict[str, Any]]:
+    ordered = np.sort(samples, axis=1)
+    offset, step = _grid(ordered)
+
+    def small(values: Ints) -> Ints:
+        return np.rint((values - offset[:, None]) / step[:, None]).astype(np.int64)
+
+    quantiles = small(ordered[:, _ranks(samples.shape[1], plan.quantiles)])
+    per_round = [min(max(plan.buckets // len(lengths), 1), length) for length in lengths]
+    least, middle, most = (small(values) for values in _envelope(samples, lengths, per_round))
+    columns = {
+        "q": np.diff(quantiles, axis=1, prepend=0),
+        "mid": middle,
+        "down": middle - least,
+        "up": most - middle,
+    }
+    return [{"buckets": per_round, **row} for row in _rows(offset, step, columns)]
+
+
+def _envelope(
+    samples: Ints, lengths: tuple[int, ...], per_round: Sequence[int]
+) -> tuple[Ints, Ints, Ints]:
+    """Least, (lower) median and largest sample of each bucket; buckets never cross a round."""
+    starts = _starts(lengths, per_round)
+    sizes = np.diff(starts, append=samples.shape[1])
+    places = starts[:, None] + np.arange(sizes.max())
+    inside = np.arange(sizes.max()) < sizes[:, None]
+    bucketed = samples[:, np.where(inside, places, 0)]
+    bucketed[:, ~inside] = np.iinfo(np.int64).max
+    bucketed.sort(axis=2)
+    every = np.arange(len(sizes))
+    return (
+        bucketed[:, :, 0],
+        bucketed[:, every, (sizes - 1) // 2],
+        bucketed[:, every, sizes - 1],
+    )
+
+
+def _starts(lengths: tuple[int, ...], per_round: Sequence[int]) -> Ints:
+    begin = np.cumsum([0, *lengths[:-1]])
+    parts = [
+        first + np.arange(buckets) * length // buckets
+        for first, length, buckets in zip(begin, lengths, per_round, strict=True)
+    ]
+    return np.concatenate(parts)
+
+
+def _rows(
+    offset: Ints, step: npt.NDArray[np.float64], columns: Mapping[str, Ints]
+) -> list[dict[str, Any]]:
+    whole = {name: np.ascontiguousarray(values) for name, values in columns.items()}
+    return [
+        {"offset": first, "step": width, **{name: values[i] for name, values in whole.items()}}
+        for i, (first, width) in enumerate(zip(offset.tolist(), step.tolist(), strict=True))
+    ]
