@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -64,7 +65,8 @@ def write_bytes(path: Path, content: bytes) -> Path:
         partial.write_bytes(content)
         partial.replace(path)
     except OSError as error:
-        partial.unlink(missing_ok=True)
+        with suppress(OSError):  # it may not exist, nor its folder
+            partial.unlink()
         raise OutputError(f"{path}: {error.strerror or error}") from None
     return path
 

@@ -9,6 +9,7 @@ from bench_run.graph.layouts import packed
 from bench_run.graph.model import Graph, Tensor
 from bench_run.graph.operations import make_node
 from bench_run.tensors.inputs import make_inputs, parse_init
+from bench_run.tensors.layout import logical_view
 
 FLOATS = [n for n, row in DTYPES.items() if row.kind == "float" and row.array_type is not None]
 
@@ -195,3 +196,23 @@ def test_block_scales_are_powers_of_two_near_one():
     tensors = (tensor(0, "fp8_e4m3", 64, 64), tensor(1, "fp8_e8m0", 64, 2))
     made = make_inputs(graph([node], *tensors, tensor(2, "float", 64, 64)), 0)
     assert set(made[1].view(np.uint8).tolist()) == set(range(124, 131))
+
+
+def test_saved_statistics_of_a_backward_pass_are_those_of_x():
+    dims, channel = (4, 3, 5, 5), (1, 3, 1, 1)
+    ports = {"dy": dims, "x": dims, "scale": channel, "mean": channel, "inv_variance": channel}
+    node = make_node(
+        "batchnorm_backward",
+        {port: uid for uid, port in enumerate(ports)},
+        {"dx": 7, "dscale": 8, "dbias": 9},
+    )
+    tensors = [tensor(uid, "float", *shape) for uid, shape in enumerate(ports.values())]
+    results = (
+        tensor(7, "float", *dims),
+        tensor(8, "float", *channel),
+        tensor(9, "float", *channel),
+    )
+    made = make_inputs(graph([node], *tensors, *results), 0)
+    x = logical_view(made[1], tensors[1]).astype(np.float64)
+    assert made[3] == pytest.approx(x.mean(axis=(0, 2, 3)), rel=1e-5)
+    assert made[4] == pytest.approx((x.var(axis=(0, 2, 3)) + 1e-5) ** -0.5, rel=1e-5)
