@@ -41,7 +41,9 @@ def failed_case(failure: LoadFailure, engine: PlannedEngine) -> Case:
     name = Path(failure.path.rpartition("!")[2]).stem
     return Case(
         id=f"{failure.path} on {engine.key}",
-        graph=GraphId(name, failure.path, failure.sha256, "", "", ""),
+        graph=GraphId(
+            name, failure.path, failure.sha256, f"unread:{failure.path}", "unknown", "unknown"
+        ),
         engine=engine.key,
         variant={},
         outcome=Outcome("failed", str(failure.error), "load"),

@@ -1,0 +1,210 @@
+"""The command as a process: one clear line for bad input, the answer on stdout, exit codes."""
+
+from __future__ import annotations
+
+import json
+import resource
+import subprocess
+import sys
+import time
+
+import pytest
+from bench_schema.codec import read
+
+from tests.support import graph_json
+
+QUICK = ("--engine", "numpy", "--rounds", "1", "--iters", "2", "--warmup", "0")
+
+
+def one_line(done):
+    """The one line of stderr, free of tracebacks."""
+    assert "" == done.stdout
+    lines = done.stderr.splitlines()
+    assert 1 == len(lines), done.stderr
+    return lines[0]
+
+
+def changed(**changes):
+    graph = graph_json()
+    graph.update(changes)
+    return json.dumps(graph)
+
+
+def tensor_changed(**changes):
+    graph = graph_json()
+    graph["tensors"][0].update(changes)
+    return json.dumps(graph)
+
+
+BAD_FILES = {
+    "not JSON": ("{", "not JSON"),
+    "no graph": ('{"a": 1}', "bad.json"),
+    "unknown node": (
+        changed(nodes=[{**graph_json()["nodes"][0], "type": "Frobnicate"}]), "nodes[0].type"),
+    "dims and strides": (tensor_changed(dims=[4, 8, 2]), "tensors[0]"),
+    "duplicate uid": (tensor_changed(uid=1), "uid"),
+    "nobody produces it": (tensor_changed(virtual=True), "tensors[0]"),
+    "petabytes": (tensor_changed(dims=[2**25, 2**25], strides=[2**25, 1]), "4,096 TiB"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BAD_FILES)
+def test_a_bad_graph_is_one_line_that_names_file_and_field(bench_run_command, tmp_path, name):
+    text, fragment = BAD_FILES[name]
+    (tmp_path / "bad.json").write_text(text)
+    done = bench_run_command("bad.json", *QUICK)
+    line = one_line(done)
+    assert 1 == done.returncode
+    assert "bad.json" in line
+    assert fragment in line
+
+
+BAD_WORDS = [
+    (("no_such_file.json",), "no_such_file.json"),
+    (("empty",), "empty"),
+    (("g.json", "--engine", "warp"), "no engine 'warp'; choose from numpy, torch"),
+    (("g.json", "--iterations", "3"), "no flag --iterations; did you mean"),
+    (("g.json", "--warmup"), "--warmup needs a value"),
+    (("g.json", "--warmup", "many"), "--warmup: expected a whole number, got 'many'"),
+    (("g.json", "-o", "no/such/folder/a.json", "-q"), "cannot"),
+    (("g.json", "--engine", "numpy:5"), "numpy"),
+    ((), "no GRAPH, --op or --miopen-driver was given"),
+]
+
+
+@pytest.mark.parametrize(("words", "fragment"), BAD_WORDS, ids=[" ".join(w) for w, _ in BAD_WORDS])
+def test_bad_words_are_one_line_and_exit_1(bench_run_command, tmp_path, words, fragment):
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "g.json").write_text(json.dumps(graph_json()))
+    done = bench_run_command(*words)
+    assert (1, True) == (done.returncode, fragment in one_line(done))
+
+
+def test_a_broken_file_among_good_ones_costs_that_file_only(bench_run_command, graph_folder):
+    (graph_folder / "add_0.json").write_text(tensor_text := tensor_changed(dims=[4]))
+    done = bench_run_command(graph_folder, "-o", "a.json", *QUICK)
+    statuses = [case.outcome.status for case in read(graph_folder.parent / "a.json").cases]
+    assert (1, 3, 1) == (done.returncode, statuses.count("completed"), statuses.count("failed"))
+    assert tensor_text
+
+
+def test_an_output_that_cannot_be_written_is_said_before_anything_is_measured(
+    bench_run_command, small_graph
+):
+    begin = time.monotonic()
+    done = bench_run_command(small_graph, "-o", "/proc/no/run.json", *QUICK, "--quiet")
+    assert 1 == done.returncode
+    assert "/proc/no/run.json" in one_line(done)
+    assert time.monotonic() - begin < 60
+
+
+def test_a_full_disk_is_one_line_and_keeps_what_was_saved(bench_run_command, graph_folder):
+    def small_files():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (12_000, 12_000))
+
+    done = bench_run_command(
+        graph_folder, "-o", "a.json", "--engine", "numpy", "--rounds", "5", "--quiet",
+        preexec_fn=small_files,
+    )
+    journal = graph_folder.parent / "a.json.journal"
+    assert 1 == done.returncode
+    assert "cannot be written" in one_line(done)
+    assert journal.read_bytes().endswith(b"\n")
+
+
+def test_the_table_is_no_wider_than_80_columns(bench_run_command, graph_folder):
+    long_name = graph_json("a_very_long_name_" * 6)
+    (graph_folder / "long.json").write_text(json.dumps(long_name))
+    done = bench_run_command(graph_folder, *QUICK)
+    table = done.stdout.split("\n\n")[1]
+    assert max(len(line) for line in table.splitlines()) <= 80
+
+
+def test_the_answer_is_on_stdout_and_the_conversation_on_stderr(bench_run_command, small_graph):
+    done = bench_run_command(small_graph, *QUICK)
+    assert (0, True, True) == (
+        done.returncode, "small_add" in done.stdout, "round 1 of 1" in done.stderr)  # fmt: skip
+
+
+def test_nothing_is_coloured_in_a_pipe(bench_run_command, small_graph):
+    done = bench_run_command(small_graph, *QUICK)
+    assert "\x1b" not in done.stdout + done.stderr
+
+
+def test_quiet_says_nothing(bench_run_command, small_graph):
+    done = bench_run_command(small_graph, *QUICK, "--quiet")
+    assert (0, "", "") == (done.returncode, done.stdout, done.stderr)
+
+
+def test_verbose_shows_every_statistic(bench_run_command, small_graph):
+    done = bench_run_command(small_graph, *QUICK, "-v")
+    names = ("min", "p5", "median", "p90", "p95", "p99", "max", "mean", "std", "mad", "init")
+    assert [] == [name for name in names if name not in done.stdout]
+
+
+def test_csv_goes_to_stdout_alone(bench_run_command, small_graph):
+    done = bench_run_command(small_graph, *QUICK, "--csv", "-")
+    header, row = done.stdout.splitlines()
+    assert header.startswith("id,graph,path")
+    assert "completed" in row
+
+
+def test_samples_csv_has_one_row_an_iteration(bench_run_command, small_graph, tmp_path):
+    bench_run_command(small_graph, *QUICK, "--csv-samples", "s.csv")
+    assert 3 == len((tmp_path / "s.csv").read_text().splitlines())
+
+
+def test_markdown_escapes_hostile_names(bench_run_command, tmp_path):
+    (tmp_path / "g.json").write_text(json.dumps(graph_json("a|b<script>`")))
+    done = bench_run_command("g.json", *QUICK, "--markdown", "-")
+    assert r"a\|b\<script\>\`" in done.stdout
+
+
+def test_wrong_outputs_exit_2(hostile, bench_run_command, small_graph):
+    done = bench_run_command(small_graph, *QUICK[2:], "--engine", "hostile:wrong")
+    assert (2, True) == (done.returncode, "wrong: 1 of 32 elements of c" in done.stdout)
+
+
+def test_a_crash_exits_1(hostile, bench_run_command, small_graph):
+    done = bench_run_command(small_graph, *QUICK[2:], "--engine", "hostile:segfault")
+    assert (1, True) == (done.returncode, "SIGSEGV" in done.stdout)
+
+
+def test_two_engines_side_by_side_with_the_speed_up(hostile, bench_run_command, small_graph):
+    done = bench_run_command(
+        small_graph, *QUICK[2:], "--a", "hostile:slow", "--b", "numpy"
+    )
+    assert 0 == done.returncode
+    assert "speed-up" in done.stdout
+
+
+def test_two_engines_that_differ_exit_2(hostile, bench_run_command, small_graph):
+    done = bench_run_command(small_graph, *QUICK[2:], "--a", "numpy", "--b", "hostile:wrong")
+    assert (2, True) == (done.returncode, "1 wrong" in done.stdout)
+
+
+def test_a_dry_run_lists_the_cases(bench_run_command, graph_folder):
+    done = bench_run_command(graph_folder, "--dry-run", *QUICK)
+    assert "4 cases, 2 iterations in 1 rounds each" == done.stdout.splitlines()[-1]
+
+
+def test_every_engine_is_listed_with_its_remedy(hostile, bench_run_command):
+    done = bench_run_command("--list-engines")
+    assert 0 == done.returncode
+    assert all(name in done.stdout for name in ("numpy", "torch", "hostile", "auto here:"))
+
+
+def test_help_is_fast(root):
+    """At most 2.5 times an empty Python and 30 ms more; the best of some, for a busy machine."""
+
+    def best(*words):
+        times = []
+        for _ in range(7):
+            begin = time.perf_counter()
+            subprocess.run(
+                [sys.executable, *words], check=True, stdout=subprocess.DEVNULL, cwd=root
+            )
+            times.append(time.perf_counter() - begin)
+        return min(times)
+
+    assert best("-m", "bench_run", "--help") <= 2.5 * best("-c", "pass") + 0.030
