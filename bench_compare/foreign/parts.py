@@ -1,0 +1,227 @@
+"""Pieces of our document from values that may be missing: absent and null are unknown."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from bench_schema.document import (
+    SCHEMA_VERSION,
+    Cpu,
+    Device,
+    Document,
+    Machine,
+    OutputValidation,
+    Run,
+    Settings,
+    Summary,
+    Tool,
+    Validation,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from bench_schema.document import Case, Engine, Samples
+
+NS_PER_MS = 1e6
+UNKNOWN = "unknown"
+CACHES = {"warm": "hot", "cold": "cold"}
+
+
+def table(value: Any) -> Mapping[str, Any]:
+    """The value if it is an object, else an empty one: missing keys are tolerated everywhere."""
+    return value if isinstance(value, dict) else {}
+
+
+def rows(value: Any) -> Sequence[Mapping[str, Any]]:
+    return [table(one) for one in value] if isinstance(value, list) else []
+
+
+def number(value: Any) -> float | None:
+    """A finite number, else None; booleans are none."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    return float(value) if math.isfinite(value) else None
+
+
+def whole(value: Any) -> int | None:
+    found = number(value)
+    return None if found is None else round(found)
+
+
+def text(value: Any) -> str | None:
+    return value if isinstance(value, str) and value else None
+
+
+def words(value: Any) -> str:
+    """A value as people write it, for settings that are shown."""
+    return UNKNOWN if value is None else str(value)
+
+
+def milliseconds(value: Any) -> Samples:
+    """One initialisation phase; empty where it is unknown."""
+    found = number(value)
+    return np.array([] if found is None else [round(found * NS_PER_MS)], np.int64)
+
+
+def series(values: Any) -> Samples:
+    """Samples in milliseconds → nanoseconds; what is no number is left out."""
+    found = [number(value) for value in values] if isinstance(values, list) else []
+    return np.array([round(x * NS_PER_MS) for x in found if x is not None], np.int64)
+
+
+def summary(stats: Any) -> Summary | None:
+    """Statistics in milliseconds; NaN where they were not stored. None without a centre."""
+    found = table(stats)
+    median = number(found.get("median_ms"))
+    mean = number(found.get("mean_ms"))
+    if median is None and mean is None:
+        return None
+
+    def ns(name: str) -> float:
+        value = number(found.get(f"{name}_ms"))
+        return math.nan if value is None else value * NS_PER_MS
+
+    deviation = number(found.get("std_ms"))
+    return Summary(
+        count=_count(found, mean),
+        mean=ns("mean"),
+        std=None if deviation is None else deviation * NS_PER_MS,
+        min=ns("min"),
+        p5=math.nan,
+        median=ns("mean") if median is None else ns("median"),
+        p90=math.nan,
+        p95=ns("p95"),
+        p99=ns("p99"),
+        max=ns("max"),
+        mad=math.nan,
+        median_ci_low=None,
+        median_ci_high=None,
+    )
+
+
+def _count(found: Mapping[str, Any], mean: float | None) -> int:
+    """Stored, else total over mean, else 0 for unknown."""
+    count = whole(found.get("n"))
+    if count is not None:
+        return count
+    total = number(found.get("total_ms"))
+    return round(total / mean) if total is not None and mean else 0
+
+
+def validation(correctness: Any) -> Validation:
+    found = table(correctness)
+    match = found.get("match", found.get("tolerance_match", found.get("passed")))
+    if not isinstance(match, bool):
+        return Validation("not checked", UNKNOWN, text(found.get("message")), (), 0, 0, None)
+    message = text(found.get("message")) or text(found.get("error_message"))
+    wrong = 0 if match else 1
+    output = OutputValidation(
+        uid=whole(found.get("worst_output_uid")) or 0,
+        name="worst output",
+        data_type=UNKNOWN,
+        elements=whole(found.get("n_total")) or 0,
+        mismatched=_or(whole(found.get("n_mismatch")), wrong),
+        max_abs=_or(number(found.get("max_abs_diff")), math.nan),
+        max_rel=_or(number(found.get("max_rel_diff")), math.nan),
+        relative_l2=math.nan,
+        rtol=_or(number(found.get("rtol")), math.nan),
+        atol=_or(number(found.get("atol")), math.nan),
+        tolerance_source="imported",
+        worst=(),
+    )
+    known = output.elements > 0 or number(found.get("max_abs_diff")) is not None
+    return Validation(
+        "passed" if match else "failed",
+        UNKNOWN,
+        message,
+        (output,) if known else (),
+        1,
+        wrong,
+        None,
+    )
+
+
+def _or(value: float | None, default: float) -> Any:
+    return default if value is None else value
+
+
+def machine(facts: Mapping[str, Any], host: str | None) -> Machine:
+    """From ``environment`` of the newer layouts or ``metadata`` of the older ones."""
+    model = text(facts.get("gpu_model"))
+    gigabytes = number(facts.get("gpu_hbm_gb"))
+    device = Device(
+        index=0,
+        name=model or UNKNOWN,
+        uuid=None,
+        driver=text(facts.get("amdgpu_driver_version")),
+        arch=text(facts.get("gpu_arch")),
+        memory_bytes=None if gigabytes is None else round(gigabytes * 2**30),
+        l2_bytes=None,
+        max_sm_clock_mhz=number(facts.get("gpu_max_sclk_mhz")),
+        max_memory_clock_mhz=None,
+        power_limit_w=number(facts.get("gpu_power_cap_w")),
+    )
+    names = ("rocm", "cuda", "cudnn", "hipdnn", "torch")
+    found = {name: text(facts.get(f"{name}_version")) for name in names}
+    memory = number(facts.get("total_ram_gb"))
+    return Machine(
+        host=text(facts.get("hostname")) or host or UNKNOWN,
+        os=UNKNOWN,
+        kernel=text(facts.get("kernel_version")) or UNKNOWN,
+        cpu=Cpu(text(facts.get("cpu_model")), None, whole(facts.get("cpu_count"))),
+        memory_bytes=None if memory is None else round(memory * 2**30),
+        python=text(facts.get("python_version")) or UNKNOWN,
+        packages={name: version for name, version in found.items() if version is not None},
+        devices=() if model is None else (device,),
+        environment={},
+        graphs_revision=None,
+    )
+
+
+def settings(config: Mapping[str, Any], timer: str) -> Settings:
+    cache = text(config.get("cache_mode"))
+    return Settings(
+        timer=timer,
+        cache=UNKNOWN if cache is None else CACHES.get(cache, cache),
+        duty=UNKNOWN,
+        math=UNKNOWN,
+        replay=False,
+        warmup=whole(config.get("warmup_iters")) or 0,
+        iterations=whole(config.get("iters", config.get("benchmark_iters"))) or 0,
+        rounds=1,
+        min_time_s=None,
+        max_time_s=None,
+        precision_ratio=None,
+        timeout_s=None,
+        seed=whole(config.get("seed")) or 0,
+        reference=text(config.get("validate")) or UNKNOWN,
+        tolerance=UNKNOWN,
+        rtol=number(config.get("rtol")),
+        atol=number(config.get("atol")),
+        check_budget_s=0.0,
+    )
+
+
+def document(
+    run: Run, machine: Machine, engines: Mapping[str, Engine], cases: Sequence[Case]
+) -> Document:
+    return Document(SCHEMA_VERSION, run, machine, tuple(engines.values()), tuple(cases))
+
+
+def run(
+    identity: str, started: str | None, settings: Settings, *, complete: bool, tool: Tool
+) -> Run:
+    return Run(
+        id=identity,
+        label=None,
+        tags={},
+        started=started or "1970-01-01T00:00:00+00:00",
+        finished=None,
+        complete=complete,
+        command=(),
+        tool=tool,
+        settings=settings,
+    )

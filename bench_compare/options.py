@@ -1,0 +1,117 @@
+"""What the command line asks for, as values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bench_compare.errors import UsageError
+from bench_compare.policy import (
+    SUITE,
+    Policy,
+    parse_allow,
+    parse_fail_on,
+    parse_metric,
+    parse_thresholds,
+)
+from bench_compare.policy_file import parse_center, read_policy
+from bench_compare.sides import Grouping
+from bench_compare.view import SORTS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+OUTPUTS = ("markdown", "csv", "json", "junit", "html")
+"""Formats with a flag of their own; the table goes to stdout."""
+COLORS = ("auto", "always", "never")
+PLOTLYJS = ("inline", "cdn")
+DETAILS_FOR_PAGES = 40
+"""Closer looks for pages and JSON files; a terminal shows few."""
+
+
+@dataclass(frozen=True)
+class Options:
+    documents: tuple[str, ...]
+    a: tuple[str, ...]
+    b: tuple[str, ...]
+    grouping: Grouping
+    policy: Policy
+    aa: bool
+    outputs: Mapping[str, str]
+    """Format to file name; ``-`` is stdout."""
+    all: bool
+    sort: str
+    filter: str | None
+    color: str
+    plotlyjs: str
+    quiet: bool
+
+
+def parse_options(arguments: Mapping[str, Any]) -> Options:
+    """docopt's words as values. Raises `UsageError` with the flag and the choices."""
+    outputs = {name: arguments[f"--{name}"] for name in OUTPUTS if arguments[f"--{name}"]}
+    if sum(target == "-" for target in outputs.values()) > 1:
+        raise UsageError("only one format can go to stdout ('-')")
+    _sides(arguments)
+    policy = _policy(arguments)
+    if {"html", "json"} & outputs.keys():
+        policy = replace(policy, details=DETAILS_FOR_PAGES)
+    return Options(
+        documents=tuple(arguments["DOC"]),
+        a=tuple(arguments["--a"]),
+        b=tuple(arguments["--b"]),
+        grouping=Grouping(
+            arguments["--group-by"] or "label", tuple(arguments["--label"]), arguments["--base"]
+        ),
+        policy=policy,
+        aa=arguments["--aa"],
+        outputs=outputs,
+        all=arguments["--all"],
+        sort=_choice(arguments, "--sort", tuple(SORTS)),
+        filter=arguments["--filter"],
+        color=_choice(arguments, "--color", COLORS),
+        plotlyjs=_choice(arguments, "--plotlyjs", PLOTLYJS),
+        quiet=arguments["--quiet"],
+    )
+
+
+def _choice(arguments: Mapping[str, Any], flag: str, choices: tuple[str, ...]) -> str:
+    """The flag's word; the first choice where it was not given."""
+    value = arguments[flag]
+    if value is None:
+        return choices[0]
+    if value not in choices:
+        raise UsageError(f"{flag}: {value!r}; choose from {', '.join(choices)}")
+    return str(value)
+
+
+def _sides(arguments: Mapping[str, Any]) -> None:
+    a, b, documents = arguments["--a"], arguments["--b"], arguments["DOC"]
+    if bool(a) != bool(b):
+        raise UsageError("--a and --b come together: documents of the base, and of the other side")
+    if a and documents:
+        raise UsageError(f"{documents[0]}: documents are either listed, or given by --a and --b")
+    if not a and not documents:
+        raise UsageError("no documents given; two are compared, see --help")
+
+
+def _policy(arguments: Mapping[str, Any]) -> Policy:
+    """The file's policy with the flags laid over it."""
+    policy = Policy() if arguments["--policy"] is None else read_policy(Path(arguments["--policy"]))
+    general, metrics = parse_thresholds(arguments["--threshold"], "--threshold")
+    if general is not None:
+        policy = replace(policy, threshold_ratio=general)
+    policy = replace(policy, metric_thresholds={**policy.metric_thresholds, **metrics})
+    words = [word for text in arguments["--fail-on"] for word in text.split(",") if word]
+    if words:
+        fail_on = parse_fail_on(words, "--fail-on")
+        policy = replace(policy, fail_on=fail_on, suite_always=SUITE in fail_on)
+    if arguments["--metric"]:
+        chosen = [word for text in arguments["--metric"] for word in text.split(",") if word]
+        names = tuple(parse_metric(word, "--metric") for word in chosen)
+        policy = replace(policy, metrics=names)
+    if arguments["--center"] is not None:
+        policy = replace(policy, center=parse_center(arguments["--center"], "--center"))
+    allowed = tuple(parse_allow(text, "--allow") for text in arguments["--allow"])
+    return replace(policy, allow=(*policy.allow, *allowed), strict=arguments["--strict"])
