@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 ENGINES = {
     "numpy": "bench_run.engines.numpy_engine",
+    "torch": "bench_run.engines.torch_engine",
 }
 
 ENTRY_POINTS = "bench_run.engines"

@@ -29,7 +29,7 @@ class HostStream:
     clock = "host"
     gate_depth = 0
     mark = staticmethod(perf_counter_ns)
-    flush: Callable[[], object]
+    flush: Callable[[], None]
 
     def __init__(self, cache: str = "hot", cache_bytes: int | None = None) -> None:
         """`cache_bytes`: size of the last-level cache, read from the system where it is None."""
@@ -61,8 +61,12 @@ def _bytes(text: str) -> int:
     return int(text[:-1]) * _UNITS[text[-1]] if text[-1] in _UNITS else int(text)
 
 
-def _reader(cache_bytes: int) -> Callable[[], object]:
+def _reader(cache_bytes: int) -> Callable[[], None]:
     import numpy as np
 
-    elements = min(2 * cache_bytes, _MOST_FLUSH_BYTES) // 8
-    return np.ones(elements, np.int64).sum
+    buffer = np.ones(min(2 * cache_bytes, _MOST_FLUSH_BYTES) // 8, np.int64)
+
+    def read() -> None:
+        buffer.sum()
+
+    return read

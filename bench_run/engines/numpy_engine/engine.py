@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import platform
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib.metadata import version
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,6 +21,7 @@ from bench_run.engines.base import (
 from bench_run.engines.numpy_engine.kernels import KERNELS
 from bench_run.engines.numpy_engine.op import Op, check_types
 from bench_run.engines.numpy_engine.program import Program, poison
+from bench_run.engines.processor import processor_name
 from bench_run.engines.spec import refuse_unknown
 from bench_run.errors import EngineError, UnsupportedGraphError, UsageError
 from bench_run.graph.model import Graph
@@ -83,7 +82,7 @@ class NumpyEngine:
     def __init__(self, options: EngineOptions) -> None:
         self.stream: Stream = HostStream(options.cache)
         self.facts = EngineFacts(
-            id=None, libraries=_libraries(), device="cpu", device_kind=_processor()
+            id=None, libraries=_libraries(), device="cpu", device_kind=processor_name()
         )
         # Overflow to infinity is a result here; a context manager in every run costs 1.3 µs.
         self._errors: dict[str, Any] | None = dict(np.seterr(all="ignore"))
@@ -130,13 +129,3 @@ def _libraries() -> dict[str, str]:
     if "name" in blas:
         found[str(blas["name"])] = str(blas.get("version", "unknown"))
     return found
-
-
-def _processor() -> str:
-    """Product name of the processor."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        lines = []
-    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-    return next(names, platform.processor() or platform.machine())

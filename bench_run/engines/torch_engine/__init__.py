@@ -1,0 +1,62 @@
+"""Engine ``torch``: PyTorch on the CPU and on GPUs (CUDA and ROCm builds alike).
+
+Spec: ``torch`` (the GPU where there is one, else the CPU), ``torch:cpu``, ``torch:cuda``,
+``torch:cuda:1``; ``+compile`` for `torch.compile` (Inductor: C++ on the CPU, Triton on a GPU).
+A graph becomes what a user of PyTorch would write: convolutions, products, normalisations and
+attention run in the type of their inputs where PyTorch has a kernel that accumulates in float32,
+and in the compute type otherwise.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from bench_run.engines.base import Availability
+
+if TYPE_CHECKING:
+    from bench_run.engines.base import Engine, EngineOptions, EngineSpec
+
+NAME = "torch"
+SUMMARY = "PyTorch, eager or +compile; torch:cpu, torch:cuda[:N]"
+INSTALL = "pip install 'dnn-bench[torch]', on a GPU with the build that fits its driver"
+
+_DEVICES = ("/dev/nvidia0", "/dev/nvidiactl", "/dev/kfd")
+
+
+def probe() -> Availability:
+    """Whether PyTorch is installed; it is not imported."""
+    from importlib.metadata import PackageNotFoundError, version
+    from importlib.util import find_spec
+
+    if find_spec("torch") is None:
+        return Availability(False, f"PyTorch is not installed; {INSTALL}")
+    try:
+        found = version("torch")
+    except PackageNotFoundError:
+        found = "of unknown version"
+    where = "with a GPU in sight" if _gpu_in_sight() else "on the CPU"
+    return Availability(True, f"torch {found} {where}")
+
+
+def probe_gpu() -> Availability:
+    """Whether ``torch:cuda`` can be expected to run, from device files and the build's name."""
+    found = probe()
+    if not found.ok:
+        return found
+    if not _gpu_in_sight():
+        return Availability(False, "no GPU is visible on this machine")
+    if "+cpu" in found.reason:
+        return Availability(False, f"this PyTorch is built for the CPU only; {INSTALL}")
+    return found
+
+
+def open(spec: EngineSpec, options: EngineOptions) -> Engine:  # noqa: A001 - a name of the protocol
+    from bench_run.engines.torch_engine.opening import open_engine
+
+    return open_engine(spec, options)
+
+
+def _gpu_in_sight() -> bool:
+    from os.path import exists
+
+    return any(exists(path) for path in _DEVICES)

@@ -1,0 +1,101 @@
+"""The engine: a device, its stream, and how graphs become plans."""
+
+from __future__ import annotations
+
+from types import FunctionType
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from bench_run.engines.base import EngineFacts
+from bench_run.engines.processor import processor_name
+from bench_run.engines.torch_engine.errors import foreign_errors
+from bench_run.engines.torch_engine.plan import TorchPlan
+from bench_run.engines.torch_engine.program import Program, check
+from bench_run.graph.model import Graph
+from bench_run.streams.host import HostStream
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from contextlib import ExitStack
+
+    from bench_run.engines.base import EngineOptions, EngineSpec, Stream
+    from bench_run.engines.torch_engine.plan import Function
+
+
+class TorchEngine:
+    def __init__(
+        self, spec: EngineSpec, options: EngineOptions, device: torch.device, resources: ExitStack
+    ) -> None:
+        self.stream: Stream
+        self._device, self._resources = device, resources
+        self._compile = "compile" in spec.options
+        self._math, self._replay = options.math, options.replay
+        self.stream, self._expect_launches = _stream(device, options)
+        self.facts = _facts(spec, device, self._compile)
+
+    def variants(self, graph: Graph) -> tuple[Mapping[str, str], ...]:  # noqa: ARG002
+        return ({},)
+
+    def build(self, graph: Graph, variant: Mapping[str, str]) -> Graph:  # noqa: ARG002
+        check(graph)
+        if self._device.type == "cuda":
+            torch.cuda.reset_peak_memory_stats(self._device)
+        return graph
+
+    def plan(self, built: object) -> TorchPlan:
+        assert isinstance(built, Graph)
+        with foreign_errors("plan"):
+            program = Program(built, self._device)
+            function = _compiled(program) if self._compile else program
+            plan = TorchPlan(built, program, function, self._device)
+            self._expect_launches(program.launches)
+            if self._compile:
+                plan.run()  # compiles; the buffers hold zeros yet
+            return plan
+
+    def peak_bytes(self) -> int | None:
+        if self._device.type != "cuda":
+            return None
+        return int(torch.cuda.max_memory_allocated(self._device))
+
+    def close(self) -> None:
+        self._resources.close()
+
+
+def _compiled(program: Program) -> Function:
+    """By `torch.compile`, each program under a code object of its own: its cache of compiled
+    versions is kept, and limited, by code object."""
+
+    def run(inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        return program(inputs)
+
+    own = FunctionType(run.__code__.replace(), run.__globals__, run.__name__, None, run.__closure__)
+    compiled: Function = torch.compile(own, fullgraph=True, dynamic=False)
+    return compiled
+
+
+def _stream(device: torch.device, options: EngineOptions) -> tuple[Stream, Callable[[int], None]]:
+    """The device's stream, and what it is to be told: launches in an iteration."""
+    if device.type == "cpu":
+        return HostStream(options.cache), lambda _launches: None
+    from bench_run.streams.torch import open_stream
+
+    stream = open_stream(device, options)
+    return stream, stream.expect
+
+
+def _facts(spec: EngineSpec, device: torch.device, compiled: bool) -> EngineFacts:
+    found = {"torch": torch.__version__, "cuda": torch.version.cuda, "hip": torch.version.hip}
+    if device.type == "cuda":
+        cudnn: Any = torch.backends.cudnn
+        found["cudnn"] = cudnn.version()
+    libraries = {name: str(version) for name, version in found.items() if version is not None}
+    knobs = {"mode": "compile" if compiled else "eager"}
+    if device.type == "cpu":
+        knobs["threads"] = str(torch.get_num_threads())
+        return EngineFacts(spec.id, libraries, "cpu", processor_name(), knobs=knobs)
+    properties = torch.cuda.get_device_properties(device)
+    uuid = getattr(properties, "uuid", None)
+    place = str(device.index) if uuid is None else f"GPU-{uuid}"
+    return EngineFacts(spec.id, libraries, place, properties.name, knobs=knobs)

@@ -1,0 +1,28 @@
+"""Which function binds which node type."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from bench_run.engines.torch_engine import batchnorm, conv, matmul, norms, pointwise
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from bench_run.engines.torch_engine.op import Call, Op
+
+KERNELS: Mapping[str, Callable[[Op], Call]] = {
+    "BatchnormAttributes": batchnorm.training,
+    "BatchnormBackwardAttributes": batchnorm.backward,
+    "BatchnormInferenceAttributes": batchnorm.inference,
+    "BatchnormInferenceAttributesVarianceExt": batchnorm.inference_variance,
+    "ConvolutionBwdAttributes": conv.convolution_backward_data,
+    "ConvolutionFwdAttributes": conv.convolution_forward,
+    "ConvolutionWrwAttributes": conv.convolution_backward_weights,
+    "LayernormAttributes": norms.layernorm,
+    "LayernormBackwardAttributes": norms.layernorm_backward,
+    "MatmulAttributes": matmul.matmul,
+    "PointwiseAttributes": pointwise.pointwise,
+    "RMSNormAttributes": norms.rmsnorm,
+    "RMSNormBackwardAttributes": norms.rmsnorm_backward,
+}

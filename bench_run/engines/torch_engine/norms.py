@@ -1,0 +1,141 @@
+"""Layer norm and RMS norm."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch.nn import functional
+
+from bench_run.engines.torch_engine.op import Call, Op, elementwise
+
+T = torch.Tensor
+aten = torch.ops.aten
+
+
+def layernorm(op: Op) -> Call:
+    """The kernel where scale and bias are of x's type and ε is known, else the formula."""
+    count = int(op.attribute("normalized_dim_count"))
+    shape = op.dims("x")[-count:]
+    epsilon = op.constant("epsilon")
+    outputs = op.present("y", "mean", "inv_variance")
+    if epsilon is None:
+        raise op.refusal("epsilon is given at run time")
+    dtype = op.working_type("x", "scale", "bias")
+
+    def function(x: T, scale: T, bias: T) -> tuple[T, ...]:
+        found = aten.native_layer_norm(
+            elementwise(x, dtype),
+            shape,
+            elementwise(scale, dtype).reshape(shape),
+            elementwise(bias, dtype).reshape(shape),
+            epsilon,
+        )
+        return tuple(found[: len(outputs)])
+
+    if outputs not in (("y",), ("y", "mean"), ("y", "mean", "inv_variance")):
+        raise op.refusal("inv_variance without mean")
+    return Call(("x", "scale", "bias"), outputs, function)
+
+
+def layernorm_backward(op: Op) -> Call:
+    count = int(op.attribute("normalized_dim_count"))
+    shape, parameter = op.dims("x")[-count:], op.dims("scale")
+    dtype = op.working_type("dy", "x", "scale")
+    wide = torch.float64 if dtype == torch.float64 else torch.float32
+    saved = op.present("mean", "inv_variance")
+    epsilon = op.constant("epsilon") if op.has("epsilon") else None
+    if len(saved) == 1 or (not saved and epsilon is None):
+        raise op.refusal("it needs mean and inv_variance, or a constant epsilon")
+    axes, added = tuple(range(-count, 0)), 0.0 if epsilon is None else epsilon
+
+    def function(dy: T, x: T, scale: T, *statistics: T) -> tuple[T, T, T]:
+        if statistics:
+            mean, inverse = (elementwise(value, wide) for value in statistics)
+        else:
+            variance, mean = torch.var_mean(elementwise(x, wide), axes, correction=0, keepdim=True)
+            inverse = torch.rsqrt(variance + added)
+        weight = elementwise(scale, dtype).reshape(shape)
+        dx, dscale, dbias = aten.native_layer_norm_backward(
+            elementwise(dy, dtype),
+            elementwise(x, dtype),
+            shape,
+            mean,
+            inverse,
+            weight,
+            weight,
+            (True, True, True),
+        )
+        return dx, dscale.reshape(parameter), dbias.reshape(parameter)
+
+    return Call(("dy", "x", "scale", *saved), ("dx", "dscale", "dbias"), function)
+
+
+def rmsnorm_axes(op: Op) -> tuple[int, ...]:
+    """There is no attribute for them: where inv_rms is given, the axes it has length 1 on and x
+    has more; else from scale: all but the first where it has x's dims, the spatial ones where only
+    its channels are longer than 1, otherwise its trailing dims."""
+    x, scale = op.dims("x"), op.dims("scale")
+    if op.has("inv_rms"):
+        kept = op.dims("inv_rms")
+        return tuple(i for i in range(len(x)) if kept[i] == 1 and x[i] > 1)
+    padded = (*(1 for _ in range(len(x) - len(scale))), *scale)
+    if padded == x:
+        return tuple(range(1, len(x)))
+    if len(x) > 2 and padded == (1, x[1], *(1 for _ in x[2:])):
+        return tuple(range(2, len(x)))
+    first = next((i for i, length in enumerate(padded) if length != 1), len(x) - 1)
+    return tuple(range(first, len(x)))
+
+
+def rmsnorm(op: Op) -> Call:
+    axes, rank = rmsnorm_axes(op), len(op.dims("x"))
+    epsilon = op.constant("epsilon")
+    shape = op.dims("x")[axes[0] :] if axes else ()
+    trailing = axes == tuple(range(rank - len(axes), rank))
+    plain = not op.has("inv_rms") and not op.has("bias") and epsilon is not None and axes
+    same = op.dtype("x") == op.dtype("scale") and math.prod(op.dims("scale")) == math.prod(shape)
+    if plain and trailing and same:
+        dtype = op.working_type("x", "scale")
+        return Call(
+            ("x", "scale"),
+            ("y",),
+            lambda x, scale: functional.rms_norm(
+                elementwise(x, dtype), shape, elementwise(scale, dtype).reshape(shape), epsilon
+            ),
+        )
+    return _rmsnorm_formula(op, axes)
+
+
+def _rmsnorm_formula(op: Op, axes: tuple[int, ...]) -> Call:
+    dtype, outputs = op.compute, op.present("y", "inv_rms")
+
+    def function(x: T, scale: T, epsilon: T, *bias: T) -> tuple[T, ...]:
+        x = elementwise(x, dtype)
+        mean = x.square().mean(axes, keepdim=True) if axes else x.square()
+        inverse = torch.rsqrt(mean + elementwise(epsilon, dtype).reshape(()))
+        y = x * inverse * elementwise(scale, dtype)
+        for value in bias:
+            y = y + elementwise(value, dtype)
+        return (y, inverse)[: len(outputs)]
+
+    return Call(("x", "scale", "epsilon", *op.present("bias")), outputs, function, 12)
+
+
+def rmsnorm_backward(op: Op) -> Call:
+    """dx = dy·s·r − x·r³·Σ(dy·s·x)/N; dscale = Σ dy·x·r; dbias = Σ dy."""
+    dtype, outputs = op.compute, op.present("dx", "dscale", "dbias")
+    axes = rmsnorm_axes(op)
+    count = math.prod(op.dims("x")[axis] for axis in axes)
+    parameter = op.dims("scale")
+
+    def function(dy: T, x: T, scale: T, inverse: T) -> tuple[T, ...]:
+        dy, x, scale, inverse = (elementwise(value, dtype) for value in (dy, x, scale, inverse))
+        normal, inner = x * inverse, dy * scale
+        product = inner * normal
+        mean = product.sum(axes, keepdim=True) / count if axes else product
+        dx = inverse * (inner - normal * mean)
+        sums = (dx, (dy * normal).sum_to_size(parameter), dy.sum_to_size(parameter))
+        return sums[: len(outputs)]
+
+    return Call(("dy", "x", "scale", "inv_rms"), outputs, function, 16)

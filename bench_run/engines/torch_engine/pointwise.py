@@ -1,0 +1,224 @@
+"""Elementwise operations.
+
+Modes in `SINGLE` are one kernel each, which computes in float32 inside whatever it is given; they
+take their inputs as they are. The others are made of several and run in the compute type.
+Backward modes take in_0 = dy and in_1 = the forward input.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from functools import partial
+
+import torch
+from torch.nn import functional
+
+from bench_run.engines.torch_engine.op import Call, Op, elementwise
+from bench_run.engines.torch_engine.types import NATIVE
+
+T = torch.Tensor
+aten = torch.ops.aten
+Maker = Callable[[Op], Callable[..., T]]
+
+SOFTPLUS_THRESHOLD = 40.0
+"""βx from which on softplus is βx in every type."""
+
+
+def pointwise(op: Op) -> Call:
+    mode = op.attribute("operation")
+    if mode == "gen_index":
+        return _gen_index(op)
+    if mode not in ARITIES:
+        raise op.refusal(f"no pointwise mode {mode!r}; known are {', '.join(sorted(ARITIES))}")
+    inputs = tuple(f"in_{i}" for i in range(ARITIES[mode]))
+    kinds = {op.dtype(port) for port in inputs}
+    out = op.dims("out_0")
+    if any(_broadcast(op.dims(port), out) != out for port in inputs):
+        raise op.refusal(f"inputs do not broadcast to {out}")
+    function = SINGLE[mode](op) if mode in SINGLE else COMPOSITE[mode](op)
+    if not (mode in SINGLE and _as_they_are(op, kinds)):
+        function = partial(_computed, function, op.compute)
+    return Call(inputs, ("out_0",), partial(_filling, function, out))
+
+
+def _broadcast(dims: tuple[int, ...], out: tuple[int, ...]) -> tuple[int, ...] | None:
+    padded = (*(1 for _ in range(len(out) - len(dims))), *dims)
+    fits = len(padded) == len(out) and all(
+        have in (1, want) for have, want in zip(padded, out, strict=True)
+    )
+    return out if fits else None
+
+
+def _as_they_are(op: Op, kinds: set[torch.dtype]) -> bool:
+    """Inputs of one type that is not to be widened, or of types that widen to the compute type."""
+    if not kinds <= set(NATIVE):
+        return False
+    if len(kinds) == 1:
+        kind = next(iter(kinds))
+        return op.compute == kind or (op.compute == torch.float32 and op.dtype("out_0") == kind)
+    widest = torch.float16
+    for kind in kinds:
+        widest = torch.promote_types(widest, kind)
+    return widest == op.compute
+
+
+def _computed(function: Callable[..., T], dtype: torch.dtype, *inputs: T) -> T:
+    return function(*(elementwise(x, dtype) for x in inputs))
+
+
+def _filling(function: Callable[..., T], dims: tuple[int, ...], *inputs: T) -> T:
+    """Broadcasts the result where no input has the output's dims."""
+    value = function(*inputs)
+    return value if value.shape == dims else value.expand(dims)
+
+
+def _gen_index(op: Op) -> Call:
+    """The index along the axis; the key of the file's format says uid and means a number."""
+    dims, axis = op.dims("out_0"), op.attribute("axis", op.attribute("axis_tensor_uid"))
+    if axis is None or not 0 <= axis < len(dims):
+        raise op.refusal(f"gen_index needs an axis from 0 to {len(dims) - 1}, not {axis!r}")
+    shape = [-1 if i == axis else 1 for i in range(len(dims))]
+    index = torch.arange(dims[axis], device=op.device).reshape(shape)
+    return Call((), ("out_0",), lambda: index.expand(dims).clone())
+
+
+def _plain(function: Callable[..., T]) -> Maker:
+    return lambda _op: function
+
+
+def _relu(op: Op) -> Callable[..., T]:
+    """x ≤ L: s·(x − L) + L; x ≥ U: U; else x."""
+    lower = float(op.attribute("relu_lower_clip", 0.0))
+    upper = float(op.attribute("relu_upper_clip", math.inf))
+    slope = float(op.attribute("relu_lower_clip_slope", 0.0))
+    if slope == 0 and upper == math.inf:
+        return torch.relu if lower == 0 else partial(torch.clamp_min, min=lower)
+    if slope == 0:
+        return partial(torch.clamp, min=lower, max=upper)
+    if lower == 0 and upper == math.inf:
+        return partial(functional.leaky_relu, negative_slope=slope)
+
+    def clipped(x: T) -> T:
+        low = torch.where(x <= lower, slope * (x - lower) + lower, x)
+        return low.clamp(max=upper)
+
+    return clipped
+
+
+def _relu_backward(op: Op) -> Callable[..., T]:
+    """dy times (x ≤ L: s; x > U: 0; else 1)."""
+    lower = float(op.attribute("relu_lower_clip", 0.0))
+    upper = float(op.attribute("relu_upper_clip", math.inf))
+    slope = float(op.attribute("relu_lower_clip_slope", 0.0))
+    if slope == 0 and upper == math.inf:
+        return lambda dy, x: aten.threshold_backward(dy, x, lower)
+
+    def gradient(dy: T, x: T) -> T:
+        inside = torch.where(x <= lower, slope * dy, dy)
+        return torch.where(x > upper, 0.0 * dy, inside)
+
+    return gradient
+
+
+def _elu(op: Op) -> Callable[..., T]:
+    return partial(functional.elu, alpha=float(op.attribute("elu_alpha", 1.0)))
+
+
+def _elu_backward(op: Op) -> Callable[..., T]:
+    alpha = float(op.attribute("elu_alpha", 1.0))
+    return lambda dy, x: aten.elu_backward(dy, alpha, 1.0, 1.0, False, x)
+
+
+def _softplus(op: Op) -> Callable[..., T]:
+    beta = float(op.attribute("softplus_beta", 1.0))
+    return partial(functional.softplus, beta=beta, threshold=SOFTPLUS_THRESHOLD)
+
+
+def _softplus_backward(op: Op) -> Callable[..., T]:
+    beta = float(op.attribute("softplus_beta", 1.0))
+    return lambda dy, x: aten.softplus_backward(dy, x, beta, SOFTPLUS_THRESHOLD)
+
+
+def _swish(op: Op) -> Callable[..., T]:
+    beta = float(op.attribute("swish_beta", 1.0))
+    return functional.silu if beta == 1 else lambda x: x * torch.sigmoid(beta * x)
+
+
+def _swish_backward(op: Op) -> Callable[..., T]:
+    """dy·σ(βx)·(1 + βx·σ(−βx))."""
+    beta = float(op.attribute("swish_beta", 1.0))
+    if beta == 1:
+        return lambda dy, x: aten.silu_backward(dy, x)
+    return lambda dy, x: dy * torch.sigmoid(beta * x) * (1 + beta * x * torch.sigmoid(-beta * x))
+
+
+def _gelu(approximate: str) -> Maker:
+    return _plain(partial(functional.gelu, approximate=approximate))
+
+
+def _gelu_backward(approximate: str) -> Maker:
+    return _plain(lambda dy, x: aten.gelu_backward(dy, x, approximate=approximate))
+
+
+UNARY: Mapping[str, Callable[..., T]] = {
+    "abs": torch.abs,
+    "ceil": torch.ceil,
+    "erf": torch.erf,
+    "exp": torch.exp,
+    "floor": torch.floor,
+    "identity": torch.clone,
+    "log": torch.log,
+    "logical_not": torch.logical_not,
+    "neg": torch.neg,
+    "reciprocal": torch.reciprocal,
+    "rsqrt": torch.rsqrt,
+    "sigmoid_fwd": torch.sigmoid,
+    "sin": torch.sin,
+    "sqrt": torch.sqrt,
+    "tan": torch.tan,
+    "tanh_fwd": torch.tanh,
+}
+BINARY: Mapping[str, Callable[..., T]] = {
+    "add": torch.add,
+    "add_square": lambda a, b: torch.addcmul(a, b, b),
+    "cmp_eq": torch.eq,
+    "cmp_ge": torch.ge,
+    "cmp_gt": torch.gt,
+    "cmp_le": torch.le,
+    "cmp_lt": torch.lt,
+    "cmp_neq": torch.ne,
+    "div": torch.div,
+    "logical_and": torch.logical_and,
+    "logical_or": torch.logical_or,
+    "max_op": torch.maximum,
+    "min_op": torch.minimum,
+    "mul": torch.mul,
+    "sub": torch.sub,
+}
+SINGLE: Mapping[str, Maker] = {
+    **{mode: _plain(function) for mode, function in {**UNARY, **BINARY}.items()},
+    "elu_bwd": _elu_backward,
+    "elu_fwd": _elu,
+    "gelu_approx_tanh_bwd": _gelu_backward("tanh"),
+    "gelu_approx_tanh_fwd": _gelu("tanh"),
+    "gelu_bwd": _gelu_backward("none"),
+    "gelu_fwd": _gelu("none"),
+    "relu_fwd": _relu,
+    "softplus_bwd": _softplus_backward,
+    "softplus_fwd": _softplus,
+}
+COMPOSITE: Mapping[str, Maker] = {
+    "binary_select": _plain(lambda a, b, condition: torch.where(condition != 0, a, b)),
+    "relu_bwd": _relu_backward,
+    "sigmoid_bwd": _plain(lambda dy, x: aten.sigmoid_backward(dy, torch.sigmoid(x))),
+    "swish_bwd": _swish_backward,
+    "swish_fwd": _swish,
+    "tanh_bwd": _plain(lambda dy, x: aten.tanh_backward(dy, torch.tanh(x))),
+}
+_BACKWARD = [mode for mode in (*SINGLE, *COMPOSITE) if mode.endswith("_bwd")]
+ARITIES: Mapping[str, int] = {
+    **dict.fromkeys((*SINGLE, *COMPOSITE), 1),
+    **dict.fromkeys((*BINARY, *_BACKWARD), 2),
+    "binary_select": 3,
+}

@@ -1,0 +1,70 @@
+"""Data types of the graph in PyTorch."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+
+from bench_run.graph.dtypes import DTYPES
+
+if TYPE_CHECKING:
+    from bench_run.graph.model import Tensor
+
+TYPES: dict[str, torch.dtype] = {
+    "double": torch.float64,
+    "float": torch.float32,
+    "half": torch.float16,
+    "bfloat16": torch.bfloat16,
+    "fp8_e4m3": torch.float8_e4m3fn,
+    "fp8_e5m2": torch.float8_e5m2,
+    "fp8_e4m3_fnuz": torch.float8_e4m3fnuz,
+    "fp8_e5m2_fnuz": torch.float8_e5m2fnuz,
+    "int8": torch.int8,
+    "uint8": torch.uint8,
+    "int32": torch.int32,
+    "int64": torch.int64,
+    "boolean": torch.bool,
+}
+if hasattr(torch, "float8_e8m0fnu"):  # from PyTorch 2.7
+    TYPES["fp8_e8m0"] = torch.float8_e8m0fnu
+
+NATIVE = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+"""Types that kernels take as they are, computing narrow ones in float32."""
+
+_POISON = {"integer": 0xA5, "boolean": 0xA5}
+_FNUZ_NAN = 0x80
+
+
+def storage(tensor: Tensor, device: torch.device) -> torch.Tensor:
+    """Zeros: one-dimensional, the tensor's span."""
+    return torch.zeros(tensor.span, dtype=TYPES[tensor.data_type], device=device)
+
+
+def strided(flat: torch.Tensor, tensor: Tensor) -> torch.Tensor:
+    return flat.as_strided(tensor.dims, tensor.strides)
+
+
+def poison(flat: torch.Tensor, data_type: str) -> None:
+    """NaN where the type has one, else bytes of 0xA5."""
+    pattern = _POISON.get(DTYPES[data_type].kind, 0xFF)  # all ones: NaN in every other float
+    flat.view(torch.uint8).fill_(_FNUZ_NAN if data_type.endswith("fnuz") else pattern)
+
+
+def settle(value: torch.Tensor, data_type: str) -> torch.Tensor:
+    """The value in its tensor's type. 8-bit floats saturate, integers are cut off and clipped."""
+    wanted = TYPES[data_type]
+    if value.dtype == wanted:
+        return value
+    row = DTYPES[data_type]
+    if row.bits == 8 and row.kind in ("float", "scale"):
+        low = row.smallest if row.kind == "scale" else -row.largest
+        value = value.to(_widest(value.dtype)).clamp(low, row.largest)
+    elif row.kind == "integer" and data_type != "int64" and value.dtype != torch.bool:
+        limits = torch.iinfo(wanted)
+        value = value.clamp(limits.min, limits.max)
+    return value.to(wanted)
+
+
+def _widest(dtype: torch.dtype) -> torch.dtype:
+    return torch.float64 if dtype == torch.float64 else torch.float32
