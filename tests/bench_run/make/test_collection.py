@@ -1,0 +1,98 @@
+"""The files of graphs/ are what their list of op specs makes, byte for byte."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+
+from bench_run.errors import UsageError
+from bench_run.graph.hipdnn_json import read_graph
+from bench_run.graph.hipdnn_write import write_graph
+from bench_run.graph.make import make_graphs
+from bench_run.graph.make.collection import collection_files, write_collection
+from bench_run.graph.suites import read_suite
+from bench_run.graph.work import work
+
+GRAPHS = Path(__file__).parents[3] / "graphs"
+LIST = GRAPHS / "collection.txt"
+
+
+def _stored() -> dict[str, bytes]:
+    paths = sorted(GRAPHS.rglob("*.json"))
+    return {path.relative_to(GRAPHS).as_posix(): path.read_bytes() for path in paths}
+
+
+def test_the_stored_files_are_those_of_the_list_byte_for_byte() -> None:
+    assert _stored() == dict(sorted(collection_files(LIST.read_text(), "list").items()))
+
+
+def test_every_stored_graph_survives_reading_and_writing() -> None:
+    changed = [n for n, data in _stored().items() if write_graph(read_graph(data, n)) != data]
+    assert changed == []
+
+
+def test_every_stored_file_is_named_after_its_graph() -> None:
+    wrong = [n for n, data in _stored().items() if read_graph(data, n).name != Path(n).stem]
+    assert wrong == []
+
+
+def test_there_are_about_a_hundred_graphs() -> None:
+    assert 90 <= len(_stored()) <= 120
+
+
+def test_no_stored_graph_asks_for_more_than_eight_gigaflop() -> None:
+    flops = (work(read_graph(data, name)).flops for name, data in _stored().items())
+    assert max(count for count in flops if count is not None) < 8e9
+
+
+def test_the_smoke_folder_holds_its_seven_graphs() -> None:
+    assert len(list((GRAPHS / "smoke").glob("*.json"))) == 7
+
+
+def test_the_resnet_folder_holds_every_distinct_convolution() -> None:
+    assert len(list((GRAPHS / "resnet50").glob("conv_fwd_n1c*.json"))) == 23
+
+
+def test_files_are_written_where_the_list_says(tmp_path: Path) -> None:
+    listed = tmp_path / "list.txt"
+    listed.write_text("# one\n\nfew relu: n=1..2 c=3 h=4 w=4\n")
+    assert write_collection(listed, tmp_path) == 2
+    assert sorted(path.stem for path in (tmp_path / "few").iterdir()) == [
+        "relu_n1c3h4w4_float_nchw",
+        "relu_n2c3h4w4_float_nchw",
+    ]
+
+
+def test_a_line_without_a_spec_is_refused_with_its_place() -> None:
+    with pytest.raises(UsageError, match="list:2: expected FOLDER SPEC"):
+        collection_files("a relu\nsmoke\n", "list")
+
+
+@pytest.mark.parametrize("path", sorted((GRAPHS / "suites").iterdir()), ids=lambda path: path.name)
+def test_a_suite_of_the_folder_names_only_what_is_there(path: Path) -> None:
+    suite = read_suite(path)
+    for entry in suite.entries:
+        assert entry.op is not None or (entry.file is not None and entry.file.exists())
+        assert entry.op is None or make_graphs(entry.op, "small")
+
+
+def test_the_convolutions_of_the_resnet_suites_occur_53_times() -> None:
+    for name in ("resnet50", "resnet50-batch32"):
+        entries = read_suite(GRAPHS / "suites" / f"{name}.toml").entries
+        convolutions = [e for e in entries if "conv_fwd" in (e.op or str(e.file))]
+        assert sum(entry.repeat for entry in convolutions) == 53
+
+
+def test_the_readme_names_every_folder_and_suite() -> None:
+    text = (GRAPHS / "README.md").read_text()
+    names = [f"`{path.name}/`" for path in GRAPHS.iterdir() if path.is_dir()]
+    names += [f"`{path.name}`" for path in (GRAPHS / "suites").iterdir()]
+    assert [name for name in names if name not in text] == []
+
+
+def test_graphs_are_equal_after_the_round_trip_through_the_file() -> None:
+    (graph,) = make_graphs("conv_fwd+bias+relu: n=2 c=4 h=8 w=8 k=4")
+    again = read_graph(write_graph(graph), "file")
+    assert dataclasses.asdict(again) == dataclasses.asdict(graph)

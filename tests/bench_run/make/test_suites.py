@@ -1,0 +1,64 @@
+"""Reading suites: the good ones, and every way to be wrong."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from bench_run.errors import GraphError
+from bench_run.graph.suites import Entry, is_suite, read_suite
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def _suite(tmp_path: Path, text: str) -> Path:
+    path = tmp_path / "some.toml"
+    path.write_text(text)
+    return path
+
+
+def test_entries_are_files_beside_the_suite_or_op_specs(tmp_path: Path) -> None:
+    text = '[[graph]]\nfile = "a.json"\nrepeat = 3\n[[graph]]\nop = "relu"\n'
+    suite = read_suite(_suite(tmp_path, text))
+    assert suite.entries == (Entry(tmp_path / "a.json", None, 3), Entry(None, "relu", 1))
+
+
+def test_a_suite_is_named_after_its_file(tmp_path: Path) -> None:
+    assert read_suite(_suite(tmp_path, '[[graph]]\nop = "relu"')).name == "some"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "expected a list of"),
+        ("graph = 3", "expected a list of"),
+        ("= x", "is no suite"),
+        ('nodes = 1\n[[graph]]\nop = "relu"', "unknown key 'nodes'"),
+        ('about = 3\n[[graph]]\nop = "relu"', "about: expected text"),
+        ("graph = [3]", r"graph\[0\]: expected a table"),
+        ('[[graph]]\nop = "relu"\nfile = "a"', "expected one of file and op"),
+        ("[[graph]]\nrepeat = 2", "expected one of file and op"),
+        ("[[graph]]\nop = 4", "expected text"),
+        ('[[graph]]\nop = "relu"\nrepeat = 0', "repeat=0: expected a whole number"),
+        ('[[graph]]\nop = "relu"\nrepeat = true', "repeat=True: expected a whole number"),
+        ('[[graph]]\nops = "relu"', "unknown key 'ops'"),
+    ],
+)
+def test_a_wrong_suite_is_refused_with_the_place(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(GraphError, match=message):
+        read_suite(_suite(tmp_path, text))
+
+
+def test_a_missing_suite_says_so(tmp_path: Path) -> None:
+    with pytest.raises(GraphError, match="cannot be read"):
+        read_suite(tmp_path / "none.toml")
+
+
+def test_a_graph_is_no_suite() -> None:
+    assert (is_suite(b'{"nodes": []}'), is_suite(b"\xff"), is_suite(b'[[graph]]\nop = "a"')) == (
+        False,
+        False,
+        True,
+    )
