@@ -10,6 +10,7 @@ from bench_run.errors import (
     EngineError,
     EngineUnavailableError,
     GraphError,
+    OutputError,
     UnsupportedGraphError,
     UsageError,
     WorkerError,
@@ -24,7 +25,8 @@ from bench_schema.document import Case, Outcome
 ERRORS: Mapping[str, type[BenchRunError]] = {
     error.__name__: error
     for error in (
-        EngineError, EngineUnavailableError, GraphError, UnsupportedGraphError, UsageError,
+        EngineError, EngineUnavailableError, GraphError, OutputError,
+        UnsupportedGraphError, UsageError,
     )
 }  # fmt: skip
 

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from bench_run.engines.base import Engine, Storages
+from bench_run.errors import GraphError, OutputError
 from bench_run.graph.dtypes import DTYPES
 from bench_run.graph.model import Graph, Tensor
 from bench_run.messages import Data, Evaluate, Evaluated
 from bench_run.tensors.layout import logical_view
+
+if TYPE_CHECKING:
+    from bench_run.tensors.golden import Golden
 
 Arrays = Mapping[int, np.ndarray[Any, Any]]
 
@@ -20,14 +24,21 @@ Arrays = Mapping[int, np.ndarray[Any, Any]]
 def inputs_of(graph: Graph, data: Data) -> Storages:
     """Golden inputs bit for bit where there are some, else seeded ones."""
     if data.golden is not None:
-        from bench_run.tensors.golden import find_golden, read_golden
-
-        bundle = find_golden(data.graph_path or "", data.golden)
-        assert bundle is not None
-        return read_golden(graph, bundle).inputs
+        return golden_of(graph, data).inputs
     from bench_run.tensors.inputs import make_inputs, parse_init
 
     return make_inputs(graph, data.seed, parse_init(data.init))
+
+
+def golden_of(graph: Graph, data: Data) -> Golden:
+    """The golden tensors that `data` names. Raises `GraphError` where they do not fit the graph."""
+    from bench_run.tensors.golden import find_golden, read_golden, why_none
+
+    path = data.graph_path or graph.name
+    bundle = find_golden(path, data.golden)
+    if bundle is None:
+        raise GraphError(path, why_none(path, data.golden))
+    return read_golden(graph, bundle)
 
 
 def expected_of(graph: Graph, inputs: Storages) -> Arrays:
@@ -74,23 +85,30 @@ def evaluate(engine: Engine | None, request: Evaluate) -> Evaluated:
 
 
 def _golden_outputs(graph: Graph, data: Data) -> Arrays:
-    from bench_run.tensors.golden import find_golden, read_golden
-
-    bundle = find_golden(data.graph_path or "", data.golden)
-    assert bundle is not None
-    outputs = read_golden(graph, bundle).outputs
+    outputs = golden_of(graph, data).outputs
     return {uid: logical_view(s, graph.by_uid[uid]) for uid, s in outputs.items()}
 
 
 def _write_golden(request: Evaluate, inputs: Storages, expected: Arrays) -> None:
+    """The graph as ``STEM.json`` and its tensors in ``STEM.golden/``, in the asked folder."""
+    from bench_run.graph.hipdnn_json import write_graph
     from bench_run.tensors.golden import write_golden
     from bench_run.tensors.layout import to_storage
 
-    graph = request.graph
-    outputs = {t.uid: to_storage(expected[t.uid], t) for t in graph.outputs}
-    provenance = {"reference": "numpy float64", "seed": str(request.data.seed)}
     assert request.write_golden is not None
-    write_golden(graph, inputs, outputs, Path(request.write_golden) / request.stem, provenance)
+    graph, folder = request.graph, Path(request.write_golden)
+    outputs = {t.uid: to_storage(expected[t.uid], t) for t in graph.outputs}
+    provenance = {
+        "reference": "engine" if request.engine else "float64 formulas in NumPy",
+        "seed": str(request.data.seed),
+        "init": " ".join(request.data.init) or "by role",
+    }
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / f"{request.stem}.json").write_bytes(write_graph(graph))
+    except OSError as error:
+        raise OutputError(f"cannot write {folder}: {error.strerror}") from error
+    write_golden(graph, inputs, outputs, folder / f"{request.stem}.golden", provenance)
 
 
 def _lean(array: np.ndarray[Any, Any], tensor: Tensor) -> np.ndarray[Any, Any]:

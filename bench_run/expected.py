@@ -34,18 +34,29 @@ class Desk:
 
     def data(self, graph: PlannedGraph) -> Data:
         """Where the inputs of a graph come from."""
-        golden = graph.loaded.golden
+        golden = self._golden(graph)
         return Data(
             seed=self._options.seed,
             init=self._options.init,
-            golden=None if golden is None else str(golden),
+            golden=golden,
             graph_path=graph.loaded.path,
         )
+
+    def _golden(self, graph: PlannedGraph) -> str | None:
+        """Folder of the graph's golden tensors: the one asked for, else the one beside it."""
+        if self._options.write_golden is not None:
+            return None
+        if self._options.golden is not None:
+            from bench_run.tensors.golden import find_golden
+
+            asked = self._options.golden
+            return asked if find_golden(graph.id.path, asked) is not None else None
+        return None if graph.loaded.golden is None else str(graph.loaded.golden)
 
     def reference(self, graph: PlannedGraph, asked: str) -> str:
         """``auto`` is golden tensors where the graph has them, else the float64 reference."""
         if asked == "auto":
-            return "numpy" if graph.loaded.golden is None else "golden"
+            return "numpy" if self._golden(graph) is None else "golden"
         return asked
 
     def judgement(self, graph: PlannedGraph, asked: str) -> Judgement:
@@ -68,7 +79,7 @@ class Desk:
         """Folder with the expected outputs, or None and the reason."""
         if reference == "none":
             return None, "no reference was asked for"
-        if reference == "golden" and graph.loaded.golden is None:
+        if reference == "golden" and self._golden(graph) is None:
             return None, "the graph has no golden tensors"
         key = (graph.id.path, reference)
         found = self._known.get(key)

@@ -67,17 +67,19 @@ def gather(options: Options) -> Gathered:
         raise UsageError("no GRAPH, --op or --miopen-driver was given; see bench-run --help")
     files = _from_files(options.graphs)
     made = [*_from_specs(options)]
-    driven, driver_notes = _from_driver(options.miopen_driver)
-    graphs = [*files.graphs, *made, *driven]
+    driven = _from_driver(options.miopen_driver)
+    failures = (*files.failures, *driven.failures)
+    graphs = [*files.graphs, *made, *driven.graphs]
     if not graphs:
-        if files.failures:
-            raise files.failures[0].error
+        if failures:
+            raise failures[0].error
         raise GraphError(", ".join(options.graphs or options.miopen_driver), "holds no graph")
     if options.save_graphs is not None:
-        save_graphs([*made, *driven], Path(options.save_graphs))
+        save_graphs([*made, *driven.graphs], Path(options.save_graphs))
     if options.scale_batch is not None:
         graphs = [_scaled(loaded, options.scale_batch) for loaded in graphs]
-    return replace(files, graphs=tuple(graphs), notes=(*files.notes, *driver_notes))
+    notes = (*files.notes, *driven.notes)
+    return Gathered(tuple(graphs), failures, notes, files.keepers)
 
 
 def _from_files(arguments: Sequence[str]) -> Gathered:
@@ -126,25 +128,34 @@ def made_graph(graph: Graph, notes: tuple[str, ...] = ()) -> LoadedGraph:
     )
 
 
-def _from_driver(arguments: Sequence[str]) -> tuple[list[LoadedGraph], list[str]]:
-    """Graphs of MIOpenDriver lines; each argument is a line or a file of lines."""
-    if not arguments:
-        return [], []
-    from bench_run.graph.driver import convert_lines
-
+def _from_driver(arguments: Sequence[str]) -> Gathered:
+    """Graphs of MIOpenDriver lines; each argument is a line or a file of lines and logs."""
     graphs: list[LoadedGraph] = []
+    failures: list[LoadFailure] = []
     notes: list[str] = []
     for argument in arguments:
-        path = Path(argument)
-        is_file = len(argument) < 4096 and path.is_file()
-        text = path.read_text(encoding="utf-8", errors="replace") if is_file else argument
-        where = argument if is_file else "--miopen-driver"
-        for converted in convert_lines(text, where):
-            if converted.reason is not None:
-                notes.append(f"{where}: {converted.reason}")
-            count = f"stands {converted.count} times in {where}" if converted.count > 1 else None
-            graphs += [made_graph(g, () if count is None else (count,)) for g in converted.graphs]
-    return graphs, notes
+        from bench_run.graph.driver import convert_lines
+
+        where, text = _driver_text(argument)
+        conversion = convert_lines(text, where)
+        digest = hashlib.sha256(text.encode()).hexdigest()
+        failures += [LoadFailure(error.where, digest, error) for error in conversion.errors]
+        for command in conversion.commands:
+            if command.reason is not None:
+                notes.append(f"{command.where}: {command.reason}")
+            often = (f"stands {command.count} times in {where}",) if command.count > 1 else ()
+            graphs += [made_graph(g, (*command.notes, *often)) for g in command.graphs]
+    return Gathered(tuple(graphs), tuple(failures), tuple(notes))
+
+
+def _driver_text(argument: str) -> tuple[str, str]:
+    """Where driver lines stand, and their text. A blank tells a line from a file's name."""
+    if " " in argument and not Path(argument).is_file():
+        return "--miopen-driver", argument
+    try:
+        return argument, Path(argument).read_text(encoding="utf-8", errors="replace")
+    except OSError as error:
+        raise UsageError(f"--miopen-driver: {argument}: {error.strerror}") from None
 
 
 def save_graphs(graphs: Sequence[LoadedGraph], folder: Path) -> None:

@@ -19,6 +19,7 @@ from bench_run.errors import (
     EngineError,
     EngineUnavailableError,
     GraphError,
+    OutputError,
     UnsupportedGraphError,
     UsageError,
 )
@@ -100,6 +101,7 @@ def answer(session: Session, request: Request) -> Answer:
         EngineError,
         EngineUnavailableError,
         GraphError,
+    OutputError,
         UnsupportedGraphError,
         UsageError,
     ) as error:
