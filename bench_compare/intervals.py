@@ -63,6 +63,21 @@ class Estimates:
     """Judged from inside single rounds: provisional."""
 
 
+def distinct(values: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Sorted, each once: `numpy.unique` loads masked arrays for that."""
+    ordered = np.sort(values, axis=None)
+    return ordered[np.diff(ordered, prepend=ordered[:1] - 1) != 0]
+
+
+def quantile(values: Array, share: float) -> float:
+    """Linear between neighbours, like NumPy's, which loads masked arrays for it."""
+    ordered = np.sort(values)
+    place = share * (len(ordered) - 1)
+    below = int(place)
+    above = min(below + 1, len(ordered) - 1)
+    return float(ordered[below] + (place - below) * (ordered[above] - ordered[below]))
+
+
 def row_mean(values: Array) -> Array:
     """Mean of what is known in each row; NaN where nothing is."""
     known = np.isfinite(values)
@@ -92,7 +107,7 @@ def decade_strata(level: Array) -> npt.NDArray[np.int64]:
     decade = np.floor(level / math.log(10)).astype(np.int64)
     stratum = np.zeros(len(level), np.int64)
     number = held = 0
-    for value in np.unique(decade):
+    for value in distinct(decade):
         held += int(np.sum(decade == value))
         stratum[decade == value] = number
         if held >= POOLING_CASES:
@@ -107,7 +122,7 @@ def prior(variance: Array, dof: Array) -> tuple[float, float]:
     variances, winsorised at 5 and 95 % (1.12 makes good for that)."""
     half = dof / 2
     e = np.log(np.maximum(variance, LEAST_VARIANCE)) - digamma(half) + np.log(half)
-    e = np.clip(e, *np.quantile(e, (0.05, 0.95)))
+    e = np.clip(e, quantile(e, 0.05), quantile(e, 0.95))
     excess = 1.12 * float(e.var(ddof=1)) - float(np.mean(trigamma(half)))
     if excess <= 0.02:
         return 100.0, math.exp(float(e.mean()))
@@ -125,7 +140,7 @@ def shrink(variance: Array, dof: Array, level: Array) -> tuple[Array, Array]:
     result, degrees = variance.copy(), dof.copy()
     places = np.flatnonzero(known)
     stratum = decade_strata(level[places])
-    for number in np.unique(stratum):
+    for number in distinct(stratum):
         at = places[stratum == number]
         d0, s0 = prior(variance[at], dof[at])
         result[at] = (d0 * s0 + dof[at] * variance[at]) / (d0 + dof[at])
@@ -142,18 +157,17 @@ def run_variance(shift: Array, inner: Array) -> float:
     distance = np.abs(shift[known] - np.median(shift[known]))
     inside = inner[known]
 
-    def excess(s2: float, quantile: float, normal: float) -> float:
-        z = distance / np.sqrt(inside + 2 * s2 + 1e-18)
-        return float(np.quantile(z, quantile)) - normal
+    def excess(s2: float, share: float, normal: float) -> float:
+        return quantile(distance / np.sqrt(inside + 2 * s2 + 1e-18), share) - normal
 
     found = 0.0
-    for quantile, normal in ((0.5, 0.674490), (0.8, 1.281552)):
+    for share, normal in ((0.5, 0.674490), (0.8, 1.281552)):
         low, high = 0.0, 4.0
-        if excess(low, quantile, normal) <= 0:
+        if excess(low, share, normal) <= 0:
             continue
         for _ in range(50):
             middle = (low + high) / 2
-            low, high = (middle, high) if excess(middle, quantile, normal) > 0 else (low, middle)
+            low, high = (middle, high) if excess(middle, share, normal) > 0 else (low, middle)
         found = max(found, high)
     return found
 
@@ -271,10 +285,18 @@ def common_movement(base: Array, other: Array) -> tuple[Array, Array]:
     the case's mean over all units. Subtract it to see a case relative to the suite."""
     both = np.concatenate([base, other], axis=1)
     deviation = both - row_mean(both)[:, None]
-    usable = np.isfinite(deviation).any(axis=0)
-    common = np.full(both.shape[1], np.nan)
-    common[usable] = np.nanmedian(deviation[:, usable], axis=0)
+    common = column_median(deviation)
     return common[: base.shape[1]], common[base.shape[1] :]
+
+
+def column_median(values: Array) -> Array:
+    """Median of what is known in each column; NaN where nothing is."""
+    ordered = np.sort(values, axis=0)  # NaN last
+    count = np.isfinite(ordered).sum(axis=0)
+    columns = np.arange(values.shape[1])
+    low, high = ((np.maximum(place, 0), columns) for place in ((count - 1) // 2, count // 2))
+    middle = (ordered[low] + ordered[np.minimum(high[0], len(values) - 1), columns]) / 2
+    return np.asarray(np.where(count > 0, middle, np.nan))
 
 
 POWER_Z = 1.2816

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bench_compare.intervals import row_mean, units
+from bench_compare.intervals import distinct, row_mean, units
 from bench_compare.model import Note
 from bench_compare.samples import rectangles
 from bench_compare.units import grid
@@ -70,7 +70,7 @@ def _between(samples: SideSamples, height: int) -> Iterator[tuple[int, str, str]
     """Round medians that only rise, or only fall, over at least five rounds of one document."""
     rounds = samples.rounds
     placed = grid(rounds.case, rounds.source, rounds.index, samples.statistics.log_median, height)
-    for source in np.unique(placed.sources).tolist():
+    for source in distinct(placed.sources).tolist():
         levels = placed.values[:, placed.sources == source]
         if levels.shape[1] < 5:
             continue

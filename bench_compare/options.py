@@ -27,7 +27,7 @@ OUTPUTS = ("markdown", "csv", "json", "junit", "html")
 COLORS = ("auto", "always", "never")
 PLOTLYJS = ("inline", "cdn")
 DETAILS_FOR_PAGES = 40
-"""Closer looks for pages and JSON files; a terminal shows few."""
+"""Closer looks, for the formats that show them."""
 
 
 @dataclass(frozen=True)

@@ -58,7 +58,7 @@ class Policy:
     strict: bool = False
     alpha_ratio: float = 0.05
     floor_sd: float = 0.002
-    details: int = 10
+    details: int = 0
     """Flagged cases that get a closer look (`Detail`)."""
 
     def threshold(self, metric: str) -> float:

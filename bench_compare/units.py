@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from bench_compare.intervals import Array, row_mean
+from bench_compare.intervals import Array, distinct, row_mean
 from bench_compare.samples import RoundStatistics, round_statistics
 
 if TYPE_CHECKING:
@@ -139,7 +139,7 @@ def _logs(values: Array, least: float) -> Array:
 
 def by_document(side: Grid) -> Grid:
     """One column a document: the mean over its rounds."""
-    numbers = np.unique(side.sources)
+    numbers = distinct(side.sources)
     columns = [row_mean(side.values[:, side.sources == number]) for number in numbers]
     height = len(side.values)
     values = np.stack(columns, axis=1) if columns else np.empty((height, 0))
