@@ -17,6 +17,7 @@ a row for each (c, r) and a column for each (n, o), built tile by tile so that i
 
 from __future__ import annotations
 
+from math import prod
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -44,7 +45,7 @@ def forward(node: Node, inputs: Arrays, outputs: Outputs) -> dict[str, Array]:
         flat = x.reshape(x.shape[0], groups, x.shape[1] // groups, -1)
         np.matmul(weights, flat, out=y.reshape(len(y), groups, dims[1] // groups, -1))
         return {"y": y}
-    for (samples, rows), columns in _columns(x, windows, groups):
+    for (samples, rows), columns in _columns(x, windows, groups, dims[1]):
         tile = y[samples, :, rows]
         tile[...] = _ungrouped(np.matmul(weights, columns), tile.shape)
     return {"y": y}
@@ -58,8 +59,7 @@ def data_gradient(node: Node, inputs: Arrays, outputs: Outputs) -> dict[str, Arr
     dy, w = blas_ready(dy, w, w.size // w.shape[1])
     transposed = _grouped_weights(windows.oriented(w), groups).swapaxes(1, 2)
     dx = np.empty(dims, dy.dtype)
-    row_bytes = 8 * dims[1] * windows.taps * max(1, dy[0, 0, 0].size)
-    for samples, tiles in _tiles(dy.shape[0], dy.shape[2], row_bytes):
+    for samples, tiles in _tiles(len(dy), windows, dims[1], dy.shape[1]):
         image = padded_zeros((len(dy[samples]), *dims[1:]), windows, dy.dtype)
         for rows in tiles:
             columns = np.matmul(transposed, _grouped(dy[samples, :, rows], groups))
@@ -74,29 +74,34 @@ def weight_gradient(node: Node, inputs: Arrays, outputs: Outputs) -> dict[str, A
     x, dy = inputs["x"], inputs["dy"]
     windows, groups = convolution_windows(node, x.shape, dims, dy.shape)
     x, dy = blas_ready(x, dy, dy.size // dy.shape[1])
-    total = np.zeros((groups, dims[0] // groups, dims[1] * windows.taps), x.dtype)
-    for (samples, rows), columns in _columns(x, windows, groups):
-        gradient = _grouped(dy[samples, :, rows], groups)
-        total += np.matmul(gradient, columns.swapaxes(1, 2))
+    products = (
+        np.matmul(_grouped(dy[samples, :, rows], groups), columns.swapaxes(1, 2))
+        for (samples, rows), columns in _columns(x, windows, groups, dims[0])
+    )
+    total = next(products)
+    for product in products:
+        total += product
     return {"dw": windows.oriented(total.reshape(dims))}
 
 
-def _columns(x: Array, windows: Windows, groups: int) -> Iterator[tuple[Tile, Array]]:
+def _columns(x: Array, windows: Windows, groups: int, filters: int) -> Iterator[tuple[Tile, Array]]:
     """The matrix of windows of x, (groups, C/G·taps, samples·positions), tile by tile."""
-    positions = int(np.prod(windows.out[1:]))
-    row_bytes = 8 * x.shape[1] * windows.taps * positions
-    for samples, tiles in _tiles(x.shape[0], windows.out[0], row_bytes):
+    for samples, tiles in _tiles(len(x), windows, x.shape[1], filters):
         image = pad(x[samples], windows)
         for rows in tiles:
             yield (samples, rows), windows.columns(image, groups, rows)
 
 
-def _tiles(batch: int, rows: int, row_bytes: int) -> Iterator[tuple[slice, list[slice]]]:
-    """Whole samples as long as they fit into the scratch, else rows of one sample."""
-    fitting = max(1, SCRATCH_BYTES // max(1, row_bytes))
-    step = max(1, fitting // max(1, rows))
-    height = min(fitting, rows) if step == 1 else rows
-    tiles = [slice(row, min(row + height, rows)) for row in range(0, rows, max(1, height))]
+def _tiles(
+    batch: int, windows: Windows, channels: int, filters: int
+) -> Iterator[tuple[slice, list[slice]]]:
+    """Whole samples as long as columns and product fit into the scratch, else rows of one."""
+    rows = windows.out[0]
+    row_bytes = 8 * (channels * windows.taps + filters) * prod(windows.out[1:])
+    fitting = max(1, SCRATCH_BYTES // row_bytes)
+    step = max(1, fitting // rows)
+    height = min(fitting, rows)
+    tiles = [slice(row, min(row + height, rows)) for row in range(0, rows, height)]
     for first in range(0, batch, step):
         yield slice(first, min(first + step, batch)), tiles
 

@@ -22,7 +22,8 @@ def forward(node: Node, inputs: Arrays, outputs: Outputs) -> dict[str, Array]:
     """y = (x − mean)·inv·scale + bias with inv = 1/√(var + ε), the variance biased."""
     x = _rows(node, inputs["x"], inputs["x"].shape)
     mean, inv = _statistics(x, scalar(node, inputs, "epsilon"))
-    y = (x - mean) * inv
+    y = x - mean
+    y *= inv
     y *= _row(node, inputs, "scale", x)
     y += _row(node, inputs, "bias", x)
     results = {"y": y, "mean": mean, "inv_variance": inv}
@@ -66,7 +67,9 @@ def _row(node: Node, inputs: Arrays, port: str, x: Array) -> Array:
 
 def _statistics(x: Array, epsilon: float) -> tuple[Array, Array]:
     mean = x.mean(axis=1, keepdims=True)
-    return mean, 1.0 / np.sqrt(x.var(axis=1, keepdims=True) + epsilon)
+    centred = x - mean
+    variance = np.einsum("rn,rn->r", centred, centred)[:, None] / x.shape[1]
+    return mean, 1.0 / np.sqrt(variance + epsilon)
 
 
 def _saved(node: Node, inputs: Arrays, x: Array) -> tuple[Array, Array]:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bench_run.errors import UnsupportedGraphError
+from bench_run.graph.model import Node, Tensor
+from bench_run.reference import OPERATIONS
+from bench_run.reference.common import SCRATCH_BYTES
 
 FORWARD, DATA, WEIGHT = (f"Convolution{direction}Attributes" for direction in ("Fwd", "Bwd", "Wrw"))
 
@@ -119,6 +124,18 @@ def test_tiles_do_not_change_the_result(run_node, normal, monkeypatch):
             tiled = run_node(name, *case, **PLAIN)
             for port, value in whole[name].items():
                 np.testing.assert_allclose(tiled[port], value, rtol=1e-12, atol=1e-12)
+
+
+def test_scratch_stays_small_however_large_the_batch():
+    x, w = np.ones((64, 32, 32, 32)), np.ones((32, 32, 3, 3))
+    sizes = dict.fromkeys(("pre_padding", "post_padding", "stride", "dilation"), (1, 1))
+    node = Node(FORWARD, "n", "float", {}, {}, {**sizes, "conv_mode": "cross_correlation"})
+    outputs = {"y": Tensor(0, "y", "double", x.shape, x.strides)}
+    tracemalloc.start()
+    y = OPERATIONS[FORWARD](node, {"x": x, "w": w}, outputs)["y"]
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak - y.nbytes < 2.5 * SCRATCH_BYTES < 9 * x.nbytes
 
 
 def test_integers_are_exact_even_where_float64_is_not(run_node):
