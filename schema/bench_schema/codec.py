@@ -82,7 +82,7 @@ def from_tree(tree: Any, where: str) -> Document:
 
 def whole_numbers(tree: Any) -> Any:
     """Plain values with 2.0 as 2: JSON Schema calls both an integer."""
-    if isinstance(tree, float) and tree.is_integer() and abs(tree) < 2**63:
+    if isinstance(tree, float) and tree.is_integer():
         return int(tree)
     if isinstance(tree, dict):
         return {name: whole_numbers(value) for name, value in tree.items()}

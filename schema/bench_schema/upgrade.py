@@ -23,6 +23,8 @@ def version_of(tree: object, where: str, known: int = SCHEMA_VERSION) -> int:
     if not isinstance(tree, dict) or "schema_version" not in tree:
         raise SchemaError(where, "JSON, but not a benchmark result: no field 'schema_version'")
     version = tree["schema_version"]
+    if isinstance(version, float) and version.is_integer():
+        version = int(version)
     if not isinstance(version, int) or isinstance(version, bool) or version < 1:
         raise SchemaError(
             f"{where}: schema_version", f"expected an integer from 1, found {version!r}"

@@ -1,0 +1,175 @@
+"""The quick validator says what an ordinary one says, and the codec says it too."""
+
+import json
+import subprocess
+import sys
+import time
+
+import pytest
+from bench_schema import codec
+from bench_schema.acceptor import Compiler, accepts, load_schema
+from bench_schema.errors import FutureVersionError, SchemaError
+from bench_schema.validator import check, plain_validator, validator
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+JUNK = st.sampled_from(
+    [
+        *(None, True, False, 0, 1, -1, 1.0, -0.5, 1.5, 1e300, 2**53, 2**64, -(2**70)),
+        *("", "x", "NaN", "Infinity", "completed", "device_ns", [], [None], {}, {"x": 1}, [[1]]),
+    ]
+)
+
+
+def places(tree, path=()):
+    """Paths of all values of a tree."""
+    yield path
+    items = list(enumerate(tree)) if isinstance(tree, list) else []
+    for name, value in tree.items() if isinstance(tree, dict) else items:
+        yield from places(value, (*path, name))
+
+
+def mutate(tree, path, how, junk):
+    """Change one value in place: put junk there, take it away, or add something beside it."""
+    home = tree
+    for part in path[:-1]:
+        home = home[part]
+    if how == "replace":
+        home[path[-1]] = junk
+    elif how == "remove":
+        del home[path[-1]]
+    elif isinstance(home, dict):
+        home[junk if isinstance(junk, str) else "added"] = home[path[-1]]
+    else:
+        home.insert(path[-1], junk)
+
+
+@pytest.fixture(scope="session")
+def small_tree(stored_tree):
+    """One rich and one poor case: mutations find every corner sooner."""
+
+    def make():
+        tree = stored_tree()
+        tree["cases"] = [tree["cases"][0], tree["cases"][3]]
+        tree["cases"][0]["rounds"] = tree["cases"][0]["rounds"][2:]
+        return tree
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def small_places(small_tree):
+    """Paths by the name of their field, so that few and frequent fields are tried alike."""
+    by_field = {}
+    for path in places(small_tree()):
+        if path:
+            field = tuple(part for part in path if isinstance(part, str))
+            by_field.setdefault(field, []).append(path)
+    return list(by_field.values())
+
+
+def errors(a_validator, tree):
+    return sorted((list(e.absolute_path), e.message) for e in a_validator.iter_errors(tree))
+
+
+def draw_mutant(data, small_tree, small_places):
+    tree = small_tree()
+    for _ in range(data.draw(st.integers(1, 2))):
+        path = data.draw(st.sampled_from(data.draw(st.sampled_from(small_places))))
+        how = data.draw(st.sampled_from(["replace", "remove", "add"]))
+        try:
+            mutate(tree, path, how, data.draw(JUNK))
+        except (AttributeError, IndexError, KeyError, TypeError):
+            continue  # an earlier change took the place away
+    return tree
+
+
+QUICK = settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+
+
+@QUICK
+@given(data=st.data())
+def test_quick_and_plain_validator_agree_on_mutated_documents(data, small_tree, small_places):
+    tree = draw_mutant(data, small_tree, small_places)
+    assert errors(plain_validator(1), tree) == errors(validator(1), tree)
+
+
+@QUICK
+@given(data=st.data())
+def test_the_codec_reads_exactly_the_valid_documents(data, small_tree, small_places):
+    tree = draw_mutant(data, small_tree, small_places)
+    text = json.dumps(tree).encode()
+    if plain_validator(1).is_valid(json.loads(text)):
+        assert codec.decode(text, "x").schema_version == 1
+    else:
+        with pytest.raises((SchemaError, FutureVersionError), match="x: ") as caught:
+            codec.decode(text, "x")
+        assert "\n" not in str(caught.value)
+
+
+def test_every_single_removal_and_null_is_judged_alike(small_tree, small_places):
+    plain, quick = plain_validator(1), validator(1)
+    for how, path in ((how, paths[-1]) for paths in small_places for how in ("remove", "replace")):
+        tree = small_tree()
+        mutate(tree, path, how, None)
+        assert plain.is_valid(tree) == quick.is_valid(tree), (how, path)
+
+
+@pytest.mark.parametrize("value", [True, "x", -1, None, 1.5, 2**53, [1]])
+def test_one_wrong_sample_among_thousands_is_found_at_its_place(small_tree, value):
+    tree = small_tree()
+    samples = list(range(1, 5001))
+    samples[500] = value
+    tree["cases"][0]["rounds"][0]["series"]["e2e_ns"] = samples
+    with pytest.raises(SchemaError, match=r"cases\[0\]\.rounds\[0\]\.series\.e2e_ns\[500\]: "):
+        check(tree, 1, "x")
+
+
+def test_a_long_array_is_one_step(small_tree):
+    tree = small_tree()
+    tree["cases"][0]["rounds"][0]["series"]["e2e_ns"] = list(range(1_000_000))
+    start = time.perf_counter()
+    assert validator(1).is_valid(tree)
+    assert time.perf_counter() - start < 1.0  # the plain one needs about six seconds
+
+
+def test_reading_a_valid_document_does_not_load_jsonschema(stored_path):
+    code = (
+        "import sys; from bench_schema import codec; codec.read(sys.argv[1]); "
+        "print('jsonschema' in sys.modules, 'scipy' in sys.modules)"
+    )
+    command = [sys.executable, "-c", code, str(stored_path)]
+    assert subprocess.check_output(command, text=True).split() == ["False", "False"]
+
+
+def test_the_schema_is_itself_valid():
+    from jsonschema import Draft202012Validator
+
+    Draft202012Validator.check_schema(load_schema(1))
+    assert load_schema(1)["$schema"] == Draft202012Validator.META_SCHEMA["$id"]
+
+
+def test_every_object_of_the_schema_names_or_types_its_fields():
+    def objects(schema):
+        if isinstance(schema, dict):
+            if schema.get("type") == "object":
+                yield schema
+            for value in schema.values():
+                yield from objects(value)
+
+    found = list(objects(load_schema(1)))
+    assert len(found) > 25
+    assert all(
+        schema["additionalProperties"] is False or "properties" not in schema for schema in found
+    )
+
+
+def test_a_keyword_that_the_acceptor_does_not_know_stops_the_compilation():
+    with pytest.raises(ValueError, match="no acceptor for the keywords"):
+        Compiler({"type": "integer", "multipleOf": 2}, text=False).named("")
+
+
+def test_an_acceptor_refuses_what_it_is_not_sure_of():
+    assert accepts(1, "Count", 3)
+    assert not accepts(1, "Count", 3.0)
+    assert plain_validator(1).evolve(schema=load_schema(1)["$defs"]["Count"]).is_valid(3.0)
