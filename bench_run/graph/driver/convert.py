@@ -33,15 +33,6 @@ class Converted:
     """How many lines said the same."""
 
 
-@dataclass(frozen=True)
-class Conversion:
-    """What became of many lines."""
-
-    commands: tuple[Converted, ...]
-    errors: tuple[GraphError, ...]
-    """Lines that are commands and make no sense, in order."""
-
-
 def convert_line(line: str, where: str) -> Converted:
     """The graphs of one line. Raises `GraphError` that names the flag, its value and the choices,
     and for a line that holds no command."""
@@ -51,11 +42,11 @@ def convert_line(line: str, where: str) -> Converted:
     return _convert(words, where)
 
 
-def convert_lines(text: str, where: str) -> Conversion:
+def convert_lines(text: str, where: str) -> tuple[Converted, ...]:
     """The distinct commands of a text, in order of appearance, with how often each occurs.
 
-    Lines without a command (blank ones, comments, other log lines) say nothing; lines that are
-    wrong are collected. Raises `GraphError` where there is no command at all.
+    Lines without a command (blank ones, comments, other log lines) say nothing. Raises `GraphError`
+    for the first line that is wrong, with how many more are so, and where there is no command at all.
     """
     found: dict[tuple[str, tuple[str, ...]], Converted] = {}
     errors: list[GraphError] = []
@@ -71,9 +62,16 @@ def convert_lines(text: str, where: str) -> Conversion:
         key = (made.command, tuple(graph.name for graph in made.graphs))
         known = found.get(key)
         found[key] = made if known is None else replace(known, count=known.count + 1)
-    if not found and not errors:
+    if errors:
+        raise _first_of(errors)
+    if not found:
         raise GraphError(where, "no MIOpenDriver command in any line")
-    return Conversion(tuple(found.values()), tuple(errors))
+    return tuple(found.values())
+
+
+def _first_of(errors: list[GraphError]) -> GraphError:
+    first, others = errors[0], len(errors) - 1
+    return GraphError(first.where, f"{first.what} (and {others} more)") if others else first
 
 
 def _known_words() -> tuple[str, ...]:

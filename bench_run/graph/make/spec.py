@@ -52,14 +52,17 @@ class Spec:
     """A family or `all`: an operation takes the items it knows, and skips types it has not."""
 
 
-def make_graphs(spec: str, shapes: str = "common") -> tuple[Graph, ...]:
+def make_graphs(
+    spec: str, shapes: str = "common", direction: str | None = None
+) -> tuple[Graph, ...]:
     """Graphs of an op spec, in the order of its operations, shapes and values; names are unique.
 
     `shapes` names the classes of default shapes (``small``, ``common``, ``large``, ``skewed``,
-    ``all``, or several apart by commas) for a spec that gives no shape of its own. Raises
+    ``all``, or several apart by commas) for a spec that gives no shape of its own, `direction`
+    (``fwd``, ``bwd``, ``both``) is for one that names no direction. Raises
     `UsageError` for what the spec says wrong, `GraphError` for a graph that cannot be.
     """
-    parsed = parse_spec(spec)
+    parsed = parse_spec(spec, direction)
     classes = _shape_classes(shapes, "shapes") if parsed.shapes is None else parsed.shapes
     made: dict[str, Graph] = {}
     for chain in parsed.chains:
@@ -73,12 +76,13 @@ def make_graphs(spec: str, shapes: str = "common") -> tuple[Graph, ...]:
     return tuple(made.values())
 
 
-def parse_spec(text: str) -> Spec:
+def parse_spec(text: str, usual_direction: str | None = None) -> Spec:
     """The spec as a value. Raises `UsageError` for a name, key or form that is not known."""
     head, items = _split(text)
     special = dict(items)
     lenient = head == "all" or head.startswith("family:")
-    direction = special.pop("direction", None)
+    usual = None if usual_direction is None else (usual_direction,)
+    direction = special.pop("direction", usual)
     classes = special.pop("shapes", None)
     chains = _chains(head, text, direction)
     spec = Spec(
