@@ -107,11 +107,8 @@ def _from_suite(path: Path) -> Iterator[LoadedGraph]:
 
 
 def _from_specs(options: Options) -> Iterator[LoadedGraph]:
-    direction = "" if options.direction is None else f"direction={options.direction}"
     for spec in options.op:
-        separator = " " if ":" in spec else ": "
-        text = f"{spec}{separator}{direction}" if direction else spec
-        for graph in make_graphs(text, options.shapes):
+        for graph in make_graphs(spec, options.shapes, options.direction):
             yield made_graph(graph)
 
 

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
-from bench_run.graph.driver.convert import Converted, convert_line, convert_lines, graphs_of
+from bench_run.graph.driver.convert import (
+    Conversion,
+    Converted,
+    convert_line,
+    convert_lines,
+    graphs_of,
+)
 
-__all__ = ["Converted", "convert_line", "convert_lines", "graphs_of"]
+__all__ = ["Conversion", "Converted", "convert_line", "convert_lines", "graphs_of"]

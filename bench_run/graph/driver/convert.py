@@ -33,6 +33,15 @@ class Converted:
     """How many lines said the same."""
 
 
+@dataclass(frozen=True)
+class Conversion:
+    """What became of many lines."""
+
+    commands: tuple[Converted, ...]
+    errors: tuple[GraphError, ...]
+    """Lines that are commands and make no sense, in order."""
+
+
 def convert_line(line: str, where: str) -> Converted:
     """The graphs of one line. Raises `GraphError` that names the flag, its value and the choices,
     and for a line that holds no command."""
@@ -42,11 +51,11 @@ def convert_line(line: str, where: str) -> Converted:
     return _convert(words, where)
 
 
-def convert_lines(text: str, where: str) -> tuple[Converted, ...]:
+def convert_lines(text: str, where: str) -> Conversion:
     """The distinct commands of a text, in order of appearance, with how often each occurs.
 
-    Lines without a command (blank ones, comments, other log lines) say nothing. Raises `GraphError`
-    for the first line that is wrong, with how many more are so, and where there is no command at all.
+    Lines without a command (blank ones, comments, other log lines) say nothing; lines that are
+    wrong are collected. Raises `GraphError` where there is no command at all.
     """
     found: dict[tuple[str, tuple[str, ...]], Converted] = {}
     errors: list[GraphError] = []
@@ -62,16 +71,9 @@ def convert_lines(text: str, where: str) -> tuple[Converted, ...]:
         key = (made.command, tuple(graph.name for graph in made.graphs))
         known = found.get(key)
         found[key] = made if known is None else replace(known, count=known.count + 1)
-    if errors:
-        raise _first_of(errors)
-    if not found:
+    if not found and not errors:
         raise GraphError(where, "no MIOpenDriver command in any line")
-    return tuple(found.values())
-
-
-def _first_of(errors: list[GraphError]) -> GraphError:
-    first, others = errors[0], len(errors) - 1
-    return GraphError(first.where, f"{first.what} (and {others} more)") if others else first
+    return Conversion(tuple(found.values()), tuple(errors))
 
 
 def _known_words() -> tuple[str, ...]:

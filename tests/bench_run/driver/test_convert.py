@@ -22,25 +22,23 @@ SMALL = "conv -n 2 -c 4 -H 8 -W 8 -k 4 -F 1"
 def test_equal_commands_are_counted_not_repeated() -> None:
     text = f"{SMALL}\n{LOG}{SMALL} -t 1\nconv --batchsize 2 -c 4 -H 8 -W 8 -k 4 -F 1 -i 99\n"
     made = convert_lines(text, "file")
-    assert [command.count for command in made] == [3]
+    assert [command.count for command in made.commands] == [3]
 
 
 def test_the_place_of_a_command_is_its_first_line() -> None:
     made = convert_lines(f"\n# shapes\n{SMALL}\n{SMALL}\n", "shapes.txt")
-    assert made[0].where == "shapes.txt:3"
+    assert made.commands[0].where == "shapes.txt:3"
 
 
-def test_the_first_wrong_line_is_named_and_the_others_are_counted() -> None:
-    with pytest.raises(GraphError) as caught:
-        convert_lines(f"{SMALL}\nconv -n x\nconv --nope 1\n", "f")
-    assert caught.value.where == "f:2"
-    assert str(caught.value).endswith("(and 1 more)")
+def test_wrong_lines_are_collected_with_their_places() -> None:
+    made = convert_lines(f"conv -n x\n{SMALL}\nconv --nope 1\n", "f")
+    assert [error.where for error in made.errors] == ["f:1", "f:3"]
 
 
 def test_chatter_of_a_log_says_nothing() -> None:
     chatter = "MIOpen(HIP): Info [get_device_name] Raw device name: gfx90a\nloading 3 files\n"
     made = convert_lines(chatter + LOG + SMALL, "log")
-    assert len(made) == 1
+    assert (len(made.commands), made.errors) == (1, ())
 
 
 def test_a_text_without_commands_is_an_error() -> None:
@@ -96,7 +94,7 @@ def test_the_shape_of_a_published_graph_means_the_same() -> None:
 
 def test_graphs_of_many_commands_appear_once() -> None:
     made = convert_lines(f"{SMALL}\n{SMALL} -b 1\n", "file")
-    assert (len(made), len(graphs_of(made))) == (2, 1)
+    assert (len(made.commands), len(graphs_of(made.commands))) == (2, 1)
 
 
 LINES = st.sampled_from(
