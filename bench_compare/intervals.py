@@ -66,7 +66,7 @@ class Estimates:
 def distinct(values: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     """Sorted, each once: `numpy.unique` loads masked arrays for that."""
     ordered = np.sort(values, axis=None)
-    return ordered[np.diff(ordered, prepend=ordered[:1] - 1) != 0]
+    return np.asarray(ordered[np.diff(ordered, prepend=ordered[:1] - 1) != 0])
 
 
 def quantile(values: Array, share: float) -> float:

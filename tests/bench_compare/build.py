@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from bench_schema.document import (
@@ -29,6 +28,9 @@ from bench_schema.document import (
 from bench_schema.summary import summarize, warmup_cut
 
 from bench_compare.model import Side, Source
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
 
 STARTED = "2026-01-02T03:04:05+00:00"
 
