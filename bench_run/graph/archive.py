@@ -68,20 +68,30 @@ def is_archive(path: str) -> bool:
 
 def read_archive(path: Path, shown: str, limits: Limits = LIMITS) -> Source:
     """The archive's graphs and their golden data as a source. Raises `GraphError`."""
-    files: dict[str, bytes] = {}
-    side: list[str] = []
-    keeper: TemporaryDirectory[str] | None = None
     try:
         with contextlib.closing(_members(path)) as members:
-            for member in _trusted(members, shown, path.stat().st_size, limits):
-                if SIDE_FILE.fullmatch(member.name):
-                    keeper = keeper or TemporaryDirectory(prefix="bench-run-")
-                    _unpack(member, Path(keeper.name))
-                    side.append(member.name)
-                elif member.name.endswith(".json"):
-                    files[member.name] = _content(member, shown, limits)
+            trusted = _trusted(members, shown, path.stat().st_size, limits)
+            return _collect(trusted, shown, limits)
     except _BROKEN as error:
-        raise GraphError(shown, f"cannot be read as an archive: {error}") from error
+        reason = (str(error).splitlines() or [type(error).__name__])[0].rstrip(":")
+        raise GraphError(shown, f"cannot be read as an archive: {reason}") from error
+
+
+def _collect(members: Iterator[_Member], shown: str, limits: Limits) -> Source:
+    files: dict[str, bytes] = {}
+    side: list[str] = []
+    with contextlib.ExitStack() as stack:
+        keeper: TemporaryDirectory[str] | None = None
+        for member in members:
+            if SIDE_FILE.fullmatch(member.name):
+                if keeper is None:
+                    keeper = TemporaryDirectory(prefix="bench-run-")
+                    stack.push(keeper)
+                _unpack(member, Path(keeper.name))
+                side.append(member.name)
+            elif member.name.endswith(".json"):
+                files[member.name] = _content(member, shown, limits)
+        stack.pop_all()  # all went well: the data stay for as long as the source
     root = None if keeper is None else Path(keeper.name)
     names = tuple(sorted((*files, *side)))
     return Source(f"{shown}!", names, files.__getitem__, root, keeper)

@@ -24,6 +24,11 @@ def error(where: str, key: str, value: Any, expected: str) -> GraphError:
     return GraphError(place(where, key), f"is {show(value)}, expected {expected}")
 
 
+def show_key(key: str) -> str:
+    """A key of the file as messages show it: always on one line."""
+    return key if key.isprintable() else repr(key)
+
+
 def place(where: str, key: str) -> str:
     """The place of a key; `where` ends in a colon for the keys of the file itself."""
     if not key:

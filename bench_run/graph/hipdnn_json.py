@@ -146,8 +146,12 @@ def _find_non_finite(value: Any, place: str) -> str | None:
         return place or "the value"
     items: Any = ()
     if isinstance(value, dict):
-        items = ((f"{place}.{key}" if place else key, item) for key, item in value.items())
+        items = ((_inner(place, key), item) for key, item in value.items())
     elif isinstance(value, list):
         items = ((f"{place}[{index}]", item) for index, item in enumerate(value))
     found = (_find_non_finite(item, inner) for inner, item in items)
     return next((where for where in found if where is not None), None)
+
+
+def _inner(place: str, key: str) -> str:
+    return f"{place}.{fields.show_key(key)}" if place else fields.show_key(key)

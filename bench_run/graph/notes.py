@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from bench_run.graph.fields import show_key
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
@@ -39,9 +41,9 @@ def _unknown(extras: Mapping[str, Any], place: str) -> Iterator[str]:
         if key.startswith("_") or key in _KNOWN or value in _NOTHING:
             continue
         if isinstance(value, dict):
-            yield from _unknown(value, f"{place}{key}.")
+            yield from _unknown(value, f"{place}{show_key(key)}.")
         else:
-            yield place + key
+            yield place + show_key(key)
 
 
 def _unconnected(graph: Graph) -> Iterator[str]:

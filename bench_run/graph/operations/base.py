@@ -36,7 +36,6 @@ HINTS: Mapping[str, str] = {
     "seq_len_kv": "integers from 1 to the key length (paged: to the pages' capacity)",
     "page_table": "page numbers from 0 to the number of pages minus 1",
     "seed": "one non-negative integer",
-    "probability": "numbers between 0 and 1",
     "keep_mask": "0 and 1 at random",
     "token_offset": "first row of each group: ascending integers from 0, at most the rows",
     "token_index": "row numbers from 0 to the number of rows minus 1",
