@@ -1,0 +1,68 @@
+"""The README's commands, typed as they stand, in a copy of what they need."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def blocks(language):
+    return re.findall(rf"```{language}\n(.*?)```", TEXT, re.DOTALL)
+
+
+COMMANDS = [line for block in blocks("sh") for line in block.splitlines() if line.strip()]
+
+
+@pytest.fixture(scope="module")
+def desk(tmp_path_factory):
+    """A folder with the graphs, and the two commands on the path."""
+    folder = tmp_path_factory.mktemp("readme")
+    shutil.copytree(ROOT / "graphs", folder / "graphs")
+    binaries = folder / "bin"
+    binaries.mkdir()
+    for name, module in (("bench-run", "bench_run"), ("bench-compare", "bench_compare")):
+        script = binaries / name
+        script.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m {module} "$@"\n')
+        script.chmod(0o755)
+    paths = os.pathsep.join((str(ROOT), str(ROOT / "schema")))
+    env = {**os.environ, "PATH": f"{binaries}{os.pathsep}{os.environ['PATH']}", "PYTHONPATH": paths}
+    return folder, env
+
+
+def run(desk, command):
+    folder, env = desk
+    return subprocess.run(
+        ["sh", "-c", command], cwd=folder, env=env, capture_output=True, text=True, timeout=240
+    )
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_command_of_the_readme_works(desk, command):
+    done = run(desk, command)
+    assert 0 == done.returncode, done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("program", blocks("python"))
+def test_a_program_of_the_readme_works(desk, program):
+    folder, env = desk
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=folder, env=env, capture_output=True, text=True,
+        timeout=240,
+    )
+    assert 0 == done.returncode, done.stderr
+
+
+def test_make_words_of_the_readme_are_targets_of_the_makefile():
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    words = re.findall(r"\bmake ([a-z-]+)", TEXT)
+    assert set(words) <= targets
