@@ -106,7 +106,8 @@ class TorchStream:
         return event
 
     def elapsed_ns(self, begin: Any, end: Any) -> int:
-        return round(begin.elapsed_time(end) * 1e6)
+        elapsed_ms: float = begin.elapsed_time(end)
+        return round(elapsed_ms * 1e6)
 
     def gate(self) -> AbstractContextManager[None]:
         return nullcontext() if self._gate is None else self._gate.closed()

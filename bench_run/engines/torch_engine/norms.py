@@ -8,6 +8,7 @@ import torch
 from torch.nn import functional
 
 from bench_run.engines.torch_engine.op import Call, Op, elementwise
+from bench_run.graph.operations.norms import rmsnorm_axes
 
 T = torch.Tensor
 aten = torch.ops.aten
@@ -71,25 +72,13 @@ def layernorm_backward(op: Op) -> Call:
     return Call(("dy", "x", "scale", *saved), ("dx", "dscale", "dbias"), function)
 
 
-def rmsnorm_axes(op: Op) -> tuple[int, ...]:
-    """There is no attribute for them: where inv_rms is given, the axes it has length 1 on and x
-    has more; else from scale: all but the first where it has x's dims, the spatial ones where only
-    its channels are longer than 1, otherwise its trailing dims."""
-    x, scale = op.dims("x"), op.dims("scale")
-    if op.has("inv_rms"):
-        kept = op.dims("inv_rms")
-        return tuple(i for i in range(len(x)) if kept[i] == 1 and x[i] > 1)
-    padded = (*(1 for _ in range(len(x) - len(scale))), *scale)
-    if padded == x:
-        return tuple(range(1, len(x)))
-    if len(x) > 2 and padded == (1, x[1], *(1 for _ in x[2:])):
-        return tuple(range(2, len(x)))
-    first = next((i for i, length in enumerate(padded) if length != 1), len(x) - 1)
-    return tuple(range(first, len(x)))
+def _axes(op: Op) -> tuple[int, ...]:
+    saved = op.dims("inv_rms") if op.has("inv_rms") else None
+    return rmsnorm_axes(op.dims("x"), op.dims("scale"), saved)
 
 
 def rmsnorm(op: Op) -> Call:
-    axes, rank = rmsnorm_axes(op), len(op.dims("x"))
+    axes, rank = _axes(op), len(op.dims("x"))
     epsilon = op.constant("epsilon")
     shape = op.dims("x")[axes[0] :] if axes else ()
     trailing = axes == tuple(range(rank - len(axes), rank))
@@ -125,7 +114,7 @@ def _rmsnorm_formula(op: Op, axes: tuple[int, ...]) -> Call:
 def rmsnorm_backward(op: Op) -> Call:
     """dx = dy·s·r − x·r³·Σ(dy·s·x)/N; dscale = Σ dy·x·r; dbias = Σ dy."""
     dtype, outputs = op.compute, op.present("dx", "dscale", "dbias")
-    axes = rmsnorm_axes(op)
+    axes = _axes(op)
     count = math.prod(op.dims("x")[axis] for axis in axes)
     parameter = op.dims("scale")
 

@@ -1,0 +1,69 @@
+"""Block-scaled (MX) quantisation and back."""
+
+from __future__ import annotations
+
+import torch
+
+from bench_run.engines.torch_engine.op import Call, Op, elementwise
+from bench_run.graph.dtypes import DTYPES
+
+T = torch.Tensor
+
+
+def dequantize(op: Op) -> Call:
+    """y = x·scale[index // block]; `block_size` belongs to the trailing axes."""
+    sizes = tuple(op.attribute("block_size", ()))
+    dims = op.dims("x")
+    if not 1 <= len(sizes) <= len(dims):
+        raise op.refusal(f"block_size {sizes} does not fit x of {dims}")
+    blocks = (*(1 for _ in range(len(dims) - len(sizes))), *sizes)
+    negative = bool(op.attribute("is_negative_scale", False))
+
+    def function(x: T, scale: T) -> T:
+        factor = elementwise(scale, op.compute)
+        factor = torch.exp2(-factor) if negative else factor
+        return elementwise(x, op.compute) * _expanded(factor, blocks, dims)
+
+    return Call(("x", "scale"), ("y",), function)
+
+
+def quantize(op: Op) -> Call:
+    """scale = max |x| over the block / largest of y's type, rounded up to a power of two where its
+    type is one; y = x / scale, and 0 where the scale is."""
+    if op.attribute("transpose"):
+        raise op.refusal("what transpose does is not certain")
+    dims, size = op.dims("x"), int(op.attribute("block_size", 0))
+    axis = int(op.attribute("axis", len(dims) - 1))
+    scale_type = op.tensor("scale").data_type
+    if size < 1 or dims[axis] % size:
+        raise op.refusal(f"blocks of {size} do not divide the {dims[axis]} of axis {axis}")
+    if scale_type not in ("fp8_e8m0", "float"):
+        raise op.refusal(f"scales of type {scale_type}")
+    largest = DTYPES[op.tensor("y").data_type].largest
+    blocks = tuple(size if i == axis else 1 for i in range(len(dims)))
+
+    def function(x: T) -> tuple[T, T]:
+        x = elementwise(x, op.compute)
+        maxima = x.abs().unflatten(axis, (-1, size)).amax(axis + 1)
+        scale = maxima / largest
+        if scale_type == "fp8_e8m0":
+            scale = _power_of_two_above(scale, DTYPES[scale_type].smallest)
+        divisor = _expanded(scale, blocks, dims)
+        return torch.where(divisor == 0, 0.0, x / divisor), scale
+
+    return Call(("x",), ("y", "scale"), function, 16)
+
+
+def _power_of_two_above(value: T, smallest: float) -> T:
+    """The next power of two, exactly: by mantissa and exponent."""
+    mantissa, exponent = torch.frexp(value)
+    exponent = torch.where(mantissa == 0.5, exponent - 1, exponent)
+    return torch.ldexp(torch.ones_like(value), exponent).clamp_min(smallest)
+
+
+def _expanded(scale: T, blocks: tuple[int, ...], dims: tuple[int, ...]) -> T:
+    """Each scale repeated over its block, cut to x's dims."""
+    for axis, size in enumerate(blocks):
+        if size > 1:
+            scale = scale.repeat_interleave(size, dim=axis).narrow(axis, 0, dims[axis])
+    return scale

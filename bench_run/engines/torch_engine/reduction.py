@@ -1,0 +1,54 @@
+"""Reductions: an axis is reduced where the output has length 1 and the input more."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+
+from bench_run.engines.torch_engine.op import Call, Op, elementwise
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+T = torch.Tensor
+Axes = tuple[int, ...]
+
+
+def _product(x: T, axes: Axes) -> T:
+    """`torch.prod` takes one axis at a time."""
+    for axis in axes:
+        x = x.prod(axis, keepdim=True)
+    return x
+
+
+MODES: Mapping[str, Callable[[T, Axes], T]] = {
+    "add": lambda x, axes: x.sum(axes, keepdim=True),
+    "amax": lambda x, axes: x.abs().amax(axes, keepdim=True),
+    "avg": lambda x, axes: x.mean(axes, keepdim=True),
+    "max": lambda x, axes: x.amax(axes, keepdim=True),
+    "min": lambda x, axes: x.amin(axes, keepdim=True),
+    "mul": _product,
+    "mul_no_zeros": lambda x, axes: _product(torch.where(x == 0, 1.0, x), axes),
+    "norm1": lambda x, axes: torch.linalg.vector_norm(x, 1, axes, keepdim=True),
+    "norm2": lambda x, axes: torch.linalg.vector_norm(x, 2, axes, keepdim=True),
+}
+
+
+def reduction(op: Op) -> Call:
+    """Narrow types are widened first where the result is wider: the kernel rounds to its input's
+    type."""
+    mode = op.attribute("mode")
+    if mode not in MODES:
+        raise op.refusal(f"no reduction mode {mode!r}; known are {', '.join(MODES)}")
+    have, want = op.dims("in"), op.dims("out")
+    if len(have) != len(want):
+        raise op.refusal(f"{have} does not reduce to {want}")
+    axes = tuple(i for i, (h, w) in enumerate(zip(have, want, strict=True)) if h != w)
+    if not axes or any(want[axis] != 1 for axis in axes):
+        raise op.refusal(f"{have} does not reduce to {want}")
+    several = mode.startswith("mul") and len(axes) > 1
+    same = op.dtype("in") == op.dtype("out") and not several
+    dtype = op.working_type("in") if same else op.compute
+    reduce = MODES[mode]
+    return Call(("in",), ("out",), lambda x: reduce(elementwise(x, dtype), axes))
