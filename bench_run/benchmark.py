@@ -12,13 +12,14 @@ from bench_run.crew import Crew
 from bench_run.engines import choose_auto
 from bench_run.engines.base import EngineFacts
 from bench_run.engines.spec import parse_spec
-from bench_run.errors import EngineUnavailableError
+from bench_run.errors import EngineUnavailableError, UsageError
 from bench_run.gather import Gathered, gather
 from bench_run.machine import machine
 from bench_run.options import Options
 from bench_run.plan import PlannedCase, PlannedEngine, plan_cases, plan_engines, plan_graph
 from bench_run.progress import Progress
 from bench_run.record import Record, now
+from bench_run.rerun import Wanted, narrowed, read_wanted
 from bench_run.session import Session
 from bench_schema.document import SCHEMA_VERSION, Document, Engine, Run, Settings, Tool
 
@@ -38,11 +39,25 @@ class Planned:
 
 def plan_run(options: Options) -> Planned:
     """Graphs and engines of a run. Raises `UsageError` and `GraphError`."""
+    wanted = None if options.rerun_from is None else read_wanted(options.rerun_from)
+    if wanted is not None:
+        options = narrowed(options, wanted)
     gathered = gather(options)
     texts, reason = _engine_texts(options)
     engines = plan_engines(options, [parse_spec(text) for text in texts])
     graphs = [plan_graph(loaded) for loaded in gathered.graphs]
-    return Planned(engines, plan_cases(graphs, engines, {}), gathered, reason)
+    cases = plan_cases(graphs, engines, {})
+    if wanted is not None:
+        cases = _only(cases, wanted)
+    return Planned(engines, cases, gathered, reason)
+
+
+def _only(cases: tuple[PlannedCase, ...], wanted: Wanted) -> tuple[PlannedCase, ...]:
+    """The cases that a comparison left open."""
+    kept = tuple(c for c in cases if (c.graph.id.fingerprint, c.engine.key) in wanted.pairs)
+    if not kept:
+        raise UsageError("--rerun-from: none of its open cases is among these graphs and engines")
+    return kept
 
 
 def _engine_texts(options: Options) -> tuple[tuple[str, ...], str | None]:

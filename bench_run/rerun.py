@@ -1,0 +1,63 @@
+"""Which cases a comparison left open: what ``--rerun-from`` measures again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from bench_run.errors import UsageError
+from bench_run.options import Options
+
+OPEN_VERDICTS = ("slower", "unclear")
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Pairs of (fingerprint, engine key) to measure, and where their graphs lie."""
+
+    pairs: frozenset[tuple[str, str]]
+    paths: tuple[str, ...]
+    engines: tuple[str, ...]
+
+
+def read_wanted(path: str) -> Wanted:
+    """The slower and unclear cases of a comparison's JSON. Raises `UsageError`."""
+    try:
+        record = json.loads(Path(path).read_bytes())
+    except OSError as error:
+        raise UsageError(f"--rerun-from: {path}: {error.strerror}") from None
+    except ValueError as error:
+        raise UsageError(f"--rerun-from: {path}: not JSON: {error}") from None
+    if not isinstance(record, dict) or record.get("kind") != "bench-compare":
+        raise UsageError(f"--rerun-from: {path}: expected what bench-compare --json writes")
+    sides = [(c["fingerprint"], c["other"] or c["base"]) for c in record["cases"] if _is_open(c)]
+    if not sides:
+        raise UsageError(f"--rerun-from: {path}: no case is {' or '.join(OPEN_VERDICTS)}")
+    return Wanted(
+        pairs=frozenset((fingerprint, side["engine"]) for fingerprint, side in sides),
+        paths=tuple(dict.fromkeys(_file(side["path"]) for _, side in sides)),
+        engines=tuple(dict.fromkeys(side["engine"] for _, side in sides)),
+    )
+
+
+def _is_open(case: Mapping[str, Any]) -> bool:
+    return case["verdict"] in OPEN_VERDICTS
+
+
+def _file(path: str) -> str:
+    """The file that a graph came from: an archive or a sweep is loaded whole and then filtered."""
+    return path.partition("!")[0].partition("#")[0]
+
+
+def narrowed(options: Options, wanted: Wanted) -> Options:
+    """The options with the comparison's graphs and engines where the user named none."""
+    given = bool(options.graphs or options.op or options.miopen_driver)
+    named = bool(options.engine) or options.a is not None
+    return replace(
+        options,
+        graphs=options.graphs if given else wanted.paths,
+        engine=options.engine if named else wanted.engines,
+    )

@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+from bench_schema.codec import read
+
+import bench_run
+from bench_run.errors import UsageError
+from bench_run.rerun import read_wanted
+
+QUICK = {"rounds": 1, "iterations": 1, "warmup": 0}
+
+
+def comparison(document, verdicts):
+    """What bench-compare writes, as far as it is read back."""
+    cases = [
+        {
+            "fingerprint": case.graph.fingerprint, "verdict": verdict, "base": None,
+            "other": {"engine": case.engine, "path": case.graph.path},
+        }
+        for case, verdict in zip(document.cases, verdicts, strict=True)
+    ]  # fmt: skip
+    return {"kind": "bench-compare", "cases": cases}
+
+
+@pytest.fixture
+def compared(graph_folder, tmp_path):
+    document = bench_run.run([str(graph_folder)], engine=["numpy"], **QUICK)
+    path = tmp_path / "compare.json"
+    path.write_text(json.dumps(comparison(document, ["same", "slower", "unclear", "faster"])))
+    return document, path
+
+
+def test_only_slower_and_unclear_cases_are_measured_again(compared, tmp_path):
+    document, path = compared
+    again = bench_run.run([], rerun_from=str(path), output=str(tmp_path / "b.json"), **QUICK)
+    expected = {document.cases[1].graph.name, document.cases[2].graph.name}
+    assert expected == {case.graph.name for case in again.cases}
+    assert 2 == len(read(tmp_path / "b.json").cases)
+
+
+def test_a_comparison_with_nothing_open_is_said(compared):
+    document, path = compared
+    path.write_text(json.dumps(comparison(document, ["same"] * 4)))
+    with pytest.raises(UsageError, match="no case is slower or unclear"):
+        read_wanted(str(path))
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"kind": "other"}'])
+def test_another_file_is_refused(tmp_path, text):
+    path = tmp_path / "x.json"
+    path.write_text(text)
+    with pytest.raises(UsageError, match="--rerun-from"):
+        read_wanted(str(path))
