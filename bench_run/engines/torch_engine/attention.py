@@ -117,8 +117,7 @@ class Formula:
         q = self.where.queries_of(elementwise(given["q"], self.dtype), rows)
         k = self.where.keys_of(elementwise(given["k"], self.dtype), given.get("page_table_k"))
         q = self._factored(q, given, ("descale_q", "descale_k"))
-        number = self.scale.value
-        q = q * (elementwise(given["scale"], self.dtype).reshape(()) if number is None else number)
+        q = q * self.scale.factor(given, self.dtype)
         scores = q @ shared(k, self.heads).transpose(-1, -2)
         if "attn_mask" in given:
             scores = scores + elementwise(given["attn_mask"], self.dtype)

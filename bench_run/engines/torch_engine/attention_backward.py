@@ -43,7 +43,7 @@ def attention_backward(op: Op) -> Call:
         k, v = shared(k, heads["q"]), shared(v, heads["q"])
         if columns is not None:
             k, v = (torch.where(rows_present(where.keys, columns), x, 0.0) for x in (k, v))
-        factor = elementwise(given["scale"], dtype).reshape(()) if scale.ports else scale.value
+        factor = scale.factor(given, dtype)
         p = _probabilities(given, (q * factor) @ k.transpose(-1, -2), mask, (rows, columns))
         gradient = p * (do @ v.transpose(-1, -2) - (do * o).sum(dim=-1, keepdim=True))
         found = {
@@ -76,4 +76,5 @@ def _summed(value: T, heads: int) -> T:
     """Over the query heads that share a head."""
     if value.shape[1] == heads:
         return value
-    return value.unflatten(1, (heads, -1)).sum(dim=2)
+    batch, _, rows, size = value.shape
+    return value.reshape(batch, heads, -1, rows, size).sum(dim=2)

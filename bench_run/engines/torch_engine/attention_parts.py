@@ -11,6 +11,8 @@ import torch
 from bench_run.engines.torch_engine.op import Op, elementwise
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from bench_run.graph.operations.sdpa import Band
 
 T = torch.Tensor
@@ -35,6 +37,11 @@ class Scale:
     @property
     def ports(self) -> tuple[str, ...]:
         return ("scale",) if self.value is None else ()
+
+    def factor(self, given: Mapping[str, T], dtype: torch.dtype) -> T | float:
+        if self.value is not None:
+            return self.value
+        return elementwise(given["scale"], dtype).reshape(())
 
 
 def refuse_uncertain(op: Op) -> None:

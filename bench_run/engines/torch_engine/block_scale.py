@@ -40,11 +40,12 @@ def quantize(op: Op) -> Call:
     if scale_type not in ("fp8_e8m0", "float"):
         raise op.refusal(f"scales of type {scale_type}")
     largest = DTYPES[op.tensor("y").data_type].largest
+    split = (*dims[:axis], dims[axis] // size, size, *dims[axis + 1 :])
     blocks = tuple(size if i == axis else 1 for i in range(len(dims)))
 
     def function(x: T) -> tuple[T, T]:
         x = elementwise(x, op.compute)
-        maxima = x.abs().unflatten(axis, (-1, size)).amax(axis + 1)
+        maxima = x.abs().reshape(split).amax(axis + 1)
         scale = maxima / largest
         if scale_type == "fp8_e8m0":
             scale = _power_of_two_above(scale, DTYPES[scale_type].smallest)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import torch
@@ -46,6 +47,12 @@ class Windows:
     spatial: tuple[int, ...]
     """Of x."""
 
+    @classmethod
+    def of(cls, op: Op, data: str) -> Windows:
+        names = ("window", "stride", "pre_padding", "post_padding")
+        window, stride, pre, post = (tuple(op.attribute(name)) for name in names)
+        return cls(window, stride, pre, post, op.dims(data)[2:])
+
     @property
     def plain(self) -> bool:
         """Whether the kernels can pad by themselves."""
@@ -68,8 +75,7 @@ def resample(op: Op) -> Call:
     mode = op.attribute("resample_mode")
     if mode not in MODES:
         raise op.refusal(f"no resample mode {mode!r}; known are {', '.join(MODES)}")
-    names = ("window", "stride", "pre_padding", "post_padding")
-    w = Windows(*(tuple(op.attribute(name)) for name in names), spatial=op.dims("x")[2:])
+    w = Windows.of(op, "x")
     if len(w.window) not in AVERAGES:
         raise op.refusal(f"{len(w.window)} spatial dims")
     dtype = op.working_type("x")
@@ -112,10 +118,9 @@ def _unpadded(index: T, w: Windows) -> T:
 def _average(op: Op, w: Windows, dtype: torch.dtype, include: bool) -> Call:
     pool = AVERAGES[len(w.window)]
     if w.plain:
-        own = {"padding": w.own, "count_include_pad": include}
-        return Call(
-            ("x",), ("y",), lambda x: pool(elementwise(x, dtype), w.window, w.stride, **own)
-        )
+        kernel = partial(pool, kernel_size=w.window, stride=w.stride, padding=w.own)
+        kernel = partial(kernel, count_include_pad=include)
+        return Call(("x",), ("y",), lambda x: kernel(elementwise(x, dtype)))
     factor = 1.0 if include else math.prod(w.window) / _counts(op, w)
 
     def function(x: T) -> T:
@@ -135,8 +140,7 @@ def _counts(op: Op, w: Windows) -> T:
 def resample_backward(op: Op) -> Call:
     """The adjoint: averages spread dy, maxima add it where the index points; −1 points nowhere."""
     mode = op.attribute("resample_mode")
-    names = ("window", "stride", "pre_padding", "post_padding")
-    w = Windows(*(tuple(op.attribute(name)) for name in names), spatial=op.dims("dx")[2:])
+    w = Windows.of(op, "dx")
     if mode == "maxpool":
         return _maximum_backward(op)
     if mode not in MODES:
