@@ -19,7 +19,7 @@ import orjson
 from bench_compare.errors import UsageError
 from bench_compare.report import words
 from bench_compare.report.html.details import CHUNK, blocks
-from bench_compare.report.html.index import index
+from bench_compare.report.html.front import front_data
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,7 +48,7 @@ def render(comparison: Comparison, view: View) -> str:
         title=html.escape(words.title(comparison)),
         policy=POLICY.format(scripts=f"'sha256-{_digest(code)}' {source}"),
         style=_asset("page.css"),
-        data=embedded(index(comparison, view, CHUNK)),
+        data=embedded(front_data(comparison, view, CHUNK)),
         blocks="\n".join(
             f'<script type="text/plain" id="block-{number}">{text}</script>'
             for number, text in enumerate(blocks(comparison))

@@ -7,68 +7,101 @@ so the page stays small and quick to open.
 from __future__ import annotations
 
 import base64
+import gc
+import math
 import zlib
-from typing import TYPE_CHECKING, Any
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TypeAlias
 
+import numpy as np
 import orjson
 from bench_schema.document import SERIES
 
-from bench_compare.report.html.index import short
-from bench_compare.report.html.sampling import budget, reduced
+from bench_compare.report.html.front import short
+from bench_compare.report.html.sampling import Budget, budget, reduced
 from bench_compare.view import NEWS
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
+    import numpy.typing as npt
     from bench_schema.document import Case, Outcome, Round, Samples, Telemetry, Validation
 
     from bench_compare.model import CaseComparison, CaseSide, Comparison, Detail, MetricComparison
 
 CHUNK = 32
 """Cases in a block."""
+GROUP = 8 * CHUNK
+"""Cases worked on at once: what is packed is let go, so that memory stays small."""
 LEVEL = 3
 """Of zlib: level 6 takes three times as long for 7 % less."""
-FEW_CASES = 1_000
-"""Up to here the page holds every series, from there on the two most telling of each side."""
+SERIES_KEPT = ((1_000, len(SERIES)), (3_000, 2), (math.inf, 1))
+"""Up to so many cases the page holds so many series of each, the one its verdict rests on first."""
 LONGEST_TEXT = 2_000
 WORST = 8
 """Mismatches shown for an output."""
 
+_NONE = (None,) * 7
 _RANK = {verdict: place for place, verdict in enumerate(NEWS)}
+
+Series: TypeAlias = "dict[str, dict[str, list[Samples]]]"
+"""Rounds by the name of the series, then by side: 0 base, 1 other."""
+Display: TypeAlias = "dict[str, dict[str, dict[str, Any]]]"
+"""The same, reduced for display."""
 
 
 def blocks(comparison: Comparison) -> list[str]:
     """Base64 texts, one for each `CHUNK` cases in the order of the comparison."""
-    metrics = list(comparison.metrics)
-    most = len(SERIES) if len(comparison.cases) <= FEW_CASES else 2
-    kept = [_series(case, most) for case in comparison.cases]
-    plan = budget(sum(len(sides) for case in kept for sides in case.values()))
-    flat = [rounds for case in kept for sides in case.values() for rounds in sides.values()]
-    displays = iter(reduced(flat, plan))
-    cases = [
-        _case(
-            case,
-            metrics,
-            {name: {str(side): next(displays) for side in sides} for name, sides in series.items()},
-        )
-        for case, series in zip(comparison.cases, kept, strict=True)
+    cases = comparison.cases
+    kept = next(number for most, number in SERIES_KEPT if len(cases) <= most)
+    plan = budget(sum(len(sides) for case in cases for sides in _series(case, kept).values()))
+    groups = (cases[i : i + GROUP] for i in range(0, len(cases), GROUP))
+    with np.errstate(over="ignore"), _collector_at_rest():
+        return [text for group in groups for text in _packed_group(group, comparison, kept, plan)]
+
+
+@contextmanager
+def _collector_at_rest() -> Iterator[None]:
+    """No cycle is made in here, and each look for some walks the whole comparison: a third of the
+    time with 10,000 cases."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+def _packed_group(
+    cases: Sequence[CaseComparison], comparison: Comparison, kept: int, plan: Budget
+) -> Iterator[str]:
+    displays = _displays([_series(case, kept) for case in cases], plan)
+    for i in range(0, len(cases), CHUNK):
+        block = _block(cases[i : i + CHUNK], displays[i : i + CHUNK], comparison.metrics)
+        text = orjson.dumps(block, option=orjson.OPT_SERIALIZE_NUMPY)
+        yield base64.b64encode(zlib.compress(text, LEVEL)).decode("ascii")
+
+
+def _displays(series: Sequence[Series], plan: Budget) -> list[Display]:
+    flat = [rounds for case in series for sides in case.values() for rounds in sides.values()]
+    found = iter(reduced(flat, plan))
+    return [
+        {name: {side: next(found) for side in sides} for name, sides in case.items()}
+        for case in series
     ]
-    return [_packed(cases[start : start + CHUNK]) for start in range(0, len(cases), CHUNK)]
 
 
-def _packed(cases: Sequence[dict[str, Any]]) -> str:
-    text = orjson.dumps(cases, option=orjson.OPT_SERIALIZE_NUMPY)
-    return base64.b64encode(zlib.compress(text, LEVEL)).decode("ascii")
-
-
-def _series(case: CaseComparison, most: int) -> dict[str, dict[int, list[Samples]]]:
-    """Rounds of each kept series, by its name and by side (0 base, 1 other)."""
-    found: dict[str, dict[int, list[Samples]]] = {}
-    for name in SERIES:
-        sides = {place: _rounds(side, name) for place, side in enumerate((case.base, case.other))}
+def _series(case: CaseComparison, most: int) -> Series:
+    """The series that the verdict rests on first, of each the rounds of both sides."""
+    found: Series = {}
+    for name in sorted(SERIES, key=lambda name: name != case.gate):
+        sides = {"0": _rounds(case.base, name), "1": _rounds(case.other, name)}
         known = {place: rounds for place, rounds in sides.items() if rounds}
-        if known and len(found) < most:
+        if known:
             found[name] = known
+        if len(found) == most:
+            break
     return found
 
 
@@ -79,28 +112,49 @@ def _rounds(side: CaseSide | None, name: str) -> list[Samples]:
     return [samples for samples in found if samples is not None and len(samples)]
 
 
-def _case(
-    case: CaseComparison, metrics: Sequence[str], series: dict[str, dict[int, dict[str, Any]]]
+def _block(
+    cases: Sequence[CaseComparison], displays: Sequence[Display], metrics: Sequence[str]
 ) -> dict[str, Any]:
+    """Neighbouring cases. Numbers of a metric are a column: small, and quick to write."""
+    return {
+        "cases": [_case(case, display) for case, display in zip(cases, displays, strict=True)],
+        "metrics": {name: _metric([case.metrics.get(name) for case in cases]) for name in metrics},
+    }
+
+
+def _case(case: CaseComparison, display: Display) -> dict[str, Any]:
     return {
         "reason": case.reason,
         "fingerprint": case.fingerprint,
-        "metrics": [
-            [metrics.index(name), *_metric(m)]
-            for name, m in case.metrics.items()
-            if m.base is not None or m.other is not None
-        ],
         "notes": [[note.kind, note.side, note.text] for note in case.notes],
         "detail": _detail(case.detail),
-        "series": series,
+        "series": display,
         "sides": [_side(case.base), _side(case.other)],
     }
 
 
-def _metric(m: MetricComparison) -> list[Any]:
-    numbers = [short(v) for v in (m.base, m.other, m.ratio, m.ci_low, m.ci_high, m.q)]
-    counts = [m.base_rounds, m.other_rounds, m.unit, int(m.provisional), m.rounds_needed]
-    return [*numbers, _RANK[m.verdict], m.reason, short(m.threshold_ratio), *counts]
+def _floats(rows: Sequence[Sequence[float | None]]) -> npt.NDArray[np.float32]:
+    """Single precision is finer than anything the page shows; unknown is NaN, in JSON null."""
+    return np.array(rows, dtype=np.float64).astype(np.float32)
+
+
+def _metric(found: Sequence[MetricComparison | None]) -> dict[str, Any]:
+    """Of one metric, one entry for each case of the block; null where a case has no such number."""
+    numbers = [
+        (m.base, m.other, m.ratio, m.ci_low, m.ci_high, m.q, m.threshold_ratio) if m else _NONE
+        for m in found
+    ]
+    return {
+        "numbers": _floats(numbers),
+        "verdicts": [None if m is None else _RANK[m.verdict] for m in found],
+        "reasons": [None if m is None else m.reason for m in found],
+        "units": [
+            None
+            if m is None
+            else (m.base_rounds, m.other_rounds, m.unit, m.provisional, m.rounds_needed)
+            for m in found
+        ],
+    }
 
 
 def _detail(detail: Detail | None) -> dict[str, Any] | None:
@@ -121,28 +175,31 @@ def _side(side: CaseSide | None) -> dict[str, Any] | None:
     if side is None:
         return None
     last = side.cases[-1]
+    rounds = [one for case in side.cases for one in case.rounds]
     facts: dict[str, Any] = {
         "name": side.name,
         "engine": side.engine,
         "path": last.graph.path,
-        "files": side.sources,
         "outcome": _outcome(last.outcome),
-        "rounds": [_round(one) for case in side.cases for one in case.rounds],
         "init": _init(side.cases),
         "validation": _validation(_checked(side.cases)),
         "work": [last.work.flops, last.work.moved_bytes, short(last.work.intensity)],
-        "plan": dict(last.plan),
-        "notes": last.notes,
+        "plan": last.plan,
+        "notes": [*last.notes, *(note for one in rounds for note in one.notes)],
+        "throttled": _throttled(rounds),
         "stopped": last.stopped_by,
         "kernels": [[k.name[:LONGEST_TEXT], k.count, short(k.median_ns)] for k in last.kernels],
     }
+    known = {name: value for name, value in facts.items() if value}
+    if rounds:
+        known["rounds"] = _floats([_round(one) for one in rounds]).round(1)
     if last.achieved is not None:
         rates = (last.achieved.tflops, last.achieved.gbps, last.achieved.ceiling_share)
-        facts["achieved"] = [last.achieved.series, *map(short, rates)]
+        known["achieved"] = [last.achieved.series, *map(short, rates)]
     if last.memory is not None:
         memory = last.memory
-        facts["memory"] = [memory.peak_bytes, memory.workspace_bytes, memory.buffer_bytes]
-    return {name: value for name, value in facts.items() if value not in (None, {}, [], ())}
+        known["memory"] = [memory.peak_bytes, memory.workspace_bytes, memory.buffer_bytes]
+    return known
 
 
 def _outcome(outcome: Outcome) -> list[Any]:
@@ -151,14 +208,13 @@ def _outcome(outcome: Outcome) -> list[Any]:
     return facts if outcome.status != "completed" else facts[:1]
 
 
-def _round(one: Round) -> list[Any]:
-    """Warm-up cut, clock before and after, power, temperature, throttling, notes of a round."""
+def _round(one: Round) -> tuple[float | None, ...]:
+    """Warm-up cut, clock before and after (MHz), power (W) and temperature (°C) of a round."""
     cut = max(one.cut.values(), default=0)
     before, after = one.telemetry_before, one.telemetry_after
-    facts = [cut, _clock(before), _clock(after), *_power(after), int(bool(one.not_warm)), one.notes]
-    while facts and facts[-1] in (None, 0, (), []):
-        facts.pop()
-    return facts
+    if after is None:
+        return cut, _clock(before), None, None, None
+    return cut, _clock(before), _clock(after), after.power_w, after.temperature_c
 
 
 def _clock(telemetry: Telemetry | None) -> float | None:
@@ -166,13 +222,12 @@ def _clock(telemetry: Telemetry | None) -> float | None:
     if telemetry is None:
         return None
     probed = telemetry.probed_clock_mhz
-    return short(telemetry.sm_clock_mhz if probed is None else probed)
+    return telemetry.sm_clock_mhz if probed is None else probed
 
 
-def _power(telemetry: Telemetry | None) -> list[Any]:
-    if telemetry is None:
-        return [None, None, ()]
-    return [short(telemetry.power_w), short(telemetry.temperature_c), telemetry.throttle]
+def _throttled(rounds: Sequence[Round]) -> list[str]:
+    seen = [one.telemetry_after.throttle for one in rounds if one.telemetry_after is not None]
+    return list(dict.fromkeys(reason for reasons in seen for reason in reasons))
 
 
 def _init(cases: Sequence[Case]) -> dict[str, float]:

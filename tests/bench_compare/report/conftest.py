@@ -334,90 +334,51 @@ def bad(item, sentence, **changes):
     return BadNews(**{**values, **changes})
 
 
+LONG = "resnet50_conv2_block1_conv_fwd_bias_relu_n256_c64_h56_w56_k256_r1_s1_nhwc_"
+CLOSER = Detail("device_ns", 1.137, 1.13, 1.144, 2740.0, {5: 1.12, 50: 1.137, 95: 1.2})
+NOTES = (
+    Note("bimodal", "other", "two modes, 840 and 2310 ns"),
+    Note("drift", "base", "drifts by 2 % over the rounds"),
+)
+CRASH = "completed in before, failed in after: CUDNN_STATUS_EXECUTION_FAILED in the first run"
+SUITE = (
+    ("conv_fwd_n8_c64_h56_w56_k64_r3_s3", Verdict.SAME, 1.002, {}),
+    (LONG + "bf16", Verdict.SLOWER, 1.137, {"detail": CLOSER}),
+    (LONG + "fp32", Verdict.FASTER, 0.41, {"base_ns": 3.4e6, "family": "conv_fwd+bias+relu"}),
+    (
+        "matmul_m4096_n4096",
+        Verdict.UNCLEAR,
+        1.012,
+        {"base_ns": 6.1e5, "half": 0.02, "rounds_needed": 4},
+    ),
+    ("sdpa_b4_h32_s2048_d128", Verdict.BROKEN, None, {"reason": CRASH, "family": "sdpa"}),
+    ("layernorm_t8192_h4096", Verdict.REMOVED, None, {"reason": "in before, not in after"}),
+    ("pool_fwd_n32_c256", Verdict.NEWLY_WRONG, None, {"reason": "2 of 4096 elements are wrong"}),
+    (
+        "pointwise_add_n4096",
+        Verdict.SLOWER,
+        2.75,
+        {"base_ns": 840.0, "provisional": True, "notes": NOTES},
+    ),
+    ("softmax_b64_n1024", Verdict.ADDED, None, {"reason": "in after, not in before"}),
+    ("batchnorm_n64_c64", Verdict.CLOCK, 1.06, {"base_ns": 151_000.0, "family": "batchnorm"}),
+)
+FAMILIES = (("conv_fwd", 1.06, 1.05, 1.071, 2), ("matmul", 1.012, 0.99, 1.033, 1))
+SLOWER = "device time is slower by more than the threshold of 1 %"
+
+
 def build():
-    """A suite of every verdict, as a reader would meet it."""
-    long = "resnet50_conv2_block1_conv_fwd_bias_relu_n256_c64_h56_w56_k256_r1_s1_nhwc_"
+    """A suite of every kind of verdict, as a reader would meet it."""
     cases = [
-        row(1, "conv_fwd_n8_c64_h56_w56_k64_r3_s3", Verdict.SAME, 1.002),
-        row(
-            2,
-            long + "bf16",
-            Verdict.SLOWER,
-            1.137,
-            detail=Detail("device_ns", 1.137, 1.13, 1.144, 2740.0, {5: 1.12, 50: 1.137, 95: 1.2}),
-        ),
-        row(
-            3, long + "fp32", Verdict.FASTER, 0.41, base_ns=3_400_000.0, family="conv_fwd+bias+relu"
-        ),
-        row(
-            4,
-            "matmul_b1_m4096_n4096_k4096",
-            Verdict.UNCLEAR,
-            1.012,
-            base_ns=612_000.0,
-            half=0.02,
-            rounds_needed=4,
-            family="matmul",
-        ),
-        row(
-            5,
-            "sdpa_b4_h32_s2048_d128",
-            Verdict.BROKEN,
-            reason="completed in before, failed in after: CUDNN_STATUS_EXECUTION_FAILED in the first run",
-            family="sdpa",
-        ),
-        row(
-            6,
-            "layernorm_t8192_h4096",
-            Verdict.REMOVED,
-            reason="in before, not in after",
-            family="layernorm",
-        ),
-        row(
-            7,
-            "pool_fwd_n32_c256_h28_w28",
-            Verdict.NEWLY_WRONG,
-            reason="2 of 4096 elements of Y are out of tolerance",
-            family="pool",
-        ),
-        row(
-            8,
-            "pointwise_add_n4096",
-            Verdict.SLOWER,
-            2.75,
-            base_ns=840.0,
-            provisional=True,
-            family="pointwise",
-            notes=(
-                Note("bimodal", "other", "two modes, 840 and 2310 ns"),
-                Note("drift", "base", "drifts by 2 % over the rounds"),
-            ),
-        ),
-        row(
-            9,
-            "softmax_b64_n1024",
-            Verdict.ADDED,
-            reason="in after, not in before",
-            family="softmax",
-        ),
-        row(
-            10,
-            "batchnorm_n64_c64_h112_w112",
-            Verdict.CLOCK,
-            1.06,
-            base_ns=151_000.0,
-            family="batchnorm",
-        ),
+        row(i, name, verdict, ratio, **more)
+        for i, (name, verdict, ratio, more) in enumerate(SUITE, 1)
     ]
     number = SuiteNumber("after", "device_ns", "all", "all", 1.021, 1.012, 1.03, 6, (5, 5), "round")
     families = [
-        SuiteNumber(
-            "after", "device_ns", "family", "conv_fwd", 1.06, 1.05, 1.071, 2, (5, 5), "round"
-        ),
-        SuiteNumber(
-            "after", "device_ns", "family", "matmul", 1.012, 0.99, 1.033, 1, (5, 5), "round"
-        ),
+        SuiteNumber("after", "device_ns", "family", name, ratio, low, high, count, (5, 5), "round")
+        for name, ratio, low, high, count in FAMILIES
     ]
+    moved = "the suite as a whole moved by +0.4%: same"
     return comparison(
         cases,
         suite=(number, *families),
@@ -426,23 +387,14 @@ def build():
             SettingDifference("driver", "570.10", "580.65", "after", False),
         ),
         movements=(
-            CommonMovement(
-                "after",
-                "device_ns",
-                1.004,
-                0.999,
-                1.009,
-                Verdict.SAME,
-                "the suite as a whole moved by +0.4%: same",
-                False,
-            ),
+            CommonMovement("after", "device_ns", 1.004, 0.999, 1.009, Verdict.SAME, moved, False),
         ),
         bad_news=(
-            bad(cases[1], f"{cases[1].name}: device time +13.7%"),
-            bad(cases[4], f"{cases[4].name}: broken"),
-            bad(cases[5], f"{cases[5].name}: removed", allowed=True),
-            bad(cases[6], f"{cases[6].name}: newly wrong"),
-            bad(cases[7], f"{cases[7].name}: device time ×2.75"),
+            bad(cases[1], SLOWER),
+            bad(cases[4], cases[4].reason),
+            bad(cases[5], cases[5].reason, allowed=True),
+            bad(cases[6], cases[6].reason),
+            bad(cases[7], SLOWER),
         ),
         warnings=("after.json is of an unfinished run: 2 cases are missing",),
     )

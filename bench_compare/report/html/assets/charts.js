@@ -244,6 +244,6 @@ function rooflineChart(node, sides, ceiling, dtype) {
   }))];
   draw(node, traces, {
     height: 260, showlegend: true, margin: { l: 8, r: 8, t: 30, b: 8 },
-    xaxis: { type: "log", title: { text: "FLOP per byte" }, dtick: 1 }, yaxis: { type: "log", title: { text: "TFLOP/s" }, dtick: 1 },
+    xaxis: { type: "log", title: { text: "FLOP per byte" }, dtick: "D2" }, yaxis: { type: "log", title: { text: "TFLOP/s" }, dtick: "D2" },
   });
 }

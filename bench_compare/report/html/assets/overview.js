@@ -41,10 +41,9 @@ function ratioTicks(low, high) {
     const step = [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2].find((size) => (high - low) / size <= 8) || 0.2;
     for (let k = Math.ceil((low - 1) / step); k <= (high - 1) / step; k += 1) values.push(1 + k * step);
   } else {
-    const all = [1, 1.2, 1.5, 2, 3, 5, 10, 20, 50, 100, 300, 1e3, 1e4, 1e5, 1e6, 1e9];
-    const room = high / low > 100 ? all.filter((factor) => [1, 2, 5, 10, 100, 1e3, 1e4, 1e5, 1e6, 1e9].includes(factor)) : all;
-    values = [...room.slice(1).map((factor) => 1 / factor).reverse(), ...room].filter((value) => value >= low && value <= high);
-    while (values.length > 11) values = values.filter((value) => value === 1 || Math.abs(Math.log10(value) % 1) < 1e-9);
+    const sets = [[[0.5, 0.6, 0.7, 0.8, 0.9], [1.1, 1.2, 1.5, 2, 3]], [[0.2, 0.5, 0.8], [1.2, 2, 5, 10]], [[0.01, 0.1, 0.5], [2, 10, 100]], [[1e-9, 1e-6, 1e-4, 0.01], [100, 1e4, 1e6, 1e9]]];
+    const inside = (set) => [...set[0], 1, ...set[1]].filter((value) => value >= low && value <= high);
+    values = inside(sets[high / low < 5 ? 0 : high / low < 40 ? 1 : high / low < 1e4 ? 2 : 3]);
   }
   const text = (value) => (Math.abs(value - 1) < 1e-9 ? "same" : changeText(value).replace(".0\u00a0%", "\u00a0%"));
   return { tickvals: values, ticktext: values.map(text) };
@@ -117,7 +116,8 @@ function showOverview() {
     : "None of the cases below has a ratio.";
   if (!sorted.length) return;
   const ends = sorted.flatMap(([, ratio, place]) => [ratio, cases.low[place], cases.high[place]]).filter((value) => known(value) && value > 0);
-  const low = Math.min(...extent(ends), 0.98) / 1.01, high = Math.max(...extent(ends), 1.02) * 1.01;
+  const [least, most] = extent([...ends, 0.985, 1.015]);
+  const edge = (most / least) ** 0.06, low = least / edge, high = most * edge;
   const marks = groupMarks(sorted);
   const lines = [1 / (1 + page.threshold), 1 + page.threshold];
   const band = page.threshold ? [{ type: "rect", xref: "paper", x0: 0, x1: 1, y0: lines[0], y1: lines[1], fillcolor: color("band"), line: { width: 0 }, layer: "below" }] : [];

@@ -127,35 +127,33 @@ function drawSamples() {
 
 function metricSection(detail) {
   if (!detail.metrics.length) return null;
-  const names = Object.keys(page.metrics);
-  const rows = detail.metrics.map(([index, base, other, ratio, low, high, q, verdict, reason, threshold, left, right, unit, provisional, needed]) => {
-    const [title, unitName] = page.metrics[names[index]];
-    const more = known(needed) ? `, about ${needed} more ${unit}s would decide` : "";
-    return el("tr", { title: `${reason}${more}` }, el("th", { scope: "row" }, title),
-      el("td.number", {}, valueText(base, unitName)), el("td.number", {}, valueText(other, unitName)),
-      el("td.number", {}, known(ratio) ? changeText(ratio) : ""), el("td.number.wide-only", {}, known(low) ? intervalText(low, high) : ""),
-      el("td", {}, badge(page.verdicts[verdict], Boolean(provisional))));
+  const rows = detail.metrics.map((m) => {
+    const [title, unit] = page.metrics[m.name];
+    const more = known(m.needed) ? `, about ${m.needed} more ${m.unit}s would decide` : "";
+    return el("tr", { title: `${m.reason}${more}` }, el("th", { scope: "row" }, title),
+      el("td.number", {}, valueText(m.base, unit)), el("td.number", {}, valueText(m.other, unit)),
+      el("td.number", {}, known(m.ratio) ? changeText(m.ratio) : ""), el("td.number.wide-only", {}, known(m.low) ? intervalText(m.low, m.high) : ""),
+      el("td", {}, badge(m.verdict, m.provisional)));
   });
   const heads = [["metric", ""], ["base", "number"], ["other", "number"], ["change", "number"], ["95 % interval", "number.wide-only"], ["verdict", ""]];
-  return part("Metrics", el("div.scroll", {}, el("table.metrics", {}, el("thead", {}, el("tr", {}, heads.map(([head, kind]) => el(kind ? `th.${kind}` : "th", { scope: "col" }, head)))), el("tbody", {}, rows))), gateNote(detail, names));
+  return part("Metrics", el("div.scroll", {}, el("table.metrics", {}, el("thead", {}, el("tr", {}, heads.map(([head, kind]) => el(kind ? `th.${kind}` : "th", { scope: "col" }, head)))), el("tbody", {}, rows))), gateNote(detail));
 }
 
-function gateNote(detail, names) {
-  const gate = detail.metrics.find((metric) => names[metric[0]] === word("metric", view.place));
+function gateNote(detail) {
+  const gate = detail.metrics.find((metric) => metric.name === word("metric", view.place));
   if (!gate) return null;
-  const [, , , , , , q, , , threshold, left, right, unit, , needed] = gate;
   const parts = [
-    known(q) ? `q ${significant(q, 2)} after false-discovery control` : null,
-    known(threshold) ? `practical threshold ${significant(100 * threshold, 3)} %` : null,
-    `${left} and ${plural(right, unit)} as independent units`, known(needed) ? `about ${needed} more would decide` : null,
+    known(gate.q) ? `q ${significant(gate.q, 2)} after false-discovery control` : null,
+    known(gate.threshold) ? `practical threshold ${significant(100 * gate.threshold, 3)} %` : null,
+    `${gate.left} and ${plural(gate.right, gate.unit)} as independent units`, known(gate.needed) ? `about ${gate.needed} more would decide` : null,
   ];
-  return el("p.note", {}, parts.filter(known).join("; "));
+  return el("p.note", {}, `${metricTitle(gate.name)}: ${parts.filter(known).join("; ")}`);
 }
 
 function closerLook(detail) {
   const closer = detail.detail;
   if (!closer) return null;
-  const cells = closer.quantiles.map(([percent, ratio]) => [el("th", { scope: "col" }, percent === 50 ? "median" : `p${percent}`), el("td.number", {}, changeText(ratio))]);
+  const cells = closer.quantiles.map(([percent, ratio]) => [el("th.number", { scope: "col" }, percent === 50 ? "median" : `p${percent}`), el("td.number", {}, changeText(ratio))]);
   return part("A closer look",
     el("p", {}, `Ratio of medians ${changeText(closer.ratio)} (block bootstrap inside rounds ${intervalText(closer.low, closer.high)}); ` +
       `typical shift ${valueText(closer.shift, "ns")} (Hodges-Lehmann).`),
@@ -225,7 +223,6 @@ function factsOf(side) {
   const [peak, workspace, buffers] = side.memory || [];
   const powers = (side.rounds || []).map((round) => round[3]).filter(known);
   const heats = (side.rounds || []).map((round) => round[4]).filter(known);
-  const throttles = [...new Set((side.rounds || []).flatMap((round) => round[5] || []))];
   const facts = [
     ["graph", side.name], ["file", side.path], ["engine", side.engine], ...Object.entries(side.plan || {}),
     ["work", known(flops) ? `${significant(flops / 1e9)} GFLOP` : null], ["bytes moved", known(moved) ? valueText(moved, "bytes") : null],
@@ -233,7 +230,7 @@ function factsOf(side) {
     ["peak memory", known(peak) ? valueText(peak, "bytes") : null], ["workspace", known(workspace) ? valueText(workspace, "bytes") : null],
     ["buffers", known(buffers) ? valueText(buffers, "bytes") : null], ["rounds", side.rounds ? String(side.rounds.length) : null],
     ["ended by", side.stopped], ["power", powers.length ? `up to ${valueText(Math.max(...powers), "W", 3)}` : null],
-    ["temperature", heats.length ? `up to ${significant(Math.max(...heats), 3)} °C` : null], ["throttled", throttles.join(", ") || null],
+    ["temperature", heats.length ? `up to ${significant(Math.max(...heats), 3)} °C` : null], ["throttled", (side.throttled || []).join(", ") || null],
     ["notes", (side.notes || []).join("; ") || null],
   ];
   return new Map(facts.filter(([, value]) => known(value) && value !== ""));

@@ -42,12 +42,12 @@ function el(spec, attributes = {}, ...children) {
     else if (value === true) node.setAttribute(name, "");
     else if (value !== false && known(value)) node.setAttribute(name, value);
   }
-  node.append(...children.flat().filter(known).map((child) => (child instanceof Node ? child : String(child))));
+  node.append(...children.flat(Infinity).filter(known).map((child) => (child instanceof Node ? child : String(child))));
   return node;
 }
 
 const byId = (id) => document.getElementById(id);
-const fill = (id, ...children) => byId(id).replaceChildren(...children.flat().filter(known));
+const fill = (id, ...children) => byId(id).replaceChildren(...children.flat(Infinity).filter(known));
 
 function badge(verdict, provisional = false) {
   const [sign, , tone] = VERDICTS.get(verdict) || ["·", "circle", "none"];
@@ -61,7 +61,18 @@ const blocks = new Map();
 async function detailOf(place) {
   const number = Math.floor(place / page.chunk);
   if (!blocks.has(number)) blocks.set(number, unpacked(byId(`block-${number}`).textContent));
-  return (await blocks.get(number))[place % page.chunk];
+  const block = await blocks.get(number), at = place % page.chunk;
+  return { ...block.cases[at], metrics: metricsOf(block.metrics, at) };
+}
+
+// The metrics that the case has, in the order of tables.
+function metricsOf(columns, at) {
+  return Object.entries(columns).filter(([, column]) => column.units[at]).map(([name, column]) => {
+    const [base, other, ratio, low, high, q, threshold] = column.numbers[at];
+    const [left, right, unit, provisional, needed] = column.units[at];
+    const verdict = page.verdicts[column.verdicts[at]];
+    return { name, base, other, ratio, low, high, q, threshold, verdict, reason: column.reasons[at], left, right, unit, provisional, needed };
+  }).filter((metric) => known(metric.base) || known(metric.other));
 }
 
 async function unpacked(text) {

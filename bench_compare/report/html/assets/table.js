@@ -68,7 +68,7 @@ function drawMore() {
 }
 
 function row(place) {
-  const unit = unitOf(place);
+  const value = (number) => (known(number) ? valueText(number, unitOf(place)) : "");
   const about = [word("family", place), word("dtype", place)];
   if (manyWords("engine")) about.push(word("engine", place));
   if (page.sides.length > 2) about.push(word("label", place));
@@ -79,8 +79,8 @@ function row(place) {
   return el("tr", { "data-id": cases.id[place] },
     el("td.cell-verdict", {}, badge(verdictOf(place), Boolean(cases.provisional[place]))),
     el("td.cell-case", {}, el("a", { href: `#${cases.id[place]}` }, cases.name[place]), el("span.note", {}, about.filter(Boolean).join(" · "))),
-    el("td.number.cell-base", {}, valueText(cases.base[place], unit)),
-    el("td.number.cell-other", {}, valueText(cases.other[place], unit)),
+    el("td.number.cell-base", {}, value(cases.base[place])),
+    el("td.number.cell-other", {}, value(cases.other[place])),
     el("td.number.cell-change", {}, known(cases.ratio[place]) ? changeText(cases.ratio[place]) : ""),
     el("td.cell-interval", { title: known(cases.low[place]) ? intervalText(cases.low[place], cases.high[place]) : null },
       intervalBar(cases.low[place], cases.ratio[place], cases.high[place], state.span, tone)));

@@ -43,7 +43,7 @@ def short(value: float | None) -> float | None:
     return None if value is None else float(f"{value:.{DIGITS}g}")
 
 
-def index(comparison: Comparison, view: View, chunk: int) -> dict[str, Any]:
+def front_data(comparison: Comparison, view: View, chunk: int) -> dict[str, Any]:
     """Plain values; `chunk` is the number of cases in one block of details."""
     return {
         "title": words.title(comparison),
