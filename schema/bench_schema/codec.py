@@ -32,6 +32,7 @@ GZIP_LEVEL = 1
 ZSTD_LEVEL = 3
 GZIP_MAGIC = b"\x1f\x8b"
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
+JOURNAL_START = b'{"journal":'
 SPELLINGS: Mapping[str, float] = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
 
@@ -140,7 +141,7 @@ def _plain(value: object) -> object:
 def read(path: str | os.PathLike[str]) -> Document:
     """The document in a file: plain, gzip, Zstandard or an unfinished journal, told by content."""
     data = read_bytes(path)
-    if data.startswith(b'{"journal":'):
+    if data.startswith(JOURNAL_START):
         from bench_schema.journal import document_of
 
         return document_of(data, str(path))

@@ -13,6 +13,8 @@ nothing else. Saving costs the size of the line, never that of the document.
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import os
 import re
 from dataclasses import replace
@@ -23,6 +25,7 @@ import msgspec
 
 from bench_schema.acceptor import decoder
 from bench_schema.codec import (
+    JOURNAL_START,
     build,
     collector_paused,
     encode,
@@ -33,7 +36,7 @@ from bench_schema.codec import (
     whole_numbers,
 )
 from bench_schema.document import SCHEMA_VERSION, Case, Document, Engine, Machine
-from bench_schema.errors import DocumentError, SchemaError, UnreadableError, UnwritableError
+from bench_schema.errors import SchemaError, UnreadableError, UnwritableError
 from bench_schema.merge import find_device, merge_cases, with_rates
 from bench_schema.upgrade import version_of
 from bench_schema.validator import check
@@ -53,6 +56,7 @@ LINES = {
     "machine": ("Machine", Machine),
 }
 """Field of a line → definition of the schema that its value follows, and its class."""
+NO_HEADER = "not a journal, or cut off within its first line: nothing was finished"
 OPENING = re.compile(rb'\{"(\w+)":')
 
 
@@ -78,8 +82,9 @@ class Journal:
         """A new journal; refuses to overwrite one, for it holds measurements."""
         if header.cases or header.run.complete:
             raise ValueError("the header of a journal is an unfinished document without cases")
+        line = _line("journal", header, str(path))
         journal = cls(path, "xb")
-        journal._append("journal", header)
+        journal._write(line)
         return journal
 
     @classmethod
@@ -88,23 +93,24 @@ class Journal:
         journal = cls(path, "r+b")
         data = journal.path.read_bytes()
         whole = data.rfind(b"\n") + 1
-        if not data.startswith(b'{"journal":') or whole == 0:
+        if not data.startswith(JOURNAL_START) or whole == 0:
             journal.close()
-            raise UnreadableError(str(path), "not a journal, or cut off within its first line")
+            raise UnreadableError(str(path), NO_HEADER)
         journal._file.truncate(whole)
         journal._file.seek(whole)
         return journal
 
     def append_case(self, case: Case) -> None:
         """Save a case with just the rounds that this visit adds."""
-        self._append("case", case)
+        self._write(_line("case", case, str(self.path)))
 
     def append_engine(self, engine: Engine) -> None:
         """Add an engine, or replace the one with the same key."""
-        self._append("engine", engine)
+        self._write(_line("engine", engine, str(self.path)))
 
     def set_machine(self, machine: Machine) -> None:
-        self._append("machine", machine)
+        """Replace what is known of the machine."""
+        self._write(_line("machine", machine, str(self.path)))
 
     def close(self) -> None:
         self._file.close()
@@ -120,20 +126,28 @@ class Journal:
     ) -> None:
         self.close()
 
-    def _append(self, field: str, value: Case | Engine | Machine | Document) -> None:
-        """Write one line, valid by the schema; if the disk is full the file stays as it was."""
-        data = encode(value)
-        read_value(field, data, f"{self.path}: new {field}")
-        line = b'{"%s":%s}\n' % (field.encode(), data)
+    def _write(self, line: bytes) -> None:
+        """Add one line; if that fails or is interrupted the journal stays as it was."""
         start = self._file.tell()
         try:
             written = 0
             while written < len(line):
                 written += self._file.write(line[written:])
-        except OSError as error:
-            self._file.truncate(start)
+        except BaseException as error:
             self._file.seek(start)
-            raise UnwritableError(str(self.path), f"cannot be written: {error.strerror}") from None
+            with contextlib.suppress(OSError):
+                self._file.truncate()
+            if isinstance(error, OSError):
+                what = f"cannot be written: {error.strerror}"
+                raise UnwritableError(str(self.path), what) from None
+            raise
+
+
+def _line(field: str, value: Case | Engine | Machine | Document, where: str) -> bytes:
+    """One line, sure to be readable: it is checked as it will be on reading."""
+    data = encode(value)
+    read_value(field, data, f"{where}: new {field}")
+    return b'{"%s":%s}\n' % (field.encode(), data)
 
 
 def read_journal(path: PathLike) -> Document:
@@ -144,10 +158,7 @@ def read_journal(path: PathLike) -> Document:
 def document_of(data: bytes, where: str) -> Document:
     """The document that the text of a journal holds so far."""
     with collector_paused():
-        lines = list(_lines(data, where))
-        if not lines or lines[0][0] != "journal":
-            raise UnreadableError(where, "not a journal, or cut off within its first line")
-        header, parts = _collect(lines, where)
+        header, parts = _collect(data, where)
         by_id: dict[str, list[Case]] = {}
         for part in parts:
             by_id.setdefault(part.id, []).append(part)
@@ -161,25 +172,33 @@ def document_of(data: bytes, where: str) -> Document:
 
 def _lines(data: bytes, where: str) -> Iterator[tuple[str, bytes, str]]:
     """Field, text of its value and place of every whole line."""
-    for number, line in enumerate(data[: data.rfind(b"\n") + 1].splitlines(), 1):
-        place = f"{where}: line {number}"
-        opening = OPENING.match(line)
+    start = 0
+    for number in itertools.count(1):
+        end = data.find(b"\n", start)
+        if end < 0:
+            return
+        opening = OPENING.match(data, start, end)
         field = opening[1].decode() if opening else ""
-        if opening is None or field not in LINES or not line.endswith(b"}"):
+        place = f"{where}: line {number}"
+        if opening is None or field not in LINES or data[end - 1 : end] != b"}":
             raise SchemaError(place, f"expected an object with one field of {', '.join(LINES)}")
-        yield field, line[opening.end() : -1], place
+        yield field, data[opening.end() : end - 1], place
+        start = end + 1
 
 
-def _collect(lines: list[tuple[str, bytes, str]], where: str) -> tuple[Document, list[Case]]:
+def _collect(data: bytes, where: str) -> tuple[Document, list[Case]]:
     """The header with engines and machine as known last, and the parts of cases."""
-    field, text, place = lines[0]
+    lines = _lines(data, where)
+    field, text, place = next(lines, ("", b"", where))
+    if field != "journal":
+        raise UnreadableError(where, NO_HEADER)
     if version_of(parse(text, place), place) < SCHEMA_VERSION:
-        document = from_tree(_tree(lines), where)
+        document = from_tree(_tree(_lines(data, where)), where)
         return document, list(document.cases)
     header: Document = read_value(field, text, place)
     engines = {engine.key: engine for engine in header.engines}
-    machine, parts = header.machine, []
-    for field, text, place in lines[1:]:
+    machine, parts = header.machine, list(header.cases)
+    for field, text, place in lines:
         value = read_value(field, text, place)
         if isinstance(value, Case):
             parts.append(value)
@@ -203,7 +222,7 @@ def read_value(field: str, text: bytes, where: str) -> Any:
         return build(whole_numbers(tree), kind)
 
 
-def _tree(lines: list[tuple[str, bytes, str]]) -> dict[str, Any]:
+def _tree(lines: Iterator[tuple[str, bytes, str]]) -> dict[str, Any]:
     """The journal of an older version as one tree, so that it is upgraded as documents are."""
     values = [(field, parse(text, place)) for field, text, place in lines]
     tree: dict[str, Any] = values[0][1]
@@ -226,5 +245,5 @@ def seal(journal: PathLike, output: PathLike, *, finished: str, complete: bool =
     try:
         Path(journal).unlink()
     except OSError as error:
-        raise DocumentError(str(journal), f"cannot be removed: {error.strerror}") from None
+        raise UnwritableError(str(journal), f"cannot be removed: {error.strerror}") from None
     return document

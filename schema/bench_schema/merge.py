@@ -23,6 +23,7 @@ from bench_schema.document import (
     Status,
     Summary,
     Validation,
+    Work,
 )
 from bench_schema.summary import achieved, summarize
 
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+UNKNOWN_WORK = Work(None, None, None)
 SEVERITY: Mapping[Status, int] = {
     "completed": 0,
     "skipped": 1,
@@ -59,6 +61,7 @@ def merge_cases(parts: Sequence[Case]) -> Case:
         validation=merge_validations([part.validation for part in parts], rounds),
         achieved=None,
         memory=merge_memory([part.memory for part in parts]),
+        work=next((part.work for part in parts if part.work != UNKNOWN_WORK), UNKNOWN_WORK),
         plan=plan,
         kernels=next((part.kernels for part in reversed(parts) if part.kernels), ()),
         stopped_by=_last([part.stopped_by for part in parts]),

@@ -1,0 +1,274 @@
+"""Nothing that was saved is lost: torn, resumed, sealed and killed journals."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+
+import pytest
+from bench_schema import codec, journal
+from bench_schema.errors import DocumentError, SchemaError, UnreadableError, UnwritableError
+from bench_schema.journal import Journal, read_journal, seal
+
+NOW = "2026-03-01T10:00:00+01:00"
+
+
+@pytest.fixture(scope="session")
+def header(stored):
+    run = replace(stored.run, finished=None, complete=False)
+    return replace(stored, run=run, cases=())
+
+
+def visits(case):
+    """The parts of a case as a run saves them: one round each."""
+    if len(case.rounds) < 2:
+        return [case]
+    return [
+        replace(
+            case,
+            rounds=(round_,),
+            init={name: values[index : index + 1] for name, values in case.init.items()},
+            summary={},
+            achieved=None,
+        )
+        for index, round_ in enumerate(case.rounds)
+    ]
+
+
+def write(path, header, cases):
+    """Interleave the visits as a run does: first rounds of all cases, then second ones."""
+    parts = [visits(case) for case in cases]
+    with Journal.create(path, header) as out:
+        for number in range(max(map(len, parts))):
+            for part in parts:
+                if number < len(part):
+                    out.append_case(part[number])
+
+
+@pytest.fixture
+def path(tmp_path, header, stored):
+    path = journal.journal_path(tmp_path / "run.json")
+    write(path, header, stored.cases)
+    return path
+
+
+def without_validation(document):
+    """The parts repeat the validation of the whole case, so its counts differ."""
+    cases = tuple(replace(case, validation=None) for case in document.cases)
+    return codec.encode(replace(document, cases=cases))
+
+
+def test_the_journal_lies_beside_its_output(tmp_path):
+    assert journal.journal_path("a/run.json.zst").as_posix() == "a/run.json.zst.journal"
+
+
+def test_a_journal_gives_the_document_that_was_measured(path, stored):
+    found = read_journal(path)
+    sealed = replace(found, run=stored.run)
+    assert without_validation(sealed) == without_validation(stored)
+
+
+def test_an_unfinished_journal_is_read_like_a_document(path, stored):
+    found = codec.read(path)
+    assert not found.run.complete
+    assert [case.id for case in found.cases] == [case.id for case in stored.cases]
+
+
+def test_a_journal_is_told_by_content_also_when_packed(path, tmp_path):
+    import gzip
+
+    (tmp_path / "x").write_bytes(gzip.compress(path.read_bytes()))
+    assert codec.encode(codec.read(tmp_path / "x")) == codec.encode(codec.read(path))
+
+
+def test_every_line_is_one_object_with_one_field(path):
+    import json
+
+    fields = [list(json.loads(line)) for line in path.read_text().splitlines()]
+    assert fields == [["journal"], *[["case"]] * (len(fields) - 1)]
+
+
+def test_torn_at_any_byte_a_journal_loses_the_torn_line_only(tmp_path, header, stored):
+    write(tmp_path / "j", header, stored.cases[1:])
+    data = (tmp_path / "j").read_bytes()
+    for size in range(data.index(b"\n") + 1, len(data) + 1):
+        found = journal.document_of(data[:size], "x")
+        assert len(found.cases) == data.count(b"\n", 0, size) - 1
+
+
+def test_torn_within_its_first_line_a_journal_holds_nothing(path):
+    data = path.read_bytes()
+    for size in range(data.index(b"\n") + 1):
+        with pytest.raises(UnreadableError, match="cut off within its first line"):
+            journal.document_of(data[:size], "x")
+
+
+@pytest.mark.parametrize("lost", [1, 2, 100, 700])
+def test_a_torn_journal_is_reopened_and_goes_on(path, stored, lost):
+    data = path.read_bytes()
+    path.write_bytes(data[:-lost])
+    with Journal.reopen(path) as out:
+        out.append_case(visits(stored.cases[0])[-1])
+    assert path.read_bytes() == data
+
+
+def test_a_journal_torn_in_its_first_line_cannot_be_reopened(path):
+    path.write_bytes(path.read_bytes()[:100])
+    with pytest.raises(UnreadableError, match=r"run\.json\.journal: not a journal, or cut off"):
+        Journal.reopen(path)
+
+
+def test_an_existing_journal_is_not_overwritten(path, header):
+    before = path.read_bytes()
+    with pytest.raises(UnwritableError, match="an unfinished run is there already"):
+        Journal.create(path, header)
+    assert path.read_bytes() == before
+
+
+def test_a_finished_document_is_no_header(tmp_path, stored):
+    with pytest.raises(ValueError, match="unfinished document without cases"):
+        Journal.create(tmp_path / "j", stored)
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_case_that_could_not_be_read_back_is_not_saved(path, stored):
+    wrong = replace(stored.cases[0].outcome, status="fine")
+    before = path.read_bytes()
+    with (
+        Journal.reopen(path) as out,
+        pytest.raises(SchemaError, match=r"new case: outcome\.status: expected one of"),
+    ):
+        out.append_case(replace(stored.cases[0], outcome=wrong))
+    assert path.read_bytes() == before
+
+
+def test_engines_and_machine_may_become_known_later(path, stored):
+    engine = replace(stored.engines[0], libraries={"cudnn": "9.15"})
+    new = replace(engine, key="torch")
+    machine = replace(stored.machine, host="other")
+    with Journal.reopen(path) as out:
+        out.append_engine(engine)
+        out.append_engine(new)
+        out.set_machine(machine)
+    found = read_journal(path)
+    assert found.engines == (engine, *stored.engines[1:], new)
+    assert found.machine == machine
+
+
+def test_a_full_disk_leaves_the_journal_whole(path, stored):
+    class Full:
+        """Takes half of a line, then the disk is full."""
+
+        def __init__(self, file):
+            self.file, self.room = file, 500
+
+        def write(self, data):
+            if not self.room:
+                raise OSError(28, "No space left on device")
+            taken, self.room = self.file.write(data[: self.room]), 0
+            return taken
+
+        def __getattr__(self, name):
+            return getattr(self.file, name)
+
+    before = path.read_bytes()
+    with Journal.reopen(path) as out:
+        real, out._file = out._file, Full(out._file)
+        with pytest.raises(UnwritableError, match="cannot be written: No space left on device"):
+            out.append_case(stored.cases[0])
+        assert path.read_bytes() == before
+        out._file = real
+        out.append_case(stored.cases[0])
+    assert path.read_bytes().count(b"\n") == before.count(b"\n") + 1
+
+
+BROKEN_LINES = {
+    "not JSON": (b'{"case":nonsense}\n', "line 9: not JSON"),
+    "unknown field": (b'{"graph":{}}\n', "line 9: expected an object with one field of journal"),
+    "empty line": (b"\n", "line 9: expected an object with one field"),
+    "wrong case": (b'{"case":{"id":"x"}}\n', "line 9: the document: lacks"),
+    "two fields": (b'{"case":{},"engine":{}}\n', "line 9: not JSON"),
+    "second header": (None, "line 9: a second header"),
+}
+
+
+@pytest.mark.parametrize(("line", "sentence"), BROKEN_LINES.values(), ids=BROKEN_LINES)
+def test_a_broken_line_is_named_by_number(tmp_path, header, stored, line, sentence):
+    path = tmp_path / "j"
+    write(path, header, stored.cases[1:] + stored.cases[5:])
+    first = path.read_bytes().splitlines(keepends=True)[0]
+    path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:8]) + (line or first))
+    with pytest.raises((SchemaError, codec.NotJsonError), match=sentence):
+        read_journal(path)
+
+
+def test_sealing_writes_the_document_and_removes_the_journal(path, tmp_path):
+    expected = read_journal(path)
+    sealed = seal(path, tmp_path / "run.json", finished=NOW)
+    assert os.listdir(tmp_path) == ["run.json"]
+    assert (sealed.run.finished, sealed.run.complete) == (NOW, True)
+    found = codec.read(tmp_path / "run.json")
+    assert codec.encode(found) == codec.encode(sealed)
+    assert codec.encode(replace(found, run=expected.run)) == codec.encode(expected)
+
+
+def test_a_seal_that_fails_keeps_the_journal(path, tmp_path):
+    before = path.read_bytes()
+    with pytest.raises(UnwritableError, match="cannot be written"):
+        seal(path, tmp_path / "gone" / "run.json", finished=NOW)
+    assert path.read_bytes() == before
+
+
+def test_an_interrupted_run_is_sealed_as_incomplete(path, tmp_path):
+    assert not seal(path, tmp_path / "run.json", finished=NOW, complete=False).run.complete
+
+
+def test_a_journal_of_an_older_version_is_upgraded_as_documents_are(path, monkeypatch):
+    expected = codec.encode(read_journal(path))
+    monkeypatch.setattr(journal, "SCHEMA_VERSION", 2)
+    assert codec.encode(read_journal(path)) == expected
+
+
+def test_a_journal_of_the_future_is_refused(path):
+    path.write_bytes(path.read_bytes().replace(b'"schema_version":1', b'"schema_version":7', 1))
+    with pytest.raises(DocumentError, match=r"line 1: follows version 7 of the schema"):
+        read_journal(path)
+
+
+WRITER = """
+import sys
+from dataclasses import replace
+from bench_schema import codec
+from bench_schema.journal import Journal
+stored = codec.read(sys.argv[1])
+header = replace(stored, cases=(), run=replace(stored.run, complete=False, finished=None))
+with Journal.create(sys.argv[2], header) as out:
+    for number in range(100_000):
+        out.append_case(replace(stored.cases[1], id=f"case {number}"))
+        print(number, flush=True)
+"""
+
+
+@pytest.mark.parametrize("delay", [0.0, 0.02, 0.05])
+def test_a_killed_writer_loses_nothing_that_it_had_saved(stored_path, tmp_path, delay):
+    command = [sys.executable, "-c", WRITER, str(stored_path), str(tmp_path / "j")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as writer:
+        writer.stdout.readline()
+        time.sleep(delay)
+        writer.send_signal(signal.SIGKILL)
+        announced = [0, *(int(line) for line in writer.stdout.read().splitlines() if line)]
+    ids = [case.id for case in read_journal(tmp_path / "j").cases]
+    assert ids[: len(announced)] == [f"case {number}" for number in range(len(announced))]
+    assert len(ids) - len(announced) in (0, 1)
+
+
+def test_the_cost_of_saving_does_not_grow_with_what_was_saved(tmp_path, header, stored):
+    with Journal.create(tmp_path / "j", header) as out:
+        sizes = []
+        for number in range(50):
+            before = os.path.getsize(tmp_path / "j")
+            out.append_case(replace(stored.cases[0], id=f"{number:02d}"))
+            sizes.append(os.path.getsize(tmp_path / "j") - before)
+    assert len(set(sizes)) == 1
