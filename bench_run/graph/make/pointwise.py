@@ -137,12 +137,12 @@ def _build(mode: Mode, name: str, builder: Builder, params: Params, chained: Val
 def _build_select(
     mode: Mode, name: str, builder: Builder, params: Params, chained: Value | None
 ) -> Value:
-    """in_0 is the condition, in_1 what is taken where it holds, in_2 what is taken elsewhere."""
+    """in_2 is the condition, in_0 what is taken where it holds, in_1 what is taken elsewhere."""
     first = start(builder, params, chained)
-    mask = builder.operand("mask", first.dims, first.order)
     other = _add_second(builder, params, first, "b")
+    mask = builder.operand("mask", first.dims, first.order)
     y = builder.result(name, first.dims, first.order, channel=first.channel)
-    inputs = {"in_0": mask, "in_1": first.uid, "in_2": other}
+    inputs = {"in_0": first.uid, "in_1": other, "in_2": mask}
     builder.node("PointwiseAttributes", name, inputs, {"out_0": y.uid}, _attributes(mode, params))
     return y
 

@@ -40,7 +40,7 @@ POINTWISE_MODES: dict[str, PointwiseMode] = {
     "abs": PointwiseMode(1, 1),
     "add": PointwiseMode(2, 1),
     "add_square": PointwiseMode(2, 2),
-    "binary_select": PointwiseMode(3, 1, ("condition", "general", "general")),
+    "binary_select": PointwiseMode(3, 1, ("general", "general", "condition")),
     "ceil": PointwiseMode(1, 1),
     "cmp_eq": PointwiseMode(2, 1),
     "cmp_ge": PointwiseMode(2, 1),
