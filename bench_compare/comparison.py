@@ -83,7 +83,8 @@ def _measured(base: Side, other: Side, chosen: Sequence[str], policy: Policy) ->
     measured: dict[str, Measured | ExactMeasured] = {}
     gates = _gates(field)
     for name in chosen:
-        found = gates.get(name) or measure(METRICS[name], field, tuple(gates.values()))
+        row = METRICS[name]
+        found = gates.get(name) if row.gates else measure(row, field, tuple(gates.values()))
         if found is not None:
             measured[name] = found
     return Match(other, pairs, measured, {})

@@ -93,6 +93,8 @@ class Field:
     base: tuple[CaseSide | None, ...]
     """The measurable base side of each pair."""
     other: tuple[CaseSide | None, ...]
+    series: frozenset[str]
+    """Names of the series that any case has, samples or a summary."""
     unit: Unit
     policy: Policy
 
@@ -102,7 +104,9 @@ def field_of(pairs: Sequence[Pair], sides: tuple[Side, Side], policy: Policy) ->
     many = min(len(side.sources) for side in sides) >= DOCUMENTS_FOR_UNIT
     base = tuple(_measurable(pair.base, pair) for pair in pairs)
     other = tuple(_measurable(pair.other, pair) for pair in pairs)
-    return Field(pairs, base, other, "document" if many else "round", policy)
+    readers = (grids.series_names, grids.summary_names)
+    series = frozenset(name for side in (base, other) for read in readers for name in read(side))
+    return Field(pairs, base, other, series, "document" if many else "round", policy)
 
 
 def _measurable(side: CaseSide | None, pair: Pair) -> CaseSide | None:
@@ -137,6 +141,8 @@ def measure(
 
 
 def _sampled(metric: Metric, reading: Sampled, field: Field) -> Measured | None:
+    if reading.series not in field.series:
+        return None
     sides = (field.base, field.other)
     found = [grids.sampled(side, reading.series) for side in sides]
     levels = [grids.summary_level(side, reading.series) for side in sides]

@@ -11,6 +11,7 @@ from bench_compare.errors import OutputError
 from bench_compare.load import load
 from bench_compare.model import View, exit_code
 from bench_compare.sides import group, pair
+from bench_schema.codec import collector_paused
 
 if TYPE_CHECKING:
     from bench_compare.model import Comparison, Side
@@ -30,6 +31,11 @@ class Outcome:
 
 def answer(options: Options, width: int, terminal: bool) -> Outcome:
     """Raises `BenchCompareError` or `DocumentError` where there is nothing to show."""
+    with collector_paused():  # all values live to the end, and none of them is a cycle
+        return _answer(options, width, terminal)
+
+
+def _answer(options: Options, width: int, terminal: bool) -> Outcome:
     if options.aa:
         from bench_compare.honesty import honesty
 

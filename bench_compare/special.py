@@ -115,19 +115,33 @@ def t_two_sided(t: Array, dof: Array) -> Array:
     return np.asarray(np.where(known, result, np.where(np.isinf(t), 0.0, np.nan)))
 
 
+def _normal_quantile(probability: float) -> float:
+    """By Newton's method on the error function, from 0."""
+    z = 0.0
+    for _ in range(60):
+        tail = 0.5 * math.erfc(z / math.sqrt(2))
+        step = (tail - (1 - probability)) * math.sqrt(2 * math.pi) * math.exp(z * z / 2)
+        z += step
+        if abs(step) < 1e-9:
+            break
+    return z
+
+
 def t_quantile(probability: float, dof: Array) -> Array:
     """The value that Student's t stays below with a probability of 0.5 or more; NaN where dof is.
 
-    Newton's method from 0 on the two-sided tail, which is convex there: it never oversteps.
+    Newton's method on the two-sided tail, which is convex: from the left it never oversteps. It
+    starts from the normal quantile and the first terms in 1/dof (Abramowitz and Stegun 26.7.5).
     """
     degrees, place = np.unique(dof, return_inverse=True)
     usable = np.where(np.isfinite(degrees), degrees, 1.0)
     scale = -_log_beta(usable / 2, np.full_like(usable, 0.5)) - 0.5 * np.log(usable)
-    t = np.zeros_like(usable)
+    z = _normal_quantile(probability)
+    t = z + (z**3 + z) / (4 * usable) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * usable**2)
     for _ in range(200):
         density = np.exp(scale - (usable + 1) / 2 * np.log1p(t**2 / usable))
         step = (t_two_sided(t, usable) - 2 * (1 - probability)) / (2 * density)
-        t = t + step
-        if np.all(np.abs(step) <= 1e-12 * (1 + t)):
+        t = np.maximum(t + step, 0.0)
+        if np.all(np.abs(step) <= 1e-10 * (1 + t)):
             break
     return np.asarray(np.where(np.isfinite(degrees), t, np.nan)[place].reshape(dof.shape))

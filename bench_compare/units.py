@@ -46,6 +46,19 @@ class Rounds:
     clock_mhz: Array
 
 
+def series_names(sides: Sides) -> set[str]:
+    """Names of all series that any round of a side has."""
+    cases = (case for side in sides if side is not None for case in side.cases)
+    rounds = (one for case in cases for one in case.rounds)
+    return {name for one in rounds for name in one.series}
+
+
+def summary_names(sides: Sides) -> set[str]:
+    """Names of the series of cases that have nothing but a summary."""
+    cases = (case for side in sides if side is not None for case in side.cases)
+    return {name for case in cases if not case.rounds for name in case.summary}
+
+
 def rounds_of(sides: Sides, name: str) -> Rounds:
     """Every round that has samples of the series; a cut that is not stored is computed."""
     places: list[tuple[int, int, int]] = []
@@ -120,15 +133,16 @@ def per_round(sides: Sides, reading: PerRound) -> Grid:
     places: list[tuple[int, int, int]] = []
     values: list[float] = []
     for row, side in enumerate(sides):
-        if side is None:
-            continue
-        for case, source in zip(side.cases, side.sources, strict=True):
-            for index, value in enumerate(reading.read(case)):
-                places.append((row, source, index))
-                values.append(value)
+        for case, source in () if side is None else zip(side.cases, side.sources, strict=True):
+            found = reading.read(case)
+            places.append((row, source, len(found)))
+            values.extend(found)
     table = np.array(places, np.int64).reshape(-1, 3)
+    counts = table[:, 2]
+    starts = np.repeat(np.cumsum(counts) - counts, counts)
     logs = _logs(np.array(values, float), reading.least)
-    return grid(table[:, 0], table[:, 1], table[:, 2], logs, len(sides))
+    case_rows, sources = np.repeat(table[:, 0], counts), np.repeat(table[:, 1], counts)
+    return grid(case_rows, sources, np.arange(len(values)) - starts, logs, len(sides))
 
 
 def _logs(values: Array, least: float) -> Array:
