@@ -14,16 +14,16 @@ from bench_run.reference import (
     batchnorm,
     block_scale,
     convolution,
+    custom,
     layernorm,
+    matmul,
     moe,
+    pointwise,
+    reduction,
     resample,
     rmsnorm,
 )
-from bench_run.reference.custom import custom
 from bench_run.reference.evaluate import run
-from bench_run.reference.matmul import matmul
-from bench_run.reference.pointwise import pointwise
-from bench_run.reference.reduction import reduction
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -41,16 +41,16 @@ OPERATIONS: dict[str, Operation] = {
     "ConvolutionWrwAttributes": convolution.weight_gradient,
     "BlockScaleDequantizeAttributes": block_scale.dequantize,
     "BlockScaleQuantizeAttributes": block_scale.quantize,
-    "CustomOpAttributes": custom,
+    "CustomOpAttributes": custom.custom,
     "LayernormAttributes": layernorm.forward,
     "LayernormBackwardAttributes": layernorm.backward,
-    "MatmulAttributes": matmul,
+    "MatmulAttributes": matmul.matmul,
     "MoeGroupedMatmulAttributes": moe.forward,
     "MoeGroupedMatmulBwdAttributes": moe.weight_gradient,
-    "PointwiseAttributes": pointwise,
+    "PointwiseAttributes": pointwise.pointwise,
     "RMSNormAttributes": rmsnorm.forward,
     "RMSNormBackwardAttributes": rmsnorm.backward,
-    "ReductionAttributes": reduction,
+    "ReductionAttributes": reduction.reduction,
     "ResampleBwdAttributes": resample.backward,
     "ResampleFwdAttributes": resample.forward,
     "SdpaAttributes": attention.forward,

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from bench_run.graph.model import Node
     from bench_run.reference.attention_sequences import Sequence
 
-BLOCK_ELEMENTS = 2**19
+BLOCK_ELEMENTS = 2**18
 """Scores held at a time: rows of one head times its keys."""
 DROPOUT = ("dropout_mask", "dropout_scale", "dropout_scale_inv")
 

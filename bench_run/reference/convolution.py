@@ -78,7 +78,7 @@ def weight_gradient(node: Node, inputs: Arrays, outputs: Outputs) -> dict[str, A
         np.matmul(_grouped(dy[samples, :, rows], groups), columns.swapaxes(1, 2))
         for (samples, rows), columns in _columns(x, windows, groups, dims[0])
     )
-    total = next(products)
+    total = next(products, np.zeros((groups, dims[0] // groups, dims[1] * windows.taps)))
     for product in products:
         total += product
     return {"dw": windows.oriented(total.reshape(dims))}

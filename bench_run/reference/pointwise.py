@@ -11,6 +11,8 @@ Source: hipDNN's pointwise node; formulas that its reference does not show are t
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
+from math import prod
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,6 +24,11 @@ from bench_run.reference.pointwise_parameters import Parameters, parameters
 
 if TYPE_CHECKING:
     from bench_run.graph.model import Node
+
+Function = Callable[..., Array]
+
+BLOCK_ELEMENTS = 2**16
+"""Elements of a result that are computed at a time."""
 
 
 def pointwise(node: Node, inputs: Arrays, outputs: Outputs) -> dict[str, Array]:
@@ -39,7 +46,27 @@ def pointwise(node: Node, inputs: Arrays, outputs: Outputs) -> dict[str, Array]:
     for port, operand in zip(ports, operands, strict=True):
         if not broadcasts(operand.shape, dims):
             raise refusal(node, f"{port} of {operand.shape} does not broadcast to {dims}")
-    return {"out_0": np.broadcast_to(function(parameters(node), *operands), dims)}
+    return {"out_0": _in_blocks(partial(function, parameters(node)), operands, dims)}
+
+
+def _in_blocks(function: Function, operands: list[Array], dims: tuple[int, ...]) -> Array:
+    """The function along the first axis that is no 1, block by block: intermediate results then
+    stay in the cache."""
+    wide = [np.broadcast_to(operand, dims) for operand in operands]
+    if prod(dims) <= BLOCK_ELEMENTS:
+        return function(*wide)
+    axis = next(i for i, length in enumerate(dims) if length != 1)
+    step = max(1, BLOCK_ELEMENTS * dims[axis] // prod(dims))
+    blocks = [
+        (*(slice(None) for _ in range(axis)), slice(start, start + step))
+        for start in range(0, dims[axis], step)
+    ]
+    first = function(*(operand[blocks[0]] for operand in wide))
+    result = np.empty(dims, first.dtype)
+    result[blocks[0]] = first
+    for block in blocks[1:]:
+        result[block] = function(*(operand[block] for operand in wide))
+    return result
 
 
 def _number(array: Array) -> Array:
@@ -81,8 +108,6 @@ def _softplus(p: Parameters, x: Array) -> Array:
     """ln(1 + e^{βx})/β."""
     return np.asarray(np.logaddexp(0.0, p.softplus_beta * x) / p.softplus_beta)
 
-
-Function = Callable[..., Array]
 
 UNARY: Mapping[str, Function] = {
     "abs": np.abs,

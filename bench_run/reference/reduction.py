@@ -43,6 +43,8 @@ def reduction(node: Node, inputs: Arrays, outputs: Outputs) -> dict[str, Array]:
     axes = tuple(i for i, (want, n) in enumerate(zip(dims, x.shape, strict=True)) if want != n)
     if not axes:
         raise refusal(node, f"no axis is reduced from {x.shape} to {dims}")
+    if x.size == 0 and mode in ("min", "max", "amax"):
+        raise refusal(node, f"{mode} of no elements has no value")
     return {"out": MODES[mode](_number(x), axes)}
 
 
