@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 DRIFT_RATIO = 0.01
 DRIFT_SIGMAS = 4.0
 OUTLIER_SHARE = 0.02
-MODE_SAMPLES = 256
+MODE_SAMPLES = 128
 """Evenly spaced samples of a case that modes are looked for in."""
 MODE_LEAST = 20
 MODE_SHARE = 0.1

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bench_schema.codec import collector_paused
+
 from bench_compare.errors import OutputError
 from bench_compare.load import load
 from bench_compare.model import View, exit_code
 from bench_compare.sides import group, pair
-from bench_schema.codec import collector_paused
 
 if TYPE_CHECKING:
     from bench_compare.model import Comparison, Side
