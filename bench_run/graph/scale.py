@@ -1,0 +1,99 @@
+"""The same graph with a smaller batch: what a large graph becomes where time or memory is short.
+
+The batch is axis 0 of the tensors at the ports of `BATCHED`; through pointwise nodes it is passed
+on to operands of the same length. Strides stay where the batch is the slowest axis, else they are
+packed anew in the same memory order.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from bench_run.errors import GraphError
+from bench_run.graph.check import check
+from bench_run.graph.model import Graph, Node, Tensor
+
+_IMAGES = ("x", "y", "dx", "dy", "index")
+_ATTENTION = (
+    "q", "k", "v", "o", "do", "dq", "dk", "dv", "stats", "attn_mask", "dbias", "seq_len_q",
+    "seq_len_kv", "max", "sum_exp",
+)  # fmt: skip
+BATCHED = {
+    "ConvolutionFwdAttributes": _IMAGES,
+    "ConvolutionBwdAttributes": _IMAGES,
+    "ConvolutionWrwAttributes": _IMAGES,
+    "BatchnormAttributes": _IMAGES,
+    "BatchnormInferenceAttributes": _IMAGES,
+    "BatchnormInferenceAttributesVarianceExt": _IMAGES,
+    "BatchnormBackwardAttributes": _IMAGES,
+    "LayernormAttributes": (*_IMAGES, "mean", "inv_variance"),
+    "LayernormBackwardAttributes": (*_IMAGES, "mean", "inv_variance"),
+    "RMSNormAttributes": (*_IMAGES, "inv_rms"),
+    "RMSNormBackwardAttributes": (*_IMAGES, "inv_rms"),
+    "ResampleFwdAttributes": _IMAGES,
+    "ResampleBwdAttributes": _IMAGES,
+    "MatmulAttributes": ("a", "b", "c"),
+    "SdpaAttributes": _ATTENTION,
+    "SdpaBackwardAttributes": _ATTENTION,
+}
+"""Ports whose tensor has the batch as axis 0. Of a matrix product only from rank 3 on."""
+
+
+def scale_batch(graph: Graph, batch: int) -> Graph | None:
+    """The graph with batches of at most `batch`; None where it cannot be told what the batch is,
+    or where the smaller graph would not be valid."""
+    uids, length = _batched(graph)
+    if not uids:
+        return None
+    if length <= batch:
+        return graph
+    tensors = tuple(_cut(t, batch) if t.uid in uids else t for t in graph.tensors)
+    try:
+        return check(replace(graph, tensors=tensors))
+    except GraphError:
+        return None
+
+
+def _batched(graph: Graph) -> tuple[set[int], int]:
+    """Uids of the tensors that have the batch as axis 0, and its length."""
+    found = {
+        uid
+        for node in graph.nodes
+        for port, uid in _ports(node)
+        if port in BATCHED.get(node.type, ()) and len(graph.by_uid[uid].dims) >= _least_rank(node)
+    }
+    length = max((graph.by_uid[uid].dims[0] for uid in found), default=0)
+    found = {uid for uid in found if graph.by_uid[uid].dims[0] == length}
+    while len(found) < len(found := found | _neighbours(graph, found, length)):
+        pass
+    return found, length
+
+
+def _ports(node: Node) -> list[tuple[str, int]]:
+    return [*node.inputs.items(), *node.outputs.items()]
+
+
+def _least_rank(node: Node) -> int:
+    return 3 if node.type == "MatmulAttributes" else 1
+
+
+def _neighbours(graph: Graph, found: set[int], length: int) -> set[int]:
+    """Operands of pointwise nodes that share the batch with one of the tensors found."""
+    return {
+        uid
+        for node in graph.nodes
+        if node.type == "PointwiseAttributes" and any(u in found for _, u in _ports(node))
+        for _, uid in _ports(node)
+        if graph.by_uid[uid].dims[0] == length
+    }
+
+
+def _cut(tensor: Tensor, batch: int) -> Tensor:
+    dims = (min(batch, tensor.dims[0]), *tensor.dims[1:])
+    if tensor.strides[0] == max(tensor.strides):
+        return replace(tensor, dims=dims)
+    strides, step = list(tensor.strides), 1
+    for axis in sorted(range(len(dims)), key=lambda axis: tensor.strides[axis]):
+        strides[axis] = step
+        step *= dims[axis]
+    return replace(tensor, dims=dims, strides=tuple(strides))
