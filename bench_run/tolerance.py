@@ -1,21 +1,41 @@
-"""Allowed errors, output by output: a policy, then a sidecar, then the command line.
+"""Allowed errors, output by output: a policy, then the graph's sidecar, then the command line.
 
-Policy ``default`` bounds the error that honest arithmetic in the graph's types can make
-(`error_model.py`); policy ``hipdnn`` is the table of hipDNN's own tests (`tolerance_tables.py`).
+Policy ``default`` bounds the error that honest arithmetic in the graph's own types can make: by
+output type, operation, reduction length and size of the data (`roundoff/`). Policy ``hipdnn`` is
+the table of hipDNN's own tests (`tolerance_tables.py`). Integers and booleans are exact in both.
+
+A sidecar ``NAME.tolerance.json`` beside ``NAME.json`` changes either::
+
+    {"rtol": 1e-3, "tensors": {"y": {"atol": 0.1}, "7": {"rms": 1e-4}}, "reason": "why"}
+
+Numbers at the top hold for every output, those under a tensor's name or uid for that one;
+``validator`` names another rule for NaN and infinities (`tensors/difference.py`).
 """
 
 from __future__ import annotations
 
+import json
+import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from bench_run.errors import UsageError
+from bench_run.errors import GraphError, UsageError
 from bench_run.graph.dtypes import DTYPES
+from bench_run.tolerance_tables import (
+    BY_RMS,
+    FALLBACK,
+    INFINITIES_MATCH,
+    producer,
+    table_number,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from bench_run.engines.base import Storages
+    from bench_run.graph.model import Graph, Tensor
 
-    from bench_run.graph.model import Graph
+VALIDATORS = ("matching", "allclose", "allclose_matching_infinities")
 
 
 @dataclass(frozen=True)
@@ -32,37 +52,143 @@ class Tolerance:
     """In place of the element-wise rule: threshold for √Σ(a − e)² / (√n · largest magnitude)."""
 
 
+@dataclass(frozen=True)
+class Circumstances:
+    """What a bound depends on beside the graph."""
+
+    inputs: Storages | None = None
+    """The data, to measure magnitudes; without it those of the default distributions."""
+    math: str = "fp32"
+    """The run's math mode: ``tf32`` and ``fast`` let operands be rounded."""
+    rounded_reference: bool = False
+    """The reference has the outputs' own types and errs itself: golden tensors, another engine.
+    The float64 reference does neither."""
+
+
+Overrides = Mapping[str, Mapping[str, Any]]
+"""By tensor name or uid, ``""`` for every output: fields of `Tolerance` and their values."""
+
+
 def tolerances(
     graph: Graph,
     policy: str = "default",
     rtol: float | None = None,
     atol: float | None = None,
+    circumstances: Circumstances | None = None,
+    overrides: Overrides | None = None,
 ) -> dict[int, Tolerance]:
-    """The tolerance of every output, by uid. ``rtol`` and ``atol`` replace what the policy says."""
+    """The tolerance of every output, by uid. ``rtol`` and ``atol`` win over everything else."""
     if policy not in POLICIES:
         raise UsageError(f"--tolerance: no policy {policy!r}; choose from {', '.join(POLICIES)}")
-    found = POLICIES[policy](graph)
-    return {uid: _overridden(row, rtol, atol) for uid, row in found.items()}
+    found = POLICIES[policy](graph, circumstances or Circumstances())
+    flags = {name: value for name, value in (("rtol", rtol), ("atol", atol)) if value is not None}
+    return {
+        tensor.uid: _changed(
+            _changed(found[tensor.uid], _for_tensor(overrides or {}, tensor), "sidecar"),
+            flags,
+            "command line",
+        )
+        for tensor in graph.outputs
+    }
 
 
-def _overridden(row: Tolerance, rtol: float | None, atol: float | None) -> Tolerance:
-    if rtol is None and atol is None:
-        return row
-    return replace(
-        row,
-        rtol=row.rtol if rtol is None else rtol,
-        atol=row.atol if atol is None else atol,
-        source="command line",
-        rms=None,
-    )
-
-
-def _default(graph: Graph) -> dict[int, Tolerance]:
-    rows = {}
-    for tensor in graph.outputs:
-        unit = DTYPES[tensor.data_type].unit_roundoff
-        rows[tensor.uid] = Tolerance(2 * unit, 16 * unit, "default")
+def read_overrides(path: Path) -> Overrides:
+    """A sidecar's contents. Raises `GraphError` that names the file and the key."""
+    try:
+        content = json.loads(path.read_bytes())
+    except OSError as error:
+        raise GraphError(str(path), error.strerror or str(error)) from None
+    except ValueError as error:
+        raise GraphError(str(path), f"not JSON: {error}") from None
+    if not isinstance(content, dict):
+        raise GraphError(str(path), "expected an object")
+    tensors = content.pop("tensors", {})
+    content.pop("reason", None)
+    if not isinstance(tensors, dict) or not all(isinstance(row, dict) for row in tensors.values()):
+        raise GraphError(str(path), "tensors: expected an object with an object for each tensor")
+    rows = {"": content, **tensors}
+    for name, row in rows.items():
+        for key, value in row.items():
+            where = f"tensors.{name}.{key}" if name else key
+            _check_override(f"{path}: {where}", key, value)
     return rows
 
 
-POLICIES: dict[str, Callable[[Graph], dict[int, Tolerance]]] = {"default": _default}
+def sidecar_of(graph_path: str) -> Path:
+    """Where the overrides of a graph file lie, if there are any."""
+    return Path(graph_path).with_suffix(".tolerance.json")
+
+
+def _check_override(where: str, key: str, value: object) -> None:
+    if key == "validator":
+        if value not in VALIDATORS:
+            raise GraphError(where, f"no validator {value!r}; choose from {', '.join(VALIDATORS)}")
+    elif key not in ("rtol", "atol", "rms"):
+        raise GraphError(where, "unknown; known are rtol, atol, rms, validator, tensors, reason")
+    elif isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise GraphError(where, f"expected a number, got {value!r}")
+    elif not (math.isfinite(value) and value >= 0):
+        raise GraphError(where, f"expected a finite number of at least 0, got {value!r}")
+
+
+def _for_tensor(overrides: Overrides, tensor: Tensor) -> dict[str, Any]:
+    keys = ("", tensor.name or "", str(tensor.uid))
+    return {name: value for key in keys for name, value in overrides.get(key, {}).items()}
+
+
+def _changed(row: Tolerance, values: Mapping[str, Any], source: str) -> Tolerance:
+    """Element-wise numbers replace an rms threshold."""
+    if not values:
+        return row
+    rms = values.get("rms", None if {"rtol", "atol"} & set(values) else row.rms)
+    return replace(row, **{**values, "rms": rms}, source=source)
+
+
+def _exact(source: str) -> Tolerance:
+    return Tolerance(0.0, 0.0, f"{source}: exact")
+
+
+def _is_exact(tensor: Tensor) -> bool:
+    return DTYPES[tensor.data_type].kind in ("integer", "boolean")
+
+
+def _by_roundoff(graph: Graph, circumstances: Circumstances) -> dict[int, Tolerance]:
+    from bench_run.roundoff import output_errors
+
+    errors = output_errors(graph, circumstances.inputs, circumstances.math)
+    rows = {}
+    for tensor in graph.outputs:
+        error = errors[tensor.uid]
+        unit = DTYPES[tensor.data_type].unit_roundoff
+        if _is_exact(tensor):
+            rows[tensor.uid] = _exact("default")
+        elif error is None:
+            rows[tensor.uid] = Tolerance(
+                FALLBACK + 2 * unit, FALLBACK, "fallback: no rule for an operation on the way"
+            )
+        else:
+            sides = 2 if circumstances.rounded_reference else 1
+            rows[tensor.uid] = Tolerance(sides * error.rtol, sides * error.atol, "default")
+    return rows
+
+
+def _by_table(graph: Graph, _circumstances: Circumstances) -> dict[int, Tolerance]:
+    rows = {}
+    for tensor in graph.outputs:
+        number = table_number(graph, tensor.data_type)
+        node, port = producer(graph, tensor.uid)
+        if _is_exact(tensor):
+            rows[tensor.uid] = _exact("hipdnn")
+        elif node.type in BY_RMS:
+            rows[tensor.uid] = Tolerance(number, number, "hipdnn", "allclose", rms=number)
+        else:
+            infinite = (node.type, port) in INFINITIES_MATCH
+            validator = "allclose_matching_infinities" if infinite else "allclose"
+            rows[tensor.uid] = Tolerance(number, number, "hipdnn", validator)
+    return rows
+
+
+POLICIES: dict[str, Callable[[Graph, Circumstances], dict[int, Tolerance]]] = {
+    "default": _by_roundoff,
+    "hipdnn": _by_table,
+}

@@ -1,0 +1,148 @@
+"""The estimate of a tensor, and what a rule sees of its node."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from bench_run.graph.dtypes import DTYPES
+from bench_run.tensors.draws import NORMAL_REACH
+from bench_run.tensors.roles import default_init, roles
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from bench_run.graph.model import Graph, Node, Tensor
+    from bench_run.tensors.init_plan import Init
+
+SIGMAS = 6.0
+"""Standard deviations that the largest of millions of elements may lie away."""
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """How large the values of a tensor are, and how wrong they may be."""
+
+    rms: float
+    mean: float
+    """Of the values with their signs, in magnitude."""
+    peak: float
+    """Largest magnitude."""
+    low: float = 0.0
+    """Smallest magnitude; 0 where it is not known."""
+    positive: bool = False
+    rtol: float = 0.0
+    atol: float = 0.0
+
+    @property
+    def noise(self) -> float:
+        """Standard deviation of an element's error, as a random number.
+
+        A rounding error within ±rtol has 0.6 of it as its standard deviation; atol is a bound of
+        `SIGMAS` deviations.
+        """
+        return 0.6 * self.rtol * self.rms + self.atol / SIGMAS
+
+    def with_error(self, rtol: float, atol: float) -> Estimate:
+        return replace(self, rtol=rtol, atol=atol)
+
+    def scaled(self, factor: float) -> Estimate:
+        """Values and absolute error times a positive number."""
+        return Estimate(
+            self.rms * factor,
+            self.mean * factor,
+            self.peak * factor,
+            self.low * factor,
+            self.positive,
+            self.rtol,
+            self.atol * factor,
+        )
+
+
+@dataclass(frozen=True)
+class Step:
+    """One node, with what is known of its operands."""
+
+    node: Node
+    tensors: Mapping[str, Tensor]
+    """Operands and results by port."""
+    operands: Mapping[str, Estimate]
+    unit: float
+    """Unit roundoff of the compute type."""
+    operand_unit: float
+    """Rounding of float operands of products that the math mode allows."""
+
+    @classmethod
+    def of(
+        cls, graph: Graph, node: Node, operands: Mapping[str, Estimate], operand_unit: float
+    ) -> Step:
+        ports = {**node.inputs, **node.outputs}
+        unit = DTYPES[node.compute_data_type].unit_roundoff
+        tensors = {port: graph.by_uid[uid] for port, uid in ports.items()}
+        return cls(node, tensors, operands, unit, operand_unit)
+
+    def __getitem__(self, port: str) -> Estimate:
+        return self.operands[port]
+
+    def get(self, port: str, default: float) -> Estimate:
+        return self.operands.get(port, constant(default))
+
+    def type_unit(self, port: str) -> float:
+        return DTYPES[self.tensors[port].data_type].unit_roundoff
+
+
+def constant(value: float) -> Estimate:
+    size = abs(value)
+    return Estimate(size, size, size, size, value > 0)
+
+
+def stored(estimate: Estimate, tensor: Tensor) -> Estimate:
+    """With the rounding to the tensor's type.
+
+    The reference rounds an intermediate too, and an engine that fuses does not, or rounds to the
+    neighbour: two roundings apart. Below the smallest normal number the rounding is absolute.
+    """
+    row = DTYPES[tensor.data_type]
+    roundings = 2.0 if tensor.virtual else 1.0
+    rtol = estimate.rtol + roundings * row.unit_roundoff
+    atol = estimate.atol + roundings * row.unit_roundoff * row.smallest
+    return estimate.with_error(rtol, atol)
+
+
+def typical(graph: Graph, tensor: Tensor) -> Estimate:
+    """Of an input that has its role's default distribution."""
+    role = roles(graph).get(tensor.uid)
+    hint = "general" if role is None else role.hint
+    if hint in _SPECIAL:
+        return _SPECIAL[hint]
+    return from_init(default_init(hint, DTYPES[tensor.data_type]))
+
+
+def from_init(init: Init) -> Estimate:
+    if init.kind == "constant":
+        return constant(init.low)
+    if init.kind == "normal":
+        reach = abs(init.low) + NORMAL_REACH * init.high
+        return Estimate(math.hypot(init.low, init.high), abs(init.low), reach)
+    low, high = init.low, init.high
+    rms = math.sqrt((low * low + low * high + high * high) / 3)
+    sign = low > 0
+    return Estimate(rms, abs(low + high) / 2, max(abs(low), abs(high)), max(low, 0.0), sign)
+
+
+_POWERS = Estimate(rms=3.5, mean=2.3, peak=8.0, low=0.125, positive=True)
+_SPECIAL: dict[str, Estimate] = {
+    "block_scale": _POWERS,
+    "attention_scale": Estimate(0.125, 0.125, 1.0, 0.0, positive=True),
+    "batch_mean": Estimate(0.1, 0.0, 0.5),
+    "batch_inv_variance": Estimate(1.75, 1.75, 4.0, 1.0, positive=True),
+    "inv_rms": Estimate(1.75, 1.75, 4.0, 1.0, positive=True),
+    "attention_output": Estimate(0.3, 0.0, 1.0),
+    "attention_stats": Estimate(6.0, 6.0, 12.0),
+} | dict.fromkeys(
+    ("seq_len_q", "seq_len_kv", "page_table", "token_offset", "token_index", "token_rank"),
+    Estimate(1.0, 1.0, 1.0),
+)
+"""Of data that is computed, or that is no number to calculate with."""
+_SPECIAL["window_index"] = _SPECIAL["page_table"]

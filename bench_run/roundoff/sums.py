@@ -1,0 +1,218 @@
+"""Sums and products: convolution, matmul, grouped matmul, reduction, pooling, block scaling.
+
+A sum of K products p_k = a_k·b_k in a type of unit roundoff u, one after another: each addition
+errs by 0.4·u of the sum so far (the standard deviation of a rounding error whose significand is
+spread evenly), whose size after k terms is √(k·p² + k²·m²) for products of root mean square p and
+mean m. Altogether 0.4·u·√(K²p²/2 + K³m²/3).
+"""
+
+from __future__ import annotations
+
+import math
+
+from bench_run.graph.dtypes import DTYPES
+from bench_run.roundoff.estimate import SIGMAS, Estimate, Step
+
+STRAY = 2.5
+"""Sums whose partial sums stray far err more than the mean. With 6 deviations the factor of u is 6,
+which covers the largest errors measured for direct float convolutions of K = 576 and 4608 (Lavin
+and Gray, Fast Algorithms for Convolutional Neural Networks, 2016: 4.0e-5 and 3.2e-4)."""
+ROUNDING = 0.4 * SIGMAS * STRAY
+WINOGRAD = 8.0
+"""Error of float 3x3 convolutions by Winograd's F(4x4, 3x3), in units of direct ones (same paper:
+2.8e-4 against 4.0e-5). It is float arithmetic throughout, so it is allowed for."""
+BLOCK = 4096
+"""Longest run of terms that a reduction adds one by one; the blocks' sums are added as a tree."""
+MATRIX_UNIT_STEP = 8
+"""Matrix units cut the end off instead of rounding, so their errors have one sign. They do so once
+for 16 or more products, of a partial sum that is on average half of the sum: u·K/8 is ample."""
+FP8_ACCUMULATOR = 2.0**-14
+"""Matrix units of Hopper keep 14 bits of sums of 8-bit products (DeepSeek-V3 technical report,
+section 3.3.2: errors near 2 % at K = 4096)."""
+
+
+def walk(terms: int, rms: float, mean: float, longest: float = math.inf) -> float:
+    """√Σ s_k² over the partial sums s_k of `terms` terms, in blocks of up to `longest`."""
+    run = min(terms, longest)
+    blocks = terms / run
+    inner = blocks * (run**2 * rms**2 / 2 + run**3 * mean**2 / 3)
+    levels = math.ceil(math.log2(blocks)) if blocks > 1 else 0
+    return math.sqrt(inner + levels * total(terms, rms, mean) ** 2)
+
+
+def total(terms: int, rms: float, mean: float) -> float:
+    """Root mean square of a sum."""
+    return math.sqrt(terms * rms**2 + (terms * mean) ** 2)
+
+
+def contraction(step: Step, ports: tuple[str, str], terms: int, factor: float = 1.0) -> Estimate:
+    """Σ over `terms` products of two operands. `factor`: how much worse than a direct sum."""
+    a, b = (step[port] for port in ports)
+    bits = [DTYPES[step.tensors[port].data_type].bits for port in ports]
+    unit = max(step.unit, FP8_ACCUMULATOR) if max(bits) <= 8 and step.unit else step.unit
+    rounded = step.operand_unit if min(bits) == 32 else 0.0
+    rms, mean = a.rms * b.rms, a.mean * b.mean
+    carried = (a.noise + 0.6 * rounded * a.rms) * b.rms + (b.noise + 0.6 * rounded * b.rms) * a.rms
+    atol = ROUNDING * unit * walk(terms, rms, mean) * factor
+    atol += SIGMAS * math.sqrt(terms) * carried
+    cut = max(bits) <= 16 or rounded > 0
+    rtol = unit * terms / MATRIX_UNIT_STEP if cut else 0.0
+    return sum_of(terms, rms, mean, a.peak * b.peak).with_error(rtol + unit, atol)
+
+
+def sum_of(terms: int, rms: float, mean: float, peak: float, low: float = 0.0) -> Estimate:
+    """Magnitudes of a sum of terms with these."""
+    size = total(terms, rms, mean)
+    most = min(terms * peak, terms * mean + SIGMAS * math.sqrt(terms) * rms)
+    return Estimate(size, terms * mean, most, terms * low, low > 0)
+
+
+def matmul(step: Step) -> dict[str, Estimate]:
+    return {"c": contraction(step, ("a", "b"), step.tensors["a"].dims[-1])}
+
+
+def conv_forward(step: Step) -> dict[str, Estimate]:
+    terms = math.prod(step.tensors["w"].dims[1:])
+    return {"y": contraction(step, ("x", "w"), terms, _fast_convolution(step))}
+
+
+def conv_data_gradient(step: Step) -> dict[str, Estimate]:
+    """An element of dx meets a tap of the kernel for at most 1/stride of its positions."""
+    filters, channels, *kernel = step.tensors["w"].dims
+    groups = max(1, step.tensors["dx"].dims[1] // channels)
+    taps = math.prod(
+        -(-length // stride)
+        for length, stride in zip(kernel, step.node.attributes["stride"], strict=True)
+    )
+    terms = max(1, filters // groups * taps)
+    return {"dx": contraction(step, ("dy", "w"), terms, _fast_convolution(step))}
+
+
+def conv_weight_gradient(step: Step) -> dict[str, Estimate]:
+    batch, _, *spatial = step.tensors["dy"].dims
+    return {"dw": contraction(step, ("x", "dy"), batch * math.prod(spatial))}
+
+
+def _fast_convolution(step: Step) -> float:
+    kernel = step.tensors["w"].dims[2:]
+    attributes = step.node.attributes
+    dense = set(attributes["stride"]) == set(attributes["dilation"]) == {1}
+    is_float = DTYPES[step.tensors["w"].data_type].bits == 32
+    return WINOGRAD if dense and is_float and _has_square_of_three(kernel) else 1.0
+
+
+def _has_square_of_three(kernel: tuple[int, ...]) -> bool:
+    return sum(length == 3 for length in kernel) >= 2
+
+
+def grouped_matmul(step: Step) -> dict[str, Estimate]:
+    terms = step.tensors["token"].dims[-1]
+    return {"output": contraction(step, ("token", "weight"), terms)}
+
+
+def grouped_weight_gradient(step: Step) -> dict[str, Estimate]:
+    terms = step.tensors["token"].dims[-2]
+    return {"dweight": contraction(step, ("doutput", "token"), terms)}
+
+
+def added(step: Step, x: Estimate, terms: int) -> Estimate:
+    """Σ x over `terms` elements, in blocks."""
+    atol = ROUNDING * step.unit * walk(terms, x.rms, x.mean, BLOCK)
+    atol += SIGMAS * math.sqrt(terms) * x.noise
+    result = sum_of(terms, x.rms, x.mean, x.peak, x.low if x.positive else 0.0)
+    return result.with_error(step.unit, atol)
+
+
+def reduction(step: Step) -> dict[str, Estimate]:
+    terms = step.tensors["in"].elements // step.tensors["out"].elements
+    return {"out": REDUCTIONS[step.node.attributes["mode"]](step, step["in"], terms)}
+
+
+def _mean(step: Step, x: Estimate, terms: int) -> Estimate:
+    average = added(step, x, terms).scaled(1 / terms)
+    return average.with_error(average.rtol + 2 * step.unit, average.atol)
+
+
+def _norm1(step: Step, x: Estimate, terms: int) -> Estimate:
+    return added(step, magnitude(x), terms)
+
+
+def magnitude(x: Estimate) -> Estimate:
+    """|x|."""
+    return Estimate(x.rms, max(x.mean, 0.8 * x.rms), x.peak, x.low, True, x.rtol, x.atol)
+
+
+def square(x: Estimate, unit: float) -> Estimate:
+    """x², as one rounding."""
+    big = x.peak**2
+    rtol = 2 * x.rtol + unit
+    return Estimate(1.4 * x.rms**2, x.rms**2, big, x.low**2, True, rtol, 2 * x.atol * x.peak)
+
+
+def _norm2(step: Step, x: Estimate, terms: int) -> Estimate:
+    """√Σx²: a root halves the relative error of its argument."""
+    sums = added(step, square(x, step.unit), terms)
+    root = math.sqrt(sums.rms)
+    rtol = sums.rtol / 2 + 2 * step.unit
+    return Estimate(root, root, math.sqrt(sums.peak), positive=True).with_error(
+        rtol, sums.atol / (2 * max(root, 1e-30))
+    )
+
+
+def _product(step: Step, x: Estimate, terms: int) -> Estimate:
+    """Π x: relative errors add up like a walk."""
+    rtol = SIGMAS * math.sqrt(terms) * (0.4 * step.unit + 0.6 * x.rtol) + step.unit
+    size = min(x.rms, 1.0) ** terms
+    return Estimate(size, size, max(1.0, x.peak) ** min(terms, 64)).with_error(rtol, 0.0)
+
+
+def _extreme(_step: Step, x: Estimate, _terms: int) -> Estimate:
+    return x
+
+
+REDUCTIONS = {
+    "add": added,
+    "avg": _mean,
+    "norm1": _norm1,
+    "norm2": _norm2,
+    "mul": _product,
+    "mul_no_zeros": _product,
+    "min": _extreme,
+    "max": _extreme,
+    "amax": _extreme,
+}
+
+
+def pooling(step: Step) -> dict[str, Estimate]:
+    """The largest is exact; an average is a short sum."""
+    x = step["x"]
+    if step.node.attributes["resample_mode"] == "maxpool":
+        return {"y": x, "index": Estimate(1.0, 1.0, 1.0)}
+    return {
+        "y": _mean(step, x, math.prod(step.node.attributes["window"])).with_error(
+            x.rtol + 4 * step.unit, x.atol + ROUNDING * step.unit * x.peak
+        )
+    }
+
+
+def pooling_gradient(step: Step) -> dict[str, Estimate]:
+    """Each element of dx adds the windows that it is in."""
+    attributes = step.node.attributes
+    windows = math.prod(
+        -(-window // stride)
+        for window, stride in zip(attributes["window"], attributes["stride"], strict=True)
+    )
+    return {"dx": added(step, step["dy"], max(1, windows))}
+
+
+def dequantize(step: Step) -> dict[str, Estimate]:
+    x, scale = step["x"], step["scale"]
+    size = Estimate(x.rms * scale.rms, x.mean * scale.mean, x.peak * scale.peak)
+    return {"y": size.with_error(x.rtol + scale.rtol + step.unit, x.atol * scale.peak)}
+
+
+def quantize(step: Step) -> dict[str, Estimate]:
+    """y may be rounded to either neighbour; values are those of the type."""
+    row = DTYPES[step.tensors["y"].data_type]
+    y = Estimate(row.largest / 2, 0.0, row.largest).with_error(row.unit_roundoff, 0.0)
+    return {"y": y, "scale": Estimate(1.0, 1.0, 1.0)}
