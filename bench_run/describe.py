@@ -1,0 +1,204 @@
+"""A graph in words, 80 columns wide: operations, tensors with their layouts, work."""
+
+from __future__ import annotations
+
+import textwrap
+from typing import TYPE_CHECKING, Any
+
+from tabulate import tabulate
+
+from bench_run.graph.layouts import is_packed, layout_name
+from bench_run.graph.operations import OPERATIONS, node_view
+from bench_run.graph.work import family, work
+from bench_run.units import shortened, significant, size_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from bench_run.graph.model import Graph, Node, Tensor
+
+WIDTH = 80
+_NAME_WIDTH = 24
+_FLOP_UNITS = ((1e15, "PFLOP"), (1e12, "TFLOP"), (1e9, "GFLOP"), (1e6, "MFLOP"), (1e3, "kFLOP"))
+
+_IMAGE_AXES = {3: "ncw", 4: "nchw", 5: "ncdhw"}
+_IMAGE_FAMILIES = ("convolution", "batchnorm", "resample")
+_MATRIX_FAMILIES = ("matmul", "block_scale")
+
+_FILTER_WORDS = {"ncw": "kcs", "nwc": "ksc", "nchw": "kcrs", "nhwc": "krsc", "ncdhw": "kctrs",
+                 "ndhwc": "ktrsc"}  # fmt: skip
+
+
+def describe(graph: Graph) -> str:
+    """Several lines, none wider than `WIDTH`; ends with a blank one."""
+    parts = [
+        *textwrap.wrap(plain(graph.name) or "a graph without a name", WIDTH),
+        *_wrapped(f"{family(graph)}; {_types(graph)}", 2),
+        *_wrapped(_work(graph), 2),
+        "",
+        *_operations(graph),
+        "",
+        *_tensors(graph),
+        "",
+    ]
+    return "\n".join(line.rstrip() for line in parts)
+
+
+def _wrapped(text: str, indent: int) -> list[str]:
+    pad = " " * indent
+    return textwrap.wrap(text, WIDTH, initial_indent=pad, subsequent_indent=pad + "  ")
+
+
+def plain(name: str) -> str:
+    """A name from a file without what would move the cursor or break a line."""
+    return "".join(letter if letter.isprintable() else "�" for letter in name)
+
+
+def _types(graph: Graph) -> str:
+    return (
+        f"{graph.io_data_type} in and out, {graph.intermediate_data_type} between,"
+        f" arithmetic in {graph.compute_data_type}"
+    )
+
+
+def _work(graph: Graph) -> str:
+    """Flops, bytes and their ratio; what is not known says so."""
+    asked = work(graph)
+    moved = "bytes moved unknown" if asked.moved_bytes is None else size_text(asked.moved_bytes)
+    ratio = "" if asked.intensity is None else f", {significant(asked.intensity, 3)} FLOP/byte"
+    return f"{flop_text(asked.flops)}, {moved} moved{ratio}"
+
+
+def flop_text(flops: int | None) -> str:
+    if flops is None:
+        return "FLOP unknown"
+    factor, unit = next(((f, u) for f, u in _FLOP_UNITS if flops >= f), (1.0, "FLOP"))
+    return f"{significant(flops / factor, 3)} {unit}"
+
+
+def _operations(graph: Graph) -> Iterator[str]:
+    for index, node in enumerate(graph.nodes):
+        seen = node_view(graph, index)
+        names = [_names(graph, ports) for ports in (node.inputs.values(), node.outputs.values())]
+        yield from _wrapped(f"{index + 1}. {operation_name(node)}: {names[0]} -> {names[1]}", 2)
+        facts = [flop_text(seen.operation.flops(seen)), *node_facts(node)]
+        yield from _wrapped(", ".join(facts), 5)
+
+
+def _names(graph: Graph, uids: Sequence[int] | Any) -> str:
+    return ", ".join(tensor_name(graph.by_uid[uid]) for uid in uids)
+
+
+def tensor_name(tensor: Tensor) -> str:
+    return shortened(plain(tensor.name) or f"tensor {tensor.uid}", _NAME_WIDTH)
+
+
+def operation_name(node: Node) -> str:
+    """Our short name of the node type; of a pointwise node its mode."""
+    mode = node.attributes.get("operation")
+    return str(mode) if mode is not None else OPERATIONS[node.type].name
+
+
+_NEUTRAL: dict[str, Any] = {"stride": 1, "dilation": 1, "pre_padding": 0, "post_padding": 0}
+
+
+def node_facts(node: Node) -> Iterator[str]:
+    """Attributes that say more than their default does, as ``key value``."""
+    defaults = {row.name: row.default for row in OPERATIONS[node.type].parameters}
+    defaults["conv_mode"] = "cross_correlation"
+    for key, value in sorted(node.attributes.items()):
+        neutral = isinstance(value, tuple) and set(value) == {_NEUTRAL.get(key)}
+        if key != "operation" and value != defaults.get(key) and not neutral:
+            yield f"{key} {_attribute_text(value)}"
+
+
+def _attribute_text(value: Any) -> str:
+    if isinstance(value, tuple):
+        return "×".join(map(str, value))
+    return significant(value, 6) if isinstance(value, float) else str(value)
+
+
+def _tensors(graph: Graph) -> Iterator[str]:
+    rows = [
+        (
+            role(graph, tensor),
+            tensor_name(tensor),
+            tensor.data_type,
+            dims_text(tensor),
+            layout_text(graph, tensor),
+            size_text(tensor.bytes),
+        )
+        for tensor in graph.tensors
+    ]
+    table = tabulate(
+        rows,
+        headers=("role", "tensor", "type", "dims", "layout", "size"),
+        tablefmt="plain",
+        colalign=("left", "left", "left", "left", "left", "right"),
+        disable_numparse=True,
+    )
+    yield from (f"  {shortened(line, WIDTH - 2)}" for line in table.splitlines())
+
+
+def dims_text(tensor: Tensor) -> str:
+    """Lengths, or the value of a constant."""
+    return "×".join(map(str, tensor.dims)) if tensor.value is None else f"= {tensor.value}"
+
+
+def role(graph: Graph, tensor: Tensor) -> str:
+    """What a tensor is to the graph: input, output, between, constant, or unused."""
+    if tensor.value is not None:
+        return "constant"
+    if tensor.virtual:
+        return "between"
+    if tensor.uid in graph.produced:
+        return "output"
+    return "input" if tensor.uid in graph.consumed else "unused"
+
+
+def layout_text(graph: Graph, tensor: Tensor) -> str:
+    """The name of the layout that the strides are, else the strides."""
+    packed = is_packed(tensor.dims, tensor.strides)
+    if packed and sum(length > 1 for length in tensor.dims) <= 1:
+        return "scalar" if tensor.elements == 1 else "vector"
+    axes, is_filter = _axes(graph, tensor)
+    if axes == "mn":
+        rank = len(tensor.dims)
+        name = _matrix_layout(tensor) if rank >= 2 else None
+    else:
+        name = layout_name(tensor.dims, tensor.strides, axes) if axes else None
+    if name is not None:
+        return _FILTER_WORDS.get(name, name) if is_filter else name
+    return "packed" if packed else "strides " + "×".join(map(str, tensor.strides))
+
+
+def _matrix_layout(tensor: Tensor) -> str | None:
+    """Of the last two axes; batches may lie in any way."""
+    return layout_name(tensor.dims[-2:], tensor.strides[-2:], "mn")
+
+
+def _axes(graph: Graph, tensor: Tensor) -> tuple[str, bool]:
+    """Logical axes of a tensor by what uses it ('' for none), and whether it is a filter."""
+    rank = len(tensor.dims)
+    for node in graph.nodes:
+        ports = {uid: port for port, uid in (*node.inputs.items(), *node.outputs.items())}
+        kind = OPERATIONS[node.type].family
+        if tensor.uid not in ports or kind == "pointwise":
+            continue
+        if kind in _IMAGE_FAMILIES:
+            return _IMAGE_AXES.get(rank, ""), kind == "convolution" and ports[tensor.uid] in "w dw"
+        if kind in _MATRIX_FAMILIES:
+            return "mn", False
+        return ("bhsd" if kind == "sdpa" and rank == 4 else ""), False
+    return _pointwise_axes(graph, rank), False
+
+
+def _pointwise_axes(graph: Graph, rank: int) -> str:
+    """Axes in a graph's pointwise part: those of its other operations, images where there are
+    none and the rank leaves no doubt."""
+    kinds = {OPERATIONS[node.type].family for node in graph.nodes} - {"pointwise"}
+    if kinds & set(_MATRIX_FAMILIES):
+        return "mn"
+    if kinds - set(_IMAGE_FAMILIES):
+        return ""
+    return _IMAGE_AXES.get(rank, "") if kinds or rank >= 4 else ""
