@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import PurePath
 
 from bench_run.engines.base import EngineOptions, EngineSpec
 from bench_run.graph.fingerprint import fingerprint
@@ -46,7 +47,7 @@ class PlannedCase:
 def plan_graph(loaded: LoadedGraph) -> PlannedGraph:
     graph = loaded.graph
     graph_id = GraphId(
-        name=graph.name or loaded.path,
+        name=graph.name or PurePath(loaded.path.rpartition("!")[2]).stem,
         path=loaded.path,
         sha256=loaded.sha256,
         fingerprint=fingerprint(graph),

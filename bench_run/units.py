@@ -36,9 +36,9 @@ def significant(value: float, digits: int = 4) -> str:
     if value == 0:
         return "0"
     text = f"{value:.{digits}g}"
-    if "e" in text and abs(value) < 1e6:
-        return f"{value:.0f}"
-    return text
+    if abs(value) < 1e-4:
+        return f"{value:.0e}"
+    return f"{value:.0f}" if "e" in text and abs(value) < 1e6 else text
 
 
 def shortened(text: str, width: int) -> str:

@@ -38,12 +38,15 @@ BATCHED = {
 }
 """Ports whose tensor has the batch as axis 0. Of a matrix product only from rank 3 on."""
 
+UNSCALABLE = ("page_table_k", "page_table_v")
+"""Ports of packed sequences: how many there are is no axis of the operands."""
+
 
 def scale_batch(graph: Graph, batch: int) -> Graph | None:
     """The graph with batches of at most `batch`; None where it cannot be told what the batch is,
     or where the smaller graph would not be valid."""
     uids, length = _batched(graph)
-    if not uids:
+    if not uids or any(port in node.inputs for node in graph.nodes for port in UNSCALABLE):
         return None
     if length <= batch:
         return graph
