@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bench_run.errors import GraphError, UnsupportedGraphError
+from bench_run.errors import GraphError
 from bench_run.graph.dtypes import DTYPES, array_type
 from bench_run.reference.common import Array, Operation, refusal
 from bench_run.reference.rounding import rounded, settle, widen
@@ -21,6 +21,7 @@ Values = dict[int, Array]
 
 def run(graph: Graph, inputs: Mapping[int, Array], operations: Mapping[str, Operation]) -> Values:
     """See `bench_run.reference.evaluate`; `operations` is the table of meanings."""
+    _refuse_early(graph, operations)
     last_use = _last_use(graph)
     values: Values = {}
     results: Values = {}
@@ -50,11 +51,23 @@ def _last_use(graph: Graph) -> dict[int, int]:
     return {uid: index for index, node in enumerate(graph.nodes) for uid in _read(node)}
 
 
+def _refuse_early(graph: Graph, operations: Mapping[str, Operation]) -> None:
+    """What can be seen without computing anything."""
+    for node in graph.nodes:
+        if node.type not in operations:
+            known = ", ".join(operations)
+            raise refusal(node, f"no reference for this node type; known are {known}")
+        for port, uid in (*node.inputs.items(), *node.outputs.items()):
+            tensor = graph.by_uid[uid]
+            if DTYPES[tensor.data_type].array_type is None:
+                raise refusal(node, f"{port}: the packing of {tensor.data_type} is not certain")
+            if tensor.ragged_offset_uid is not None:
+                raise refusal(node, f"{port}: the meaning of ragged offsets is not certain")
+
+
 def _given(tensor: Tensor, inputs: Mapping[int, Array]) -> Array:
     """The widened values of a constant or of an input."""
     where = f"tensor {tensor.uid} ({tensor.name})"
-    if DTYPES[tensor.data_type].array_type is None:
-        raise UnsupportedGraphError(f"{where}: the packing of {tensor.data_type} is not certain")
     if tensor.value is not None:
         constant = np.full(tensor.dims, tensor.value, array_type(tensor.data_type))
         return widen(constant, tensor.data_type)
@@ -70,13 +83,8 @@ def _outcome(
     graph: Graph, node: Node, values: Values, operations: Mapping[str, Operation]
 ) -> Values:
     """What one node writes, by uid, settled but not rounded."""
-    if node.type not in operations:
-        raise refusal(node, f"no reference for this node type; known are {', '.join(operations)}")
     inputs = {port: values[uid] for port, uid in node.inputs.items()}
     outputs = {port: graph.by_uid[uid] for port, uid in node.outputs.items()}
-    for port, tensor in outputs.items():
-        if DTYPES[tensor.data_type].array_type is None:
-            raise refusal(node, f"{port}: the packing of {tensor.data_type} is not certain")
     produced = operations[node.type](node, inputs, outputs)
     return {
         tensor.uid: settle(_fitting(node, port, tensor, produced), tensor.data_type)

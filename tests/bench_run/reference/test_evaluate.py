@@ -138,6 +138,15 @@ def test_what_has_no_meaning_is_refused_with_the_node(build, change, words):
     assert str(caught.value).startswith("n (")
 
 
+def test_ragged_tensors_are_refused(build):
+    b = build()
+    x, y = b.tensor((2,), ragged_offset_uid=7), b.tensor((2,))
+    b.node("PointwiseAttributes", {"in_0": x}, {"out_0": y}, operation="abs")
+    with pytest.raises(UnsupportedGraphError, match="ragged") as caught:
+        b.run()
+    assert "in_0" in str(caught.value)
+
+
 def test_custom_operations_are_refused_by_their_id(run_node):
     with pytest.raises(UnsupportedGraphError, match="my_op") as caught:
         run_node("CustomOpAttributes", {}, {"output_0": (1,)}, custom_op_id="my_op")
