@@ -11,12 +11,19 @@ from __future__ import annotations
 
 import math
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 from numpy.lib.stride_tricks import as_strided
+
+from bench_run.engines.numpy_engine.windows import (
+    Geometry,
+    channels_last,
+    interior,
+    padding_buffer,
+    windows,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -27,28 +34,6 @@ if TYPE_CHECKING:
 Array: TypeAlias = npt.NDArray[Any]
 
 BLOCK_BYTES = 8 * 1024**2
-
-
-@dataclass(frozen=True)
-class Geometry:
-    """Sizes of one convolution; `last`: channels are the fastest axis of the data tensor."""
-
-    groups: int
-    stride: tuple[int, ...]
-    dilation: tuple[int, ...]
-    pre: tuple[int, ...]
-    post: tuple[int, ...]
-    kernel: tuple[int, ...]
-    out: tuple[int, ...]
-    last: bool
-
-    @property
-    def padded(self) -> bool:
-        return any(self.pre) or any(self.post)
-
-    @property
-    def rank(self) -> int:
-        return len(self.kernel)
 
 
 def convolution_forward(op: Op) -> None:
@@ -66,7 +51,7 @@ def convolution_backward_data(op: Op) -> None:
     with op.writing("dx") as dx:
         geometry = _geometry(op, dx, w, dy)
         weights = _weights(p, geometry, _flipped(op, w)).swapaxes(-1, -2)
-        buffer = _padding_buffer(p, geometry, dx) if geometry.padded else None
+        buffer = padding_buffer(p, geometry, dx) if geometry.padded else None
         for block in _spans(geometry, dx):
             with p.frame():
                 pixels = _pixels(p, geometry, dy[block])
@@ -109,7 +94,7 @@ def _geometry(op: Op, x: Array, w: Array, y: Array) -> Geometry:
         post=post,
         kernel=w.shape[2:],
         out=wanted,
-        last=x.shape[1] > 1 and x.strides[1] < min(x.strides[2:]),
+        last=channels_last(x),
     )
 
 
@@ -143,47 +128,19 @@ def _blocks(p: Program, g: Geometry, x: Array) -> Iterator[tuple[slice, Array]]:
             yield block, images
             continue
         if buffer is None:
-            buffer = _padding_buffer(p, g, images)
+            buffer = padding_buffer(p, g, images)
         padded = buffer[: images.shape[0]]
-        p.copy(_interior(g, padded, images.shape), images)
+        p.copy(interior(g, padded, images.shape), images)
         yield block, padded
-
-
-def _padding_buffer(p: Program, g: Geometry, images: Array) -> Array:
-    lengths = tuple(length + g.pre[i] + g.post[i] for i, length in enumerate(images.shape[2:]))
-    shape = (*images.shape[:2], *lengths)
-    if not g.last:
-        return p.lasting(shape, images.dtype)
-    return np.moveaxis(p.lasting((shape[0], *lengths, shape[1]), images.dtype), -1, 1)
-
-
-def _interior(g: Geometry, padded: Array, shape: tuple[int, ...]) -> Array:
-    inside = (slice(before, before + n) for before, n in zip(g.pre, shape[2:], strict=True))
-    return padded[(slice(None), slice(None), *inside)]
-
-
-def _windows(g: Geometry, x: Array) -> Array:
-    """Axes (n, g, c, taps…, positions…) of a padded input."""
-    n, channels = x.shape[:2]
-    per_group = channels // g.groups
-    along = x.strides[2:]
-    strides = (
-        x.strides[0],
-        x.strides[1] * per_group,
-        x.strides[1],
-        *(s * d for s, d in zip(along, g.dilation, strict=True)),
-        *(s * d for s, d in zip(along, g.stride, strict=True)),
-    )
-    return as_strided(x, (n, g.groups, per_group, *g.kernel, *g.out), strides)
 
 
 def _columns(p: Program, g: Geometry, padded: Array) -> Array:
     """Stacked matrices (c·taps) × positions: (n, g, C·R, P), or (1, g, R·C, n·P) for `last`."""
-    windows, s = _windows(g, padded), g.rank
+    seen, s = windows(g, padded), g.rank
     if not g.last:
-        return p.source(windows, _matrix_shape(windows, 2, 1 + s))
+        return p.source(seen, _matrix_shape(seen, 2, 1 + s))
     taps, positions = range(3, 3 + s), range(3 + s, 3 + 2 * s)
-    rows = windows.transpose(1, 0, *positions, *taps, 2)
+    rows = seen.transpose(1, 0, *positions, *taps, 2)
     return p.source(rows, _matrix_shape(rows, 1, 1 + s)).swapaxes(-1, -2)[None]
 
 
@@ -255,12 +212,12 @@ def _gradient(
     p.call(np.matmul, *product, result)
     total = dx if buffer is None else buffer[: dx.shape[0]]
     p.call(total.fill, 0)
-    windows = _windows(g, total)
+    seen = windows(g, total)
     for tap in np.ndindex(g.kernel):
-        place = windows[(slice(None), slice(None), slice(None), *tap)]
+        place = seen[(slice(None), slice(None), slice(None), *tap)]
         p.each(np.add, place, taps[(slice(None), slice(None), slice(None), *tap)], out=place)
     if buffer is not None:
-        p.copy(dx, _interior(g, total, dx.shape))
+        p.copy(dx, interior(g, total, dx.shape))
 
 
 def _taps(p: Program, g: Geometry, dx: Array) -> tuple[Array, Array]:

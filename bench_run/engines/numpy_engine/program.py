@@ -37,14 +37,21 @@ Step: TypeAlias = Callable[[], object]
 class Program:
     """Buffers and calls of one graph; kernels add to `steps` while the graph is planned."""
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, homes: dict[int, Array] | None = None) -> None:
+        """`homes` are allocated unless given."""
         self.graph = graph
         self.steps: list[Step] = []
         self.workspace_bytes = 0
-        self.homes: dict[int, Array] = {t.uid: _home(t) for t in graph.tensors if _used(graph, t)}
+        if homes is None:
+            homes = {t.uid: _home(t) for t in graph.tensors if _used(graph, t)}
+        self.homes: dict[int, Array] = homes
         self._forms: dict[tuple[int, np.dtype[Any]], Array] = {}
         self._frames: list[list[Array]] = []
         self._free: dict[int, list[Array]] = {}
+
+    def inner(self) -> Program:
+        """A program of its own over the same homes, for calls that are made while this one runs."""
+        return Program(self.graph, self.homes)
 
     def call(self, function: Callable[..., object], *args: Any, **named: Any) -> None:
         self.steps.append(partial(function, *args, **named))
@@ -100,7 +107,7 @@ class Program:
         return self._forms[uid, dtype]
 
     @contextmanager
-    def writing(self, uid: int, dtype: np.dtype[Any]) -> Iterator[Array]:
+    def writing(self, uid: int, dtype: npt.DTypeLike) -> Iterator[Array]:
         """What a kernel fills inside the block; the conversion to the home's type comes after."""
         home = self.home(uid)
         if home.dtype == dtype:
@@ -146,6 +153,8 @@ class Program:
         """Clips what the conversion of NumPy would not: 8-bit floats and integers stay within the
         range of their type. Fractions of integers are cut off by the conversion itself."""
         row = DTYPES[data_type]
+        if form.dtype.kind != "f":
+            return
         if row.kind == "integer" and data_type != "int64":
             limits = np.iinfo(array_type(data_type))
             self.each(np.clip, form, float(limits.min), float(limits.max), out=form)
