@@ -36,7 +36,8 @@ PARAMETERS = (
     ),
     Parameter("broadcast", "none", "operand that all batches share", "choice", "shared",
               choices=("none", "a", "b"), shape=False),
-    Parameter("out", None, "data type of C; as dtype", "dtype", "to", shape=False, follows="dtype"),
+    Parameter("out", None, "data type of C; as dtype", "dtype", "to", shape=False, follows="dtype",
+              choices=(*_FLOATS, *_FP8, "int8", "int32")),
 )  # fmt: skip
 
 SHAPES = {

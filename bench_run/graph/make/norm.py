@@ -13,10 +13,12 @@ from bench_run.graph.make.parameters import Parameter, Params
 from bench_run.graph.make.recipe import Recipe
 
 EPS = Parameter("eps", 1e-5, "added to the variance", "float", "eps", shape=False)
+_FLOATS = ("float", "half", "bfloat16", "double")
+
 STATS = Parameter("stats", None, "data type of the statistics; the compute type", "dtype", "stats",
-                  shape=False)  # fmt: skip
+                  choices=_FLOATS, shape=False)  # fmt: skip
 AFFINE = Parameter("affine", None, "data type of scale and bias; as stats", "dtype", "affine",
-                   shape=False)  # fmt: skip
+                   choices=_FLOATS, shape=False)  # fmt: skip
 SAVED = Parameter("saved", True, "with saved mean and inverse variance", "flag", "saved",
                   shape=False)  # fmt: skip
 RUNNING = Parameter("running", False, "updates running statistics", "flag", "running", shape=False)

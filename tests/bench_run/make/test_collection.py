@@ -12,6 +12,7 @@ from bench_run.graph.hipdnn_json import read_graph
 from bench_run.graph.hipdnn_write import write_graph
 from bench_run.graph.make import make_graphs
 from bench_run.graph.make.collection import collection_files, write_collection
+from bench_run.graph.make.table import operations_table, parameters_table
 from bench_run.graph.suites import read_suite
 from bench_run.graph.work import work
 
@@ -96,3 +97,8 @@ def test_graphs_are_equal_after_the_round_trip_through_the_file() -> None:
     (graph,) = make_graphs("conv_fwd+bias+relu: n=2 c=4 h=8 w=8 k=4")
     again = read_graph(write_graph(graph), "file")
     assert dataclasses.asdict(again) == dataclasses.asdict(graph)
+
+
+def test_the_readme_holds_the_tables_of_operations_and_parameters() -> None:
+    text = (GRAPHS / "README.md").read_text()
+    assert (operations_table() in text, parameters_table() in text) == (True, True)
