@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 
+from bench_run.graph.dtypes import DTYPES
 from bench_run.graph.operations.sdpa import band
 from bench_run.roundoff.estimate import SIGMAS, Estimate, Step
 from bench_run.roundoff.sums import ROUNDING, contraction, walk
@@ -35,7 +36,9 @@ def _score(step: Step) -> Estimate:
         scale *= step.get(port, 1.0).peak
     dots = contraction(step, ("q", "k"), step.tensors["q"].dims[-1]).scaled(scale)
     bias = step.get("attn_mask", 0.0)
-    narrow = 0.6 * SIGMAS * step.type_unit("q") * dots.rms
+    narrow = 0.0
+    if DTYPES[step.tensors["q"].data_type].bits == 16:
+        narrow = 0.6 * SIGMAS * step.type_unit("q") * dots.rms
     atol = dots.atol + dots.rtol * dots.peak + narrow + step.unit * (dots.peak + bias.peak)
     size = Estimate(math.hypot(dots.rms, bias.rms), bias.mean, dots.peak + bias.peak)
     return size.with_error(0.0, atol)
@@ -65,16 +68,23 @@ def _bounds(step: Step) -> tuple[int | None, int | None]:
     return mask.left, mask.right
 
 
-def _probability_error(step: Step, score: Estimate) -> float:
-    """Relative, of one probability, in standard deviations times `SIGMAS`."""
-    return score.atol + FUNCTION_UNITS * step.unit + 0.6 * SIGMAS * step.type_unit("q")
+def _relative(step: Step, score: Estimate) -> float:
+    """Error of a probability relative to it, as far as the scores make it."""
+    return score.atol + FUNCTION_UNITS * step.unit
+
+
+def _averaged(step: Step, relative: float, weight: float, x: Estimate) -> float:
+    """Error of Σ P·x. Probabilities sum to 1, so no row errs by more than the largest x."""
+    unit = step.type_unit("q")
+    statistical = (relative + 0.6 * SIGMAS * unit) * weight * x.rms
+    return min(statistical, (relative + unit) * x.peak) + SIGMAS * x.noise * min(weight, 1.0)
 
 
 def forward(step: Step) -> dict[str, Estimate]:
     v, score = step["v"], _score(step)
     factor = step.get("descale_v", 1.0).peak * step.get("scale_o", 1.0).peak
     keys, weight = step.tensors["v"].dims[2], _row_weight(step)
-    error = _probability_error(step, score) * weight * 2 * v.rms + SIGMAS * v.noise * weight
+    error = _averaged(step, _relative(step, score), 2 * weight, v)
     error += ROUNDING * step.unit * walk(keys, v.rms / keys, v.mean / keys)
     rms = math.hypot(v.rms / math.sqrt(keys), v.mean) if weight < 1 else v.rms
     o = Estimate(rms, v.mean, v.peak).with_error(FUNCTION_UNITS * step.unit, error)
@@ -90,17 +100,17 @@ def backward(step: Step) -> dict[str, Estimate]:
     """dV = Pᵀ·dO, dS = P∘(dO·Vᵀ − Δ), dQ = scale·dS·K, dK = scale·dSᵀ·Q."""
     q, k, do = (step[port] for port in ("q", "k", "do"))
     score, scale, unit_io = _score(step), _scale(step), step.type_unit("q")
-    relative = _probability_error(step, score) + step["stats"].atol
+    relative = _relative(step, score) + step["stats"].atol + 0.6 * SIGMAS * unit_io
     products = contraction(step, ("do", "v"), step.tensors["v"].dims[-1])
     centred = 2 * products.rms
     inner = relative * centred + products.atol + 0.6 * SIGMAS * unit_io * centred
     row, column = _row_weight(step), _column_weight(step)
     sums = ROUNDING * step.unit
     errors = {
-        "dq": scale * (inner * k.rms * row * 2 + sums * centred * k.rms),
-        "dk": scale * (inner * q.rms * column * 2 + sums * centred * q.rms * (1 + column)),
-        "dv": relative * do.rms * column * 2 + sums * do.rms * (1 + column),
-        "dbias": inner * max(row, column) * 2,
+        "dq": scale * (inner * k.rms * row + sums * centred * k.rms),
+        "dk": scale * (inner * q.rms * column + sums * centred * q.rms * (1 + column)),
+        "dv": relative * do.rms * column + sums * do.rms * (1 + column),
+        "dbias": inner * max(row, column),
     }
     size = {"dq": k.rms * row, "dk": q.rms * column, "dv": do.rms * column, "dbias": 1.0}
     factor = {"dq": scale * centred, "dk": scale * centred, "dv": 1.0, "dbias": centred}

@@ -22,13 +22,16 @@ if TYPE_CHECKING:
 
 Array = npt.NDArray[Any]
 
-ONE_ROUNDING = frozenset(
-    ("abs", "add", "div", "identity", "max_op", "min_op", "mul", "neg", "reciprocal", "relu_bwd")
-) | frozenset(("relu_fwd", "sqrt", "sub"))
+ONE_ROUNDING = frozenset(("abs", "add", "identity", "max_op", "min_op", "mul", "neg", "sub")) | (
+    frozenset(("relu_bwd", "relu_fwd", "binary_select"))
+)
+TWO_ROUNDINGS = frozenset(("div", "reciprocal", "sqrt"))
+"""Correctly rounded by IEEE 754, but fast vector and GPU forms of them are only nearly so."""
 JUMPS = frozenset(("ceil", "floor", "gen_index", "logical_and", "logical_not", "logical_or")) | (
     frozenset(("cmp_eq", "cmp_ge", "cmp_gt", "cmp_le", "cmp_lt", "cmp_neq"))
 )
 JUMPING_OPERANDS = {"relu_bwd": (1,), "binary_select": (0,)}
+PARAMETERS = ("relu_lower_clip", "relu_upper_clip", "relu_lower_clip_slope")
 FUNCTION_UNITS = 16.0
 """Errors of a special function in units of the compute type: a few for the function itself (NumPy,
 CUDA and SLEEF document 1 to 4), some for the steps around it."""
@@ -98,15 +101,22 @@ def _passed_on(
 def _own_error(
     step: Step, mode: str, operands: list[Estimate], values: Array
 ) -> tuple[float, float]:
-    """A single rounding to the type of the result is counted where the result is stored."""
-    unit = step.unit
+    """A single rounding to the type of the result is counted where the result is stored.
+
+    Parameters are rounded to the compute type. Libraries promise of a special function in a narrow
+    type only that it is one of the two neighbours: one more rounding.
+    """
+    unit, result_unit = step.unit, step.type_unit("out_0")
+    parameter = unit if any(step.node.attributes.get(name) for name in PARAMETERS) else 0.0
     if mode in ONE_ROUNDING:
-        return (0.0 if step.type_unit("out_0") == unit else unit), 0.0
-    finite = np.abs(values[np.isfinite(values)])
-    largest = float(finite.max()) if finite.size else 1.0
+        return (0.0 if result_unit == unit else unit) + parameter, 0.0
+    if mode in TWO_ROUNDINGS:
+        return 2 * unit, 0.0
     if mode == "add_square":
         return 2 * unit, unit * operands[1].peak ** 2
-    return FUNCTION_UNITS * unit, FUNCTION_UNITS / 2 * unit * largest
+    finite = np.abs(values[np.isfinite(values)])
+    largest = float(finite.max()) if finite.size else 1.0
+    return max(FUNCTION_UNITS * unit, result_unit), FUNCTION_UNITS / 2 * unit * largest
 
 
 def _estimate(values: Array) -> Estimate:
