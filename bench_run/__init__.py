@@ -41,5 +41,7 @@ def run(graphs: Iterable[str], *, quiet: bool = True, **options: Any) -> Documen
         raise UsageError(f"no option {unknown[0]!r}; known are {', '.join(sorted(known))}")
     if isinstance(graphs, str):
         graphs = (graphs,)
-    values = {k: tuple(v) if isinstance(v, list) else v for k, v in options.items()}
+    values: dict[str, Any] = {
+        key: tuple(value) if isinstance(value, list) else value for key, value in options.items()
+    }
     return run_benchmark(checked(Options(graphs=tuple(graphs), quiet=quiet, **values)))

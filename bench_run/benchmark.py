@@ -4,24 +4,29 @@ from __future__ import annotations
 
 import sys
 import uuid
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bench_schema.document import SCHEMA_VERSION, Document, Engine, Run, Settings, Tool
 
 from bench_run.crew import Crew
 from bench_run.engines import choose_auto
-from bench_run.engines.base import EngineFacts
 from bench_run.engines.spec import parse_spec
 from bench_run.errors import EngineUnavailableError, UsageError
 from bench_run.gather import Gathered, gather
 from bench_run.machine import machine
-from bench_run.options import Options
 from bench_run.plan import PlannedCase, PlannedEngine, plan_cases, plan_engines, plan_graph
 from bench_run.progress import Progress
 from bench_run.record import Record, now
 from bench_run.rerun import Wanted, narrowed, read_wanted
 from bench_run.session import Session
-from bench_schema.document import SCHEMA_VERSION, Document, Engine, Run, Settings, Tool
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from bench_run.engines.base import EngineFacts
+    from bench_run.options import Options
 
 VERSION = "0.1.0"
 
@@ -147,7 +152,10 @@ def _engine_row(engine: PlannedEngine, facts: EngineFacts) -> Engine:
 
 
 def _header(
-    options: Options, planned: Planned, engines: tuple[Engine, ...], timer: str,
+    options: Options,
+    planned: Planned,
+    engines: tuple[Engine, ...],
+    timer: str,
     command: Sequence[str],
 ) -> Document:
     run = Run(
@@ -191,5 +199,3 @@ def settings_of(options: Options, timer: str) -> Settings:
 def command_line() -> tuple[str, ...]:
     """How this process was called, program name shortened."""
     return (Path(sys.argv[0]).name, *sys.argv[1:])
-
-

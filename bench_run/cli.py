@@ -9,8 +9,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
-    from bench_run.options import Options
     from bench_schema.document import Document
+
+    from bench_run.options import Options
 
 USAGE = """bench-run: execute hipDNN operation graphs on an engine, validate, time, record.
 
@@ -134,9 +135,10 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _guarded(arguments: Mapping[str, Any]) -> int:
+    from bench_schema.errors import DocumentError
+
     from bench_run.errors import BenchRunError
     from bench_run.progress import complain
-    from bench_schema.errors import DocumentError
 
     try:
         return _dispatch(arguments)
@@ -195,7 +197,7 @@ def _describe(arguments: Mapping[str, Any]) -> int:
     return _say(descriptions(read_options(arguments), arguments["--diagram"]))
 
 
-def _doctor(arguments: Mapping[str, Any]) -> int:
+def _doctor(_: Mapping[str, Any]) -> int:
     from bench_run.listing import doctor
 
     return _say(doctor())
@@ -219,8 +221,8 @@ def _run(arguments: Mapping[str, Any]) -> int:
 
 
 def _write(options: Options, document: Document) -> None:
-    from bench_run.record import writing
     from bench_run.console import details, side_by_side, table
+    from bench_run.record import writing
 
     exported = {name: getattr(options, name) for name in ("csv", "csv_samples", "markdown")}
     targets = {name: path for name, path in exported.items() if path is not None}

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 import tabulate as tables
 from tabulate import tabulate
 
 from bench_run.speedup import speed_up
 from bench_run.units import percent_text, rate_text, shortened, size_text, time_text
-from bench_schema.document import Case, Document, Summary, Validation
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from bench_schema.document import Case, Document, Memory, Summary, Validation
 
 MAIN_SERIES = ("device_ns", "e2e_ns")
 """The first of these that a case has is its time in tables."""
@@ -37,9 +41,7 @@ def table(document: Document) -> str:
     columns = [i for i in range(len(HEADERS)) if several or HEADERS[i] != "engine"]
     shown = _fitted([HEADERS, *rows], columns)
     align = [ALIGN[i] for i in columns]
-    text = tabulate(
-        shown[1:], shown[0], tablefmt="simple", colalign=align, disable_numparse=True
-    )
+    text = tabulate(shown[1:], shown[0], tablefmt="simple", colalign=align, disable_numparse=True)
     head = "" if several else f"engine {document.engines[0].key} on {_where(document)}\n\n"
     return "\n".join([head + text, "", *_endings(document.cases), totals(document)])
 
@@ -131,21 +133,26 @@ def _block(case: Case) -> str:
     for name, summary in case.summary.items():
         lines.append(f"{name.removesuffix('_ns')}: {_statistics(summary)}")
     if case.init:
-        medians = {name: sorted(values.tolist())[len(values) // 2] for name, values in
-                   case.init.items()}
+        medians = {
+            name: sorted(values.tolist())[len(values) // 2] for name, values in case.init.items()
+        }
         parts = ", ".join(f"{n.removesuffix('_ns')} {time_text(v)}" for n, v in medians.items())
         lines.append(f"init {time_text(sum(medians.values()))}: {parts}")
     if case.memory is not None:
-        lines.append(
-            f"memory: peak {size_text(case.memory.peak_bytes)}, workspace "
-            f"{size_text(case.memory.workspace_bytes)}, buffers {size_text(case.memory.buffer_bytes)}"
-        )
+        lines.append(_memory_line(case.memory))
     lines += [f"{key}: {value}" for key, value in case.plan.items()]
     lines += _validation_lines(case.validation)
     lines += [f"note: {note}" for note in case.notes]
     if case.stopped_by is not None:
         lines.append(f"stopped by: {case.stopped_by}")
     return "\n".join(lines) + "\n"
+
+
+def _memory_line(memory: Memory) -> str:
+    names = ("peak", "workspace", "buffer")
+    sizes = (size_text(getattr(memory, f"{name}_bytes")) for name in names)
+    parts = ", ".join(f"{name} {size}" for name, size in zip(names, sizes, strict=True))
+    return f"memory: {parts}"
 
 
 def _statistics(summary: Summary) -> str:
@@ -185,8 +192,11 @@ def side_by_side(document: Document) -> str:
     by_graph: dict[str, dict[str, Case]] = {}
     for case in document.cases:
         by_graph.setdefault(case.graph.path, {})[case.engine] = case
-    rows = [_pair_row(pair[first], pair[second]) for pair in by_graph.values()
-            if first in pair and second in pair]
+    rows = [
+        _pair_row(pair[first], pair[second])
+        for pair in by_graph.values()
+        if first in pair and second in pair
+    ]
     headers = ("graph", "A", "B", "speed-up", "95% interval", "B against A")
     align = ("left", "right", "right", "right", "right", "left")
     text = tabulate(rows, headers, tablefmt="simple", colalign=align, disable_numparse=True)

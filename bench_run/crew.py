@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
-from bench_run.engines.base import EngineFacts
+from bench_schema.document import Case, Outcome
+
 from bench_run.errors import (
     BenchRunError,
     EngineError,
@@ -15,12 +16,16 @@ from bench_run.errors import (
     UsageError,
     WorkerError,
 )
-from bench_run.graph.model import Graph
 from bench_run.messages import Choices, Evaluate, Open, Opened, Refused, Variants, Visit, Visited
-from bench_run.plan import PlannedEngine
 from bench_run.visit_case import case_of
 from bench_run.worker import Worker
-from bench_schema.document import Case, Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from bench_run.engines.base import EngineFacts
+    from bench_run.graph.model import Graph
+    from bench_run.plan import PlannedEngine
 
 ERRORS: Mapping[str, type[BenchRunError]] = {
     error.__name__: error

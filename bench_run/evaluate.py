@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bench_run.engines.base import Engine, Storages
 from bench_run.errors import GraphError, OutputError
 from bench_run.graph.dtypes import DTYPES
-from bench_run.graph.model import Graph, Tensor
 from bench_run.messages import Data, Evaluate, Evaluated
 from bench_run.tensors.layout import logical_view
 
 if TYPE_CHECKING:
+    from bench_run.engines.base import Engine, Storages
+    from bench_run.graph.model import Graph, Tensor
     from bench_run.tensors.golden import Golden
 
 Arrays = Mapping[int, np.ndarray[Any, Any]]

@@ -8,15 +8,19 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from bench_run.crew import Crew
 from bench_run.engines.base import EngineOptions, EngineSpec
 from bench_run.messages import Data, Evaluate, Judgement
-from bench_run.options import Options
 from bench_run.plan import PlannedEngine, PlannedGraph
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from bench_run.options import Options
 
 SPOOL_BYTES = 8 << 30
 """Most that expected outputs may take on disk; the oldest make room and are computed again."""

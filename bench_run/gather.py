@@ -1,4 +1,4 @@
-"""Everything a run can be asked to execute, as loaded graphs: files, suites, op specs, driver lines.
+"""Everything a run can execute, as loaded graphs: files, suites, op specs, driver lines.
 
 What the user named and cannot be used raises; a broken file among many costs that file only and
 becomes a *failed* case.
@@ -7,19 +7,24 @@ becomes a *failed* case.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bench_schema.document import Case, GraphId, Outcome, Work
 
 from bench_run.errors import GraphError, UsageError
 from bench_run.graph.hipdnn_json import write_graph
 from bench_run.graph.load import LoadedGraph, LoadFailure, load
 from bench_run.graph.make import make_graphs
-from bench_run.graph.model import Graph
 from bench_run.graph.suites import SUFFIX, read_suite
-from bench_run.options import Options
-from bench_run.plan import PlannedEngine
-from bench_schema.document import Case, GraphId, Outcome, Work
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from bench_run.graph.model import Graph
+    from bench_run.options import Options
+    from bench_run.plan import PlannedEngine
 
 
 @dataclass(frozen=True)

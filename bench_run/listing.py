@@ -105,7 +105,10 @@ LIBRARIES = {
     "cudnn": ("nvidia-cudnn-frontend", "pip install 'dnn-bench[cudnn]'"),
     "pynvml": ("nvidia-ml-py", "pip install 'dnn-bench[cudnn]'"),
     "cupti": ("cupti-python", "pip install 'dnn-bench[cupti]'"),
-    "hipdnn_frontend": ("hipdnn_frontend", "comes with ROCm's hipDNN; --hipdnn-prefix DIR finds it"),
+    "hipdnn_frontend": (
+        "hipdnn_frontend",
+        "comes with ROCm's hipDNN; --hipdnn-prefix DIR finds it",
+    ),
     "amdsmi": ("amdsmi", "comes with ROCm"),
 }
 

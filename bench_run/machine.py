@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 import platform
 import subprocess
-from collections.abc import Iterable
 from importlib import metadata
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import psutil
-
 from bench_schema.document import Cpu, Device, Machine, Revision
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 PACKAGES = (
     "dnn-bench", "numpy", "scipy", "ml_dtypes", "orjson", "msgspec", "torch", "triton",

@@ -11,8 +11,10 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from bench_run.engines.base import Plan, Stream
+if TYPE_CHECKING:
+    from bench_run.engines.base import Plan, Stream
 
 Clock = Callable[[], int]
 Check = Callable[[int], bool]

@@ -6,13 +6,17 @@ dead or hung, and that is an outcome too (`worker.py`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from bench_run.engines.base import EngineFacts, EngineOptions, EngineSpec
-from bench_run.graph.model import Graph
-from bench_run.measure import Effort
-from bench_schema.document import Case, GraphId, Work
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from bench_schema.document import Case, GraphId, Work
+
+    from bench_run.engines.base import EngineFacts, EngineOptions, EngineSpec
+    from bench_run.graph.model import Graph
+    from bench_run.measure import Effort
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ Precedence: flags, then the file, then the defaults written here.
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -240,9 +241,9 @@ def _config_text(value: object) -> str:
 
 def _config_values(path: str) -> dict[str, Any]:
     """The fields that a TOML file sets. Unknown keys and tables are errors that name the file."""
-    try:
+    if sys.version_info >= (3, 11):
         import tomllib
-    except ModuleNotFoundError:  # Python 3.10
+    else:
         import tomli as tomllib
     try:
         table = tomllib.loads(Path(path).read_text(encoding="utf-8"))
@@ -315,11 +316,9 @@ def checked(options: Options) -> Options:
         raise UsageError("--a and --b go together: two engines to hold against each other")
     if options.a is not None and options.engine:
         raise UsageError("--a/--b and --engine: give one or the other")
-    if options.min_time_s is not None and options.max_time_s is not None:
-        if options.min_time_s > options.max_time_s:
-            raise UsageError(
-                f"--min-time {options.min_time_s:g} is more than --max-time {options.max_time_s:g}"
-            )
+    longest = math.inf if options.max_time_s is None else options.max_time_s
+    if options.min_time_s is not None and options.min_time_s > longest:
+        raise UsageError(f"--min-time {options.min_time_s:g} is more than --max-time {longest:g}")
     if options.iterations < options.rounds:
         raise UsageError(
             f"--iters {options.iterations} is less than --rounds {options.rounds}: "

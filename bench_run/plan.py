@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePath
+from typing import TYPE_CHECKING
+
+from bench_schema.document import GraphId, Work
 
 from bench_run.engines.base import EngineOptions, EngineSpec
 from bench_run.graph.fingerprint import fingerprint
-from bench_run.graph.load import LoadedGraph
 from bench_run.graph.work import family, main_data_type, work
-from bench_run.options import Options
-from bench_schema.document import GraphId, Work
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from bench_run.graph.load import LoadedGraph
+    from bench_run.options import Options
 
 
 @dataclass(frozen=True)

@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from datetime import datetime, timezone
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from bench_run.errors import OutputError, UsageError
-from bench_run.options import Options
 from bench_schema.codec import read
-from bench_schema.document import Case, Document
 from bench_schema.errors import UnwritableError
 from bench_schema.journal import Journal, journal_path, read_journal, seal
 from bench_schema.merge import find_device, merge_cases, with_rates
+
+from bench_run.errors import OutputError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from bench_schema.document import Case, Document
+
+    from bench_run.options import Options
 
 
 def now() -> str:
@@ -97,9 +103,7 @@ class Record:
         if self._output is None:
             return assemble(self._header, self._parts, complete=complete)
         with writing(self._output):
-            return seal(
-                journal_path(self._output), self._output, finished=now(), complete=complete
-            )
+            return seal(journal_path(self._output), self._output, finished=now(), complete=complete)
 
 
 def assemble(header: Document, parts: Sequence[Case], *, complete: bool) -> Document:

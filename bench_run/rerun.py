@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bench_run.errors import UsageError
-from bench_run.options import Options
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from bench_run.options import Options
 
 OPEN_VERDICTS = ("slower", "unclear")
 

@@ -10,22 +10,25 @@ from __future__ import annotations
 import random
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 import psutil
+from bench_schema.document import Case, Outcome, Samples
+from bench_schema.summary import summarize
 
 from bench_run.crew import Crew
 from bench_run.expected import Desk
 from bench_run.graph.dtypes import DTYPES
-from bench_run.graph.model import Graph
 from bench_run.measure import REST_S, Effort
 from bench_run.messages import Visit
-from bench_run.options import Options
-from bench_run.plan import PlannedCase, PlannedEngine
-from bench_run.progress import Progress
 from bench_run.visit_case import case_of
-from bench_schema.document import Case, Outcome, Samples
-from bench_schema.summary import summarize
+
+if TYPE_CHECKING:
+    from bench_run.graph.model import Graph
+    from bench_run.options import Options
+    from bench_run.plan import PlannedCase, PlannedEngine
+    from bench_run.progress import Progress
 
 SERIES_OF_PRECISION = ("device_ns", "e2e_ns")
 """The precision rule looks at the first of these that a case has."""
@@ -41,8 +44,10 @@ class CaseState:
     """The status that ended it, if it did not complete."""
     samples: list[Samples] = field(default_factory=list)
     cuts: list[int] = field(default_factory=list)
+    last: Case | None = None
 
     def take(self, visited: Case) -> None:
+        self.last = visited
         if visited.outcome.status != "completed":
             self.ended = visited.outcome.status
         for each in visited.rounds:
@@ -50,6 +55,10 @@ class CaseState:
             name = next(name for name in SERIES_OF_PRECISION if name in each.series)
             self.samples.append(each.series[name])
             self.cuts.append(each.cut.get(name, 0))
+
+    def is_precise(self, target_ratio: float) -> bool:
+        width = self.half_width_ratio()
+        return width is not None and width <= target_ratio
 
     def half_width_ratio(self) -> float | None:
         """Half width of the median's 95 % interval over the median; unknown below three rounds."""
@@ -105,18 +114,27 @@ class Session:
         return (state for state in self.states.values() if state.ended is None)
 
     def _refine(self) -> None:
+        """More rounds for the cases whose median is not known well enough yet."""
         target = self._options.precision_ratio
         assert target is not None
+        open_states = [state for state in self._open_states() if state.rounds]
         for index in range(self._options.rounds, self._options.max_rounds):
-            due = []
-            for state in self._open_states():
-                width = state.half_width_ratio()
-                if state.rounds <= index and (width is None or width > target):
-                    due.append(state.case)
-            if not due:
-                return
+            precise = [state for state in open_states if state.is_precise(target)]
+            self._note_end(precise, "precision")
+            open_states = [s for s in open_states if s not in precise and s.ended is None]
+            due = [state.case for state in open_states if state.rounds <= index]
             self._progress.more(len(due))
             self._round(index, due)
+        precise = [state for state in open_states if state.is_precise(target)]
+        self._note_end(precise, "precision")
+        self._note_end([state for state in open_states if state not in precise], "max rounds")
+
+    def _note_end(self, states: Sequence[CaseState], rule: str) -> None:
+        """Put on record which rule ended the sampling of these cases."""
+        for state in states:
+            assert state.last is not None
+            bare = {"init": {}, "rounds": (), "summary": {}, "validation": None, "memory": None}
+            self._save(replace(state.last, **bare, stopped_by=rule))
 
     def _round(self, index: int, cases: Sequence[PlannedCase]) -> None:
         if not cases:

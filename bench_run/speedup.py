@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
-
-from bench_schema.document import Case
 from bench_schema.summary import MIN_ROUNDS_FOR_T, t_interval
+
+if TYPE_CHECKING:
+    from bench_schema.document import Case
 
 
 @dataclass(frozen=True)

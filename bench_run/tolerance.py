@@ -34,6 +34,7 @@ from bench_run.tolerance_tables import (
 if TYPE_CHECKING:
     from bench_run.engines.base import Storages
     from bench_run.graph.model import Graph, Tensor
+    from bench_run.roundoff.estimate import Estimate
 
 VALIDATORS = ("matching", "allclose", "allclose_matching_infinities")
 
@@ -50,6 +51,11 @@ class Tolerance:
     """How NaN and infinities are held against each other: see `tensors/difference.py`."""
     rms: float | None = None
     """In place of the element-wise rule: threshold for √Σ(a − e)² / (√n · largest magnitude)."""
+    average: tuple[float, float] | None = None
+    """Beside the element-wise rule (rtol, atol) of the root mean square of the error. Finds a bias
+    of one unit in the last place where the reference is rounded too, so that single elements may
+    be that far apart: independent roundings differ by 0.6 units, a bias by 1.3 (root mean squares,
+    unit roundoffs)."""
 
 
 @dataclass(frozen=True)
@@ -137,11 +143,13 @@ def _for_tensor(overrides: Overrides, tensor: Tensor) -> dict[str, Any]:
 
 
 def _changed(row: Tolerance, values: Mapping[str, Any], source: str) -> Tolerance:
-    """Element-wise numbers replace an rms threshold."""
+    """Element-wise numbers replace an rms threshold and the average."""
     if not values:
         return row
-    rms = values.get("rms", None if {"rtol", "atol"} & set(values) else row.rms)
-    return replace(row, **{**values, "rms": rms}, source=source)
+    by_element = bool({"rtol", "atol"} & set(values))
+    rms = values.get("rms", None if by_element else row.rms)
+    average = None if by_element or rms is not None else row.average
+    return replace(row, **{**values, "rms": rms}, average=average, source=source)
 
 
 def _exact(source: str) -> Tolerance:
@@ -167,9 +175,17 @@ def _by_roundoff(graph: Graph, circumstances: Circumstances) -> dict[int, Tolera
                 FALLBACK + 2 * unit, FALLBACK, "fallback: no rule for an operation on the way"
             )
         else:
-            sides = 2 if circumstances.rounded_reference else 1
-            rows[tensor.uid] = Tolerance(sides * error.rtol, sides * error.atol, "default")
+            rows[tensor.uid] = _of_estimate(error, circumstances.rounded_reference)
     return rows
+
+
+def _of_estimate(error: Estimate, rounded_reference: bool) -> Tolerance:
+    from bench_run.roundoff.estimate import SIGMAS
+
+    if not rounded_reference:
+        return Tolerance(error.rtol, error.atol, "default")
+    average = (error.rtol, error.atol / SIGMAS)
+    return Tolerance(2 * error.rtol, 2 * error.atol, "default", average=average)
 
 
 def _by_table(graph: Graph, _circumstances: Circumstances) -> dict[int, Tolerance]:

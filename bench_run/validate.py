@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -87,6 +87,11 @@ def _compared(
 ) -> OutputValidation:
     flat = in_memory_order(actual, tensor)
     found = _difference(flat, expected, tolerance, worst)
+    if _too_far_on_average(found, tolerance):
+        rtol, atol = tolerance.average or (0.0, 0.0)
+        source = f"{tolerance.source}, on average"
+        tolerance = replace(tolerance, rtol=rtol, atol=atol, average=None, source=source)
+        found = _difference(flat, expected, tolerance, worst)
     return OutputValidation(
         uid=tensor.uid,
         name=tensor.name,
@@ -117,6 +122,17 @@ def _difference(flat: Array, expected: Array, tolerance: Tolerance, worst: int) 
         return free
     limit = Bound(0.0, tolerance.rms * free.peak, "allclose")
     return difference(flat, expected, limit, worst)
+
+
+def _too_far_on_average(found: Difference, tolerance: Tolerance) -> bool:
+    """Then at least one element is further away than the average may be."""
+    if tolerance.average is None or found.outside or found.elements == 0:
+        return False
+    rtol, atol = tolerance.average
+    error, size = (
+        math.sqrt(square / found.elements) for square in (found.square_error, found.square_expected)
+    )
+    return error > rtol * size + atol
 
 
 def _index(place: int, tensor: Tensor) -> tuple[int, ...]:

@@ -7,24 +7,14 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any, Iterator
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-
-from bench_run.engines.base import Engine, Plan, PlanFacts, Stream
-from bench_run.errors import EngineError, UnsupportedGraphError
-from bench_run.evaluate import inputs_of
-from bench_run.measure import Measured, measure
-from bench_run.messages import Judgement, Visit
-from bench_run.telemetry import Energy, snapshot
-from bench_run.tolerance import tolerances
-from bench_run.validate import OutputChecker, save_outputs, validation
-from bench_run.visit_case import case_of
 from bench_schema.document import (
     INIT_PHASES,
     Case,
@@ -35,6 +25,18 @@ from bench_schema.document import (
     Validation,
 )
 from bench_schema.summary import warmup_cut
+
+from bench_run.errors import EngineError, UnsupportedGraphError
+from bench_run.evaluate import inputs_of
+from bench_run.measure import Measured, measure
+from bench_run.telemetry import Energy, snapshot
+from bench_run.tolerance import tolerances
+from bench_run.validate import OutputChecker, save_outputs, validation
+from bench_run.visit_case import case_of
+
+if TYPE_CHECKING:
+    from bench_run.engines.base import Engine, Plan, PlanFacts, Stream
+    from bench_run.messages import Visit
 
 Phase = Callable[[str], None]
 
@@ -61,7 +63,7 @@ class Timeline:
 
 
 def visit(engine: Engine, request: Visit, import_ns: int, announce: Phase) -> Case:
-    """The case with the one round that this visit measured, or with the reason why there is none."""
+    """The case with the round that this visit measured, or with the reason why there is none."""
     timeline = Timeline(announce, {"load_ns": request.load_ns, "import_ns": import_ns})
     started = datetime.now(timezone.utc).isoformat(timespec="milliseconds")
     plan: Plan | None = None
@@ -105,8 +107,13 @@ def _measured_case(
     timeline.enter("validate")
     judge.finish(len(measured.series["e2e_ns"]))
     measured_round = _round(
-        request, measured, started, judge.checks(), engine.stream,
-        telemetry_before=before, telemetry_after=snapshot(engine.facts.device),
+        request,
+        measured,
+        started,
+        judge.checks(),
+        engine.stream,
+        telemetry_before=before,
+        telemetry_after=snapshot(engine.facts.device),
         energy_j_per_iteration=energy.per_iteration(measured),
     )
     init = {name: np.array([timeline.phases[name]], np.int64) for name in INIT_PHASES}
@@ -123,7 +130,11 @@ def _measured_case(
 
 
 def _round(
-    request: Visit, measured: Measured, started: str, checks: Checks | None, stream: Stream,
+    request: Visit,
+    measured: Measured,
+    started: str,
+    checks: Checks | None,
+    stream: Stream,
     **telemetry: Any,
 ) -> Round:
     series = {name: np.array(values, np.int64) for name, values in measured.series.items()}
@@ -172,7 +183,12 @@ class Judge:
         if timed:
             self._rows.append((iteration, result.mismatched, result.max_abs, result.checksum))
         elif self._judgement.save_outputs is not None:
-            save_outputs(Path(self._judgement.save_outputs), self._request.case_id, outputs, self._request.graph)
+            save_outputs(
+                Path(self._judgement.save_outputs),
+                self._request.case_id,
+                outputs,
+                self._request.graph,
+            )
         self._results.append(result)
         self._last_checked = iteration if timed else -1
         self._spent_ns += (time.perf_counter_ns() - begin) if timed else 0

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from bench_run.messages import Visit
 from bench_schema.document import Case, Outcome
+
+if TYPE_CHECKING:
+    from bench_run.messages import Visit
 
 
 def case_of(request: Visit, outcome: Outcome, **parts: Any) -> Case:

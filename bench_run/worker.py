@@ -16,11 +16,14 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping
 from multiprocessing.connection import Connection, Pipe
+from typing import TYPE_CHECKING
 
 from bench_run.errors import WorkerCrashedError, WorkerTimeoutError
 from bench_run.messages import Answer, Close, Progress, Request
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 LAST_WORDS_BYTES = 4096
 POLL_S = 0.2

@@ -12,9 +12,9 @@ import signal
 import sys
 import time
 from multiprocessing.connection import Connection
+from typing import TYPE_CHECKING
 
 from bench_run.engines import engine_module
-from bench_run.engines.base import Engine
 from bench_run.errors import (
     EngineError,
     EngineUnavailableError,
@@ -37,6 +37,9 @@ from bench_run.messages import (
     Visit,
     Visited,
 )
+
+if TYPE_CHECKING:
+    from bench_run.engines.base import Engine
 
 PR_SET_PDEATHSIG = 1
 
@@ -101,14 +104,16 @@ def answer(session: Session, request: Request) -> Answer:
         EngineError,
         EngineUnavailableError,
         GraphError,
-    OutputError,
+        OutputError,
         UnsupportedGraphError,
         UsageError,
     ) as error:
         return Refused(type(error).__name__, str(error), getattr(error, "detail", None))
     except MemoryError as error:
-        return Refused("EngineError", f"out of memory on the host: {error}" if str(error) else
-                       "out of memory on the host")
+        return Refused(
+            "EngineError",
+            f"out of memory on the host: {error}" if str(error) else "out of memory on the host",
+        )
 
 
 def main(descriptor: int) -> int:

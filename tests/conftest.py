@@ -70,7 +70,12 @@ def bench_run_command(tmp_path):
         paths = [str(ROOT), str(ROOT / "schema"), env.get("PYTHONPATH", "")]
         env["PYTHONPATH"] = os.pathsep.join(path for path in paths if path)
         return subprocess.run(
-            command, cwd=tmp_path, capture_output=True, text=True, timeout=timeout, env=env,
+            command,
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            env=env,
             **options,
         )
 

@@ -7,16 +7,22 @@ def graph_json(name="small_add", dims=(4, 8), data_type="float", operation="add"
     """A pointwise graph of two inputs, as JSON."""
     strides = [dims[1], 1]
     tensors = [
-        {"uid": uid, "name": label, "dims": list(dims), "strides": strides,
-         "data_type": data_type, "virtual": False}
+        {
+            "uid": uid,
+            "name": label,
+            "dims": list(dims),
+            "strides": strides,
+            "data_type": data_type,
+            "virtual": False,
+        }
         for uid, label in ((0, "a"), (1, "b"), (2, "c"))
     ]
     node = {
-        "name": "node", "type": "PointwiseAttributes", "compute_data_type": "float",
+        "name": "node",
+        "type": "PointwiseAttributes",
+        "compute_data_type": "float",
         "inputs": {"operation": operation, "in_0_tensor_uid": 0, "in_1_tensor_uid": 1},
         "outputs": {"out_0_tensor_uid": 2},
     }
-    types = dict.fromkeys(
-        ("io_data_type", "intermediate_data_type", "compute_data_type"), "float"
-    )
+    types = dict.fromkeys(("io_data_type", "intermediate_data_type", "compute_data_type"), "float")
     return {"name": name, **types, "tensors": tensors, "nodes": [node]}

@@ -48,7 +48,7 @@ def run(desk, command):
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_command_of_the_readme_works(desk, command):
     done = run(desk, command)
-    assert 0 == done.returncode, done.stdout + done.stderr
+    assert done.returncode == 0, done.stdout + done.stderr
     assert "Traceback" not in done.stderr
 
 
@@ -56,10 +56,14 @@ def test_a_command_of_the_readme_works(desk, command):
 def test_a_program_of_the_readme_works(desk, program):
     folder, env = desk
     done = subprocess.run(
-        [sys.executable, "-c", program], cwd=folder, env=env, capture_output=True, text=True,
+        [sys.executable, "-c", program],
+        cwd=folder,
+        env=env,
+        capture_output=True,
+        text=True,
         timeout=240,
     )
-    assert 0 == done.returncode, done.stderr
+    assert done.returncode == 0, done.stderr
 
 
 def test_make_words_of_the_readme_are_targets_of_the_makefile():

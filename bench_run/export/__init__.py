@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
 from bench_run.export.csv_text import cases_csv, samples_csv
 from bench_run.export.markdown import markdown
-from bench_schema.document import Document
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from bench_schema.document import Document
 
 FORMATS: Mapping[str, Callable[[Document], str]] = {
     "csv": cases_csv,

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from tabulate import tabulate
 
 from bench_run.units import percent_text, rate_text, time_text
-from bench_schema.document import Case, Document
+
+if TYPE_CHECKING:
+    from bench_schema.document import Case, Document
 
 HEADERS = ("graph", "engine", "outcome", "median", "±", "TFLOP/s", "GB/s", "validation")
 

@@ -18,9 +18,9 @@ QUICK = ("--engine", "numpy", "--rounds", "1", "--iters", "2", "--warmup", "0")
 
 def one_line(done):
     """The one line of stderr, free of tracebacks."""
-    assert "" == done.stdout
+    assert done.stdout == ""
     lines = done.stderr.splitlines()
-    assert 1 == len(lines), done.stderr
+    assert len(lines) == 1, done.stderr
     return lines[0]
 
 
@@ -54,7 +54,7 @@ def test_a_bad_graph_is_one_line_that_names_file_and_field(bench_run_command, tm
     (tmp_path / "bad.json").write_text(text)
     done = bench_run_command("bad.json", *QUICK)
     line = one_line(done)
-    assert 1 == done.returncode
+    assert done.returncode == 1
     assert "bad.json" in line
     assert fragment in line
 
@@ -77,14 +77,14 @@ def test_bad_words_are_one_line_and_exit_1(bench_run_command, tmp_path, words, f
     (tmp_path / "empty").mkdir()
     (tmp_path / "g.json").write_text(json.dumps(graph_json()))
     done = bench_run_command(*words)
-    assert (1, True) == (done.returncode, fragment in one_line(done))
+    assert (done.returncode, fragment in one_line(done)) == (1, True)
 
 
 def test_a_broken_file_among_good_ones_costs_that_file_only(bench_run_command, graph_folder):
     (graph_folder / "add_0.json").write_text(tensor_text := tensor_changed(dims=[4]))
     done = bench_run_command(graph_folder, "-o", "a.json", *QUICK)
     statuses = [case.outcome.status for case in read(graph_folder.parent / "a.json").cases]
-    assert (1, 3, 1) == (done.returncode, statuses.count("completed"), statuses.count("failed"))
+    assert (done.returncode, statuses.count("completed"), statuses.count("failed")) == (1, 3, 1)
     assert tensor_text
 
 
@@ -93,7 +93,7 @@ def test_an_output_that_cannot_be_written_is_said_before_anything_is_measured(
 ):
     begin = time.monotonic()
     done = bench_run_command(small_graph, "-o", "/proc/no/run.json", *QUICK, "--quiet")
-    assert 1 == done.returncode
+    assert done.returncode == 1
     assert "/proc/no/run.json" in one_line(done)
     assert time.monotonic() - begin < 60
 
@@ -103,11 +103,18 @@ def test_a_full_disk_is_one_line_and_keeps_what_was_saved(bench_run_command, gra
         resource.setrlimit(resource.RLIMIT_FSIZE, (12_000, 12_000))
 
     done = bench_run_command(
-        graph_folder, "-o", "a.json", "--engine", "numpy", "--rounds", "5", "--quiet",
+        graph_folder,
+        "-o",
+        "a.json",
+        "--engine",
+        "numpy",
+        "--rounds",
+        "5",
+        "--quiet",
         preexec_fn=small_files,
     )
     journal = graph_folder.parent / "a.json.journal"
-    assert 1 == done.returncode
+    assert done.returncode == 1
     assert "cannot be written" in one_line(done)
     assert journal.read_bytes().endswith(b"\n")
 
@@ -122,8 +129,8 @@ def test_the_table_is_no_wider_than_80_columns(bench_run_command, graph_folder):
 
 def test_the_answer_is_on_stdout_and_the_conversation_on_stderr(bench_run_command, small_graph):
     done = bench_run_command(small_graph, *QUICK)
-    assert (0, True, True) == (
-        done.returncode, "small_add" in done.stdout, "round 1 of 1" in done.stderr)  # fmt: skip
+    found = ("small_add" in done.stdout, "round 1 of 1" in done.stderr)
+    assert (0, True, True) == (done.returncode, *found)
 
 
 def test_nothing_is_coloured_in_a_pipe(bench_run_command, small_graph):
@@ -133,13 +140,13 @@ def test_nothing_is_coloured_in_a_pipe(bench_run_command, small_graph):
 
 def test_quiet_says_nothing(bench_run_command, small_graph):
     done = bench_run_command(small_graph, *QUICK, "--quiet")
-    assert (0, "", "") == (done.returncode, done.stdout, done.stderr)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
 def test_verbose_shows_every_statistic(bench_run_command, small_graph):
     done = bench_run_command(small_graph, *QUICK, "-v")
     names = ("min", "p5", "median", "p90", "p95", "p99", "max", "mean", "std", "mad", "init")
-    assert [] == [name for name in names if name not in done.stdout]
+    assert [name for name in names if name not in done.stdout] == []
 
 
 def test_csv_goes_to_stdout_alone(bench_run_command, small_graph):
@@ -151,7 +158,7 @@ def test_csv_goes_to_stdout_alone(bench_run_command, small_graph):
 
 def test_samples_csv_has_one_row_an_iteration(bench_run_command, small_graph, tmp_path):
     bench_run_command(small_graph, *QUICK, "--csv-samples", "s.csv")
-    assert 3 == len((tmp_path / "s.csv").read_text().splitlines())
+    assert len((tmp_path / "s.csv").read_text().splitlines()) == 3
 
 
 def test_markdown_escapes_hostile_names(bench_run_command, tmp_path):
@@ -162,35 +169,33 @@ def test_markdown_escapes_hostile_names(bench_run_command, tmp_path):
 
 def test_wrong_outputs_exit_2(hostile, bench_run_command, small_graph):
     done = bench_run_command(small_graph, *QUICK[2:], "--engine", "hostile:wrong")
-    assert (2, True) == (done.returncode, "wrong: 1 of 32 elements of c" in done.stdout)
+    assert (done.returncode, "wrong: 1 of 32 elements of c" in done.stdout) == (2, True)
 
 
 def test_a_crash_exits_1(hostile, bench_run_command, small_graph):
     done = bench_run_command(small_graph, *QUICK[2:], "--engine", "hostile:segfault")
-    assert (1, True) == (done.returncode, "SIGSEGV" in done.stdout)
+    assert (done.returncode, "SIGSEGV" in done.stdout) == (1, True)
 
 
 def test_two_engines_side_by_side_with_the_speed_up(hostile, bench_run_command, small_graph):
-    done = bench_run_command(
-        small_graph, *QUICK[2:], "--a", "hostile:slow", "--b", "numpy"
-    )
-    assert 0 == done.returncode
+    done = bench_run_command(small_graph, *QUICK[2:], "--a", "hostile:slow", "--b", "numpy")
+    assert done.returncode == 0
     assert "speed-up" in done.stdout
 
 
 def test_two_engines_that_differ_exit_2(hostile, bench_run_command, small_graph):
     done = bench_run_command(small_graph, *QUICK[2:], "--a", "numpy", "--b", "hostile:wrong")
-    assert (2, True) == (done.returncode, "1 wrong" in done.stdout)
+    assert (done.returncode, "1 wrong" in done.stdout) == (2, True)
 
 
 def test_a_dry_run_lists_the_cases(bench_run_command, graph_folder):
     done = bench_run_command(graph_folder, "--dry-run", *QUICK)
-    assert "4 cases, 2 iterations in 1 rounds each" == done.stdout.splitlines()[-1]
+    assert done.stdout.splitlines()[-1] == "4 cases, 2 iterations in 1 rounds each"
 
 
 def test_every_engine_is_listed_with_its_remedy(hostile, bench_run_command):
     done = bench_run_command("--list-engines")
-    assert 0 == done.returncode
+    assert done.returncode == 0
     assert all(name in done.stdout for name in ("numpy", "torch", "hostile", "auto here:"))
 
 

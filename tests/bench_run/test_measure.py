@@ -66,38 +66,38 @@ def measured(stream, effort, check=None):
 
 def test_warmup_runs_are_kept_apart_from_the_samples():
     result, _ = measured(ScriptedStream([900, 10, 12]), Effort(warmup=1, iterations=2))
-    assert ({"e2e_ns": [900]}, {"e2e_ns": [10, 12]}) == (result.warmup, result.series)
+    assert (result.warmup, result.series) == ({"e2e_ns": [900]}, {"e2e_ns": [10, 12]})
 
 
 def test_a_sample_is_flush_wait_run_wait():
     stream = ScriptedStream([10])
     measured(stream, Effort(warmup=0, iterations=1))
-    assert ["flush", "synchronize", "run", "synchronize"] == stream.calls
+    assert stream.calls == ["flush", "synchronize", "run", "synchronize"]
 
 
 def test_iterations_stop_the_loop():
     result, _ = measured(ScriptedStream([1] * 9), Effort(warmup=0, iterations=3))
-    assert ([1, 1, 1], "iterations") == (result.series["e2e_ns"], result.stopped_by)
+    assert (result.series["e2e_ns"], result.stopped_by) == ([1, 1, 1], "iterations")
 
 
 def test_min_time_adds_samples():
     result, _ = measured(ScriptedStream([10] * 9), Effort(0, 2, min_time_ns=45))
-    assert (5, "min time") == (len(result.series["e2e_ns"]), result.stopped_by)
+    assert (len(result.series["e2e_ns"]), result.stopped_by) == (5, "min time")
 
 
 def test_max_time_ends_a_pass_early():
     result, _ = measured(ScriptedStream([10] * 9), Effort(0, 9, max_time_ns=25))
-    assert (3, "max time") == (len(result.series["e2e_ns"]), result.stopped_by)
+    assert (len(result.series["e2e_ns"]), result.stopped_by) == (3, "max time")
 
 
 def test_max_time_still_takes_one_sample():
     result, _ = measured(ScriptedStream([10_000] * 3), Effort(0, 9, max_time_ns=1))
-    assert [10_000] == result.series["e2e_ns"]
+    assert result.series["e2e_ns"] == [10_000]
 
 
 def test_warmup_takes_at_most_half_of_the_time():
     result, _ = measured(ScriptedStream([10] * 40), Effort(20, 2, max_time_ns=100))
-    assert 5 == len(result.warmup["e2e_ns"])
+    assert len(result.warmup["e2e_ns"]) == 5
 
 
 def test_a_check_runs_outside_of_the_sample_and_is_followed_by_an_untimed_run():
@@ -108,31 +108,31 @@ def test_a_check_runs_outside_of_the_sample_and_is_followed_by_an_untimed_run():
         return True
 
     result, plan = measured(stream, Effort(0, 2), check)
-    assert ([10, 12], 4) == (result.series["e2e_ns"], plan.runs)
+    assert (result.series["e2e_ns"], plan.runs) == ([10, 12], 4)
 
 
 def test_several_executions_in_a_sample_are_averaged():
     result, _ = measured(ScriptedStream([10, 20, 30, 40]), Effort(0, 2, executions=2))
-    assert [15, 35] == result.series["e2e_ns"]
+    assert result.series["e2e_ns"] == [15, 35]
 
 
 def test_device_samples_lie_behind_a_gate_no_deeper_than_the_queue():
     stream = ScriptedStream([10] * 10, clock="events", gate_depth=2)
     measured(stream, Effort(0, 5))
     blocks = " ".join(stream.calls).split("close gate")[1:]
-    assert [2, 2, 1] == [block.split("open gate")[0].count("run") for block in blocks]
+    assert [block.split("open gate")[0].count("run") for block in blocks] == [2, 2, 1]
 
 
 def test_the_cost_of_the_marks_is_subtracted():
     stream = ScriptedStream([100] * 4, clock="events", gate_depth=8, correction=2.6)
     result, _ = measured(stream, Effort(0, 2))
-    assert [97, 97] == result.series["device_ns"]
+    assert result.series["device_ns"] == [97, 97]
 
 
 def test_a_device_sample_is_at_least_a_nanosecond():
     stream = ScriptedStream([1] * 4, clock="events", gate_depth=8, correction=50.0)
     result, _ = measured(stream, Effort(0, 2))
-    assert [1, 1] == result.series["device_ns"]
+    assert result.series["device_ns"] == [1, 1]
 
 
 def test_nothing_is_synchronised_behind_the_closed_gate():
@@ -146,7 +146,7 @@ def test_the_gate_opens_when_the_plan_fails():
     stream = ScriptedStream([], clock="events", gate_depth=8)
     with pytest.raises(IndexError):
         measured(stream, Effort(0, 3))
-    assert "open gate" == stream.calls[-1]
+    assert stream.calls[-1] == "open gate"
 
 
 def test_garbage_collection_is_off_inside_and_back_afterwards():
@@ -154,4 +154,4 @@ def test_garbage_collection_is_off_inside_and_back_afterwards():
 
     with quiet():
         inside = gc.isenabled()
-    assert (False, True) == (inside, gc.isenabled())
+    assert (inside, gc.isenabled()) == (False, True)

@@ -12,11 +12,11 @@ def options(**flags):
 
 def test_defaults_are_the_documented_ones():
     chosen = read_options({})
-    assert (10, 100, 5, 0) == (chosen.warmup, chosen.iterations, chosen.rounds, chosen.seed)
+    assert (chosen.warmup, chosen.iterations, chosen.rounds, chosen.seed) == (10, 100, 5, 0)
 
 
 def test_zero_is_a_value():
-    assert 0 == options(warmup="0").warmup
+    assert options(warmup="0").warmup == 0
 
 
 def test_a_percentage_and_a_share_are_the_same():
@@ -27,14 +27,14 @@ def test_a_flag_wins_over_the_configuration_file(tmp_path):
     path = tmp_path / "c.toml"
     path.write_text('warmup = 3\nrounds = 7\nengine = ["numpy"]\n')
     chosen = options(config=str(path), warmup="4")
-    assert (4, 7, ("numpy",)) == (chosen.warmup, chosen.rounds, chosen.engine)
+    assert (chosen.warmup, chosen.rounds, chosen.engine) == (4, 7, ("numpy",))
 
 
 def test_configuration_accepts_either_dash_and_tables(tmp_path):
     path = tmp_path / "c.toml"
     path.write_text('max_time = 2\ntag = {build = "7"}\nreplay = true\n')
     chosen = options(config=str(path))
-    assert (2.0, (("build", "7"),), True) == (chosen.max_time_s, chosen.tag, chosen.replay)
+    assert (chosen.max_time_s, chosen.tag, chosen.replay) == (2.0, (("build", "7"),), True)
 
 
 BAD = [
@@ -71,7 +71,7 @@ def test_an_unknown_configuration_key_is_an_error_that_names_it(tmp_path):
 def test_ids_and_paths_become_two_hipdnn_specs():
     flags = {"--AId": "1", "--BId": "2", "--APath": "/p a", "--BPath": None}
     chosen = read_options(flags)
-    assert ("hipdnn:1@/p a", "hipdnn:2") == (chosen.a, chosen.b)
+    assert (chosen.a, chosen.b) == ("hipdnn:1@/p a", "hipdnn:2")
 
 
 def test_the_python_api_refuses_what_the_command_line_refuses():
@@ -83,4 +83,4 @@ def test_every_flag_stands_in_the_help_text():
     from bench_run.cli import USAGE
 
     missing = [name for name in FLAGS if f"{name} " not in USAGE and f"{name}\n" not in USAGE]
-    assert [] == missing
+    assert missing == []

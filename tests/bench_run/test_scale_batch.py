@@ -15,7 +15,7 @@ def test_only_the_batch_of_a_convolution_changes(layout):
     graph = scaled(f"conv_fwd+bias+relu: n=8 c=4 h=6 w=6 k=8 r=3 s=3 pad=1 layout={layout}")
     dims = {t.name: t.dims for t in graph.tensors if t.dims != (1,)}
     assert {2, 8, 1} == {shape[0] for shape in dims.values()}
-    assert (2, 4, 6, 6) == dims["x"]
+    assert dims["x"] == (2, 4, 6, 6)
 
 
 def test_the_smaller_graph_is_the_one_made_with_that_batch():

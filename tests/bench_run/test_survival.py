@@ -65,10 +65,10 @@ def check_killed_run(folder, output, lines, delay_s):
     if journal.exists():
         assert rounds_in(read_journal(journal)) >= seen
     done = start(folder, output, "--resume")
-    assert 0 == done.wait(), done.stderr.read()
+    assert done.wait() == 0, done.stderr.read()
     done.stderr.close()
     document = read(output)
-    assert (True, [3] * 4) == (document.run.complete, [len(c.rounds) for c in document.cases])
+    assert (document.run.complete, [len(c.rounds) for c in document.cases]) == (True, [3] * 4)
     assert not journal.exists()
 
 
@@ -106,7 +106,7 @@ def test_a_worker_killed_at_a_random_moment_costs_at_most_one_case(graph_folder,
         graph_folder, tmp_path / "run.json", chance.randrange(1, 9), chance.uniform(0, 0.3)
     )
     statuses = [case.outcome.status for case in document.cases]
-    assert 4 == len(statuses)
+    assert len(statuses) == 4
     assert statuses.count("completed") >= 3
 
 
@@ -136,11 +136,11 @@ def test_ctrl_c_leaves_a_document_that_can_be_resumed(graph_folder, tmp_path):
     process.send_signal(signal.SIGINT)
     _, words = process.communicate(timeout=60)
     document = read(output)
-    assert (1, False) == (process.returncode, document.run.complete)
+    assert (process.returncode, document.run.complete) == (1, False)
     assert b"Traceback" not in words
     assert b"go on with --resume" in words
     done = start(graph_folder, output, "--resume")
-    assert 0 == done.wait(), done.stderr.read()
+    assert done.wait() == 0, done.stderr.read()
     done.stderr.close()
     assert read(output).run.complete
 
@@ -157,7 +157,7 @@ def test_a_run_resumes_only_with_its_own_settings(graph_folder, tmp_path):
     kill_after(graph_folder, output, 1, 0.0)
     done = start(graph_folder, output, "--resume", "--seed", "7")
     _, words = done.communicate(timeout=60)
-    assert 1 == done.returncode
+    assert done.returncode == 1
     assert b"--resume: the unfinished run has seed 0, this one 7" in words
 
 
@@ -169,7 +169,7 @@ def test_no_worker_outlives_a_killed_run(graph_folder, tmp_path):
     process.wait()
     process.stderr.close()
     _, alive = psutil.wait_procs(children, timeout=10)
-    assert [] == alive
+    assert alive == []
 
 
 def test_the_sealed_document_is_valid_json_of_the_schema(small_graph, tmp_path):
@@ -177,4 +177,4 @@ def test_the_sealed_document_is_valid_json_of_the_schema(small_graph, tmp_path):
     bench_run.run(
         [str(small_graph)], output=str(output), engine=["numpy"], rounds=1, iterations=1, warmup=0
     )
-    assert 1 == json.loads(output.read_text())["schema_version"]
+    assert json.loads(output.read_text())["schema_version"] == 1

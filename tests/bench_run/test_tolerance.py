@@ -125,6 +125,22 @@ def test_a_bias_of_one_unit_in_the_last_place_is_found(data_type, terms):
     assert wrong > 0
 
 
+@pytest.mark.parametrize("data_type", ["half", "bfloat16"])
+@pytest.mark.parametrize("terms", LENGTHS)
+def test_a_bias_of_one_unit_is_found_against_a_rounded_reference_too(data_type, terms):
+    def biased(data):
+        exact = data[0].astype("f8") @ data[1].astype("f8")
+        return exact + np.spacing(exact.astype(array_type(data_type))).astype("f8")
+
+    assert mismatched(matmul(data_type, terms), biased, rounded_reference=True) > 0
+
+
+@pytest.mark.parametrize("data_type", FLOATS)
+@pytest.mark.parametrize("terms", LENGTHS)
+def test_float_sums_are_right_against_a_rounded_reference(data_type, terms):
+    assert matmul_mismatched(data_type, terms, "float one by one", rounded_reference=True) == 0
+
+
 def _ulps(data_type):
     """Float results of long sums have errors of several units; biased sums must stand out."""
     return 1 if data_type != "float" else 1000

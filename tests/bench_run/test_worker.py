@@ -50,14 +50,14 @@ def test_a_traceback_of_a_bug_is_kept(hostile, small_graph):
 def test_noise_does_not_spoil_the_document(hostile, small_graph, way):
     document = bench_run.run([str(small_graph)], engine=[f"hostile:{way}"], **FAST)
     case = document.cases[0]
-    assert ("completed", "passed") == (case.outcome.status, case.validation.status)
+    assert (case.outcome.status, case.validation.status) == ("completed", "passed")
 
 
 def test_a_case_that_died_is_not_visited_again(hostile, small_graph):
     document = bench_run.run(
         [str(small_graph)], engine=["hostile:segfault"], rounds=3, iterations=3, warmup=0
     )
-    assert (1, 0) == (len(document.cases), len(document.cases[0].rounds))
+    assert (len(document.cases), len(document.cases[0].rounds)) == (1, 0)
 
 
 def test_an_engine_that_dies_while_it_opens_ends_the_run_in_one_line(hostile, small_graph):
@@ -68,8 +68,8 @@ def test_an_engine_that_dies_while_it_opens_ends_the_run_in_one_line(hostile, sm
 def test_a_result_that_is_wrong_is_still_timed(hostile, small_graph):
     document = bench_run.run([str(small_graph)], engine=["hostile:wrong"], **FAST)
     case = document.cases[0]
-    assert ("failed", 1) == (case.validation.status, case.validation.outputs[0].mismatched)
-    assert 2 == case.summary["e2e_ns"].count
+    assert (case.validation.status, case.validation.outputs[0].mismatched) == ("failed", 1)
+    assert case.summary["e2e_ns"].count == 2
 
 
 def test_a_result_that_turns_wrong_later_is_caught(hostile, small_graph):
@@ -77,7 +77,7 @@ def test_a_result_that_turns_wrong_later_is_caught(hostile, small_graph):
         [str(small_graph)], engine=["hostile:wrong-later"], rounds=1, iterations=8, warmup=0
     )
     validation = document.cases[0].validation
-    assert "failed" == validation.status
+    assert validation.status == "failed"
     assert "right at first, wrong in" in validation.reason
 
 
