@@ -100,7 +100,7 @@ def _guarded(argv: Sequence[str]) -> int:
     from bench_compare.options import parse_options
 
     try:
-        arguments = docopt(USAGE, argv=list(argv), default_help=False)  # type: ignore[call-arg]  # old stubs
+        arguments = docopt(USAGE, argv=list(argv), default_help=False)
     except DocoptExit:
         _complain(f"these words make no sense together: {' '.join(argv) or '(none)'}; see --help")
         return 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
@@ -24,7 +25,8 @@ DRIFT_RATIO = 0.01
 DRIFT_SIGMAS = 4.0
 OUTLIER_SHARE = 0.02
 MODE_SAMPLES = 128
-"""Evenly spaced samples of a case that modes are looked for in."""
+"""Samples of a case that modes are looked for in."""
+GOLDEN = 0.6180339887498949
 MODE_LEAST = 20
 MODE_SHARE = 0.1
 """A mode holds at least this share."""
@@ -108,15 +110,22 @@ def _modes(samples: SideSamples, height: int) -> Iterator[tuple[int, str, str]]:
 
 
 def _thinned(samples: SideSamples, height: int) -> list[Ints]:
-    """At most about `MODE_SAMPLES` samples of each case, evenly from all of its rounds."""
+    """At most `MODE_SAMPLES` samples of each case, from all of its rounds."""
     rounds = samples.rounds
-    total = np.bincount(rounds.case, samples.statistics.kept, minlength=height)
-    steps = np.maximum(np.ceil(total / MODE_SAMPLES), 1).astype(np.int64).tolist()
     parts: list[list[Ints]] = [[] for _ in range(height)]
     for row, one in zip(rounds.case.tolist(), rounds.series, strict=True):
-        parts[row].append(one[:: steps[row]])
+        parts[row].append(one)
     empty = np.empty(0, np.int64)
-    return [np.concatenate(part) if part else empty for part in parts]
+    whole = (np.concatenate(part) if part else empty for part in parts)
+    return [one if one.size <= MODE_SAMPLES else one[spread_places(one.size)] for one in whole]
+
+
+@functools.cache
+def spread_places(count: int) -> Ints:
+    """`MODE_SAMPLES` places, one in each of as many equal parts, at multiples of the golden ratio
+    within their part: a pattern that repeats in the samples cannot hide between them."""
+    part = np.arange(MODE_SAMPLES)
+    return np.asarray(((part + part * GOLDEN % 1) * count / MODE_SAMPLES).astype(np.int64))
 
 
 def two_modes(logs: Array) -> tuple[Array, Array]:

@@ -53,7 +53,8 @@ def parse_policy(table: Mapping[str, Any], where: str) -> Policy:
     if "threshold" in table:
         policy = replace(policy, threshold_ratio=_ratio(table["threshold"], f"{where}: threshold"))
     if "thresholds" in table:
-        words = [f"{name}={value}" for name, value in table["thresholds"].items()]
+        values = _table(table["thresholds"], f"{where}: thresholds")
+        words = [f"{name}={value}" for name, value in values.items()]
         _, metrics = parse_thresholds(words, f"{where}: thresholds")
         policy = replace(policy, metric_thresholds=metrics)
     if "fail-on" in table:
@@ -68,11 +69,7 @@ def parse_policy(table: Mapping[str, Any], where: str) -> Policy:
     if "noise-floor" in table:
         floor = _ratio(table["noise-floor"], f"{where}: noise-floor")
         policy = replace(policy, floor_sd=floor)
-    rules = tuple(
-        _rule(row, f"{where}: graph {number}")
-        for number, row in enumerate(table.get("graph", ()), start=1)
-    )
-    return replace(policy, rules=rules)
+    return replace(policy, rules=_rules(table.get("graph", []), f"{where}: graph"))
 
 
 def parse_center(value: object, where: str) -> str:
@@ -81,8 +78,20 @@ def parse_center(value: object, where: str) -> str:
     return str(value)
 
 
+def _rules(rows: object, where: str) -> tuple[GraphRule, ...]:
+    if not isinstance(rows, list):
+        raise UsageError(f"{where}: a list of tables is expected, each [[graph]]")
+    return tuple(_rule(row, f"{where} {number}") for number, row in enumerate(rows, start=1))
+
+
+def _table(value: object, where: str) -> Mapping[str, Any]:
+    if not isinstance(value, dict):
+        raise UsageError(f"{where}: a table is expected")
+    return value
+
+
 def _rule(row: Mapping[str, Any], where: str) -> GraphRule:
-    _known(row, GRAPH_KEYS, where)
+    _known(_table(row, where), GRAPH_KEYS, where)
     missing = [key for key in ("name", "threshold") if key not in row]
     if missing:
         raise UsageError(f"{where}: {missing[0]} is missing")
