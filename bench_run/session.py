@@ -133,8 +133,8 @@ class Session:
         """Put on record which rule ended the sampling of these cases."""
         for state in states:
             assert state.last is not None
-            bare = {"init": {}, "rounds": (), "summary": {}, "validation": None, "memory": None}
-            self._save(replace(state.last, **bare, stopped_by=rule))
+            bare = replace(state.last, init={}, rounds=(), summary={}, validation=None)
+            self._save(replace(bare, memory=None, stopped_by=rule))
 
     def _round(self, index: int, cases: Sequence[PlannedCase]) -> None:
         if not cases:

@@ -104,7 +104,7 @@ def test_the_samples_of_every_round_are_in_the_document(small_graph):
     case = document.cases[0]
     assert [6, 5] == [len(each.series["e2e_ns"]) for each in case.rounds]
     assert [10, 10] == [len(each.warmup["e2e_ns"]) for each in case.rounds]
-    assert (2, 11) == (len(set(each.pid for each in case.rounds)), case.summary["e2e_ns"].count)
+    assert (2, 11) == (len({each.pid for each in case.rounds}), case.summary["e2e_ns"].count)
 
 
 def test_initialisation_is_split_into_phases(small_graph):
