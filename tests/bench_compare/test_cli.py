@@ -1,0 +1,188 @@
+"""The command: exit codes, one line an error, nothing where it does not belong."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+from bench_schema import codec
+
+from bench_compare.cli import USAGE, main
+from bench_compare.metrics import METRICS
+from bench_compare.report import FORMATS
+from tests.bench_compare.build import case, document, steady
+
+FACTORS = {"a": 1.0, "b": 1.0, "slow": 1.1}
+
+
+@pytest.fixture
+def files(tmp_path, monkeypatch):
+    """a.json and b.json of one build, slow.json of a slower one; the test runs beside them."""
+    monkeypatch.chdir(tmp_path)
+    for seed, (name, factor) in enumerate(FACTORS.items()):
+        random = np.random.default_rng(seed)
+        cases = [case(f"g{n}", steady(random, factor * 1e6)) for n in range(3)]
+        codec.save(tmp_path / f"{name}.json", document(cases, run_id=name))
+    return tmp_path
+
+
+def error_line(capsys):
+    """The one line on stderr, without the command's name."""
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("bench-compare: ")
+    return line
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("a.json b.json", 0),
+        ("a.json slow.json", 2),
+        ("slow.json a.json", 0),
+        ("a.json slow.json --allow g*", 0),
+        ("a.json slow.json --fail-on none", 0),
+        ("a.json slow.json --threshold 20%", 0),
+        ("a.json slow.json --base slow.json", 0),
+        ("a.json b.json slow.json", 2),
+        ("--a a.json --b slow.json", 2),
+        ("--a a.json --b b.json", 0),
+        ("--aa a.json", 0),
+        ("a.json missing.json", 1),
+        ("a.json", 1),
+        ("", 1),
+        ("--frobnicate", 1),
+        ("a.json b.json --metric energy_j", 1),
+    ],
+)
+def test_the_exit_code_is_the_answer(files, words, expected, capsys):
+    assert main(words.split()) == expected
+    assert "Traceback" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ("", "no documents given"),
+        ("a.json", "a.json: one document; a second one is needed"),
+        ("a.json missing.json", "missing.json: cannot be read: No such file"),
+        ("none*.json", "none*.json: no file matches"),
+        ("a.json a.json", "a.json: one document"),
+        ("--a a.json", "--a and --b come together"),
+        ("b.json --a a.json --b slow.json", "either listed, or given by --a and --b"),
+        ("a.json b.json --sort size", "--sort: 'size'; choose from news"),
+        ("a.json b.json --color blue", "--color: 'blue'; choose from auto"),
+        ("a.json b.json --metric time", "--metric: no metric 'time'; choose from"),
+        ("a.json b.json --fail-on slow", "--fail-on: no verdict 'slow'"),
+        ("a.json b.json --threshold 5", "--threshold: '5' is not between"),
+        ("a.json b.json --policy p.toml", "p.toml: No such file"),
+        ("a.json b.json --center maybe", "--center: 'maybe'; choose from auto"),
+        ("a.json b.json --group-by colour", "--group-by: no grouping 'colour'"),
+        ("a.json b.json --group-by engine", "only one engine, numpy"),
+        ("a.json b.json --base c", "--base: no side 'c'"),
+        ("a.json b.json --csv - --json -", "only one format can go to stdout"),
+        ("a.json b.json --csv nowhere/x.csv", "nowhere/x.csv: cannot be written: No such file"),
+        ("a.json b.json --nonsense", "see --help"),
+        ("--aa cut.json", "cut.json: the text ends too early"),
+    ],
+)
+def test_every_error_is_one_line_on_stderr(files, words, sentence, capsys):
+    (files / "cut.json").write_bytes((files / "a.json").read_bytes()[:500])
+    assert main(words.split()) == 1
+    assert sentence in error_line(capsys)
+
+
+def test_a_hostile_file_name_cannot_forge_lines_or_colours(files, capsys):
+    assert main(["a\nb\x1b[31m.json"]) == 1
+    assert "\x1b" not in error_line(capsys)
+
+
+@pytest.mark.parametrize("name", [name for name in FORMATS if name != "table"])
+def test_every_format_has_a_flag_that_writes_a_file(files, name, capsys):
+    assert main(["a.json", "slow.json", f"--{name}", "out", "-q"]) == 2
+    assert (files / "out").stat().st_size > 0
+    assert capsys.readouterr().out == ""
+
+
+def test_a_format_on_stdout_takes_the_place_of_the_table(files, capsys):
+    main(["a.json", "slow.json", "--json", "-"])
+    assert len(json.loads(capsys.readouterr().out)["cases"]) == 3
+
+
+def test_an_old_report_stays_whole_when_the_new_one_cannot_be_written(files, capsys):
+    (files / "folder").mkdir()
+    assert main(["a.json", "b.json", "--csv", "folder"]) == 1
+    assert "folder: cannot be written" in error_line(capsys)
+    assert [path.name for path in files.iterdir() if path.name.startswith(".")] == []
+
+
+def test_strict_names_what_differs(files, capsys):
+    random = np.random.default_rng(9)
+    other = document([case("g0", steady(random, 1e6))], run_id="x", settings={"cache": "cold"})
+    codec.save(files / "cold.json", other)
+    assert main(["a.json", "cold.json", "--strict", "--allow", "*"]) == 1
+    assert "cache differs: hot against cold (cold.json)" in capsys.readouterr().err
+
+
+def test_a_page_on_the_way_to_nobody_ends_quietly(files):
+    command = f"{sys.executable} -m bench_compare a.json slow.json --json - | head -c 1"
+    done = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == ("{", "")
+
+
+def test_control_c_is_one_line(files):
+    os.mkfifo(files / "pipe.json")  # reading it waits for ever
+    process = subprocess.Popen(
+        [sys.executable, "-m", "bench_compare", "pipe.json", "a.json"], stderr=subprocess.PIPE
+    )
+    time.sleep(1.5)
+    process.send_signal(signal.SIGINT)
+    assert process.communicate(timeout=20)[1] == b"bench-compare: interrupted\n"
+    assert process.returncode == 1
+
+
+@pytest.mark.parametrize("flag", ["--help", "-h"])
+def test_help_teaches_and_loads_next_to_nothing(flag):
+    code = (
+        "import sys; from bench_compare.cli import main; assert main([sys.argv[1]]) == 0; "
+        "heavy = {'numpy', 'plotly', 'docopt', 'orjson', 'tabulate'} & set(sys.modules); "
+        "assert not heavy, heavy"
+    )
+    done = subprocess.run([sys.executable, "-c", code, flag], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, USAGE)
+
+
+def test_a_usage_error_loads_no_numpy():
+    code = (
+        "import sys; from bench_compare.cli import main; "
+        "assert main(['a.json', '--threshold', 'x']) == 1; assert 'numpy' not in sys.modules"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, "")
+
+
+def test_a_table_loads_no_plotly_and_no_scipy(files):
+    code = (
+        "import sys; from bench_compare.cli import main; main(['a.json', 'b.json']); "
+        "heavy = {'plotly', 'scipy', 'pandas'} & set(sys.modules); assert not heavy, heavy"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_version_is_said(capsys):
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out.startswith("bench-compare ")
+
+
+def test_help_fits_a_terminal_of_a_hundred_columns():
+    assert max(map(len, USAGE.splitlines())) <= 100
+
+
+def test_every_metric_has_a_title_and_a_threshold():
+    assert all(row.title and 0 < row.threshold_ratio < 1 for row in METRICS.values())

@@ -1,0 +1,53 @@
+"""A/A: how often verdicts on one build are wrong."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from bench_compare.errors import InputError
+from bench_compare.honesty import MOST_SPLITS, honesty
+from bench_compare.model import Source
+from bench_compare.policy import Policy
+from tests.bench_compare.build import case, document, steady
+
+
+def source(name, random, rounds=5, factor=1.0):
+    cases = [case(f"g{n}", steady(random, factor * 1e6, rounds)) for n in range(40)]
+    return Source(name, document(cases, run_id=name), "bench")
+
+
+def test_the_rounds_of_one_document_are_halved_in_every_way():
+    found = honesty([source("a", np.random.default_rng(0), 6)], Policy())
+    assert (found.splits, found.judged, found.metric) == (10, 400, "e2e_ns")
+    assert found.trusted
+
+
+def test_splits_are_limited():
+    found = honesty([source("a", np.random.default_rng(0), 12)], Policy())
+    assert found.splits == MOST_SPLITS
+
+
+def test_two_documents_of_one_build_are_compared():
+    random = np.random.default_rng(1)
+    found = honesty([source("a", random), source("b", random)], Policy())
+    assert (found.splits, found.alarms) == (1, 0)
+
+
+def test_a_machine_that_moved_between_documents_may_not_gate():
+    random = np.random.default_rng(2)
+    found = honesty([source("a", random), source("b", random, factor=1.03)], Policy())
+    assert not found.trusted
+    assert "Do not gate" in found.sentence
+
+
+def test_too_few_rounds_are_refused_with_the_remedy():
+    with pytest.raises(InputError, match="needs four of them, it has 3; give two documents"):
+        honesty([source("a", np.random.default_rng(0), 3)], Policy())
+
+
+def test_nothing_measured_is_refused():
+    empty = Source("a", document([case("g", status="failed")]), "bench")
+    other = Source("b", document([case("g", status="failed")], run_id="b"), "bench")
+    with pytest.raises(InputError, match="no case was measured in both halves"):
+        honesty([empty, other], Policy())
