@@ -35,7 +35,7 @@ def statistics(
     usual = 1 / math.sqrt(variance + epsilon)
     spread = rows ** (1 / max(1, count - 1 if centred else count))
     most = min(2 * usual * spread, 1 / math.sqrt(epsilon))
-    error = squares.atol + squares.rtol * squares.mean + 2 * mean.peak * mean.atol
+    error = _size_of_error(squares) + (2 * mean.peak * _size_of_error(mean) if centred else 0.0)
     rtol = 0.5 * error * most**2 + STEPS * step.unit
     return mean, Estimate(usual, usual, most, 0.5 * usual, positive=True, rtol=rtol)
 
@@ -45,7 +45,7 @@ def shifted(step: Step, mean: Estimate, inv: Estimate) -> Estimate:
     x, scale, bias = step["x"], step.get("scale", 1.0), step.get("bias", 0.0)
     gain = inv.peak * scale.peak
     size = (x.peak + mean.peak) * gain + bias.peak
-    carried = gain * (x.atol + x.rtol * x.peak + mean.atol + mean.rtol * mean.peak)
+    carried = gain * (_size_of_error(x) + _size_of_error(mean))
     relative = inv.rtol + scale.rtol + inv.atol / max(inv.low, 1e-30)
     atol = STEPS * step.unit * size + carried + relative * bias.peak + bias.atol
     rms = math.hypot(math.hypot(x.rms, mean.rms) * inv.rms * scale.rms, bias.rms)
@@ -74,7 +74,7 @@ def batchnorm_training(step: Step) -> dict[str, Estimate]:
     for name, batch in moved.items():
         previous = step.get(f"prev_running_{name}", 0.0)
         size = max(previous.peak, batch.peak)
-        atol = STEPS * step.unit * size + batch.atol + batch.rtol * batch.peak
+        atol = STEPS * step.unit * size + _size_of_error(batch)
         both = Estimate(max(previous.rms, batch.rms), previous.mean, size)
         results[f"next_running_{name}"] = both.with_error(step.unit, atol)
     return results
@@ -113,8 +113,8 @@ def _gradients(step: Step, inv: Estimate, mean: Estimate, coupled: int) -> dict[
     coupling = _product(weighted, normal, step.unit)
     sums = [added(step, term, coupled).scaled(1 / coupled) for term in (weighted, coupling)]
     size = weighted.peak + sums[0].peak + normal.peak * sums[1].peak
-    error = weighted.atol + weighted.rtol * weighted.peak + sums[0].atol
-    error += normal.peak * sums[1].atol + sums[1].peak * (normal.atol + normal.rtol * normal.peak)
+    error = _size_of_error(weighted) + _size_of_error(sums[0])
+    error += normal.peak * _size_of_error(sums[1]) + sums[1].peak * _size_of_error(normal)
     atol = inv.peak * (error + STEPS * step.unit * size) + inv.atol * size
     dx = Estimate(weighted.rms * inv.rms, 0.0, size * inv.peak)
     return {
@@ -124,9 +124,14 @@ def _gradients(step: Step, inv: Estimate, mean: Estimate, coupled: int) -> dict[
     }
 
 
+def _size_of_error(x: Estimate) -> float:
+    """Largest, as an absolute number."""
+    return x.atol + x.rtol * x.peak
+
+
 def _normal(step: Step, x: Estimate, mean: Estimate, inv: Estimate) -> Estimate:
     size = (x.peak + mean.peak) * inv.peak
-    atol = inv.peak * (x.atol + x.rtol * x.peak + mean.atol) + 2 * step.unit * size
+    atol = inv.peak * (_size_of_error(x) + _size_of_error(mean)) + 2 * step.unit * size
     rms = math.hypot(x.rms, mean.rms) * inv.rms
     return Estimate(rms, 0.0, min(size, max(SIGMAS * rms, size / 4))).with_error(inv.rtol, atol)
 
