@@ -28,9 +28,7 @@ ERRORS = frozenset({Verdict.BROKEN})
 def render(comparison: Comparison, view: View) -> str:  # noqa: ARG001 - every case is a test
     news = _by_case(comparison.bad_news)
     suite = ET.Element("testsuite", name=f"bench-compare {words.title(comparison)}")
-    properties = ET.SubElement(suite, "properties")
-    for name, value in _facts(comparison).items():
-        ET.SubElement(properties, "property", name=name, value=safe(value))
+    _properties(suite, _facts(comparison))
     for number, problem in enumerate(comparison.problems, start=1):
         test = ET.SubElement(suite, "testcase", classname="comparison", name=f"problem {number}")
         _result(test, "error", "not comparable", problem)
@@ -55,6 +53,12 @@ def _by_case(bad_news: Sequence[BadNews]) -> Mapping[str | None, list[BadNews]]:
     return found
 
 
+def _properties(parent: ET.Element, facts: Mapping[str, str]) -> None:
+    properties = ET.SubElement(parent, "properties")
+    for name, value in facts.items():
+        ET.SubElement(properties, "property", name=safe(name), value=safe(value))
+
+
 def _facts(comparison: Comparison) -> dict[str, str]:
     facts = {"counts": words.counts_text(comparison), **comparison.policy}
     for number in words.headline_numbers(comparison):
@@ -67,9 +71,7 @@ def _facts(comparison: Comparison) -> dict[str, str]:
 def _case(suite: ET.Element, case: CaseComparison, news: Sequence[BadNews]) -> None:
     group = ".".join(safe(part) for part in (case.other_label, case.engine, case.family))
     test = ET.SubElement(suite, "testcase", classname=group, name=words.case_name(case))
-    properties = ET.SubElement(test, "properties")
-    for name, value in _numbers(case).items():
-        ET.SubElement(properties, "property", name=name, value=safe(value))
+    _properties(test, _numbers(case))
     if news:
         _tell(test, news)
     elif case.verdict in NO_ANSWER:

@@ -94,7 +94,7 @@ def _headline(comparison: Comparison) -> str:
     )
     lines = [f"{len(comparison.cases)} cases: {counts}"] if comparison.cases else []
     lines += [prose(words.suite_text(n)) for n in words.headline_numbers(comparison)]
-    lines += [prose(movement.reason) for movement in comparison.movements]
+    lines += [prose(text) for text in words.movement_texts(comparison)]
     return "  \n".join(lines)
 
 

@@ -37,7 +37,8 @@ COLORS: dict[Verdict, str] = {
 BOLD = "1"
 WIDE = 110
 """From this width on there is room for both ends of the interval."""
-GAP = 2
+GAP, HEAD = 2, 2
+"""Between columns, and what tabulate adds to the width of a head."""
 NARROWEST_NAME = 14
 SIDE_FACTS = ("host", "device", "engine", "sampling")
 APPEARED = (Verdict.FIXED, Verdict.ADDED)
@@ -121,8 +122,7 @@ def _suite(comparison: Comparison) -> Iterable[str]:
     for number in words.headline_numbers(comparison):
         label = f"{safe(number.other_label)}: " if many else ""
         yield label + words.suite_text(number)
-    for movement in comparison.movements:
-        yield safe(movement.reason)
+    yield from words.movement_texts(comparison)
 
 
 def _differences(comparison: Comparison, view: View) -> str:
@@ -188,7 +188,7 @@ def _measured(group: Sequence[CaseComparison], comparison: Comparison, view: Vie
         (title, _fit(cells, limit) if title in {"engine", "of"} else cells, align)
         for title, cells, align in columns
     ]
-    used = sum(max(map(len, [title, *cells])) + GAP for title, cells, _ in columns)
+    used = sum(max([len(title) + HEAD, *map(len, cells)]) + GAP for title, cells, _ in columns)
     full = [words.case_name(case) for case in group]
     short = shortened(full, max(view.width - used, NARROWEST_NAME))
     columns.insert(1, ("case", [short[name] for name in full], "left"))

@@ -22,6 +22,8 @@ STEPS: dict[str, Sequence[tuple[float, str]]] = {"ns": TIMES, "bytes": SIZES, "B
 PERCENT_BELOW = 2.0
 """A change by less than this factor reads as a percentage, a larger one as a factor."""
 UNKNOWN = "-"
+COUNT_BELOW = 1e9
+"""A whole number without a unit is a count up to here, and shown as one."""
 
 
 def significant(value: float, digits: int = 4) -> str:
@@ -30,7 +32,7 @@ def significant(value: float, digits: int = 4) -> str:
         return str(value)
     if value == 0:
         return "0"
-    magnitude = math.floor(math.log10(abs(float(f"{value:.{digits - 1}e}"))))
+    magnitude = int(f"{value:.{digits - 1}e}".partition("e")[2])
     if not -4 <= magnitude <= 6:
         return f"{value:.{digits - 1}e}"
     return f"{value:.{max(digits - 1 - magnitude, 0)}f}"
@@ -41,13 +43,15 @@ def value_text(value: float | None, unit: str) -> str:
     if value is None:
         return UNKNOWN
     if unit not in STEPS:
-        return f"{significant(value)} {unit}".rstrip()
+        count = not unit and abs(value) < COUNT_BELOW and value == round(value)
+        return f"{round(value) if count else significant(value)} {unit}".rstrip()
     steps = STEPS[unit]
     factor, name = next((step for step in steps if abs(value) >= step[0]), steps[-1])
     if float(significant(value / factor)) >= 1000 and factor == 1.0 and unit == "ns":
         factor, name = TIMES[-2]
-    exact = factor == 1.0 and value == int(value)
-    return f"{int(value) if exact else significant(value / factor)} {name}"
+    scaled = value / factor
+    exact = scaled == round(scaled) and (factor == 1.0 or steps is SIZES)
+    return f"{round(scaled) if exact else significant(scaled)} {name}"
 
 
 def change_text(ratio: float | None) -> str:

@@ -125,6 +125,16 @@ def suite_text(number: SuiteNumber) -> str:
     return f"{text} (no interval from a single {number.unit} a side)"
 
 
+def movement_texts(comparison: Comparison) -> list[str]:
+    """What all cases did together, by the metric that decides, else by each."""
+    gated = [m for m in comparison.movements if m.metric == comparison.gate]
+    many = many_others(comparison)
+    return [
+        safe(f"{m.other_label + ', ' if many else ''}{metric_title(m.metric)}: {m.reason}")
+        for m in gated or comparison.movements
+    ]
+
+
 def headline_numbers(comparison: Comparison, scope: str = "all") -> list[SuiteNumber]:
     """Suite numbers of a scope for the gate metric, else for every metric there is."""
     numbers = [n for n in comparison.suite if n.scope == scope]

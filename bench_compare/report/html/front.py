@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from bench_compare.metrics import METRICS
 from bench_compare.model import Verdict, exit_code
 from bench_compare.report import words
+from bench_compare.report.html.sampling import FEW, MANY, shares
 from bench_compare.view import NEWS, SORTS
 
 if TYPE_CHECKING:
@@ -63,22 +64,30 @@ def front_data(comparison: Comparison, view: View, chunk: int) -> dict[str, Any]
             for name in comparison.metrics
         },
         "suite": [_suite(number) for number in comparison.suite],
-        "movements": [
-            [m.other_label, m.metric, short(m.ratio), str(m.verdict), m.reason, m.centred]
-            for m in comparison.movements
-        ],
-        "badNews": [
-            [news.case, str(news.verdict), news.name, news.sentence, news.allowed]
-            for news in comparison.bad_news
-        ],
+        "movements": words.movement_texts(comparison),
+        "badNews": _bad_news(comparison),
         "verdicts": [str(verdict) for verdict in NEWS],
         "counts": [comparison.counts.get(verdict, 0) for verdict in NEWS],
         "quiet": [str(v) for v in (Verdict.SAME, Verdict.UNCLEAR, Verdict.UNMEASURED)],
         "ceilings": _ceilings(comparison),
+        "shares": {str(number): shares(number).round(4).tolist() for number in (FEW, MANY)},
         "start": {"sort": view.sort if view.sort in SORTS else "news", "filter": view.filter or ""},
         "chunk": chunk,
         "cases": columns(comparison.cases),
     }
+
+
+def _bad_news(comparison: Comparison) -> list[list[Any]]:
+    """Worst first, as in the tables."""
+    places = {
+        case.id: place for place, case in enumerate(sorted(comparison.cases, key=SORTS["news"]))
+    }
+    rank = {verdict: place for place, verdict in enumerate(NEWS)}
+    ordered = sorted(
+        comparison.bad_news,
+        key=lambda n: (n.case is not None, rank[n.verdict], places.get(n.case or "", 0)),
+    )
+    return [[n.case, str(n.verdict), n.name, n.sentence, n.allowed] for n in ordered]
 
 
 def _threshold(comparison: Comparison) -> float | None:

@@ -26,6 +26,10 @@ MOST, LEAST = 2_000, 100
 """Integers for one series."""
 LEVELS = 160
 """Steps between the 5th and the 95th percentile: finer than a pixel of the charts."""
+FEW, MANY = 33, 65
+"""Quantiles of a series: few of a short budget, else many."""
+TAIL = (0.0, 0.002, 0.005, 0.01, 0.02)
+"""Shares below which the lowest quantiles lie; the highest mirror them."""
 BATCH = 256
 """Series worked on at once: a few MB, so that they stay in the cache."""
 
@@ -38,7 +42,7 @@ class Budget:
 
     @property
     def quantiles(self) -> int:
-        return 65 if self.values >= 200 else 33
+        return MANY if self.values >= 200 else FEW
 
     @property
     def buckets(self) -> int:
@@ -53,9 +57,9 @@ def reduced(series: Sequence[Sequence[Samples]], plan: Budget) -> list[dict[str,
     """Each series (its rounds in order) as a mapping that serialises small.
 
     Every value is ``offset + step * integer`` nanoseconds. ``n`` are the samples of each round.
-    Whole: ``raw``, all samples in order. Reduced: ``q``, differences between evenly spaced
-    quantiles, the first from the offset; ``buckets`` of each round; ``mid`` the median of each
-    bucket; ``down`` and ``up`` how far below and above it the extremes lie.
+    Whole: ``raw``, all samples in order. Reduced: ``q``, the quantiles of `shares` as differences,
+    the first from the offset; ``buckets`` of each round; ``mid`` the median of each bucket;
+    ``down`` and ``up`` how far below and above it the extremes lie.
     """
     results: list[dict[str, Any]] = [{}] * len(series)
     for lengths, members in _alike(series).items():
@@ -81,9 +85,15 @@ def _batches(members: Sequence[int]) -> Iterable[Sequence[int]]:
     return (members[start : start + BATCH] for start in range(0, len(members), BATCH))
 
 
+def shares(quantiles: int) -> npt.NDArray[np.float64]:
+    """Which quantiles are kept: evenly spaced, and closer together in the tails."""
+    middle = np.linspace(TAIL[-1], 1 - TAIL[-1], quantiles - 2 * len(TAIL) + 2)[1:-1]
+    return np.concatenate([TAIL, middle, 1 - np.array(TAIL[::-1])])
+
+
 def _ranks(count: int, quantiles: int) -> Ints:
-    """Index of evenly spaced quantiles in sorted samples, both ends included."""
-    return np.rint(np.linspace(0, count - 1, quantiles)).astype(np.int64)
+    """Index of these quantiles in sorted samples."""
+    return np.rint(shares(quantiles) * (count - 1)).astype(np.int64)
 
 
 def _grid(ordered: Ints) -> tuple[Ints, npt.NDArray[np.float64]]:

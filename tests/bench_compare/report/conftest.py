@@ -145,7 +145,7 @@ def document(label, cases=(), *, driver="570.10", hour=8, keys=("cudnn",), **cha
 
 def samples(median_ns, rng, count=ITERATIONS):
     spread = rng.gamma(2.0, 0.004, count) + rng.normal(0, 0.003)
-    return np.rint(median_ns * (1 + spread)).astype(np.int64)
+    return np.rint(min(median_ns, 1e15) * (1 + spread)).astype(np.int64)
 
 
 def rounds(median_ns, seed, count=ROUNDS, iterations=ITERATIONS):

@@ -9,34 +9,45 @@ const sum = (values) => values.reduce((left, right) => left + right, 0);
 const countOf = (series) => sum(series.n);
 const nanoseconds = (series, integer) => series.offset + series.step * integer;
 
-// Evenly spaced quantiles from least to largest, nanoseconds; all samples sorted where they are here.
-function quantilesOf(series) {
-  if (series.raw) return series.raw.map((integer) => nanoseconds(series, integer)).sort((a, b) => a - b);
+// What is known of a distribution: values from least to largest (ns), and the share of the samples
+// at or below each. All samples where they are here, else quantiles.
+function distributionOf(series) {
+  if (series.raw) {
+    const values = series.raw.map((integer) => nanoseconds(series, integer)).sort((a, b) => a - b);
+    return { values, shares: values.map((_, i) => (values.length > 1 ? i / (values.length - 1) : 1)) };
+  }
   let integer = 0;
-  return series.q.map((step) => nanoseconds(series, (integer += step)));
+  return { values: series.q.map((step) => nanoseconds(series, (integer += step))), shares: page.shares[series.q.length] };
 }
 
-function quantile(values, share) {
-  const place = share * (values.length - 1), below = Math.floor(place);
-  const above = Math.min(below + 1, values.length - 1);
-  return values[below] + (place - below) * (values[above] - values[below]);
+function quantile({ values, shares }, share) {
+  let above = shares.findIndex((known) => known >= share);
+  if (above < 0) above = shares.length - 1;
+  if (above === 0) return values[0];
+  const part = (share - shares[above - 1]) / (shares[above] - shares[above - 1]);
+  return values[above - 1] + part * (values[above] - values[above - 1]);
+}
+
+function shareBeyond({ values, shares }, limit) {
+  const last = values.findIndex((value) => value > limit);
+  return last <= 0 ? 0 : 1 - shares[last - 1];
 }
 
 // Share of the samples in each bin. Between two quantiles the samples are taken as evenly spread.
-function histogram(series, values, edges) {
+function histogram(series, { values, shares: known }, edges) {
   const shares = new Array(edges.length - 1).fill(0);
   const width = edges[1] - edges[0];
   const bin = (value) => Math.max(0, Math.min(shares.length - 1, Math.floor((value - edges[0]) / width)));
   if (series.raw) {
-    for (const value of values) shares[bin(value)] += 1 / values.length;
+    for (const value of values) if (value <= edges[edges.length - 1]) shares[bin(value)] += 1 / values.length;
     return shares;
   }
-  const mass = 1 / (values.length - 1);
   for (let i = 1; i < values.length; i += 1) {
-    const low = values[i - 1], high = values[i];
+    const low = values[i - 1], high = values[i], mass = known[i] - known[i - 1];
+    if (low >= edges[edges.length - 1]) break;
     const first = bin(low), last = bin(high);
     for (let k = first; k <= last; k += 1) {
-      const begin = k === first ? low : edges[k], end = k === last ? high : edges[k + 1];
+      const begin = k === first ? low : edges[k], end = Math.min(high, edges[k + 1]);
       shares[k] += high > low ? mass * Math.max(end - begin, 0) / (high - low) : mass;
     }
   }
@@ -50,7 +61,7 @@ function timeAxis(values) {
 
 function distributionChart(node, series, cumulative) {
   const sides = [0, 1].filter((place) => series[place]);
-  const values = new Map(sides.map((place) => [place, quantilesOf(series[place])]));
+  const values = new Map(sides.map((place) => [place, distributionOf(series[place])]));
   const low = Math.min(...sides.map((place) => quantile(values.get(place), 0)));
   const largest = Math.max(...sides.map((place) => quantile(values.get(place), 1)));
   const tail = Math.max(...sides.map((place) => quantile(values.get(place), 0.985)));
@@ -66,7 +77,7 @@ function distributionChart(node, series, cumulative) {
     xaxis: { title: { text: unit }, range: [low / factor - 0.02 * (high - low) / factor, high / factor + 0.02 * (high - low) / factor] },
     yaxis: { title: { text: cumulative ? "% of samples at or below" : "% of samples" }, rangemode: "tozero" },
   });
-  const beyond = sides.map((place) => [place, values.get(place).filter((value) => value > high).length / values.get(place).length]).filter(([, share]) => share > 0);
+  const beyond = sides.map((place) => [place, shareBeyond(values.get(place), high)]).filter(([, share]) => share > 0);
   return beyond.map(([place, share]) => `${SIDE_NAMES[place]}: about ${significant(100 * share, 2)} % of the samples lie beyond the right edge, up to ${valueText(quantile(values.get(place), 1), "ns")}`);
 }
 
@@ -74,19 +85,15 @@ function traceOf(place, extra) {
   return { type: "scatter", mode: "lines", name: SIDE_NAMES[place], line: { color: sideColor(place), width: 1.8, dash: place ? "solid" : "dot" }, ...extra };
 }
 
-function cumulativeTrace(series, values, place, ends, factor) {
-  const y = values.map((_, i) => 100 * (values.length > 1 ? i / (values.length - 1) : 1));
-  return traceOf(place, { x: values.map((value) => value / factor), y, hovertemplate: "%{y:.0f} % at or below %{x:.5~g}<extra></extra>" });
+function cumulativeTrace(series, { values, shares }, place, ends, factor) {
+  return traceOf(place, { x: values.map((value) => value / factor), y: shares.map((share) => 100 * share), hovertemplate: "%{y:.1f} % at or below %{x:.5~g}<extra></extra>" });
 }
 
-function shareTrace(series, values, place, [low, high], factor) {
+function shareTrace(series, known, place, [low, high], factor) {
   const bins = Math.max(6, Math.min(BINS, Math.round(2 * Math.sqrt(countOf(series)))));
   const width = (high - low || Math.max(low * 0.01, 1)) / bins;
   const edges = Array.from({ length: bins + 1 }, (_, i) => low + i * width);
-  const inside = values.filter((value) => value <= high);
-  const shares = histogram(series, series.raw ? inside : values, edges);
-  if (!series.raw && values[values.length - 1] > high) shares[bins - 1] = 0;
-  const y = shares.map((share) => 100 * share);
+  const y = histogram(series, known, edges).map((share) => 100 * share);
   return traceOf(place, {
     x: edges.map((edge) => edge / factor), y: [...y, 0], line: { color: sideColor(place), width: 1.6, shape: "hv" },
     fill: "tozeroy", fillcolor: `${sideColor(place)}26`, hovertemplate: "%{y:.1f} % near %{x:.5~g}<extra></extra>",
@@ -110,8 +117,10 @@ function courseTraces(series, place, factor, axis) {
         const x = first + (begin + end + 1) / 2, middle = series.mid[bucket];
         line.x.push(x);
         line.y.push(nanoseconds(series, middle) / factor);
-        upper.push([x, nanoseconds(series, middle + series.up[bucket]) / factor]);
-        lower.push([x, nanoseconds(series, middle - series.down[bucket]) / factor]);
+        for (const edge of [first + begin + 0.5, first + end + 0.5]) {
+          upper.push([edge, nanoseconds(series, middle + series.up[bucket]) / factor]);
+          lower.push([edge, nanoseconds(series, middle - series.down[bucket]) / factor]);
+        }
       }
       for (const [x, y] of [...upper, ...lower.reverse()]) {
         band.x.push(x);
@@ -164,15 +173,15 @@ function roundMarks(series, side, yaxis, yref) {
 
 function courseChart(node, series, sides) {
   const places = [0, 1].filter((place) => series[place]);
-  const values = places.map((place) => quantilesOf(series[place]));
-  const low = Math.min(...values.map((one) => one[0]));
-  const tail = Math.max(...values.map((one) => quantile(one, 0.985)));
-  const largest = Math.max(...values.map((one) => one[one.length - 1]));
+  const known = places.map((place) => distributionOf(series[place]));
+  const low = Math.min(...known.map((one) => quantile(one, 0)));
+  const tail = Math.max(...known.map((one) => quantile(one, 0.985)));
+  const largest = Math.max(...known.map((one) => quantile(one, 1)));
   const clipped = largest > tail + 3 * (tail - low);
-  const high = clipped ? tail + 1.2 * (tail - low) : largest;
+  const high = clipped ? tail + 0.5 * (tail - low) : largest;
   const { factor, unit } = timeAxis([high]);
   const edge = 0.06 * (high - low || low * 0.01 || 1);
-  const clocks = places.some((place) => (sides[place].rounds || []).some((round) => known(round[1])));
+  const clocks = places.some((place) => (sides[place].rounds || []).some((round) => round[1] !== null));
   const panels = places.length + (clocks ? 1 : 0), gap = 0.09;
   const traces = [], shapes = [], annotations = [], axes = {};
   const share = (1 - gap * (panels - 1)) / (places.length + (clocks ? 0.55 : 0));
@@ -196,7 +205,7 @@ function courseChart(node, series, sides) {
     height: 150 * places.length + (clocks ? 110 : 0) + 40, shapes, annotations, margin: { l: 8, r: 8, t: 20, b: 8 },
     xaxis: { title: { text: "iteration" }, anchor: `y${panels > 1 ? panels : ""}`, showgrid: false, zeroline: false }, ...axes,
   });
-  return clipped ? [`spikes up to ${valueText(largest, "ns")} lie above the chart; pan upwards to see them`] : [];
+  return clipped ? [`Spikes up to ${valueText(largest, "ns")} lie above the chart; double-click it to see them`] : [];
 }
 
 function initChart(node, sides) {

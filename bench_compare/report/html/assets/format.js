@@ -26,10 +26,11 @@ function scaleOf(value, unit) {
 
 function valueText(value, unit, digits = 4) {
   if (!known(value)) return UNKNOWN;
+  if (!unit && Number.isInteger(value) && Math.abs(value) < 1e9) return value.toLocaleString("en").replace("-", MINUS);
   if (!(unit in UNITS)) return `${significant(value, digits)}${unit ? "\u00a0" + unit : ""}`;
   const [factor, name] = scaleOf(value, unit);
-  const exact = factor === 1 && Number.isInteger(value);
-  return `${exact ? value : significant(value / factor, digits)}\u00a0${name}`;
+  const scaled = value / factor, exact = Number.isInteger(scaled) && (factor === 1 || unit === "bytes");
+  return `${exact ? scaled : significant(scaled, digits)}\u00a0${name}`;
 }
 
 // +3.1 % below a factor of two, then ×2.40 or ÷2.40.

@@ -38,13 +38,13 @@ function headlines() {
   const whole = page.suite.filter((number) => number.scope === "all");
   const gate = whole.filter((number) => number.metric === page.gate);
   const shown = (gate.length ? gate : whole).map((number) => el("div.headline", {},
-    page.sides.length > 2 ? el("p.eyebrow", {}, number.label) : null,
+    page.sides.length > 2 ? el("p.eyebrow.clip", { title: number.label }, number.label) : null,
     el("p.big", {}, changeText(number.ratio), el(`span.big-word.${DIRECTION_TONES[direction(number)] || "none"}`, {}, direction(number))),
     el("p.note", {}, `${metricTitle(number.metric)}, geometric mean of ${plural(number.count, "case")}`),
     el("p.note", {}, known(number.low)
       ? `95 % interval ${intervalText(number.low, number.high)}`
       : `no interval: a single ${number.unit} a side`)));
-  const moved = page.movements.map((movement) => el("p.note", {}, movement[4]));
+  const moved = page.movements.map((text) => el("p.note", {}, text));
   return shown.length ? [el("div.headlines", {}, shown), moved]
     : [el("p.headline.empty", {}, total ? "No case was measured on both sides." : "There is nothing to compare."), moved];
 }
@@ -66,7 +66,7 @@ function caseLink(place, text) {
 
 function newsItem([id, verdict, name, sentence, allowed]) {
   const place = placeOf.get(id);
-  return el("li", {}, badge(verdict), place === undefined ? null : caseLink(place, name), allowed ? el("span.tag", {}, "allowed") : null,
+  return el("li", {}, badge(verdict), place === undefined ? null : caseLink(place, name), place !== undefined && page.sides.length > 2 ? el("span.tag", {}, word("label", place)) : null, allowed ? el("span.tag", {}, "allowed") : null,
     el(place === undefined ? "span" : "span.note.below", {}, sentence));
 }
 
@@ -122,7 +122,7 @@ function groups() {
   if (parts.length < 2) return null;
   const span = spanOf(parts.flatMap((part) => [part.low, part.high, part.ratio]));
   const rows = parts.map((part) => el("tr", {},
-    el("th", { scope: "row" }, part.name, el("span.note", {}, ` ${part.scope}${page.sides.length > 2 ? `, ${part.label}` : ""}`)),
+    el("th", { scope: "row" }, part.name, el("span.note", {}, ` ${[part.scope === "weighted" ? "" : part.scope, page.sides.length > 2 ? part.label : ""].filter(Boolean).join(", ")}`)),
     el("td.number", {}, part.count.toLocaleString("en")),
     el("td.number", {}, changeText(part.ratio)),
     el("td.interval", {}, intervalBar(part.low, part.ratio, part.high, span, "none")),

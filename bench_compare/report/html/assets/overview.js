@@ -4,12 +4,13 @@ const ARRANGEMENTS = {
   ratio: () => "",
   family: (place) => word("family", place),
   engine: (place) => word("engine", place),
+  label: (place) => word("label", place),
 };
 let arrangement = "ratio";
 
-function spanOf(ratios) {
+function spanOf(ratios, share = 0.95) {
   const sizes = ratios.filter((ratio) => known(ratio) && ratio > 0).map((ratio) => Math.abs(Math.log(ratio))).sort((a, b) => a - b);
-  const most = sizes.length ? sizes[Math.floor(0.95 * (sizes.length - 1))] : 0;
+  const most = sizes.length ? sizes[Math.floor(share * (sizes.length - 1))] : 0;
   return Math.max(most * 1.15, Math.log(1.02));
 }
 
@@ -47,6 +48,14 @@ function ratioTicks(low, high) {
   }
   const text = (value) => (Math.abs(value - 1) < 1e-9 ? "same" : changeText(value).replace(".0\u00a0%", "\u00a0%"));
   return { tickvals: values, ticktext: values.map(text) };
+}
+
+// Where no interval is news, all of them set the span of the small drawings.
+function newsSpan() {
+  const every = [...cases.id.keys()];
+  const news = every.filter((place) => !page.quiet.includes(verdictOf(place)));
+  const ratios = (news.length ? news : every).map((place) => cases.ratio[place]);
+  return spanOf(ratios, 0.8);
 }
 
 function measured(places) {

@@ -103,7 +103,7 @@ function refreshAll() {
 }
 
 function showTable() {
-  state.span = spanOf([...cases.low, ...cases.high]);
+  state.span = newsSpan();
   const heads = COLUMNS.map(([title, sort, kind]) => el(kind ? `th.${kind}` : "th", { scope: "col", "data-sort": sort, "aria-sort": sort ? "none" : null },
     sort ? el("button.head", { type: "button", onclick: () => sortBy(sort) }, title) : title));
   byId("rows").tHead.replaceChildren(el("tr", {}, heads));

@@ -28,17 +28,19 @@ function layout(extra) {
   const base = {
     paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
     font: { family: getComputedStyle(document.body).fontFamily, color: color("ink"), size: 12 },
-    margin: { l: 8, r: 8, t: 8, b: 8 }, hovermode: "closest", showlegend: false,
+    margin: { l: 8, r: 8, t: 8, b: 8 }, hovermode: "closest",
+    dragmode: window.innerWidth < 640 ? false : "zoom", showlegend: false,
     hoverlabel: { bgcolor: color("panel"), bordercolor: color("line"), font: { color: color("ink") } },
     legend: { orientation: "h", x: 0, y: 1.02, yanchor: "bottom", font: { color: color("soft") } },
   };
   for (const [name, value] of Object.entries(extra)) {
-    base[name] = /^[xy]axis/.test(name) ? { ...axis, ...value } : value;
+    if (/^[xy]axis/.test(name)) base[name] = { ...axis, ...value, title: { ...axis.title, ...value.title } };
+    else base[name] = value;
   }
   return base;
 }
 
-const CONFIG = { displaylogo: false, responsive: true, displayModeBar: false, doubleClick: "reset" };
+const CONFIG = { displaylogo: false, responsive: true, displayModeBar: false, doubleClick: "reset+autosize" };
 const charts = () => typeof Plotly !== "undefined";
 
 function draw(node, traces, extra) {

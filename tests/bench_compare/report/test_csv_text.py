@@ -1,0 +1,35 @@
+import csv
+import io
+
+from bench_compare.model import Verdict, View
+from bench_compare.report.csv_text import FORMULA_STARTS, render
+
+
+def rows(comparison, view=None):
+    return list(csv.DictReader(io.StringIO(render(comparison, view or View()))))
+
+
+def test_one_row_for_each_case_and_metric(suite):
+    metrics = sum(max(len(case.metrics), 1) for case in suite.cases)
+    assert metrics == len(rows(suite))
+
+
+def test_numbers_come_back_as_they_were(suite):
+    slower = suite.cases[1]
+    row = next(r for r in rows(suite) if r["id"] == slower.id and r["metric"] == "device_ns")
+    assert slower.metrics["device_ns"].ratio == float(row["ratio"])
+
+
+def test_a_filter_chooses_rows(suite):
+    found = rows(suite, View(filter="broken"))
+    assert {"sdpa_b4_h32_s2048_d128"} == {row["name"] for row in found}
+
+
+def test_what_is_unknown_is_empty(make):
+    row = rows(make.comparison([make.row(1, "g", Verdict.REMOVED)]))[0]
+    assert ("", "") == (row["ratio"], row["base"])
+
+
+def test_no_name_becomes_a_formula(hostile_suite):
+    cells = [row["name"] for row in rows(hostile_suite)]
+    assert not any(cell.startswith(FORMULA_STARTS) for cell in cells)

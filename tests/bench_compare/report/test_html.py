@@ -1,0 +1,117 @@
+import base64
+import hashlib
+import json
+import re
+import subprocess
+import sys
+import zlib
+
+import pytest
+
+from bench_compare.errors import UsageError
+from bench_compare.model import Verdict, View
+from bench_compare.report.html import CHUNK, embedded, render
+from bench_compare.report.html.details import blocks
+
+CDN = View(plotlyjs="cdn")
+
+
+@pytest.fixture(scope="module")
+def hostile_page(hostile_suite):
+    return render(hostile_suite, CDN)
+
+
+def scripts(page):
+    return re.findall(r"<script>(.*?)</script>", page, re.S)
+
+
+def data_of(page):
+    return json.loads(re.search(r'id="data">(.*?)</script>', page, re.S)[1])
+
+
+def unpacked(comparison):
+    packed = [base64.b64decode(text) for text in blocks(comparison)]
+    return [json.loads(zlib.decompress(block)) for block in packed]
+
+
+def test_names_from_documents_open_no_element(hostile_page):
+    assert not re.search(r"<script>window|<img|<svg on", hostile_page)
+
+
+def test_names_arrive_unchanged_inside_the_data(hostile_page, make):
+    assert list(make.HOSTILE) == data_of(hostile_page)["cases"]["name"]
+
+
+def test_embedded_json_closes_no_script_and_comes_back_the_same():
+    value = "</script><!--\u2028\u2029&amp;\\u003c"
+    text = embedded([value])
+    assert not set("<>&\u2028\u2029") & set(text)
+    assert [value] == json.loads(text)
+
+
+def test_the_policy_allows_exactly_the_scripts_of_the_file(suite):
+    page = render(suite, View())
+    policy = re.search(r'Security-Policy" content="([^"]*)"', page)[1]
+    hashes = [
+        base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in scripts(page)
+    ]
+    assert 2 == len(hashes)
+    assert set(hashes) == set(re.findall(r"'sha256-([^']*)'", policy))
+    assert policy.startswith("default-src 'none'")
+
+
+def test_the_page_is_whole_without_a_network(suite):
+    page = render(suite, View())
+    text = page.replace(scripts(page)[1], "")  # plotly.js names its own home page
+    assert not re.search(r"https?://(?!www\.w3\.org/2000/svg)", text)
+
+
+def test_cdn_makes_a_small_page_with_a_checked_script(suite):
+    page = render(suite, CDN)
+    assert len(page) < 200_000
+    assert re.search(r'src="https://cdn.plot.ly/[^"]*" integrity="sha256-[^"]*"', page)
+
+
+def test_an_unknown_way_to_plotlyjs_names_the_choices(suite):
+    with pytest.raises(UsageError, match="choose from inline, cdn"):
+        render(suite, View(plotlyjs="magic"))
+
+
+def test_each_case_is_in_its_block(make):
+    cases = [make.row(i, f"g{i}", Verdict.SAME, 1.0) for i in range(CHUNK + 3)]
+    sizes = [len(block["cases"]) for block in unpacked(make.comparison(cases))]
+    assert [CHUNK, 3] == sizes
+
+
+def test_a_panel_has_samples_of_both_sides_and_their_clocks(suite):
+    [block] = unpacked(suite)
+    slower = block["cases"][1]
+    assert [[20] * 5] * 2 == [slower["series"]["device_ns"][side]["n"] for side in "01"]
+    assert [0, 1975, 1970, 420, 50] == slower["sides"][0]["rounds"][0]
+
+
+def test_worst_mismatches_reach_the_panel(suite):
+    [block] = unpacked(suite)
+    output = block["cases"][6]["sides"][1]["validation"]["outputs"][0]
+    assert [[0, 3, 1], 1.25, "NaN"] == output[-1][0]
+
+
+def test_what_one_side_lacks_is_null(suite):
+    [block] = unpacked(suite)
+    removed = suite.cases.index(next(c for c in suite.cases if c.verdict is Verdict.REMOVED))
+    assert block["cases"][removed]["sides"][1] is None
+
+
+def test_an_empty_comparison_has_a_page(make):
+    page = render(make.comparison([], problems=("nothing compared",)), CDN)
+    assert [] == data_of(page)["cases"]["id"]
+
+
+def test_only_the_page_loads_plotly():
+    code = (
+        "import sys; from importlib import import_module; from bench_compare.report import FORMATS\n"
+        "for name, row in FORMATS.items(): import_module(row.split(':')[0])\n"
+        "print('plotly' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "False" == done.stdout.strip()

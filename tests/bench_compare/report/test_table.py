@@ -1,0 +1,68 @@
+import pytest
+
+from bench_compare.errors import UsageError
+from bench_compare.model import Verdict, View
+from bench_compare.report import render
+from bench_compare.report.table import render as table
+
+
+@pytest.mark.parametrize("which", ["suite", "hostile_suite"])
+@pytest.mark.parametrize("everything", [False, True])
+def test_no_line_is_wider_than_the_terminal(which, everything, request):
+    text = table(request.getfixturevalue(which), View(all=everything))
+    assert [] == [line for line in text.splitlines() if len(line) > 80]
+
+
+def test_bad_news_comes_before_good_news(suite):
+    text = table(suite, View())
+    places = [text.index(word) for word in ("sdpa_b4", "pointwise_add", "÷2.44", "softmax")]
+    assert sorted(places) == places
+
+
+def test_cases_without_news_need_all(suite):
+    name = "conv_fwd_n8_c64_h56_w56_k64_r3_s3"
+    assert name not in table(suite, View())
+    assert name in table(suite, View(all=True, width=100))
+
+
+def test_colour_only_where_it_was_asked_for(suite):
+    assert "\x1b" not in table(suite, View())
+    assert "\x1b[31mslower\x1b[0m" in table(suite, View(color=True))
+
+
+def test_hostile_names_send_nothing_to_the_terminal(hostile_suite):
+    text = table(hostile_suite, View(all=True))
+    assert all(line.isprintable() for line in text.split("\n"))
+
+
+def test_the_filter_says_how_much_it_hides(suite):
+    assert "1 of 10 cases shown that match 'sdpa'" in table(suite, View(filter="sdpa"))
+
+
+def test_an_unknown_sort_names_the_choices(suite):
+    with pytest.raises(UsageError, match="choose from news, ratio"):
+        table(suite, View(sort="size"))
+
+
+def test_an_unknown_format_names_the_choices(suite):
+    with pytest.raises(UsageError, match="choose from table, markdown"):
+        render("pdf", suite, View())
+
+
+def test_engines_get_a_column_where_there_are_several(make):
+    cases = [make.row(i, "g", Verdict.SLOWER, 1.5, engine=key) for i, key in enumerate("ab")]
+    assert "engine" in table(make.comparison(cases), View())
+
+
+def test_the_other_label_gets_a_column_where_there_are_several(make):
+    cases = [make.row(i, "g", Verdict.SLOWER, 1.5, other_label=x) for i, x in enumerate("xy")]
+    sides = [make.Side(x, (make.Source(x, make.document(x), "bench"),), ("cudnn",)) for x in "xy"]
+    text = table(make.comparison(cases, others=tuple(sides)), View())
+    assert ["x", "y"] == [
+        line.split()[-1] for line in text.splitlines() if "×" in line or "+50" in line
+    ]
+
+
+def test_an_empty_comparison_says_why(make):
+    text = table(make.comparison([], problems=("nothing compared",)), View())
+    assert text.startswith("error: nothing compared\n")

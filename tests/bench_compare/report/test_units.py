@@ -1,0 +1,66 @@
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bench_compare.report.units import (
+    change_text,
+    interval_text,
+    margin_text,
+    significant,
+    value_text,
+)
+
+CASES = {
+    (840.0, "ns"): "840 ns",
+    (12_345.0, "ns"): "12.35 µs",
+    (999.99, "ns"): "1.000 µs",
+    (2_500_000.0, "ns"): "2.500 ms",
+    (3.1e9, "ns"): "3.100  s",
+    (2**20 * 8.0, "bytes"): "8 MiB",
+    (1_500.0, "bytes"): "1.465 KiB",
+    (0.0, "ns"): "0 ns",
+    (5.0, ""): "5",
+    (0.0039, ""): "0.003900",
+    (780.25, "TFLOP/s"): "780.2 TFLOP/s",
+    (None, "ns"): "-",
+}
+
+
+@pytest.mark.parametrize(("value", "unit"), CASES)
+def test_a_value_is_shown_in_the_unit_that_suits_it(value, unit):
+    assert CASES[value, unit] == value_text(value, unit)
+
+
+@pytest.mark.parametrize(
+    ("ratio", "text"),
+    [(1.0314, "+3.1%"), (0.969, "-3.1%"), (2.4, "×2.40"), (0.25, "÷4.00"), (1234.5, "×1234")],
+)
+def test_small_changes_are_percentages_and_large_ones_factors(ratio, text):
+    assert text == change_text(ratio)
+
+
+def test_what_is_unknown_is_not_zero():
+    assert ("-", "-", "") == (change_text(None), interval_text(None, 1.0), margin_text(1, None, 2))
+
+
+def test_the_margin_speaks_in_the_terms_of_the_change():
+    margins = [
+        margin_text(1.1, 1.08, 1.11),
+        margin_text(4.0, 3.9, 4.05),
+        margin_text(0.25, 0.2, 0.3),
+    ]
+    assert ["±2.0", "±0.10", "±1.00"] == margins
+
+
+@given(st.floats(allow_nan=True, allow_infinity=True))
+def test_every_number_has_a_text(value):
+    assert all(isinstance(show(value), str) for show in (significant, change_text))
+
+
+@given(st.floats(min_value=1e-3, max_value=1e15))
+def test_a_time_keeps_four_digits(value):
+    text, unit = value_text(value, "ns").split()
+    factor = {"s": 1e9, "ms": 1e6, "µs": 1e3, "ns": 1.0}[unit]
+    assert math.isclose(float(text) * factor, value, rel_tol=6e-4)
