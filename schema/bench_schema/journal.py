@@ -129,18 +129,18 @@ class Journal:
     def _write(self, line: bytes) -> None:
         """Add one line; if that fails or is interrupted the journal stays as it was."""
         start = self._file.tell()
+        written = 0
         try:
-            written = 0
             while written < len(line):
                 written += self._file.write(line[written:])
-        except BaseException as error:
-            self._file.seek(start)
-            with contextlib.suppress(OSError):
-                self._file.truncate()
-            if isinstance(error, OSError):
-                what = f"cannot be written: {error.strerror}"
-                raise UnwritableError(str(self.path), what) from None
-            raise
+        except OSError as error:
+            what = f"cannot be written: {error.strerror}"
+            raise UnwritableError(str(self.path), what) from None
+        finally:
+            if written < len(line):
+                self._file.seek(start)
+                with contextlib.suppress(OSError):
+                    self._file.truncate()
 
 
 def _line(field: str, value: Case | Engine | Machine | Document, where: str) -> bytes:
