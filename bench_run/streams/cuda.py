@@ -1,0 +1,237 @@
+"""A CUDA stream without a framework: device events, a gate, cold caches, a clock probe.
+
+The gate is a kernel that waits for a word of pinned host memory to reach a generation
+(`cuda_kernels.py`). Closing it launches that kernel, leaving the block opens it. It also opens by
+itself after `GATE_LIMIT_S`, on the device, whatever state the host is in: the host blocks once
+about 1000 launches wait, and an engine that waits for the device inside would wait for ever. Then
+`forced_gates` counts up, and the gate stays open until the next plan.
+
+Cold caches are made by reading twice the L2 cache before each iteration: reading leaves clean
+lines, whose eviction costs the next kernel nothing. `rotate` is the plan's work: it cycles through
+copies of its buffers.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import statistics
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from ctypes import c_float, c_uint32, c_uint64, c_void_p
+from typing import TYPE_CHECKING
+
+from bench_run.errors import EngineError, EngineUnavailableError, UsageError
+from bench_run.streams.cuda_driver import RELAXED_CAPTURE, DeviceFacts, Driver, driver
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+CACHES = ("hot", "cold", "rotate")
+QUEUE_LAUNCHES = 900
+"""Launches that fit behind a closed gate with room to spare; the host blocks at 1022."""
+GATE_LIMIT_S = 2.0
+EVENTS = 2048
+"""Events in the ring: more than two for each launch that fits behind the gate."""
+EMPTY_KERNEL_NS = 540.0
+"""What an empty kernel takes by the device's own records (CUPTI, H200)."""
+CALIBRATIONS = 100
+PROBE_NS = 30_000
+
+
+class Gate:
+    """Two words of pinned memory: the generation that may pass, and the last that timed out."""
+
+    def __init__(self, driver: Driver, stream: c_void_p) -> None:
+        self._driver, self._stream = driver, stream
+        self._kernel = driver.kernel("bench_gate")
+        self._memory = driver.pointer("cuMemHostAlloc", 64, 0)
+        self._words = (c_uint32 * 2).from_address(self._memory.value or 0)
+        self._words[0] = self._words[1] = 0
+        self._generation = 0
+        self._limit = c_uint64(round(GATE_LIMIT_S * 1e9))
+
+    @contextmanager
+    def closed(self) -> Iterator[None]:
+        self._generation = (self._generation + 1) & 0xFFFFFFFF
+        word, generation = c_uint64(self._memory.value or 0), c_uint32(self._generation)
+        self._driver.launch(self._kernel, self._stream, word, generation, self._limit)
+        try:
+            yield
+        finally:
+            self._words[0] = self._generation
+
+    def timed_out(self) -> bool:
+        """Whether the gate of the last block opened by itself; its work must be done."""
+        return self._generation != 0 and self._words[1] == self._generation
+
+    def close(self) -> None:
+        self._driver.call("cuMemFreeHost", self._memory)
+
+
+class CudaStream:
+    """A stream of the current context. One thread, one plan at a time."""
+
+    def __init__(self, device: DeviceFacts, cache: str = "hot", timer: str = "auto") -> None:
+        if cache not in CACHES:
+            raise UsageError(f"no cache state {cache!r}; choose from {', '.join(CACHES)}")
+        self.driver = driver()
+        self.device, self.timer = device, timer
+        self.clock = {"host": "host", "cupti": "cupti"}.get(timer, "events")
+        self.handle = self.driver.pointer("cuStreamCreate", 1)  # CU_STREAM_NON_BLOCKING
+        self._events = [self.driver.pointer("cuEventCreate", 0) for _ in range(EVENTS)]
+        self._next = 0
+        self._gate = Gate(self.driver, self.handle)
+        self._scratch = self.allocate(64)
+        self._flush = self._reader(2 * device.l2_bytes) if cache == "cold" else None
+        self._correction_ns: float | None = None
+        self.forced_gates = 0
+        self._gated = True
+        self.gate_depth = 0
+        self.expect(1)
+
+    def expect(self, launches: int) -> None:
+        """Prepares for a plan of so many launches in an iteration: how many fit behind the gate,
+        and the gate is used again."""
+        around = 2 if self._flush is None else 3
+        self._gated = True
+        self.gate_depth = max(1, QUEUE_LAUNCHES // (launches + around))
+
+    def mark(self) -> object:
+        event = self._events[self._next]
+        self._next = (self._next + 1) % EVENTS
+        self.driver.call("cuEventRecord", event, self.handle)
+        return event
+
+    def elapsed_ns(self, begin: object, end: object) -> int:
+        milliseconds: float = self.driver.number("cuEventElapsedTime", begin, end, kind=c_float)
+        return round(milliseconds * 1e6)
+
+    def gate(self) -> AbstractContextManager[None]:
+        return self._gate.closed() if self._gated else nullcontext()
+
+    def flush(self) -> None:
+        if self._flush is not None:
+            self._flush()
+
+    def synchronize(self) -> None:
+        self.driver.call("cuStreamSynchronize", self.handle)
+        if self._gated and self._gate.timed_out():
+            self.forced_gates += 1
+            self._gated = False
+
+    def correction_ns(self) -> float:
+        if self._correction_ns is None:
+            self._correction_ns = self._calibrate()
+        return self._correction_ns
+
+    def _calibrate(self) -> float:
+        """Median over empty kernels between two marks, less what an empty kernel takes."""
+        kernel = self.driver.kernel("bench_empty")
+        for _ in range(3):  # the first pass loads and warms up
+            marks = []
+            with self.gate():
+                for _ in range(CALIBRATIONS):
+                    self.flush()
+                    begin = self.mark()
+                    self.driver.launch(kernel, self.handle)
+                    marks.append((begin, self.mark()))
+            self.synchronize()
+        measured = statistics.median(self.elapsed_ns(*pair) for pair in marks)
+        return max(0.0, measured - EMPTY_KERNEL_NS)
+
+    def probe_clock_mhz(self) -> float:
+        """The SM clock now, from a kernel that reads its cycle counter and the global timer."""
+        duration, place = c_uint64(PROBE_NS), c_uint64(self._scratch)
+        self.driver.launch(self.driver.kernel("bench_clock"), self.handle, place, duration)
+        found = (c_uint64 * 2)()
+        self.driver.call("cuMemcpyDtoHAsync_v2", found, self._scratch, 16, self.handle)
+        self.synchronize()
+        return float(found[0]) / float(found[1]) * 1e3
+
+    def capture(self, work: Callable[[], None]) -> CapturedGraph:
+        """What `work` enqueues, as one CUDA graph; nothing of it runs."""
+        self.driver.call("cuStreamBeginCapture_v2", self.handle, RELAXED_CAPTURE)
+        graph = c_void_p()
+        try:
+            work()
+        finally:
+            self.driver.call("cuStreamEndCapture", self.handle, ctypes.byref(graph))
+        return CapturedGraph(self.driver, self.handle, graph)
+
+    def launches(self, work: Callable[[], None]) -> int:
+        """Kernels, copies and fills that `work` enqueues, counted in a capture."""
+        graph = self.capture(work)
+        try:
+            return max(1, graph.nodes)
+        finally:
+            graph.close()
+
+    def allocate(self, size: int) -> int:
+        """Device memory of `size` bytes, which `free` gives back."""
+        return int(self.driver.number("cuMemAlloc_v2", max(1, size), kind=c_uint64))
+
+    def free(self, address: int) -> None:
+        self.driver.call("cuMemFree_v2", address)
+
+    def fill(self, address: int, byte: int, size: int) -> None:
+        self.driver.call("cuMemsetD8Async", address, byte, size, self.handle)
+
+    def copy_in(self, address: int, host: int, size: int) -> None:
+        self.driver.call("cuMemcpyHtoDAsync_v2", address, host, size, self.handle)
+
+    def copy_out(self, host: int, address: int, size: int) -> None:
+        self.driver.call("cuMemcpyDtoHAsync_v2", host, address, size, self.handle)
+
+    def copy(self, to: int, address: int, size: int) -> None:
+        self.driver.call("cuMemcpyDtoDAsync_v2", to, address, size, self.handle)
+
+    def _reader(self, size: int) -> Callable[[], None]:
+        buffer = self.allocate(size)
+        self.fill(buffer, 1, size)
+        kernel = self.driver.kernel("bench_read")
+        arguments = (c_uint64(buffer), c_uint64(size // 16), c_uint64(self._scratch))
+        blocks = 8 * self.device.multiprocessors
+
+        def read() -> None:
+            self.driver.launch(kernel, self.handle, *arguments, blocks=blocks, threads=256)
+
+        return read
+
+    def close(self) -> None:
+        self._gate.close()
+
+
+class CapturedGraph:
+    """A CUDA graph of one execution; `launch` replays it."""
+
+    def __init__(self, driver: Driver, stream: c_void_p, graph: c_void_p) -> None:
+        self._driver, self._stream, self._graph = driver, stream, graph
+        self._executable: c_void_p | None = None
+
+    @property
+    def nodes(self) -> int:
+        count = ctypes.c_size_t(0)
+        self._driver.call("cuGraphGetNodes", self._graph, None, ctypes.byref(count))
+        return count.value
+
+    def launch(self) -> None:
+        if self._executable is None:
+            made = self._driver.pointer("cuGraphInstantiateWithFlags", self._graph, 0)
+            self._executable = made
+        self._driver.call("cuGraphLaunch", self._executable, self._stream)
+
+    def close(self) -> None:
+        if self._executable is not None:
+            self._driver.call("cuGraphExecDestroy", self._executable)
+        self._driver.call("cuGraphDestroy", self._graph)
+
+
+def open_stream(index: int, cache: str = "hot", timer: str = "auto") -> CudaStream:
+    """Takes the device and makes a stream on it. Raises `EngineUnavailableError` without one."""
+    found = driver()
+    count = found.number("cuDeviceGetCount")
+    if index >= count:
+        raise EngineUnavailableError(f"there is no GPU {index}, only {count}")
+    try:
+        return CudaStream(found.take(index), cache, timer)
+    except EngineError as error:
+        raise EngineUnavailableError(str(error)) from error

@@ -1,0 +1,175 @@
+"""The CUDA driver's calls that streams and plans need, through ctypes: no package, no toolkit.
+
+Calls act on the primary context, which PyTorch and the runtime API share. Every code is checked;
+the message of the `EngineError` is the driver's own. Most errors are sticky: the process is of no
+use afterwards, and the run replaces it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from ctypes import POINTER, c_char_p, c_float, c_int, c_size_t, c_ubyte, c_uint, c_uint64, c_void_p
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
+from typing import Any
+
+from bench_run.errors import EngineError, EngineUnavailableError
+from bench_run.streams.cuda_kernels import PTX
+
+LIBRARY = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
+OUT_OF_MEMORY = 2
+MULTIPROCESSORS, L2_BYTES, MAJOR, MINOR = 16, 38, 75, 76  # CU_DEVICE_ATTRIBUTE_*
+RELAXED_CAPTURE = 2  # CU_STREAM_CAPTURE_MODE_RELAXED
+
+_OUT = POINTER(c_void_p)
+SIGNATURES: dict[str, tuple[Any, ...]] = {
+    "cuInit": (c_uint,),
+    "cuDeviceGet": (POINTER(c_int), c_int),
+    "cuDeviceGetCount": (POINTER(c_int),),
+    "cuDeviceGetName": (c_char_p, c_int, c_int),
+    "cuDeviceGetUuid_v2": (c_char_p, c_int),
+    "cuDeviceGetAttribute": (POINTER(c_int), c_int, c_int),
+    "cuDevicePrimaryCtxRetain": (_OUT, c_int),
+    "cuDevicePrimaryCtxRelease_v2": (c_int,),
+    "cuCtxSetCurrent": (c_void_p,),
+    "cuStreamCreate": (_OUT, c_uint),
+    "cuStreamDestroy_v2": (c_void_p,),
+    "cuStreamSynchronize": (c_void_p,),
+    "cuStreamBeginCapture_v2": (c_void_p, c_int),
+    "cuStreamEndCapture": (c_void_p, _OUT),
+    "cuGraphGetNodes": (c_void_p, c_void_p, POINTER(c_size_t)),
+    "cuGraphInstantiateWithFlags": (_OUT, c_void_p, c_uint64),
+    "cuGraphLaunch": (c_void_p, c_void_p),
+    "cuGraphDestroy": (c_void_p,),
+    "cuGraphExecDestroy": (c_void_p,),
+    "cuEventCreate": (_OUT, c_uint),
+    "cuEventDestroy_v2": (c_void_p,),
+    "cuEventRecord": (c_void_p, c_void_p),
+    "cuEventElapsedTime": (POINTER(c_float), c_void_p, c_void_p),
+    "cuMemAlloc_v2": (POINTER(c_uint64), c_size_t),
+    "cuMemFree_v2": (c_uint64,),
+    "cuMemGetInfo_v2": (POINTER(c_size_t), POINTER(c_size_t)),
+    "cuMemHostAlloc": (_OUT, c_size_t, c_uint),
+    "cuMemFreeHost": (c_void_p,),
+    "cuMemsetD8Async": (c_uint64, c_ubyte, c_size_t, c_void_p),
+    "cuMemcpyHtoDAsync_v2": (c_uint64, c_void_p, c_size_t, c_void_p),
+    "cuMemcpyDtoHAsync_v2": (c_void_p, c_uint64, c_size_t, c_void_p),
+    "cuMemcpyDtoDAsync_v2": (c_uint64, c_uint64, c_size_t, c_void_p),
+    "cuModuleLoadData": (_OUT, c_char_p),
+    "cuModuleGetFunction": (_OUT, c_void_p, c_char_p),
+    "cuLaunchKernel": (c_void_p, *(c_uint,) * 7, c_void_p, POINTER(c_void_p), c_void_p),
+    "cuProfilerStart": (),
+    "cuProfilerStop": (),
+}
+
+
+@dataclass(frozen=True)
+class DeviceFacts:
+    index: int
+    name: str
+    uuid: str
+    arch: str
+    multiprocessors: int
+    l2_bytes: int
+
+
+class Driver:
+    """The loaded library; `call` checks the code that every function returns."""
+
+    def __init__(self, library: Any) -> None:
+        self._library = library
+        for name, types in SIGNATURES.items():
+            getattr(library, name).argtypes = types
+        self._functions: dict[str, c_void_p] = {}
+        self._module = c_void_p()
+
+    def call(self, name: str, *arguments: Any) -> None:
+        code = getattr(self._library, name)(*arguments)
+        if code != 0:
+            raise EngineError(self.message(name, code))
+
+    def message(self, name: str, code: int) -> str:
+        text = c_char_p()
+        self._library.cuGetErrorName(c_int(code), ctypes.byref(text))
+        error = f"error {code}" if text.value is None else text.value.decode()
+        what = "out of memory on the device: " if code == OUT_OF_MEMORY else ""
+        return f"CUDA: {what}{name} ended with {error}"
+
+    def pointer(self, name: str, *arguments: Any) -> c_void_p:
+        """What a function that creates something gives back through its first argument."""
+        made = c_void_p()
+        self.call(name, ctypes.byref(made), *arguments)
+        return made
+
+    def number(self, name: str, *arguments: Any, kind: Any = c_int) -> Any:
+        found = kind()
+        self.call(name, ctypes.byref(found), *arguments)
+        return found.value
+
+    def take(self, index: int) -> DeviceFacts:
+        """Makes the device's primary context the current one of this thread."""
+        device = self.number("cuDeviceGet", index)
+        self.call("cuCtxSetCurrent", self.pointer("cuDevicePrimaryCtxRetain", device))
+        return self.facts(index)
+
+    def facts(self, index: int) -> DeviceFacts:
+        device = self.number("cuDeviceGet", index)
+        name, raw = ctypes.create_string_buffer(128), ctypes.create_string_buffer(16)
+        self.call("cuDeviceGetName", name, 128, device)
+        self.call("cuDeviceGetUuid_v2", raw, device)
+
+        def attribute(number: int) -> int:
+            return int(self.number("cuDeviceGetAttribute", number, device))
+
+        return DeviceFacts(
+            index=index,
+            name=name.value.decode(errors="replace"),
+            uuid=uuid_text(raw.raw),
+            arch=f"sm_{attribute(MAJOR)}{attribute(MINOR)}",
+            multiprocessors=attribute(MULTIPROCESSORS),
+            l2_bytes=attribute(L2_BYTES),
+        )
+
+    def kernel(self, name: str) -> c_void_p:
+        """One of our own kernels, loaded once for the current context."""
+        if not self._module:
+            self._module = self.pointer("cuModuleLoadData", PTX)
+        if name not in self._functions:
+            found = self.pointer("cuModuleGetFunction", self._module, name.encode())
+            self._functions[name] = found
+        return self._functions[name]
+
+    def launch(
+        self, kernel: c_void_p, stream: c_void_p, *arguments: Any, blocks: int = 1, threads: int = 1
+    ) -> None:
+        """`arguments` are ctypes values in the kernel's order."""
+        places = [ctypes.cast(ctypes.byref(a), c_void_p) for a in arguments]
+        packed = (c_void_p * max(1, len(places)))(*places)
+        self.call("cuLaunchKernel", kernel, blocks, 1, 1, threads, 1, 1, 0, stream, packed, None)
+
+
+def uuid_text(raw: bytes) -> str:
+    digits = raw.hex()
+    cuts = (0, 8, 12, 16, 20, 32)
+    return "GPU-" + "-".join(digits[a:b] for a, b in pairwise(cuts))
+
+
+@lru_cache(maxsize=1)
+def driver() -> Driver:
+    """The initialised driver. Raises `EngineUnavailableError` where there is none."""
+    try:
+        loaded = Driver(ctypes.CDLL(LIBRARY))
+    except OSError:
+        raise EngineUnavailableError("there is no NVIDIA driver on this machine") from None
+    except AttributeError as error:
+        raise EngineUnavailableError(f"the NVIDIA driver is too old: {error}") from None
+    try:
+        loaded.call("cuInit", 0)
+        count = loaded.number("cuDeviceGetCount")
+    except EngineError as error:
+        raise EngineUnavailableError(str(error)) from error
+    if count == 0:
+        raise EngineUnavailableError("the NVIDIA driver sees no GPU")
+    return loaded
