@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from functools import partial
 
-from tests.conformance.sketch import Sketch, convolution
+from bench_run.graph.operations import POINTWISE_MODES
+from tests.conformance.sketch import Sketch, convolution, out_length
 
 FLOATS = ("double", "float", "half", "bfloat16")
 
@@ -68,58 +69,7 @@ def matmul(sizes, dtype, layout):
     return s.node("MatmulAttributes", {"a": a, "b": b}, {"c": c}).graph()
 
 
-POINTWISE = {
-    1: [
-        "abs",
-        "ceil",
-        "erf",
-        "exp",
-        "floor",
-        "gelu_approx_tanh_fwd",
-        "gelu_fwd",
-        "identity",
-        "log",
-        "neg",
-        "reciprocal",
-        "relu_fwd",
-        "rsqrt",
-        "sigmoid_fwd",
-        "sin",
-        "softplus_fwd",
-        "sqrt",
-        "swish_fwd",
-        "tan",
-        "tanh_fwd",
-        "elu_fwd",
-        "logical_not",
-    ],
-    2: [
-        "add",
-        "add_square",
-        "cmp_eq",
-        "cmp_ge",
-        "cmp_gt",
-        "cmp_le",
-        "cmp_lt",
-        "cmp_neq",
-        "div",
-        "elu_bwd",
-        "gelu_approx_tanh_bwd",
-        "gelu_bwd",
-        "logical_and",
-        "logical_or",
-        "max_op",
-        "min_op",
-        "mul",
-        "relu_bwd",
-        "sigmoid_bwd",
-        "softplus_bwd",
-        "sub",
-        "swish_bwd",
-        "tanh_bwd",
-    ],
-    3: ["binary_select"],
-}
+MODES = {mode: row.arity for mode, row in POINTWISE_MODES.items() if mode != "gen_index"}
 
 
 def pointwise(mode, arity, dtype, layout, dims=(2, 5, 3, 4), **attributes):
@@ -185,6 +135,222 @@ def batchnorm_backward(dtype, layout, saved=True):
     return s.node("BatchnormBackwardAttributes", inputs, outputs).graph()
 
 
+ROWS = (2, 3, 4, 6)
+
+
+def layernorm(count, dtype, layout, padded=True):
+    s = sketch("layernorm", dtype, layout)
+    tail = ROWS[-count:]
+    wide = (*(1 for _ in ROWS[:-count]), *tail) if padded else tail
+    stats = (*ROWS[:-count], *(1 for _ in tail))
+    inputs = {"x": s.tensor(*ROWS), "scale": s.tensor(*wide), "bias": s.tensor(*wide)}
+    inputs["epsilon"] = s.constant(1e-5)
+    outputs = {"y": s.tensor(*ROWS)}
+    for port in ("mean", "inv_variance"):
+        outputs[port] = s.tensor(*stats, dtype=compute(dtype))
+    attributes = {"normalized_dim_count": count, "forward_phase": "training"}
+    return s.node("LayernormAttributes", inputs, outputs, **attributes).graph()
+
+
+def layernorm_backward(saved, dtype, layout):
+    s = sketch("layernorm_backward", dtype, layout)
+    wide = (1, 1, *ROWS[2:])
+    inputs = {"dy": s.tensor(*ROWS), "x": s.tensor(*ROWS), "scale": s.tensor(*wide)}
+    if saved:
+        inputs["mean"] = s.tensor(*ROWS[:2], 1, 1, dtype=compute(dtype))
+        inputs["inv_variance"] = s.tensor(*ROWS[:2], 1, 1, dtype=compute(dtype))
+    inputs["epsilon"] = s.constant(1e-5)
+    outputs = {"dx": s.tensor(*ROWS), "dscale": s.tensor(*wide), "dbias": s.tensor(*wide)}
+    kind = "LayernormBackwardAttributes"
+    return s.node(kind, inputs, outputs, normalized_dim_count=2).graph()
+
+
+def rmsnorm(scale, saved, biased, dtype, layout):
+    s = sketch("rmsnorm", dtype, layout)
+    inputs = {"x": s.tensor(*ROWS), "scale": s.tensor(*scale), "epsilon": s.constant(1e-5)}
+    if biased:
+        inputs["bias"] = s.tensor(*scale)
+    outputs = {"y": s.tensor(*ROWS)}
+    if saved:
+        outputs["inv_rms"] = s.tensor(*saved, dtype=compute(dtype))
+    return s.node("RMSNormAttributes", inputs, outputs).graph()
+
+
+def rmsnorm_backward(biased, dtype, layout):
+    s = sketch("rmsnorm_backward", dtype, layout)
+    scale = (1, 1, 1, ROWS[-1])
+    inputs = {"dy": s.tensor(*ROWS), "x": s.tensor(*ROWS), "scale": s.tensor(*scale)}
+    inputs["inv_rms"] = s.tensor(*ROWS[:3], 1, dtype=compute(dtype))
+    outputs = {"dx": s.tensor(*ROWS), "dscale": s.tensor(*scale)}
+    if biased:
+        outputs["dbias"] = s.tensor(*scale)
+    return s.node("RMSNormBackwardAttributes", inputs, outputs).graph()
+
+
+REDUCTIONS = ("add", "amax", "avg", "max", "min", "mul", "mul_no_zeros", "norm1", "norm2")
+
+
+def reduction(mode, out, dtype, layout):
+    s = sketch(f"reduction_{mode}", dtype, layout)
+    ports = {"in": s.tensor(*ROWS)}, {"out": s.tensor(*out)}
+    return s.node("ReductionAttributes", *ports, mode=mode).graph()
+
+
+POOLS = {
+    "2d": ((2, 3, 7, 8), (3, 3), (2, 2), (1, 1), (1, 1)),
+    "1d": ((2, 3, 9), (2,), (2,), (0,), (0,)),
+    "3d": ((1, 2, 5, 6, 4), (2, 3, 2), (1, 2, 2), (1, 1, 0), (0, 1, 0)),
+    "asymmetric": ((1, 2, 6, 7), (2, 3), (1, 2), (0, 2), (1, 0)),
+}
+
+
+def resample(mode, sizes, dtype, layout, index=False):
+    s = sketch(f"resample_{mode}", dtype, layout)
+    x, y, attributes = _pool(mode, sizes)
+    outputs = {"y": s.tensor(*y)}
+    if index:
+        outputs["index"] = s.tensor(*y, dtype="int32")
+        attributes["generate_index"] = True
+    return s.node("ResampleFwdAttributes", {"x": s.tensor(*x)}, outputs, **attributes).graph()
+
+
+def resample_backward(mode, dtype, layout):
+    s = sketch("resample_backward", dtype, layout)
+    x, y, attributes = _pool(mode, "2d")
+    inputs = {"dy": s.tensor(*y)}
+    if mode == "maxpool":
+        inputs["index"] = s.tensor(*y, dtype="int32")
+    outputs = {"dx": s.tensor(*x)}
+    return s.node("ResampleBwdAttributes", inputs, outputs, **attributes).graph()
+
+
+def _pool(mode, sizes):
+    """Dims of x and y, and the attributes."""
+    x, window, stride, pre, post = POOLS[sizes]
+    axes = zip(x[2:], window, pre, post, stride, strict=True)
+    y = (*x[:2], *(out_length(i, w, a, b, step, 1) for i, w, a, b, step in axes))
+    attributes = {"window": window, "stride": stride, "pre_padding": pre, "post_padding": post}
+    return x, y, attributes | {"resample_mode": mode, "padding_mode": "zero_pad"}
+
+
+def sdpa(dtype, layout, heads=(4, 4, 4), lengths=(6, 9), extra=(), outputs=(), **attributes):
+    """`extra`: shapes of further inputs by port; `outputs`: further ones, one value a row."""
+    s = sketch("sdpa", dtype, layout)
+    (h, hk, hv), (queries, keys) = heads, lengths
+    inputs = {
+        "q": s.tensor(2, h, queries, 8),
+        "k": s.tensor(2, hk, keys, 8),
+        "v": s.tensor(2, hv, keys, 5),
+    }
+    for port, dims in extra:
+        kind = "int32" if port.startswith("seq_len") else compute(dtype)
+        inputs[port] = s.tensor(*dims, dtype=kind, layout="packed")
+    results = {"o": s.tensor(2, h, queries, 5)}
+    for port in outputs:
+        results[port] = s.tensor(2, h, queries, 1, dtype=compute(dtype))
+    return s.node("SdpaAttributes", inputs, results, **attributes).graph()
+
+
+def sdpa_backward(dtype, layout, heads=(4, 2), extra=(), dbias=None, **attributes):
+    s = sketch("sdpa_backward", dtype, layout)
+    h, hk = heads
+    dims = {"q": (2, h, 6, 8), "k": (2, hk, 9, 8), "v": (2, hk, 9, 5)}
+    inputs = {port: s.tensor(*size) for port, size in dims.items()}
+    inputs["o"], inputs["do"] = s.tensor(2, h, 6, 5), s.tensor(2, h, 6, 5)
+    inputs["stats"] = s.tensor(2, h, 6, 1, dtype=compute(dtype))
+    for port, size in extra:
+        kind = "int32" if port.startswith("seq_len") else compute(dtype)
+        inputs[port] = s.tensor(*size, dtype=kind, layout="packed")
+    outputs = {f"d{port}": s.tensor(*size) for port, size in dims.items()}
+    if dbias is not None:
+        outputs["dbias"] = s.tensor(*dbias, dtype=compute(dtype))
+    return s.node("SdpaBackwardAttributes", inputs, outputs, **attributes).graph()
+
+
+LENGTHS = (("seq_len_q", (2, 1, 1, 1)), ("seq_len_kv", (2, 1, 1, 1)))
+SDPA = {
+    "plain": {},
+    "causal": {"causal_mask": True},
+    "causal_bottom_right": {"causal_mask_bottom_right": True},
+    "blind_rows": {"lengths": (9, 6), "causal_mask_bottom_right": True},
+    "window": {"left_bound": 2, "right_bound": 1},
+    "grouped": {"heads": (4, 2, 2), "attn_scale_value": 0.25},
+    "unlike_heads": {"heads": (4, 2, 1)},
+    "bias": {"extra": (("attn_mask", (1, 4, 6, 9)),), "causal_mask": True},
+    "row_bias": {"extra": (("attn_mask", (2, 1, 1, 9)),)},
+    "scale": {"extra": (("scale", (1, 1, 1, 1)),)},
+    "stats": {"outputs": ("stats", "max", "sum_exp"), "generate_stats": True},
+    "blind_stats": {
+        "lengths": (9, 6),
+        "causal_mask_bottom_right": True,
+        "outputs": ("stats",),
+    },
+    "sink": {"extra": (("sink_token", (1, 4, 1, 1)),), "outputs": ("stats",)},
+    "lengths": {"extra": LENGTHS, "padding_mask": True, "outputs": ("stats",)},
+    "lengths_bottom_right": {"extra": LENGTHS, "causal_mask_bottom_right": True},
+}
+SDPA_BACKWARD = {
+    "plain": {},
+    "causal": {"causal_mask": True},
+    "window": {"left_bound": 2, "right_bound": 1, "diagonal_alignment": "bottom_right"},
+    "bias": {"extra": (("attn_mask", (1, 4, 6, 9)),), "dbias": (1, 4, 6, 9)},
+    "lengths": {"extra": LENGTHS, "padding_mask": True},
+}
+
+
+def sdpa_paged(dtype, layout):
+    s = sketch("sdpa_paged", dtype, layout)
+    pool = (7, 2, 4, 8)
+    inputs = {"q": s.tensor(1, 4, 12, 8), "k": s.tensor(*pool), "v": s.tensor(*pool)}
+    for port in ("seq_len_q", "seq_len_kv"):
+        inputs[port] = s.tensor(3, dtype="int32", layout="packed")
+    for port in ("page_table_k", "page_table_v"):
+        inputs[port] = s.tensor(3, 2, dtype="int32", layout="packed")
+    outputs = {"o": s.tensor(1, 4, 12, 8)}
+    attributes = {"causal_mask_bottom_right": True, "max_seq_len_kv": 8}
+    return s.node("SdpaAttributes", inputs, outputs, **attributes).graph()
+
+
+def dequantized_matmul(dtype, layout):
+    s = sketch("dequantized_matmul", dtype, layout)
+    x = s.tensor(6, 64, dtype="fp8_e4m3")
+    scale = s.tensor(6, 2, dtype="fp8_e8m0")
+    wide = s.tensor(6, 64, dtype="float", virtual=True)
+    b, c = s.tensor(64, 5), s.tensor(6, 5)
+    ports = {"x": x, "scale": scale}, {"y": wide}
+    s.node("BlockScaleDequantizeAttributes", *ports, block_size=(32,))
+    return s.node("MatmulAttributes", {"a": wide, "b": b}, {"c": c}).graph()
+
+
+def quantize(dtype, layout):
+    s = sketch("quantize", dtype, layout)
+    x, y = s.tensor(4, 64), s.tensor(4, 64, dtype="fp8_e5m2")
+    outputs = {"y": y, "scale": s.tensor(4, 2, dtype="fp8_e8m0")}
+    return s.node("BlockScaleQuantizeAttributes", {"x": x}, outputs, block_size=32).graph()
+
+
+def experts(mode, dtype, layout):
+    s = sketch("experts", dtype, layout)
+    rows = {"none": 10, "gather": 14, "scatter": 20}[mode]
+    inputs = {"token": s.tensor(1, 10, 6), "weight": s.tensor(2, 6, 5)}
+    inputs["first_token_offset"] = s.tensor(4, 1, 1, dtype="int32", layout="packed")
+    if mode != "none":
+        count = 14 if mode == "gather" else 10
+        inputs["token_index"] = s.tensor(1, count, 1, dtype="int32", layout="packed")
+    if mode == "scatter":
+        inputs["token_ks"] = s.tensor(1, 10, 1, dtype="int32", layout="packed")
+    output = {"output": s.tensor(1, rows, 5)}
+    return s.node("MoeGroupedMatmulAttributes", inputs, output, mode=mode, top_k=2).graph()
+
+
+def experts_backward(dtype, layout):
+    s = sketch("experts_backward", dtype, layout)
+    inputs = {"doutput": s.tensor(1, 10, 5), "token": s.tensor(1, 10, 6)}
+    inputs["first_token_offset"] = s.tensor(4, 1, 1, dtype="int32", layout="packed")
+    outputs = {"dweight": s.tensor(2, 6, 5)}
+    return s.node("MoeGroupedMatmulBwdAttributes", inputs, outputs).graph()
+
+
 FAMILIES = {
     **{
         f"conv_{name}_{sizes}": partial(conv, direction, sizes)
@@ -196,11 +362,7 @@ FAMILIES = {
     "conv_wgrad_flipped": partial(conv, "Wrw", "2d", mode="convolution"),
     "conv_bias_relu": conv_bias_relu,
     **{f"matmul_{sizes}": partial(matmul, sizes) for sizes in MATMULS},
-    **{
-        f"pointwise_{mode}": partial(pointwise, mode, arity)
-        for arity, modes in POINTWISE.items()
-        for mode in modes
-    },
+    **{f"pointwise_{mode}": partial(pointwise, mode, arity) for mode, arity in MODES.items()},
     "pointwise_relu6": partial(pointwise, "relu_fwd", 1, relu_lower_clip=0.0, relu_upper_clip=0.75),
     "pointwise_leaky": partial(pointwise, "relu_fwd", 1, relu_lower_clip_slope=0.125),
     "pointwise_leaky_bwd": partial(
@@ -213,4 +375,40 @@ FAMILIES = {
     "bn_training": batchnorm_training,
     "bn_backward": batchnorm_backward,
     "bn_backward_unsaved": partial(batchnorm_backward, saved=False),
+    "layernorm": partial(layernorm, 1),
+    "layernorm_2": partial(layernorm, 2, padded=False),
+    "layernorm_backward": partial(layernorm_backward, True),
+    "layernorm_backward_unsaved": partial(layernorm_backward, False),
+    "rmsnorm_plain": partial(rmsnorm, (6,), None, False),
+    "rmsnorm_saved": partial(rmsnorm, (1, 1, 4, 6), (2, 3, 1, 1), True),
+    "rmsnorm_channel": partial(rmsnorm, (1, 3, 1, 1), (2, 3, 1, 1), False),
+    "rmsnorm_all_but_batch": partial(rmsnorm, ROWS, None, False),
+    "rmsnorm_backward": partial(rmsnorm_backward, False),
+    "rmsnorm_backward_biased": partial(rmsnorm_backward, True),
+    **{f"reduction_{mode}": partial(reduction, mode, (2, 1, 4, 1)) for mode in REDUCTIONS},
+    "reduction_rows": partial(reduction, "add", (1, 3, 1, 1)),
+    "reduction_all": partial(reduction, "avg", (1, 1, 1, 1)),
+    **{f"maxpool_{sizes}": partial(resample, "maxpool", sizes) for sizes in POOLS},
+    "maxpool_index": partial(resample, "maxpool", "2d", index=True),
+    "maxpool_index_asymmetric": partial(resample, "maxpool", "asymmetric", index=True),
+    **{
+        f"{mode}_{sizes}": partial(resample, mode, sizes)
+        for mode in ("avgpool_exclude_padding", "avgpool_include_padding")
+        for sizes in POOLS
+    },
+    **{
+        f"resample_backward_{mode}": partial(resample_backward, mode)
+        for mode in ("maxpool", "avgpool_exclude_padding", "avgpool_include_padding")
+    },
+    **{f"sdpa_{name}": partial(sdpa, **options) for name, options in SDPA.items()},
+    "sdpa_paged": sdpa_paged,
+    **{
+        f"sdpa_backward_{name}": partial(sdpa_backward, **options)
+        for name, options in SDPA_BACKWARD.items()
+    },
+    "dequantized_matmul": dequantized_matmul,
+    "quantize": quantize,
+    **{f"experts_{mode}": partial(experts, mode) for mode in ("none", "gather", "scatter")},
+    "experts_backward": experts_backward,
 }
+"""Function of (dtype, layout) by name; dtypes are `FLOATS`, layouts `sketch.LAYOUTS`."""

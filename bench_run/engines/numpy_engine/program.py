@@ -127,7 +127,8 @@ class Program:
         arrays = [a for a in inputs if isinstance(a, np.ndarray)]
         target, *views = coalesce(out, *arrays)
         rest = iter(views)
-        self.call(ufunc, *(next(rest) if isinstance(a, np.ndarray) else a for a in inputs), target)
+        operands = (next(rest) if isinstance(a, np.ndarray) else a for a in inputs)
+        self.call(ufunc, *operands, out=target)
 
     def source(self, array: Array, shape: Sequence[int]) -> Array:
         """`array` reshaped to stacked matrices that BLAS takes, packed by a call if need be."""

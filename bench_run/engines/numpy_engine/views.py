@@ -20,7 +20,15 @@ Array: TypeAlias = npt.NDArray[Any]
 def strided(storage: Array, tensor: Tensor) -> Array:
     """The elements of a tensor in its storage, axes in logical order."""
     strides = tuple(s * storage.itemsize for s in tensor.strides)
-    return as_strided(storage, tensor.dims, strides)
+    return restrided(storage, tensor.dims, strides)
+
+
+def restrided(array: Array, shape: Sequence[int], strides: Sequence[int]) -> Array:
+    """Another view of the same memory, strides in bytes. By way of bytes where elements are one:
+    NumPy does not find the 8-bit floats again by their code."""
+    if array.itemsize > 1:
+        return as_strided(array, shape, strides)
+    return as_strided(array.view(np.uint8), shape, strides).view(array.dtype)
 
 
 def memory_order(array: Array) -> list[int]:
@@ -69,7 +77,7 @@ def coalesce(first: Array, *others: Array) -> list[Array]:
             merged.append((length, strides))
     shape = [length for length, _ in merged]
     return [
-        as_strided(a, shape, [strides[i] for _, strides in merged]) for i, a in enumerate(arrays)
+        restrided(a, shape, [strides[i] for _, strides in merged]) for i, a in enumerate(arrays)
     ]
 
 

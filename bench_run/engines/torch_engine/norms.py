@@ -23,6 +23,8 @@ def layernorm(op: Op) -> Call:
     if epsilon is None:
         raise op.refusal("epsilon is given at run time")
     dtype = op.working_type("x", "scale", "bias")
+    if len(outputs) > 1:
+        dtype = _with_statistics(op, dtype)
 
     def function(x: T, scale: T, bias: T) -> tuple[T, ...]:
         found = aten.native_layer_norm(
@@ -42,7 +44,7 @@ def layernorm(op: Op) -> Call:
 def layernorm_backward(op: Op) -> Call:
     count = int(op.attribute("normalized_dim_count"))
     shape, parameter = op.dims("x")[-count:], op.dims("scale")
-    dtype = op.working_type("dy", "x", "scale")
+    dtype = _with_statistics(op, op.working_type("dy", "x", "scale"))
     wide = torch.float64 if dtype == torch.float64 else torch.float32
     saved = op.present("mean", "inv_variance")
     epsilon = op.constant("epsilon") if op.has("epsilon") else None
@@ -52,7 +54,7 @@ def layernorm_backward(op: Op) -> Call:
 
     def function(dy: T, x: T, scale: T, *statistics: T) -> tuple[T, T, T]:
         if statistics:
-            mean, inverse = (elementwise(value, wide) for value in statistics)
+            mean, inverse = (elementwise(value, wide).contiguous() for value in statistics)
         else:
             variance, mean = torch.var_mean(elementwise(x, wide), axes, correction=0, keepdim=True)
             inverse = torch.rsqrt(variance + added)
@@ -70,6 +72,11 @@ def layernorm_backward(op: Op) -> Call:
         return dx, dscale.reshape(parameter), dbias.reshape(parameter)
 
     return Call(("dy", "x", "scale", *saved), ("dx", "dscale", "dbias"), function)
+
+
+def _with_statistics(op: Op, dtype: torch.dtype) -> torch.dtype:
+    """On the CPU the kernel keeps mean and inv_variance in x's type, which may be too narrow."""
+    return op.compute if op.device.type == "cpu" else dtype
 
 
 def _axes(op: Op) -> tuple[int, ...]:

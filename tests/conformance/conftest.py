@@ -1,0 +1,28 @@
+"""Which engines the promises are asked of: every row of the ENGINES table.
+
+Other suites (on a GPU, on hardware) define `engine_spec` and `engine` of their own and import the
+tests: ``from tests.conformance.test_promises import *``. The list of promises is one.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from bench_run.engines import ENGINES
+from tests.conformance.opening import opened
+
+SPECS = {"torch": ("torch:cpu",)}
+"""What to open of a row where it is not its bare name."""
+
+
+@pytest.fixture(
+    scope="session", params=[spec for name in ENGINES for spec in SPECS.get(name, (name,))]
+)
+def engine_spec(request):
+    return request.param
+
+
+@pytest.fixture(scope="session")
+def engine(engine_spec):
+    with opened(engine_spec) as engine:
+        yield engine
