@@ -50,6 +50,7 @@ def render(comparison: Comparison, view: View) -> str:
     """The report as text of at most `View.width` columns, a newline at the end."""
     shown = rows(comparison, view)
     blocks = [_opening(comparison, view), _differences(comparison, view)]
+    blocks.append(_headline(comparison, view))
     if view.sort == "news":
         news, rest = _news_and_rest(shown)
         blocks += [
@@ -89,13 +90,16 @@ def _wrap(text: str, view: View, indent: str = "  ", first: str = "") -> str:
 
 
 def _opening(comparison: Comparison, view: View) -> str:
-    """Errors and warnings, what was compared, and the headline."""
+    """Errors and warnings, then what was compared."""
     lines = [_paint(_wrap(f"error: {safe(p)}", view), "1;31", view) for p in comparison.problems]
     lines += [_paint(_wrap(f"warning: {safe(w)}", view), "33", view) for w in comparison.warnings]
-    lines += [*_sides(comparison, view), ""]
+    return "\n".join([*lines, *_sides(comparison, view)])
+
+
+def _headline(comparison: Comparison, view: View) -> str:
     # A number stays beside its word: a no-break space while wrapping.
     counts = re.sub(r"(\d) ", "\\1\xa0", words.counts_text(comparison))
-    lines.append(_paint(_wrap(counts, view).replace("\xa0", " "), BOLD, view))
+    lines = [_paint(_wrap(counts, view).replace("\xa0", " "), BOLD, view)]
     lines += [_wrap(text, view) for text in _suite(comparison)]
     return "\n".join(lines)
 

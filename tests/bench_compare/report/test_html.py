@@ -109,7 +109,8 @@ def test_an_empty_comparison_has_a_page(make):
 
 def test_only_the_page_loads_plotly():
     code = (
-        "import sys; from importlib import import_module; from bench_compare.report import FORMATS\n"
+        "import sys; from importlib import import_module\n"
+        "from bench_compare.report import FORMATS\n"
         "for name, row in FORMATS.items(): import_module(row.split(':')[0])\n"
         "print('plotly' in sys.modules)"
     )

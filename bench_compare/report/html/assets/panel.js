@@ -13,8 +13,8 @@ function showPanelOnDemand() {
   panel.addEventListener("click", (event) => {
     if (event.target === panel) panel.close();
   });
-  panel.addEventListener("keydown", (event) => {
-    if (event.target.matches("input, select")) return;
+  document.addEventListener("keydown", (event) => {
+    if (!panel.open || event.target.matches("input, select")) return;
     if (event.key === "ArrowRight") move(1);
     if (event.key === "ArrowLeft") move(-1);
   });
@@ -33,8 +33,8 @@ function move(step) {
 async function openCase(place) {
   const panel = byId("panel");
   Object.assign(view, { place, detail: null, series: null });
-  panel.replaceChildren(panelHead(place), el("p.empty", {}, "Unpacking …"));
   if (!panel.open) panel.showModal();
+  setPanel(panelHead(place), el("p.empty", {}, "Unpacking …"));
   panel.scrollTop = 0;
   try {
     const detail = await detailOf(place);
@@ -43,9 +43,18 @@ async function openCase(place) {
     view.series = Object.keys(detail.series).includes(word("metric", place)) ? word("metric", place) : Object.keys(detail.series)[0];
     fillPanel();
   } catch (error) {
-    panel.replaceChildren(panelHead(place), el("p.alarm.fatal", {}, String(error.message)));
+    setPanel(panelHead(place), el("p.alarm.fatal", {}, String(error.message)));
   }
   panel.dataset.case = cases.id[place];
+}
+
+// New content; whoever stood on a button with the keyboard stands on it again.
+function setPanel(...content) {
+  const panel = byId("panel");
+  const held = document.activeElement && document.activeElement.getAttribute("aria-label");
+  panel.replaceChildren(...content);
+  const again = [...panel.querySelectorAll("button[aria-label]")].find((button) => button.getAttribute("aria-label") === held && !button.disabled);
+  (again || panel).focus();
 }
 
 function redrawPanel() {
@@ -77,7 +86,7 @@ function fillPanel() {
     outcomes(detail), sampleSection(detail), metricSection(detail), closerLook(detail), validationSection(detail),
     initSection(detail), rooflineSection(detail), kernelSection(detail), factSection(detail),
   ];
-  byId("panel").replaceChildren(panelHead(place), ...parts.filter(known));
+  setPanel(panelHead(place), ...parts.filter(known));
   drawSamples();
   for (const chart of byId("panel").querySelectorAll("[data-chart]")) DRAWN[chart.dataset.chart](chart);
 }

@@ -1,0 +1,272 @@
+"""The page in a real browser: headless Chromium, driven by selenium, without a network."""
+
+import importlib.util
+import time
+from pathlib import Path
+
+import pytest
+
+from bench_compare.model import View
+from bench_compare.report import render
+
+CHROMIUM, DRIVER = Path("/usr/bin/chromium"), Path("/usr/bin/chromedriver")
+FLAGS = (
+    "--headless=new",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+    "--window-size=1400,900",
+)
+PATIENCE_S = 30
+MIDDLE = """const box = arguments[0].getBoundingClientRect();
+    return [box.x + box.width / 2, box.y + box.height / 2]"""
+BENCHMARK = Path(__file__).parents[2] / "benchmarks" / "html_size.py"
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
+    if not (CHROMIUM.exists() and DRIVER.exists()):
+        pytest.skip(f"no {CHROMIUM} or {DRIVER} here")
+    options = webdriver.ChromeOptions()
+    options.binary_location = str(CHROMIUM)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    for flag in (*FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('profile')}"):
+        options.add_argument(flag)
+    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(str(DRIVER)))
+    driver.set_script_timeout(PATIENCE_S)
+    yield driver
+    driver.quit()
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory, suite, hostile_suite):
+    folder = tmp_path_factory.mktemp("pages")
+    for name, comparison in (("suite", suite), ("hostile", hostile_suite)):
+        (folder / f"{name}.html").write_text(render("html", comparison, View()), encoding="utf-8")
+    return folder
+
+
+@pytest.fixture
+def opened(browser, pages):
+    """Opens a page (at an anchor, at a width) and waits until its charts stand."""
+
+    def go(name="suite", anchor="", width=1400, scheme="light"):
+        size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+        browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+        wanted = [{"name": "prefers-color-scheme", "value": scheme}]
+        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": wanted})
+        browser.get("about:blank")
+        browser.get_log("browser")
+        browser.get((pages / f"{name}.html").as_uri() + anchor)
+        until(lambda: browser.execute_script("return document.documentElement.dataset.ready"))
+        return browser
+
+    return go
+
+
+@pytest.fixture
+def panel(browser, pages, opened):
+    """Opens the panel of a case of the suite, in the page that is open if it is that one."""
+
+    def go(case):
+        if (pages / "suite.html").as_uri() != browser.current_url.partition("#")[0]:
+            opened()
+        browser.execute_script("location.hash = arguments[0]", case)
+        wait_for_case(browser, case)
+        return browser
+
+    return go
+
+
+def until(holds):
+    """Waits for something true and returns it; fails when it does not come."""
+    end = time.monotonic() + PATIENCE_S
+    while time.monotonic() < end:
+        found = holds()
+        if found:
+            return found
+        time.sleep(0.03)
+    return pytest.fail("waited in vain")
+
+
+def find(browser, selector):
+    return browser.find_element("css selector", selector)
+
+
+def shown(browser):
+    """Ids of the rows of the table, in order."""
+    script = "return [...document.querySelectorAll('#rows tbody tr')].map(row => row.dataset.id)"
+    return browser.execute_script(script)
+
+
+def wait_for_case(browser, case):
+    script = "const it = document.getElementById('panel'); return it.open && it.dataset.case"
+    return until(lambda: browser.execute_script(script) == case)
+
+
+def problems(browser):
+    return [entry for entry in browser.get_log("browser") if entry["level"] != "INFO"]
+
+
+def test_the_page_opens_without_a_word_on_the_console(opened):
+    browser = opened(anchor="#c0002")
+    wait_for_case(browser, "c0002")
+    assert [] == problems(browser)
+
+
+def test_the_page_asks_no_server_for_anything(opened):
+    script = "return performance.getEntriesByType('resource').map(one => one.name)"
+    asked = [name for name in opened().execute_script(script) if not name.startswith("data:")]
+    assert [] == asked
+
+
+def test_searching_narrows_the_table_and_the_chart(opened):
+    browser = opened()
+    find(browser, "#search").send_keys("nhwc")
+    until(lambda: shown(browser) == ["c0002", "c0003"])
+    assert "2 of 10 cases" == find(browser, "#shown").text
+    assert find(browser, "#overview-note").text.startswith("2 measured cases")
+
+
+def test_a_search_may_be_a_glob_of_a_whole_word(opened):
+    browser = opened()
+    find(browser, "#search").send_keys("*_n4096")
+    assert until(lambda: set(shown(browser)) == {"c0004", "c0008"})
+
+
+def test_what_matches_nothing_offers_the_way_back(opened):
+    browser = opened()
+    find(browser, "#search").send_keys("nothing like this")
+    until(lambda: find(browser, "#none").is_displayed())
+    find(browser, "#reset").click()
+    assert 10 == len(shown(browser))
+
+
+def test_a_head_sorts_and_pressed_again_turns_round(opened):
+    browser = opened()
+    head = find(browser, "th[data-sort=ratio]")
+    head.find_element("css selector", "button").click()
+    first = shown(browser)
+    assert ("c0008", "ascending") == (first[0], head.get_attribute("aria-sort"))
+    head.find_element("css selector", "button").click()
+    assert (first[::-1], "descending") == (shown(browser), head.get_attribute("aria-sort"))
+
+
+def test_a_verdict_shows_its_cases_alone(opened):
+    browser = opened()
+    find(browser, ".count[data-verdict=slower]").click()
+    assert ["c0008", "c0002"] == shown(browser)
+    assert "true" == find(browser, ".count[data-verdict=slower]").get_attribute("aria-pressed")
+
+
+def test_pressing_a_point_of_the_overview_opens_its_case(opened):
+    from selenium.webdriver import ActionChains
+
+    browser = opened()
+    find(browser, "#search").send_keys("pointwise")
+    until(lambda: len(shown(browser)) == 1)
+    point = until(lambda: browser.find_elements("css selector", "#overview .points path"))[0]
+    browser.execute_script("arguments[0].scrollIntoView({block: 'center'})", point)
+    box = browser.execute_script(MIDDLE, point)
+    pointer = ActionChains(browser)
+    pointer.w3c_actions.pointer_action.move_to_location(*map(round, box))
+    pointer.perform()
+    until(lambda: find(browser, ".tip").is_displayed())
+    assert "pointwise_add_n4096" in find(browser, ".tip").text
+    ActionChains(browser).click().perform()
+    assert wait_for_case(browser, "c0008")
+
+
+def test_the_keyboard_opens_walks_and_closes(opened):
+    from selenium.webdriver import ActionChains, Keys
+
+    browser = opened()
+    find(browser, "#rows tbody a").send_keys(Keys.ENTER)
+    wait_for_case(browser, "c0005")
+    ActionChains(browser).send_keys(Keys.ARROW_RIGHT).perform()
+    wait_for_case(browser, "c0007")
+    ActionChains(browser).send_keys(Keys.ESCAPE).perform()
+    assert until(lambda: not find(browser, "#panel").is_displayed())
+
+
+def test_charts_of_a_case_are_drawn_when_it_is_opened(opened):
+    browser = opened()
+    assert 0 == len(browser.find_elements("css selector", "#panel .js-plotly-plot"))
+    find(browser, "tr[data-id=c0002]").click()
+    wait_for_case(browser, "c0002")
+    assert 4 == len(browser.find_elements("css selector", "#panel .js-plotly-plot"))
+
+
+def test_the_panel_says_how_the_samples_are_drawn(panel):
+    browser = panel("c0002")
+    assert "base: 100 samples, all drawn" in find(browser, "#samples-note").text
+
+
+def test_the_distribution_can_be_cumulative(panel):
+    browser = panel("c0002")
+    find(browser, "#cumulative").click()
+    assert "at or below" in until(lambda: find(browser, "#distribution .ytitle").text)
+
+
+def test_a_broken_case_tells_the_last_words(panel):
+    browser = panel("c0005")
+    assert "last words" == find(browser, "#panel pre").text
+
+
+def test_worst_mismatches_are_listed(panel):
+    browser = panel("c0007")
+    assert "[0, 3, 1] 1.25 NaN" in find(browser, "#panel").text
+
+
+def test_hostile_names_are_text_everywhere(opened, make):
+    browser = opened("hostile")
+    for index, name in enumerate(make.HOSTILE):
+        browser.execute_script(f"location.hash = 'c{index:04}'")
+        wait_for_case(browser, f"c{index:04}")
+        title = browser.execute_script("return document.getElementById('panel-title').textContent")
+        assert name == title
+    assert [] == problems(browser)
+    assert not browser.execute_script(
+        "return window.hacked || document.querySelector('img, svg[onload]')"
+    )
+
+
+@pytest.mark.parametrize("name", ["suite", "hostile"])
+def test_nothing_scrolls_sideways_on_a_phone(opened, name):
+    browser = opened(name, anchor="#c0001", width=390)
+    wait_for_case(browser, "c0001")
+    script = """return ['html', '#panel'].map(name => document.querySelector(name))
+        .every(node => node.scrollWidth <= node.clientWidth && node.clientWidth <= 390)"""
+    assert browser.execute_script(script)
+
+
+def test_dark_follows_the_system_until_the_reader_chooses(opened):
+    browser = opened(scheme="dark")
+    script = "return getComputedStyle(document.body).backgroundColor"
+    dark = browser.execute_script(script)
+    find(browser, "#theme").click()
+    light = browser.execute_script(script)
+    assert ("rgb(20, 23, 26)", "rgb(251, 250, 248)") == (dark, light)
+
+
+def test_every_control_has_a_name(panel):
+    browser = panel("c0002")
+    script = """return [...document.querySelectorAll('button, select, input, a')].filter(node =>
+        ![node.textContent.trim(), node.getAttribute('aria-label'), node.labels?.length]
+            .some(Boolean)).length"""
+    assert 0 == browser.execute_script(script)
+
+
+@pytest.mark.slow
+def test_five_thousand_cases_stay_small_and_open_quickly(browser, tmp_path):
+    spec = importlib.util.spec_from_file_location("html_size", BENCHMARK)
+    benchmark = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(benchmark)
+    path = tmp_path / "large.html"
+    path.write_text(render("html", benchmark.suite(5_000, 1_000), View()), encoding="utf-8")
+    assert path.stat().st_size < 12_000_000
+    assert min(benchmark.ready_ms(browser, path) for _ in range(3)) < 3_000
