@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 from bench_run.graph.dtypes import DTYPES
 from bench_run.tensors.draws import NORMAL_REACH
+from bench_run.tensors.init_plan import Init
 from bench_run.tensors.roles import default_init, roles
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from bench_run.graph.model import Graph, Node, Tensor
-    from bench_run.tensors.init_plan import Init
 
 SIGMAS = 6.0
 """Standard deviations that the largest of millions of elements may lie away."""
@@ -113,10 +113,11 @@ def stored(estimate: Estimate, tensor: Tensor) -> Estimate:
 def typical(graph: Graph, tensor: Tensor) -> Estimate:
     """Of an input that has its role's default distribution."""
     role = roles(graph).get(tensor.uid)
-    hint = "general" if role is None else role.hint
-    if hint in _SPECIAL:
-        return _SPECIAL[hint]
-    return from_init(default_init(hint, DTYPES[tensor.data_type]))
+    if role is None:
+        return from_init(Init("uniform", -1, 1))
+    if role.hint in _SPECIAL:
+        return _SPECIAL[role.hint]
+    return from_init(default_init(graph, tensor, role))
 
 
 def from_init(init: Init) -> Estimate:

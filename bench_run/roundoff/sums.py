@@ -2,11 +2,11 @@
 
 A sum of K terms in a type of unit roundoff u, one after another: each addition errs by 0.4·u of
 the sum so far (the standard deviation of a rounding error whose significand is spread evenly). On
-its way to the final s the sum is (k/K)·s after k terms, and a random walk around that: for terms of
-standard deviation p, Σ s_k² = s²·K/3 + p²·K²/6 over all k. So the error has a part relative to the
-result, 0.4·u·√(K/3), and an absolute one, 0.4·u·K·p/√6; the bound is six times either. It covers
-the largest errors measured for direct float convolutions of K = 576 and 4608, 4.0e-5 and 3.2e-4
-(Lavin and Gray, Fast Algorithms for Convolutional Neural Networks, 2016).
+its way to the final s the sum is (k/K)·s after k terms, and a random bridge around that, whose
+deviation is p·√K·B with a Brownian bridge B for terms of standard deviation p. So the error has a
+part relative to the result, 0.4·u·√(K/3), and an absolute one, 0.4·u·K·p·√∫B². The first is normal.
+The second has a wider tail, since some bridges stray far: P(∫B² > x) falls like exp(−π²x/2), so
+that the error exceeds c·0.4·u·K·p with a probability like exp(−π·c).
 """
 
 from __future__ import annotations
@@ -17,9 +17,12 @@ from bench_run.graph.dtypes import DTYPES
 from bench_run.roundoff.estimate import SIGMAS, Estimate, Step
 
 ROUNDING = 0.4 * SIGMAS
+STRAYING = 0.4 * 6.6
+"""exp(−6.6·π) is 1e-9, as six standard deviations are."""
 WINOGRAD = 8.0
-"""Error of float 3x3 convolutions by Winograd's F(4x4, 3x3), in units of direct ones (same paper:
-2.8e-4 against 4.0e-5). It is float arithmetic throughout, so it is allowed for."""
+"""Error of float 3x3 convolutions by Winograd's F(4x4, 3x3), in units of direct ones (Lavin and
+Gray, Fast Algorithms for Convolutional Neural Networks, 2016: 2.8e-4 against 4.0e-5 for a VGG
+layer of 64 channels). It is float arithmetic throughout, so it is allowed for."""
 BLOCK = 16384
 """Longest run of terms that a reduction adds one by one; the blocks' sums are added as a tree.
 PyTorch's norm on a CPU adds 25,088 squares with the errors of runs of about 10,000."""
@@ -36,7 +39,7 @@ def sum_error(terms: int, deviation: float, longest: float = math.inf) -> tuple[
     run = min(terms, longest)
     levels = math.ceil(math.log2(terms / run)) if terms > run else 0
     rtol = ROUNDING * math.sqrt(run**2 / (3 * terms) + levels)
-    return rtol, ROUNDING * deviation * math.sqrt(terms * run / 6)
+    return rtol, STRAYING * deviation * math.sqrt(terms * run)
 
 
 def total(terms: int, rms: float, mean: float) -> float:

@@ -65,11 +65,10 @@ def _by_role(graph: Graph, tensor: Tensor, role: Role, default: Init | None, see
         return to_storage(np.full(tensor.dims, head_size**-0.5), tensor)
     if role.hint == "block_scale" or row.kind == "scale":
         return _drawn(tensor, powers_of_two(*SCALE_EXPONENTS), seed)
-    chosen = default_init(role.hint, row)
     signed = row.kind == "float" or (row.kind == "integer" and row.name != "uint8")
     if default is not None and role.hint in OPEN_HINTS and signed:
         return _asked(tensor, default, seed)
-    return _drawn(tensor, draw_of(chosen, row), seed)
+    return _drawn(tensor, draw_of(default_init(graph, tensor, role), row), seed)
 
 
 def _drawn(tensor: Tensor, draw: Draw, seed: int) -> Storage:

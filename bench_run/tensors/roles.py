@@ -6,14 +6,14 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from bench_run.graph.dtypes import DTYPES
 from bench_run.graph.operations import OPERATIONS, POINTWISE_MODES
 from bench_run.tensors.init_plan import Init
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from bench_run.graph.dtypes import DataType
-    from bench_run.graph.model import Graph, Node
+    from bench_run.graph.model import Graph, Node, Tensor
 
 OPEN_HINTS = frozenset(("general", "attention_bias"))
 """Hints that leave the distribution to ``--init``."""
@@ -28,6 +28,9 @@ _POSITIVE_FROM = frozenset(
     )
 )
 """Pointwise modes whose result is positive where their operands are."""
+FACTOR = "factor"
+"""Of a product over many elements, which would leave the range of any type."""
+_PRODUCTS = frozenset(("mul", "mul_no_zeros"))
 _POSITIVE_SUMS = frozenset(("MatmulAttributes", "ConvolutionFwdAttributes", "ReductionAttributes"))
 
 FIXED: dict[str, Init] = {
@@ -82,16 +85,30 @@ def roles(graph: Graph) -> dict[int, Role]:
     return found
 
 
-def default_init(hint: str, row: DataType) -> Init:
-    """The distribution of a hint without context, for a data type."""
+def default_init(graph: Graph, tensor: Tensor, role: Role) -> Init:
+    """The distribution of a role whose hint is in `FIXED`, or is `FACTOR`."""
+    row, hint = DTYPES[tensor.data_type], role.hint
     if row.kind == "boolean":
         return FIXED["condition"]
+    if hint == FACTOR:
+        return _factor(graph, tensor, role, whole=row.kind == "integer")
     if row.kind == "integer" and hint in WHOLE:
         return UNSIGNED if row.name == "uint8" else WHOLE[hint]
     return FIXED[hint]
 
 
+def _factor(graph: Graph, tensor: Tensor, role: Role, *, whole: bool) -> Init:
+    """1 ± 1/√n for products of n factors, which then stay near 1; ±1 for integers."""
+    if whole:
+        return Init("integers", -1, 1)
+    terms = tensor.elements / max(1, graph.by_uid[role.node.outputs["out"]].elements)
+    width = min(0.5, terms**-0.5)
+    return Init("uniform", 1 - width, 1 + width)
+
+
 def _hint(node: Node, port: str) -> str:
+    if node.type == "ReductionAttributes" and node.attributes["mode"] in _PRODUCTS:
+        return FACTOR
     if node.type == "PointwiseAttributes":
         mode = POINTWISE_MODES[node.attributes["operation"]]
         return mode.hint(int(port.removeprefix("in_")))

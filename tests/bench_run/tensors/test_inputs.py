@@ -100,6 +100,13 @@ def test_positive_is_followed_back_through_a_virtual_sum():
     assert min(values(storage).min() for storage in make_inputs(chain, 0).values()) > 0
 
 
+@pytest.mark.parametrize("data_type", ["float", "half", "int32"])
+def test_factors_of_a_long_product_stay_near_one(data_type):
+    node = make_node("reduction", {"in": 0}, {"out": 1}, {"mode": "mul"})
+    of = graph([node], tensor(0, data_type, 10_000), tensor(1, data_type, 1))
+    assert 0.1 < abs(values(make_inputs(of, 0)[0]).prod()) < 10
+
+
 def test_conditions_are_both_true_and_false():
     made = make_inputs(pointwise("logical_not", "boolean"), 0)[0]
     assert set(made.tolist()) == {False, True}
