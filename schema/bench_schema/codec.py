@@ -21,7 +21,7 @@ import orjson
 
 from bench_schema.acceptor import decoder
 from bench_schema.document import SCHEMA_VERSION, Document, Real
-from bench_schema.errors import NotJsonError, UnreadableError, UnwritableError
+from bench_schema.errors import NotJsonError, SchemaError, UnreadableError, UnwritableError
 from bench_schema.finite import non_finite
 from bench_schema.upgrade import upgrade, version_of
 from bench_schema.validator import check, path_text
@@ -56,9 +56,11 @@ def decode(data: bytes, where: str) -> Document:
     """The document that JSON text holds; ``where`` names the text in errors."""
     with collector_paused():
         try:
-            return build(decoder(SCHEMA_VERSION, "")(data), Document)
+            document = build(decoder(SCHEMA_VERSION, "")(data), Document)
         except msgspec.MsgspecError:
-            return from_tree(parse(data, where), where)
+            document = from_tree(parse(data, where), where)
+        check_references(document, where)
+        return document
 
 
 def parse(data: bytes, where: str) -> Any:
@@ -79,6 +81,24 @@ def from_tree(tree: Any, where: str) -> Document:
     version = version_of(tree, where)
     check(tree, version, where)
     return build(whole_numbers(upgrade(tree, version)), Document)
+
+
+def check_references(document: Document, where: str) -> None:
+    """Refuse what a schema cannot: keys that are there twice, a case of no engine."""
+    engines = [engine.key for engine in document.engines]
+    _refuse_twice(engines, f"{where}: engines", "key")
+    _refuse_twice([case.id for case in document.cases], f"{where}: cases", "id")
+    for index, case in enumerate(document.cases):
+        if case.engine not in engines:
+            what = f"no engine {case.engine!r} in this document; known are {', '.join(engines)}"
+            raise SchemaError(f"{where}: cases[{index}].engine", what)
+
+
+def _refuse_twice(names: list[str], where: str, field: str) -> None:
+    first: dict[str, int] = {}
+    for index, name in enumerate(names):
+        if first.setdefault(name, index) != index:
+            raise SchemaError(f"{where}[{index}].{field}", f"{name!r} is [{first[name]}] already")
 
 
 def whole_numbers(tree: Any) -> Any:

@@ -70,6 +70,7 @@ class Journal:
 
     def __init__(self, path: PathLike, mode: str) -> None:
         self.path = Path(path)
+        self._engines: set[str] = set()
         try:
             self._file = self.path.open(mode, buffering=0)
         except FileExistsError:
@@ -80,11 +81,13 @@ class Journal:
     @classmethod
     def create(cls, path: PathLike, header: Document) -> Journal:
         """A new journal; refuses to overwrite one, for it holds measurements."""
-        if header.cases or header.run.complete:
-            raise ValueError("the header of a journal is an unfinished document without cases")
-        line = _line("journal", header, str(path))
+        if header.cases:
+            raise ValueError("the header of a journal has no cases: append them")
+        run = replace(header.run, complete=False, finished=None)
+        line = _line("journal", replace(header, run=run), str(path))
         journal = cls(path, "xb")
         journal._write(line)
+        journal._engines.update(engine.key for engine in header.engines)
         return journal
 
     @classmethod
@@ -96,17 +99,21 @@ class Journal:
         if not data.startswith(JOURNAL_START) or whole == 0:
             journal.close()
             raise UnreadableError(str(path), NO_HEADER)
+        journal._engines = _engine_keys(data, str(path))
         journal._file.truncate(whole)
         journal._file.seek(whole)
         return journal
 
     def append_case(self, case: Case) -> None:
-        """Save a case with just the rounds that this visit adds."""
+        """Save a case with just the rounds that this visit adds; its engine must be known."""
+        if case.engine not in self._engines:
+            raise SchemaError(str(self.path), f"new case: no engine {case.engine!r} was added")
         self._write(_line("case", case, str(self.path)))
 
     def append_engine(self, engine: Engine) -> None:
         """Add an engine, or replace the one with the same key."""
         self._write(_line("engine", engine, str(self.path)))
+        self._engines.add(engine.key)
 
     def set_machine(self, machine: Machine) -> None:
         """Replace what is known of the machine."""
@@ -209,6 +216,17 @@ def _collect(data: bytes, where: str) -> tuple[Document, list[Case]]:
         else:
             raise SchemaError(place, "a second header")
     return replace(header, engines=tuple(engines.values()), machine=machine), parts
+
+
+def _engine_keys(data: bytes, where: str) -> set[str]:
+    """Keys of the engines that a journal has so far, without reading its cases."""
+    keys: set[str] = set()
+    for field, text, place in _lines(data, where):
+        if field == "engine":
+            keys.add(read_value(field, text, place).key)
+        elif field == "journal":
+            keys.update(engine["key"] for engine in parse(text, place)["engines"])
+    return keys
 
 
 def read_value(field: str, text: bytes, where: str) -> Any:

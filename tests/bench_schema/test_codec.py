@@ -153,6 +153,27 @@ def test_an_unknown_field_is_refused_with_its_place(broken):
         codec.read(broken(("cases", 0, "work", "flop"), 1))
 
 
+INCONSISTENT = {
+    "engine unknown": (
+        ("cases", 2, "engine"),
+        "torch",
+        r"cases\[2\]\.engine: no engine 'torch' in",
+    ),
+    "case twice": (("cases", 3, "id"), "sdpa@cudnn", r"cases\[3\]\.id: 'sdpa@cudnn' is \[2\] alr"),
+    "engine twice": (
+        ("engines", 2, "key"),
+        "cudnn",
+        r"engines\[2\]\.key: 'cudnn' is \[0\] already",
+    ),
+}
+
+
+@pytest.mark.parametrize(("path", "value", "sentence"), INCONSISTENT.values(), ids=INCONSISTENT)
+def test_names_that_do_not_fit_together_are_refused(broken, path, value, sentence):
+    with pytest.raises(SchemaError, match=sentence):
+        codec.read(broken(path, value))
+
+
 def test_whole_numbers_may_be_written_with_a_point(broken):
     document = codec.read(broken((*SERIES, "device_ns"), [1.0, 2e3, -5]))
     assert samples_of(document).tolist() == [1, 2000, -5]

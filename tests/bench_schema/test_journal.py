@@ -127,10 +127,27 @@ def test_an_existing_journal_is_not_overwritten(path, header):
     assert path.read_bytes() == before
 
 
-def test_a_finished_document_is_no_header(tmp_path, stored):
-    with pytest.raises(ValueError, match="unfinished document without cases"):
+def test_a_header_has_no_cases(tmp_path, stored):
+    with pytest.raises(ValueError, match="the header of a journal has no cases"):
         Journal.create(tmp_path / "j", stored)
     assert os.listdir(tmp_path) == []
+
+
+def test_a_journal_is_unfinished_whatever_its_header_says(tmp_path, stored):
+    Journal.create(tmp_path / "j", replace(stored, cases=())).close()
+    run = read_journal(tmp_path / "j").run
+    assert (run.complete, run.finished) == (False, None)
+
+
+def test_a_case_of_an_engine_that_was_not_added_is_refused(path, stored):
+    case = replace(stored.cases[0], id="new", engine="torch")
+    with Journal.reopen(path) as out:
+        with pytest.raises(SchemaError, match=r"new case: no engine 'torch' was added"):
+            out.append_case(case)
+        out.append_engine(replace(stored.engines[0], key="torch"))
+    with Journal.reopen(path) as out:
+        out.append_case(case)
+    assert read_journal(path).cases[-1].engine == "torch"
 
 
 def test_a_case_that_could_not_be_read_back_is_not_saved(path, stored):
