@@ -103,10 +103,18 @@ def reason(evidence: Evidence) -> str:
     if evidence.move == Move.SAME:
         text = f"{change} ({interval}): within the threshold of {threshold}"
     elif evidence.move == Move.UNCLEAR:
-        text = f"{change} ({interval}): neither beyond nor within {threshold}; {_remedy(evidence)}"
+        text = f"{change} ({interval}): {_doubt(evidence, threshold)}; {_remedy(evidence)}"
     else:
         text = f"{change} ({interval}): beyond the threshold of {threshold}"
     return text + _provisional(evidence)
+
+
+def _doubt(evidence: Evidence, threshold: str) -> str:
+    low, high, edge = evidence.low, evidence.high, 1 + evidence.threshold_ratio
+    if low is not None and high is not None and (low >= edge or high <= 1 / edge):
+        q = "" if evidence.q is None else f", q {evidence.q:.2g}"
+        return f"beyond {threshold} by itself, not among so many cases{q}"
+    return f"neither beyond nor within {threshold}"
 
 
 def _no_interval(evidence: Evidence) -> str:

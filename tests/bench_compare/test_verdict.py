@@ -100,6 +100,8 @@ def evidence(move, **changes):
     [
         (evidence(Move.UP), "beyond the threshold of 1 %"),
         (evidence(Move.SAME), "within the threshold"),
+        (evidence(Move.UNCLEAR, q=0.07), "beyond 1 % by itself, not among so many cases, q 0.07"),
+        (evidence(Move.UNCLEAR, low=0.99), "neither beyond nor within 1 %"),
         (evidence(Move.UNCLEAR, needed=4), "needs about 4 more rounds"),
         (evidence(Move.UNCLEAR, needed=1, unit="document"), "1 more document"),
         (evidence(Move.UNCLEAR), "more rounds would hardly decide it"),
