@@ -62,8 +62,8 @@ class Tolerance:
 class Circumstances:
     """What a bound depends on beside the graph."""
 
-    inputs: Storages | None = None
-    """The data, to measure magnitudes; without it those of the default distributions."""
+    sizes: Mapping[int, Estimate] | None = None
+    """How large the inputs are (`sizes_of`); without it as the default distributions make them."""
     math: str = "fp32"
     """The run's math mode: ``tf32`` and ``fast`` let operands be rounded."""
     rounded_reference: bool = False
@@ -96,6 +96,13 @@ def tolerances(
         )
         for tensor in graph.outputs
     }
+
+
+def sizes_of(inputs: Storages) -> Mapping[int, Estimate]:
+    """What `Circumstances` keeps of the inputs: a few numbers each, from a sample of the data."""
+    from bench_run.roundoff.measured import measured
+
+    return {uid: measured(storage) for uid, storage in inputs.items()}
 
 
 def read_overrides(path: Path) -> Overrides:
@@ -163,13 +170,15 @@ def _is_exact(tensor: Tensor) -> bool:
 def _by_roundoff(graph: Graph, circumstances: Circumstances) -> dict[int, Tolerance]:
     from bench_run.roundoff import output_errors
 
-    errors = output_errors(graph, circumstances.inputs, circumstances.math)
+    errors = output_errors(graph, circumstances.sizes, circumstances.math)
     rows = {}
     for tensor in graph.outputs:
         error = errors[tensor.uid]
         unit = DTYPES[tensor.data_type].unit_roundoff
         if _is_exact(tensor):
             rows[tensor.uid] = _exact("default")
+        elif DTYPES[tensor.data_type].kind == "scale":
+            rows[tensor.uid] = Tolerance(0.25, 0.0, "default: powers of two are exact")
         elif error is None:
             rows[tensor.uid] = Tolerance(
                 FALLBACK + 2 * unit, FALLBACK, "fallback: no rule for an operation on the way"

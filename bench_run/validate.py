@@ -67,6 +67,22 @@ def _flattened(logical: Array, tensor: Tensor) -> Array:
     return np.ascontiguousarray(logical.transpose(memory_order(tensor.strides))).reshape(-1)
 
 
+def _representable(expected: Array, tensor: Tensor) -> Array:
+    """Values beyond a narrow type's range become what the type makes of them.
+
+    8-bit floats saturate, wider ones have infinities (as `reference/rounding.py` has it).
+    """
+    row = DTYPES[tensor.data_type]
+    if row.kind != "float" or row.bits > 16 or expected.dtype.kind != "f":
+        return expected
+    end = row.largest * (1 + row.unit_roundoff / 2)
+    if np.fmax.reduce(expected, initial=0) <= end and np.fmin.reduce(expected, initial=0) >= -end:
+        return expected
+    beyond = np.abs(expected) > end
+    limit = row.largest if row.bits == 8 else math.inf
+    return np.where(beyond, np.copysign(limit, expected), expected)
+
+
 def checksum(graph: Graph, outputs: Storages) -> str:
     """CRC-32 of the bytes of all outputs, gaps left out, in the graph's order: 8 hex digits."""
     crc = 0
@@ -79,7 +95,8 @@ def compare(
     actual: Storage, expected: Array, tensor: Tensor, tolerance: Tolerance, worst: int = 5
 ) -> OutputValidation:
     """One output. ``expected`` is a logical array of any real type, not rounded to the tensor's."""
-    return _compared(actual, _flattened(expected, tensor), tensor, tolerance, worst)
+    wanted = _representable(_flattened(expected, tensor), tensor)
+    return _compared(actual, wanted, tensor, tolerance, worst)
 
 
 def _compared(
@@ -160,7 +177,9 @@ class OutputChecker:
         self._graph = graph
         self._tolerances = tolerances
         self._worst = worst
-        self._expected = {t.uid: _flattened(expected[t.uid], t) for t in graph.outputs}
+        self._expected = {
+            t.uid: _representable(_flattened(expected[t.uid], t), t) for t in graph.outputs
+        }
         self._known: dict[str, CheckResult] = {}
 
     def check(self, outputs: Storages) -> CheckResult:

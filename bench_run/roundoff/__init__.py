@@ -22,13 +22,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from bench_run.roundoff.estimate import Estimate, Step, constant, stored, typical
-from bench_run.roundoff.measured import measured
 from bench_run.roundoff.rules import RULES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from bench_run.engines.base import Storages
     from bench_run.graph.model import Graph, Node
 
 OPERAND_UNITS = {"fp32": 0.0, "tf32": 2.0**-11, "fast": 2.0**-8}
@@ -37,14 +35,14 @@ OPERAND_UNITS = {"fp32": 0.0, "tf32": 2.0**-11, "fast": 2.0**-8}
 
 
 def output_errors(
-    graph: Graph, inputs: Storages | None = None, math: str = "fp32"
+    graph: Graph, sizes: Mapping[int, Estimate] | None = None, math: str = "fp32"
 ) -> dict[int, Estimate | None]:
     """The estimate of every output by uid; None where a node on the way has no rule.
 
-    The magnitudes of the inputs are measured where the data is given; else they are those of the
-    default distributions (`tensors/roles.py`).
+    `sizes` are the estimates of inputs by uid, measured on their data (`measured.py`); others are
+    taken to have their default distributions (`tensors/roles.py`).
     """
-    known: dict[int, Estimate | None] = dict(_given(graph, inputs))
+    known: dict[int, Estimate | None] = dict(_given(graph, sizes or {}))
     for node in graph.nodes:
         for port, estimate in _results(graph, node, known, OPERAND_UNITS[math]).items():
             tensor = graph.by_uid[node.outputs[port]]
@@ -52,11 +50,11 @@ def output_errors(
     return {tensor.uid: known[tensor.uid] for tensor in graph.outputs}
 
 
-def _given(graph: Graph, inputs: Storages | None) -> Mapping[int, Estimate]:
+def _given(graph: Graph, sizes: Mapping[int, Estimate]) -> Mapping[int, Estimate]:
     known = {t.uid: constant(float(t.value)) for t in graph.constants if t.value is not None}
     for tensor in graph.inputs:
-        data = None if inputs is None else inputs.get(tensor.uid)
-        known[tensor.uid] = typical(graph, tensor) if data is None else measured(data)
+        size = sizes.get(tensor.uid)
+        known[tensor.uid] = typical(graph, tensor) if size is None else size
     return known
 
 

@@ -53,16 +53,21 @@ def write_tensors(path: Path, arrays: Mapping[str, Array], metadata: Mapping[str
         header[name] = {"dtype": kind, "shape": list(array.shape), "data_offsets": [begin, end]}
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
-    data = [array.tobytes() for array in arrays.values()]
-    return write_bytes(path, b"".join([len(text).to_bytes(8, "little"), text, *data]))
+    return write_bytes(path, len(text).to_bytes(8, "little"), text, *map(raw, arrays.values()))
 
 
-def write_bytes(path: Path, content: bytes) -> Path:
+def raw(array: Array) -> memoryview:
+    """The bytes of a C-contiguous array, not copied."""
+    return array.reshape(-1).view(np.uint8).data
+
+
+def write_bytes(path: Path, *parts: bytes | memoryview) -> Path:
     """Write a file by way of a temporary one beside it; raises `OutputError`."""
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        partial.write_bytes(content)
+        with partial.open("wb") as file:
+            file.writelines(parts)
         partial.replace(path)
     except OSError as error:
         with suppress(OSError):  # it may not exist, nor its folder

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bench_run.errors import GraphError
-from bench_run.tensors.files import from_bytes, write_bytes
+from bench_run.tensors.files import from_bytes, raw, write_bytes
 from bench_run.tensors.layout import describe, storage_size, storage_type
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ def write(
     stem = graph_path.with_suffix("")
     written = [
         write_bytes(
-            stem.with_name(f"{stem.name}.tensor{tensor.uid}.bin"), storages[tensor.uid].tobytes()
+            stem.with_name(f"{stem.name}.tensor{tensor.uid}.bin"), raw(storages[tensor.uid])
         )
         for tensor in (*graph.inputs, *graph.outputs)
     ]

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from bench_run.errors import GraphError
 from bench_run.tensors.files import (
     from_bytes,
+    raw,
     read_tensors,
     type_in_file,
     write_bytes,
@@ -52,7 +53,7 @@ def _entry(graph: Graph, tensor: Tensor, storage: Storage) -> dict[str, Any]:
         "name": tensor.name,
         "role": "output" if tensor.uid in graph.produced else "input",
         **_form(tensor),
-        "sha256": hashlib.sha256(storage.tobytes()).hexdigest(),
+        "sha256": hashlib.sha256(raw(storage)).hexdigest(),
     }
 
 

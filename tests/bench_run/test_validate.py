@@ -168,6 +168,15 @@ def test_rms_above_its_threshold_names_elements():
     assert (row.mismatched, len(row.worst)) == (100, 2)
 
 
+@pytest.mark.parametrize(
+    ("data_type", "given"), [("half", np.inf), ("fp8_e4m3", 448.0), ("fp8_e5m2", 57344.0)]
+)
+def test_what_lies_beyond_the_type_is_what_the_type_makes_of_it(data_type, given):
+    tensor = output(data_type, dims=(2,))
+    actual = np.array([given, -given]).astype(to_storage(np.ones(2), tensor).dtype)
+    assert compare(actual, np.array([1e6, -1e6]), tensor, LOOSE).mismatched == 0
+
+
 def test_saved_outputs_are_logical_arrays_under_the_tensors_names(tmp_path):
     tensor = output("bfloat16", PADDED)
     storage = to_storage(ramp(), tensor)
