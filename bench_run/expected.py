@@ -77,6 +77,8 @@ class Desk:
             mismatches=options.mismatches,
             budget_s=options.check_budget_s,
             save_outputs=options.save_outputs,
+            math=options.math,
+            sidecar=_sidecar(graph),
         )
 
     def _expected(self, graph: PlannedGraph, reference: str) -> tuple[str | None, str | None]:
@@ -133,3 +135,11 @@ class Desk:
     def close(self) -> None:
         self._crew.kill()
         shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def _sidecar(graph: PlannedGraph) -> str | None:
+    """The file with the graph's own tolerances, if there is one."""
+    from bench_run.tolerance import sidecar_of
+
+    path = sidecar_of(graph.id.path)
+    return str(path) if path.is_file() else None

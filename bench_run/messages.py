@@ -69,6 +69,9 @@ class Judgement:
     mismatches: int = 5
     budget_s: float = 0.2
     save_outputs: str | None = None
+    math: str = "fp32"
+    sidecar: str | None = None
+    """File with the graph's own tolerances."""
 
 
 @dataclass(frozen=True)

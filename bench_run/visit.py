@@ -30,12 +30,12 @@ from bench_run.errors import EngineError, UnsupportedGraphError
 from bench_run.evaluate import inputs_of
 from bench_run.measure import Measured, measure
 from bench_run.telemetry import Energy, snapshot
-from bench_run.tolerance import tolerances
+from bench_run.tolerance import Circumstances, read_overrides, tolerances
 from bench_run.validate import OutputChecker, save_outputs, validation
 from bench_run.visit_case import case_of
 
 if TYPE_CHECKING:
-    from bench_run.engines.base import Engine, Plan, PlanFacts, Stream
+    from bench_run.engines.base import Engine, Plan, PlanFacts, Storages, Stream
     from bench_run.messages import Visit
 
 Phase = Callable[[str], None]
@@ -80,8 +80,10 @@ def visit(engine: Engine, request: Visit, import_ns: int, announce: Phase) -> Ca
         with timeline.time("first_run"):
             plan.run()
             engine.stream.synchronize()
+        timeline.enter("validate")
+        judge = Judge(plan, request, inputs)
         del inputs
-        return _measured_case(engine, plan, request, timeline, started)
+        return _measured_case(engine, judge, request, timeline, started)
     except UnsupportedGraphError as error:
         return case_of(request, Outcome("unsupported", str(error), timeline.current))
     except (EngineError, MemoryError) as error:
@@ -95,10 +97,9 @@ def visit(engine: Engine, request: Visit, import_ns: int, announce: Phase) -> Ca
 
 
 def _measured_case(
-    engine: Engine, plan: Plan, request: Visit, timeline: Timeline, started: str
+    engine: Engine, judge: Judge, request: Visit, timeline: Timeline, started: str
 ) -> Case:
-    timeline.enter("validate")
-    judge = Judge(plan, request)
+    plan = judge.plan
     judge.check(0)
     before = snapshot(engine.facts.device)
     timeline.enter("measure")
@@ -162,11 +163,11 @@ def _memory(engine: Engine, facts: PlanFacts) -> Memory:
 class Judge:
     """Validates the first run and, as far as the budget allows, the timed iterations."""
 
-    def __init__(self, plan: Plan, request: Visit) -> None:
-        self._plan = plan
+    def __init__(self, plan: Plan, request: Visit, inputs: Storages) -> None:
+        self.plan = plan
         self._request = request
         self._judgement = request.judgement
-        self._checker = _checker(request)
+        self._checker = _checker(request, inputs)
         self._budget_ns = round(request.judgement.budget_s * 1e9)
         self._spent_ns = 0
         self._rows: list[tuple[int, int, Any, str]] = []
@@ -178,7 +179,7 @@ class Judge:
         if self._checker is None:
             return
         begin = time.perf_counter_ns()
-        outputs = self._plan.download()
+        outputs = self.plan.download()
         result = self._checker.check(outputs)
         if timed:
             self._rows.append((iteration, result.mismatched, result.max_abs, result.checksum))
@@ -222,16 +223,22 @@ class Judge:
         return validation(judgement.reference, self._request.graph, self._results)
 
 
-def _checker(request: Visit) -> OutputChecker | None:
+def _checker(request: Visit, inputs: Storages) -> OutputChecker | None:
     judgement = request.judgement
     if judgement.expected is None:
         return None
-    return OutputChecker(
+    circumstances = Circumstances(inputs, judgement.math, judgement.reference != "numpy")
+    overrides = None if judgement.sidecar is None else read_overrides(Path(judgement.sidecar))
+    allowed = tolerances(
         request.graph,
-        load_expected(judgement.expected),
-        tolerances(request.graph, judgement.policy, judgement.rtol, judgement.atol),
-        judgement.mismatches,
+        judgement.policy,
+        judgement.rtol,
+        judgement.atol,
+        circumstances,
+        overrides,
     )
+    expected = load_expected(judgement.expected)
+    return OutputChecker(request.graph, expected, allowed, judgement.mismatches)
 
 
 def load_expected(folder: str) -> Mapping[int, np.ndarray[Any, Any]]:
