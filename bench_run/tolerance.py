@@ -62,8 +62,8 @@ class Tolerance:
 class Circumstances:
     """What a bound depends on beside the graph."""
 
-    sizes: Mapping[int, Estimate] | None = None
-    """How large the inputs are (`sizes_of`); without it as the default distributions make them."""
+    inputs: Storages | None = None
+    """The data, to measure how large it is; without it as the default distributions make it."""
     math: str = "fp32"
     """The run's math mode: ``tf32`` and ``fast`` let operands be rounded."""
     rounded_reference: bool = False
@@ -96,13 +96,6 @@ def tolerances(
         )
         for tensor in graph.outputs
     }
-
-
-def sizes_of(inputs: Storages) -> Mapping[int, Estimate]:
-    """What `Circumstances` keeps of the inputs: a few numbers each, from a sample of the data."""
-    from bench_run.roundoff.measured import measured
-
-    return {uid: measured(storage) for uid, storage in inputs.items()}
 
 
 def read_overrides(path: Path) -> Overrides:
@@ -169,8 +162,10 @@ def _is_exact(tensor: Tensor) -> bool:
 
 def _by_roundoff(graph: Graph, circumstances: Circumstances) -> dict[int, Tolerance]:
     from bench_run.roundoff import output_errors
+    from bench_run.roundoff.measured import measured
 
-    errors = output_errors(graph, circumstances.sizes, circumstances.math)
+    sizes = {uid: measured(storage) for uid, storage in (circumstances.inputs or {}).items()}
+    errors = output_errors(graph, sizes, circumstances.math)
     rows = {}
     for tensor in graph.outputs:
         error = errors[tensor.uid]

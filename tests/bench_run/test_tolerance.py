@@ -16,7 +16,6 @@ from bench_run.tolerance import (
     Tolerance,
     read_overrides,
     sidecar_of,
-    sizes_of,
     tolerances,
 )
 from bench_run.validate import compare
@@ -168,7 +167,7 @@ def test_one_missing_term_of_a_sum_is_found():
 def test_bounds_follow_the_size_of_the_data(init):
     of = matmul("float", 576)
     data = {uid: storage * np.float32(init) for uid, storage in make_inputs(of, 0).items()}
-    measured = tolerances(of, circumstances=Circumstances(sizes=sizes_of(data)))[2]
+    measured = tolerances(of, circumstances=Circumstances(inputs=data))[2]
     usual = tolerances(of)[2]
     assert measured.atol == pytest.approx(usual.atol * init**2, rel=0.05)
 
