@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from bench_run.errors import UsageError
 from bench_run.graph.check import check
+from bench_run.graph.dtypes import ALIASES
 from bench_run.graph.make.chain import chain_parameters, check_chain, make_graph
 from bench_run.graph.make.ops import OPS, family, find
 from bench_run.graph.make.parameters import Parameter, parse_value
@@ -49,7 +50,7 @@ class Spec:
     shapes: tuple[str, ...] | None
     """Classes of default shapes that the spec names itself."""
     lenient: bool
-    """A family or `all`: an operation takes the items it knows, and skips types it has not."""
+    """A family or `all`: an operation takes the keys it knows, of its own choices."""
 
 
 def make_graphs(
@@ -66,9 +67,8 @@ def make_graphs(
     classes = _shape_classes(shapes, "shapes") if parsed.shapes is None else parsed.shapes
     made: dict[str, Graph] = {}
     for chain in parsed.chains:
-        for given in _assignments(parsed, chain, classes):
-            graph = check(make_graph(chain, given), spec)
-            made.setdefault(graph.name, graph)
+        for graph in _made(parsed, chain, classes):
+            made.setdefault(graph.name, check(graph, spec))
             if len(made) > MOST_GRAPHS:
                 raise UsageError(f"{spec}: more than {MOST_GRAPHS} graphs")
     if not made:
@@ -192,6 +192,30 @@ def _check_keys(spec: Spec) -> None:
             raise UsageError(f"{spec.text}: {name} has no parameter {key!r}; choose from {keys}")
 
 
+def _made(spec: Spec, chain: Chain, classes: tuple[str, ...]) -> Iterator[Graph]:
+    """Graphs of one chain. A default shape that a value does not fit (a layout of four axes, a
+    volume) is passed over, as long as another one fits."""
+    misfit: UsageError | None = None
+    none_fits = True
+    for given in _assignments(spec, chain, classes):
+        try:
+            graph = make_graph(chain, given)
+        except UsageError as error:
+            misfit = error
+            if _has_own_shape(spec, chain):
+                raise
+        else:
+            none_fits = False
+            yield graph
+    if misfit is not None and none_fits and not spec.lenient:
+        raise misfit
+
+
+def _has_own_shape(spec: Spec, chain: Chain) -> bool:
+    rows = chain_parameters(chain)
+    return spec.shapes is None and any(rows[key].shape for key, _ in spec.items if key in rows)
+
+
 def _assignments(spec: Spec, chain: Chain, classes: tuple[str, ...]) -> Iterator[Mapping[str, Any]]:
     """Typed parameters of each graph: default shapes (if any) × every combination of values."""
     rows = _rows(chain)
@@ -199,17 +223,16 @@ def _assignments(spec: Spec, chain: Chain, classes: tuple[str, ...]) -> Iterator
     values = [_typed(spec, rows[key], texts) for key, texts in items]
     if math.prod(map(len, values)) > MOST_GRAPHS:
         raise UsageError(f"{spec.text}: more than {MOST_GRAPHS} graphs")
-    own_shape = spec.shapes is None and any(rows[key].shape for key, _ in items)
-    bases = ({},) if own_shape else tuple(_default_shapes(chain, rows, classes))
+    own = _has_own_shape(spec, chain)
+    bases = ({},) if own else tuple(_default_shapes(chain, rows, classes))
     for base, combination in itertools.product(bases, itertools.product(*values)):
         yield {**base, **dict(zip((key for key, _ in items), combination, strict=True))}
 
 
 def _typed(spec: Spec, row: Parameter, texts: tuple[str, ...]) -> list[Any]:
-    if spec.lenient and row.kind == "dtype" and row.choices:
-        plain = replace(row, choices=())
-        named = {parse_value(plain, text, spec.text) for text in texts}
-        texts = tuple(name for name in row.choices if name in named)
+    if spec.lenient and row.choices:
+        names = (ALIASES.get(text, text) if row.kind == "dtype" else text for text in texts)
+        texts = tuple(name for name in names if name in row.choices)
     return [parse_value(row, text, spec.text) for text in texts]
 
 

@@ -130,9 +130,21 @@ def test_all_leaves_out_types_that_an_operation_lacks() -> None:
     assert {graph.io_data_type for graph in made} == {"double"}
 
 
+def test_a_default_shape_that_a_value_does_not_fit_is_passed_over() -> None:
+    made = names("conv_fwd: layout=nhwc", "small")
+    assert [name.partition("_float_")[2] for name in made] == ["nhwc", "nhwc"]
+
+
+def test_all_takes_a_layout_where_an_operation_has_it() -> None:
+    made = names("all: layout=nhwc", "small")
+    assert {name.split("_")[-1] for name in made if "float_n" in name} == {"nhwc"}
+
+
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
+        ("all: dtype=nope", "no operation takes this"),
+        ("conv_fwd: layout=ncdhw shapes=common", "layout=ncdhw does not fit 2 spatial axes"),
         ("conv_fws", "no operation 'conv_fws'; choose from conv_fwd"),
         ("conv_fwd+nope", "no operation 'nope'"),
         ("family:nope", "no family 'nope'; choose from conv"),
