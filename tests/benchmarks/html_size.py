@@ -17,6 +17,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+from bench_schema.codec import collector_paused
 from bench_schema.document import (
     Achieved,
     Case,
@@ -304,7 +305,8 @@ def main(arguments: list[str]) -> None:
     comparison = suite(number, iterations)
     before_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     start = time.perf_counter()
-    text = render("html", comparison, View())
+    with collector_paused():  # as in the command
+        text = render("html", comparison, View())
     seconds = time.perf_counter() - start
     added_mib = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before_kib) / 1024
     with tempfile.TemporaryDirectory() as folder:
