@@ -111,13 +111,14 @@ def end_to_end(
         keep((end - begin) // executions)
         count += 1
         total_ns += end - begin
-        if check is not None and check(count - 1):
-            run()  # brings the caches back to what the next sample expects
-            synchronize()
+        disturbed = check is not None and check(count - 1)
         if count >= effort.iterations and total_ns >= effort.min_time_ns:
             return samples, "iterations" if count == effort.iterations else "min time"
         if limit_ns is not None and clock() - started >= limit_ns:
             return samples, "max time"
+        if disturbed:
+            run()  # brings the caches back to what the next sample expects
+            synchronize()
 
 
 def on_device(

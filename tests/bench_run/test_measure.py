@@ -100,8 +100,8 @@ def test_warmup_takes_at_most_half_of_the_time():
     assert len(result.warmup["e2e_ns"]) == 5
 
 
-def test_a_check_runs_outside_of_the_sample_and_is_followed_by_an_untimed_run():
-    stream = ScriptedStream([10, 999, 12, 999])
+def test_a_check_runs_outside_of_the_sample_and_is_an_untimed_run_comes_before_the_next():
+    stream = ScriptedStream([10, 999, 12])
 
     def check(_):
         stream.now += 5_000
