@@ -28,7 +28,7 @@ from bench_schema.summary import warmup_cut
 
 from bench_run.errors import EngineError, UnsupportedGraphError
 from bench_run.evaluate import inputs_of
-from bench_run.measure import measure
+from bench_run.measure import Effort, Measured, measure
 from bench_run.telemetry import Energy, snapshot
 from bench_run.tolerance import Circumstances, read_overrides, tolerances
 from bench_run.validate import OutputChecker, save_outputs, validation
