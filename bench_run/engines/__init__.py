@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 ENGINES = {
     "numpy": "bench_run.engines.numpy_engine",
     "torch": "bench_run.engines.torch_engine",
+    "cudnn": "bench_run.engines.cudnn",
 }
 
 ENTRY_POINTS = "bench_run.engines"

@@ -156,6 +156,12 @@ def open_stream(device: torch.device, options: EngineOptions) -> TorchStream:
     return TorchStream(device, options)
 
 
+def l2_bytes(device: torch.device) -> int:
+    """Size of the L2 cache; 64 MiB where PyTorch does not tell."""
+    found = int(getattr(cuda.get_device_properties(device), "L2_cache_size", 0))
+    return found if found > 0 else 64 * 1024**2
+
+
 def _shortest_sleep() -> None:
     """Nearly empty: PyTorch's spinning kernel, told to spin for no cycle."""
     cuda._sleep(0)
@@ -164,9 +170,7 @@ def _shortest_sleep() -> None:
 def _reader(device: torch.device) -> Callable[[], None]:
     """Reads twice the L2 cache: reading leaves clean lines, whose eviction costs the next kernel
     nothing."""
-    cache_bytes = int(getattr(cuda.get_device_properties(device), "L2_cache_size", 0))
-    elements = 2 * (cache_bytes if cache_bytes > 0 else 64 * 1024**2) // 4
-    buffer = torch.ones(elements, dtype=torch.float32, device=device)
+    buffer = torch.ones(2 * l2_bytes(device) // 4, dtype=torch.float32, device=device)
     total = torch.zeros((), dtype=torch.float32, device=device)
 
     def read() -> None:

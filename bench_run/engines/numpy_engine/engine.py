@@ -13,6 +13,7 @@ from bench_run.engines.base import (
     EngineFacts,
     EngineOptions,
     EngineSpec,
+    Plan,
     PlanFacts,
     Storage,
     Storages,
@@ -22,10 +23,11 @@ from bench_run.engines.numpy_engine.kernels import KERNELS
 from bench_run.engines.numpy_engine.op import Op, check_types
 from bench_run.engines.numpy_engine.program import Program, poison
 from bench_run.engines.processor import processor_name
+from bench_run.engines.rotate import RotatingPlan, copies
 from bench_run.engines.spec import refuse_unknown
 from bench_run.errors import EngineError, UnsupportedGraphError, UsageError
 from bench_run.graph.model import Graph
-from bench_run.streams.host import HostStream
+from bench_run.streams.host import HostStream, last_level_cache_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -81,6 +83,7 @@ class NumpyPlan:
 class NumpyEngine:
     def __init__(self, options: EngineOptions) -> None:
         self.stream: Stream = HostStream(options.cache)
+        self._rotates = options.cache == "rotate"
         self.facts = EngineFacts(
             id=None, libraries=_libraries(), device="cpu", device_kind=processor_name()
         )
@@ -98,13 +101,13 @@ class NumpyEngine:
         return graph
 
     @_memory_errors()
-    def plan(self, built: object) -> NumpyPlan:
+    def plan(self, built: object) -> Plan:
         assert isinstance(built, Graph)
-        program = Program(built)
-        for node in built.nodes:
-            with program.frame():
-                KERNELS[node.type](Op(program, node))
-        return NumpyPlan(program)
+        first = _plan(built)
+        if not self._rotates:
+            return first
+        count = copies(first.facts.buffer_bytes or 0, last_level_cache_bytes())
+        return RotatingPlan([first, *(_plan(built) for _ in range(count - 1))])
 
     def peak_bytes(self) -> int | None:
         return None
@@ -113,6 +116,14 @@ class NumpyEngine:
         if self._errors is not None:
             np.seterr(**self._errors)
             self._errors = None
+
+
+def _plan(graph: Graph) -> NumpyPlan:
+    program = Program(graph)
+    for node in graph.nodes:
+        with program.frame():
+            KERNELS[node.type](Op(program, node))
+    return NumpyPlan(program)
 
 
 def open_engine(spec: EngineSpec, options: EngineOptions) -> NumpyEngine:

@@ -33,6 +33,9 @@ Array: TypeAlias = npt.NDArray[Any]
 Operand: TypeAlias = "Array | float"
 Step: TypeAlias = Callable[[], object]
 
+OUT_BY_NAME = (np.maximum, np.minimum)
+"""For the rest, `out` as the last argument is faster by the time of parsing a name."""
+
 
 class Program:
     """Buffers and calls of one graph; kernels add to `steps` while the graph is planned."""
@@ -128,7 +131,10 @@ class Program:
         target, *views = coalesce(out, *arrays)
         rest = iter(views)
         operands = (next(rest) if isinstance(a, np.ndarray) else a for a in inputs)
-        self.call(ufunc, *operands, out=target)
+        if ufunc in OUT_BY_NAME:
+            self.call(ufunc, *operands, out=target)
+        else:
+            self.call(ufunc, *operands, target)
 
     def source(self, array: Array, shape: Sequence[int]) -> Array:
         """`array` reshaped to stacked matrices that BLAS takes, packed by a call if need be."""

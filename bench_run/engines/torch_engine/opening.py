@@ -52,6 +52,8 @@ def open_engine(spec: EngineSpec, options: EngineOptions) -> TorchEngine:
     if options.timer not in TIMERS:
         raise UsageError(f"--timer {options.timer}: engine torch knows {', '.join(TIMERS)}")
     device = _device(spec, options.device)
+    if options.replay and device.type == "cpu":
+        raise UsageError(f"--replay: {spec.text} runs on the CPU, which has no graphs to replay")
     if COMPILE in spec.options:
         _expect_compiler(device)
     resources = ExitStack()

@@ -34,20 +34,26 @@ def pointwise(op: Op) -> Call:
     inputs = tuple(f"in_{i}" for i in range(ARITIES[mode]))
     kinds = {op.dtype(port) for port in inputs}
     out = op.dims("out_0")
-    if any(_broadcast(op.dims(port), out) != out for port in inputs):
+    padded = [_padded(op.dims(port), len(out)) for port in inputs]
+    together = tuple(max(lengths) for lengths in zip(*padded, strict=True))
+    if any(not _broadcasts(dims, out) for dims in padded):
         raise op.refusal(f"inputs do not broadcast to {out}")
     function = SINGLE[mode](op) if mode in SINGLE else COMPOSITE[mode](op)
     if not (mode in SINGLE and _as_they_are(op, kinds)):
         function = partial(_computed, function, op.compute)
-    return Call(inputs, ("out_0",), partial(_filling, function, out))
+    if together != out:
+        function = partial(_filling, function, out)
+    return Call(inputs, ("out_0",), function)
 
 
-def _broadcast(dims: tuple[int, ...], out: tuple[int, ...]) -> tuple[int, ...] | None:
-    padded = (*(1 for _ in range(len(out) - len(dims))), *dims)
-    fits = len(padded) == len(out) and all(
-        have in (1, want) for have, want in zip(padded, out, strict=True)
+def _padded(dims: tuple[int, ...], rank: int) -> tuple[int, ...]:
+    return (*(1 for _ in range(rank - len(dims))), *dims)
+
+
+def _broadcasts(dims: tuple[int, ...], out: tuple[int, ...]) -> bool:
+    return len(dims) == len(out) and all(
+        have in (1, want) for have, want in zip(dims, out, strict=True)
     )
-    return out if fits else None
 
 
 def _as_they_are(op: Op, kinds: set[torch.dtype]) -> bool:
@@ -68,9 +74,8 @@ def _computed(function: Callable[..., T], dtype: torch.dtype, *inputs: T) -> T:
 
 
 def _filling(function: Callable[..., T], dims: tuple[int, ...], *inputs: T) -> T:
-    """Broadcasts the result where no input has the output's dims."""
-    value = function(*inputs)
-    return value if value.shape == dims else value.expand(dims)
+    """Broadcasts the result: all inputs together are smaller than the output."""
+    return function(*inputs).expand(dims)
 
 
 def _gen_index(op: Op) -> Call:

@@ -30,13 +30,16 @@ class Step:
     reads: tuple[int, ...]
     writes: tuple[int, ...]
     types: tuple[str, ...]
+    wanted: tuple[torch.dtype, ...]
 
     def run(self, values: list[Any]) -> None:
         found = self.call.function(*[values[slot] for slot in self.reads])
         if isinstance(found, torch.Tensor):
             found = (found,)
-        for slot, value, kind in zip(self.writes, found, self.types, strict=True):
-            values[slot] = settle(value, kind)
+        for index, value in enumerate(found):
+            settled = value.dtype == self.wanted[index]
+            kind = self.types[index]
+            values[self.writes[index]] = value if settled else settle(value, kind)
 
 
 class Program:
@@ -64,8 +67,8 @@ class Program:
 
     def __call__(self, inputs: Sequence[T]) -> list[T]:
         values = list(self.initial)
-        for slot, value in zip(self.inputs, inputs, strict=True):
-            values[slot] = value
+        for index, slot in enumerate(self.inputs):
+            values[slot] = inputs[index]
         for step in self.steps:
             step.run(values)
         return [values[slot] for slot in self.outputs]
@@ -98,10 +101,12 @@ def _bind(graph: Graph, node: Node, device: torch.device, slots: dict[int, int])
         if port not in call.outputs:
             what = f"no kernel for its output {port}"
             raise UnsupportedGraphError(f"torch: {node.label}: {what}")
+    types = tuple(graph.by_uid[node.outputs[port]].data_type for port in call.outputs)
     return Step(
         label=node.label,
         call=call,
         reads=tuple(slots[node.inputs[port]] for port in call.inputs),
         writes=tuple(slots[node.outputs[port]] for port in call.outputs),
-        types=tuple(graph.by_uid[node.outputs[port]].data_type for port in call.outputs),
+        types=types,
+        wanted=tuple(TYPES[kind] for kind in types),
     )

@@ -1,0 +1,57 @@
+"""Cache state ``rotate``: a plan of several copies of the buffers, each run on the next of them.
+
+By the time a copy comes round again, the others have pushed it out of the cache. Unlike a flush
+this leaves the outputs of the run before in the cache as dirty lines, as real programs do.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import cycle
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from bench_run.engines.base import Plan, Storage, Storages
+
+TIMES_CACHE = 3
+"""Buffers of all copies together, in sizes of the last-level cache."""
+MOST_COPIES = 256
+
+
+def copies(buffer_bytes: int, cache_bytes: int) -> int:
+    """How many copies a cache of this size takes; at least 2, and no more than `MOST_COPIES`,
+    which leaves very small buffers in the cache all the same."""
+    wanted = -(-TIMES_CACHE * cache_bytes // max(1, buffer_bytes))
+    return min(max(2, wanted), MOST_COPIES)
+
+
+class RotatingPlan:
+    """Plans of one graph as one plan; `download` is of the copy that ran last."""
+
+    def __init__(self, plans: Sequence[Plan]) -> None:
+        self._plans = plans
+        self._turns = cycle(plans)
+        self._last = plans[0]
+        first = plans[0].facts
+        self.facts = replace(first, chosen={**first.chosen, "buffer copies": str(len(plans))})
+
+    def upload(self, inputs: Storages) -> None:
+        for plan in self._plans:
+            plan.upload(inputs)
+
+    def poison(self) -> None:
+        for plan in self._plans:
+            plan.poison()
+
+    def run(self) -> None:
+        self._last = next(self._turns)
+        self._last.run()
+
+    def download(self) -> dict[int, Storage]:
+        return self._last.download()
+
+    def close(self) -> None:
+        for plan in self._plans:
+            plan.close()

@@ -1,0 +1,67 @@
+"""Engine specs."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from bench_run.engines.base import EngineSpec
+from bench_run.engines.spec import parse_spec, refuse_unknown
+from bench_run.errors import UsageError
+
+GOOD = {
+    "numpy": EngineSpec("numpy", "numpy"),
+    "torch:cpu": EngineSpec("torch:cpu", "torch", "cpu"),
+    "torch:cuda:1": EngineSpec("torch:cuda:1", "torch", "cuda:1"),
+    "torch:cuda+compile": EngineSpec("torch:cuda+compile", "torch", "cuda", ("compile",)),
+    "torch+a+b": EngineSpec("torch+a+b", "torch", None, ("a", "b")),
+    "numpy:MIOPEN_ENGINE@/a path/with@sign/x.so": EngineSpec(
+        "numpy:MIOPEN_ENGINE@/a path/with@sign/x.so",
+        "numpy",
+        "MIOPEN_ENGINE",
+        (),
+        "/a path/with@sign/x.so",
+    ),
+    "numpy:plan=eng5_k2=1": EngineSpec("numpy:plan=eng5_k2=1", "numpy", "plan=eng5_k2=1"),
+    "numpy@lib+x.so": EngineSpec("numpy@lib+x.so", "numpy", None, (), "lib+x.so"),
+}
+
+
+@pytest.mark.parametrize("text", GOOD)
+def test_a_spec_is_read_into_its_parts(text):
+    assert GOOD[text] == parse_spec(text)
+
+
+@pytest.mark.parametrize("text", ["", ":cpu", "numpy:", "numpy+", "numpy@", "+x", "a b"])
+def test_what_is_no_spec_is_refused_with_its_text(text):
+    with pytest.raises(UsageError, match="--engine") as caught:
+        parse_spec(text)
+    assert repr(text) in str(caught.value)
+
+
+def test_an_unknown_engine_is_refused_with_the_known_ones():
+    with pytest.raises(UsageError, match=r"no engine 'nupmy'.*numpy.*torch"):
+        parse_spec("nupmy:0")
+
+
+def test_an_option_the_engine_does_not_have_is_refused_with_its_options():
+    with pytest.raises(UsageError, match=r"'turbo'; choose from compile"):
+        refuse_unknown(parse_spec("torch+turbo"), options=("compile",))
+
+
+def test_a_plugin_path_is_refused_where_there_are_no_plugins():
+    with pytest.raises(UsageError, match="takes no plugin path"):
+        refuse_unknown(parse_spec("numpy@/x.so"), options=())
+
+
+def test_parsing_a_spec_loads_neither_numpy_nor_torch():
+    program = (
+        "import sys; from bench_run.engines.spec import parse_spec; parse_spec('torch:cuda');"
+        "print(sorted({'numpy', 'torch'} & set(sys.modules)))"
+    )
+    found = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert "[]" == found.stdout.strip()

@@ -1,0 +1,49 @@
+"""The host's clock as a stream."""
+
+from __future__ import annotations
+
+import pytest
+
+from bench_run.streams.host import HostStream, last_level_cache_bytes
+
+
+def test_elapsed_time_is_the_difference_of_the_marks():
+    assert 25 == HostStream().elapsed_ns(100, 125)
+
+
+def test_marks_rise():
+    stream = HostStream()
+    first = stream.mark()
+    assert stream.mark() >= first
+
+
+def test_there_is_no_gate_and_no_correction():
+    stream = HostStream()
+    with stream.gate():
+        pass
+    assert (0, 0.0, "host") == (stream.gate_depth, stream.correction_ns(), stream.clock)
+
+
+@pytest.mark.parametrize("cache", ["hot", "rotate"])
+def test_only_a_cold_cache_is_flushed(cache):
+    stream = HostStream(cache)
+    assert stream.flush() is None
+    assert stream.flush == stream.synchronize
+
+
+def test_a_cold_cache_is_flushed_by_reading_twice_its_size():
+    stream = HostStream("cold", cache_bytes=4096)
+    buffer = next(c.cell_contents for c in stream.flush.__closure__)
+    assert 8192 == buffer.nbytes
+    assert stream.flush() is None
+
+
+def test_the_largest_cache_the_system_tells_of_is_the_last_level(tmp_path):
+    for index, size in enumerate(("48K", "1024K", "32M", "512")):
+        (tmp_path / f"index{index}").mkdir()
+        (tmp_path / f"index{index}" / "size").write_text(f"{size}\n")
+    assert 32 * 1024**2 == last_level_cache_bytes(tmp_path)
+
+
+def test_without_a_word_from_the_system_64_mib_are_assumed(tmp_path):
+    assert 64 * 1024**2 == last_level_cache_bytes(tmp_path)
