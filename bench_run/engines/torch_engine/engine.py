@@ -9,6 +9,7 @@ import torch
 
 from bench_run.engines.base import EngineFacts
 from bench_run.engines.processor import processor_name
+from bench_run.engines.rotate import RotatingPlan, copies
 from bench_run.engines.torch_engine.errors import foreign_errors
 from bench_run.engines.torch_engine.plan import TorchPlan
 from bench_run.engines.torch_engine.program import Program, check
