@@ -72,9 +72,19 @@ def compare(base: Side, others: Sequence[Side], policy: Policy) -> Comparison:
         counts=_counts(cases),
         bad_news=bad,
         problems=problems(cases, unlike, bad, policy),
-        warnings=warnings(base, others, cases, [o for o in others if across_engines(base, o)]),
+        warnings=warnings(base, others, cases, _crossed(base, others)),
         policy=_policy_text(policy, chosen),
     )
+
+
+def _crossed(base: Side, others: Sequence[Side]) -> list[Side]:
+    """Sides that are compared across engines though nobody grouped by engine: documents differ."""
+    paths = {source.path for source in base.sources}
+    return [
+        other
+        for other in others
+        if across_engines(base, other) and not paths & {source.path for source in other.sources}
+    ]
 
 
 def _measured(base: Side, other: Side, chosen: Sequence[str], policy: Policy) -> Match:
