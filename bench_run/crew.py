@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from bench_schema.document import Case, Outcome
 
+from bench_run.engines import engine_module
 from bench_run.errors import (
     BenchRunError,
     EngineError,
@@ -47,6 +48,13 @@ def raise_refusal(refused: Refused) -> None:
     raise error(refused.message)
 
 
+def own_environment(engine: PlannedEngine) -> Mapping[str, str]:
+    """Variables that the engine's process needs from its start (`environment` of its module)."""
+    hook = getattr(engine_module(engine.spec.name), "environment", None)
+    found: Mapping[str, str] = {} if hook is None else hook(engine.spec, engine.options)
+    return found
+
+
 class Crew:
     """Workers by engine key. Asking for an engine starts its worker when there is none."""
 
@@ -64,7 +72,7 @@ class Crew:
         worker = self._workers.get(engine.key)
         if worker is not None:
             return worker
-        worker = Worker(self._environments.get(engine.key))
+        worker = Worker({**own_environment(engine), **self._environments.get(engine.key, {})})
         try:
             answer = worker.ask(Open(engine.spec, engine.options), self._timeout_s)
         except WorkerError:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 ENGINES = {
     "numpy": "bench_run.engines.numpy_engine",
     "torch": "bench_run.engines.torch_engine",
+    "hipdnn": "bench_run.engines.hipdnn",
     "cudnn": "bench_run.engines.cudnn",
 }
 

@@ -1,0 +1,53 @@
+"""Engine ``cudnn``: NVIDIA's cuDNN through its Python frontend, without PyTorch.
+
+Spec: ``cudnn`` (the heuristic's first plan that builds), ``cudnn:ENGINE_ID`` (that engine's first
+plan, or its defaults), ``cudnn:plan=NAME``, ``cudnn:index=N`` (place in the heuristic's list),
+``cudnn:all`` (every plan, each a case). Knobs by the backend's number or name: ``--knob k2=0``.
+A plan is identified by the backend's version and its name; both are in the document.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from bench_run.engines.base import Availability
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from bench_run.engines.base import Engine, EngineOptions, EngineSpec
+
+NAME = "cudnn"
+SUMMARY = "NVIDIA cuDNN; cudnn:ENGINE_ID, cudnn:plan=NAME, cudnn:index=N, cudnn:all"
+INSTALL = "pip install 'dnn-bench[cudnn]'"
+
+_DEVICE = "/dev/nvidia0"
+
+
+def probe() -> Availability:
+    """Whether the frontend is installed and a device file is there; neither is loaded."""
+    from importlib.metadata import PackageNotFoundError, version
+    from importlib.util import find_spec
+    from os.path import exists
+
+    if find_spec("cudnn") is None:
+        return Availability(False, f"cuDNN's frontend is not installed; {INSTALL}")
+    if not exists(_DEVICE):
+        return Availability(False, f"no NVIDIA GPU is visible on this machine ({_DEVICE})")
+    try:
+        found = version("nvidia-cudnn-frontend")
+    except PackageNotFoundError:
+        found = "of unknown version"
+    return Availability(True, f"cuDNN frontend {found} and an NVIDIA GPU in sight")
+
+
+def environment(spec: EngineSpec, options: EngineOptions) -> Mapping[str, str]:  # noqa: ARG001
+    """Variables of the worker's process. cuDNN's float32 matrix products use TF32 whatever plan is
+    chosen, unless this one is set before the library is loaded."""
+    return {"NVIDIA_TF32_OVERRIDE": "0"} if options.math == "fp32" else {}
+
+
+def open(spec: EngineSpec, options: EngineOptions) -> Engine:  # noqa: A001 - a name of the protocol
+    from bench_run.engines.cudnn.engine import open_engine
+
+    return open_engine(spec, options)

@@ -1,0 +1,221 @@
+"""The engine: a device, its stream, a handle of cuDNN, and how graphs become plans."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bench_run.engines.base import EngineFacts
+from bench_run.engines.cudnn.library import load, refusals, versions
+from bench_run.engines.cudnn.lowering import Lowering, host_scalars
+from bench_run.engines.cudnn.plan import CudnnPlan, brought, sets_needed
+from bench_run.engines.cudnn.plans import (
+    Choice,
+    Chosen,
+    build,
+    candidates,
+    matching,
+    names,
+    prepare,
+    read_choice,
+)
+from bench_run.engines.cudnn.rewrite import rewrite
+from bench_run.engines.cudnn.views import views
+from bench_run.engines.spec import refuse_unknown
+from bench_run.errors import EngineUnavailableError
+from bench_run.graph.dtypes import DTYPES
+from bench_run.streams.cuda import open_stream
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from bench_run.engines.base import EngineOptions, EngineSpec, Storage, Stream
+    from bench_run.engines.cudnn.views import TensorView
+    from bench_run.graph.model import Graph, Tensor
+    from bench_run.streams.cuda import CudaStream
+
+MOST_VARIANTS = 200
+
+
+@dataclass(frozen=True)
+class Built:
+    """A graph in cuDNN's form. `pygraph` lists plans; `chosen` is the one that was built."""
+
+    graph: Graph
+    """As it was given: its inputs and outputs are those of the plan."""
+    scalars: tuple[Tensor, ...]
+    views: Mapping[int, TensorView]
+    numbers: Mapping[int, int]
+    pygraph: Any
+    listed: list[str]
+    places: list[int]
+    chosen: Chosen
+    math: str
+    backend: str
+
+    def elements(self, tensor: Tensor) -> int:
+        """Of the tensor's buffer: its span, or what it is spread over."""
+        spread = self.views[tensor.uid].spread
+        return tensor.span if spread is None else int(np.prod(spread.dims))
+
+    def brought(self, tensor: Tensor, storage: Storage) -> Any:
+        spread = self.views[tensor.uid].spread
+        if spread is None:
+            return np.ascontiguousarray(storage)
+        return brought(tensor, storage, spread.dims, spread.order)
+
+    def facts(self, sets: int) -> dict[str, str]:
+        spread = [t.name or str(t.uid) for t in self.graph.inputs if self.views[t.uid].spread]
+        found = {
+            "plan": self.chosen.name,
+            "index": str(self.chosen.index),
+            "backend": self.backend,
+            "math": self.math,
+        }
+        if self.chosen.notes:
+            found["notes"] = ", ".join(self.chosen.notes)
+        if spread:
+            found["spread_inputs"] = ", ".join(spread)
+        return found if sets == 1 else {**found, "buffer_sets": str(sets)}
+
+
+_NOTHING = Chosen(-1, "", 0, ())
+
+
+class CudnnEngine:
+    def __init__(
+        self,
+        cudnn: Any,
+        stream: CudaStream,
+        spec: EngineSpec,
+        options: EngineOptions,
+        choice: Choice,
+    ) -> None:
+        self.stream: Stream = stream
+        self._cudnn, self._cuda = cudnn, stream
+        self._choice, self._math, self._replay = choice, options.math, options.replay
+        self._rotate = options.cache == "rotate"
+        self._handle = cudnn.create_handle()
+        cudnn.set_stream(handle=self._handle, stream=stream.handle.value)
+        self._versions = versions(cudnn)
+        device = stream.device
+        self.facts = EngineFacts(
+            spec.id, self._versions, device.uuid, device.name, knobs=dict(options.knobs)
+        )
+
+    def variants(self, graph: Graph) -> tuple[Mapping[str, str], ...]:
+        """One, or with ``cudnn:all`` each plan that is listed for the graph."""
+        if not self._choice.every:
+            return ({},)
+        listed = self._lowered(graph, self._choice).listed
+        unique = dict.fromkeys(listed)
+        return tuple({"plan": name} for name in unique)[:MOST_VARIANTS]
+
+    def build(self, graph: Graph, variant: Mapping[str, str]) -> Built:
+        choice = self._choice
+        if "plan" in variant:
+            choice = replace(choice, every=False, name=variant["plan"])
+        return self._lowered(graph, choice)
+
+    def _lowered(self, graph: Graph, choice: Choice) -> Built:
+        """Listed by the heuristics; made from the engine's id where they do not list it, or where
+        knobs are given."""
+        built = self._listed(graph, choice, explicit=bool(choice.knobs))
+        missing = choice.engine is not None and not matching(built.listed, choice)
+        if missing and not choice.knobs:
+            built = self._listed(graph, choice, explicit=True)
+        return replace(built, places=candidates(built.listed, choice))
+
+    def _listed(self, graph: Graph, choice: Choice, *, explicit: bool) -> Built:
+        canonical = rewrite(graph)
+        described = views(canonical)
+        what = ", ".join(dict.fromkeys(node.label for node in graph.nodes))
+        pygraph = self._pygraph(graph.name or "graph")
+        lowering = Lowering(self._cudnn, pygraph, canonical, described)
+        with refusals(what):
+            lowering.lower()
+        prepare(self._cudnn, pygraph, choice, what, explicit=explicit)
+        self._restrict(pygraph, canonical)
+        host = host_scalars(canonical)
+        return Built(
+            graph=graph,
+            scalars=tuple(t for t in canonical.tensors if t.uid in host),
+            views=described,
+            numbers=lowering.numbers,
+            pygraph=pygraph,
+            listed=names(pygraph),
+            places=[],
+            chosen=_NOTHING,
+            math=self._math,
+            backend=self._versions["cudnn"],
+        )
+
+    def _pygraph(self, name: str) -> Any:
+        kinds = self._cudnn.data_type
+        return self._cudnn.pygraph(
+            name=name,
+            handle=self._handle,
+            io_data_type=kinds.NOT_SET,
+            intermediate_data_type=kinds.FLOAT,
+            compute_data_type=kinds.FLOAT,
+        )
+
+    def _restrict(self, pygraph: Any, graph: Graph) -> None:
+        """Leaves out plans that round more than was asked for. Matrix products obey the variable
+        of `environment` instead."""
+        notes = self._cudnn.numerical_note
+        left_out = [] if self._math == "fast" else [notes.REDUCED_PRECISION_REDUCTION]
+        if self._math == "fp32" and _convolves_float(graph):
+            left_out += [notes.TENSOR_CORE, notes.DOWN_CONVERT_INPUTS]
+        if left_out:
+            pygraph.deselect_numeric_notes(left_out)
+
+    def plan(self, built: object) -> CudnnPlan:
+        assert isinstance(built, Built)
+        what = ", ".join(dict.fromkeys(node.label for node in built.graph.nodes))
+        chosen = build(built.pygraph, built.places, built.listed, what)
+        complete = replace(built, chosen=chosen)
+        plan = CudnnPlan(complete, self._handle, self._cuda, self._sets(complete))
+        plan.run()  # loads what loading behind a closed gate could hang on
+        self.stream.synchronize()
+        self._cuda.expect(self._cuda.launches(plan.run))
+        if self._replay:
+            plan.replay()
+            self._cuda.expect(1)
+        return plan
+
+    def _sets(self, built: Built) -> int:
+        if not self._rotate:
+            return 1
+        tensors = (*built.graph.inputs, *built.graph.outputs)
+        used = sum(built.elements(t) * DTYPES[t.data_type].bits // 8 for t in tensors)
+        return sets_needed(self._cuda.device.l2_bytes, used)
+
+    def peak_bytes(self) -> int | None:
+        return None
+
+    def close(self) -> None:
+        self.stream.synchronize()
+        self._cudnn.destroy_handle(self._handle)
+
+
+def _convolves_float(graph: Graph) -> bool:
+    """Whether a convolution computes from float32 operands: tensor cores would round them."""
+    return any(
+        node.type.startswith("Convolution")
+        and any(graph.by_uid[uid].data_type == "float" for uid in node.inputs.values())
+        for node in graph.nodes
+    )
+
+
+def open_engine(spec: EngineSpec, options: EngineOptions) -> CudnnEngine:
+    refuse_unknown(spec, options=())
+    choice = read_choice(spec.id, options.knobs)
+    stream = open_stream(options.device, options.cache, options.timer)
+    cudnn = load()
+    try:
+        return CudnnEngine(cudnn, stream, spec, options, choice)
+    except RuntimeError as error:
+        raise EngineUnavailableError(f"cuDNN does not start: {error}") from error

@@ -1,0 +1,147 @@
+"""The device's own records of kernels, copies and fills, through CUPTI (`cupti-python`).
+
+One owner in a process: a profiler that ran before has to be displaced, so callbacks are registered
+for every recording. Our own kernels (gate, flush, probe) are left out. Delivering a record to
+Python costs about 50 microseconds: a recording is for hundreds of kernels, not for millions.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections import defaultdict
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+from bench_run.errors import EngineUnavailableError
+from bench_run.streams.cuda_kernels import NAMES
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from types import TracebackType
+
+BUFFER_BYTES = 8 * 1024 * 1024
+
+
+@dataclass(frozen=True)
+class Record:
+    """One piece of work of the device; instants in nanoseconds of its own clock."""
+
+    name: str
+    start_ns: int
+    end_ns: int
+
+    @property
+    def duration_ns(self) -> int:
+        return self.end_ns - self.start_ns
+
+
+@dataclass(frozen=True)
+class HostCall:
+    """One call of the driver or the runtime, on the same clock."""
+
+    name: str
+    start_ns: int
+    end_ns: int
+    thread: int
+
+
+def available() -> bool:
+    return find_spec("cupti") is not None
+
+
+def load() -> Any:
+    """CUPTI's bindings. Raises `EngineUnavailableError`."""
+    try:
+        from cupti import cupti
+    except (ImportError, OSError, RuntimeError) as error:
+        what = f"CUPTI does not load: {error}; pip install 'dnn-bench[cupti]'"
+        raise EngineUnavailableError(what) from error
+    return cupti
+
+
+class Recorder:
+    """Records what the device does inside the block; synchronise before it ends."""
+
+    def __init__(self, *, calls: bool = False) -> None:
+        """`calls`: record calls of the host's API too."""
+        self._cupti = load()
+        kinds = self._cupti.ActivityKind
+        self._kinds = [kinds.CONCURRENT_KERNEL, kinds.MEMSET, kinds.MEMCPY]
+        if calls:
+            self._kinds += [kinds.RUNTIME, kinds.DRIVER]
+        self._works = {kinds.MEMSET: "[fill]", kinds.MEMCPY: "[copy]"}
+        self.records: list[Record] = []
+        self.calls: list[HostCall] = []
+
+    def __enter__(self) -> Recorder:
+        self._cupti.activity_register_callbacks(_requested, self._completed)
+        for kind in self._kinds:
+            self._cupti.activity_enable(kind)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:  # fmt: skip
+        self._cupti.activity_flush_all(1)
+        for each in self._kinds:
+            self._cupti.activity_disable(each)
+        self.records.sort(key=lambda record: record.start_ns)
+
+    def _completed(self, activities: Any) -> None:
+        """Copies the fields: the objects die with the buffer."""
+        kernel = self._cupti.ActivityKind.CONCURRENT_KERNEL
+        for activity in activities:
+            if activity.kind == kernel:
+                if activity.name not in NAMES:
+                    self.records.append(Record(activity.name, activity.start, activity.end))
+            elif activity.kind in self._works:
+                name = self._works[activity.kind]
+                self.records.append(Record(name, activity.start, activity.end))
+            else:
+                self.calls.append(self._call(activity))
+
+    def _call(self, activity: Any) -> HostCall:
+        domain = self._cupti.CallbackDomain
+        drivers = activity.kind == self._cupti.ActivityKind.DRIVER
+        place = domain.DRIVER_API if drivers else domain.RUNTIME_API
+        name = str(self._cupti.get_callback_name(place, activity.cbid))
+        return HostCall(name, activity.start, activity.end, int(activity.thread_id))
+
+
+def _requested() -> tuple[int, int]:
+    """Bytes of a buffer, and most records in it: no limit."""
+    return BUFFER_BYTES, 0
+
+
+def iterations(records: Sequence[Record], count: int) -> list[Sequence[Record]] | None:
+    """The records of each of `count` iterations, which all launch the same sequence; None where
+    they do not divide so."""
+    size, rest = divmod(len(records), max(1, count))
+    if rest or size == 0:
+        return None
+    groups = [records[i * size : (i + 1) * size] for i in range(count)]
+    names = [[record.name for record in group] for group in groups]
+    return groups if all(found == names[0] for found in names) else None
+
+
+def sum_ns(group: Sequence[Record]) -> int:
+    return sum(record.duration_ns for record in group)
+
+
+def span_ns(group: Sequence[Record]) -> int:
+    """From the first start to the last end."""
+    return max(record.end_ns for record in group) - min(record.start_ns for record in group)
+
+
+def by_name(groups: Sequence[Sequence[Record]]) -> dict[str, tuple[int, float]]:
+    """Of each kernel: launches in one iteration, and the median of their durations."""
+    durations: dict[str, list[int]] = defaultdict(list)
+    for group in groups:
+        for record in group:
+            durations[record.name].append(record.duration_ns)
+    return {
+        name: (max(1, len(found) // len(groups)), statistics.median(found))
+        for name, found in durations.items()
+    }
