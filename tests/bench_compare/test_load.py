@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+from dataclasses import replace
 
 import pytest
 from bench_schema import codec
@@ -50,10 +51,10 @@ def test_a_file_whose_name_looks_like_a_glob_is_itself(tmp_path):
 
 
 def test_a_journal_is_read_unless_its_document_is_there(tmp_path):
-    unfinished = document([], complete=False)
+    whole = document([case("g", [[5, 6]])])
     for name in ("a.json.journal", "b.json.journal"):
-        with Journal.create(tmp_path / name, unfinished) as journal:
-            journal.append_case(case("g", [[5, 6]]))
+        with Journal.create(tmp_path / name, replace(whole, cases=())) as journal:
+            journal.append_case(whole.cases[0])
     saved(tmp_path / "b.json")
     sources, _ = load([str(tmp_path)])
     assert [os.path.basename(one.path) for one in sources] == ["a.json.journal", "b.json"]
