@@ -99,14 +99,21 @@ def _modes(samples: SideSamples, height: int) -> Iterator[tuple[int, str, str]]:
     for index, rows in rectangles(thinned):
         if rows.shape[1] < MODE_LEAST:
             continue
-        logs = np.log(np.maximum(np.sort(rows, axis=1), 1))
-        apart, share = two_modes(logs)
+        ordered = np.log(np.maximum(np.sort(rows, axis=1), 1))
+        wide = np.flatnonzero(_inner_width(ordered) > MODE_DISTANCE)
+        apart, share = two_modes(ordered[wide])
         for place in np.flatnonzero(np.isfinite(apart)).tolist():
             text = (
                 f"two modes {100 * np.expm1(apart[place]):.1f} % apart, "
                 f"{100 * share[place]:.0f} % of the samples in the slower"
             )
-            yield int(index[place]), "bimodal", text
+            yield int(index[wide[place]]), "bimodal", text
+
+
+def _inner_width(ordered: Array) -> Array:
+    """Without half a mode's share at either end: modes cannot be further apart than nearly this."""
+    end = int(ordered.shape[1] * MODE_SHARE / 2)
+    return np.asarray(ordered[:, -1 - end] - ordered[:, end])
 
 
 def _thinned(samples: SideSamples, height: int) -> list[Ints]:

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 Array: TypeAlias = npt.NDArray[np.float64]
 Ints: TypeAlias = npt.NDArray[np.int64]
 
-BLOCK_SAMPLES = 1 << 20
-"""Samples in one rectangle: 8 MiB, so that memory stays flat however large the document is."""
+BLOCK_SAMPLES = 1 << 16
+"""Samples in one rectangle: half a MiB, so that the work on it stays in the cache."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -101,10 +103,12 @@ def _cut(one: Round, name: str, samples: Samples) -> tuple[int, bool]:
 
 def _clock_mhz(one: Round) -> float:
     """SM clock of a round: probed if it was, else the mean of before and after; else NaN."""
+    if one.telemetry_before is None and one.telemetry_after is None:
+        return math.nan
     known = [t for t in (one.telemetry_before, one.telemetry_after) if t is not None]
     probed = [t.probed_clock_mhz for t in known if t.probed_clock_mhz]
     clocks = probed or _sm_clocks(known)
-    return sum(clocks) / len(clocks) if clocks else float("nan")
+    return sum(clocks) / len(clocks) if clocks else math.nan
 
 
 def _sm_clocks(known: Iterable[Telemetry]) -> list[float]:
@@ -130,19 +134,21 @@ def sampled(sides: Sides, name: str) -> tuple[Grid, Rounds, RoundStatistics]:
 
 def per_round(sides: Sides, reading: PerRound) -> Grid:
     """Values of a metric that has one number a round."""
-    places: list[tuple[int, int, int]] = []
-    values: list[float] = []
-    for row, side in enumerate(sides):
-        for case, source in () if side is None else zip(side.cases, side.sources, strict=True):
-            found = reading.read(case)
-            places.append((row, source, len(found)))
-            values.extend(found)
-    table = np.array(places, np.int64).reshape(-1, 3)
-    counts = table[:, 2]
+    cells = [
+        (row, source, case)
+        for row, side in enumerate(sides)
+        if side is not None
+        for case, source in zip(side.cases, side.sources, strict=True)
+    ]
+    read = reading.read
+    found = [read(case) for _, _, case in cells]
+    counts = np.fromiter(map(len, found), np.int64, len(found))
+    values = np.fromiter(chain.from_iterable(found), float, int(counts.sum()))
     starts = np.repeat(np.cumsum(counts) - counts, counts)
-    logs = _logs(np.array(values, float), reading.least)
-    case_rows, sources = np.repeat(table[:, 0], counts), np.repeat(table[:, 1], counts)
-    return grid(case_rows, sources, np.arange(len(values)) - starts, logs, len(sides))
+    rows = np.repeat(np.array([row for row, _, _ in cells], np.int64), counts)
+    sources = np.repeat(np.array([source for _, source, _ in cells], np.int64), counts)
+    logs = _logs(values, reading.least)
+    return grid(rows, sources, np.arange(len(values)) - starts, logs, len(sides))
 
 
 def _logs(values: Array, least: float) -> Array:
@@ -179,4 +185,4 @@ def summary_level(sides: Sides, name: str) -> Array:
 def _summary_log(cases: Iterable[Case], name: str) -> float:
     medians = [case.summary[name].median for case in cases if name in case.summary]
     usable = [median for median in medians if median > 0]
-    return float(np.mean(np.log(usable))) if usable else float("nan")
+    return float(np.mean(np.log(usable))) if usable else math.nan
