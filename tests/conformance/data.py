@@ -20,7 +20,11 @@ ALLOWED_ROUNDOFFS = 16
 @functools.cache
 def case(family, dtype, layout):
     """Graph, inputs as storages, and the reference's outputs rounded to their types, by uid."""
-    graph = FAMILIES[family](dtype, layout)
+    return expected_of(FAMILIES[family](dtype, layout))
+
+
+def expected_of(graph):
+    """As `case`, of any graph."""
     inputs = make_inputs(graph, 1)
     arrays = {t.uid: logical_view(inputs[t.uid], t) for t in graph.inputs}
     found = evaluate(graph, arrays)
@@ -47,10 +51,9 @@ def distance(actual, expected):
 
 def misses(graph, outputs, expected):
     """What is too far off, in words."""
-    found = []
+    found, allowed = [], ALLOWED_ROUNDOFFS * roundoff(graph)
     for tensor in graph.outputs:
-        actual = logical_view(outputs[tensor.uid], tensor)
-        off = distance(actual, expected[tensor.uid]) / roundoff(graph)
-        if not off <= ALLOWED_ROUNDOFFS:
-            found.append(f"{tensor.data_type} {tensor.name}: {off:.1f} roundoffs off")
+        off = distance(logical_view(outputs[tensor.uid], tensor), expected[tensor.uid])
+        if not off <= allowed:
+            found.append(f"{tensor.data_type} {tensor.name}: off by {off:.2g}, not {allowed:.2g}")
     return found

@@ -12,10 +12,11 @@ from bench_run.errors import UnsupportedGraphError
 from bench_run.graph.model import Graph, Node
 from bench_run.tensors.inputs import make_inputs
 from bench_run.tensors.layout import empty_storage, logical_view
-from tests.conformance.data import case, misses
+from tests.conformance.data import case, expected_of, misses
 from tests.conformance.graphs import FAMILIES, FLOATS
 from tests.conformance.opening import outputs, planned
 from tests.conformance.sketch import LAYOUTS, Sketch
+from tests.conformance.typed import TYPED
 
 TYPICAL = ("conv_fwd_2d", "matmul_batched", "pointwise_add", "bn_inference", "conv_bias_relu")
 
@@ -44,6 +45,13 @@ def test_results_agree_with_the_reference_in_every_type_and_layout(engine, famil
     if ran == 0:
         pytest.skip(refused[0])
     assert [] == found
+
+
+@pytest.mark.parametrize("name", TYPED)
+def test_results_agree_with_the_reference_in_other_types(engine, name):
+    graph, inputs, expected = expected_of(TYPED[name]())
+    supported(engine, graph)
+    assert [] == misses(graph, outputs(engine, graph, inputs), expected)
 
 
 @pytest.mark.parametrize("family", TYPICAL)
