@@ -38,6 +38,8 @@ Values: TypeAlias = npt.NDArray[np.float64]
 DOCUMENTS_FOR_UNIT = 3
 """From this many documents a side on, documents are the units, else rounds."""
 CASES_FOR_CENTRING = 30
+LEAST_CASES_FOR_CENTRING = 10
+"""Even when it is asked for: of a few cases the common movement is their own."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -213,8 +215,10 @@ def _movement(
     """Only what gates is centred: other metrics are shown as they are."""
     if not metric.gates or not matched.any():
         return None
-    auto = field.unit == "document" and int(matched.sum()) >= CASES_FOR_CENTRING
-    centred = {"auto": auto, "on": True, "off": False}[field.policy.center]
+    cases = int(matched.sum())
+    auto = field.unit == "document" and cases >= CASES_FOR_CENTRING
+    asked = cases >= LEAST_CASES_FOR_CENTRING
+    centred = {"auto": auto, "on": asked, "off": False}[field.policy.center]
     base, other = common_movement(sides[0][matched], sides[1][matched])
     if not (np.isfinite(base).any() and np.isfinite(other).any()):
         return None

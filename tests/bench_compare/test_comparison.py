@@ -287,3 +287,24 @@ def test_swapping_the_sides_swaps_every_verdict(cases, seed):
         assert swapped(one.verdict) is two.verdict
         if one.gate_metric is not None:
             assert one.gate_metric.ratio == pytest.approx(1 / two.gate_metric.ratio)
+
+
+def test_centring_on_demand_needs_more_than_a_handful_of_cases():
+    found = held([quiet()], [quiet(1.05 * MS, seed=1)], Policy(center="on"))
+    assert (only(found).verdict, found.movements[0].centred) == (Verdict.SLOWER, False)
+
+
+@pytest.mark.parametrize(
+    ("base", "other"),
+    [
+        ([], []),
+        ([quiet()], []),
+        ([case("g")], [case("g")]),
+        ([case("g", [[5]])], [case("g", [[6]])]),
+        ([case("g", [round_(0, {"e2e_ns": [1, 2, 3]}, cut=3)])], [quiet()]),
+    ],
+)
+@pytest.mark.filterwarnings("error")
+def test_too_little_to_judge_is_no_alarm_and_no_warning(base, other):
+    found = held(base, other)
+    assert found.counts[Verdict.SLOWER] == found.counts[Verdict.FASTER] == 0

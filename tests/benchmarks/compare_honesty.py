@@ -17,19 +17,18 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-BIN = Path(sys.executable).parent
 
 
 def run(target: Path, engine: str) -> None:
     if target.exists():
         return
-    command = [BIN / "bench-run", ROOT / "graphs" / "smoke", "-o", target, "--engine", engine, "-q"]
-    subprocess.run(list(map(str, command)), check=True, stdout=subprocess.DEVNULL)
+    words = [str(ROOT / "graphs" / "smoke"), "-o", str(target), "--engine", engine, "-q"]
+    subprocess.run([sys.executable, "-m", "bench_run", *words], check=True)
 
 
 def verdicts(base: Path, other: Path) -> collections.Counter[str]:
-    command = [BIN / "bench-compare", base, other, "--json", "-"]
-    done = subprocess.run(list(map(str, command)), capture_output=True, text=True)
+    command = [sys.executable, "-m", "bench_compare", str(base), str(other), "--json", "-"]
+    done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode == 1:
         raise SystemExit(done.stderr)
     return collections.Counter(one["verdict"] for one in json.loads(done.stdout)["cases"])
