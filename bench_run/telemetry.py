@@ -7,15 +7,23 @@ by the device in steps of about 100 ms, so it is only given for windows of at le
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from functools import lru_cache
-from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from bench_run.measure import Measured
 from bench_schema.document import Telemetry
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from bench_run.engines.base import Stream
+    from bench_run.measure import Measured
 
 ENERGY_WINDOW_S = 1.0
 """Shortest window whose energy counter reading means something (the counter steps by 0.1 s)."""
+
+MOVED_RATIO = 0.02
+"""A clock that differs by more than this before and after has moved."""
 
 THROTTLE_REASONS = {
     0x4: "power cap",
@@ -84,6 +92,29 @@ def snapshot(device: str) -> Telemetry | None:
 def throttle_names(bits: int) -> tuple[str, ...]:
     """Names of the reasons that slow a device down; idle and application clocks are none."""
     return tuple(name for bit, name in THROTTLE_REASONS.items() if bits & bit)
+
+
+def observe(device: str, stream: Stream) -> Telemetry | None:
+    """What the device says now, and its clock as a kernel on the stream counts it."""
+    found = snapshot(device)
+    probe = getattr(stream, "probe_clock_mhz", None)
+    if probe is None:
+        return found
+    return replace(Telemetry() if found is None else found, probed_clock_mhz=probe())
+
+
+def disturbances(before: Telemetry | None, after: Telemetry | None) -> tuple[str, ...]:
+    """What makes a round's times hard to compare, in words."""
+    if before is None or after is None:
+        return ()
+    found = []
+    if after.throttle:
+        reasons = ", ".join(after.throttle)
+        found.append(f"measured while the device slowed itself down ({reasons})")
+    clocks = before.probed_clock_mhz, after.probed_clock_mhz
+    if clocks[0] and clocks[1] and abs(clocks[1] / clocks[0] - 1) > MOVED_RATIO:
+        found.append("the SM clock moved while it was measured")
+    return tuple(found)
 
 
 class Energy:

@@ -28,8 +28,9 @@ from bench_schema.summary import warmup_cut
 
 from bench_run.errors import EngineError, UnsupportedGraphError
 from bench_run.evaluate import inputs_of
+from bench_run.kernel_pass import with_kernels
 from bench_run.measure import Effort, Measured, measure
-from bench_run.telemetry import Energy, snapshot
+from bench_run.telemetry import Energy, disturbances, observe
 from bench_run.tolerance import Circumstances, read_overrides, tolerances
 from bench_run.validate import OutputChecker, save_outputs, validation
 from bench_run.visit_case import case_of
@@ -101,24 +102,32 @@ def _measured_case(
 ) -> Case:
     plan = judge.plan
     judge.check(0)
-    before = snapshot(engine.facts.device)
+    before = observe(engine.facts.device, engine.stream)
     timeline.enter("measure")
     with Energy(engine.facts.device) as energy:
         first_run_ns = timeline.phases["first_run_ns"]
         effort = affordable(request.effort, first_run_ns)
         measured = measure(plan, engine.stream, effort, judge.timed_check)
+    after = observe(engine.facts.device, engine.stream)
+    used_j = energy.per_iteration(measured)
     timeline.enter("validate")
     judge.finish(len(measured.series["e2e_ns"]))
+    timeline.enter("measure")
+    recorded = with_kernels(plan, engine.stream, effort, measured)
+    notes = (*recorded.notes, *disturbances(before, after))
     measured_round = _round(
         request,
-        measured,
+        recorded.measured,
         started,
         judge.checks(),
         engine.stream,
         telemetry_before=before,
-        telemetry_after=snapshot(engine.facts.device),
-        energy_j_per_iteration=energy.per_iteration(measured),
+        telemetry_after=after,
+        energy_j_per_iteration=used_j,
+        notes=notes,
     )
+    if recorded.spans:
+        measured_round = replace(measured_round, device_correction_ns=0.0)
     init = {name: np.array([timeline.phases[name]], np.int64) for name in INIT_PHASES}
     return case_of(
         request,
@@ -129,6 +138,8 @@ def _measured_case(
         memory=_memory(engine, plan.facts),
         plan=dict(plan.facts.chosen),
         stopped_by=measured.stopped_by,
+        kernels=recorded.kernels,
+        notes=(*request.notes, *notes),
     )
 
 

@@ -19,6 +19,8 @@ def case_of(request: Visit, outcome: Outcome, **parts: Any) -> Case:
         "memory": None,
         "plan": {},
         "stopped_by": None,
+        "kernels": (),
+        "notes": request.notes,
     }
     return Case(
         id=request.case_id,
@@ -29,7 +31,5 @@ def case_of(request: Visit, outcome: Outcome, **parts: Any) -> Case:
         summary={},
         work=request.work,
         achieved=None,
-        kernels=(),
-        notes=request.notes,
         **{**defaults, **parts},
     )

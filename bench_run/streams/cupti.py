@@ -19,6 +19,10 @@ from bench_run.streams.cuda_kernels import NAMES
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from types import TracebackType
+    from typing import TypeAlias
+
+    Group: TypeAlias = Sequence["Record"]
+    """The records of one iteration."""
 
 BUFFER_BYTES = 8 * 1024 * 1024
 
@@ -115,7 +119,7 @@ def _requested() -> tuple[int, int]:
     return BUFFER_BYTES, 0
 
 
-def iterations(records: Sequence[Record], count: int) -> list[Sequence[Record]] | None:
+def iterations(records: Sequence[Record], count: int) -> list[Group] | None:
     """The records of each of `count` iterations, which all launch the same sequence; None where
     they do not divide so."""
     size, rest = divmod(len(records), max(1, count))
@@ -126,16 +130,16 @@ def iterations(records: Sequence[Record], count: int) -> list[Sequence[Record]] 
     return groups if all(found == names[0] for found in names) else None
 
 
-def sum_ns(group: Sequence[Record]) -> int:
+def sum_ns(group: Group) -> int:
     return sum(record.duration_ns for record in group)
 
 
-def span_ns(group: Sequence[Record]) -> int:
+def span_ns(group: Group) -> int:
     """From the first start to the last end."""
     return max(record.end_ns for record in group) - min(record.start_ns for record in group)
 
 
-def by_name(groups: Sequence[Sequence[Record]]) -> dict[str, tuple[int, float]]:
+def by_name(groups: Sequence[Group]) -> dict[str, tuple[int, float]]:
     """Of each kernel: launches in one iteration, and the median of their durations."""
     durations: dict[str, list[int]] = defaultdict(list)
     for group in groups:
