@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     import numpy.typing as npt
-    from bench_schema.document import Case, Outcome, Round, Samples, Telemetry, Validation
+    from bench_schema.document import Case, Outcome, Round, Samples, Summary, Telemetry, Validation
 
     from bench_compare.model import CaseComparison, CaseSide, Comparison, Detail, MetricComparison
 
@@ -185,6 +185,8 @@ def _side(side: CaseSide | None) -> dict[str, Any] | None:
     known = {name: value for name, value in facts.items() if value}
     if rounds:
         known["rounds"] = _floats([_round(one) for one in rounds]).round(1)
+    elif last.summary:
+        known["summary"] = {name: _summary(one) for name, one in last.summary.items()}
     if last.achieved is not None:
         rates = (last.achieved.tflops, last.achieved.gbps, last.achieved.ceiling_share)
         known["achieved"] = [last.achieved.series, *map(short, rates)]
@@ -192,6 +194,11 @@ def _side(side: CaseSide | None) -> dict[str, Any] | None:
         memory = last.memory
         known["memory"] = [memory.peak_bytes, memory.workspace_bytes, memory.buffer_bytes]
     return known
+
+
+def _summary(one: Summary) -> list[float | None]:
+    times = (one.min, one.p5, one.median, one.mean, one.p95, one.max)
+    return [one.count, *map(short, times)]
 
 
 def _outcome(outcome: Outcome) -> list[Any]:

@@ -7,6 +7,7 @@ the largest sample of buckets that never cross a round; the page says so beside 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -24,8 +25,9 @@ PAGE_VALUES = 1_800_000
 """Integers that all series of a page may take; about a byte each once compressed."""
 MOST, LEAST = 2_000, 100
 """Integers for one series."""
-LEVELS = 160
-"""Steps between the 5th and the 95th percentile: finer than a pixel of the charts."""
+LEVELS, INNER_LEVELS = 160, 20
+"""Steps at least between the 5th and 95th, and between the 25th and 75th percentile: finer than a
+pixel of the charts."""
 FEW, MANY = 33, 65
 """Quantiles of a series: few of a short budget, else many."""
 TAIL = (0.0, 0.002, 0.005, 0.01, 0.02)
@@ -98,9 +100,15 @@ def _ranks(count: int, quantiles: int) -> Ints:
 
 def _grid(ordered: Ints) -> tuple[Ints, npt.NDArray[np.float64]]:
     """Offset and step of each row, from its sorted samples."""
-    count = ordered.shape[1]
-    low, high = ordered[:, (count - 1) // 20], ordered[:, (19 * (count - 1) + 19) // 20]
-    return ordered[:, 0], np.maximum(np.round((high - low) / LEVELS, 2), 1.0)
+    last = ordered.shape[1] - 1
+
+    def spread(share: float) -> npt.NDArray[np.int64]:
+        low, high = math.floor(share * last), math.ceil((1 - share) * last)
+        return ordered[:, high] - ordered[:, low]
+
+    # The inner spread too, or a few slow samples would make all others look alike.
+    step = np.minimum(spread(0.05) / LEVELS, spread(0.25) / INNER_LEVELS)
+    return ordered[:, 0], np.maximum(np.round(step, 2), 1.0)
 
 
 def _whole(samples: Ints) -> list[dict[str, Any]]:

@@ -36,8 +36,15 @@ function shareBeyond({ values, shares }, limit) {
 // Share of the samples in each bin. Between two quantiles the samples are taken as evenly spread.
 function histogram(series, { values, shares: known }, edges) {
   const shares = new Array(edges.length - 1).fill(0);
-  const width = edges[1] - edges[0];
-  const bin = (value) => Math.max(0, Math.min(shares.length - 1, Math.floor((value - edges[0]) / width)));
+  const bin = (value) => {
+    let low = 0, high = shares.length - 1;
+    while (low < high) {
+      const middle = (low + high + 1) >> 1;
+      if (edges[middle] <= value) low = middle;
+      else high = middle - 1;
+    }
+    return low;
+  };
   if (series.raw) {
     for (const value of values) if (value <= edges[edges.length - 1]) shares[bin(value)] += 1 / values.length;
     return shares;
@@ -54,45 +61,57 @@ function histogram(series, { values, shares: known }, edges) {
   return shares;
 }
 
-function timeAxis(values) {
-  const [factor, unit] = scaleOf(Math.max(...values.map(Math.abs)), "ns");
-  return { factor, unit };
+// The stretch of time that a chart shows: all of it, unless a few spikes would press the rest flat.
+// Where it spans more than a decade or so, its axis is logarithmic.
+function frameOf(distributions, room) {
+  const low = Math.min(...distributions.map((one) => quantile(one, 0)));
+  const tail = Math.max(...distributions.map((one) => quantile(one, 0.985)));
+  const largest = Math.max(...distributions.map((one) => quantile(one, 1)));
+  const clipped = largest > tail + room * (tail - low);
+  const high = clipped ? tail + 0.3 * room * (tail - low) : largest;
+  const [factor, unit] = scaleOf(high, "ns");
+  const log = low > 0 && high > 8 * low;
+  const ends = [low / factor, high / factor].map((end) => (log ? Math.log10(end) : end));
+  const edge = 0.03 * (ends[1] - ends[0] || Math.abs(ends[0]) * 0.01 || 1);
+  const axis = { range: [ends[0] - edge, ends[1] + edge], ...(log ? { type: "log", nticks: 6 } : {}) };
+  return { low, high, largest, clipped, factor, unit, log, axis };
+}
+
+function edgesOf({ low, high, log }, bins) {
+  const top = high > low ? high : low + Math.max(low * 0.01, 1);
+  const at = (part) => (log ? low * (top / low) ** part : low + part * (top - low));
+  return Array.from({ length: bins + 1 }, (_, i) => at(i / bins));
 }
 
 function distributionChart(node, series, cumulative) {
   const sides = [0, 1].filter((place) => series[place]);
-  const values = new Map(sides.map((place) => [place, distributionOf(series[place])]));
-  const low = Math.min(...sides.map((place) => quantile(values.get(place), 0)));
-  const largest = Math.max(...sides.map((place) => quantile(values.get(place), 1)));
-  const tail = Math.max(...sides.map((place) => quantile(values.get(place), 0.985)));
-  const high = largest > tail + 0.6 * (tail - low) ? tail + 0.15 * (tail - low) : largest;
-  const { factor, unit } = timeAxis([high]);
-  const traces = sides.map((place) => (cumulative ? cumulativeTrace : shareTrace)(series[place], values.get(place), place, [low, high], factor));
+  const known = new Map(sides.map((place) => [place, distributionOf(series[place])]));
+  const frame = frameOf([...known.values()], 0.5);
+  const traces = sides.map((place) => (cumulative ? cumulativeTrace : shareTrace)(series[place], known.get(place), place, frame));
   const shapes = sides.map((place) => {
-    const middle = quantile(values.get(place), 0.5) / factor;
+    const middle = quantile(known.get(place), 0.5) / frame.factor;
     return { type: "line", x0: middle, x1: middle, y0: 0, y1: 1, yref: "paper", line: { color: sideColor(place), width: 1.5, dash: place ? "solid" : "dot" } };
   });
   draw(node, traces, {
     height: 260, showlegend: true, shapes, margin: { l: 8, r: 8, t: 30, b: 8 },
-    xaxis: { title: { text: unit }, range: [low / factor - 0.02 * (high - low) / factor, high / factor + 0.02 * (high - low) / factor] },
+    xaxis: { title: { text: frame.unit }, ...frame.axis },
     yaxis: { title: { text: cumulative ? "% of samples at or below" : "% of samples" }, rangemode: "tozero" },
   });
-  const beyond = sides.map((place) => [place, shareBeyond(values.get(place), high)]).filter(([, share]) => share > 0);
-  return beyond.map(([place, share]) => `${SIDE_NAMES[place]}: about ${significant(100 * share, 2)} % of the samples lie beyond the right edge, up to ${valueText(quantile(values.get(place), 1), "ns")}`);
+  const beyond = sides.map((place) => [place, shareBeyond(known.get(place), frame.high)]).filter(([, share]) => share > 0);
+  return beyond.map(([place, share]) => `${SIDE_NAMES[place]}: about ${significant(100 * share, 2)} % of the samples lie beyond the right edge, up to ${valueText(quantile(known.get(place), 1), "ns")}`);
 }
 
 function traceOf(place, extra) {
   return { type: "scatter", mode: "lines", name: SIDE_NAMES[place], line: { color: sideColor(place), width: 1.8, dash: place ? "solid" : "dot" }, ...extra };
 }
 
-function cumulativeTrace(series, { values, shares }, place, ends, factor) {
+function cumulativeTrace(series, { values, shares }, place, { factor }) {
   return traceOf(place, { x: values.map((value) => value / factor), y: shares.map((share) => 100 * share), hovertemplate: "%{y:.1f} % at or below %{x:.5~g}<extra></extra>" });
 }
 
-function shareTrace(series, known, place, [low, high], factor) {
+function shareTrace(series, known, place, frame) {
   const bins = Math.max(6, Math.min(BINS, Math.round(2 * Math.sqrt(countOf(series)))));
-  const width = (high - low || Math.max(low * 0.01, 1)) / bins;
-  const edges = Array.from({ length: bins + 1 }, (_, i) => low + i * width);
+  const edges = edgesOf(frame, bins), factor = frame.factor;
   const y = histogram(series, known, edges).map((share) => 100 * share);
   return traceOf(place, {
     x: edges.map((edge) => edge / factor), y: [...y, 0], line: { color: sideColor(place), width: 1.6, shape: "hv" },
@@ -173,14 +192,8 @@ function roundMarks(series, side, yaxis, yref) {
 
 function courseChart(node, series, sides) {
   const places = [0, 1].filter((place) => series[place]);
-  const known = places.map((place) => distributionOf(series[place]));
-  const low = Math.min(...known.map((one) => quantile(one, 0)));
-  const tail = Math.max(...known.map((one) => quantile(one, 0.985)));
-  const largest = Math.max(...known.map((one) => quantile(one, 1)));
-  const clipped = largest > tail + 3 * (tail - low);
-  const high = clipped ? tail + 0.5 * (tail - low) : largest;
-  const { factor, unit } = timeAxis([high]);
-  const edge = 0.06 * (high - low || low * 0.01 || 1);
+  const frame = frameOf(places.map((place) => distributionOf(series[place])), 3);
+  const { factor, unit } = frame;
   const clocks = places.some((place) => (sides[place].rounds || []).some((round) => round[1] !== null));
   const panels = places.length + (clocks ? 1 : 0), gap = 0.09;
   const traces = [], shapes = [], annotations = [], axes = {};
@@ -188,7 +201,7 @@ function courseChart(node, series, sides) {
   places.forEach((place, i) => {
     const name = i ? `y${i + 1}` : "y", top = 1 - i * (share + gap);
     axes[`yaxis${i ? i + 1 : ""}`] = {
-      domain: [Math.max(top - share, 0), top], range: [(low - edge) / factor, (high + edge) / factor],
+      domain: [Math.max(top - share, 0), top], ...frame.axis,
       title: { text: `${SIDE_NAMES[place]}, ${unit}` }, ...(i ? { matches: "y" } : {}),
     };
     traces.push(...courseTraces(series[place], place, factor, { yaxis: name }));
@@ -205,7 +218,7 @@ function courseChart(node, series, sides) {
     height: 150 * places.length + (clocks ? 110 : 0) + 40, shapes, annotations, margin: { l: 8, r: 8, t: 20, b: 8 },
     xaxis: { title: { text: "iteration" }, anchor: `y${panels > 1 ? panels : ""}`, showgrid: false, zeroline: false }, ...axes,
   });
-  return clipped ? [`Spikes up to ${valueText(largest, "ns")} lie above the chart; double-click it to see them`] : [];
+  return frame.clipped ? [`Spikes up to ${valueText(frame.largest, "ns")} lie above the chart; double-click it to see them`] : [];
 }
 
 function initChart(node, sides) {

@@ -104,7 +104,7 @@ function outcomes(detail) {
     const side = detail.sides[place];
     if (!side) return el("p", {}, el("strong", {}, `${SIDE_NAMES[place]}: `), "does not hold this case");
     const [status, reason, phase, words] = side.outcome;
-    return el("div", {}, el("p", {}, el("strong", {}, `${SIDE_NAMES[place]}: `), `${status}${phase ? ` in ${phase}` : ""}${reason ? `: ${reason}` : ""}`),
+    return el("div", {}, el("p", {}, el("strong", {}, `${SIDE_NAMES[place]}: `), `${status}${phase ? ` in ${phase.replace("_", " ")}` : ""}${reason ? `: ${reason}` : ""}`),
       words ? el("pre", {}, words) : null);
   });
   return lines.length ? part("What became of it", ...lines) : null;
@@ -112,7 +112,7 @@ function outcomes(detail) {
 
 function sampleSection(detail) {
   const names = Object.keys(detail.series);
-  if (!names.length) return el("p.empty", {}, "No samples: the document holds only a summary, or the case was not measured.");
+  if (!names.length) return summarySection(detail);
   const choose = el("select", { "aria-label": "Series", onchange: (event) => { view.series = event.target.value; drawSamples(); } },
     names.map((name) => el("option", { value: name, selected: name === view.series }, SERIES_TITLES[name] || name)));
   const cumulative = el("button.quiet", { type: "button", id: "cumulative", "aria-pressed": String(view.cumulative), onclick: () => {
@@ -121,6 +121,17 @@ function sampleSection(detail) {
   } }, "Cumulative");
   return el("section.part", {}, el("div.bar", {}, el("h3", {}, "Samples"), names.length > 1 ? choose : el("span.note", {}, SERIES_TITLES[names[0]] || names[0]), cumulative),
     el("div.chart", { id: "distribution" }), el("div.chart", { id: "course" }), el("p.note", { id: "samples-note" }));
+}
+
+// What an imported document knows in place of samples.
+function summarySection(detail) {
+  const rows = detail.sides.flatMap((side, place) => Object.entries((side && side.summary) || {}).map(([name, [count, ...times]]) => el("tr", {},
+    el("th", { scope: "row" }, `${SIDE_NAMES[place]}, ${SERIES_TITLES[name] || name}`), el("td.number", {}, known(count) ? count.toLocaleString("en") : UNKNOWN),
+    times.map((time) => el("td.number", {}, valueText(time, "ns"))))));
+  if (!rows.length) return el("p.empty", {}, "No samples: the case was not measured.");
+  const heads = ["", "samples", "least", "5 %", "median", "mean", "95 %", "largest"];
+  return part("Summary", el("p.note", {}, "The document holds no samples, so there is no distribution and no course."),
+    el("div.scroll", {}, el("table.plain", {}, el("thead", {}, el("tr", {}, heads.map((head, i) => el(i ? "th.number" : "th", { scope: "col" }, head)))), el("tbody", {}, rows))));
 }
 
 function drawSamples() {

@@ -44,6 +44,7 @@ const CONFIG = { displaylogo: false, responsive: true, displayModeBar: false, do
 const charts = () => typeof Plotly !== "undefined";
 
 function draw(node, traces, extra) {
+  node.style.minHeight = `${extra.height}px`;
   if (charts()) return Plotly.react(node, traces, layout(extra), CONFIG);
   node.replaceChildren(el("p.empty", {}, "plotly.js could not be loaded, so there is no chart here; the tables are complete."));
   return undefined;
