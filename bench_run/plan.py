@@ -71,6 +71,8 @@ def engine_options(options: Options) -> EngineOptions:
         replay=options.replay,
         knobs=dict(options.knob),
         plugin_paths=options.plugin_path,
+        plugin_mode=options.plugin_mode,
+        prefix=options.hipdnn_prefix,
     )
 
 

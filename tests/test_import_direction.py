@@ -18,7 +18,7 @@ PACKAGES = {
 MODULES = sorted((path, name) for name, folder in PACKAGES.items() for path in folder.rglob("*.py"))
 ENGINES = sorted(
     path.stem for path in (ROOT / "bench_run" / "engines").iterdir()
-    if path.stem not in ("__init__", "base", "spec", "processor", "__pycache__")
+    if path.stem not in ("__init__", "base", "spec", "processor", "rotate", "__pycache__")
 )  # fmt: skip
 
 

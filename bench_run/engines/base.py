@@ -52,6 +52,10 @@ class EngineOptions:
     replay: bool = False
     knobs: Mapping[str, str] = field(default_factory=dict)
     plugin_paths: tuple[str, ...] = ()
+    plugin_mode: str = "absolute"
+    """``absolute``: only the named plugins; ``additive``: the installed ones too."""
+    prefix: str | None = None
+    """Installation in which the engine's library is looked for."""
 
 
 @dataclass(frozen=True)

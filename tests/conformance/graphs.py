@@ -90,7 +90,7 @@ def broadcast_add(dtype, layout):
 def index(dtype, layout):
     s = sketch("gen_index", dtype, layout)
     x, y = s.tensor(2, 5, 3, 4), s.tensor(2, 5, 3, 4, dtype="int32")
-    mode = {"operation": "gen_index", "axis": 2}
+    mode = {"operation": "gen_index", "axis_tensor_uid": 2}
     return s.node("PointwiseAttributes", {"in_0": x}, {"out_0": y}, **mode).graph()
 
 

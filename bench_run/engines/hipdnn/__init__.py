@@ -1,0 +1,48 @@
+"""Engine ``hipdnn``: AMD's hipDNN through its Python module `hipdnn_frontend`.
+
+Spec: ``hipdnn`` (hipDNN chooses), ``hipdnn:MIOPEN_ENGINE``, ``hipdnn:1``, ``hipdnn:0x15b4…``,
+``hipdnn:all`` (each engine that accepts the graph); ``@DIR`` or ``@FILE.so`` for a build of the
+plugin, ``+lib=DIR`` for the library behind it. Whatever came or went between releases is looked for
+by name; what is missing is done another way where there is one, and said in the document.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from bench_run.engines.base import Availability
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from bench_run.engines.base import Engine, EngineOptions, EngineSpec
+
+NAME = "hipdnn"
+SUMMARY = "AMD's hipDNN; hipdnn[:ENGINE|:ID|:all][@plugin path], A/B of two builds of a plugin"
+INSTALL = "comes with ROCm's hipDNN; --hipdnn-prefix DIR finds it"
+
+
+def probe() -> Availability:
+    """Whether the module and an AMD device are in sight; nothing of either is run."""
+    from importlib.util import find_spec
+    from os.path import exists
+
+    if find_spec("hipdnn_frontend") is None:
+        return Availability(False, "hipdnn_frontend is not installed")
+    if not exists("/dev/kfd"):
+        return Availability(False, "hipdnn_frontend is installed, but /dev/kfd is not there: no "
+                            "AMD GPU, or its driver is not loaded")  # fmt: skip
+    return Availability(True, "hipdnn_frontend is installed and an AMD GPU is in sight")
+
+
+def open(spec: EngineSpec, options: EngineOptions) -> Engine:  # noqa: A001 - a name of the protocol
+    from bench_run.engines.hipdnn.opening import open_engine
+
+    return open_engine(spec, options)
+
+
+def environment(spec: EngineSpec, options: EngineOptions) -> Mapping[str, str]:  # noqa: ARG001
+    """What the worker process of this engine needs in its environment from the start."""
+    from bench_run.engines.hipdnn.arms import arm_environment
+
+    return arm_environment(spec)

@@ -1,0 +1,91 @@
+"""Device memory of a graph: one buffer for each tensor that has one, and the variant pack."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bench_run.engines.hipdnn.errors import foreign_errors
+from bench_run.graph.dtypes import DTYPES
+from bench_run.tensors.layout import describe, storage_size, storage_type
+
+if TYPE_CHECKING:
+    from bench_run.engines.base import Storage, Storages
+    from bench_run.engines.hipdnn.loading import Library
+    from bench_run.graph.model import Graph, Tensor
+
+POISON = {"integer": 0xA5, "boolean": 0xA5}
+NAN_BYTE = 0xFF  # all ones is NaN in every float type but the fnuz ones
+FNUZ_NAN = 0x80
+
+
+def buffer_bytes(tensor: Tensor) -> int:
+    """The storage's bytes, gaps of the strides included."""
+    return storage_size(tensor) * storage_type(tensor).itemsize
+
+
+def bound_tensors(graph: Graph) -> tuple[Tensor, ...]:
+    """Tensors of the variant pack: every one that is neither virtual nor a constant."""
+    return tuple(t for t in graph.tensors if not t.virtual and t.value is None)
+
+
+def poison_bytes(tensor: Tensor) -> bytes:
+    """NaN where the type has one, else bytes of 0xA5."""
+    byte = POISON.get(DTYPES[tensor.data_type].kind, NAN_BYTE)
+    if tensor.data_type.endswith("fnuz"):
+        byte = FNUZ_NAN
+    return bytes([byte]) * buffer_bytes(tensor)
+
+
+class Buffers:
+    """Allocates; ``pack`` maps uid to pointer, plain numbers in every release.
+
+    A run-time scalar is handed over through a pointer to host memory.
+    """
+
+    def __init__(self, library: Library, graph: Graph) -> None:
+        self._graph = graph
+        self._device: dict[int, Any] = {}
+        self._host: dict[int, Storage] = {}
+        self.bytes = 0
+        for tensor in bound_tensors(graph):
+            if tensor.runtime_scalar:
+                self._host[tensor.uid] = np.zeros(storage_size(tensor), storage_type(tensor))
+                continue
+            size = buffer_bytes(tensor)
+            with foreign_errors(f"DeviceBuffer of {size} bytes for {describe(tensor)}"):
+                self._device[tensor.uid] = library.module.DeviceBuffer(size)
+            self.bytes += size
+        self.pack = {
+            **{uid: int(buffer.ptr()) for uid, buffer in self._device.items()},
+            **{uid: array.ctypes.data for uid, array in self._host.items()},
+        }
+
+    def upload(self, inputs: Storages) -> None:
+        for uid, storage in inputs.items():
+            if uid in self._host:
+                self._host[uid][...] = storage
+            else:
+                self._write(uid, np.ascontiguousarray(storage).tobytes())
+
+    def poison(self) -> None:
+        for tensor in self._graph.outputs:
+            self._write(tensor.uid, poison_bytes(tensor))
+
+    def _write(self, uid: int, data: bytes) -> None:
+        with foreign_errors(f"DeviceBuffer.copy_from_host of tensor {uid}"):
+            self._device[uid].copy_from_host(data)
+
+    def download(self) -> dict[int, Storage]:
+        found: dict[int, Storage] = {}
+        for tensor in self._graph.outputs:
+            with foreign_errors(f"DeviceBuffer.copy_to_host of tensor {tensor.uid}"):
+                data = self._device[tensor.uid].copy_to_host()
+            found[tensor.uid] = np.frombuffer(data, np.uint8).copy().view(storage_type(tensor))
+        return found
+
+    def close(self) -> None:
+        """Memory goes back when the last reference does."""
+        self._device.clear()
+        self.pack.clear()

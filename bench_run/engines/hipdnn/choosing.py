@@ -1,0 +1,138 @@
+"""Which engine of hipDNN runs a graph, and the proof that it is the one that was asked for.
+
+A preference is soft: hipDNN silently takes another engine where the preferred one declines. So the
+hard selection is used where it exists, the plan's engine is read back where that is possible, and a
+time is never given to an engine that did not run.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from bench_run.engines.hipdnn.errors import FOREIGN, check, foreign_errors, meaning
+from bench_run.engines.hipdnn.ids import NAMES_BY_ID, Choice
+from bench_run.engines.hipdnn.knobs import settings
+from bench_run.errors import EngineError, UnsupportedGraphError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from bench_run.engines.hipdnn.loading import Library
+
+HARD = "create_execution_plan_ext"
+SOFT = "set_preferred_engine_id_ext"
+
+
+@dataclass(frozen=True)
+class Selection:
+    """What was asked of hipDNN, and how."""
+
+    wanted: int | None
+    how: str
+    """``hipDNN's own choice``, or the function that chose."""
+    knobs: Mapping[str, str] = field(default_factory=dict)
+
+
+class Chooser:
+    """Engines of one open library; `handle` tells the names that plugins invented."""
+
+    def __init__(self, library: Library, handle: Any) -> None:
+        self._library, self._handle = library, handle
+
+    def name_of(self, engine: int) -> str:
+        """The engine's name, or its number where nobody knows one."""
+        if self._library.can.engine_id_to_name:
+            with foreign_errors("engine_id_to_name"):
+                name = str(self._library.module.engine_id_to_name(engine))
+            if name:
+                return name
+        info = self.info(engine)
+        return NAMES_BY_ID.get(engine, str(engine)) if info is None else str(info.engine_name)
+
+    def info(self, engine: int) -> Any:
+        """hipDNN's `EngineInfo`; None where no loaded plugin has the engine, or none can tell."""
+        function = getattr(self._handle, "get_engine_info", None)
+        if function is None:
+            return None
+        try:
+            return function(engine)
+        except LookupError:
+            return None
+        except FOREIGN as error:
+            raise EngineError(f"hipdnn: Handle.get_engine_info: {error}") from error
+
+    def names(self, engines: Iterable[int]) -> str:
+        return ", ".join(self.name_of(engine) for engine in engines)
+
+    def ranked(self, native: Any) -> tuple[int, ...]:
+        """Engines that accept the graph, best first; none where hipDNN raises, which is its way
+        to say so. Only after `build_operation_graph`."""
+        try:
+            return tuple(int(i) for i in native.get_ranked_engine_ids(self._library.modes()))
+        except RuntimeError:
+            return ()
+
+    def select(self, native: Any, choice: Choice, knobs: Mapping[str, str]) -> Selection:
+        """Make the plans. Raises `UnsupportedGraphError` where the wanted engine declines."""
+        if choice.id is None:
+            if knobs:
+                raise UsageError("--knob needs an engine's id: hipdnn:NAME, or hipdnn:all")
+            self._plan_freely(native)
+            return Selection(None, "hipDNN's own choice")
+        if self._library.can.create_execution_plan_ext:
+            return self._plan_hard(native, choice.id, knobs)
+        return self._plan_softly(native, choice.id, knobs)
+
+    def _plan_freely(self, native: Any) -> None:
+        with foreign_errors("Graph.create_execution_plans"):
+            error = native.create_execution_plans(self._library.modes())
+        check("Graph.create_execution_plans", error)
+
+    def _plan_hard(self, native: Any, wanted: int, knobs: Mapping[str, str]) -> Selection:
+        made, recorded = settings(self._library, native, wanted, knobs)
+        with foreign_errors(f"Graph.{HARD}"):
+            error = native.create_execution_plan_ext(wanted, *([made] if made else []))
+        if not error.is_good():
+            raise self._declined(native, wanted, meaning(f"Graph.{HARD}", error))
+        return Selection(wanted, HARD, recorded)
+
+    def _plan_softly(self, native: Any, wanted: int, knobs: Mapping[str, str]) -> Selection:
+        version = self._library.version
+        if knobs:
+            raise EngineError(f"hipdnn: {version} has no Graph.{HARD}, which --knob needs")
+        if not self._library.can.set_preferred_engine_id_ext:
+            raise EngineError(f"hipdnn: {version} has neither Graph.{HARD} nor Graph.{SOFT}: "
+                              "no engine can be chosen")  # fmt: skip
+        if self._library.can.get_ranked_engine_ids and wanted not in self.ranked(native):
+            raise self._declined(native, wanted, None)
+        with foreign_errors(f"Graph.{SOFT}"):
+            native.set_preferred_engine_id_ext(wanted)
+        self._plan_freely(native)
+        return Selection(wanted, SOFT)
+
+    def _declined(self, native: Any, wanted: int, cause: Exception | None) -> Exception:
+        """The refusal, with the engines that would run the graph."""
+        if isinstance(cause, EngineError):
+            return cause
+        others = self.ranked(native) if self._library.can.get_ranked_engine_ids else None
+        text = f"hipdnn: {self.name_of(wanted)} does not run this graph"
+        if others is not None:
+            text += f"; engines that do: {self.names(others) or 'none'}"
+        return UnsupportedGraphError(text + ("" if cause is None else f" ({cause})"))
+
+    def confirm(self, native: Any, selection: Selection) -> tuple[int | None, str]:
+        """The engine that the finished plan really has, and how sure that is.
+
+        Raises `UnsupportedGraphError` where hipDNN replaced the wanted engine.
+        """
+        if not self._library.can.confirms_engine:
+            return selection.wanted, "requested, not confirmed"
+        with foreign_errors("Graph.get_execution_plan_engine_id"):
+            actual = int(native.get_execution_plan_engine_id())
+        if selection.wanted is not None and actual != selection.wanted:
+            raise UnsupportedGraphError(
+                f"hipdnn: preference ignored: {self.name_of(selection.wanted)} was asked for and "
+                f"hipDNN took {self.name_of(actual)}; not measured under the wrong name"
+            )
+        return actual, "confirmed"

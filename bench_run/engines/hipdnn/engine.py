@@ -1,0 +1,176 @@
+"""The engine: an open handle, its stream, and how graphs become plans."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from bench_run.engines.base import EngineFacts, PlanFacts
+from bench_run.engines.hipdnn.buffers import Buffers
+from bench_run.engines.hipdnn.choosing import Chooser, Selection
+from bench_run.engines.hipdnn.dialect import deserialise, refuse_unwritable
+from bench_run.engines.hipdnn.errors import check, foreign_errors
+from bench_run.engines.hipdnn.ids import Choice, parse_choice
+from bench_run.engines.hipdnn.knobs import descriptions, offered
+from bench_run.engines.hipdnn.phases import Phases
+from bench_run.engines.hipdnn.plan import HipdnnPlan
+from bench_run.engines.rotate import copies
+from bench_run.errors import UnsupportedGraphError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from bench_run.engines.base import EngineOptions, Stream
+    from bench_run.engines.hipdnn.loading import Library
+    from bench_run.graph.model import Graph
+    from bench_run.streams.hip import HipStream
+
+CACHE_BYTES = 1 << 28
+"""The largest last-level cache there is (MI300)."""
+
+
+@dataclass(frozen=True)
+class Opened:
+    """Everything that opening the engine gave."""
+
+    library: Library
+    handle: Any
+    stream: HipStream
+    choice: Choice
+    options: EngineOptions
+    facts: EngineFacts
+    phases: Phases
+
+
+@dataclass(frozen=True)
+class Built:
+    """hipDNN's graph with its plans made, not yet compiled."""
+
+    graph: Graph
+    native: Any
+    selection: Selection
+    phases: Phases
+
+
+class HipdnnEngine:
+    def __init__(self, opened: Opened) -> None:
+        self._opened = opened
+        self._chooser = Chooser(opened.library, opened.handle)
+        self.facts = opened.facts
+        self.stream: Stream = opened.stream
+
+    def variants(self, graph: Graph) -> tuple[Mapping[str, str], ...]:
+        """With ``all`` one for each engine that accepts the graph."""
+        if not self._opened.choice.every:
+            return ({},)
+        if not self._opened.library.can.get_ranked_engine_ids:
+            return ({},)  # `build` says why
+        native = self._operation_graph(graph, Phases())
+        return tuple({"engine": self._chooser.name_of(i)} for i in self._chooser.ranked(native))
+
+    def choices(self, graph: Graph) -> tuple[Mapping[str, str], ...]:
+        """For listings: the engines that accept the graph, best first, with their knobs."""
+        library = self._opened.library
+        if not library.can.get_ranked_engine_ids:
+            return ({"engines": f"hipDNN {library.version} does not list them"},)
+        native = self._operation_graph(graph, Phases())
+        found = []
+        for engine in self._chooser.ranked(native):
+            row = {"engine": self._chooser.name_of(engine), "id": str(engine)}
+            if library.can.get_knobs_for_engine:
+                row.update(descriptions(offered(native, engine)))
+            found.append(row)
+        return tuple(found)
+
+    def build(self, graph: Graph, variant: Mapping[str, str]) -> Built:
+        refuse_unwritable(graph)
+        choice = self._choice(variant)
+        phases = Phases(self._opened.phases)
+        native = self._operation_graph(graph, phases, choice)
+        with phases.time("plans"):
+            selection = self._chooser.select(native, choice, self._opened.options.knobs)
+        with phases.time("support"), foreign_errors("Graph.check_support"):
+            error = native.check_support()
+        check("Graph.check_support", error)
+        return Built(graph, native, selection, phases)
+
+    def _choice(self, variant: Mapping[str, str]) -> Choice:
+        choice = self._opened.choice
+        if not choice.every:
+            return choice
+        if "engine" in variant:
+            return parse_choice(variant["engine"])
+        if self._opened.library.can.get_ranked_engine_ids:
+            raise UnsupportedGraphError("hipdnn: no engine accepts this graph")
+        raise UnsupportedGraphError(
+            f"hipdnn: {self._opened.library.version} has no Graph.get_ranked_engine_ids, "
+            "which hipdnn:all needs; name an engine"
+        )
+
+    def _operation_graph(self, graph: Graph, phases: Phases, choice: Choice | None = None) -> Any:
+        free = choice is not None and choice.id is None
+        with phases.time("deserialise"):
+            native = deserialise(self._opened.library, graph, keep_preference=free)
+        with phases.time("validate"), foreign_errors("Graph.validate"):
+            error = native.validate()
+        check("Graph.validate", error)
+        with phases.time("operation graph"), foreign_errors("Graph.build_operation_graph"):
+            error = native.build_operation_graph(self._opened.handle)
+        check("Graph.build_operation_graph", error)
+        return native
+
+    def plan(self, built: object) -> HipdnnPlan:
+        assert isinstance(built, Built)
+        native, phases = built.native, built.phases
+        with phases.time("build"), foreign_errors("Graph.build_plans"):
+            error = native.build_plans()
+        check("Graph.build_plans", error)
+        engine, certainty = self._chooser.confirm(native, built.selection)
+        with phases.time("buffers"):
+            workspace_bytes, workspace = self._workspace(native)
+            first = Buffers(self._opened.library, built.graph)
+            more = range(self._extra_copies(first.bytes))
+            sets = [first, *(Buffers(self._opened.library, built.graph) for _ in more)]
+        facts = PlanFacts(
+            chosen=self._chosen(built, engine, certainty),
+            workspace_bytes=workspace_bytes,
+            buffer_bytes=sum(buffers.bytes for buffers in sets),
+        )
+        handle = self._opened.handle
+        return HipdnnPlan(native, handle, sets, workspace, facts, self._opened.stream)
+
+    def _workspace(self, native: Any) -> tuple[int, Any]:
+        with foreign_errors("Graph.get_workspace_size"):
+            size = int(native.get_workspace_size())
+        if size == 0:
+            return 0, None
+        with foreign_errors(f"DeviceBuffer of {size} bytes for the workspace"):
+            return size, self._opened.library.module.DeviceBuffer(size)
+
+    def _extra_copies(self, size_bytes: int) -> int:
+        """Sets of buffers beside the first: with *rotate* so many that no cache holds them all."""
+        return copies(size_bytes, CACHE_BYTES) - 1 if self._opened.options.cache == "rotate" else 0
+
+    def _chosen(self, built: Built, engine: int | None, certainty: str) -> dict[str, str]:
+        """What the document says of the plan, as text."""
+        selection, native = built.selection, built.native
+        found = {"selection": selection.how, "attribution": certainty}
+        if engine is not None:
+            found["engine"] = self._chooser.name_of(engine)
+            found["engine_id"] = str(engine)
+        if selection.wanted is None and built.graph.preferred_engine_id is not None:
+            found["preferred_by_file"] = self._chooser.name_of(built.graph.preferred_engine_id)
+        if self._opened.library.can.get_plan_name:
+            with foreign_errors("Graph.get_plan_name"):
+                found["plan"] = str(native.get_plan_name())
+        found.update({f"knob {name}": value for name, value in selection.knobs.items()})
+        found["init"] = built.phases.text()
+        return {name: value for name, value in found.items() if value}
+
+    def peak_bytes(self) -> int | None:
+        return None
+
+    def close(self) -> None:
+        """Plans are closed before; then the handle can go."""
+        with foreign_errors("destroy_handle"):
+            self._opened.library.module.destroy_handle(self._opened.handle)

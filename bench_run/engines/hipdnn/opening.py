@@ -1,0 +1,124 @@
+"""From a spec to an open handle: library, device, plugins, facts."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING, Any
+
+from bench_run.engines.base import EngineFacts
+from bench_run.engines.hipdnn.arms import library_folder
+from bench_run.engines.hipdnn.choosing import Chooser
+from bench_run.engines.hipdnn.engine import HipdnnEngine, Opened
+from bench_run.engines.hipdnn.errors import opening_errors
+from bench_run.engines.hipdnn.ids import parse_choice
+from bench_run.engines.hipdnn.loading import MODULE, load
+from bench_run.engines.hipdnn.phases import Phases
+from bench_run.engines.hipdnn.plugins import (
+    chosen_files,
+    file_facts,
+    fingerprint,
+    loaded_paths,
+    mapped_libraries,
+    set_paths,
+    wanted_paths,
+)
+from bench_run.engines.hipdnn.timing import open_stream
+from bench_run.errors import EngineUnavailableError, UsageError
+from bench_run.telemetry_amd import describe_device
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from bench_run.engines.base import EngineOptions, EngineSpec
+    from bench_run.engines.hipdnn.ids import Choice
+    from bench_run.engines.hipdnn.loading import Library
+
+VISIBLE = "HIP_VISIBLE_DEVICES"
+
+
+def open_engine(spec: EngineSpec, options: EngineOptions) -> HipdnnEngine:
+    choice = parse_choice(spec.id)
+    library_folder(spec)  # refuses unknown options
+    if options.replay:
+        raise UsageError("--replay: hipDNN's Python module cannot capture its work")
+    wanted = wanted_paths(spec, options)
+    device = _take_device(options.device)
+    phases = Phases()
+    with phases.time("import"):
+        library = load(options.prefix)
+    _refuse_blind_name(library, choice)
+    _expect_device(library)
+    set_paths(library, wanted, options.plugin_mode)
+    with phases.time("handle and plugins"), opening_errors("create_handle"):
+        handle = library.module.create_handle()
+    loaded = loaded_paths(library, handle)
+    files = chosen_files(spec, wanted, loaded)
+    stream = open_stream(library, options)
+    facts = _facts(library, Chooser(library, handle), choice, files, device)
+    return HipdnnEngine(Opened(library, handle, stream, choice, options, facts, phases))
+
+
+def _take_device(index: int) -> str:
+    """Leaves only the wanted device visible, and returns its number on this machine. The
+    bindings cannot choose one, and the HIP runtime looks at the variable once, when it loads."""
+    visible = [part.strip() for part in os.environ.get(VISIBLE, "").split(",") if part.strip()]
+    if visible and index >= len(visible):
+        raise EngineUnavailableError(f"hipdnn: --device {index}: {VISIBLE} shows {len(visible)}")
+    if index and MODULE in sys.modules:
+        raise UsageError(f"hipdnn: --device {index}: {MODULE} is loaded already in this process")
+    chosen = visible[index] if visible else str(index)
+    if index:
+        os.environ[VISIBLE] = chosen
+    return chosen
+
+
+def _expect_device(library: Library) -> None:
+    count = getattr(library.module, "hip_get_device_count", None)
+    if count is None:
+        return
+    with opening_errors("hip_get_device_count"):
+        found = int(count())
+    if found == 0:
+        raise EngineUnavailableError(
+            "hipdnn: no AMD GPU is visible; see bench-run doctor for drivers and permissions, "
+            f"and {VISIBLE} for what is hidden"
+        )
+
+
+def _refuse_blind_name(library: Library, choice: Choice) -> None:
+    """Releases before named engines count them: a name's hash would be ignored in silence."""
+    can = library.can
+    if choice.name is not None and not (can.engine_id_to_name or can.confirms_engine):
+        raise EngineUnavailableError(
+            f"hipdnn: {MODULE} {library.version} has no engine_id_to_name and cannot confirm "
+            f"{choice.name}: give the engine's number (1 was MIOpen)"
+        )
+
+
+def _facts(
+    library: Library, chooser: Chooser, choice: Choice, files: list[Path], device: str
+) -> EngineFacts:
+    place, kind = describe_device(device)
+    path, sha256 = fingerprint(files)
+    libraries = {MODULE: library.version}
+    if library.can.missing:
+        libraries[f"{MODULE} lacks"] = " ".join(library.can.missing)
+    info = None if choice.id is None else chooser.info(choice.id)
+    if info is not None:
+        libraries[str(info.engine_name)] = _version(info)
+    libraries.update({file.name: file_facts(file) for file in files})
+    libraries.update(mapped_libraries())
+    return EngineFacts(
+        id=None if choice.id is None else str(choice.id),
+        libraries=libraries,
+        device=place,
+        device_kind=kind,
+        plugin_path=path,
+        plugin_sha256=sha256,
+        knobs={},
+    )
+
+
+def _version(info: Any) -> str:
+    return f"{getattr(info, 'version', 'of unknown version')} ({getattr(info, 'plugin_name', '?')})"

@@ -1,0 +1,82 @@
+"""A plan: hipDNN's graph with its plans built, workspace and buffers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from bench_run.engines.hipdnn.errors import FOREIGN, failure, foreign_errors, meaning
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from bench_run.engines.base import PlanFacts, Storage, Storages
+    from bench_run.engines.hipdnn.buffers import Buffers
+    from bench_run.streams.hip import HipStream
+
+STEP = "Graph.execute"
+
+
+class HipdnnPlan:
+    """Executes into the first set of buffers; with several (cache state *rotate*) into each in
+    turn. Enqueues only: `synchronize` waits."""
+
+    def __init__(
+        self,
+        native: Any,
+        handle: Any,
+        sets: Sequence[Buffers],
+        workspace: Any,
+        facts: PlanFacts,
+        stream: HipStream,
+    ) -> None:
+        self._facts = facts
+        self._native, self._handle, self._sets = native, handle, list(sets)
+        self._workspace = workspace
+        self._workspace_pointer = 0 if workspace is None else int(workspace.ptr())
+        self._stream, self._synchronize = stream, stream.synchronize
+        self._execute, self._pack, self._turn = native.execute, sets[0].pack, 0
+        if len(sets) > 1:
+            self.run = self._run_in_turn  # type: ignore[method-assign]
+        stream.attach(self.run)
+
+    @property
+    def facts(self) -> PlanFacts:
+        """How it is timed shows only when it was tried."""
+        chosen = {**self._facts.chosen, "timing": self._stream.timing}
+        return replace(self._facts, chosen=chosen)
+
+    def upload(self, inputs: Storages) -> None:
+        for buffers in self._sets:
+            buffers.upload(inputs)
+
+    def poison(self) -> None:
+        self._synchronize()
+        for buffers in self._sets:
+            buffers.poison()
+
+    def run(self) -> None:
+        try:
+            error = self._execute(self._handle, self._pack, self._workspace_pointer)
+        except FOREIGN as caught:
+            raise failure(STEP, caught) from caught
+        if not error.is_good():
+            raise meaning(STEP, error)
+
+    def _run_in_turn(self) -> None:
+        self._turn = (self._turn + 1) % len(self._sets)
+        self._pack = self._sets[self._turn].pack
+        HipdnnPlan.run(self)
+
+    def download(self) -> dict[int, Storage]:
+        self._synchronize()
+        return self._sets[self._turn].download()
+
+    def close(self) -> None:
+        """The graph goes before the handle; what the device still does must end first."""
+        with foreign_errors("synchronise"):
+            self._synchronize()
+        self._stream.detach(self.run)
+        for buffers in self._sets:
+            buffers.close()
+        self._native = self._execute = self._workspace = None

@@ -1,0 +1,34 @@
+"""The promises of every engine, asked of hipdnn on three releases of the double."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+
+import pytest
+
+from bench_run.engines import hipdnn
+from bench_run.engines.base import EngineOptions
+from bench_run.engines.spec import parse_spec
+from tests.conformance.test_promises import *  # noqa: F403 - the list of promises is one
+
+
+@pytest.fixture(scope="session", params=["old", "middle", "newest"])
+def engine_spec(request):
+    return request.param
+
+
+@pytest.fixture(scope="session")
+def engine(engine_spec, doubles):
+    """The engine on one release; the module is gone again afterwards."""
+    os.environ["HIPDNN_DOUBLE_PROFILE"] = engine_spec
+    sys.path.insert(0, str(doubles))
+    importlib.invalidate_caches()
+    engine = hipdnn.open(parse_spec("hipdnn"), EngineOptions())
+    yield engine
+    engine.close()
+    sys.path.remove(str(doubles))
+    del os.environ["HIPDNN_DOUBLE_PROFILE"]
+    for name in [name for name in sys.modules if name.startswith("hipdnn_frontend")]:
+        del sys.modules[name]
