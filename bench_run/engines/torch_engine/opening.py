@@ -16,6 +16,7 @@ except (ImportError, OSError) as error:
     raise EngineUnavailableError(f"torch does not load: {error}") from error
 
 from bench_run.engines.torch_engine.engine import TorchEngine
+from bench_run.engines.torch_engine.host_memory import keep_freed_memory
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from bench_run.engines.base import EngineOptions, EngineSpec
 
 COMPILE = "compile"
-TIMERS = ("auto", "events", "host")
+TIMERS = ("auto", "events", "cupti", "host")
 
 
 class _Inference:
@@ -56,6 +57,8 @@ def open_engine(spec: EngineSpec, options: EngineOptions) -> TorchEngine:
         raise UsageError(f"--replay: {spec.text} runs on the CPU, which has no graphs to replay")
     if COMPILE in spec.options:
         _expect_compiler(device)
+    if device.type == "cpu":
+        keep_freed_memory()
     resources = ExitStack()
     resources.enter_context(_INFERENCE)
     resources.enter_context(_arithmetic(options.math))
