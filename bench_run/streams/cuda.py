@@ -20,6 +20,7 @@ from ctypes import c_float, c_uint32, c_uint64, c_void_p
 from typing import TYPE_CHECKING
 
 from bench_run.errors import EngineError, EngineUnavailableError, UsageError
+from bench_run.streams import cupti
 from bench_run.streams.cuda_driver import RELAXED_CAPTURE, DeviceFacts, Driver, driver
 
 if TYPE_CHECKING:
@@ -67,6 +68,31 @@ class Gate:
         self._driver.call("cuMemFreeHost", self._memory)
 
 
+class ClockProbe:
+    """The SM clock at this moment, from a kernel that reads its cycle counter and the global
+    timer."""
+
+    def __init__(self, driver: Driver, stream: c_void_p) -> None:
+        self._driver, self._stream = driver, stream
+        self._result = driver.number("cuMemAlloc_v2", 16, kind=c_uint64)
+
+    def megahertz(self) -> float:
+        place, duration = c_uint64(self._result), c_uint64(PROBE_NS)
+        self._driver.launch(self._driver.kernel("bench_clock"), self._stream, place, duration)
+        found = (c_uint64 * 2)()
+        self._driver.call("cuMemcpyDtoHAsync_v2", found, self._result, 16, self._stream)
+        self._driver.call("cuStreamSynchronize", self._stream)
+        return float(found[0]) / float(found[1]) * 1e3
+
+
+def clock_of(timer: str) -> str:
+    """Which clock fills the device series. CUPTI's absence is said at once where it was asked
+    for."""
+    if timer == "cupti":
+        cupti.load()
+    return {"host": "host", "cupti": "cupti"}.get(timer, "events")
+
+
 class CudaStream:
     """A stream of the current context. One thread, one plan at a time."""
 
@@ -75,12 +101,13 @@ class CudaStream:
             raise UsageError(f"no cache state {cache!r}; choose from {', '.join(CACHES)}")
         self.driver = driver()
         self.device, self.timer = device, timer
-        self.clock = {"host": "host", "cupti": "cupti"}.get(timer, "events")
+        self.clock = clock_of(timer)
         self.handle = self.driver.pointer("cuStreamCreate", 1)  # CU_STREAM_NON_BLOCKING
         self._events = [self.driver.pointer("cuEventCreate", 0) for _ in range(EVENTS)]
         self._next = 0
         self._gate = Gate(self.driver, self.handle)
         self._scratch = self.allocate(64)
+        self.probe_clock_mhz = ClockProbe(self.driver, self.handle).megahertz
         self._flush = self._reader(2 * device.l2_bytes) if cache == "cold" else None
         self._correction_ns: float | None = None
         self.forced_gates = 0
@@ -137,15 +164,6 @@ class CudaStream:
             self.synchronize()
         measured = statistics.median(self.elapsed_ns(*pair) for pair in marks)
         return max(0.0, measured - EMPTY_KERNEL_NS)
-
-    def probe_clock_mhz(self) -> float:
-        """The SM clock now, from a kernel that reads its cycle counter and the global timer."""
-        duration, place = c_uint64(PROBE_NS), c_uint64(self._scratch)
-        self.driver.launch(self.driver.kernel("bench_clock"), self.handle, place, duration)
-        found = (c_uint64 * 2)()
-        self.driver.call("cuMemcpyDtoHAsync_v2", found, self._scratch, 16, self.handle)
-        self.synchronize()
-        return float(found[0]) / float(found[1]) * 1e3
 
     def capture(self, work: Callable[[], None]) -> CapturedGraph:
         """What `work` enqueues, as one CUDA graph; nothing of it runs."""

@@ -134,9 +134,9 @@ class Driver:
 
     def kernel(self, name: str) -> c_void_p:
         """One of our own kernels, loaded once for the current context."""
-        if not self._module:
-            self._module = self.pointer("cuModuleLoadData", PTX)
         if name not in self._functions:
+            if not self._module:
+                self._module = self.pointer("cuModuleLoadData", PTX)
             found = self.pointer("cuModuleGetFunction", self._module, name.encode())
             self._functions[name] = found
         return self._functions[name]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,7 @@ import numpy as np
 from bench_run.engines.base import EngineFacts
 from bench_run.engines.cudnn.library import load, refusals, versions
 from bench_run.engines.cudnn.lowering import Lowering, host_scalars
-from bench_run.engines.cudnn.plan import CudnnPlan, brought, sets_needed
+from bench_run.engines.cudnn.plan import CudnnPlan, brought
 from bench_run.engines.cudnn.plans import (
     Choice,
     Chosen,
@@ -23,15 +24,16 @@ from bench_run.engines.cudnn.plans import (
 )
 from bench_run.engines.cudnn.rewrite import rewrite
 from bench_run.engines.cudnn.views import views
+from bench_run.engines.rotate import RotatingPlan, copies
 from bench_run.engines.spec import refuse_unknown
-from bench_run.errors import EngineUnavailableError
+from bench_run.errors import EngineError, EngineUnavailableError
 from bench_run.graph.dtypes import DTYPES
 from bench_run.streams.cuda import open_stream
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from bench_run.engines.base import EngineOptions, EngineSpec, Storage, Stream
+    from bench_run.engines.base import EngineOptions, EngineSpec, Plan, Storage, Stream
     from bench_run.engines.cudnn.views import TensorView
     from bench_run.graph.model import Graph, Tensor
     from bench_run.streams.cuda import CudaStream
@@ -66,7 +68,11 @@ class Built:
             return np.ascontiguousarray(storage)
         return brought(tensor, storage, spread.dims, spread.order)
 
-    def facts(self, sets: int) -> dict[str, str]:
+    def size(self, tensor: Tensor) -> int:
+        """Bytes of the tensor's buffer."""
+        return self.elements(tensor) * DTYPES[tensor.data_type].bits // 8
+
+    def facts(self) -> dict[str, str]:
         spread = [t.name or str(t.uid) for t in self.graph.inputs if self.views[t.uid].spread]
         found = {
             "plan": self.chosen.name,
@@ -78,7 +84,7 @@ class Built:
             found["notes"] = ", ".join(self.chosen.notes)
         if spread:
             found["spread_inputs"] = ", ".join(spread)
-        return found if sets == 1 else {**found, "buffer_sets": str(sets)}
+        return found
 
 
 _NOTHING = Chosen(-1, "", 0, ())
@@ -97,6 +103,7 @@ class CudnnEngine:
         self._cudnn, self._cuda = cudnn, stream
         self._choice, self._math, self._replay = choice, options.math, options.replay
         self._rotate = options.cache == "rotate"
+        self._workspace: int | None = None
         self._handle = cudnn.create_handle()
         cudnn.set_stream(handle=self._handle, stream=stream.handle.value)
         self._versions = versions(cudnn)
@@ -172,26 +179,40 @@ class CudnnEngine:
         if left_out:
             pygraph.deselect_numeric_notes(left_out)
 
-    def plan(self, built: object) -> CudnnPlan:
+    def plan(self, built: object) -> Plan:
         assert isinstance(built, Built)
         what = ", ".join(dict.fromkeys(node.label for node in built.graph.nodes))
         chosen = build(built.pygraph, built.places, built.listed, what)
         complete = replace(built, chosen=chosen)
-        plan = CudnnPlan(complete, self._handle, self._cuda, self._sets(complete))
-        plan.run()  # loads what loading behind a closed gate could hang on
-        self.stream.synchronize()
-        self._cuda.expect(self._cuda.launches(plan.run))
-        if self._replay:
-            plan.replay()
-            self._cuda.expect(1)
-        return plan
-
-    def _sets(self, built: Built) -> int:
+        self._make_room(chosen.workspace_bytes)
+        first = self._plan(complete)
         if not self._rotate:
-            return 1
-        tensors = (*built.graph.inputs, *built.graph.outputs)
-        used = sum(built.elements(t) * DTYPES[t.data_type].bits // 8 for t in tensors)
-        return sets_needed(self._cuda.device.l2_bytes, used)
+            return first
+        count = copies(first.facts.buffer_bytes or 0, self._cuda.device.l2_bytes)
+        return RotatingPlan([first, *(self._plan(complete) for _ in range(count - 1))])
+
+    def _make_room(self, size: int) -> None:
+        """One workspace for the plan under way, as large as it asks for."""
+        if self._workspace is not None:
+            self._cuda.free(self._workspace)
+            self._workspace = None
+        self._workspace = self._cuda.allocate(size)
+
+    def _plan(self, built: Built) -> CudnnPlan:
+        assert self._workspace is not None
+        plan = CudnnPlan(built, self._handle, self._cuda, self._workspace)
+        try:
+            plan.run()  # loads what loading behind a closed gate could hang on
+            self.stream.synchronize()
+            self._cuda.expect(self._cuda.launches(plan.run))
+            if self._replay:
+                plan.replay()
+                self._cuda.expect(1)
+        except EngineError:
+            with suppress(EngineError):
+                plan.close()
+            raise
+        return plan
 
     def peak_bytes(self) -> int | None:
         return None

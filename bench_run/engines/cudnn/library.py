@@ -84,12 +84,21 @@ def backend_text(number: int) -> str:
     return f"{number // 10000}.{number // 100 % 100}.{number % 100}"
 
 
+def foreign() -> tuple[type[Exception], ...]:
+    """What the frontend raises: its own class is no `RuntimeError`."""
+    own = getattr(sys.modules.get("cudnn"), "cudnnGraphNotSupportedError", None)
+    compiled = getattr(sys.modules.get("cudnn"), "_compiled_module", None)
+    own = getattr(compiled, "cudnnGraphNotSupportedError", own)
+    common = (RuntimeError, ValueError, TypeError)
+    return common if own is None else (*common, own)
+
+
 @contextmanager
 def refusals(what: str) -> Iterator[None]:
     """Around building: what cuDNN does not take is *unsupported*, what breaks is a failure."""
     try:
         yield
-    except (RuntimeError, ValueError, TypeError) as error:
+    except foreign() as error:
         text = str(error)
         if isinstance(error, TypeError) or any(word in text for word in FAULTS):
             raise EngineError(f"cudnn: {what}: {reason(text)}", detail=text) from error
@@ -101,7 +110,7 @@ def failures(what: str) -> Iterator[None]:
     """Around running: every exception of the library is a failure."""
     try:
         yield
-    except (RuntimeError, ValueError) as error:
+    except foreign() as error:
         text = str(error)
         raise EngineError(f"cudnn: {what}: {reason(text)}", detail=text) from error
 

@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from bench_run.engines.cudnn.library import reason, refusals
+from bench_run.engines.cudnn.library import foreign, reason, refusals
 from bench_run.engines.cudnn.tables import KNOBS
 from bench_run.errors import UnsupportedGraphError, UsageError
 
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 MOST_TRIED = 12
 """Plans of the heuristic's list that are tried until one builds."""
+DESELECTED = "Deselecting execution plan"
+"""What the frontend says of a plan that the wanted arithmetic leaves out."""
 _ENGINE = re.compile(r"(?:eng)?(\d+)")
 
 
@@ -131,11 +133,16 @@ def build(pygraph: Any, places: list[int], found: list[str], what: str) -> Chose
     """Builds the first of `places` that builds. Raises `UnsupportedGraphError` with the reason of
     the first that did not."""
     refused: str | None = None
-    for place in places[:MOST_TRIED]:
+    left_out = 0
+    for place in places:
         try:
             pygraph.build_plan_at_index(place)
-        except RuntimeError as error:
-            refused = str(error) if refused is None else refused
+        except foreign() as error:
+            text = str(error)
+            left_out += DESELECTED in text
+            refused = text if refused in (None, DESELECTED) else refused
+            if place - left_out >= MOST_TRIED:
+                break
             continue
         size = int(pygraph.get_workspace_size_plan_at_index(place))
         notes = pygraph.get_behavior_notes_for_plan_at_index(place)
