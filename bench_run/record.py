@@ -75,8 +75,14 @@ class Record:
         _refuse_other_settings(earlier, header)
         if path.exists():
             journal = Journal.reopen(path)
+            known = {engine.key for engine in earlier.engines}
+            for engine in header.engines:
+                if engine.key not in known:
+                    journal.append_engine(engine)
         else:
-            journal = Journal.create(path, replace(earlier, cases=()))
+            engines = {e.key: e for e in (*header.engines, *earlier.engines)}
+            start = replace(earlier, cases=(), engines=tuple(engines.values()))
+            journal = Journal.create(path, start)
             for case in earlier.cases:
                 journal.append_case(case)
         record = cls(header, output, journal)

@@ -225,6 +225,7 @@ class Round:
     """Series that never got warm: the cut fell on the half-way mark."""
     checks: Checks | None
     executions_per_sample: int = 1
+    """Each sample is the mean of so many executions, one after another."""
     device_correction_ns: float | None = None
     """Cost of the events, already subtracted from `device_ns`."""
     telemetry_before: Telemetry | None = None
