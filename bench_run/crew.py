@@ -60,7 +60,8 @@ class Crew:
 
     def __init__(self, timeout_s: float, environments: Mapping[str, Mapping[str, str]]) -> None:
         self._timeout_s = timeout_s
-        self._environments = environments
+        self._environments = dict(environments)
+        self._prepared: set[str] = set()
         self._workers: dict[str, Worker] = {}
         self.opened: dict[str, Opened] = {}
 
@@ -72,7 +73,7 @@ class Crew:
         worker = self._workers.get(engine.key)
         if worker is not None:
             return worker
-        worker = Worker({**own_environment(engine), **self._environments.get(engine.key, {})})
+        worker = Worker(self._environment(engine))
         try:
             answer = worker.ask(Open(engine.spec, engine.options), self._timeout_s)
         except WorkerError:
@@ -85,6 +86,14 @@ class Crew:
         self._workers[engine.key] = worker
         self.opened[engine.key] = answer
         return worker
+
+    def _environment(self, engine: PlannedEngine) -> Mapping[str, str]:
+        """Asked for once: cache folders that it names serve every round."""
+        if engine.key not in self._prepared:
+            self._prepared.add(engine.key)
+            given = self._environments.get(engine.key, {})
+            self._environments[engine.key] = {**own_environment(engine), **given}
+        return self._environments[engine.key]
 
     def variants(self, engine: PlannedEngine, graph: Graph) -> tuple[Mapping[str, str], ...]:
         """The engine's variants for a graph; one unnamed where it refuses (the visit says why)."""
