@@ -1,10 +1,11 @@
 """Time and memory of bench-compare, from the shell, on generated documents; peers beside it.
 
-    python -m tests.benchmarks.compare_speed [--keep FOLDER] [--pyperf PYTHON] [--largest 10000]
+    python -m tests.benchmarks.compare_speed [--keep FOLDER] [--peers PYTHON] [--largest 10000]
 
-Prints one line a size: the median of three calls, wall time and peak memory. With ``--pyperf``
-(an interpreter that has pyperf) the same samples are compared by ``pyperf compare_to``, for a tenth
-of the cases: its time grows linearly, the line says so.
+Prints one line a size: the median of three calls, wall and processor time, and peak memory. With
+``--peers`` (an interpreter that has pyperf and pytest-benchmark) the same samples are compared by
+``pyperf compare_to`` and shown by ``pytest-benchmark compare`` (which tests nothing), for a tenth
+of the cases: both grow linearly, the line says how many there were.
 """
 
 from __future__ import annotations
@@ -17,12 +18,13 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from bench_schema import codec
-from bench_schema.document import Document, Work
+from bench_schema.document import Case, Document, Work
 
-from tests.bench_compare.build import case, document, round_
+from tests.bench_compare.build import STARTED, case, document, round_
 
 SIZES = ((2, 100), (1000, 1000), (10_000, 1000))
 """(cases, samples of each)."""
@@ -62,21 +64,22 @@ def _levels(cases: int):
     return 10 ** np.random.default_rng(0).uniform(4, 7, cases)
 
 
-def measured(command: list[str]) -> tuple[float, float, int]:
-    """(seconds, peak MiB, exit code) of a command, the median of three calls."""
+def measured(command: list[str]) -> tuple[float, float, float]:
+    """(wall seconds, processor seconds, peak MiB) of a command, the median of three calls."""
     calls = [_call(command) for _ in range(3)]
-    seconds = statistics.median(call[0] for call in calls)
-    return seconds, max(call[1] for call in calls), calls[0][2]
+    wall, processor, peak = (statistics.median(column) for column in zip(*calls, strict=True))
+    return wall, processor, peak
 
 
-def _call(command: list[str]) -> tuple[float, float, int]:
+def _call(command: list[str]) -> tuple[float, float, float]:
     begin = time.perf_counter()
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
         _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
         if process.returncode == 1:
             raise SystemExit(process.stderr.read().decode())
-    return time.perf_counter() - begin, usage.ru_maxrss / 1024, process.returncode
+    wall = time.perf_counter() - begin
+    return wall, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024
 
 
 def pyperf_file(document: Document, path: Path, cases: int) -> None:
@@ -92,11 +95,66 @@ def pyperf_file(document: Document, path: Path, cases: int) -> None:
     path.write_text(json.dumps({"version": "1.0", "metadata": {}, "benchmarks": benchmarks}))
 
 
-def line(what: str, seconds: float, mebibytes: float, goal: str) -> None:
-    print(f"{what:48}  {seconds:7.2f} s  {mebibytes:6.0f} MiB  {goal}", flush=True)
+def pytest_benchmark_file(document: Document, path: Path, cases: int) -> None:
+    """The first cases as pytest-benchmark stores them, with its statistics worked out."""
+    benchmarks = [_pytest_benchmark(one) for one in document.cases[:cases]]
+    head = {"version": "4.0.0", "datetime": STARTED, "machine_info": {}, "commit_info": {}}
+    path.write_text(json.dumps({**head, "benchmarks": benchmarks}))
 
 
-def run_size(folder: Path, size: tuple[int, int], pyperf: str | None) -> None:
+def _pytest_benchmark(one: Case) -> dict[str, Any]:
+    values = np.concatenate([r.series["e2e_ns"] for r in one.rounds]) / 1e9
+    low, median, high = np.percentile(values, (25, 50, 75)).tolist()
+    stats = {
+        "min": float(values.min()),
+        "max": float(values.max()),
+        "mean": float(values.mean()),
+        "stddev": float(values.std(ddof=1)),
+        "rounds": len(values),
+        "median": median,
+        "iqr": high - low,
+        "q1": low,
+        "q3": high,
+        "iqr_outliers": 0,
+        "stddev_outliers": 0,
+        "outliers": "0;0",
+        "ld15iqr": low,
+        "hd15iqr": high,
+        "ops": 1 / float(values.mean()),
+        "total": float(values.sum()),
+        "iterations": 1,
+        "data": values.tolist(),
+    }
+    name = one.graph.name
+    texts = {"group": None, "name": name, "fullname": name, "params": None, "param": None}
+    return {**texts, "extra_info": {}, "options": {}, "stats": stats}
+
+
+def line(what: str, command: list[str], goal: str = "") -> None:
+    wall, processor, peak = measured(command)
+    print(
+        f"{what:40}  {wall:6.2f} s  {processor:6.2f} s of processor  {peak:5.0f} MiB  {goal}",
+        flush=True,
+    )
+
+
+def run_peers(folder: Path, documents: list[Document], python: str, share: int) -> None:
+    """Both peers on the first `share` cases of the documents."""
+    makers = {"pyperf": pyperf_file, "pytest-benchmark": pytest_benchmark_file}
+    commands = {
+        "pyperf": [python, "-m", "pyperf", "compare_to", "-q"],
+        "pytest-benchmark": [str(Path(python).with_name("pytest-benchmark")), "compare"],
+    }
+    samples = sum(one.series["e2e_ns"].size for one in documents[0].cases[0].rounds)
+    for peer, make in makers.items():
+        paths = [folder / f"{peer}_{name}.json" for name in ("a", "b")]
+        for path, made in zip(paths, documents, strict=True):
+            make(made, path, share)
+        command = [*commands[peer], *map(str, paths)]
+        line(f"{peer}, {share} x {samples} x 2", command)
+
+
+def run_size(folder: Path, size: tuple[int, int], peers: str | None) -> None:
     cases, samples = size
     documents = [generated(cases, samples, seed) for seed in (0, 1)]
     paths = [folder / f"{name}_{cases}.json" for name in ("a", "b")]
@@ -105,17 +163,11 @@ def run_size(folder: Path, size: tuple[int, int], pyperf: str | None) -> None:
     tool = [str(Path(sys.executable).with_name("bench-compare")), *map(str, paths)]
     goal = GOALS.get(cases, (None, None))
     text = f"goal {goal[0]} s" + (f", {goal[1]} MiB" if goal[1] else "") if goal[0] else ""
-    line(f"bench-compare, {cases} x {samples} x 2", *measured(tool)[:2], text)
+    line(f"bench-compare, {cases} x {samples} x 2", tool, text)
     page = [*tool, "--html", str(folder / "page.html"), "-q"]
-    line(f"  and its page, {cases} cases", *measured(page)[:2], "")
-    if pyperf is None:
-        return
-    share = max(cases // PEER_SHARE, 2)
-    for path, made in zip(paths, documents, strict=True):
-        pyperf_file(made, path.with_suffix(".pyperf"), share)
-    peer = [pyperf, "-m", "pyperf", "compare_to", "-q"]
-    peer += [str(path.with_suffix(".pyperf")) for path in paths]
-    line(f"pyperf compare_to, {share} x {samples} x 2", *measured(peer)[:2], "")
+    line(f"  and its page, {cases} cases", page)
+    if peers is not None:
+        run_peers(folder, documents, peers, max(cases // PEER_SHARE, 2))
 
 
 def main(argv: list[str]) -> None:
@@ -125,7 +177,7 @@ def main(argv: list[str]) -> None:
         folder = Path(words.get("--keep", temporary))
         for size in SIZES:
             if size[0] <= largest:
-                run_size(folder, size, words.get("--pyperf"))
+                run_size(folder, size, words.get("--peers"))
 
 
 if __name__ == "__main__":
