@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING
 
 from bench_schema.document import SCHEMA_VERSION, Document, Engine, Run, Settings, Tool
 
+from bench_run.ceilings import roofed
 from bench_run.crew import Crew
+from bench_run.devices import devices
 from bench_run.engines import choose_auto
 from bench_run.engines.spec import parse_spec
 from bench_run.errors import EngineUnavailableError, UsageError
@@ -23,7 +25,9 @@ from bench_run.rerun import Wanted, narrowed, read_wanted
 from bench_run.session import Session
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
+
+    from bench_schema.document import Device
 
     from bench_run.engines.base import EngineFacts
     from bench_run.options import Options
@@ -105,7 +109,7 @@ def run_benchmark(options: Options, command: Sequence[str] = ()) -> Document:
             talk.say(f"engine {planned.engines[0].key}: {planned.reason}")
     opened = _open_all(planned, options)
     planned = opened.planned
-    header = _header(options, planned, opened.engines, opened.timer, command)
+    header = _header(options, opened, command)
     record = Record.begin(options, header)
     total = len(planned.cases) * options.rounds
     with Progress(total, quiet=options.quiet) as progress, record:
@@ -126,6 +130,7 @@ class OpenedRun:
     planned: Planned
     engines: tuple[Engine, ...]
     timer: str
+    devices: tuple[Device, ...] = ()
 
 
 def _open_all(planned: Planned, options: Options) -> OpenedRun:
@@ -140,24 +145,30 @@ def _open_all(planned: Planned, options: Options) -> OpenedRun:
                 raise EngineUnavailableError(f"engine {engine.key}: {error}") from None
         planned = expand_variants(planned, crew)
         clocks = {opened.clock for opened in crew.opened.values()}
+        found = _devices(planned, facts, crew, options)
     finally:
         crew.close()
     engines = tuple(_engine_row(engine, facts[engine.key]) for engine in planned.engines)
     clocks.discard("host")
-    return OpenedRun(planned, engines, next(iter(sorted(clocks)), "host"))
+    return OpenedRun(planned, engines, next(iter(sorted(clocks)), "host"), found)
+
+
+def _devices(
+    planned: Planned, facts: Mapping[str, EngineFacts], crew: Crew, options: Options
+) -> tuple[Device, ...]:
+    """The accelerators, those that engines run on with their ceilings; none for the processor."""
+    keys = {key: fact.device for key, fact in facts.items() if fact.device != "cpu"}
+    if not keys:
+        return ()
+    by_key = {engine.key: engine for engine in planned.engines}
+    return roofed(devices(), keys, options.math, lambda key: crew.ceilings(by_key[key]))
 
 
 def _engine_row(engine: PlannedEngine, facts: EngineFacts) -> Engine:
     return Engine(key=engine.key, name=engine.spec.name, **asdict(facts))
 
 
-def _header(
-    options: Options,
-    planned: Planned,
-    engines: tuple[Engine, ...],
-    timer: str,
-    command: Sequence[str],
-) -> Document:
+def _header(options: Options, opened: OpenedRun, command: Sequence[str]) -> Document:
     run = Run(
         id=str(uuid.uuid4()),
         label=options.label,
@@ -167,10 +178,10 @@ def _header(
         complete=False,
         command=tuple(command),
         tool=Tool("bench-run", VERSION),
-        settings=settings_of(options, timer),
+        settings=settings_of(options, opened.timer),
     )
-    paths = [case.graph.id.path for case in planned.cases[:1]]
-    return Document(SCHEMA_VERSION, run, machine(paths), engines, ())
+    paths = [case.graph.id.path for case in opened.planned.cases[:1]]
+    return Document(SCHEMA_VERSION, run, machine(paths, opened.devices), opened.engines, ())
 
 
 def settings_of(options: Options, timer: str) -> Settings:

@@ -17,13 +17,25 @@ from bench_run.errors import (
     UsageError,
     WorkerError,
 )
-from bench_run.messages import Choices, Evaluate, Open, Opened, Refused, Variants, Visit, Visited
+from bench_run.messages import (
+    Choices,
+    Evaluate,
+    MeasureCeilings,
+    MeasuredCeilings,
+    Open,
+    Opened,
+    Refused,
+    Variants,
+    Visit,
+    Visited,
+)
 from bench_run.visit_case import case_of
 from bench_run.worker import Worker
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from bench_run.ceilings import Ceilings
     from bench_run.engines.base import EngineFacts
     from bench_run.graph.model import Graph
     from bench_run.plan import PlannedEngine
@@ -137,6 +149,17 @@ class Crew:
         except (EngineError, EngineUnavailableError, UsageError) as error:
             return str(error)
         return answer.message if isinstance(answer, Refused) else None
+
+    def ceilings(self, engine: PlannedEngine) -> Ceilings | None:
+        """What the engine's device can do at most, measured now; None where that did not work."""
+        try:
+            answer = self._worker(engine).ask(MeasureCeilings(), self._timeout_s)
+        except WorkerError:
+            self._forget(engine)
+            return None
+        except (EngineError, EngineUnavailableError, UsageError):
+            return None
+        return answer.ceilings if isinstance(answer, MeasuredCeilings) else None
 
     def _forget(self, engine: PlannedEngine) -> None:
         worker = self._workers.pop(engine.key, None)

@@ -10,6 +10,7 @@ from pathlib import Path
 from tabulate import tabulate
 
 from bench_run.benchmark import plan_run
+from bench_run.devices import devices
 from bench_run.engines import choose_auto, list_engines
 from bench_run.errors import EngineUnavailableError, UsageError
 from bench_run.gather import gather
@@ -115,7 +116,7 @@ LIBRARIES = {
 
 def doctor() -> str:
     """What is present and what to install for what is missing; runs no foreign code."""
-    host = machine()
+    host = machine(devices=devices())
     parts = [
         f"host {host.host}: {host.os}, kernel {host.kernel}, Python {host.python}",
         f"processor {host.cpu.model}, {host.cpu.cores} cores, {size_text(host.memory_bytes)}",

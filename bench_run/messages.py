@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from bench_schema.document import Case, GraphId, Work
 
+    from bench_run.ceilings import Ceilings
     from bench_run.engines.base import EngineFacts, EngineOptions, EngineSpec
     from bench_run.graph.model import Graph
     from bench_run.measure import Effort
@@ -131,6 +132,16 @@ class Evaluated:
 
 
 @dataclass(frozen=True)
+class MeasureCeilings:
+    """Measure what the engine's device can do at most. Answered by `MeasuredCeilings`."""
+
+
+@dataclass(frozen=True)
+class MeasuredCeilings:
+    ceilings: Ceilings
+
+
+@dataclass(frozen=True)
 class Close:
     """Give everything back and end."""
 
@@ -143,5 +154,5 @@ class Progress:
     facts: Mapping[str, str] = field(default_factory=dict)
 
 
-Request = Open | Visit | Variants | Evaluate | Close
-Answer = Opened | Refused | Visited | Choices | Evaluated
+Request = Open | Visit | Variants | Evaluate | MeasureCeilings | Close
+Answer = Opened | Refused | Visited | Choices | Evaluated | MeasuredCeilings

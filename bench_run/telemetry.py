@@ -36,7 +36,7 @@ THROTTLE_REASONS = {
 
 
 @lru_cache(maxsize=1)
-def _nvml() -> Any:
+def nvml() -> Any:
     """The initialised NVML module, or None where there is none."""
     try:
         import pynvml
@@ -52,39 +52,50 @@ def _nvml() -> Any:
 @lru_cache(maxsize=8)
 def _handle(device: str) -> Any:
     """NVML's handle of a device uuid or index; None when it is not NVIDIA's."""
-    nvml = _nvml()
-    if nvml is None or device == "cpu":
+    library = nvml()
+    if library is None or device == "cpu":
         return None
     try:
         if device.isdigit():
-            return nvml.nvmlDeviceGetHandleByIndex(int(device))
-        return nvml.nvmlDeviceGetHandleByUUID(device)
-    except nvml.NVMLError:
+            return library.nvmlDeviceGetHandleByIndex(int(device))
+        return library.nvmlDeviceGetHandleByUUID(device)
+    except library.NVMLError:
         return None
 
 
-def _read(name: str, *arguments: Any) -> float | None:
-    nvml = _nvml()
+def nvml_number(name: str, *arguments: Any) -> float | None:
+    """What NVML answers to one question; None where it does not know."""
+    library = nvml()
     try:
-        return float(getattr(nvml, name)(*arguments))
-    except (nvml.NVMLError, AttributeError):
+        return float(getattr(library, name)(*arguments))
+    except (library.NVMLError, AttributeError):
         return None
+
+
+def nvml_text(name: str, *arguments: Any) -> str | None:
+    """What NVML answers, as text: older versions give bytes."""
+    library = nvml()
+    try:
+        found = getattr(library, name)(*arguments)
+    except (library.NVMLError, AttributeError):
+        return None
+    return found.decode() if isinstance(found, bytes) else str(found)
 
 
 def snapshot(device: str) -> Telemetry | None:
     """What the device says now; None where nothing can be asked."""
-    handle, nvml = _handle(device), _nvml()
+    handle, library = _handle(device), nvml()
     if handle is None:
         return None
-    power_mw = _read("nvmlDeviceGetPowerUsage", handle)
-    reasons = _read("nvmlDeviceGetCurrentClocksEventReasons", handle)
+    power_mw = nvml_number("nvmlDeviceGetPowerUsage", handle)
+    reasons = nvml_number("nvmlDeviceGetCurrentClocksEventReasons", handle)
     if reasons is None:
-        reasons = _read("nvmlDeviceGetCurrentClocksThrottleReasons", handle)
+        reasons = nvml_number("nvmlDeviceGetCurrentClocksThrottleReasons", handle)
     return Telemetry(
-        sm_clock_mhz=_read("nvmlDeviceGetClockInfo", handle, nvml.NVML_CLOCK_SM),
-        memory_clock_mhz=_read("nvmlDeviceGetClockInfo", handle, nvml.NVML_CLOCK_MEM),
+        sm_clock_mhz=nvml_number("nvmlDeviceGetClockInfo", handle, library.NVML_CLOCK_SM),
+        memory_clock_mhz=nvml_number("nvmlDeviceGetClockInfo", handle, library.NVML_CLOCK_MEM),
         power_w=None if power_mw is None else power_mw / 1000,
-        temperature_c=_read("nvmlDeviceGetTemperature", handle, nvml.NVML_TEMPERATURE_GPU),
+        temperature_c=nvml_number("nvmlDeviceGetTemperature", handle, library.NVML_TEMPERATURE_GPU),
         throttle=throttle_names(0 if reasons is None else int(reasons)),
     )
 
@@ -142,7 +153,7 @@ class Energy:
     def _counter(self) -> float | None:
         if self._handle is None:
             return None
-        return _read("nvmlDeviceGetTotalEnergyConsumption", self._handle)
+        return nvml_number("nvmlDeviceGetTotalEnergyConsumption", self._handle)
 
     def per_iteration(self, measured: Measured) -> float | None:
         """Joules of one iteration; None unless the window was long and busy with iterations."""

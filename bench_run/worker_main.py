@@ -28,6 +28,8 @@ from bench_run.messages import (
     Choices,
     Close,
     Evaluate,
+    MeasureCeilings,
+    MeasuredCeilings,
     Open,
     Opened,
     Progress,
@@ -84,6 +86,12 @@ class Session:
 
         return evaluate(self._engine if request.engine else None, request)
 
+    def ceilings(self) -> MeasuredCeilings:
+        from bench_run.ceilings import measure_ceilings
+
+        assert self._engine is not None
+        return MeasuredCeilings(measure_ceilings(self._engine))
+
     def close(self) -> None:
         if self._engine is not None:
             self._engine.close()
@@ -98,6 +106,8 @@ def answer(session: Session, request: Request) -> Answer:
             return session.visit(request)
         if isinstance(request, Variants):
             return session.variants(request)
+        if isinstance(request, MeasureCeilings):
+            return session.ceilings()
         assert isinstance(request, Evaluate)
         return session.evaluate(request)
     except (
