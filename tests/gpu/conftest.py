@@ -1,0 +1,51 @@
+"""Engines on an NVIDIA GPU. Where there is none, everything here is skipped with the reason."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.conformance.opening import opened
+
+os.environ.setdefault("NVIDIA_TF32_OVERRIDE", "0")  # as a run does for cuDNN; read at load
+
+SPECS = ("cudnn", "torch:cuda")
+
+
+@pytest.fixture(scope="session", params=SPECS)
+def engine_spec(request):
+    return request.param
+
+
+@pytest.fixture(scope="session")
+def engine(engine_spec):
+    with opened(engine_spec) as engine:
+        yield engine
+
+
+@pytest.fixture(scope="session")
+def stream():
+    from bench_run.errors import EngineUnavailableError
+    from bench_run.streams.cuda import open_stream
+
+    try:
+        return open_stream(0)
+    except EngineUnavailableError as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture
+def hostile_gpu(tmp_path_factory, monkeypatch):
+    """Makes the engine `hostile_gpu` known to every process the test starts."""
+    folder = tmp_path_factory.mktemp("site")
+    source = Path(__file__).with_name("hostile_gpu.py")
+    (folder / "hostile_gpu.py").write_text(source.read_text())
+    info = folder / "hostile_gpu-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: hostile-gpu\nVersion: 1.0\n")
+    entry = "[bench_run.engines]\nhostile_gpu = hostile_gpu\n"
+    (info / "entry_points.txt").write_text(entry)
+    here = os.environ.get("PYTHONPATH", "")
+    monkeypatch.setenv("PYTHONPATH", f"{folder}{os.pathsep}{here}".rstrip(os.pathsep))

@@ -1,0 +1,91 @@
+"""Whole runs on a GPU: what the document says, and what a broken case costs."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from bench_run.engines import engine_module
+from tests.support import graph_json
+
+pytestmark = pytest.mark.gpu
+
+QUICK = ("--iters", "6", "--rounds", "2", "--warmup", "2")
+
+
+@pytest.fixture(params=["cudnn", "torch:cuda"])
+def spec(request):
+    module = engine_module(request.param.partition(":")[0])
+    found = getattr(module, "probe_gpu", module.probe)()
+    if not found.ok:
+        pytest.skip(found.reason)
+    return request.param
+
+
+@pytest.fixture
+def big_graph(tmp_path):
+    """Of 128 MB tensors: tens of microseconds on any device."""
+    path = tmp_path / "big_add.json"
+    path.write_text(json.dumps(graph_json("big_add", (8192, 4096))))
+    return path
+
+
+@pytest.fixture
+def run(bench_run_command, tmp_path):
+    """The document of a run."""
+
+    def run(*words):
+        done = bench_run_command(*words, "-o", "out.json")
+        assert done.returncode in (0, 2), done.stderr
+        return json.loads((tmp_path / "out.json").read_text())
+
+    return run
+
+
+def test_a_result_is_validated_and_timed_by_the_device(run, spec, big_graph):
+    case = run(big_graph, "--engine", spec, *QUICK)["cases"][0]
+    assert ("completed", "passed") == (case["outcome"]["status"], case["validation"]["status"])
+    assert case["summary"]["device_ns"]["median"] > 10_000
+
+
+def test_the_device_and_its_ceilings_are_in_the_document(run, spec, big_graph):
+    document = run(big_graph, "--engine", spec, *QUICK)
+    device = document["machine"]["devices"][0]
+    assert document["engines"][0]["device"] == device["uuid"]
+    assert device["ceiling_gbps"] > 0 < device["ceiling_tflops"]["half"]
+    assert 0.1 < document["cases"][0]["achieved"]["ceiling_share"] < 1.2
+
+
+def test_telemetry_holds_a_probed_clock(run, spec, big_graph):
+    round_ = run(big_graph, "--engine", spec, *QUICK)["cases"][0]["rounds"][0]
+    assert round_["telemetry_before"]["probed_clock_mhz"] > 100
+
+
+def test_the_cupti_timer_names_kernels(run, spec, big_graph):
+    pytest.importorskip("cupti", reason="cupti-python is not installed")
+    case = run(big_graph, "--engine", spec, *QUICK, "--timer", "cupti")["cases"][0]
+    assert case["kernels"]
+    assert case["summary"]["kernel_sum_ns"]["median"] <= case["summary"]["kernel_span_ns"]["median"]
+
+
+def test_events_and_cupti_agree_on_a_long_kernel(run, spec, big_graph):
+    pytest.importorskip("cupti", reason="cupti-python is not installed")
+    medians = {}
+    for timer in ("events", "cupti"):
+        case = run(big_graph, "--engine", spec, "--iters", "60", "--timer", timer)["cases"][0]
+        medians[timer] = case["summary"]["device_ns"]["median"]
+    assert abs(medians["events"] / medians["cupti"] - 1) < 0.02
+
+
+@pytest.mark.parametrize("setting", [("--cache", "cold"), ("--cache", "rotate"), ("--replay",)])
+def test_a_result_is_right_in_every_setting(run, spec, small_graph, setting):
+    case = run(small_graph, "--engine", spec, *QUICK, *setting)["cases"][0]
+    assert ("completed", "passed") == (case["outcome"]["status"], case["validation"]["status"])
+
+
+def test_a_case_that_does_not_fit_costs_only_itself(run, spec, small_graph, tmp_path):
+    huge = tmp_path / "huge.json"
+    huge.write_text(json.dumps(graph_json("huge", (1 << 20, 1 << 16))))
+    found = run(huge, small_graph, "--engine", spec, *QUICK)["cases"]
+    assert {"completed"} < {case["outcome"]["status"] for case in found}
