@@ -216,7 +216,15 @@ def dropout():
     return replace(graph, nodes=(node,))
 
 
-@pytest.mark.parametrize("make", [unknown_node, unknown_mode, packed_type, dropout])
+def contradictory_pages():
+    graph = FAMILIES["sdpa_paged"]("half", "packed")
+    attributes = {**graph.nodes[0].attributes, "max_seq_len_kv": 4}
+    return replace(graph, nodes=(replace(graph.nodes[0], attributes=attributes),))
+
+
+@pytest.mark.parametrize(
+    "make", [unknown_node, unknown_mode, packed_type, dropout, contradictory_pages]
+)
 def test_a_graph_it_does_not_take_is_refused_with_the_nodes_name(engine, make):
     graph = make()
     with pytest.raises(UnsupportedGraphError) as caught:

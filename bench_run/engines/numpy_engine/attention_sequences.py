@@ -100,6 +100,8 @@ def _layout(op: Op) -> Layout:
     if pages:
         if len(pages) == 1 or columns is None:
             raise op.refusal("pages need page_table_k, page_table_v and seq_len_kv")
+        _check_capacity(op)
+        _check_pages(op, k.shape[2])
         k, v = (_joined(op, pool, port) for pool, port in zip((k, v), TABLES, strict=True))
         count, packed = k.shape[0], q.shape[0] == 1 and k.shape[0] > 1
     for lengths in (rows, columns):
@@ -110,6 +112,23 @@ def _layout(op: Op) -> Layout:
     if not packed and q.shape[0] != count:
         raise op.refusal(f"{count} page tables for a batch of {q.shape[0]}")
     return Layout(q, k, v, count, packed, rows, columns)
+
+
+def _check_pages(op: Op, page: int) -> None:
+    """The pages of one sequence must be as many as its keys need."""
+    table = op.tensor("page_table_k")
+    room = table.elements // table.dims[0] * page
+    stated = op.node.attributes.get("max_seq_len_kv")
+    if stated is not None and not room - page < stated <= room:
+        raise op.refusal(f"pages for {room} keys contradict a max_seq_len_kv of {stated}")
+
+
+def _check_capacity(op: Op) -> None:
+    table, page = op.tensor("page_table_k"), op.tensor("k").dims[2]
+    keys = table.elements // table.dims[0] * page
+    stated = op.attribute("max_seq_len_kv", keys)
+    if not keys - page < stated <= keys:
+        raise op.refusal(f"pages of {keys} keys contradict a max_seq_len_kv of {stated}")
 
 
 def _integers(op: Op, port: str) -> Array:

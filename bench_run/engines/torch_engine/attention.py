@@ -49,7 +49,8 @@ def attention(op: Op) -> Call:
 
 
 def _fused(op: Op) -> Call:
-    dtype, scale, mask = op.working_type("q", "k", "v"), Scale.of(op), band(op.node.attributes)
+    dtype = op.working_type("q", "k", "v", result="o")
+    scale, mask = Scale.of(op), band(op.node.attributes)
     queries, keys = op.dims("q")[2], op.dims("k")[2]
     biases = op.present("attn_mask")
     causal = mask.left is None and mask.right == 0 and not biases

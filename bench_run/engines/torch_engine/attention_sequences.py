@@ -40,8 +40,14 @@ class Sequences:
         elif len(pages) == 1 or "seq_len_kv" not in lengths:
             raise op.refusal("pages need page_table_k, page_table_v and seq_len_kv")
         else:
-            count = op.dims("page_table_k")[0]
-            keys = op.tensor("page_table_k").elements // count * op.dims("k")[2]
+            count, page = op.dims("page_table_k")[0], op.dims("k")[2]
+            keys = op.tensor("page_table_k").elements // count * page
+            stated = op.attribute("max_seq_len_kv", keys)
+            if not keys - page < stated <= keys:
+                raise op.refusal(f"pages for {keys} keys contradict a max_seq_len_kv of {stated}")
+            stated = op.attribute("max_seq_len_kv", keys)
+            if not keys - op.dims("k")[2] < stated <= keys:
+                raise op.refusal(f"pages of {keys} keys contradict a max_seq_len_kv of {stated}")
             packed = batch == 1 and count > 1
             found = cls((*lengths, *pages), count, rows, keys, True, packed)
         found._check(op, lengths)

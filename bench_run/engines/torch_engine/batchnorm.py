@@ -18,10 +18,10 @@ def _flat(value: T, dtype: torch.dtype) -> T:
     return elementwise(value.reshape(-1), dtype)
 
 
-def _types(op: Op, *data: str) -> tuple[torch.dtype, torch.dtype]:
+def _types(op: Op, *data: str, result: str = "y") -> tuple[torch.dtype, torch.dtype]:
     """Of the data and of the parameters: float32 parameters beside half data is a kernel of its
     own."""
-    dtype = op.working_type(*data)
+    dtype = op.working_type(*data, result=result)
     return dtype, torch.float64 if dtype == torch.float64 else torch.float32
 
 
@@ -95,7 +95,7 @@ def training(op: Op) -> Call:
 def backward(op: Op) -> Call:
     if op.node.input_lists.get("peer_stats"):
         raise op.refusal("statistics of other devices (peer_stats)")
-    dtype, wide = _types(op, "dy", "x")
+    dtype, wide = _types(op, "dy", "x", result="dx")
     channel = op.dims("scale")
     saved = op.present("mean", "inv_variance")
     axes = [axis for axis in range(len(op.dims("x"))) if axis != 1]

@@ -2,6 +2,9 @@
 
 There is no group attribute: groups follow from the channels of x and w. Padding that differs
 before and after is done by padding the input.
+
+Where the result is of a finer type than the operands, they are widened: half and bfloat16 are exact
+in TF32, so matrix units may take them as that and still add up in float32.
 """
 
 from __future__ import annotations
@@ -32,20 +35,20 @@ class Geometry:
 
 
 def convolution_forward(op: Op) -> Call:
-    g, dtype = _geometry(op, "x", "w"), op.working_type("x", "w")
-    convolve = CONVOLUTIONS[len(g.stride)]
+    g, dtype = _geometry(op, "x", "w"), op.working_type("x", "w", result="y")
+    convolve = _widened if dtype == torch.float32 and _narrow(op, "x", "w") else _plain
 
     def function(x: T, w: T) -> T:
         x, w = elementwise(x, dtype), elementwise(w, dtype)
         x = x if g.extra is None else functional.pad(x, g.extra)
         w = w.flip(g.flip) if g.flip else w
-        return convolve(x, w, None, g.stride, g.padding, g.dilation, g.groups)
+        return convolve(x, w, g)
 
     return Call(("x", "w"), ("y",), function, LAUNCHES)
 
 
 def convolution_backward_data(op: Op) -> Call:
-    g, dtype = _geometry(op, "dx", "w"), op.working_type("dy", "w")
+    g, dtype = _geometry(op, "dx", "w"), _gradient_type(op, "dy", "w", result="dx")
     inside = _inside(g, op.dims("dx"))
     like = _padded(g, _like(op, "dx", dtype))
 
@@ -59,7 +62,7 @@ def convolution_backward_data(op: Op) -> Call:
 
 
 def convolution_backward_weights(op: Op) -> Call:
-    g, dtype = _geometry(op, "x", "dw"), op.working_type("x", "dy")
+    g, dtype = _geometry(op, "x", "dw"), _gradient_type(op, "x", "dy", result="dw")
     like = _like(op, "dw", dtype)
 
     def function(x: T, dy: T) -> T:
@@ -68,6 +71,34 @@ def convolution_backward_weights(op: Op) -> Call:
         return dw.flip(g.flip) if g.flip else dw
 
     return Call(("x", "dy"), ("dw",), function, LAUNCHES)
+
+
+def _plain(x: T, w: T, g: Geometry) -> T:
+    convolve = CONVOLUTIONS[len(g.stride)]
+    return convolve(x, w, None, g.stride, g.padding, g.dilation, g.groups)
+
+
+def _widened(x: T, w: T, g: Geometry) -> T:
+    """The same with TF32 allowed for this call, whatever the mode of the run."""
+    zeros, cudnn = (0,) * len(g.stride), torch.backends.cudnn
+    y: T = torch.ops.aten._convolution(
+        x, w, None, g.stride, g.padding, g.dilation, False, zeros, g.groups,
+        cudnn.benchmark, cudnn.deterministic, cudnn.enabled, True,
+    )  # fmt: skip
+    return y
+
+
+def _narrow(op: Op, *ports: str) -> bool:
+    return all(op.dtype(port) in (torch.float16, torch.bfloat16) for port in ports)
+
+
+def _gradient_type(op: Op, *ports: str, result: str) -> torch.dtype:
+    """On the CPU gradients in half add up in half, those in bfloat16 where oneDNN has none."""
+    dtype = op.working_type(*ports, result=result)
+    if op.device.type != "cpu" or dtype not in (torch.float16, torch.bfloat16):
+        return dtype
+    exact = dtype == torch.bfloat16 and torch.ops.mkldnn._is_mkldnn_bf16_supported()
+    return dtype if exact else op.compute
 
 
 def _backward(

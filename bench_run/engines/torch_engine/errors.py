@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 MISSING = ("not implemented for", "not supported for", "is not currently implemented")
 """How PyTorch says that it has no kernel for a type on this device."""
+HOST_ALLOCATOR = "DefaultCPUAllocator"
+"""Named where the host's memory is at its end."""
 
 
 @contextmanager
@@ -26,6 +28,9 @@ def foreign_errors(what: str) -> Iterator[None]:
             error
         )
     except (RuntimeError, TypeError, ValueError, IndexError) as error:
+        if HOST_ALLOCATOR in str(error):
+            what = f"torch: {what}: out of memory on the host"
+            raise EngineError(what, detail=str(error)) from error
         if any(text in str(error) for text in MISSING):
             raise UnsupportedGraphError(f"torch: {what}: {_line(error)}") from error
         raise EngineError(f"torch: {what}: {_line(error)}", detail=str(error)) from error

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import torch
 
 from bench_run.engines.torch_engine.op import Call, Op, elementwise
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 T = torch.Tensor
 
@@ -12,13 +17,17 @@ T = torch.Tensor
 def matmul(op: Op) -> Call:
     """A batch dim of A or B divides C's, each of its matrices serving as many in a row."""
     a, b, c = (op.dims(port) for port in ("a", "b", "c"))
-    dtype = op.working_type("a", "b")
+    own = op.working_type("a", "b", result="a")
+    dtype = op.working_type("a", "b", result="c")
+    multiply: Callable[[T, T], T] = torch.matmul
+    if dtype != own and dtype == torch.float32 and op.device.type == "cuda":
+        dtype, multiply = own, _finer  # operands stay narrow, for the matrix units
     repeats = {"a": _repeats(op, a, c), "b": _repeats(op, b, c)}
 
     def function(a: T, b: T) -> T:
         a = _grouped(elementwise(a, dtype), repeats["a"])
         b = _grouped(elementwise(b, dtype), repeats["b"])
-        return torch.matmul(a, b)
+        return multiply(a, b)
 
     return Call(("a", "b"), ("c",), function)
 
@@ -29,6 +38,16 @@ def _repeats(op: Op, part: tuple[int, ...], whole: tuple[int, ...]) -> tuple[tup
     if any(w % p for p, w in pairs):
         raise op.refusal(f"batch dims {part[:-2]} do not divide {whole[:-2]}")
     return tuple((i, w // p) for i, (p, w) in enumerate(pairs) if p not in (1, w))
+
+
+def _finer(a: T, b: T) -> T:
+    """The product of narrow matrices in float32, without rounding it to their type."""
+    batch = tuple(max(pair) for pair in zip(a.shape[:-2], b.shape[:-2], strict=True))
+    if not batch:
+        return torch.mm(a, b, out_dtype=torch.float32)
+    a, b = (x.expand(*batch, *x.shape[-2:]).flatten(0, -3) for x in (a, b))
+    c = torch.bmm(a, b, out_dtype=torch.float32)
+    return c.reshape(*batch, *c.shape[-2:])
 
 
 def _grouped(x: T, repeats: tuple[tuple[int, int], ...]) -> T:

@@ -26,7 +26,7 @@ def forward(op: Op) -> Call:
     ports = {"none": (), "gather": ("token_index",), "scatter": ("token_index", "token_ks")}
     if mode not in ports:
         raise op.refusal(f"mode {mode!r} is none of {', '.join(ports)}")
-    dtype, out = op.working_type("token", "weight"), op.dims("output")
+    dtype, out = op.working_type("token", "weight", result="output"), op.dims("output")
     experts = op.dims("weight")[0]
 
     def function(token: T, weight: T, offsets: T, *index: T) -> T:
@@ -50,7 +50,8 @@ def forward(op: Op) -> Call:
 def weight_gradient(op: Op) -> Call:
     if op.attribute("mode", "none") != "none":
         raise op.refusal(f"what mode {op.attribute('mode')!r} does backward is not certain")
-    dtype, experts = op.working_type("doutput", "token"), op.dims("dweight")[0]
+    dtype = op.working_type("doutput", "token", result="dweight")
+    experts = op.dims("dweight")[0]
 
     def function(doutput: T, token: T, offsets: T) -> T:
         rows, gradient = elementwise(token[0], dtype), elementwise(doutput[0], dtype)

@@ -22,7 +22,7 @@ def layernorm(op: Op) -> Call:
     outputs = op.present("y", "mean", "inv_variance")
     if epsilon is None:
         raise op.refusal("epsilon is given at run time")
-    dtype = op.working_type("x", "scale", "bias")
+    dtype = op.working_type("x", "scale", "bias", result="y")
     if len(outputs) > 1:
         dtype = _with_statistics(op, dtype)
 
@@ -44,7 +44,7 @@ def layernorm(op: Op) -> Call:
 def layernorm_backward(op: Op) -> Call:
     count = int(op.attribute("normalized_dim_count"))
     shape, parameter = op.dims("x")[-count:], op.dims("scale")
-    dtype = _with_statistics(op, op.working_type("dy", "x", "scale"))
+    dtype = _with_statistics(op, op.working_type("dy", "x", "scale", result="dx"))
     wide = torch.float64 if dtype == torch.float64 else torch.float32
     saved = op.present("mean", "inv_variance")
     epsilon = op.constant("epsilon") if op.has("epsilon") else None
@@ -92,7 +92,7 @@ def rmsnorm(op: Op) -> Call:
     plain = not op.has("inv_rms") and not op.has("bias") and epsilon is not None and axes
     same = op.dtype("x") == op.dtype("scale") and math.prod(op.dims("scale")) == math.prod(shape)
     if plain and trailing and same:
-        dtype = op.working_type("x", "scale")
+        dtype = op.working_type("x", "scale", result="y")
         return Call(
             ("x", "scale"),
             ("y",),

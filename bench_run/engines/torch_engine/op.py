@@ -60,15 +60,21 @@ class Op:
     def dtype(self, port: str) -> torch.dtype:
         return TYPES[self.tensor(port).data_type]
 
-    def working_type(self, *ports: str) -> torch.dtype:
+    def working_type(self, *ports: str, result: str) -> torch.dtype:
         """The type shared by the ports where a kernel takes it as it is and it is no narrower
-        than it may be, else the compute type."""
+        than it may be, else the compute type. Kernels round to the type of their inputs, which
+        must not be done to a result of a finer type."""
         kinds = {self.dtype(port) for port in ports}
         if len(kinds) == 1 and kinds <= set(NATIVE):
             kind = kinds.pop()
-            if self.compute == torch.float32 or kind == torch.float64:
+            wide_enough = self.compute == torch.float32 or kind == torch.float64
+            if wide_enough and not self._is_finer(result, kind):
                 return kind
         return self.compute
+
+    def _is_finer(self, port: str, kind: torch.dtype) -> bool:
+        dtype = self.dtype(port) if self.has(port) else kind
+        return dtype in NATIVE and torch.promote_types(dtype, kind) != kind
 
     def constant(self, port: str) -> float | None:
         """The value of a one-element constant; None where it comes at run time."""

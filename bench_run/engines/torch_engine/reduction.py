@@ -37,7 +37,7 @@ MODES: Mapping[str, Callable[[T, Axes], T]] = {
 
 def reduction(op: Op) -> Call:
     """Narrow types are widened first where the result is wider: the kernel rounds to its input's
-    type."""
+    type, and that of a product rounds every step."""
     mode = op.attribute("mode")
     if mode not in MODES:
         raise op.refusal(f"no reduction mode {mode!r}; known are {', '.join(MODES)}")
@@ -47,8 +47,7 @@ def reduction(op: Op) -> Call:
     axes = tuple(i for i, (h, w) in enumerate(zip(have, want, strict=True)) if h != w)
     if not axes or any(want[axis] != 1 for axis in axes):
         raise op.refusal(f"{have} does not reduce to {want}")
-    several = mode.startswith("mul") and len(axes) > 1
-    same = op.dtype("in") == op.dtype("out") and not several
-    dtype = op.working_type("in") if same else op.compute
+    product = mode.startswith("mul")
+    dtype = op.compute if product else op.working_type("in", result="out")
     reduce = MODES[mode]
     return Call(("in",), ("out",), lambda x: reduce(elementwise(x, dtype), axes))

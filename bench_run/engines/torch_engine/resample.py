@@ -78,7 +78,7 @@ def resample(op: Op) -> Call:
     w = Windows.of(op, "x")
     if len(w.window) not in AVERAGES:
         raise op.refusal(f"{len(w.window)} spatial dims")
-    dtype = op.working_type("x")
+    dtype = op.working_type("x", result="y")
     if mode == "maxpool":
         return _maximum(op, w, dtype)
     return _average(op, w, dtype, mode == "avgpool_include_padding")
@@ -117,6 +117,8 @@ def _unpadded(index: T, w: Windows) -> T:
 
 def _average(op: Op, w: Windows, dtype: torch.dtype, include: bool) -> Call:
     pool = AVERAGES[len(w.window)]
+    if op.device.type == "cpu" and len(w.window) == 3:
+        dtype = op.compute  # it has no kernel for narrow types
     if w.plain:
         kernel = partial(pool, kernel_size=w.window, stride=w.stride, padding=w.own)
         kernel = partial(kernel, count_include_pad=include)
