@@ -73,7 +73,7 @@ def problems(
     if not shared:
         found.append("nothing compared: the documents have no case in common")
     elif not bad and not any(case.gate is not None for case in shared):
-        found.append("nothing compared: no case was measured on both sides")
+        found.append(f"nothing compared: no case was measured on both sides{_apart(shared)}")
     if policy.strict:
         found += [
             f"{d.name} differs: {d.base} against {d.other} ({d.other_label})"
@@ -84,6 +84,16 @@ def problems(
             f"{case.name}: {case.reason}" for case in cases if case.verdict is Verdict.INCOMPARABLE
         ]
     return tuple(found)
+
+
+def _apart(cases: Sequence[CaseComparison]) -> str:
+    """Which metrics each side has, where both have some that the other lacks."""
+    metrics = [metric for case in cases for metric in case.metrics.values()]
+    base = dict.fromkeys(m.metric for m in metrics if m.other is None)
+    other = dict.fromkeys(m.metric for m in metrics if m.base is None)
+    if not base or not other:
+        return ""
+    return f"; base has {', '.join(base)}, other has {', '.join(other)}"
 
 
 def warnings(

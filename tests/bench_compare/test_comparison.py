@@ -221,6 +221,13 @@ def test_nothing_in_common_is_no_answer():
     assert "no case in common" in found.problems[0]
 
 
+def test_sides_measured_in_different_terms_are_no_answer_and_that_is_said():
+    device = case("g", [round_(n, {"device_ns": [5] * 20}) for n in range(5)])
+    found = held([device], [quiet()])
+    assert exit_code(found) == 1
+    assert "base has device_ns, other has e2e_ns" in found.problems[0]
+
+
 def test_cases_that_nobody_measured_are_no_answer():
     found = held([case("g", status="failed")], [case("g", status="failed")])
     assert exit_code(found) == 1
