@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 Ints: TypeAlias = npt.NDArray[np.int64]
 
-PAGE_VALUES = 1_800_000
+PAGE_VALUES = 1_500_000
 """Integers that all series of a page may take; about a byte each once compressed."""
 MOST, LEAST = 2_000, 100
 """Integers for one series."""

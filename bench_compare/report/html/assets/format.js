@@ -26,10 +26,14 @@ function scaleOf(value, unit) {
 
 function valueText(value, unit, digits = 4) {
   if (!known(value)) return UNKNOWN;
-  if (!unit && Number.isInteger(value) && Math.abs(value) < 1e9) return value.toLocaleString("en").replace("-", MINUS);
+  if (
+    !unit && Number.isInteger(value) && Math.abs(value) < 1e9
+  ) return value.toLocaleString("en").replace("-", MINUS);
   if (!(unit in UNITS)) return `${significant(value, digits)}${unit ? "\u00a0" + unit : ""}`;
   const [factor, name] = scaleOf(value, unit);
-  const scaled = value / factor, exact = Number.isInteger(scaled) && (factor === 1 || unit === "bytes");
+  const scaled = value / factor, exact = Number.isInteger(scaled) && (
+    factor === 1 || unit === "bytes"
+  );
   return `${exact ? scaled : significant(scaled, digits)}\u00a0${name}`;
 }
 
@@ -49,7 +53,8 @@ function intervalText(low, high) {
   return `${changeText(low)} to ${changeText(high)}`;
 }
 
-const plural = (count, one, many = `${one}s`) => `${count.toLocaleString("en")} ${count === 1 ? one : many}`;
+const counted = (count) => count.toLocaleString("en");
+const plural = (count, one, many = `${one}s`) => `${counted(count)} ${count === 1 ? one : many}`;
 
 // The middle goes first, as both ends of a graph's name tell something.
 function shortened(text, width) {

@@ -3,78 +3,93 @@
 const FEW = 8;
 // Facts that differ between any two runs.
 const USUAL = new Set(["documents", "started", "tags"]);
+const DIRECTIONS = { lower: ["slower", "faster"], higher: ["faster", "slower"] };
+const DIRECTION_TONES = { slower: "bad", faster: "good" };
+const manySides = page.sides.length > 2;
 
 function showHead() {
   byId("title").textContent = page.title;
   fill("alarms",
-    page.problems.map((text) => el("p.alarm.fatal", {}, el("strong", {}, "Error: "), text)),
-    page.warnings.map((text) => el("p.alarm", {}, el("strong", {}, "Note: "), text)));
-  fill("suite", headlines());
+    page.problems.map((said) => el("p.alarm.fatal", {}, el("strong", {}, "Error: "), said)),
+    page.warnings.map((said) => el("p.alarm", {}, el("strong", {}, "Note: "), said)));
+  fill("suite", headlines(), page.movements.map((said) => el("p.note", {}, said)));
   fill("counts", counts());
   fill("bad-news", badNews());
   fill("differences", differences());
   fill("compared", compared());
   fill("groups", groups());
-  fill("foot", footer());
+  fill("foot", el("p", {},
+    "Ratios are other / base: above 1 the other side's number is larger. ",
+    "Distributions and courses are reduced for display: quantiles, and buckets with least, ",
+    "median and largest sample; verdicts come from all samples. ",
+    "Everything on this page is inside this file."));
 }
 
 function metricTitle(name) {
   return page.metrics[name] ? page.metrics[name][0] : name;
 }
 
-const MEANINGS = { lower: ["slower", "faster"], higher: ["faster", "slower"] };
-
-const DIRECTION_TONES = { slower: "bad", faster: "good" };
-
-function direction(number) {
-  const better = (page.metrics[number.metric] || [])[2];
-  const [up, down] = MEANINGS[better] || ["more", "less"];
-  if (!known(number.low)) return "";
-  if (number.low > 1) return up;
-  return number.high < 1 ? down : "";
+// In a word, where the interval leaves no doubt.
+function direction(suite) {
+  const better = (page.metrics[suite.metric] || [])[2];
+  const [up, down] = DIRECTIONS[better] || ["more", "less"];
+  if (!known(suite.low)) return "";
+  if (suite.low > 1) return up;
+  return suite.high < 1 ? down : "";
 }
 
 function headlines() {
-  const whole = page.suite.filter((number) => number.scope === "all");
-  const gate = whole.filter((number) => number.metric === page.gate);
-  const shown = (gate.length ? gate : whole).map((number) => el("div.headline", {},
-    page.sides.length > 2 ? el("p.eyebrow.clip", { title: number.label }, number.label) : null,
-    el("p.big", {}, changeText(number.ratio), el(`span.big-word.${DIRECTION_TONES[direction(number)] || "none"}`, {}, direction(number))),
-    el("p.note", {}, `${metricTitle(number.metric)}, geometric mean of ${plural(number.count, "case")}`),
-    el("p.note", {}, known(number.low)
-      ? `95 % interval ${intervalText(number.low, number.high)}`
-      : `no interval: a single ${number.unit} a side`)));
-  const moved = page.movements.map((text) => el("p.note", {}, text));
-  return shown.length ? [el("div.headlines", {}, shown), moved]
-    : [el("p.headline.empty", {}, total ? "No case was measured on both sides." : "There is nothing to compare."), moved];
+  const whole = page.suite.filter((suite) => suite.scope === "all");
+  const gate = whole.filter((suite) => suite.metric === page.gate);
+  const shown = (gate.length ? gate : whole).map(headline);
+  if (shown.length) return el("div.headlines", {}, shown);
+  const why = total ? "No case was measured on both sides." : "There is nothing to compare.";
+  return el("p.headline.empty", {}, why);
+}
+
+function headline(suite) {
+  const way = direction(suite), tone = DIRECTION_TONES[way] || "none";
+  const mean = `geometric mean of ${plural(suite.count, "case")}`;
+  return el("div.headline", {},
+    manySides ? el("p.eyebrow.clip", { title: suite.label }, suite.label) : null,
+    el("p.big", {}, changeText(suite.ratio), el(`span.big-word.${tone}`, {}, way)),
+    el("p.note", {}, `${metricTitle(suite.metric)}, ${mean}`),
+    el("p.note", {}, known(suite.low)
+      ? `95 % interval ${intervalText(suite.low, suite.high)}`
+      : `no interval: a single ${suite.unit} a side`));
 }
 
 function counts() {
-  return page.verdicts.map((verdict, rank) => [verdict, page.counts[rank]])
-    .filter(([, count]) => count > 0)
-    .map(([verdict, count]) => {
-      const [sign, , tone] = VERDICTS.get(verdict);
-      return el(`button.count.${tone}`, {
-        type: "button", "data-verdict": verdict, "aria-pressed": "false", onclick: () => toggleVerdict(verdict),
-      }, el("span.sign", { "aria-hidden": "true" }, sign), el("strong", {}, count.toLocaleString("en")), ` ${verdict}`);
-    });
+  const found = page.verdicts.map((verdict, rank) => [verdict, page.counts[rank]]);
+  return found.filter(([, count]) => count > 0).map(([verdict, count]) => {
+    const [sign, , tone] = VERDICTS.get(verdict);
+    return el(`button.count.${tone}`, {
+      type: "button", "data-verdict": verdict, "aria-pressed": "false",
+      onclick: () => toggleVerdict(verdict),
+    }, el("span.sign", { "aria-hidden": "true" }, sign),
+    el("strong", {}, counted(count)), ` ${verdict}`);
+  });
 }
 
-function caseLink(place, text) {
-  return el("a", { href: `#${cases.id[place]}` }, text);
+function badNews() {
+  if (page.badNews.length) return [el("h3", {}, "Bad news"), ...listed(page.badNews, newsItem)];
+  return total && !page.problems.length ? el("p.calm", {}, "✓ No bad news.") : null;
 }
 
 function newsItem([id, verdict, name, sentence, allowed]) {
-  const place = placeOf.get(id);
-  return el("li", {}, badge(verdict), place === undefined ? null : caseLink(place, name), place !== undefined && page.sides.length > 2 ? el("span.tag", {}, word("label", place)) : null, allowed ? el("span.tag", {}, "allowed") : null,
-    el(place === undefined ? "span" : "span.note.below", {}, sentence));
+  const place = placeOf.get(id), tag = (said) => el("span.tag", {}, said);
+  const ok = allowed ? tag("allowed") : null;
+  if (place === undefined) return el("li", {}, badge(verdict), sentence, ok);
+  return el("li", {}, badge(verdict), el("a", { href: `#${id}` }, name),
+    manySides ? tag(word("label", place)) : null, ok,
+    el("span.note.below", {}, sentence));
 }
 
 // A list that shows its first rows and a button for the rest.
-function listed(items, make, noun) {
+function listed(items, make) {
   const list = el("ul.news", {}, items.slice(0, FEW).map(make));
   if (items.length <= FEW) return [list];
-  const button = el("button.quiet", { type: "button" }, `Show all ${plural(items.length, noun)}`);
+  const button = el("button.quiet", { type: "button" }, `Show all ${plural(items.length, "item")}`);
   button.addEventListener("click", () => {
     list.append(...items.slice(FEW).map(make));
     button.remove();
@@ -82,59 +97,61 @@ function listed(items, make, noun) {
   return [list, button];
 }
 
-function badNews() {
-  if (!page.badNews.length) return total && !page.problems.length ? el("p.calm", {}, "✓ No bad news.") : null;
-  return [el("h3", {}, "Bad news"), ...listed(page.badNews, newsItem, "item")];
-}
-
 function differences() {
-  if (!page.differences.length) return el("p.note", {}, "No setting, device or library that is checked differs.");
-  const rows = page.differences.map(([name, base, other, of, must]) => el(must ? "tr.must" : "tr", {},
-    el("th", { scope: "row" }, name, must ? el("span.tag.fatal", {}, "must agree") : null),
-    el("td", {}, base), el("td", {}, other), page.sides.length > 2 ? el("td", {}, of) : null));
-  const heads = ["differs", "base", "other", ...(page.sides.length > 2 ? ["of"] : [])];
-  return el("table.facts", {}, el("thead", {}, el("tr", {}, heads.map((head) => el("th", { scope: "col" }, head)))),
-    el("tbody", {}, rows));
+  const none = "No setting, device or library that is checked differs.";
+  if (!page.differences.length) return el("p.note", {}, none);
+  const rows = page.differences.map(([name, base, other, of, must]) => [
+    rowHead(name, must ? el("span.tag.fatal", {}, "must agree") : null), base, other,
+    ...(manySides ? [of] : []),
+  ]);
+  return table("facts", ["differs", "base", "other", ...(manySides ? ["of"] : [])], rows);
 }
 
 function compared() {
   const names = [...new Set(page.sides.flatMap((side) => Object.keys(side.facts)))];
-  const heads = page.sides.map((side) => el("th", { scope: "col" }, el("span.eyebrow", {}, side.role), side.label));
-  const rows = names.map((name) => {
-    const values = page.sides.map((side) => side.facts[name] || "");
-    const same = new Set(values).size === 1 && values.length > 1;
-    const kind = USUAL.has(name) ? "td" : "td.unlike";
-    const cells = same ? [el("td", { colspan: values.length }, values[0])] : values.map((value) => el(kind, {}, value || UNKNOWN));
-    return el("tr", {}, el("th", { scope: "row" }, name), cells);
-  });
-  const asked = Object.entries(page.policy).map(([name, value]) => el("tr", {},
-    el("th", { scope: "row" }, name), el("td", { colspan: page.sides.length }, value)));
-  const notes = page.sides.flatMap((side) => side.notes.map((note) => el("li", {}, `${side.label}: ${note}`)));
+  const heads = page.sides.map((side) => [[el("span.eyebrow", {}, side.role), side.label]]);
+  const notes = page.sides.flatMap((side) =>
+    side.notes.map((note) => el("li", {}, `${side.label}: ${note}`)));
+  const asked = Object.entries(page.policy).map(([name, value]) => [
+    rowHead(name), el("td", { colspan: page.sides.length }, value),
+  ]);
   return [
-    el("table.facts", {}, el("thead", {}, el("tr", {}, el("td"), heads)), el("tbody", {}, rows)),
+    table("facts", ["", ...heads], names.map(factRow)),
     notes.length ? el("ul.note", {}, notes) : null,
-    asked.length ? el("details", {}, el("summary", {}, "How it was judged"), el("table.facts", {}, el("tbody", {}, asked))) : null,
+    asked.length
+      ? el("details", {}, el("summary", {}, "How it was judged"), table("facts", [], asked))
+      : null,
   ];
 }
 
-function groups() {
-  const parts = page.suite.filter((number) => number.scope !== "all" && (!page.gate || number.metric === page.gate));
-  if (parts.length < 2) return null;
-  const span = spanOf(parts.flatMap((part) => [part.low, part.high, part.ratio]));
-  const rows = parts.map((part) => el("tr", {},
-    el("th", { scope: "row" }, part.name, el("span.note", {}, ` ${[part.scope === "weighted" ? "" : part.scope, page.sides.length > 2 ? part.label : ""].filter(Boolean).join(", ")}`)),
-    el("td.number", {}, part.count.toLocaleString("en")),
-    el("td.number", {}, changeText(part.ratio)),
-    el("td.interval", {}, intervalBar(part.low, part.ratio, part.high, span, "none")),
-    el("td.number.wide-only", {}, intervalText(part.low, part.high))));
-  return el("details", { open: parts.length <= 12 }, el("summary", {}, "Geometric mean by family and engine"),
-    el("table.groups", {}, el("thead", {}, el("tr", {},
-      ["", "cases", "change", "", "95 % interval"].map((head, i) => el(i === 4 ? "th.number.wide-only" : i ? "th.number" : "th", { scope: "col" }, head)))),
-    el("tbody", {}, rows)));
+// One cell where all sides agree.
+function factRow(name) {
+  const values = page.sides.map((side) => side.facts[name] || UNKNOWN);
+  const kind = USUAL.has(name) ? "td" : "td.unlike";
+  const cells = new Set(values).size === 1
+    ? [el("td", { colspan: values.length }, values[0])]
+    : values.map((value) => el(kind, {}, value));
+  return [rowHead(name), ...cells];
 }
 
-function footer() {
-  return [el("p", {}, "Ratios are other / base: above 1 the other side's number is larger. " +
-    "Distributions and courses are reduced for display: quantiles, and buckets with least, median and largest sample; " +
-    "verdicts come from all samples. Everything on this page is inside this file.")];
+const GROUP_HEADS = [
+  "", ["cases", "number"], ["change", "number"], "", ["95 % interval", "number wide-only"],
+];
+
+function groups() {
+  const parts = page.suite.filter((suite) =>
+    suite.scope !== "all" && (!page.gate || suite.metric === page.gate));
+  if (parts.length < 2) return null;
+  const span = spanOf(parts.flatMap((suite) => [suite.low, suite.high, suite.ratio]));
+  const rows = parts.map((suite) => {
+    const about = [suite.scope === "weighted" ? "" : suite.scope, manySides ? suite.label : ""];
+    return [
+      rowHead(suite.name, el("span.note", {}, ` ${about.filter(Boolean).join(", ")}`)),
+      number(counted(suite.count)), number(changeText(suite.ratio)),
+      el("td.interval", {}, intervalBar(suite.low, suite.ratio, suite.high, span, "none")),
+      el("td.number.wide-only", {}, intervalText(suite.low, suite.high)),
+    ];
+  });
+  const title = el("summary", {}, "Geometric mean by family and engine");
+  return el("details", { open: parts.length <= 12 }, title, table("groups", GROUP_HEADS, rows));
 }

@@ -5,10 +5,14 @@ showTable();
 showPanelOnDemand();
 document.body.append(tip);
 setTheme("auto");
-byId("theme").addEventListener("click", () => setTheme(THEMES[(THEMES.indexOf(theme) + 1) % THEMES.length]));
+byId("theme").addEventListener(
+  "click", () => setTheme(THEMES[(THEMES.indexOf(theme) + 1) % THEMES.length])
+);
 themeListeners.push(showOverview, redrawPanel);
 systemDark.addEventListener("change", () => setTheme(theme));
-for (const option of byId("arrange").options) option.hidden = option.value !== "ratio" && !manyWords(option.value);
+for (
+  const option of byId("arrange").options
+) option.hidden = option.value !== "ratio" && !manyWords(option.value);
 byId("arrange").addEventListener("change", (event) => {
   arrangement = event.target.value;
   showOverview();

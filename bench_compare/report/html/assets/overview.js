@@ -9,7 +9,9 @@ const ARRANGEMENTS = {
 let arrangement = "ratio";
 
 function spanOf(ratios, share = 0.95) {
-  const sizes = ratios.filter((ratio) => known(ratio) && ratio > 0).map((ratio) => Math.abs(Math.log(ratio))).sort((a, b) => a - b);
+  const sizes = ratios.filter((ratio) => known(ratio) && ratio > 0).map(
+    (ratio) => Math.abs(Math.log(ratio))
+  ).sort((a, b) => a - b);
   const most = sizes.length ? sizes[Math.floor(share * (sizes.length - 1))] : 0;
   return Math.max(most * 1.15, Math.log(1.02));
 }
@@ -24,9 +26,13 @@ function intervalBar(low, ratio, high, span, tone) {
     for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
     return made;
   };
-  const drawing = node("svg", { viewBox: "0 0 120 16", class: `bar-svg ${tone}`, "aria-hidden": "true" });
+  const drawing = node(
+    "svg", { viewBox: "0 0 120 16", class: `bar-svg ${tone}`, "aria-hidden": "true" }
+  );
   drawing.append(node("line", { x1: 60, x2: 60, y1: 1, y2: 15, class: "middle" }));
-  if (known(low) && low > 0) drawing.append(node("line", { x1: x(low), x2: x(high), y1: 8, y2: 8, class: "range" }));
+  if (known(low) && low > 0) drawing.append(
+    node("line", { x1: x(low), x2: x(high), y1: 8, y2: 8, class: "range" })
+  );
   const beyond = Math.abs(Math.log(ratio)) > span;
   const side = ratio > 1 ? 1 : -1;
   drawing.append(beyond
@@ -37,17 +43,31 @@ function intervalBar(low, ratio, high, span, tone) {
 
 // Ticks of a ratio axis: round percentages near 1, factors further out.
 function ratioTicks(low, high) {
-  let values = [];
-  if (high / low < 1.9) {
-    const step = [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2].find((size) => (high - low) / size <= 8) || 0.2;
-    for (let k = Math.ceil((low - 1) / step); k <= (high - 1) / step; k += 1) values.push(1 + k * step);
-  } else {
-    const sets = [[[0.5, 0.6, 0.7, 0.8, 0.9], [1.1, 1.2, 1.5, 2, 3]], [[0.2, 0.5, 0.8], [1.2, 2, 5, 10]], [[0.01, 0.1, 0.5], [2, 10, 100]], [[1e-9, 1e-6, 1e-4, 0.01], [100, 1e4, 1e6, 1e9]]];
-    const inside = (set) => [...set[0], 1, ...set[1]].filter((value) => value >= low && value <= high);
-    values = inside(sets[high / low < 5 ? 0 : high / low < 40 ? 1 : high / low < 1e4 ? 2 : 3]);
-  }
-  const text = (value) => (Math.abs(value - 1) < 1e-9 ? "same" : changeText(value).replace(".0\u00a0%", "\u00a0%"));
-  return { tickvals: values, ticktext: values.map(text) };
+  const values = high / low < 1.9 ? percentTicks(low, high) : factorTicks(low, high);
+  const title = (value) => (Math.abs(value - 1) < 1e-9
+    ? "same" : changeText(value).replace(".0\u00a0%", "\u00a0%"));
+  return { tickvals: values, ticktext: values.map(title) };
+}
+
+const PERCENT_STEPS = [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2];
+
+function percentTicks(low, high) {
+  const step = PERCENT_STEPS.find((size) => (high - low) / size <= 8) || 0.2;
+  const first = Math.ceil((low - 1) / step), count = Math.floor((high - 1) / step) - first + 1;
+  return Array.from({ length: count }, (_, i) => 1 + (first + i) * step);
+}
+
+// Up to which factor between the ends of the axis which ticks are used.
+const FACTOR_TICKS = [
+  [5, [0.5, 0.6, 0.7, 0.8, 0.9, 1, 1.1, 1.2, 1.5, 2, 3]],
+  [40, [0.2, 0.5, 0.8, 1, 1.2, 2, 5, 10]],
+  [1e4, [0.01, 0.1, 0.5, 1, 2, 10, 100]],
+  [Infinity, [1e-9, 1e-6, 1e-4, 0.01, 1, 100, 1e4, 1e6, 1e9]],
+];
+
+function factorTicks(low, high) {
+  const [, ticks] = FACTOR_TICKS.find(([most]) => high / low <= most);
+  return ticks.filter((value) => value >= low && value <= high);
 }
 
 // Where no interval is news, all of them set the span of the small drawings.
@@ -72,7 +92,9 @@ function overviewTraces(sorted) {
   const byVerdict = new Map();
   sorted.forEach(([, ratio, place], x) => {
     const verdict = verdictOf(place);
-    if (!byVerdict.has(verdict)) byVerdict.set(verdict, { x: [], y: [], up: [], down: [], places: [] });
+    if (!byVerdict.has(verdict)) byVerdict.set(
+      verdict, { x: [], y: [], up: [], down: [], places: [] }
+    );
     const trace = byVerdict.get(verdict);
     trace.x.push(x);
     trace.y.push(ratio);
@@ -85,8 +107,12 @@ function overviewTraces(sorted) {
   return order.map((verdict) => {
     const trace = byVerdict.get(verdict);
     return {
-      type: "scatter", mode: "markers", name: verdict, x: trace.x, y: trace.y, customdata: trace.places, hoverinfo: "none",
-      marker: { symbol: VERDICTS.get(verdict)[1], size, color: toneColor(verdict), line: { width: /open/.test(VERDICTS.get(verdict)[1]) ? 1.4 : 0 } },
+      type: "scatter", mode: "markers", name: verdict, x: trace.x, y: trace.y,
+      customdata: trace.places, hoverinfo: "none",
+      marker: {
+        symbol: VERDICTS.get(verdict)[1], size, color: toneColor(verdict),
+        line: { width: /open/.test(VERDICTS.get(verdict)[1]) ? 1.4 : 0 },
+      },
       error_y: {
         type: "data", symmetric: false, array: trace.up, arrayminus: trace.down, width: 0,
         thickness: sorted.length > 500 ? 0.8 : 1.4, color: toneColor(verdict),
@@ -102,10 +128,17 @@ function groupMarks(sorted) {
   let start = 0;
   for (let x = 1; x <= sorted.length; x += 1) {
     if (x < sorted.length && sorted[x][0] === sorted[start][0]) continue;
-    if (x < sorted.length) shapes.push({ type: "line", x0: x - 0.5, x1: x - 0.5, y0: 0, y1: 1, yref: "paper", line: { color: color("line"), width: 1 } });
+    if (x < sorted.length) shapes.push(
+      {
+        type: "line", x0: x - 0.5, x1: x - 0.5, y0: 0, y1: 1, yref: "paper",
+        line: { color: color("line"), width: 1 },
+      }
+    );
     annotations.push({
-      x: (start + x - 1) / 2, y: 1, yref: "paper", yanchor: "bottom", showarrow: false, textangle: -30, xanchor: "left",
-      text: label(shortened(sorted[start][0] || "(none)", 24)), font: { size: 11, color: color("soft") },
+      x: (start + x - 1) / 2, y: 1, yref: "paper", yanchor: "bottom", showarrow: false,
+      textangle: -30, xanchor: "left",
+      text: label(shortened(sorted[start][0] || "(none)", 24)),
+      font: { size: 11, color: color("soft") },
     });
     start = x;
   }
@@ -115,31 +148,56 @@ function groupMarks(sorted) {
 
 function showOverview() {
   const section = byId("overview-section");
-  const every = measured([...cases.id.keys()]);
-  section.hidden = every.length < 2;
+  section.hidden = measured([...cases.id.keys()]).length < 2;
   if (section.hidden) return;
   const sorted = arranged(state.shown);
   byId("overview").hidden = !sorted.length;
   byId("overview-note").textContent = sorted.length
-    ? `${plural(sorted.length, "measured case")} of those below, sorted by change, each with its 95 % interval. Press a point to open its case.`
+    ? `${plural(sorted.length, "measured case")} of those below, sorted by change, each with its ` +
+      "95 % interval. Press a point to open its case."
     : "None of the cases below has a ratio.";
   if (!sorted.length) return;
-  const ends = sorted.flatMap(([, ratio, place]) => [ratio, cases.low[place], cases.high[place]]).filter((value) => known(value) && value > 0);
-  const [least, most] = extent([...ends, 0.985, 1.015]);
-  const edge = (most / least) ** 0.06, low = least / edge, high = most * edge;
-  const marks = groupMarks(sorted);
-  const lines = [1 / (1 + page.threshold), 1 + page.threshold];
-  const band = page.threshold ? [{ type: "rect", xref: "paper", x0: 0, x1: 1, y0: lines[0], y1: lines[1], fillcolor: color("band"), line: { width: 0 }, layer: "below" }] : [];
-  const drawn = draw(byId("overview"), overviewTraces(sorted), {
-    height: window.innerWidth < 600 ? 300 : 380, showlegend: window.innerWidth >= 600,
-    margin: { l: 8, r: 12, t: marks.annotations.length ? 96 : 28, b: 8 },
-    xaxis: { range: [-0.6 - sorted.length * 0.01, sorted.length * 1.01 - 0.4], showgrid: false, showticklabels: false, zeroline: false },
-    yaxis: { type: "log", range: [Math.log10(low), Math.log10(high)], ...ratioTicks(low, high), title: { text: "" } },
-    shapes: [...band, { type: "line", xref: "paper", x0: 0, x1: 1, y0: 1, y1: 1, line: { color: color("soft"), width: 1 } }, ...marks.shapes],
-    annotations: marks.annotations,
-    legend: { orientation: "h", x: 0, y: marks.annotations.length ? -0.02 : 1.02, yanchor: marks.annotations.length ? "top" : "bottom", font: { color: color("soft") }, traceorder: "reversed" },
-  });
+  const drawn = draw(byId("overview"), overviewTraces(sorted), overviewLayout(sorted));
   if (drawn) drawn.then(watchOverview);
+}
+
+function overviewLayout(sorted) {
+  const ends = sorted.flatMap(([, ratio, place]) => [ratio, cases.low[place], cases.high[place]]);
+  const [least, most] = extent([...ends.filter((end) => end > 0), 0.985, 1.015]);
+  const edge = (most / least) ** 0.06, low = least / edge, high = most * edge;
+  const { shapes, annotations } = groupMarks(sorted), grouped = annotations.length > 0;
+  const side = 0.6 + sorted.length * 0.01;
+  return {
+    height: window.innerWidth < 600 ? 300 : 380, showlegend: window.innerWidth >= 600,
+    margin: { l: 8, r: 12, t: grouped ? 96 : 28, b: 8 },
+    xaxis: {
+      range: [-side, sorted.length - 1 + side], showgrid: false, showticklabels: false,
+      zeroline: false,
+    },
+    yaxis: {
+      type: "log", range: [Math.log10(low), Math.log10(high)], ...ratioTicks(low, high),
+    },
+    shapes: [
+      ...thresholdBand(), across(1, 1, { line: { color: color("soft"), width: 1 } }), ...shapes,
+    ],
+    annotations,
+    legend: {
+      orientation: "h", x: 0, y: grouped ? -0.02 : 1.02, yanchor: grouped ? "top" : "bottom",
+      font: { color: color("soft") }, traceorder: "reversed",
+    },
+  };
+}
+
+// A line or band over the whole width.
+function across(y0, y1, look) {
+  const type = y0 === y1 ? "line" : "rect";
+  return { type, xref: "paper", x0: 0, x1: 1, y0, y1, ...look };
+}
+
+function thresholdBand() {
+  if (!page.threshold) return [];
+  const look = { fillcolor: color("band"), line: { width: 0 }, layer: "below" };
+  return [across(1 / (1 + page.threshold), 1 + page.threshold, look)];
 }
 
 function extent(values) {
@@ -163,12 +221,17 @@ const tip = el("div.tip", { role: "status", hidden: true });
 
 function showTip(place, pointer) {
   const unit = unitOf(place);
+  const values = [cases.base[place], cases.other[place]].map((value) => valueText(value, unit));
+  const about = ["family", "engine", "variant"].map((column) => word(column, place));
   tip.replaceChildren(
     el("strong", {}, cases.name[place]),
-    el("div", {}, badge(verdictOf(place), cases.provisional[place]), ` ${changeText(cases.ratio[place])}`),
+    el(
+      "div", {}, badge(verdictOf(place), cases.provisional[place]),
+      ` ${changeText(cases.ratio[place])}`
+    ),
     el("div", {}, `95 % ${intervalText(cases.low[place], cases.high[place])}`),
-    el("div", {}, `${valueText(cases.base[place], unit)} → ${valueText(cases.other[place], unit)}`),
-    el("div.note", {}, [word("family", place), word("engine", place), word("variant", place)].filter(Boolean).join(" · ")));
+    el("div", {}, values.join(" → ")),
+    el("div.note", {}, about.filter(Boolean).join(" · ")));
   tip.hidden = false;
   const room = document.documentElement.clientWidth;
   tip.style.left = `${Math.max(8, Math.min(pointer.clientX + 14, room - tip.offsetWidth - 8))}px`;

@@ -1,6 +1,9 @@
 // The panel of one case: drawn when asked for, from its unpacked block.
 
-const SERIES_TITLES = { device_ns: "device time", e2e_ns: "end-to-end time", kernel_sum_ns: "kernel time, sum", kernel_span_ns: "kernel time, span" };
+const SERIES_TITLES = {
+  device_ns: "device time", e2e_ns: "end-to-end time",
+  kernel_sum_ns: "kernel time, sum", kernel_span_ns: "kernel time, span",
+};
 const view = { place: null, detail: null, series: null, cumulative: false };
 
 function showPanelOnDemand() {
@@ -8,7 +11,8 @@ function showPanelOnDemand() {
   window.addEventListener("hashchange", openFromAddress);
   panel.addEventListener("close", () => {
     view.place = null;
-    if (location.hash.length > 1) history.replaceState(null, "", location.pathname + location.search);
+    const plain = location.pathname + location.search;
+    if (location.hash.length > 1) history.replaceState(null, "", plain);
   });
   panel.addEventListener("click", (event) => {
     if (event.target === panel) panel.close();
@@ -39,8 +43,8 @@ async function openCase(place) {
   try {
     const detail = await detailOf(place);
     if (view.place !== place) return;
-    view.detail = detail;
-    view.series = Object.keys(detail.series).includes(word("metric", place)) ? word("metric", place) : Object.keys(detail.series)[0];
+    const names = Object.keys(detail.series), gate = word("metric", place);
+    Object.assign(view, { detail, series: names.includes(gate) ? gate : names[0] });
     fillPanel();
   } catch (error) {
     setPanel(panelHead(place), el("p.alarm.fatal", {}, String(error.message)));
@@ -50,10 +54,11 @@ async function openCase(place) {
 
 // New content; whoever stood on a button with the keyboard stands on it again.
 function setPanel(...content) {
-  const panel = byId("panel");
-  const held = document.activeElement && document.activeElement.getAttribute("aria-label");
+  const panel = byId("panel"), before = document.activeElement;
+  const held = before && before.getAttribute("aria-label");
   panel.replaceChildren(...content);
-  const again = [...panel.querySelectorAll("button[aria-label]")].find((button) => button.getAttribute("aria-label") === held && !button.disabled);
+  const again = [...panel.querySelectorAll("button[aria-label]")]
+    .find((button) => button.getAttribute("aria-label") === held && !button.disabled);
   (again || panel).focus();
 }
 
@@ -64,108 +69,167 @@ function redrawPanel() {
 function panelHead(place) {
   const at = state.shown.indexOf(place);
   const step = (by, sign, title) => el("button.quiet", {
-    type: "button", "aria-label": title, disabled: at < 0 || state.shown[at + by] === undefined, onclick: () => move(by),
+    type: "button", "aria-label": title, onclick: () => move(by),
+    disabled: at < 0 || state.shown[at + by] === undefined,
   }, sign);
+  const close = { type: "button", "aria-label": "Close", onclick: () => byId("panel").close() };
   const about = ["family", "dtype", "engine", "variant"].map((column) => word(column, place));
-  if (page.sides.length > 2) about.push(word("label", place));
+  if (manySides) about.push(word("label", place));
   return el("header.panel-head", {},
-    el("div.panel-bar", {}, badge(verdictOf(place), Boolean(cases.provisional[place])),
-      el("span.note", {}, at >= 0 ? `${at + 1} of ${state.shown.length.toLocaleString("en")} shown` : ""),
-      el("span.grow"), step(-1, "‹", "Previous case"), step(1, "›", "Next case"),
-      el("button.quiet", { type: "button", "aria-label": "Close", onclick: () => byId("panel").close() }, "✕")),
+    el("div.panel-bar", {},
+      badge(verdictOf(place), Boolean(cases.provisional[place])),
+      el("span.note", {}, at >= 0 ? `${at + 1} of ${counted(state.shown.length)} shown` : ""),
+      el("span.grow"),
+      step(-1, "‹", "Previous case"), step(1, "›", "Next case"),
+      el("button.quiet", close, "✕")),
     el("h2", { id: "panel-title" }, cases.name[place]),
     el("p.note", {}, about.filter(Boolean).join(" · ")));
 }
 
-function fillPanel() {
-  const { place, detail } = view;
-  const parts = [
-    el("p.reason", {}, detail.reason),
-    cases.was[place] ? el("p.note", {}, `Called ${cases.was[place]} in the base; the graph means the same.`) : null,
-    detail.notes.length ? el("ul.notes", {}, detail.notes.map(([kind, side, text]) => el("li", {}, el("span.tag", {}, `${kind}, ${side}`), " ", text))) : null,
-    outcomes(detail), sampleSection(detail), metricSection(detail), closerLook(detail), validationSection(detail),
-    initSection(detail), rooflineSection(detail), kernelSection(detail), factSection(detail),
-  ];
-  setPanel(panelHead(place), ...parts.filter(known));
-  drawSamples();
-  for (const chart of byId("panel").querySelectorAll("[data-chart]")) DRAWN[chart.dataset.chart](chart);
-}
-
+const SECTIONS = [
+  wasCalled, noteList, outcomes, sampleSection, metricSection, closerLook, validationSection,
+  initSection, rooflineSection, kernelSection, factSection,
+];
 const DRAWN = {
-  init: (node) => initChart(node, view.detail.sides),
-  roofline: (node) => rooflineChart(node, view.detail.sides, ceilingOf(view.detail), word("dtype", view.place)),
+  init: (node, detail) => initChart(node, detail.sides),
+  roofline: (node, detail) =>
+    rooflineChart(node, detail.sides, ceilingOf(), word("dtype", view.place)),
 };
 
+function fillPanel() {
+  const { place, detail } = view;
+  const parts = SECTIONS.map((section) => section(detail)).filter(known);
+  setPanel(panelHead(place), el("p.reason", {}, detail.reason), ...parts);
+  drawSamples();
+  for (const node of byId("panel").querySelectorAll("[data-chart]")) {
+    DRAWN[node.dataset.chart](node, detail);
+  }
+}
+
 const part = (title, ...children) => el("section.part", {}, el("h3", {}, title), ...children);
+const sideWord = (place) => el("strong", {}, `${SIDE_NAMES[place]}: `);
 const bothSides = (detail, read) => detail.sides.map((side) => (side ? read(side) : null));
 
+// What both sides have to say, as one line; null where neither knows.
+function sidesText(values, say) {
+  const said = values.map((value, place) =>
+    (known(value) ? say(SIDE_NAMES[place], value) : null));
+  return said.filter(known).join(", ") || null;
+}
+
+function wasCalled() {
+  const name = cases.was[view.place];
+  return name ? el("p.note", {}, `Called ${name} in the base; the graph means the same.`) : null;
+}
+
+function noteList(detail) {
+  const items = detail.notes.map(([kind, side, said]) =>
+    el("li", {}, el("span.tag", {}, `${kind}, ${side}`), " ", said));
+  return items.length ? el("ul.notes", {}, items) : null;
+}
+
 function outcomes(detail) {
-  const lines = [0, 1].filter((place) => !detail.sides[place] || detail.sides[place].outcome[0] !== "completed").map((place) => {
-    const side = detail.sides[place];
-    if (!side) return el("p", {}, el("strong", {}, `${SIDE_NAMES[place]}: `), "does not hold this case");
-    const [status, reason, phase, words] = side.outcome;
-    return el("div", {}, el("p", {}, el("strong", {}, `${SIDE_NAMES[place]}: `), `${status}${phase ? ` in ${phase.replace("_", " ")}` : ""}${reason ? `: ${reason}` : ""}`),
-      words ? el("pre", {}, words) : null);
-  });
+  const lines = detail.sides.map(outcome).filter(known);
   return lines.length ? part("What became of it", ...lines) : null;
+}
+
+function outcome(side, place) {
+  if (!side) return el("p", {}, sideWord(place), "does not hold this case");
+  const [status, reason, phase, last] = side.outcome;
+  if (status === "completed") return null;
+  const where = phase ? ` in ${phase.replace("_", " ")}` : "";
+  const said = el("p", {}, sideWord(place), `${status}${where}${reason ? `: ${reason}` : ""}`);
+  return el("div", {}, said, last ? el("pre", {}, last) : null);
 }
 
 function sampleSection(detail) {
   const names = Object.keys(detail.series);
   if (!names.length) return summarySection(detail);
-  const choose = el("select", { "aria-label": "Series", onchange: (event) => { view.series = event.target.value; drawSamples(); } },
-    names.map((name) => el("option", { value: name, selected: name === view.series }, SERIES_TITLES[name] || name)));
-  const cumulative = el("button.quiet", { type: "button", id: "cumulative", "aria-pressed": String(view.cumulative), onclick: () => {
+  const choose = (event) => {
+    view.series = event.target.value;
+    drawSamples();
+  };
+  const turn = () => {
     view.cumulative = !view.cumulative;
     drawSamples();
-  } }, "Cumulative");
-  return el("section.part", {}, el("div.bar", {}, el("h3", {}, "Samples"), names.length > 1 ? choose : el("span.note", {}, SERIES_TITLES[names[0]] || names[0]), cumulative),
-    el("div.chart", { id: "distribution" }), el("div.chart", { id: "course" }), el("p.note", { id: "samples-note" }));
+  };
+  const options = names.map((name) =>
+    el("option", { value: name, selected: name === view.series }, SERIES_TITLES[name] || name));
+  return el("section.part", {},
+    el("div.bar", {}, el("h3", {}, "Samples"),
+      names.length > 1
+        ? el("select", { "aria-label": "Series", onchange: choose }, options)
+        : el("span.note", {}, SERIES_TITLES[names[0]] || names[0]),
+      el("button.quiet", { type: "button", id: "cumulative", onclick: turn }, "Cumulative")),
+    el("div.chart", { id: "distribution" }),
+    el("div.chart", { id: "course" }),
+    el("p.note", { id: "samples-note" }));
 }
 
 // What an imported document knows in place of samples.
 function summarySection(detail) {
-  const rows = detail.sides.flatMap((side, place) => Object.entries((side && side.summary) || {}).map(([name, [count, ...times]]) => el("tr", {},
-    el("th", { scope: "row" }, `${SIDE_NAMES[place]}, ${SERIES_TITLES[name] || name}`), el("td.number", {}, known(count) ? count.toLocaleString("en") : UNKNOWN),
-    times.map((time) => el("td.number", {}, valueText(time, "ns"))))));
+  const rows = detail.sides.flatMap((side, place) =>
+    Object.entries((side && side.summary) || {}).map(([name, [count, ...times]]) => [
+      rowHead(`${SIDE_NAMES[place]}, ${SERIES_TITLES[name] || name}`),
+      number(known(count) ? counted(count) : UNKNOWN),
+      ...times.map((value) => number(valueText(value, "ns"))),
+    ]));
   if (!rows.length) return el("p.empty", {}, "No samples: the case was not measured.");
   const heads = ["", "samples", "least", "5 %", "median", "mean", "95 %", "largest"];
-  return part("Summary", el("p.note", {}, "The document holds no samples, so there is no distribution and no course."),
-    el("div.scroll", {}, el("table.plain", {}, el("thead", {}, el("tr", {}, heads.map((head, i) => el(i ? "th.number" : "th", { scope: "col" }, head)))), el("tbody", {}, rows))));
+  const why = "The document holds no samples, so there is no distribution and no course.";
+  return part("Summary", el("p.note", {}, why), scrolling(table("plain", numbered(heads), rows)));
 }
 
 function drawSamples() {
   const series = view.detail.series[view.series];
   if (!series) return;
   byId("cumulative").setAttribute("aria-pressed", String(view.cumulative));
-  const notes = [...distributionChart(byId("distribution"), series, view.cumulative), ...courseChart(byId("course"), series, view.detail.sides)];
-  const reduced = [0, 1].filter((place) => series[place] && !series[place].raw).map((place) =>
-    `${SIDE_NAMES[place]}: ${plural(countOf(series[place]), "sample")}, drawn as ${series[place].q.length} quantiles and ${sum(series[place].buckets)} buckets (least, median, largest)`);
-  const whole = [0, 1].filter((place) => series[place] && series[place].raw).map((place) => `${SIDE_NAMES[place]}: ${plural(countOf(series[place]), "sample")}, all drawn`);
-  byId("samples-note").textContent = `${[...whole, ...reduced, ...notes].join(". ")}. Vertical lines in the distribution are the medians.`;
+  const notes = [
+    ...[0, 1].filter((place) => series[place]).map((place) => howDrawn(series[place], place)),
+    ...distributionChart(byId("distribution"), series, view.cumulative),
+    ...courseChart(byId("course"), series, view.detail.sides),
+    "Vertical lines in the distribution are the medians",
+  ];
+  byId("samples-note").textContent = `${notes.join(". ")}.`;
 }
+
+function howDrawn(series, place) {
+  const start = `${SIDE_NAMES[place]}: ${plural(countOf(series), "sample")}`;
+  if (series.raw) return `${start}, all drawn`;
+  const buckets = `${sum(series.buckets)} buckets (least, median, largest)`;
+  return `${start}, drawn as ${series.q.length} quantiles and ${buckets}`;
+}
+
+const METRIC_HEADS = [
+  "metric", ["base", "number"], ["other", "number"], ["change", "number"],
+  ["95 % interval", "number wide-only"], "verdict",
+];
 
 function metricSection(detail) {
   if (!detail.metrics.length) return null;
-  const rows = detail.metrics.map((m) => {
-    const [title, unit] = page.metrics[m.name];
-    const more = known(m.needed) ? `, about ${m.needed} more ${m.unit}s would decide` : "";
-    return el("tr", { title: `${m.reason}${more}` }, el("th", { scope: "row" }, title),
-      el("td.number", {}, valueText(m.base, unit)), el("td.number", {}, valueText(m.other, unit)),
-      el("td.number", {}, known(m.ratio) ? changeText(m.ratio) : ""), el("td.number.wide-only", {}, known(m.low) ? intervalText(m.low, m.high) : ""),
-      el("td", {}, badge(m.verdict, m.provisional)));
+  const rows = detail.metrics.map((metric) => {
+    const [title, unit] = page.metrics[metric.name];
+    return [
+      el("th", { scope: "row", title: metric.reason }, title),
+      number(valueText(metric.base, unit)), number(valueText(metric.other, unit)),
+      number(known(metric.ratio) ? changeText(metric.ratio) : ""),
+      el("td.number.wide-only", {},
+        known(metric.low) ? intervalText(metric.low, metric.high) : ""),
+      badge(metric.verdict, metric.provisional),
+    ];
   });
-  const heads = [["metric", ""], ["base", "number"], ["other", "number"], ["change", "number"], ["95 % interval", "number.wide-only"], ["verdict", ""]];
-  return part("Metrics", el("div.scroll", {}, el("table.metrics", {}, el("thead", {}, el("tr", {}, heads.map(([head, kind]) => el(kind ? `th.${kind}` : "th", { scope: "col" }, head)))), el("tbody", {}, rows))), gateNote(detail));
+  return part("Metrics", scrolling(table("metrics", METRIC_HEADS, rows)), gateNote(detail));
 }
 
 function gateNote(detail) {
   const gate = detail.metrics.find((metric) => metric.name === word("metric", view.place));
   if (!gate) return null;
+  const { q, threshold, needed } = gate;
   const parts = [
-    known(gate.q) ? `q ${significant(gate.q, 2)} after false-discovery control` : null,
-    known(gate.threshold) ? `practical threshold ${significant(100 * gate.threshold, 3)} %` : null,
-    `${gate.left} and ${plural(gate.right, gate.unit)} as independent units`, known(gate.needed) ? `about ${gate.needed} more would decide` : null,
+    known(q) ? `q ${significant(q, 2)} after false-discovery control` : null,
+    known(threshold) ? `practical threshold ${significant(100 * threshold, 3)} %` : null,
+    `${gate.left} and ${plural(gate.right, gate.unit)} as independent units`,
+    known(needed) ? `about ${needed} more would decide` : null,
   ];
   return el("p.note", {}, `${metricTitle(gate.name)}: ${parts.filter(known).join("; ")}`);
 }
@@ -173,85 +237,126 @@ function gateNote(detail) {
 function closerLook(detail) {
   const closer = detail.detail;
   if (!closer) return null;
-  const cells = closer.quantiles.map(([percent, ratio]) => [el("th.number", { scope: "col" }, percent === 50 ? "median" : `p${percent}`), el("td.number", {}, changeText(ratio))]);
+  const names = closer.quantiles.map(([percent]) => (percent === 50 ? "median" : `p${percent}`));
+  const cells = closer.quantiles.map(([, ratio]) => number(changeText(ratio)));
+  const interval = intervalText(closer.low, closer.high);
   return part("A closer look",
-    el("p", {}, `Ratio of medians ${changeText(closer.ratio)} (block bootstrap inside rounds ${intervalText(closer.low, closer.high)}); ` +
+    el("p", {}, `Ratio of medians ${changeText(closer.ratio)} `,
+      `(block bootstrap inside rounds ${interval}); `,
       `typical shift ${valueText(closer.shift, "ns")} (Hodges-Lehmann).`),
-    el("table.plain", {}, el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "change of"), cells.map((cell) => cell[0]))),
-      el("tbody", {}, el("tr", {}, el("td", {}, "other / base"), cells.map((cell) => cell[1])))));
+    table("plain", numbered(["change of", ...names]), [[rowHead("other / base"), ...cells]]));
 }
 
-const errorText = (value) => (known(value) ? (typeof value === "string" ? value : significant(value, 3)) : UNKNOWN);
+function errorText(value) {
+  if (!known(value)) return UNKNOWN;
+  return typeof value === "string" ? value : significant(value, 3);
+}
 
 function validationSection(detail) {
   const shown = bothSides(detail, (side) => side.validation);
-  if (!shown.some(known)) return null;
-  return part("Validation", ...shown.map((validation, place) => (validation ? sideValidation(validation, place) : null)).filter(known));
+  const parts = shown.map((one, place) => (one ? sideValidation(one, place) : null));
+  return shown.some(known) ? part("Validation", ...parts.filter(known)) : null;
 }
 
-function sideValidation(validation, place) {
-  const same = validation.deterministic === null ? "" : validation.deterministic ? ", the same bytes each time" : ", not the same bytes each time";
-  const timed = validation.checked ? `; ${plural(validation.checked, "timed iteration")} checked, ${validation.wrong} wrong${same}` : "";
-  const heads = ["output", "elements", "wrong", "max abs", "max rel", "rel. L2", "rtol", "atol"];
-  const rows = validation.outputs.map(([name, dtype, elements, wrong, ...rest]) => el("tr", {},
-    el("th", { scope: "row" }, name, el("span.note", {}, ` ${dtype}, ${rest[5]}`)),
-    [elements, wrong].map((count) => el("td.number", {}, count.toLocaleString("en"))),
-    rest.slice(0, 5).map((value) => el("td.number", {}, errorText(value)))));
-  return el("div", {}, el("p", {}, el("strong", {}, `${SIDE_NAMES[place]}: `), `${validation.status} against ${validation.reference}${timed}`, validation.reason ? ` (${validation.reason})` : ""),
-    rows.length ? el("div.scroll", {}, el("table.plain", {}, el("thead", {}, el("tr", {}, heads.map((head, i) => el(i ? "th.number" : "th", { scope: "col" }, head)))), el("tbody", {}, rows))) : null,
-    ...validation.outputs.filter((output) => output[10].length).map(worstTable));
+const BYTES = new Map([
+  [null, ""], [true, ", the same bytes each time"], [false, ", not the same bytes each time"],
+]);
+const OUTPUT_HEADS = [
+  "output", "elements", "wrong", "max abs", "max rel", "rel. L2", "rtol", "atol",
+];
+
+function sideValidation(one, place) {
+  const checked = `; ${plural(one.checked, "timed iteration")} checked, ${one.wrong} wrong`;
+  const timed = one.checked ? checked + BYTES.get(one.deterministic) : "";
+  const rows = one.outputs.map(([name, dtype, elements, wrong, ...rest]) => [
+    rowHead(name, el("span.note", {}, ` ${dtype}, ${rest[5]}`)),
+    number(counted(elements)), number(counted(wrong)),
+    ...rest.slice(0, 5).map((value) => number(errorText(value))),
+  ]);
+  return el("div", {},
+    el("p", {}, sideWord(place), `${one.status} against ${one.reference}${timed}`,
+      one.reason ? ` (${one.reason})` : ""),
+    rows.length ? scrolling(table("plain", numbered(OUTPUT_HEADS), rows)) : null,
+    ...one.outputs.filter((output) => output[10].length).map(worstTable));
 }
 
 function worstTable(output) {
-  return el("table.plain", {}, el("caption", {}, `Worst mismatches of ${output[0]}`),
-    el("thead", {}, el("tr", {}, ["index", "expected", "actual"].map((head) => el("th.number", { scope: "col" }, head)))),
-    el("tbody", {}, output[10].map(([index, expected, actual]) => el("tr", {}, el("td.number", {}, `[${index.join(", ")}]`), el("td.number", {}, errorText(expected)), el("td.number", {}, errorText(actual))))));
+  const rows = output[10].map(([index, expected, actual]) =>
+    [`[${index.join(", ")}]`, errorText(expected), errorText(actual)].map(number));
+  const heads = ["index", "expected", "actual"].map((head) => [head, "number"]);
+  const made = table("plain", heads, rows);
+  made.prepend(el("caption", {}, `Worst mismatches of ${output[0]}`));
+  return made;
 }
 
 function initSection(detail) {
   const totals = bothSides(detail, (side) => (side.init ? sum(Object.values(side.init)) : null));
-  if (!totals.some(known)) return null;
-  const text = totals.map((value, place) => (known(value) ? `${SIDE_NAMES[place]} ${valueText(value, "ns")}` : null)).filter(known).join(", ");
-  return part("Initialisation", el("div.chart", { "data-chart": "init" }), el("p.note", {}, `Median of each phase over the rounds; in all ${text}.`));
+  const text = sidesText(totals, (name, value) => `${name} ${valueText(value, "ns")}`);
+  return text ? part("Initialisation", el("div.chart", { "data-chart": "init" }),
+    el("p.note", {}, `Median of each phase over the rounds; in all ${text}.`)) : null;
 }
 
-function ceilingOf(detail) {
-  const other = page.sides.findIndex((side, place) => place && side.label === word("label", view.place));
-  return [page.ceilings[0], page.ceilings[other]].find((ceiling) => ceiling && known(ceiling.gbps)) || null;
+// Of the base, else of the side that the case is of.
+function ceilingOf() {
+  const label = word("label", view.place);
+  const other = page.sides.findIndex((side, place) => place && side.label === label);
+  const both = [page.ceilings[0], page.ceilings[other]];
+  return both.find((ceiling) => ceiling && known(ceiling.gbps)) || null;
 }
 
 function rooflineSection(detail) {
-  const ceiling = ceilingOf(detail);
+  const ceiling = ceilingOf();
   if (!rooflinePoints(detail.sides).length || !ceiling) return null;
   const peak = peakOf(ceiling, word("dtype", view.place));
-  const shares = bothSides(detail, (side) => (side.achieved && known(side.achieved[3]) ? side.achieved[3] : null))
-    .map((share, place) => (known(share) ? `${SIDE_NAMES[place]} reaches ${significant(100 * share, 3)} % of the ceiling` : null)).filter(known);
-  const text = [`Ceilings measured on the device: ${valueText(ceiling.gbps, "GB/s")}${known(peak) ? ` and ${valueText(peak, "TFLOP/s")}` : ", matrix rate unknown"}`, ...shares].join("; ");
-  return part("Roofline", el("div.chart", { "data-chart": "roofline" }), el("p.note", {}, `${text}.`));
+  const rates = [
+    valueText(ceiling.gbps, "GB/s"),
+    known(peak) ? valueText(peak, "TFLOP/s") : "an unknown matrix rate",
+  ];
+  const shares = bothSides(detail, (side) => (side.achieved ? side.achieved[3] : null));
+  const reached = sidesText(shares, (name, share) => `${name} ${significant(100 * share, 3)} %`);
+  const text = `Ceilings measured on the device: ${rates.join(" and ")}.`;
+  return part("Roofline", el("div.chart", { "data-chart": "roofline" }),
+    el("p.note", {}, text, reached ? ` Share of the ceiling: ${reached}.` : ""));
 }
 
 function kernelSection(detail) {
-  const shown = bothSides(detail, (side) => side.kernels);
-  if (!shown.some(known)) return null;
-  const rows = shown.flatMap((kernels, place) => (kernels || []).map(([name, count, median]) => el("tr", {},
-    el("td", {}, SIDE_NAMES[place]), el("td.break", {}, name), el("td.number", {}, `${count} ×`), el("td.number", {}, valueText(median, "ns")))));
-  return part("Kernels", el("div.scroll", {}, el("table.plain", {}, el("tbody", {}, rows))));
+  const rows = detail.sides.flatMap((side, place) =>
+    ((side && side.kernels) || []).map(([name, count, median]) => [
+      SIDE_NAMES[place], el("td.break", {}, name), number(`${count} ×`),
+      number(valueText(median, "ns")),
+    ]));
+  const heads = ["", "kernel", ["launches", "number"], ["median", "number"]];
+  return rows.length ? part("Kernels", scrolling(table("plain", heads, rows))) : null;
 }
+
+const upTo = (values, say) => (values.length ? `up to ${say(Math.max(...values))}` : null);
+const maybe = (value, say) => (known(value) ? say(value) : null);
 
 function factsOf(side) {
   const [flops, moved] = side.work || [];
   const [peak, workspace, buffers] = side.memory || [];
-  const powers = (side.rounds || []).map((round) => round[3]).filter(known);
-  const heats = (side.rounds || []).map((round) => round[4]).filter(known);
+  const rounds = side.rounds || [];
+  const column = (at) => rounds.map((round) => round[at]).filter(known);
+  const rates = [[1, "TFLOP/s"], [2, "GB/s"]]
+    .filter(([at]) => side.achieved && known(side.achieved[at]));
+  const bytes = (value) => valueText(value, "bytes");
   const facts = [
-    ["graph", side.name], ["file", side.path], ["engine", side.engine], ...Object.entries(side.plan || {}),
-    ["work", known(flops) ? `${significant(flops / 1e9)} GFLOP` : null], ["bytes moved", known(moved) ? valueText(moved, "bytes") : null],
-    ["rate", side.achieved ? [[1, "TFLOP/s"], [2, "GB/s"]].filter(([i]) => known(side.achieved[i])).map(([i, unit]) => valueText(side.achieved[i], unit)).join(", ") : null],
-    ["peak memory", known(peak) ? valueText(peak, "bytes") : null], ["workspace", known(workspace) ? valueText(workspace, "bytes") : null],
-    ["buffers", known(buffers) ? valueText(buffers, "bytes") : null], ["rounds", side.rounds ? String(side.rounds.length) : null],
-    ["ended by", side.stopped], ["power", powers.length ? `up to ${valueText(Math.max(...powers), "W", 3)}` : null],
-    ["temperature", heats.length ? `up to ${significant(Math.max(...heats), 3)} °C` : null], ["throttled", (side.throttled || []).join(", ") || null],
-    ["notes", (side.notes || []).join("; ") || null],
+    ["graph", side.name],
+    ["file", side.path],
+    ["engine", side.engine],
+    ...Object.entries(side.plan || {}),
+    ["work", maybe(flops, (value) => valueText(value / 1e9, "GFLOP"))],
+    ["bytes moved", maybe(moved, bytes)],
+    ["rate", rates.map(([at, unit]) => valueText(side.achieved[at], unit)).join(", ")],
+    ["peak memory", maybe(peak, bytes)],
+    ["workspace", maybe(workspace, bytes)],
+    ["buffers", maybe(buffers, bytes)],
+    ["rounds", rounds.length ? counted(rounds.length) : null],
+    ["ended by", side.stopped],
+    ["power", upTo(column(3), (value) => valueText(value, "W", 3))],
+    ["temperature", upTo(column(4), (value) => valueText(value, "°C", 3))],
+    ["throttled", (side.throttled || []).join(", ")],
+    ["notes", (side.notes || []).join("; ")],
   ];
   return new Map(facts.filter(([, value]) => known(value) && value !== ""));
 }
@@ -261,10 +366,10 @@ function factSection(detail) {
   const names = [...new Set(sides.flatMap((facts) => [...facts.keys()]))];
   const rows = names.map((name) => {
     const values = sides.map((facts) => facts.get(name));
-    return values[0] === values[1]
-      ? el("tr", {}, el("th", { scope: "row" }, name), el("td", { colspan: 2 }, values[0]))
-      : el("tr", {}, el("th", { scope: "row" }, name), values.map((value) => el("td.unlike", {}, known(value) ? value : UNKNOWN)));
+    if (values[0] === values[1]) return [rowHead(name), el("td", { colspan: 2 }, values[0])];
+    const cells = values.map((value) => el("td.unlike", {}, known(value) ? value : UNKNOWN));
+    return [rowHead(name), ...cells];
   });
-  rows.push(el("tr", {}, el("th", { scope: "row" }, "fingerprint"), el("td", { colspan: 2 }, detail.fingerprint)));
-  return part("Facts", el("table.facts", {}, el("thead", {}, el("tr", {}, el("td"), SIDE_NAMES.map((name) => el("th", { scope: "col" }, name)))), el("tbody", {}, rows)));
+  rows.push([rowHead("fingerprint"), el("td", { colspan: 2 }, detail.fingerprint)]);
+  return part("Facts", table("facts", ["", ...SIDE_NAMES], rows));
 }

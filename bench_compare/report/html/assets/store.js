@@ -42,12 +42,34 @@ function el(spec, attributes = {}, ...children) {
     else if (value === true) node.setAttribute(name, "");
     else if (value !== false && known(value)) node.setAttribute(name, value);
   }
-  node.append(...children.flat(Infinity).filter(known).map((child) => (child instanceof Node ? child : String(child))));
+  node.append(
+    ...children.flat(Infinity).filter(known).map(
+      (child) => (child instanceof Node ? child : String(child))
+    )
+  );
   return node;
 }
 
+// Heads are texts or [text, classes]; a row is its cells, nodes or texts.
+function table(kind, heads, rows) {
+  const head = heads.map((one) => [one].flat())
+    .map(([text, classes]) => el("th", { scope: "col", class: classes }, text));
+  const isCell = (one) => one instanceof Element && /^T[DH]$/.test(one.tagName);
+  const cell = (one) => (isCell(one) ? one : el("td", {}, one));
+  return el(`table.${kind}`, {},
+    heads.length ? el("thead", {}, el("tr", {}, head)) : null,
+    el("tbody", {}, rows.map((row) => el("tr", {}, row.map(cell)))));
+}
+
+const rowHead = (...children) => el("th", { scope: "row" }, children);
+const number = (text) => el("td.number", {}, text);
+const numbered = (heads) => heads.map((head, at) => (at ? [head, "number"] : head));
+const scrolling = (node) => el("div.scroll", {}, node);
+
 const byId = (id) => document.getElementById(id);
-const fill = (id, ...children) => byId(id).replaceChildren(...children.flat(Infinity).filter(known));
+const fill = (id, ...children) => byId(id).replaceChildren(
+  ...children.flat(Infinity).filter(known)
+);
 
 function badge(verdict, provisional = false) {
   const [sign, , tone] = VERDICTS.get(verdict) || ["·", "circle", "none"];
@@ -71,7 +93,10 @@ function metricsOf(columns, at) {
     const [base, other, ratio, low, high, q, threshold] = column.numbers[at];
     const [left, right, unit, provisional, needed] = column.units[at];
     const verdict = page.verdicts[column.verdicts[at]];
-    return { name, base, other, ratio, low, high, q, threshold, verdict, reason: column.reasons[at], left, right, unit, provisional, needed };
+    return {
+      name, base, other, ratio, low, high, q, threshold, verdict, reason: column.reasons[at], left,
+      right, unit, provisional, needed,
+    };
   }).filter((metric) => known(metric.base) || known(metric.other));
 }
 

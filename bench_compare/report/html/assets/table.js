@@ -1,13 +1,18 @@
 // The table of cases: search, verdict filter, sort, and rows drawn a hundred at a time.
 
 const STEP = 100;
-const time = (place) => (known(cases.other[place]) ? cases.other[place] : known(cases.base[place]) ? cases.base[place] : -1);
+const time = (place) => (
+  known(cases.other[place]) ? cases.other[place] : known(cases.base[place]) ? cases.base[place] : -1
+);
 const size = (place) => (known(cases.ratio[place]) ? cases.ratio[place] : 1);
 const text = (a, b) => (a < b ? -1 : a > b ? 1 : 0);
 const byName = (a, b) => text(cases.name[a], cases.name[b]) || a - b;
 
 const SORTS = {
-  news: ["news first", (a, b) => cases.verdict[a] - cases.verdict[b] || size(b) - size(a) || byName(a, b)],
+  news: [
+    "news first",
+    (a, b) => cases.verdict[a] - cases.verdict[b] || size(b) - size(a) || byName(a, b),
+  ],
   ratio: ["change", (a, b) => size(b) - size(a) || byName(a, b)],
   name: ["name", byName],
   family: ["family", (a, b) => text(word("family", a), word("family", b)) || byName(a, b)],
@@ -15,16 +20,26 @@ const SORTS = {
   document: ["document order", (a, b) => a - b],
 };
 const COLUMNS = [
-  ["verdict", "news", ""], ["case", "name", ""], ["base", null, "number"], ["other", "time", "number"],
+  ["verdict", "news", ""], ["case", "name", ""], ["base", null, "number"],
+  ["other", "time", "number"],
   ["change", "ratio", "number"], ["95 % interval", null, "interval"],
 ];
-const state = { search: "", verdict: null, sort: "news", backwards: false, shown: [], drawn: 0, span: 1 };
+const state = {
+  search: "", verdict: null, sort: "news", backwards: false, shown: [], drawn: 0, span: 1,
+};
 const haystacks = new Map();
 
 function haystack(place) {
   if (!haystacks.has(place)) {
-    const words = ["family", "engine", "dtype", "label", "variant"].map((column) => word(column, place));
-    haystacks.set(place, [cases.name[place], cases.was[place] || "", verdictOf(place), ...words].map((part) => part.toLowerCase()));
+    const words = [
+      "family", "engine", "dtype", "label", "variant",
+    ].map((column) => word(column, place));
+    haystacks.set(
+      place,
+      [
+        cases.name[place], cases.was[place] || "", verdictOf(place), ...words
+      ].map((part) => part.toLowerCase())
+    );
   }
   return haystacks.get(place);
 }
@@ -34,7 +49,9 @@ function matcher(search) {
   const wanted = search.trim().toLowerCase();
   if (!wanted) return () => true;
   if (!/[*?]/.test(wanted)) return (place) => haystack(place).some((part) => part.includes(wanted));
-  const escaped = wanted.replace(/[.+^${}()|\[\]\\]/g, "\\$&").replace(/\*/g, ".*").replace(/\?/g, ".");
+  const escaped = wanted.replace(
+    /[.+^${}()|\[\]\\]/g, "\\$&"
+  ).replace(/\*/g, ".*").replace(/\?/g, ".");
   const glob = new RegExp(`^${escaped}$`, "s");
   return (place) => haystack(place).some((part) => glob.test(part));
 }
@@ -42,15 +59,20 @@ function matcher(search) {
 function refresh() {
   const fits = matcher(state.search);
   const order = SORTS[state.sort][1];
-  state.shown = [...cases.id.keys()].filter((place) => (!state.verdict || verdictOf(place) === state.verdict) && fits(place)).sort(order);
+  state.shown = [...cases.id.keys()].filter(
+    (place) => (!state.verdict || verdictOf(place) === state.verdict) && fits(place)
+  ).sort(order);
   if (state.backwards) state.shown.reverse();
   state.drawn = 0;
   byId("rows").tBodies[0].replaceChildren();
   byId("none").hidden = state.shown.length > 0 || total === 0;
   byId("rows").hidden = !state.shown.length;
-  byId("shown").textContent = state.shown.length === total ? plural(total, "case") : `${state.shown.length.toLocaleString("en")} of ${plural(total, "case")}`;
+  const all = plural(total, "case"), part = counted(state.shown.length);
+  byId("shown").textContent = state.shown.length === total ? all : `${part} of ${all}`;
   byId("sort").value = state.sort;
-  for (const button of document.querySelectorAll(".count")) button.setAttribute("aria-pressed", String(button.dataset.verdict === state.verdict));
+  for (const button of document.querySelectorAll(".count")) button.setAttribute(
+    "aria-pressed", String(button.dataset.verdict === state.verdict)
+  );
   for (const head of byId("rows").querySelectorAll("th[data-sort]")) {
     const here = head.dataset.sort === state.sort;
     head.setAttribute("aria-sort", here ? (state.backwards ? "descending" : "ascending") : "none");
@@ -71,19 +93,21 @@ function row(place) {
   const value = (number) => (known(number) ? valueText(number, unitOf(place)) : "");
   const about = [word("family", place), word("dtype", place)];
   if (manyWords("engine")) about.push(word("engine", place));
-  if (page.sides.length > 2) about.push(word("label", place));
+  if (manySides) about.push(word("label", place));
   about.push(word("variant", place));
   if (cases.was[place]) about.push(`was ${cases.was[place]}`);
   if (cases.notes[place]) about.push(plural(cases.notes[place], "note"));
   const tone = VERDICTS.get(verdictOf(place))[2];
+  const [low, ratio, high] = ["low", "ratio", "high"].map((column) => cases[column][place]);
+  const interval = known(low) ? intervalText(low, high) : null;
   return el("tr", { "data-id": cases.id[place] },
     el("td.cell-verdict", {}, badge(verdictOf(place), Boolean(cases.provisional[place]))),
-    el("td.cell-case", {}, el("a", { href: `#${cases.id[place]}` }, cases.name[place]), el("span.note", {}, about.filter(Boolean).join(" · "))),
+    el("td.cell-case", {}, el("a", { href: `#${cases.id[place]}` }, cases.name[place]),
+      el("span.note", {}, about.filter(Boolean).join(" · "))),
     el("td.number.cell-base", {}, value(cases.base[place])),
     el("td.number.cell-other", {}, value(cases.other[place])),
-    el("td.number.cell-change", {}, known(cases.ratio[place]) ? changeText(cases.ratio[place]) : ""),
-    el("td.cell-interval", { title: known(cases.low[place]) ? intervalText(cases.low[place], cases.high[place]) : null },
-      intervalBar(cases.low[place], cases.ratio[place], cases.high[place], state.span, tone)));
+    el("td.number.cell-change", {}, known(ratio) ? changeText(ratio) : ""),
+    el("td.cell-interval", { title: interval }, intervalBar(low, ratio, high, state.span, tone)));
 }
 
 function toggleVerdict(verdict) {
@@ -104,10 +128,13 @@ function refreshAll() {
 
 function showTable() {
   state.span = newsSpan();
-  const heads = COLUMNS.map(([title, sort, kind]) => el(kind ? `th.${kind}` : "th", { scope: "col", "data-sort": sort, "aria-sort": sort ? "none" : null },
-    sort ? el("button.head", { type: "button", onclick: () => sortBy(sort) }, title) : title));
+  const heads = COLUMNS.map(([title, sort, kind]) => el("th", {
+    scope: "col", class: kind || null, "data-sort": sort, "aria-sort": sort ? "none" : null,
+  }, sort ? el("button.head", { type: "button", onclick: () => sortBy(sort) }, title) : title));
   byId("rows").tHead.replaceChildren(el("tr", {}, heads));
-  byId("sort").append(...Object.entries(SORTS).map(([name, [title]]) => el("option", { value: name }, title)));
+  byId("sort").append(
+    ...Object.entries(SORTS).map(([name, [title]]) => el("option", { value: name }, title))
+  );
   state.sort = page.start.sort;
   state.search = page.start.filter;
   byId("search").value = state.search;
@@ -132,7 +159,9 @@ function showTable() {
   });
   byId("rows").addEventListener("click", (event) => {
     const line = event.target.closest("tr[data-id]");
-    if (line && !event.target.closest("a") && !String(window.getSelection())) location.hash = line.dataset.id;
+    if (
+      line && !event.target.closest("a") && !String(window.getSelection())
+    ) location.hash = line.dataset.id;
   });
   refresh();
 }

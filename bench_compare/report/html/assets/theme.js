@@ -5,7 +5,9 @@ const systemDark = window.matchMedia("(prefers-color-scheme: dark)");
 const themeListeners = [];
 let theme = "auto";
 
-const color = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
+const color = (name) => getComputedStyle(
+  document.documentElement
+).getPropertyValue(`--${name}`).trim();
 const toneColor = (verdict) => color(`tone-${VERDICTS.get(verdict)[2]}`);
 
 function setTheme(next) {
@@ -22,7 +24,8 @@ function setTheme(next) {
 function layout(extra) {
   const axis = {
     gridcolor: color("line"), linecolor: color("line"), zerolinecolor: color("line"),
-    tickfont: { color: color("soft"), size: 11 }, title: { font: { color: color("soft"), size: 12 } },
+    tickfont: { color: color("soft"), size: 11 },
+    title: { font: { color: color("soft"), size: 12 } },
     automargin: true, fixedrange: false,
   };
   const base = {
@@ -30,22 +33,33 @@ function layout(extra) {
     font: { family: getComputedStyle(document.body).fontFamily, color: color("ink"), size: 12 },
     margin: { l: 8, r: 8, t: 8, b: 8 }, hovermode: "closest",
     dragmode: window.innerWidth < 640 ? false : "zoom", showlegend: false,
-    hoverlabel: { bgcolor: color("panel"), bordercolor: color("line"), font: { color: color("ink") } },
+    hoverlabel: {
+      bgcolor: color("panel"), bordercolor: color("line"), font: { color: color("ink") },
+    },
     legend: { orientation: "h", x: 0, y: 1.02, yanchor: "bottom", font: { color: color("soft") } },
   };
   for (const [name, value] of Object.entries(extra)) {
-    if (/^[xy]axis/.test(name)) base[name] = { ...axis, ...value, title: { ...axis.title, ...value.title } };
+    if (/^[xy]axis/.test(name)) base[name] = {
+      ...axis, ...value, title: { ...axis.title, ...value.title },
+    };
     else base[name] = value;
   }
   return base;
 }
 
-const CONFIG = { displaylogo: false, responsive: true, displayModeBar: false, doubleClick: "reset+autosize" };
+const CONFIG = {
+  displaylogo: false, responsive: true, displayModeBar: false, doubleClick: "reset+autosize",
+};
 const charts = () => typeof Plotly !== "undefined";
 
 function draw(node, traces, extra) {
   node.style.minHeight = `${extra.height}px`;
   if (charts()) return Plotly.react(node, traces, layout(extra), CONFIG);
-  node.replaceChildren(el("p.empty", {}, "plotly.js could not be loaded, so there is no chart here; the tables are complete."));
+  node.replaceChildren(
+    el(
+      "p.empty", {},
+      "plotly.js could not be loaded, so there is no chart here; the tables are complete."
+    )
+  );
   return undefined;
 }
