@@ -1,0 +1,249 @@
+"""How true device times are, measured on the GPU at hand.
+
+    python tests/benchmarks/gpu_truth.py [methods] [repeat] [cost] [engines]
+
+methods: every way to time the same cuDNN plan, beside the device's own records (CUPTI's span);
+repeat: medians of one case in ten fresh processes; cost: wall time of `bench-run` over 50 graphs of
+100 iterations beside a bare loop of the same executions; engines: outcomes of all graphs of
+``graphs/`` (and of the folders named in GRAPHS) on cudnn, torch and torch+compile. Everything
+without a word. Needs cuDNN, cupti-python, PyTorch and Triton.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from datetime import date
+from pathlib import Path
+
+from bench_run.engines import cudnn
+from bench_run.engines.base import EngineOptions, EngineSpec
+from bench_run.errors import EngineError, UnsupportedGraphError
+from bench_run.graph.load import load
+from bench_run.graph.make import make_graphs
+from bench_run.kernel_pass import SHORT_NS
+from bench_run.measure import REST_S, Effort, on_device
+from bench_run.streams import cupti
+from bench_run.tensors.inputs import make_inputs
+
+ROOT = Path(__file__).resolve().parents[2]
+CASES = {
+    "relu 64K": "relu: n=1 c=64 h=32 w=32 dtype=half layout=nhwc",
+    "relu 8.4M": "relu: n=32 c=256 h=32 w=32 dtype=half layout=nhwc",
+    "conv 15 GF": "conv_fwd: n=32 c=128 h=28 w=28 k=256 r=3 s=3 pad=1 dtype=half layout=nhwc",
+    "conv 30 GF": "conv_fwd: n=32 c=256 h=28 w=28 k=256 r=3 s=3 pad=1 dtype=half layout=nhwc",
+    "layernorm": "layernorm: n=4 s=2048 h=4096 dtype=bfloat16",
+    "matmul 1 ms": "matmul: m=7168 n=7168 k=7168 dtype=bfloat16",
+    "sdpa": "sdpa: b=4 h=32 hk=8 s=2048 d=128 dtype=bfloat16 mask=causal",
+}
+SAMPLES = 100
+TURNS = 3
+"""Methods take turns, so that what drifts hits all of them."""
+
+
+def methods():
+    """Median of each method for each case, microseconds, and our error against CUPTI's span."""
+    engine = cudnn.open(EngineSpec("cudnn", "cudnn"), EngineOptions(timer="events"))
+    print(f"{engine.facts.device_kind}, {date.today()}, {dict(engine.facts.libraries)}")
+    print(f"correction {engine.stream.correction_ns():.0f} ns; medians of {SAMPLES * TURNS}, µs")
+    names = ("cupti", "ours", "events", "events+sync", "do_bench", "host")
+    print(f"{'case':12}" + "".join(f"{name:>13}" for name in names) + f"{'ours-cupti':>13}{'':>9}")
+    for name, spec in CASES.items():
+        graph = make_graphs(spec)[0]
+        plan = engine.plan(engine.build(graph, {}))
+        plan.upload(make_inputs(graph, 0))
+        taken = {method: [] for method in names}
+        for _ in range(TURNS):
+            for method in names:
+                time.sleep(REST_S)
+                taken[method] += METHODS[method](engine, plan)
+        plan.close()
+        show(name, {method: statistics.median(found) for method, found in taken.items()})
+
+
+def show(name, medians):
+    error_ns = medians["ours"] - medians["cupti"]
+    cells = "".join(f"{value / 1e3:13.2f}" for value in medians.values())
+    chosen = "cupti" if medians["ours"] < SHORT_NS else "events"
+    print(
+        f"{name:12}{cells}{error_ns / 1e3:13.2f}{error_ns / medians['cupti']:9.2%} auto: {chosen}"
+    )
+
+
+def ours(engine, plan):
+    effort = Effort(0, SAMPLES, rest_s=REST_S)
+    return on_device(plan, engine.stream, effort, 1_000_000, time.perf_counter_ns)
+
+
+def by_cupti(engine, plan):
+    with cupti.Recorder() as recorder:
+        count = len(ours(engine, plan))
+    groups = cupti.iterations(recorder.records, count)
+    assert groups is not None
+    return [cupti.span_ns(group) for group in groups]
+
+
+def events(engine, plan, wait=False):
+    stream, marks = engine.stream, []
+    for _ in range(SAMPLES):
+        begin = stream.mark()
+        plan.run()
+        marks.append((begin, stream.mark()))
+        if wait:
+            stream.synchronize()
+    stream.synchronize()
+    return [stream.elapsed_ns(*pair) for pair in marks]
+
+
+def host(engine, plan):
+    found = []
+    for _ in range(SAMPLES):
+        begin = time.perf_counter_ns()
+        plan.run()
+        engine.stream.synchronize()
+        found.append(time.perf_counter_ns() - begin)
+    return found
+
+
+def do_bench(engine, plan):
+    """Triton's, on PyTorch's stream; it flushes the L2 cache before each run."""
+    import torch
+    import triton.testing
+
+    stream = torch.cuda.ExternalStream(engine.stream.handle.value)
+    with torch.cuda.stream(stream):
+        found_ms = triton.testing.do_bench(plan.run, warmup=5, rep=25, return_mode="median")
+    torch.cuda.synchronize()
+    return [found_ms * 1e6]
+
+
+METHODS = {
+    "cupti": by_cupti,
+    "ours": ours,
+    "events": events,
+    "events+sync": lambda engine, plan: events(engine, plan, wait=True),
+    "do_bench": do_bench,
+    "host": host,
+}
+
+
+def bench_run(*words, output):
+    """The document of a run, and its wall time."""
+    paths = [str(ROOT), str(ROOT / "schema"), os.environ.get("PYTHONPATH", "")]
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
+    begin = time.perf_counter()
+    command = [sys.executable, "-m", "bench_run", *map(str, words), "-q", "-o", str(output)]
+    done = subprocess.run(command, env=env, cwd=ROOT, capture_output=True, text=True)
+    taken_s = time.perf_counter() - begin
+    if done.returncode not in (0, 2):
+        print(done.stderr[-2000:])
+    return json.loads(Path(output).read_text()), taken_s
+
+
+def repeat(folder):
+    """Spread of a case's median over ten fresh processes, cool."""
+    words = [word for spec in CASES.values() for word in ("--op", spec)]
+    words += ["--engine", "cudnn", "--rounds", "10", "--iters", "1000", "--reference", "none"]
+    document, taken_s = bench_run(*words, output=folder / "repeat.json")
+    print(f"medians of 10 fresh processes of 100 samples ({taken_s:.0f} s)")
+    for case in document["cases"]:
+        medians = [statistics.median(r["series"]["device_ns"]) for r in case["rounds"]]
+        middle = statistics.median(medians)
+        spread, deviation = max(medians) - min(medians), statistics.stdev(medians)
+        print(
+            f"{case['graph']['name']:55} {middle / 1e3:9.2f} µs  whole range {spread / middle:.2%}"
+            f"  standard deviation {deviation / middle:.2%}  {case['notes']}"
+        )
+
+
+def cost(folder):
+    """Wall time of the tool over 50 graphs beside a bare loop of the same executions."""
+    paths = sorted((ROOT / "graphs" / "resnet50").glob("*half*.json"))
+    paths += sorted((ROOT / "graphs" / "gemm").glob("*.json"))
+    paths += sorted((ROOT / "graphs" / "activations").glob("*nhwc.json"))
+    paths += sorted((ROOT / "graphs" / "batchnorm").glob("*.json"))
+    paths = paths[:50]
+    begin = time.perf_counter()
+    busy_s = bare(paths)
+    bare_s = time.perf_counter() - begin
+    words = ["--engine", "cudnn", "--rounds", "5", "--iters", "100", "--warmup", "10"]
+    checked, checked_s = bench_run(*paths, *words, output=folder / "cost.json")
+    _, unchecked_s = bench_run(*paths, *words, "--reference", "none", output=folder / "bare.json")
+    samples_s = sum(
+        sum(r["series"]["e2e_ns"]) + sum(r["series"].get("device_ns", []))
+        for case in checked["cases"] for r in case["rounds"]
+    ) / 1e9  # fmt: skip
+    init = Counter()
+    for case in checked["cases"]:
+        for phase, values in case["init"].items():
+            init[phase] += sum(values) / 1e9
+    print(
+        f"{len(paths)} graphs x 100 iterations: bare loop {bare_s:.1f} s ({busy_s:.2f} s in runs)"
+    )
+    print(f"bench-run {checked_s:.1f} s with validation, {unchecked_s:.1f} s without")
+    print(
+        f"  samples {samples_s:.2f} s; initialisation of 5 rounds:",
+        {k: round(v, 1) for k, v in init.items()},
+    )
+
+
+def bare(paths):
+    """Build, plan, upload, run 110 times, wait; seconds in runs."""
+    engine = cudnn.open(EngineSpec("cudnn", "cudnn"), EngineOptions(timer="host"))
+    busy_s = 0.0
+    for path in paths:
+        graph = load([str(path)]).graphs[0].graph
+        try:
+            plan = engine.plan(engine.build(graph, {}))
+        except (EngineError, UnsupportedGraphError) as error:
+            print("  left out:", path.name, str(error)[:80])
+            continue
+        plan.upload(make_inputs(graph, 0))
+        begin = time.perf_counter()
+        for _ in range(110):
+            plan.run()
+        engine.stream.synchronize()
+        busy_s += time.perf_counter() - begin
+        plan.close()
+    return busy_s
+
+
+def engines(folder):
+    """Outcomes of all graphs, by engine."""
+    graphs = [ROOT / "graphs", *os.environ.get("GRAPHS", "").split()]
+    words = ["--iters", "20", "--rounds", "1", "--warmup", "3", "--check-budget", "0"]
+    for spec in ("cudnn", "torch:cuda", "torch:cuda+compile"):
+        words += ["--engine", spec]
+    document, taken_s = bench_run(*graphs, *words, output=folder / "engines.json")
+    print(f"all graphs on three engines ({taken_s:.0f} s)")
+    counts = Counter()
+    for case in document["cases"]:
+        status, validation = case["outcome"]["status"], case["validation"]
+        verdict = "" if validation is None else validation["status"]
+        counts[case["engine"], status, verdict] += 1
+        if status not in ("completed", "unsupported") or verdict == "failed":
+            reason = case["outcome"]["reason"] or validation["reason"]
+            print(f"  {case['id']}: {status} {verdict}: {reason[:160]}")
+    for key, count in sorted(counts.items()):
+        print(f"  {' '.join(key):50} {count}")
+
+
+SECTIONS = {"methods": lambda _: methods(), "repeat": repeat, "cost": cost, "engines": engines}
+
+
+def main(words):
+    kept = os.environ.get("KEEP")
+    with tempfile.TemporaryDirectory() as temporary:
+        for word in words or SECTIONS:
+            SECTIONS[word](Path(kept or temporary))
+            print(flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
