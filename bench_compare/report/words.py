@@ -62,7 +62,7 @@ def side_facts(side: Side) -> dict[str, str]:
             f"{s.rounds} rounds, {s.iterations} iterations in all, {s.warmup} warm-up each"
             for s in settings
         ),
-        "clock": _distinct(
+        "timing": _distinct(
             f"{s.timer}, cache {s.cache}, {s.duty}, math {s.math}" for s in settings
         ),
         "tool": _distinct(f"{d.run.tool.name} {d.run.tool.version}" for d in documents),
