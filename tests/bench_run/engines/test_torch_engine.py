@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -95,16 +98,26 @@ def test_an_output_never_shares_memory_with_an_input():
         assert np.any(plan.download()[y] != 0)
 
 
-def test_large_results_take_no_new_pages_after_the_first_runs():
-    resource = pytest.importorskip("resource", reason="page faults are counted on Unix only")
-    graph = FAMILIES["pointwise_relu_fwd"].func("relu_fwd", 1, "float", "packed", (16, 1024, 1024))
-    with opened("torch:cpu") as engine, planned(engine, graph, make_inputs(graph, 0)) as plan:
-        for _ in range(3):
-            plan.run()
+def test_large_results_take_no_new_pages_after_the_first_runs(root):
+    pytest.importorskip("resource", reason="page faults are counted on Unix only")
+    # In a process of its own: how the C library's heap looks depends on all that was before.
+    program = """
+import resource, statistics
+from tests.conformance.graphs import pointwise
+from tests.conformance.opening import opened, planned
+graph = pointwise("relu_fwd", 1, "float", "packed", (16, 1024, 1024))
+faults = []
+with opened("torch:cpu") as engine, planned(engine, graph) as plan:
+    for _ in range(9):
         before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-        for _ in range(3):
-            plan.run()
-        assert resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before < 1000
+        plan.run()
+        faults.append(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+print(int(statistics.median(faults)))
+"""
+    found = subprocess.run(
+        [sys.executable, "-c", program], cwd=root, capture_output=True, text=True, check=True
+    )
+    assert int(found.stdout) < 1000
 
 
 def test_out_of_memory_is_an_engine_error_that_names_it():
