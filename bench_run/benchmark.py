@@ -111,7 +111,8 @@ def run_benchmark(options: Options, command: Sequence[str] = ()) -> Document:
     planned = opened.planned
     header = _header(options, opened, command)
     record = Record.begin(options, header)
-    total = len(planned.cases) * options.rounds
+    order = [case.id for case in planned.cases]
+    total = len(order) * options.rounds
     with Progress(total, quiet=options.quiet) as progress, record:
         session = Session(options, planned.cases, record.add, progress, {})
         session.resume(record.done)
@@ -121,8 +122,8 @@ def run_benchmark(options: Options, command: Sequence[str] = ()) -> Document:
             session.run()
         except KeyboardInterrupt:
             progress.say("interrupted: what was measured is kept; go on with --resume")
-            return record.finish(complete=False)
-    return record.finish(complete=True)
+            return record.finish(order, complete=False)
+    return record.finish(order, complete=True)
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from bench_run.speedup import speed_up
 from bench_run.units import percent_text, rate_text, shortened, size_text, time_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
     from bench_schema.document import Case, Document, Memory, Summary, Validation
 
@@ -35,15 +35,21 @@ def main_summary(case: Case) -> Summary | None:
 
 
 def table(document: Document) -> str:
-    """Rows of at most 80 columns; a case without samples shows its outcome and why below."""
+    """Rows of at most 80 columns; a case without samples shows its outcome and why below.
+
+    A graph's name is never cut in the middle while there is room for it on a line of its own: with
+    several engines each graph is such a line, with one engine those graphs whose name is long.
+    """
     several = len(document.engines) > 1
-    rows = [_row(case) for case in document.cases]
-    columns = [i for i in range(len(HEADERS)) if several or HEADERS[i] != "engine"]
-    shown = _fitted([HEADERS, *rows], columns)
-    align = [ALIGN[i] for i in columns]
-    text = tabulate(shown[1:], shown[0], tablefmt="simple", colalign=align, disable_numparse=True)
-    head = "" if several else f"engine {document.engines[0].key} on {_where(document)}\n\n"
-    return "\n".join([head + text, "", *_endings(document.cases), totals(document)])
+    rows = [list(_row(case)) for case in document.cases]
+    names = [row[0] for row in rows]
+    columns = [
+        i for i, header in enumerate(HEADERS) if header != ("graph" if several else "engine")
+    ]
+    lines = _aligned([[row[i] for i in columns] for row in rows], columns, several=several)
+    head = [] if several else [f"engine {document.engines[0].key} on {_where(document)}", ""]
+    body = _with_names(lines[2:], names, several=several)
+    return "\n".join([*head, *lines[:2], *body, "", *_endings(document.cases), totals(document)])
 
 
 def _where(document: Document) -> str:
@@ -51,15 +57,33 @@ def _where(document: Document) -> str:
     return shortened(engine.device_kind, WIDTH - len(engine.key) - 11)
 
 
-def _fitted(rows: Sequence[tuple[str, ...]], columns: Sequence[int]) -> list[list[str]]:
-    """The columns of the rows, graph names shortened so that a row is no wider than the page."""
-    widths = {i: max(len(row[i]) for row in rows) for i in columns}
-    if 1 in widths:
-        widths[1] = min(widths[1], 12)
-    others = sum(width for i, width in widths.items() if i != 0)
-    graph = max(12, WIDTH - others - 2 * (len(columns) - 1))
-    room = {0: graph, 1: 12}
-    return [[shortened(row[i], room.get(i, WIDTH)) for i in columns] for row in rows]
+def _aligned(rows: list[list[str]], columns: list[int], *, several: bool) -> list[str]:
+    """Lines of the table, header and rule first; the first column takes what is left of the page.
+
+    A graph's name that does not fit there is left out of its row.
+    """
+    headers = [HEADERS[i] for i in columns]
+    widths = [max(len(row[i]) for row in [headers, *rows]) for i in range(1, len(columns))]
+    room = WIDTH - sum(widths) - 2 * len(widths)
+    shown = [
+        [shortened(row[0], room) if several else row[0] * (len(row[0]) <= room), *row[1:]]
+        for row in rows
+    ]
+    align = [ALIGN[i] for i in columns]
+    text = tabulate(shown, headers, tablefmt="simple", colalign=align, disable_numparse=True)
+    return text.splitlines()
+
+
+def _with_names(lines: list[str], names: list[str], *, several: bool) -> list[str]:
+    """The rows, with a line for each graph whose name does not stand in its row."""
+    shown: list[str] = []
+    previous = None
+    for line, name in zip(lines, names, strict=True):
+        if (several and name != previous) or not (several or line.startswith(name)):
+            shown.append(shortened(name, WIDTH))
+        previous = name
+        shown.append(line)
+    return shown
 
 
 def _row(case: Case) -> tuple[str, ...]:

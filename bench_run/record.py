@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from bench_schema.codec import read
 from bench_schema.errors import UnwritableError
-from bench_schema.journal import Journal, journal_path, read_journal, seal
+from bench_schema.journal import Journal, journal_path, ordered, read_journal, seal
 from bench_schema.merge import find_device, merge_cases, with_rates
 
 from bench_run.errors import OutputError, UsageError
@@ -104,12 +104,22 @@ class Record:
         with writing(self._output):
             self._journal.append_case(case)
 
-    def finish(self, *, complete: bool) -> Document:
-        """The document, sealed in place of the journal where there is an output."""
+    def finish(self, order: Sequence[str], *, complete: bool) -> Document:
+        """The document, sealed in place of the journal where there is an output.
+
+        `order` lists the ids of the cases as they were planned, not as they were visited.
+        """
         if self._output is None:
-            return assemble(self._header, self._parts, complete=complete)
+            document = assemble(self._header, self._parts, complete=complete)
+            return replace(document, cases=ordered(document.cases, order))
         with writing(self._output):
-            return seal(journal_path(self._output), self._output, finished=now(), complete=complete)
+            return seal(
+                journal_path(self._output),
+                self._output,
+                finished=now(),
+                complete=complete,
+                order=order,
+            )
 
 
 def assemble(header: Document, parts: Sequence[Case], *, complete: bool) -> Document:

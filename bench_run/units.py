@@ -22,7 +22,7 @@ def size_text(size_bytes: int | None) -> str:
 
 
 def rate_text(value: float | None) -> str:
-    return "–" if value is None else significant(value)
+    return "–" if value is None else significant(value, 3)
 
 
 def percent_text(ratio: float | None) -> str:

@@ -42,7 +42,7 @@ from bench_schema.upgrade import version_of
 from bench_schema.validator import check
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from types import TracebackType
 
 __all__ = ["Journal", "document_of", "journal_path", "merge_cases", "read_journal", "seal"]
@@ -254,11 +254,28 @@ def _tree(lines: Iterator[tuple[str, bytes, str]]) -> dict[str, Any]:
     return {**tree, "engines": list(engines.values()), "cases": cases}
 
 
-def seal(journal: PathLike, output: PathLike, *, finished: str, complete: bool = True) -> Document:
-    """Turn a journal into the document, by one atomic replace; then the journal goes."""
+def ordered(cases: Sequence[Case], order: Sequence[str]) -> tuple[Case, ...]:
+    """The cases in the order of their ids in ``order``, the others after them."""
+    place = {case_id: index for index, case_id in enumerate(order)}
+    return tuple(sorted(cases, key=lambda case: place.get(case.id, len(place))))
+
+
+def seal(
+    journal: PathLike,
+    output: PathLike,
+    *,
+    finished: str,
+    complete: bool = True,
+    order: Sequence[str] = (),
+) -> Document:
+    """Turn a journal into the document, by one atomic replace; then the journal goes.
+
+    Cases stand in the order of their ids in ``order``; those it does not name come last, as they
+    first appeared.
+    """
     document = read_journal(journal)
     run = replace(document.run, finished=finished, complete=complete)
-    document = replace(document, run=run)
+    document = replace(document, run=run, cases=ordered(document.cases, order))
     save(output, document)
     try:
         Path(journal).unlink()
