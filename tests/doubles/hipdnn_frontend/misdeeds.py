@@ -43,6 +43,7 @@ DEEDS = {
 }
 
 
-def commit(deed):
-    if deed is not None:
+def commit(deeds):
+    """One or several, by name, separated by blanks."""
+    for deed in (deeds or "").split():
         DEEDS[deed]()

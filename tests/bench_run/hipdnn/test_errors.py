@@ -1,0 +1,110 @@
+"""Every error code of hipDNN becomes its outcome; exceptions never get through as they are."""
+
+from __future__ import annotations
+
+import pytest
+
+import bench_run
+from bench_run.engines.hipdnn.errors import MEANINGS, check, foreign_errors
+from bench_run.errors import EngineError, UnsupportedGraphError
+from tests.conformance.graphs import FAMILIES
+
+ADD = FAMILIES["pointwise_add"]("float", "packed")
+OUTCOMES = {
+    "INVALID_VALUE": (EngineError, "invalid"),
+    "ATTRIBUTE_NOT_SET": (EngineError, "invalid"),
+    "SHAPE_DEDUCTION_FAILED": (EngineError, "invalid"),
+    "INVALID_TENSOR_NAME": (EngineError, "invalid"),
+    "UNSUPPORTED_GRAPH_FORMAT": (UnsupportedGraphError, "does not read it"),
+    "GRAPH_NOT_SUPPORTED": (UnsupportedGraphError, "no engine runs it"),
+    "HEURISTIC_QUERY_FAILED": (UnsupportedGraphError, "no engine runs it"),
+    "GRAPH_EXECUTION_PLAN_CREATION_FAILED": (UnsupportedGraphError, "no engine runs it"),
+    "INVALID_VARIANT_PACK": (EngineError, "please report"),
+    "GRAPH_EXECUTION_FAILED": (EngineError, "failed at work"),
+    "HIPDNN_BACKEND_ERROR": (EngineError, "failed at work"),
+    "HANDLE_ERROR": (EngineError, "installation or the device"),
+    "CUDA_API_FAILED": (EngineError, "installation or the device"),
+    "CUDNN_BACKEND_API_FAILED": (EngineError, "installation or the device"),
+    "INVALID_CUDA_DEVICE": (EngineError, "installation or the device"),
+    "NVRTC_COMPILATION_FAILED": (EngineError, "installation or the device"),
+}
+STEPS = ("validate", "build_operation_graph", "create_execution_plans", "check_support",
+         "build_plans", "execute")  # fmt: skip
+
+
+def test_every_code_has_a_meaning():
+    assert set(OUTCOMES) == set(MEANINGS)
+
+
+@pytest.mark.parametrize("code", OUTCOMES)
+def test_a_code_becomes_its_error_with_the_step_and_the_first_line(open_engine, code):
+    kind, words = OUTCOMES[code]
+    engine = open_engine(variables={"fail": f"check_support:{code}"})
+    with pytest.raises(kind, match=rf"Graph\.check_support: .*{words}.* \({code}\): .*fail$"):
+        engine.build(ADD, {})
+
+
+@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("profile", ["old", "newest"])
+def test_no_steps_failure_goes_unseen(open_engine, step, profile):
+    engine = open_engine(profile=profile, variables={"fail": f"{step}:HIPDNN_BACKEND_ERROR"})
+    with pytest.raises(EngineError, match=rf"Graph\.{step}: "):
+        engine.plan(engine.build(ADD, {})).run()
+
+
+def test_a_code_nobody_knows_is_a_failure(double):
+    module = double()
+    error = module.Error(type("Code", (), {"name": "NEWEST_TROUBLE"})(), "what now")
+    with pytest.raises(EngineError, match=r"unknown code \(NEWEST_TROUBLE\): what now"):
+        check("Graph.execute", error)
+
+
+def test_a_step_that_returns_no_error_value_is_named():
+    with pytest.raises(EngineError, match=r"Graph\.validate returned NoneType"):
+        check("Graph.validate", None)
+
+
+@pytest.mark.parametrize(
+    "error", [RuntimeError, TypeError, ValueError, IndexError, KeyError, OSError, AttributeError]
+)
+def test_what_the_bindings_raise_becomes_ours_with_its_cause(error):
+    with pytest.raises(EngineError, match=r"Graph\.execute: .*lost") as caught, \
+            foreign_errors("Graph.execute"):  # fmt: skip
+        raise error("lost")
+    assert isinstance(caught.value.__cause__, error)
+
+
+def test_a_getter_that_raises_is_a_failure(open_engine, monkeypatch):
+    engine = open_engine()
+
+    def fail(_):
+        raise RuntimeError("no workspace today")
+
+    built = engine.build(ADD, {})
+    monkeypatch.setattr(type(built.native), "get_workspace_size", fail)
+    with pytest.raises(EngineError, match=r"get_workspace_size: no workspace today"):
+        engine.plan(built)
+
+
+def test_too_little_device_memory_is_a_failure_that_says_how_much(open_engine, monkeypatch):
+    engine = open_engine()
+    monkeypatch.setattr("bench_run.engines.hipdnn.buffers.buffer_bytes", lambda _: 1 << 40)
+    with pytest.raises(EngineError, match=r"1099511627776 bytes for .*out of memory"):
+        engine.plan(engine.build(ADD, {}))
+
+
+@pytest.mark.parametrize(
+    ("failure", "status", "phase"),
+    [
+        ("build_plans:GRAPH_NOT_SUPPORTED", "unsupported", "plan"),
+        ("build_operation_graph:INVALID_VALUE", "failed", "build"),
+        ("execute:GRAPH_EXECUTION_FAILED", "failed", "first_run"),
+        ("execute:INVALID_VARIANT_PACK", "failed", "first_run"),
+    ],
+)
+def test_a_failure_is_an_outcome_with_its_phase(release, small_graph, failure, status, phase):
+    release("newest", fail=failure)
+    document = bench_run.run([str(small_graph)], engine=["hipdnn"], rounds=1, iterations=1)
+    outcome = document.cases[0].outcome
+    assert (status, phase) == (outcome.status, outcome.phase)
+    assert failure.partition(":")[2] in outcome.reason

@@ -1,0 +1,154 @@
+"""Opening: the library, the device, plugins; and what each refusal says."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+
+import pytest
+
+from bench_run.engines import hipdnn
+from bench_run.engines.base import EngineOptions
+from bench_run.engines.hipdnn import opening
+from bench_run.engines.spec import parse_spec
+from bench_run.errors import EngineUnavailableError, UsageError
+from tests.conformance.graphs import FAMILIES
+
+
+def test_without_the_module_it_is_not_available_and_says_how_to_get_it():
+    with pytest.raises(EngineUnavailableError, match=r"no module hipdnn_frontend.*--hipdnn-prefix"):
+        hipdnn.open(parse_spec("hipdnn"), EngineOptions())
+
+
+def test_a_module_that_does_not_load_is_reported_with_its_own_words(open_engine):
+    with pytest.raises(EngineUnavailableError, match=r"libhipdnn_backend\.so: cannot open shared"):
+        open_engine(variables={"import_error": "1"})
+
+
+def test_without_a_device_it_is_not_available(open_engine):
+    with pytest.raises(EngineUnavailableError, match="no AMD GPU is visible"):
+        open_engine(variables={"devices": "0"})
+
+
+def test_a_module_without_what_every_run_needs_is_named_with_it(double, open_engine, monkeypatch):
+    module = double()
+    monkeypatch.delattr(module.Graph.__mro__[-2], "check_support")
+    with pytest.raises(EngineUnavailableError, match=r"1\.2\.0 has no Graph\.check_support"):
+        hipdnn.open(parse_spec("hipdnn"), EngineOptions())
+
+
+def test_a_prefix_without_the_module_says_where_was_looked(tmp_path):
+    with pytest.raises(EngineUnavailableError, match=r"below .*looked in .*site-packages"):
+        hipdnn.open(parse_spec("hipdnn"), EngineOptions(prefix=str(tmp_path)))
+
+
+def test_a_prefix_leads_to_the_module(tmp_path, doubles, release, monkeypatch):
+    release()
+    monkeypatch.setattr("sys.path", [p for p in os.sys.path if p != str(doubles)])
+    place = tmp_path / "lib" / "python3.12" / "site-packages"
+    place.mkdir(parents=True)
+    (place / "hipdnn_frontend").symlink_to(doubles / "hipdnn_frontend")
+    engine = hipdnn.open(parse_spec("hipdnn"), EngineOptions(prefix=str(tmp_path)))
+    assert "1.2.0" == engine.facts.libraries["hipdnn_frontend"]
+    engine.close()
+
+
+def test_the_plugin_its_hash_and_its_version_are_on_record(open_engine, plugin):
+    folder = plugin("build", version="2.3.4")
+    facts = open_engine(f"hipdnn:MIOPEN_ENGINE@{folder}").facts
+    file = folder / "libmiopen_plugin.so"
+    assert (str(file), hashlib.sha256(file.read_bytes()).hexdigest()) == (
+        facts.plugin_path, facts.plugin_sha256,
+    )  # fmt: skip
+    assert "2.3.4 (libmiopen_plugin)" == facts.libraries["MIOPEN_ENGINE"]
+
+
+def test_a_plugin_can_be_named_by_its_file(open_engine, plugin):
+    file = plugin("build") / "libmiopen_plugin.so"
+    assert str(file) == open_engine(f"hipdnn:MIOPEN_ENGINE@{file}").facts.plugin_path
+
+
+def test_several_plugins_are_one_hash_of_their_hashes(open_engine, plugin):
+    folder = plugin("build")
+    plugin("build", name="libother.so", engines=("OTHER",))
+    first = open_engine(f"hipdnn@{folder}").facts
+    assert (str(folder), 64) == (first.plugin_path, len(first.plugin_sha256))
+
+
+def test_a_plugin_path_that_is_not_there_is_refused(open_engine, tmp_path):
+    with pytest.raises(UsageError, match="there is no plugin path"):
+        open_engine(f"hipdnn@{tmp_path / 'nothing'}")
+
+
+def test_a_folder_without_plugins_is_refused(open_engine, tmp_path):
+    with pytest.raises(UsageError, match="no plugin"):
+        open_engine(f"hipdnn@{tmp_path}")
+
+
+def test_a_plugin_that_hipdnn_skipped_is_no_silent_loss(open_engine, tmp_path):
+    (tmp_path / "libbroken.so").write_text("not a plugin")
+    words = r"loaded no plugin of .*HIPDNN_LOG_LEVEL=info"
+    with pytest.raises(EngineUnavailableError, match=words):
+        open_engine(f"hipdnn@{tmp_path}")
+
+
+@pytest.mark.parametrize(("mode", "engines"), [("absolute", 1), ("additive", 3)])
+def test_the_loading_mode_decides_what_is_loaded_beside(open_engine, plugin, mode, engines):
+    engine = open_engine("hipdnn:all", plugin_paths=(str(plugin("build")),), plugin_mode=mode)
+    assert engines == len(engine.variants(FAMILIES["matmul_2d"]("float", "packed")))
+
+
+def test_what_a_release_lacks_is_on_record(open_engine):
+    lacks = open_engine(profile="middle").facts.libraries["hipdnn_frontend lacks"]
+    assert {"HipEvent", "get_knobs_for_engine"} <= set(lacks.split())
+
+
+def test_a_device_is_chosen_before_the_library_loads(monkeypatch):
+    monkeypatch.setenv("HIP_VISIBLE_DEVICES", "2, 5")
+    assert "5" == opening._take_device(1)
+    assert "5" == os.environ["HIP_VISIBLE_DEVICES"]
+
+
+def test_a_device_that_is_not_visible_is_refused(monkeypatch):
+    monkeypatch.setenv("HIP_VISIBLE_DEVICES", "2,5")
+    with pytest.raises(EngineUnavailableError, match="shows 2"):
+        opening._take_device(2)
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [({"timer": "cupti"}, "knows auto, events, host"), ({"replay": True}, "--replay")],
+)
+def test_options_it_cannot_honour_are_refused(open_engine, options, problem):
+    with pytest.raises(UsageError, match=problem):
+        open_engine(**options)
+
+
+def test_an_unknown_option_is_refused(open_engine):
+    with pytest.raises(UsageError, match="no option 'fast'; choose from lib=DIR"):
+        open_engine("hipdnn:1+fast")
+
+
+def test_probing_runs_no_foreign_code(release):
+    release()
+    hipdnn.probe()
+    assert "hipdnn_frontend" not in os.sys.modules
+
+
+def test_each_side_has_caches_of_its_own(plugin, monkeypatch):
+    monkeypatch.delenv("HIPDNN_CACHE_DIR", raising=False)
+    spec = parse_spec(f"hipdnn:MIOPEN_ENGINE@{plugin('a')}")
+    first, second = (hipdnn.environment(spec, EngineOptions()) for _ in range(2))
+    assert {"HIPDNN_CACHE_DIR", "MIOPEN_USER_DB_PATH", "MIOPEN_CUSTOM_CACHE_DIR"} == set(first)
+    assert set(first.values()).isdisjoint(second.values())
+    assert all(os.path.isdir(folder) for folder in first.values())
+
+
+def test_without_a_plugin_of_its_own_the_users_caches_stay():
+    assert {} == hipdnn.environment(parse_spec("hipdnn:MIOPEN_ENGINE"), EngineOptions())
+
+
+def test_the_library_behind_the_plugin_can_be_named(tmp_path, monkeypatch):
+    monkeypatch.setenv("LD_LIBRARY_PATH", "/opt/rocm/lib")
+    found = hipdnn.environment(parse_spec(f"hipdnn:1+lib={tmp_path}"), EngineOptions())
+    assert f"{tmp_path}:/opt/rocm/lib" == found["LD_LIBRARY_PATH"]
