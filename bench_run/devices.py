@@ -1,4 +1,5 @@
-"""The accelerators of this machine as the document describes them: NVIDIA's, through NVML."""
+"""The accelerators of this machine as the document describes them: NVIDIA's through NVML, AMD's
+through amdsmi."""
 
 from __future__ import annotations
 
@@ -6,15 +7,17 @@ from typing import Any
 
 from bench_schema.document import Device
 
+from bench_run import telemetry_amd
 from bench_run.errors import EngineError, EngineUnavailableError
 from bench_run.telemetry import nvml, nvml_number, nvml_text
 
 
 def devices() -> tuple[Device, ...]:
-    """Every device that NVML sees; none where there is no NVML. Nothing here may fail."""
+    """Every device that NVML or amdsmi sees. Nothing here may fail."""
     library = nvml()
     count = 0 if library is None else int(nvml_number("nvmlDeviceGetCount") or 0)
-    return tuple(_device(library, index) for index in range(count))
+    nvidia = (_device(library, index) for index in range(count))
+    return (*nvidia, *telemetry_amd.devices())
 
 
 def _device(library: Any, index: int) -> Device:

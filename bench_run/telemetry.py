@@ -1,4 +1,5 @@
-"""Clocks, power, temperature and throttle reasons of an NVIDIA device, through NVML.
+"""Clocks, power, temperature and throttle reasons of a device: NVIDIA's through NVML, AMD's through
+amdsmi (`telemetry_amd.py`).
 
 Everything is optional: without the library or the device each value is unknown. Energy is counted
 by the device in steps of about 100 ms, so it is only given for windows of at least a second.
@@ -12,6 +13,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from bench_schema.document import Telemetry
+
+from bench_run import telemetry_amd
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -86,7 +89,7 @@ def snapshot(device: str) -> Telemetry | None:
     """What the device says now; None where nothing can be asked."""
     handle, library = _handle(device), nvml()
     if handle is None:
-        return None
+        return None if device == "cpu" else telemetry_amd.snapshot(device)
     power_mw = nvml_number("nvmlDeviceGetPowerUsage", handle)
     reasons = nvml_number("nvmlDeviceGetCurrentClocksEventReasons", handle)
     if reasons is None:
@@ -132,7 +135,7 @@ class Energy:
     """Joules that the device used inside the block, where the block was long enough."""
 
     def __init__(self, device: str) -> None:
-        self._handle = _handle(device)
+        self._device, self._handle = device, _handle(device)
         self._millijoules: float | None = None
         self._seconds = 0.0
 
@@ -152,7 +155,7 @@ class Energy:
 
     def _counter(self) -> float | None:
         if self._handle is None:
-            return None
+            return None if self._device == "cpu" else telemetry_amd.energy_mj(self._device)
         return nvml_number("nvmlDeviceGetTotalEnergyConsumption", self._handle)
 
     def per_iteration(self, measured: Measured) -> float | None:

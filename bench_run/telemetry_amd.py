@@ -68,7 +68,7 @@ def _handles() -> tuple[Any, ...]:
 def _handle(device: str) -> Any:
     """amdsmi's handle of a device uuid or number; None where there is none."""
     for index, handle in enumerate(_handles()):
-        if device in (str(index), _uuid(handle)):
+        if device in (str(index), f"hip:{index}", _uuid(handle)):
             return handle
     return None
 
@@ -79,12 +79,12 @@ def _uuid(handle: Any) -> str | None:
 
 
 def describe_device(device: str) -> tuple[str, str]:
-    """Uuid (else the number as it was given) and product name."""
+    """Uuid (``hip:N`` where it is not known) and product name of a device's number."""
     handle = _handle(device)
     if handle is None:
-        return device, NO_AMDSMI
+        return f"hip:{device}", NO_AMDSMI
     asic = _ask("amdsmi_get_gpu_asic_info", handle) or {}
-    return _uuid(handle) or device, str(asic.get("market_name") or "AMD GPU")
+    return _uuid(handle) or f"hip:{device}", str(asic.get("market_name") or "AMD GPU")
 
 
 def snapshot(device: str) -> Telemetry | None:
