@@ -20,7 +20,9 @@ Usage:
   bench-run [options] [--engine=SPEC]... [--op=SPEC]... [--miopen-driver=LINE]...
             [--tag=KV]... [--knob=KV]... [--init=RULE]... [--plugin-path=DIR]... [GRAPH]...
   bench-run --list-engines [options] [--plugin-path=DIR]... [GRAPH]...
-  bench-run --describe [options] [--op=SPEC]... [--miopen-driver=LINE]... [GRAPH]...
+  bench-run --coverage [options] [--engine=SPEC]...
+  bench-run --describe [options] [--engine=SPEC]... [--op=SPEC]... [--miopen-driver=LINE]...
+            [GRAPH]...
   bench-run --help
   bench-run --version
 
@@ -43,7 +45,7 @@ What to run:
   --save-graphs DIR     write what --op and --miopen-driver made as graph files
   --rerun-from FILE     only the cases that a bench-compare JSON calls slower or unclear
   --dry-run             list the cases and stop
-  --describe            say what the graphs are: operations, shapes, work
+  --describe            what the graphs are: operations, shapes, work, who takes them
   --diagram FILE        with --describe: draw the graph (.svg or .html)
 
 Where:
@@ -55,6 +57,7 @@ Where:
   --APath P             path of A's plugin
   --BPath P             path of B's plugin
   --list-engines        every engine: whether it can run here, and how to get it
+  --coverage            which operations engines take (default numpy and torch), by trying
   --device N            which accelerator (default 0)
   --knob KEY=VALUE      a setting of the engine
   --plugin-path DIR     folder of hipDNN plugins
@@ -157,6 +160,7 @@ def _dispatch(arguments: Mapping[str, Any]) -> int:
     actions: dict[str, Callable[[Mapping[str, Any]], int]] = {
         "--list-engines": _list_engines,
         "--describe": _describe,
+        "--coverage": _coverage,
         "doctor": _doctor,
         "--dry-run": _dry_run,
     }
@@ -195,6 +199,13 @@ def _describe(arguments: Mapping[str, Any]) -> int:
     from bench_run.options import read_options
 
     return _say(descriptions(read_options(arguments), arguments["--diagram"]))
+
+
+def _coverage(arguments: Mapping[str, Any]) -> int:
+    from bench_run.listing import coverage
+    from bench_run.options import read_options
+
+    return _say(coverage(read_options(arguments)))
 
 
 def _doctor(_: Mapping[str, Any]) -> int:

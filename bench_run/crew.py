@@ -18,6 +18,7 @@ from bench_run.errors import (
     WorkerError,
 )
 from bench_run.messages import (
+    Attempt,
     Choices,
     Evaluate,
     MeasureCeilings,
@@ -115,6 +116,15 @@ class Crew:
             self._forget(engine)
             return ({},)
         return answer.variants if isinstance(answer, Choices) else ({},)
+
+    def refusal(self, engine: PlannedEngine, request: Attempt) -> str | None:
+        """Why the engine does not take a graph, its own loss included; None where it does."""
+        try:
+            answer = self._worker(engine).ask(request, self._timeout_s)
+        except WorkerError as error:
+            self._forget(engine)
+            return f"{error.status}: {error}"
+        return answer.message if isinstance(answer, Refused) else None
 
     def visit(self, engine: PlannedEngine, request: Visit) -> Case:
         """The case with this visit's round; whatever the worker does becomes an outcome."""

@@ -10,7 +10,7 @@ import numpy as np
 
 from bench_run.errors import GraphError, OutputError
 from bench_run.graph.dtypes import DTYPES
-from bench_run.messages import Data, Evaluate, Evaluated
+from bench_run.messages import Attempt, Data, Evaluate, Evaluated
 from bench_run.tensors.layout import logical_view
 
 if TYPE_CHECKING:
@@ -60,6 +60,14 @@ def engine_outputs(engine: Engine, graph: Graph, inputs: Storages) -> Storages:
         return plan.download()
     finally:
         plan.close()
+
+
+def attempt(engine: Engine, request: Attempt) -> None:
+    """Prepare the graph and, with data, run it once. Raises what the engine raises."""
+    if request.data is not None:
+        engine_outputs(engine, request.graph, inputs_of(request.graph, request.data))
+    else:
+        engine.plan(engine.build(request.graph, {})).close()
 
 
 def evaluate(engine: Engine | None, request: Evaluate) -> Evaluated:

@@ -6,6 +6,7 @@ import shutil
 import textwrap
 from importlib import metadata, util
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tabulate import tabulate
 
@@ -17,7 +18,12 @@ from bench_run.gather import gather
 from bench_run.machine import machine
 from bench_run.options import Options
 from bench_run.record import writing
+from bench_run.takers import takers
 from bench_run.units import size_text
+
+if TYPE_CHECKING:
+    from bench_run.graph.model import Graph
+    from bench_run.takers import Takers
 
 WIDTH = 80
 
@@ -92,7 +98,26 @@ def descriptions(options: Options, diagram_path: str | None) -> str:
             raise UsageError(f"--diagram: {diagram_path} should end in .svg or .html")
         with writing(diagram_path):
             Path(diagram_path).write_text(draw(graphs[0]), encoding="utf-8")
-    return "\n".join(describe(graph) for graph in graphs)
+    with takers(options) as asked:
+        return "\n".join(f"{describe(graph)}{_takers_text(asked, graph)}" for graph in graphs)
+
+
+def _takers_text(asked: Takers, graph: Graph) -> str:
+    """A line for each engine: whether it takes the graph, and if not, which node it refuses."""
+    lines = ["\n"]
+    for key in asked.keys:
+        why = asked.prepare(key, graph)
+        said = "takes it" if why is None else f"does not: {why.removeprefix(f'{key}: ')}"
+        lines.append(textwrap.fill(f"  {key} {said}", WIDTH, subsequent_indent=" " * 4) + "\n")
+    return "".join(lines)
+
+
+def coverage(options: Options) -> str:
+    """The coverage table of the named engines, numpy and torch where none is named."""
+    from bench_run.coverage import cover, coverage_text
+
+    with takers(options, ("numpy", "torch")) as asked:
+        return coverage_text(asked.keys, tuple(cover(asked.keys, asked.run)))
 
 
 TOOLS = {

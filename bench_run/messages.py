@@ -112,6 +112,19 @@ class Choices:
 
 
 @dataclass(frozen=True)
+class Attempt:
+    """Prepare a graph and, with data, run it once. Answered by `Taken` or `Refused`."""
+
+    graph: Graph
+    data: Data | None = None
+
+
+@dataclass(frozen=True)
+class Taken:
+    """The engine takes the graph."""
+
+
+@dataclass(frozen=True)
 class Evaluate:
     """Compute the outputs once and store them as expected values in `folder`.
 
@@ -154,5 +167,5 @@ class Progress:
     facts: Mapping[str, str] = field(default_factory=dict)
 
 
-Request = Open | Visit | Variants | Evaluate | MeasureCeilings | Close
-Answer = Opened | Refused | Visited | Choices | Evaluated | MeasuredCeilings
+Request = Open | Visit | Variants | Attempt | Evaluate | MeasureCeilings | Close
+Answer = Opened | Refused | Visited | Choices | Taken | Evaluated | MeasuredCeilings

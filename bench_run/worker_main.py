@@ -25,6 +25,7 @@ from bench_run.errors import (
 )
 from bench_run.messages import (
     Answer,
+    Attempt,
     Choices,
     Close,
     Evaluate,
@@ -35,6 +36,7 @@ from bench_run.messages import (
     Progress,
     Refused,
     Request,
+    Taken,
     Variants,
     Visit,
     Visited,
@@ -81,6 +83,13 @@ class Session:
         assert self._engine is not None
         return Choices(tuple(self._engine.variants(request.graph)))
 
+    def attempt(self, request: Attempt) -> Taken:
+        from bench_run.evaluate import attempt
+
+        assert self._engine is not None
+        attempt(self._engine, request)
+        return Taken()
+
     def evaluate(self, request: Evaluate) -> Answer:
         from bench_run.evaluate import evaluate
 
@@ -106,6 +115,8 @@ def answer(session: Session, request: Request) -> Answer:
             return session.visit(request)
         if isinstance(request, Variants):
             return session.variants(request)
+        if isinstance(request, Attempt):
+            return session.attempt(request)
         if isinstance(request, MeasureCeilings):
             return session.ceilings()
         assert isinstance(request, Evaluate)
