@@ -68,5 +68,5 @@ def test_a_program_of_the_readme_works(desk, program):
 
 def test_make_words_of_the_readme_are_targets_of_the_makefile():
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
-    words = re.findall(r"\bmake ([a-z-]+)", TEXT)
+    words = re.findall(r"(?:^|`)make ([a-z-]+)", TEXT, re.MULTILINE)
     assert set(words) <= targets
