@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from bench_schema.document import Device
 
-    from bench_run.engines.base import Engine
+    from bench_run.engines.base import Engine, Storages
     from bench_run.graph.model import Graph
 
     Ask: TypeAlias = Callable[[str], "Ceilings | None"]
@@ -76,16 +76,29 @@ def _copy_rate(engine: Engine) -> float | None:
 
 
 def _matrix_rate(engine: Engine, kind: str) -> float | None:
-    """TFLOP/s of a large product; None where the engine has none of this type."""
+    """TFLOP/s of a large product by the best plan; None where the engine has none of this type."""
     from bench_run.tensors.inputs import make_inputs
 
     graph = product(kind)
+    inputs = make_inputs(graph, 0)
+    listed = getattr(engine, "alternatives", None)
     try:
-        plan = engine.plan(engine.build(graph, {}))
+        variants = ({},) if listed is None else listed(graph)
+    except (UnsupportedGraphError, EngineError):
+        return None
+    rates = [_rate(engine, graph, inputs, variant) for variant in variants]
+    return max((rate for rate in rates if rate is not None), default=None)
+
+
+def _rate(
+    engine: Engine, graph: Graph, inputs: Storages, variant: Mapping[str, str]
+) -> float | None:
+    try:
+        plan = engine.plan(engine.build(graph, variant))
     except (UnsupportedGraphError, EngineError):
         return None
     try:
-        plan.upload(make_inputs(graph, 0))
+        plan.upload(inputs)
         plan.run()
         engine.stream.synchronize()
         samples_ns = on_device(plan, engine.stream, EFFORT, 1_000_000, time.perf_counter_ns)

@@ -122,12 +122,12 @@ def disturbances(before: Telemetry | None, after: Telemetry | None) -> tuple[str
     if before is None or after is None:
         return ()
     found = []
-    if after.throttle:
-        reasons = ", ".join(after.throttle)
-        found.append(f"measured while the device slowed itself down ({reasons})")
     clocks = before.probed_clock_mhz, after.probed_clock_mhz
     if clocks[0] and clocks[1] and abs(clocks[1] / clocks[0] - 1) > MOVED_RATIO:
         found.append("the SM clock moved while it was measured")
+    if after.throttle and (found or not clocks[1]):  # NVML's word alone may be of the case before
+        reasons = ", ".join(after.throttle)
+        found.append(f"measured while the device slowed itself down ({reasons})")
     return tuple(found)
 
 

@@ -24,7 +24,9 @@ TYPICAL = ("conv_fwd_2d", "matmul_batched", "pointwise_add", "bn_inference", "co
 def supported(engine, graph):
     """Skips what the engine says it does not take."""
     try:
-        return engine.build(graph, engine.variants(graph)[0])
+        built = engine.build(graph, engine.variants(graph)[0])
+        engine.plan(built).close()
+        return built
     except UnsupportedGraphError as error:
         pytest.skip(str(error))
 

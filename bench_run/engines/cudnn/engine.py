@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from bench_run.streams.cuda import CudaStream
 
 MOST_VARIANTS = 200
+MOST_ALTERNATIVES = 8
 
 
 @dataclass(frozen=True)
@@ -119,6 +120,11 @@ class CudnnEngine:
         listed = self._lowered(graph, self._choice).listed
         unique = dict.fromkeys(listed)
         return tuple({"plan": name} for name in unique)[:MOST_VARIANTS]
+
+    def alternatives(self, graph: Graph) -> tuple[Mapping[str, str], ...]:
+        """Variants worth trying for the best plan: the heuristic's first ones."""
+        listed = self._lowered(graph, Choice()).listed
+        return tuple({"plan": name} for name in dict.fromkeys(listed))[:MOST_ALTERNATIVES]
 
     def build(self, graph: Graph, variant: Mapping[str, str]) -> Built:
         choice = self._choice

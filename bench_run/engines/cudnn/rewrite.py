@@ -10,7 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from bench_run.engines.cudnn.tables import DATA_TYPES
 from bench_run.errors import UnsupportedGraphError
+from bench_run.graph.dtypes import DTYPES
 from bench_run.graph.model import Graph, Node, Tensor
 
 if TYPE_CHECKING:
@@ -74,8 +76,32 @@ def rewrite(graph: Graph) -> Graph:
     for node in graph.nodes:
         if node.type in NO_NODE:
             raise refuse(node, NO_NODE[node.type])
+        silent_errors(graph, node)
         RULES.get(node.type, _keep)(draft, node)
     return replace(graph, tensors=(*graph.tensors, *draft.tensors), nodes=tuple(draft.nodes))
+
+
+def silent_errors(graph: Graph, node: Node) -> None:
+    """Refuses what cuDNN (9.19, frontend 1.23) takes without a word and computes wrongly."""
+    uids = (*node.inputs.values(), *node.outputs.values())
+    for tensor in (graph.by_uid[uid] for uid in uids):
+        if tensor.data_type not in DATA_TYPES:
+            raise refuse(node, f"tensor {tensor.uid} is {tensor.data_type}, a type cuDNN lacks")
+        if tensor.data_type == "boolean" and not tensor.virtual:
+            raise refuse(node, "truth values in memory come out wrong from cuDNN")
+    if node.type.startswith("Convolution") and node.compute_data_type in ("double", "int32"):
+        kind = node.compute_data_type
+        raise refuse(node, f"convolutions that compute in {kind} come out wrong from cuDNN")
+    if node.type == POINTWISE and _rounds_to_integer(graph, node):
+        raise refuse(node, "cuDNN rounds to integers to the nearest, graphs cut off")
+
+
+def _rounds_to_integer(graph: Graph, node: Node) -> bool:
+    made = (graph.by_uid[uid].data_type for uid in node.outputs.values())
+    read = (graph.by_uid[uid].data_type for uid in node.inputs.values())
+    return any(DTYPES[kind].kind == "integer" for kind in made) and any(
+        DTYPES[kind].kind == "float" for kind in read
+    )
 
 
 def _keep(draft: Draft, node: Node) -> None:
@@ -100,11 +126,16 @@ def _batchnorm_inference(draft: Draft, node: Node) -> None:
 
 
 def _batchnorm_inference_variance(draft: Draft, node: Node) -> None:
-    """y = (x - mean)·1/sqrt(variance + epsilon)·scale + bias; the root is taken per channel."""
-    variance = draft.graph.by_uid[node.inputs["variance"]]
-    kind = node.compute_data_type
-    shifted, inverse = draft.virtual(variance, kind), draft.virtual(variance, kind)
-    draft.pointwise(node, "add", (variance.uid, node.inputs["epsilon"]), shifted)
+    """y = (x - mean)·1/sqrt(variance + epsilon)·scale + bias
+
+    The root is taken of x - x + variance + epsilon, for every element: of one value a row cuDNN
+    makes wrong results when it spreads them afterwards.
+    """
+    x = draft.graph.by_uid[node.inputs["x"]]
+    nothing, whole, shifted, inverse = (draft.virtual(x, node.compute_data_type) for _ in range(4))
+    draft.pointwise(node, "sub", (x.uid, x.uid), nothing)
+    draft.pointwise(node, "add", (nothing, node.inputs["variance"]), whole)
+    draft.pointwise(node, "add", (whole, node.inputs["epsilon"]), shifted)
     draft.pointwise(node, "rsqrt", (shifted,), inverse)
     steps = (
         ("sub", node.inputs["mean"]),

@@ -205,12 +205,12 @@ class _Matrix:
         """All axes of the part of the matrix the tensor belongs to."""
         axes = frozenset(self._axes(tensor))
         columns = tuple(axis for axis in self._order if axis not in rows)
-        for part in ((), rows, columns, self._order):
+        for part in ((), columns, rows, self._order):
             if axes == frozenset(part):
-                return part
-        made = tensor.uid in self._graph.produced
-        if made and not tensor.virtual:
-            return None
+                wrong = tensor.virtual and part == rows != self._order
+                return None if wrong else part  # one value a row, spread later, comes out wrong
+        if tensor.uid in self._graph.produced:
+            return None  # only inputs can be spread
         return next((part for part in (rows, columns) if axes <= frozenset(part)), None)
 
     def _view(self, tensor: Tensor) -> TensorView:
