@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING
 
 from bench_schema.document import SCHEMA_VERSION, Document, Engine, Run, Settings, Tool
 
+from bench_run.asked import check_asked
 from bench_run.ceilings import roofed
 from bench_run.crew import Crew
 from bench_run.devices import devices
 from bench_run.engines import choose_auto
 from bench_run.engines.spec import parse_spec
 from bench_run.errors import EngineUnavailableError, UsageError
+from bench_run.extra_passes import check_extra, extra_passes
 from bench_run.gather import Gathered, gather
 from bench_run.machine import machine
 from bench_run.plan import PlannedCase, PlannedEngine, plan_cases, plan_engines, plan_graph
@@ -52,6 +54,8 @@ def plan_run(options: Options) -> Planned:
     if wanted is not None:
         options = narrowed(options, wanted)
     gathered = gather(options)
+    notes = check_asked(options, gathered.graphs)
+    gathered = replace(gathered, notes=(*gathered.notes, *notes))
     texts, reason = _engine_texts(options)
     engines = plan_engines(options, [parse_spec(text) for text in texts])
     graphs = [plan_graph(loaded) for loaded in gathered.graphs]
@@ -101,6 +105,7 @@ def run_benchmark(options: Options, command: Sequence[str] = ()) -> Document:
     measured; what happens to a case later is its outcome. Ctrl-C ends the run early: the document
     holds what was measured and says that it is not complete.
     """
+    check_extra(options)
     planned = plan_run(options)
     with Progress(0, quiet=options.quiet) as talk:
         for note in planned.gathered.notes:
@@ -120,6 +125,7 @@ def run_benchmark(options: Options, command: Sequence[str] = ()) -> Document:
             record.add(case)
         try:
             session.run()
+            extra_passes(options, session, record.add, progress)
         except KeyboardInterrupt:
             progress.say("interrupted: what was measured is kept; go on with --resume")
             return record.finish(order, complete=False)

@@ -26,6 +26,7 @@ from bench_run.messages import (
     Open,
     Opened,
     Refused,
+    Trace,
     Variants,
     Visit,
     Visited,
@@ -108,10 +109,12 @@ class Crew:
             self._environments[engine.key] = {**own_environment(engine), **given}
         return self._environments[engine.key]
 
-    def variants(self, engine: PlannedEngine, graph: Graph) -> tuple[Mapping[str, str], ...]:
+    def variants(
+        self, engine: PlannedEngine, graph: Graph, *, in_full: bool = False
+    ) -> tuple[Mapping[str, str], ...]:
         """The engine's variants for a graph; one unnamed where it refuses (the visit says why)."""
         try:
-            answer = self._worker(engine).ask(Variants(graph), self._timeout_s)
+            answer = self._worker(engine).ask(Variants(graph, in_full), self._timeout_s)
         except WorkerError:
             self._forget(engine)
             return ({},)
@@ -151,6 +154,17 @@ class Crew:
 
     def evaluate(self, engine: PlannedEngine, request: Evaluate) -> str | None:
         """Have expected outputs stored; the reason where that did not work, else None."""
+        try:
+            answer = self._worker(engine).ask(request, self._timeout_s)
+        except WorkerError as error:
+            self._forget(engine)
+            return str(error)
+        except (EngineError, EngineUnavailableError, UsageError) as error:
+            return str(error)
+        return answer.message if isinstance(answer, Refused) else None
+
+    def trace(self, engine: PlannedEngine, request: Trace) -> str | None:
+        """Have a case traced; the reason where that did not work, else None."""
         try:
             answer = self._worker(engine).ask(request, self._timeout_s)
         except WorkerError as error:

@@ -101,9 +101,14 @@ class Visited:
 
 @dataclass(frozen=True)
 class Variants:
-    """Ask for the variants of a graph. Answered by `Choices` or `Refused`."""
+    """Ask for the variants of a graph. Answered by `Choices` or `Refused`.
+
+    With ``in_full`` an engine with `choices` tells these: what a person can choose from, knobs
+    included.
+    """
 
     graph: Graph
+    in_full: bool = False
 
 
 @dataclass(frozen=True)
@@ -145,6 +150,23 @@ class Evaluated:
 
 
 @dataclass(frozen=True)
+class Trace:
+    """Run some iterations of a case under a tracer and leave them in `folder`. Answered by
+    `Traced`."""
+
+    case_id: str
+    graph: Graph
+    variant: Mapping[str, str]
+    data: Data
+    folder: str
+
+
+@dataclass(frozen=True)
+class Traced:
+    """It is there."""
+
+
+@dataclass(frozen=True)
 class MeasureCeilings:
     """Measure what the engine's device can do at most. Answered by `MeasuredCeilings`."""
 
@@ -167,5 +189,5 @@ class Progress:
     facts: Mapping[str, str] = field(default_factory=dict)
 
 
-Request = Open | Visit | Variants | Attempt | Evaluate | MeasureCeilings | Close
-Answer = Opened | Refused | Visited | Choices | Taken | Evaluated | MeasuredCeilings
+Request = Open | Visit | Variants | Attempt | Evaluate | Trace | MeasureCeilings | Close
+Answer = Opened | Refused | Visited | Choices | Taken | Evaluated | Traced | MeasuredCeilings

@@ -26,6 +26,7 @@ from bench_run.visit_case import case_of
 
 if TYPE_CHECKING:
     from bench_run.graph.model import Graph
+    from bench_run.messages import Data
     from bench_run.options import Options
     from bench_run.plan import PlannedCase, PlannedEngine
     from bench_run.progress import Progress
@@ -97,6 +98,14 @@ class Session:
         for case in done:
             if case.id in self.states:
                 self.states[case.id].take(case)
+
+    def completed(self) -> list[PlannedCase]:
+        """The cases that nothing ended, in order."""
+        return [state.case for state in self._open_states()]
+
+    def data(self, case: PlannedCase) -> Data:
+        """Where the case's inputs come from."""
+        return self._desk.data(case.graph)
 
     def run(self) -> None:
         """All rounds; then, with a precision asked for, more rounds where they are needed."""

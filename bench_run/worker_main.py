@@ -37,6 +37,8 @@ from bench_run.messages import (
     Refused,
     Request,
     Taken,
+    Trace,
+    Traced,
     Variants,
     Visit,
     Visited,
@@ -61,12 +63,14 @@ class Session:
         self._pipe = pipe
         self._engine: Engine | None = None
         self._import_ns = 0
+        self._name = ""
         self._timer = "auto"
 
     def phase(self, name: str) -> None:
         self._pipe.send(Progress(name))
 
     def open(self, request: Open) -> Opened:
+        self._name = request.spec.name
         begin = time.perf_counter_ns()
         self._engine = engine_module(request.spec.name).open(request.spec, request.options)
         self._import_ns = time.perf_counter_ns() - begin
@@ -81,7 +85,8 @@ class Session:
 
     def variants(self, request: Variants) -> Choices:
         assert self._engine is not None
-        return Choices(tuple(self._engine.variants(request.graph)))
+        ask = getattr(self._engine, "choices", None) if request.in_full else None
+        return Choices(tuple((ask or self._engine.variants)(request.graph)))
 
     def attempt(self, request: Attempt) -> Taken:
         from bench_run.evaluate import attempt
@@ -94,6 +99,21 @@ class Session:
         from bench_run.evaluate import evaluate
 
         return evaluate(self._engine if request.engine else None, request)
+
+    def trace(self, request: Trace) -> Traced:
+        from bench_run.evaluate import inputs_of
+        from bench_run.trace import leave_part
+
+        assert self._engine is not None
+        plan = self._engine.plan(self._engine.build(request.graph, request.variant))
+        try:
+            plan.upload(inputs_of(request.graph, request.data))
+            plan.run()
+            self._engine.stream.synchronize()
+            leave_part(plan, self._engine.stream, self._name, request.case_id, request.folder)
+        finally:
+            plan.close()
+        return Traced()
 
     def ceilings(self) -> MeasuredCeilings:
         from bench_run.ceilings import measure_ceilings
@@ -117,6 +137,8 @@ def answer(session: Session, request: Request) -> Answer:
             return session.variants(request)
         if isinstance(request, Attempt):
             return session.attempt(request)
+        if isinstance(request, Trace):
+            return session.trace(request)
         if isinstance(request, MeasureCeilings):
             return session.ceilings()
         assert isinstance(request, Evaluate)

@@ -1,0 +1,122 @@
+"""What a run does after its samples are taken: traces, and hardware counters."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bench_schema.document import Case, Outcome
+
+from bench_run import counters
+from bench_run.crew import Crew, own_environment
+from bench_run.messages import Trace
+from bench_run.record import writing
+from bench_run.trace import join_parts
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from bench_schema.document import Kernel
+
+    from bench_run.options import Options
+    from bench_run.plan import PlannedCase
+    from bench_run.progress import Progress
+    from bench_run.session import Session
+
+NOT_HERE = ("numpy",)
+"""Engines whose work no device profiler sees."""
+
+
+def check_extra(options: Options) -> None:
+    """Raises `UsageError` for a set of counters that there is none of."""
+    if options.counters is not None:
+        counters.check_set(options.counters)
+
+
+def extra_passes(
+    options: Options, session: Session, save: Callable[[Case], None], progress: Progress
+) -> None:
+    """The passes that were asked for, over the cases that completed. What cannot be had costs a
+    line, never the run."""
+    if options.trace is not None:
+        _trace(options, options.trace, session, progress)
+    if options.counters is not None:
+        _count(options, options.counters, session, save, progress)
+
+
+def _trace(options: Options, path: str, session: Session, progress: Progress) -> None:
+    crew = Crew(options.timeout_s, {})
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            for case in session.completed():
+                graph = case.graph.loaded.graph
+                request = Trace(case.id, graph, case.variant, session.data(case), folder)
+                problem = crew.trace(case.engine, request)
+                if problem is not None:
+                    progress.say(f"--trace: {case.id}: {problem}")
+        finally:
+            crew.close()
+        with writing(path):
+            Path(path).write_text(json.dumps(join_parts(folder)), encoding="utf-8")
+
+
+def _count(
+    options: Options,
+    name: str,
+    session: Session,
+    save: Callable[[Case], None],
+    progress: Progress,
+) -> None:
+    problem = counters.why_not()
+    if problem is not None:
+        progress.say(problem)
+        return
+    for case in session.completed():
+        if case.engine.spec.name not in NOT_HERE:
+            _count_case(options, name, session, save, progress, case)
+
+
+def _count_case(
+    options: Options,
+    name: str,
+    session: Session,
+    save: Callable[[Case], None],
+    progress: Progress,
+    case: PlannedCase,
+) -> None:
+    engine = case.engine
+    profiled = counters.Profiled(
+        engine.spec, engine.options, case.graph.loaded.graph, case.variant, session.data(case)
+    )
+    environment = {**os.environ, **own_environment(engine)}
+    found = counters.count(profiled, name, environment, options.timeout_s)
+    if isinstance(found, str):
+        progress.say(f"{case.id}: {found}")
+        return
+    note = f"kernels and their times are those of the counters' pass ({counters.TOOL})"
+    save(_part(case, found, note))
+
+
+def _part(case: PlannedCase, kernels: tuple[Kernel, ...], note: str) -> Case:
+    """The case with its kernels alone, to be merged with the parts that its rounds left."""
+    return Case(
+        id=case.id,
+        graph=case.graph.id,
+        engine=case.engine.key,
+        variant=case.variant,
+        outcome=Outcome("completed", None),
+        init={},
+        rounds=(),
+        summary={},
+        validation=None,
+        work=case.graph.work,
+        achieved=None,
+        memory=None,
+        plan={},
+        kernels=kernels,
+        stopped_by=None,
+        notes=(note,),
+    )
