@@ -19,7 +19,7 @@ Usage:
   bench-run doctor
   bench-run [options] [--engine=SPEC]... [--op=SPEC]... [--miopen-driver=LINE]...
             [--tag=KV]... [--knob=KV]... [--init=RULE]... [--plugin-path=DIR]... [GRAPH]...
-  bench-run --list-engines [options] [--plugin-path=DIR]... [GRAPH]...
+  bench-run --list-engines [options] [--engine=SPEC]... [--plugin-path=DIR]... [GRAPH]...
   bench-run --coverage [options] [--engine=SPEC]...
   bench-run --describe [options] [--engine=SPEC]... [--op=SPEC]... [--miopen-driver=LINE]...
             [GRAPH]...
@@ -90,7 +90,8 @@ How to validate:
   --rtol X              allowed error relative to the expected value, for every output
   --atol X              allowed absolute error
   --golden DIR          folder with golden tensors
-  --write-golden DIR    write inputs and reference outputs as golden tensors
+  --write-golden DIR    write inputs and reference outputs as golden tensors; 'hipdnn:DIR' for
+                        hipDNN's own kind of files
   --mismatches N        worst mismatches to record per output (default 5)
   --check-budget S      seconds a round may spend on checking timed iterations (default 0.2)
   --save-outputs DIR    keep the outputs of the first run
@@ -209,7 +210,7 @@ def _coverage(arguments: Mapping[str, Any]) -> int:
 
 
 def _doctor(_: Mapping[str, Any]) -> int:
-    from bench_run.listing import doctor
+    from bench_run.doctor import doctor
 
     return _say(doctor())
 

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from bench_run.graph.model import Graph, Tensor
     from bench_run.tensors.golden import Golden
 
+HIPDNN = "hipdnn:"
+"""Stands before the folder of ``--write-golden`` for bundles in hipDNN's own convention."""
+
 Arrays = Mapping[int, np.ndarray[Any, Any]]
 
 
@@ -98,13 +101,15 @@ def _golden_outputs(graph: Graph, data: Data) -> Arrays:
 
 
 def _write_golden(request: Evaluate, inputs: Storages, expected: Arrays) -> None:
-    """The graph as ``STEM.json`` and its tensors in ``STEM.golden/``, in the asked folder."""
+    """The graph as ``STEM.json`` and its tensors in ``STEM.golden/``, in the asked folder; after
+    ``hipdnn:`` as ``STEM.tensor<uid>.bin``, hipDNN's own way."""
     from bench_run.graph.hipdnn_json import write_graph
-    from bench_run.tensors.golden import write_golden
+    from bench_run.tensors.golden import write_golden, write_hipdnn_golden
     from bench_run.tensors.layout import to_storage
 
     assert request.write_golden is not None
-    graph, folder = request.graph, Path(request.write_golden)
+    plain = request.write_golden.removeprefix(HIPDNN)
+    graph, folder = request.graph, Path(plain)
     outputs = {t.uid: to_storage(expected[t.uid], t) for t in graph.outputs}
     provenance = {
         "reference": "engine" if request.engine else "float64 formulas in NumPy",
@@ -116,7 +121,10 @@ def _write_golden(request: Evaluate, inputs: Storages, expected: Arrays) -> None
         (folder / f"{request.stem}.json").write_bytes(write_graph(graph))
     except OSError as error:
         raise OutputError(f"cannot write {folder}: {error.strerror}") from error
-    write_golden(graph, inputs, outputs, folder / f"{request.stem}.golden", provenance)
+    if plain != request.write_golden:
+        write_hipdnn_golden(graph, inputs, outputs, folder / f"{request.stem}.json", provenance)
+    else:
+        write_golden(graph, inputs, outputs, folder / f"{request.stem}.golden", provenance)
 
 
 def _lean(array: np.ndarray[Any, Any], tensor: Tensor) -> np.ndarray[Any, Any]:

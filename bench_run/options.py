@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from bench_run.errors import UsageError
+from bench_run.tensors.init_plan import parse_init
 
 TIMERS = ("auto", "events", "cupti", "host")
 CACHES = ("hot", "cold", "rotate")
@@ -324,6 +325,7 @@ def checked(options: Options) -> Options:
             f"--iters {options.iterations} is less than --rounds {options.rounds}: "
             "each round needs at least one iteration"
         )
+    parse_init(options.init)
     if options.resume and options.output is None:
         raise UsageError("--resume needs -o FILE: the run to go on with")
     return options

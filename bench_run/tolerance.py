@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -98,8 +98,9 @@ def tolerances(
     }
 
 
-def read_overrides(path: Path) -> Overrides:
-    """A sidecar's contents. Raises `GraphError` that names the file and the key."""
+def read_overrides(path: Path, graph: Graph | None = None) -> Overrides:
+    """A sidecar's contents. Raises `GraphError` that names the file and the key; with the graph
+    also where a tensor is none of its outputs."""
     try:
         content = json.loads(path.read_bytes())
     except OSError as error:
@@ -112,6 +113,7 @@ def read_overrides(path: Path) -> Overrides:
     content.pop("reason", None)
     if not isinstance(tensors, dict) or not all(isinstance(row, dict) for row in tensors.values()):
         raise GraphError(str(path), "tensors: expected an object with an object for each tensor")
+    _check_names(f"{path}: tensors", tensors, graph)
     rows = {"": content, **tensors}
     for name, row in rows.items():
         for key, value in row.items():
@@ -123,6 +125,15 @@ def read_overrides(path: Path) -> Overrides:
 def sidecar_of(graph_path: str) -> Path:
     """Where the overrides of a graph file lie, if there are any."""
     return Path(graph_path).with_suffix(".tolerance.json")
+
+
+def _check_names(where: str, names: Collection[str], graph: Graph | None) -> None:
+    if graph is None:
+        return
+    known = {name: None for t in graph.outputs for name in (t.name, str(t.uid)) if name}
+    for name in names:
+        if name not in known:
+            raise GraphError(where, f"no output {name!r}; choose from {', '.join(known)}")
 
 
 def _check_override(where: str, key: str, value: object) -> None:

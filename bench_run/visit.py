@@ -249,7 +249,9 @@ def _checker(request: Visit, inputs: Storages) -> OutputChecker | None:
     if judgement.expected is None:
         return None
     circumstances = Circumstances(inputs, judgement.math, judgement.reference != "numpy")
-    overrides = None if judgement.sidecar is None else read_overrides(Path(judgement.sidecar))
+    overrides = None
+    if judgement.sidecar is not None:
+        overrides = read_overrides(Path(judgement.sidecar), request.graph)
     allowed = tolerances(
         request.graph,
         judgement.policy,

@@ -21,6 +21,7 @@ _BY_ENDING = {
     "sweep": SWEEP,
     "meta": "a bundle's metadata",
     "support": "a bundle's support claims",
+    "tolerance": "tolerances of a graph",
 }
 _GOLDEN_TENSOR = re.compile(r"(.+)\.tensor\d+\.bin")
 SIDE_FILE = re.compile(r"(.+\.)?tensor\d+\.bin|.*\.golden/.+")
@@ -95,7 +96,7 @@ def select(names: tuple[str, ...]) -> Selection:
 
 
 def _graph_of(sidecar: str) -> str:
-    """The graph that ``NAME.meta.json`` or ``NAME.support.json`` belongs to."""
+    """The graph that ``NAME.meta.json`` and its like belong to."""
     return sidecar.removesuffix(".json").rpartition(".")[0] + ".json"
 
 

@@ -92,6 +92,20 @@ def read_tensors(path: Path) -> dict[str, tuple[str, tuple[int, ...], bytes]]:
     }
 
 
+def first_cut(path: Path) -> str | None:
+    """Name of the first array whose bytes the file does not hold; None where none is missing or
+    the header itself is unreadable."""
+    try:
+        with path.open("rb") as file:
+            length = int.from_bytes(file.read(8), "little")
+            header = json.loads(file.read(min(length, path.stat().st_size)))
+        room = path.stat().st_size - 8 - length
+        ends = {n: e["data_offsets"][1] for n, e in header.items() if n != "__metadata__"}
+        return min((n for n in ends if ends[n] > room), key=ends.__getitem__, default=None)
+    except (OSError, ValueError, TypeError, LookupError, AttributeError):
+        return None
+
+
 def type_in_file(data_type: str) -> str:
     """How a tensor's data type is called in the file."""
     assert DTYPES[data_type].array_type is not None

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from bench_run.errors import GraphError
 from bench_run.tensors.files import (
+    first_cut,
     from_bytes,
     raw,
     read_tensors,
@@ -68,8 +69,12 @@ def _form(tensor: Tensor) -> dict[str, Any]:
 def read(graph: Graph, folder: Path) -> tuple[dict[int, Storage], Mapping[str, Any]]:
     """Every tensor of the graph that the bundle has, and where the bundle comes from."""
     manifest = _manifest(folder / MANIFEST)
-    contents = read_tensors(folder / TENSORS)
     where = str(folder / TENSORS)
+    cut = first_cut(folder / TENSORS)
+    for tensor in graph.tensors:
+        if str(tensor.uid) == cut:
+            raise GraphError(where, f"{describe(tensor)}: the file ends before its data does")
+    contents = read_tensors(folder / TENSORS)
     storages = {}
     for tensor in (*graph.inputs, *graph.outputs):
         key = str(tensor.uid)
