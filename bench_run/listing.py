@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-import shutil
 import textwrap
-from importlib import metadata, util
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tabulate import tabulate
-
 from bench_run.benchmark import plan_run
-from bench_run.devices import devices
 from bench_run.engines import choose_auto, list_engines
 from bench_run.errors import EngineUnavailableError, UsageError
 from bench_run.gather import gather
-from bench_run.machine import machine
-from bench_run.options import Options
 from bench_run.record import writing
 from bench_run.takers import takers
-from bench_run.units import size_text
 
 if TYPE_CHECKING:
     from bench_run.graph.model import Graph
+    from bench_run.options import Options
     from bench_run.takers import Takers
 
 WIDTH = 80
@@ -59,9 +52,8 @@ def _choices_of_graphs(options: Options) -> list[str]:
     try:
         for case in planned.cases:
             lines.append(f"{case.graph.id.name} on {case.engine.key}:")
-            variants = crew.variants(case.engine, case.graph.loaded.graph)
-            for variant in variants:
-                text = ", ".join(f"{key} {value}" for key, value in variant.items())
+            for choice in crew.variants(case.engine, case.graph.loaded.graph, in_full=True):
+                text = ", ".join(f"{key} {value}" for key, value in choice.items())
                 lines.append(_indented(text or "one way to run it, no choices"))
     finally:
         crew.close()
@@ -118,73 +110,3 @@ def coverage(options: Options) -> str:
 
     with takers(options, ("numpy", "torch")) as asked:
         return coverage_text(asked.keys, tuple(cover(asked.keys, asked.run)))
-
-
-TOOLS = {
-    "ncu": "hardware counters on NVIDIA (Nsight Compute)",
-    "rocprofv3": "traces and counters on AMD (rocprofiler-sdk)",
-    "nvidia-smi": "NVIDIA driver",
-    "amd-smi": "AMD driver",
-}
-LIBRARIES = {
-    "torch": ("torch", "pip install 'dnn-bench[torch]'"),
-    "cudnn": ("nvidia-cudnn-frontend", "pip install 'dnn-bench[cudnn]'"),
-    "pynvml": ("nvidia-ml-py", "pip install 'dnn-bench[cudnn]'"),
-    "cupti": ("cupti-python", "pip install 'dnn-bench[cupti]'"),
-    "hipdnn_frontend": (
-        "hipdnn_frontend",
-        "comes with ROCm's hipDNN; --hipdnn-prefix DIR finds it",
-    ),
-    "amdsmi": ("amdsmi", "comes with ROCm"),
-}
-
-
-def doctor() -> str:
-    """What is present and what to install for what is missing; runs no foreign code."""
-    host = machine(devices=devices())
-    parts = [
-        f"host {host.host}: {host.os}, kernel {host.kernel}, Python {host.python}",
-        f"processor {host.cpu.model}, {host.cpu.cores} cores, {size_text(host.memory_bytes)}",
-        *(f"device {d.index}: {d.name}, driver {d.driver}" for d in host.devices),
-        "" if host.devices else "no accelerator was found",
-        "Engines",
-        engine_list(Options()),
-        "",
-        "Libraries",
-        tabulate([_library_row(*row) for row in LIBRARIES.items()], tablefmt="plain"),
-        "",
-        "Tools",
-        tabulate([_tool_row(*row) for row in TOOLS.items()], tablefmt="plain"),
-        "",
-        "Devices files",
-        tabulate([_file_row(path) for path in DEVICE_FILES], tablefmt="plain"),
-    ]
-    return "\n".join(parts)
-
-
-DEVICE_FILES = ("/dev/nvidia0", "/dev/nvidiactl", "/dev/kfd", "/dev/dri")
-
-
-def _library_row(module: str, install: tuple[str, str]) -> tuple[str, str, str]:
-    package, how = install
-    if util.find_spec(module) is None:
-        return ("no", module, how)
-    try:
-        return ("yes", module, metadata.version(package))
-    except metadata.PackageNotFoundError:
-        return ("yes", module, "version unknown")
-
-
-def _tool_row(name: str, purpose: str) -> tuple[str, str, str]:
-    path = shutil.which(name)
-    return ("no" if path is None else "yes", name, path or purpose)
-
-
-def _file_row(path: str) -> tuple[str, str, str]:
-    import os
-
-    if not Path(path).exists():
-        return ("no", path, "not there")
-    allowed = os.access(path, os.R_OK | os.W_OK)
-    return ("yes", path, "readable and writable" if allowed else "no permission: add the user to "
-            "the group that owns it (video, render)")  # fmt: skip

@@ -84,17 +84,18 @@ def trace_events(label: str, process: int, iterations: Sequence[Iteration]) -> l
         {"ph": "M", "name": "process_name", "pid": process, "args": {"name": label}}
     ]
     for index, iteration in enumerate(iterations):
-        for each in iteration:
-            events.append(
-                {
-                    "ph": "X",
-                    "name": each.name,
-                    "cat": "kernel",
-                    "pid": process,
-                    "tid": 0,
-                    "ts": (each.begin_ns - origin_ns) / 1000,
-                    "dur": each.duration_ns / 1000,
-                    "args": {"iteration": index, **each.counters},
-                }
-            )
+        events += [_event(each, process, index, origin_ns) for each in iteration]
     return events
+
+
+def _event(each: Dispatch, process: int, iteration: int, origin_ns: int) -> dict[str, Any]:
+    return {
+        "ph": "X",
+        "name": each.name,
+        "cat": "kernel",
+        "pid": process,
+        "tid": 0,
+        "ts": (each.begin_ns - origin_ns) / 1000,
+        "dur": each.duration_ns / 1000,
+        "args": {"iteration": iteration, **each.counters},
+    }

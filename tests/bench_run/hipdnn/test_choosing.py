@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from bench_run.cli import main
 from bench_run.engines.hipdnn.ids import engine_id
 from bench_run.errors import EngineError, EngineUnavailableError, UnsupportedGraphError, UsageError
 from tests.conformance.graphs import FAMILIES
@@ -140,3 +141,10 @@ def test_choices_list_engines_and_their_knobs(open_engine):
         "a whole number, default 0, 0 to 1: search the fastest algorithm"
         == (rows[0]["global.benchmarking"])
     )
+
+
+def test_list_engines_shows_what_a_graph_can_choose_from(release, small_graph, capsys):
+    release()
+    assert 0 == main(["--list-engines", "--engine", "hipdnn", str(small_graph)])
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "engine MIOPEN_ENGINE, id 1563989756945604898, global.benchmarking a whole" in shown
