@@ -13,6 +13,8 @@ import signal
 import sys
 import time
 
+import numpy as np
+
 from bench_run.engines import numpy_engine
 from bench_run.engines.base import Availability, EngineSpec
 
@@ -64,7 +66,12 @@ class HostilePlan:
         self.plan = plan
         self.facts = plan.facts
         self.runs = 0
-        self.upload, self.poison, self.close = plan.upload, plan.poison, plan.close
+        self.inputs = {}
+        self.poison, self.close = plan.poison, plan.close
+
+    def upload(self, inputs):
+        self.inputs = inputs
+        self.plan.upload(inputs)
 
     def run(self):
         self.runs += 1
@@ -77,7 +84,27 @@ class HostilePlan:
         if self.way == "wrong" or (self.way == "wrong-later" and self.runs > 3):
             for storage in outputs.values():
                 storage[storage.size // 2] += 1
+        if self.way == "one-element":
+            _one_element(outputs)
+        if self.way == "bias":
+            outputs = {uid: np.nextafter(s, s.dtype.type(np.inf)) for uid, s in outputs.items()}
+        if self.way == "half-sums":
+            outputs = {self.graph.outputs[0].uid: self._half_sums()}
         return outputs
+
+    def _half_sums(self):
+        """The product of two row-major half matrices, added up in half."""
+        a, b = (self.inputs[t.uid].reshape(t.dims) for t in self.graph.inputs)
+        total = np.zeros((a.shape[0], b.shape[1]), np.float16)
+        for k in range(a.shape[1]):
+            total = total + a[:, k : k + 1] * b[k : k + 1]
+        return total.reshape(-1)
+
+
+def _one_element(outputs):
+    """The last element of the first output, off by 64 units in its last place."""
+    storage = next(iter(outputs.values()))
+    storage[-1] += 64 * np.spacing(storage[-1])
 
 
 def _flood(_):
