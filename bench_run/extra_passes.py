@@ -13,8 +13,9 @@ from bench_schema.document import Case, Outcome
 from bench_run import counters
 from bench_run.crew import Crew, own_environment
 from bench_run.messages import Trace
+from bench_run.profilers import amd
 from bench_run.record import writing
-from bench_run.trace import join_parts
+from bench_run.trace import join_parts, leave_events
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,19 +49,47 @@ def extra_passes(
 
 
 def _trace(options: Options, path: str, session: Session, progress: Progress) -> None:
+    cases = session.completed()
+    on_amd = [case for case in cases if case.engine.spec.name in amd.ENGINES]
+    missing = amd.why_not() if on_amd else None
+    if missing is not None:
+        progress.say(f"--trace: {missing}; of hipdnn the trace holds the host's side only")
     crew = Crew(options.timeout_s, {})
     with tempfile.TemporaryDirectory() as folder:
         try:
-            for case in session.completed():
-                graph = case.graph.loaded.graph
-                request = Trace(case.id, graph, case.variant, session.data(case), folder)
-                problem = crew.trace(case.engine, request)
+            for case in cases:
+                if case in on_amd and missing is None:
+                    problem = _trace_on_amd(options, session, case, folder)
+                else:
+                    data, graph = session.data(case), case.graph.loaded.graph
+                    problem = crew.trace(
+                        case.engine, Trace(case.id, graph, case.variant, data, folder)
+                    )
                 if problem is not None:
                     progress.say(f"--trace: {case.id}: {problem}")
         finally:
             crew.close()
         with writing(path):
             Path(path).write_text(json.dumps(join_parts(folder)), encoding="utf-8")
+
+
+def _trace_on_amd(options: Options, session: Session, case: PlannedCase, folder: str) -> str | None:
+    """Leave what AMD's profiler recorded of the case; what went wrong, else None."""
+    profiled, environment = _profiled(session, case)
+    found = amd.trace(profiled, environment, options.timeout_s)
+    if isinstance(found, str):
+        return found
+    leave_events(found, case.id, folder)
+    return None
+
+
+def _profiled(session: Session, case: PlannedCase) -> tuple[counters.Profiled, dict[str, str]]:
+    """The case for a process of its own, and that process's environment."""
+    engine = case.engine
+    profiled = counters.Profiled(
+        engine.spec, engine.options, case.graph.loaded.graph, case.variant, session.data(case)
+    )
+    return profiled, {**os.environ, **own_environment(engine)}
 
 
 def _count(
@@ -70,12 +99,14 @@ def _count(
     save: Callable[[Case], None],
     progress: Progress,
 ) -> None:
-    problem = counters.why_not()
-    if problem is not None:
-        progress.say(problem)
-        return
+    said = set()
     for case in session.completed():
-        if case.engine.spec.name not in NOT_HERE:
+        tool = amd if case.engine.spec.name in amd.ENGINES else counters
+        problem = tool.why_not()
+        if problem is not None and problem not in said:
+            progress.say(problem)
+            said.add(problem)
+        if problem is None and case.engine.spec.name not in NOT_HERE:
             _count_case(options, name, session, save, progress, case)
 
 
@@ -87,16 +118,13 @@ def _count_case(
     progress: Progress,
     case: PlannedCase,
 ) -> None:
-    engine = case.engine
-    profiled = counters.Profiled(
-        engine.spec, engine.options, case.graph.loaded.graph, case.variant, session.data(case)
-    )
-    environment = {**os.environ, **own_environment(engine)}
-    found = counters.count(profiled, name, environment, options.timeout_s)
+    tool = amd if case.engine.spec.name in amd.ENGINES else counters
+    profiled, environment = _profiled(session, case)
+    found = tool.count(profiled, name, environment, options.timeout_s)
     if isinstance(found, str):
         progress.say(f"{case.id}: {found}")
         return
-    note = f"kernels and their times are those of the counters' pass ({counters.TOOL})"
+    note = f"kernels and their times are those of the counters' pass ({tool.TOOL})"
     save(_part(case, found, note))
 
 

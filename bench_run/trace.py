@@ -1,4 +1,4 @@
-"""Traces of a few iterations, in a pass of their own, for Chrome or Perfetto: host and device lanes.
+"""Traces of a few iterations, in a pass of their own, for Chrome or Perfetto: host and device.
 
 A worker leaves one part for each case (`leave_part`); the run joins the parts into one file, each
 beginning at its own zero (`join_parts`). CUPTI sees the device and the driver's calls; for PyTorch
@@ -46,6 +46,11 @@ def leave_part(plan: Plan, stream: Stream, engine: str, case_id: str, folder: st
         events = _device_events(plan, stream)
     else:
         events = _host_events(_iterations(plan, stream, time.perf_counter_ns))
+    leave_events(events, case_id, folder)
+
+
+def leave_events(events: list[Event], case_id: str, folder: str) -> None:
+    """Leave the events of one case in `folder`, as its next part."""
     path = Path(folder) / f"{len(list(Path(folder).iterdir()))}.json"
     path.write_text(json.dumps({"case_id": case_id, "events": events}), encoding="utf-8")
 

@@ -10,6 +10,8 @@ from typing import Any
 
 from bench_schema.document import Kernel
 
+from bench_run.trace import DEVICE
+
 
 @dataclass(frozen=True)
 class Dispatch:
@@ -75,27 +77,18 @@ def _median_counters(launches: Sequence[Dispatch]) -> dict[str, float]:
     }
 
 
-def trace_events(label: str, process: int, iterations: Sequence[Iteration]) -> list[dict[str, Any]]:
-    """Chrome's trace format: one row for each case, times in microseconds from its first launch."""
-    if not iterations or not iterations[0]:
-        return []
-    origin_ns = min(each.begin_ns for iteration in iterations for each in iteration)
-    events: list[dict[str, Any]] = [
-        {"ph": "M", "name": "process_name", "pid": process, "args": {"name": label}}
-    ]
-    for index, iteration in enumerate(iterations):
-        events += [_event(each, process, index, origin_ns) for each in iteration]
-    return events
+def trace_events(iterations: Sequence[Iteration]) -> list[dict[str, Any]]:
+    """Events of Chrome's trace format on the device's lane; instants in microseconds."""
+    return [_event(each, index) for index, iteration in enumerate(iterations) for each in iteration]
 
 
-def _event(each: Dispatch, process: int, iteration: int, origin_ns: int) -> dict[str, Any]:
+def _event(each: Dispatch, iteration: int) -> dict[str, Any]:
     return {
-        "ph": "X",
         "name": each.name,
-        "cat": "kernel",
-        "pid": process,
-        "tid": 0,
-        "ts": (each.begin_ns - origin_ns) / 1000,
+        "ph": "X",
+        "pid": 0,
+        "tid": DEVICE,
+        "ts": each.begin_ns / 1000,
         "dur": each.duration_ns / 1000,
-        "args": {"iteration": iteration, **each.counters},
+        "args": {"iteration": iteration},
     }

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import csv
 import io
-import re
 import shutil
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from bench_run.errors import EngineError, EngineUnavailableError, UsageError
+from bench_run.errors import EngineError, EngineUnavailableError
 from bench_run.profilers.records import Dispatch
 
 if TYPE_CHECKING:
@@ -24,15 +23,16 @@ if TYPE_CHECKING:
 TOOL = "rocprofv3"
 INSTALL = "it comes with ROCm's rocprofiler-sdk (package rocprofiler-sdk, /opt/rocm/bin)"
 
-COUNTER_SETS: dict[str, tuple[tuple[str, ...], ...]] = {
-    "memory": (("FETCH_SIZE",), ("WRITE_SIZE",), ("L2CacheHit",), ("MemUnitStalled",)),
-    "compute": (("VALUBusy",), ("VALUUtilization",), ("MfmaUtil",)),
-    "occupancy": (("OccupancyPercent",), ("LDSBankConflict",), ("SQ_WAVES",)),
+MEMORY = (("FETCH_SIZE",), ("WRITE_SIZE",), ("L2CacheHit",), ("MemUnitStalled",))
+COMPUTE = (("VALUBusy",), ("VALUUtilization",), ("MfmaUtil",), ("OccupancyPercent",))
+COUNTER_SETS: Mapping[str, tuple[tuple[str, ...], ...]] = {
+    "memory": MEMORY,
+    "compute": COMPUTE,
+    "basic": (*MEMORY, *COMPUTE),
 }
-"""Derived counters that every Instinct generation has, in passes: one each, since how many fit into
-one pass differs between generations."""
+"""What ``--counters`` takes: derived counters that every Instinct generation has, one a pass, since
+how many fit into one differs between generations."""
 
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\[[0-9:]+\])?")
 _TRACE_COLUMNS = ("Dispatch_Id", "Kernel_Name", "Start_Timestamp", "End_Timestamp")
 _COUNTER_COLUMNS = (*_TRACE_COLUMNS, "Counter_Name", "Counter_Value")
 
@@ -42,17 +42,6 @@ def find_tool() -> str:
     if path is None:
         raise EngineUnavailableError(f"{TOOL} is not on the path: {INSTALL}")
     return path
-
-
-def passes(counters: str) -> tuple[tuple[str, ...], ...]:
-    """Counters of each pass, for a set's name or a list ``A,B`` (one pass)."""
-    if counters in COUNTER_SETS:
-        return COUNTER_SETS[counters]
-    names = tuple(part.strip() for part in counters.split(","))
-    if not all(_NAME.fullmatch(name) for name in names):
-        known = ", ".join(COUNTER_SETS)
-        raise UsageError(f"--counters {counters!r}: expected {known}, or counters as NAME,NAME")
-    return (names,)
 
 
 def command(

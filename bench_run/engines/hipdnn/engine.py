@@ -72,7 +72,7 @@ class HipdnnEngine:
         """For listings: the engines that accept the graph, best first, with their knobs."""
         library = self._opened.library
         if not library.can.get_ranked_engine_ids:
-            return ({"engines": f"hipDNN {library.version} does not list them"},)
+            return ({"engines": f"not listed by hipDNN {library.version}"},)
         native = self._operation_graph(graph, Phases())
         found = []
         for engine in self._chooser.ranked(native):

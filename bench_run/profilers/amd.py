@@ -1,0 +1,98 @@
+"""Traces and counters of a case on AMD: the case in a process of its own under `rocprofv3`."""
+
+from __future__ import annotations
+
+import pickle
+import subprocess
+import sys
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bench_run.errors import EngineError, EngineUnavailableError
+from bench_run.profilers import rocprof
+from bench_run.profilers.records import kernels, last_iterations, trace_events
+from bench_run.profilers.target import ITERATIONS, REST_NS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from bench_schema.document import Kernel
+
+    from bench_run.counters import Profiled
+    from bench_run.profilers.records import Dispatch
+
+ENGINES = ("hipdnn",)
+"""Engines whose kernels this profiler sees."""
+TOOL = rocprof.TOOL
+
+
+def why_not() -> str | None:
+    """Why nothing can be recorded here, in a sentence; None where it can."""
+    try:
+        rocprof.find_tool()
+    except EngineUnavailableError as error:
+        return str(error)
+    return None
+
+
+def trace(
+    case: Profiled, environment: Mapping[str, str], timeout_s: float
+) -> list[dict[str, Any]] | str:
+    """Events of some iterations; a sentence where that did not work."""
+    try:
+        return trace_events(_record(case, (), rocprof.read_trace, environment, timeout_s))
+    except (EngineError, EngineUnavailableError) as error:
+        return str(error)
+
+
+def count(
+    case: Profiled, name: str, environment: Mapping[str, str], timeout_s: float
+) -> tuple[Kernel, ...] | str:
+    """The case's kernels: times from a pass without counters, then a pass for each group."""
+    try:
+        found = kernels(_record(case, (), rocprof.read_trace, environment, timeout_s))
+        counted: dict[str, dict[str, float]] = {}
+        for group in rocprof.COUNTER_SETS[name]:
+            seen = _record(case, group, rocprof.read_counters, environment, timeout_s)
+            for kernel in kernels(seen):
+                counted.setdefault(kernel.name, {}).update(kernel.counters)
+    except (EngineError, EngineUnavailableError) as error:
+        return str(error)
+    return tuple(replace(kernel, counters=counted.get(kernel.name, {})) for kernel in found)
+
+
+def _record(
+    case: Profiled,
+    counters: Sequence[str],
+    read: Callable[[Path], list[Dispatch]],
+    environment: Mapping[str, str],
+    timeout_s: float,
+) -> list[list[Dispatch]]:
+    """Launches by iteration, as one pass of the profiler saw them."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        request, output = folder / "case.pickle", folder / "out"
+        request.write_bytes(pickle.dumps(case))
+        program = [sys.executable, "-m", "bench_run.profilers.target", str(request)]
+        command = rocprof.command(rocprof.find_tool(), output, program, counters)
+        _run(command, environment, timeout_s)
+        found = last_iterations(read(output), ITERATIONS, REST_NS)
+    if found is None:
+        raise EngineError(f"{TOOL}: its records do not divide into {ITERATIONS} iterations")
+    return found
+
+
+def _run(command: Sequence[str], environment: Mapping[str, str], timeout_s: float) -> None:
+    try:
+        done = subprocess.run(  # noqa: S603 - fixed words and our own files, no shell
+            command, env=dict(environment), capture_output=True, text=True, timeout=timeout_s,
+            check=False,
+        )  # fmt: skip
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise EngineError(f"{TOOL} did not finish: {error}") from error
+    if done.returncode != 0:
+        words = (done.stderr or done.stdout).strip().splitlines()
+        last = words[-1] if words else "it said nothing"
+        raise EngineError(f"{TOOL} ended with code {done.returncode}: {last}")
