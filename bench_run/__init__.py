@@ -8,6 +8,8 @@
 
 `run` takes the fields of `bench_run.options.Options` by name and returns a
 `bench_schema.document.Document`; nothing is printed unless ``quiet=False``.
+
+`run_performance_test` measures single operations and returns dictionaries (`bench_run.opperf`).
 """
 
 from __future__ import annotations
@@ -19,7 +21,16 @@ if TYPE_CHECKING:
 
     from bench_schema.document import Document
 
-__all__ = ["run"]
+__all__ = ["run", "run_performance_test"]
+
+
+def __getattr__(name: str) -> Any:
+    """`run_performance_test`, loaded when it is first asked for."""
+    if name == "run_performance_test":
+        from bench_run.opperf import run_performance_test
+
+        return run_performance_test
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def run(graphs: Iterable[str], *, quiet: bool = True, **options: Any) -> Document:

@@ -1,0 +1,84 @@
+"""`run_performance_test`: an operation's performance in one call, as dictionaries."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+import bench_run
+from bench_run.errors import UsageError
+from bench_run.opperf import op_spec
+
+QUICK = {"warmup": 1, "runs": 2, "engine": ["numpy"], "rounds": 1}
+
+SPECS = {
+    "shapes of two operands": (
+        "add", {"lhs": (4, 8), "rhs": (4, 8), "dtype": "float32"}, "add: dims=4x8 dtype=float32"),
+    "a second operand that is broadcast": (
+        "mul", {"lhs": (4, 8), "rhs": (1, 8)}, "mul: dims=4x8 rhs_dims=1x8"),
+    "one operand": ("relu", {"data": (2, 3, 4)}, "relu: dims=2x3x4"),
+    "a product": ("matmul", {"lhs": (8, 16), "rhs": (16, 4)}, "matmul: m=8 n=4 k=16"),
+    "a batch of products": (
+        "gemm", {"lhs": (2, 8, 16), "rhs": (2, 16, 4)}, "matmul: b=2 m=8 n=4 k=16"),
+    "an image": (
+        "maxpool", {"data": (1, 2, 8, 8), "r": 2, "s": 2}, "maxpool: n=1 c=2 h=8 w=8 r=2 s=2"),
+    "parameters": ("conv_fwd", {"n": 1, "pad": (1, 0)}, "conv_fwd: n=1 pad=1x0"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SPECS)
+def test_inputs_become_an_op_spec(name):
+    operator, given, expected = SPECS[name]
+    assert expected == op_spec(operator, given)
+
+
+@pytest.fixture(scope="module")
+def rows():
+    inputs = [{"lhs": (16, 16), "rhs": (16, 16), "dtype": "float32"}, {"data": (2, 3, 4, 5)}]
+    return bench_run.run_performance_test(
+        "add", inputs[:1], **QUICK
+    ) + bench_run.run_performance_test(["relu"], inputs[1:], **QUICK)
+
+
+def test_forward_and_backward_are_rows_of_their_own(rows):
+    expected = [("add", "forward"), ("relu", "forward"), ("relu", "backward")]
+    assert expected == [(row["operator"], row["direction"]) for row in rows]
+
+
+def test_a_row_has_times_memory_and_a_verdict(rows):
+    assert all(row["validation"] == "passed" and row["median_ns"] > 0 for row in rows)
+    assert 3 * 16 * 16 * 4 == rows[0]["buffer_bytes"]
+    assert 2 == rows[0]["count"]
+
+
+def test_rows_are_plain_enough_for_json(rows):
+    assert "float32" == json.loads(json.dumps(rows))[0]["inputs"]["dtype"]
+
+
+def test_backward_may_be_left_out():
+    found = bench_run.run_performance_test("relu", [{"data": (4, 8)}], run_backward=False, **QUICK)
+    assert ["forward"] == [row["direction"] for row in found]
+
+
+@pytest.mark.parametrize(
+    ("operator", "given", "said"),
+    [
+        ("ad", {}, "no operation 'ad'"),
+        ("add", {"lhs": (4, 8), "colour": 1}, "no parameter 'colour'"),
+        ("matmul", {"lhs": (4, 8), "rhs": (4, 8)}, "do not make a product"),
+        ("conv_fwd", {"lhs": (4, 8), "rhs": (4, 8)}, "give its parameters: n, c"),
+        ("add", {"lhs": (4, 8), "dtype": "floaty"}, "dtype='floaty'"),
+    ],
+)
+def test_what_does_not_fit_is_refused_by_name(operator, given, said):
+    with pytest.raises(UsageError, match=said):
+        bench_run.run_performance_test(operator, [given], **QUICK)
+
+
+def test_importing_the_package_loads_no_numpy():
+    program = "import bench_run, sys; assert 'numpy' not in sys.modules"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert 0 == done.returncode, done.stderr
