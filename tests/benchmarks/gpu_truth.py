@@ -52,7 +52,7 @@ def methods():
     engine = cudnn.open(EngineSpec("cudnn", "cudnn"), EngineOptions(timer="events"))
     print(f"{engine.facts.device_kind}, {date.today()}, {dict(engine.facts.libraries)}")
     print(f"correction {engine.stream.correction_ns():.0f} ns; medians of {SAMPLES * TURNS}, µs")
-    names = ("cupti", "ours", "events", "events+sync", "do_bench", "host")
+    names = ("cupti", "ours", "ours in it", "events", "events+sync", "do_bench", "host")
     print(f"{'case':12}" + "".join(f"{name:>13}" for name in names) + f"{'ours-cupti':>13}{'':>9}")
     for name, spec in CASES.items():
         graph = make_graphs(spec)[0]
@@ -87,6 +87,12 @@ def by_cupti(engine, plan):
     groups = cupti.iterations(recorder.records, count)
     assert groups is not None
     return [cupti.span_ns(group) for group in groups]
+
+
+def ours_recorded(engine, plan):
+    """Our events while CUPTI records: it lengthens the gaps between the kernels of one plan."""
+    with cupti.Recorder():
+        return ours(engine, plan)
 
 
 def events(engine, plan, wait=False):
@@ -126,6 +132,7 @@ def do_bench(engine, plan):
 METHODS = {
     "cupti": by_cupti,
     "ours": ours,
+    "ours in it": ours_recorded,
     "events": events,
     "events+sync": lambda engine, plan: events(engine, plan, wait=True),
     "do_bench": do_bench,
@@ -172,6 +179,7 @@ def cost(folder):
     begin = time.perf_counter()
     busy_s = bare(paths)
     bare_s = time.perf_counter() - begin
+    print(f"bare loop {bare_s:.1f} s, {busy_s:.2f} s of it in runs", flush=True)
     words = ["--engine", "cudnn", "--rounds", "5", "--iters", "100", "--warmup", "10"]
     checked, checked_s = bench_run(*paths, *words, output=folder / "cost.json")
     _, unchecked_s = bench_run(*paths, *words, "--reference", "none", output=folder / "bare.json")
