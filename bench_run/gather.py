@@ -176,7 +176,15 @@ def _scaled(loaded: LoadedGraph, batch: int) -> LoadedGraph:
     scaled = scale_batch(loaded.graph, batch)
     if scaled is None:
         return replace(loaded, notes=(*loaded.notes, "its batch could not be scaled"))
+    if scaled is loaded.graph:
+        return loaded
     text = write_graph(scaled)
+    notes = (*loaded.notes, f"batch cut to {batch}")
     return replace(
-        loaded, graph=scaled, text=text, sha256=hashlib.sha256(text).hexdigest(), golden=None
+        loaded,
+        graph=scaled,
+        text=text,
+        sha256=hashlib.sha256(text).hexdigest(),
+        golden=None,
+        notes=notes,
     )

@@ -7,6 +7,7 @@ that nobody expected ends the process with its traceback: the run records it as 
 from __future__ import annotations
 
 import ctypes
+import gc
 import os
 import signal
 import sys
@@ -74,6 +75,8 @@ class Session:
         begin = time.perf_counter_ns()
         self._engine = engine_module(request.spec.name).open(request.spec, request.options)
         self._import_ns = time.perf_counter_ns() - begin
+        gc.collect()
+        gc.freeze()  # what a library's import left behind need not be searched before each case
         self._timer = request.options.timer
         return Opened(self._engine.facts, self._engine.stream.clock, self._import_ns)
 
