@@ -111,7 +111,7 @@ def run_benchmark(options: Options, command: Sequence[str] = ()) -> Document:
         for note in planned.gathered.notes:
             talk.say(f"note: {note}")
         if planned.reason is not None:
-            talk.say(f"engine {planned.engines[0].key}: {planned.reason}")
+            talk.say(f"engine {planned.reason}")
     opened = _open_all(planned, options)
     planned = opened.planned
     header = _header(options, opened, command)

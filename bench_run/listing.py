@@ -38,7 +38,7 @@ def engine_list(options: Options) -> str:
 
 def _auto_line() -> str:
     try:
-        return f"auto here: {choose_auto()[1]}"
+        return textwrap.fill(f"auto here: {choose_auto()[1]}", WIDTH, subsequent_indent=" " * 5)
     except EngineUnavailableError as error:
         return f"auto here: {error}"
 
