@@ -21,8 +21,8 @@ MAIN_SERIES = ("device_ns", "e2e_ns")
 
 WIDTH = 80
 tables.MIN_PADDING = 0  # headers are no wider than they are: 80 columns are few
-HEADERS = ("graph", "engine", "median", "±", "TFLOP/s", "GB/s", "validation")
-ALIGN = ("left", "left", "right", "right", "right", "right", "left")
+HEADERS = ("graph", "engine", "median", "±", "TFLOP/s", "GB/s", "peak", "validation")
+ALIGN = ("left", "left", "right", "right", "right", "right", "right", "left")
 
 
 def main_series(case: Case) -> str | None:
@@ -89,7 +89,7 @@ def _with_names(lines: list[str], names: list[str], *, several: bool) -> list[st
 def _row(case: Case) -> tuple[str, ...]:
     summary = main_summary(case)
     if summary is None:
-        return (case.graph.name, case.engine, case.outcome.status, "", "", "", "")
+        return (case.graph.name, case.engine, case.outcome.status, "", "", "", "", "")
     achieved = case.achieved
     return (
         case.graph.name,
@@ -98,8 +98,14 @@ def _row(case: Case) -> tuple[str, ...]:
         percent_text(half_width_ratio(summary)),
         rate_text(None if achieved is None else achieved.tflops),
         rate_text(None if achieved is None else achieved.gbps),
+        peak_text(case.memory),
         validation_text(case.validation),
     )
+
+
+def peak_text(memory: Memory | None) -> str:
+    """Most memory that the engine held over the case, on the device or in its process."""
+    return size_text(None if memory is None else memory.peak_bytes, 3)
 
 
 def half_width_ratio(summary: Summary) -> float | None:

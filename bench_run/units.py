@@ -14,11 +14,11 @@ def time_text(ns: float | None) -> str:
     return f"{significant(ns / factor)} {unit}"
 
 
-def size_text(size_bytes: int | None) -> str:
+def size_text(size_bytes: int | None, digits: int = 4) -> str:
     if size_bytes is None:
         return "–"
     factor, unit = next(((f, u) for f, u in SIZE_UNITS if size_bytes >= f), SIZE_UNITS[-1])
-    return f"{significant(size_bytes / factor)} {unit}"
+    return f"{significant(size_bytes / factor, digits)} {unit}"
 
 
 def rate_text(value: float | None) -> str:

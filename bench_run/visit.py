@@ -28,6 +28,7 @@ from bench_schema.summary import warmup_cut
 
 from bench_run.errors import EngineError, UnsupportedGraphError
 from bench_run.evaluate import inputs_of
+from bench_run.host_memory import ProcessPeak
 from bench_run.kernel_pass import with_kernels
 from bench_run.measure import Effort, Measured, measure
 from bench_run.telemetry import Energy, disturbances, observe
@@ -44,11 +45,13 @@ Phase = Callable[[str], None]
 
 @dataclass
 class Timeline:
-    """Duration of each initialisation phase, and which phase is under way."""
+    """Duration of each initialisation phase, which phase is under way, and what they took."""
 
     announce: Phase
     phases: dict[str, int] = field(default_factory=dict)
     current: str = "load"
+    host_peak_bytes: int | None = None
+    """Most memory that planning and the first run took in this process."""
 
     @contextmanager
     def time(self, name: str) -> Iterator[None]:
@@ -73,6 +76,7 @@ def visit(engine: Engine, request: Visit, import_ns: int, announce: Phase) -> Ca
             built = engine.build(request.graph, request.variant)
         timeline.enter("inputs")
         inputs = inputs_of(request.graph, request.data)
+        host_peak = ProcessPeak()
         with timeline.time("plan"):
             plan = engine.plan(built)
             plan.upload(inputs)
@@ -81,6 +85,7 @@ def visit(engine: Engine, request: Visit, import_ns: int, announce: Phase) -> Ca
         with timeline.time("first_run"):
             plan.run()
             engine.stream.synchronize()
+        timeline.host_peak_bytes = host_peak.taken_bytes()
         timeline.enter("validate")
         judge = Judge(plan, request, inputs)
         del inputs
@@ -135,7 +140,7 @@ def _measured_case(
         init=init,
         rounds=(measured_round,),
         validation=judge.validation(),
-        memory=_memory(engine, plan.facts),
+        memory=_memory(engine, plan.facts, timeline.host_peak_bytes),
         plan=dict(plan.facts.chosen),
         stopped_by=measured.stopped_by,
         kernels=recorded.kernels,
@@ -177,8 +182,12 @@ def _round(
     )
 
 
-def _memory(engine: Engine, facts: PlanFacts) -> Memory:
-    return Memory(engine.peak_bytes(), facts.workspace_bytes, facts.buffer_bytes)
+def _memory(engine: Engine, facts: PlanFacts, host_peak_bytes: int | None) -> Memory:
+    """The device allocator's peak where there is one, the process's where the processor works."""
+    peak_bytes = engine.peak_bytes()
+    if peak_bytes is None and engine.facts.device == "cpu":
+        peak_bytes = host_peak_bytes
+    return Memory(peak_bytes, facts.workspace_bytes, facts.buffer_bytes)
 
 
 class Judge:

@@ -13,6 +13,7 @@ CASE_COLUMNS = (
     "id", "graph", "path", "fingerprint", "family", "data_type", "engine", "variant", "outcome",
     "reason", "validation", "mismatched", "series", *(f.name for f in fields(Summary)),
     "init_ns", "flops", "moved_bytes", "tflops", "gbps", "peak_bytes", "workspace_bytes",
+    "buffer_bytes",
 )  # fmt: skip
 SAMPLE_COLUMNS = (
     "id", "graph", "engine", "round", "series", "iteration", "warmup", "cut", "time_ns",
@@ -53,6 +54,7 @@ def _case_rows(case: Case) -> list[dict[str, Any]]:
     if case.memory is not None:
         base["peak_bytes"] = case.memory.peak_bytes
         base["workspace_bytes"] = case.memory.workspace_bytes
+        base["buffer_bytes"] = case.memory.buffer_bytes
     if case.init:
         totals = [sum(int(v) for v in phase) for phase in zip(*case.init.values(), strict=True)]
         base["init_ns"] = sorted(totals)[len(totals) // 2]

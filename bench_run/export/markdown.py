@@ -11,7 +11,7 @@ from bench_run.units import percent_text, rate_text, time_text
 if TYPE_CHECKING:
     from bench_schema.document import Case, Document
 
-HEADERS = ("graph", "engine", "outcome", "median", "±", "TFLOP/s", "GB/s", "validation")
+HEADERS = ("graph", "engine", "outcome", "median", "±", "TFLOP/s", "GB/s", "peak", "validation")
 
 
 def markdown(document: Document) -> str:
@@ -25,7 +25,7 @@ def markdown(document: Document) -> str:
 
 
 def _row(case: Case) -> tuple[str, ...]:
-    from bench_run.console import half_width_ratio, main_summary, validation_text
+    from bench_run.console import half_width_ratio, main_summary, peak_text, validation_text
 
     summary, achieved = main_summary(case), case.achieved
     return (
@@ -36,6 +36,7 @@ def _row(case: Case) -> tuple[str, ...]:
         "–" if summary is None else percent_text(half_width_ratio(summary)),
         rate_text(None if achieved is None else achieved.tflops),
         rate_text(None if achieved is None else achieved.gbps),
+        peak_text(case.memory),
         validation_text(case.validation),
     )
 

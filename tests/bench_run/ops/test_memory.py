@@ -1,0 +1,54 @@
+"""Memory of a case: in the document, with -v, in the table and in CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+import sys
+
+import numpy as np
+import pytest
+
+from bench_run.host_memory import ProcessPeak
+
+LINUX = pytest.mark.skipif(sys.platform != "linux", reason="the kernel tells peaks on Linux only")
+ADD = "add: dims=1024x1024"
+BUFFERS = 3 * 1024 * 1024 * 4
+QUICK = ("--rounds", "1", "--iters", "1", "--warmup", "0", "--engine", "numpy")
+
+
+@LINUX
+def test_the_peak_of_a_stretch_of_work_is_what_it_took():
+    peak = ProcessPeak()
+    block = np.ones(4_000_000)
+    del block
+    assert 31e6 < peak.taken_bytes() < 36e6
+
+
+@LINUX
+def test_memory_taken_before_does_not_count():
+    block = np.ones(4_000_000)
+    peak = ProcessPeak()
+    assert peak.taken_bytes() < 4e6 < block.nbytes
+
+
+@LINUX
+def test_the_document_has_peak_workspace_and_buffers(run_quickly):
+    _, document = run_quickly("--op", ADD, "--engine", "numpy")
+    memory = document.cases[0].memory
+    assert (0, BUFFERS) == (memory.workspace_bytes, memory.buffer_bytes)
+    assert BUFFERS <= memory.peak_bytes < 1.5 * BUFFERS
+
+
+@LINUX
+def test_tables_show_the_peak(bench_run_command):
+    done = bench_run_command("--op", ADD, *QUICK, "-v", "--markdown", "m.md", "--csv", "c.csv")
+    assert "memory: peak 12" in done.stdout
+    assert "buffer 12 MiB" in done.stdout
+    assert done.stdout.count(" peak ") >= 2
+
+
+def test_csv_has_the_bytes(bench_run_command):
+    done = bench_run_command("--op", ADD, *QUICK, "--csv", "-")
+    (row,) = csv.DictReader(io.StringIO(done.stdout))
+    assert str(BUFFERS) == row["buffer_bytes"]
