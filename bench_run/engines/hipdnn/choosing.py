@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from bench_run.engines.hipdnn.errors import FOREIGN, check, foreign_errors, meaning
 from bench_run.engines.hipdnn.ids import NAMES_BY_ID, Choice
 from bench_run.engines.hipdnn.knobs import settings
-from bench_run.errors import EngineError, UnsupportedGraphError, UsageError
+from bench_run.errors import EngineError, UnsupportedGraphError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -76,8 +76,6 @@ class Chooser:
     def select(self, native: Any, choice: Choice, knobs: Mapping[str, str]) -> Selection:
         """Make the plans. Raises `UnsupportedGraphError` where the wanted engine declines."""
         if choice.id is None:
-            if knobs:
-                raise UsageError("--knob needs an engine's id: hipdnn:NAME, or hipdnn:all")
             self._plan_freely(native)
             return Selection(None, "hipDNN's own choice")
         if self._library.can.create_execution_plan_ext:

@@ -92,7 +92,8 @@ def _set_types(library: Library, native: Any, graph: Graph) -> None:
     """Some releases did not keep the default types of the text: say them again where possible."""
     types = getattr(library.module, "DataType", None)
     for setter, field in SETTERS.items():
-        value = getattr(types, getattr(graph, field).upper(), None)
+        name = getattr(graph, field)
+        value = None if name == "unset" else getattr(types, name.upper(), None)
         if value is not None and hasattr(native, setter):
             with foreign_errors(f"Graph.{setter}"):
                 getattr(native, setter)(value)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from bench_run.engines.base import EngineFacts
@@ -35,11 +36,15 @@ if TYPE_CHECKING:
     from bench_run.engines.hipdnn.loading import Library
 
 VISIBLE = "HIP_VISIBLE_DEVICES"
+BELOW = "ROCR_VISIBLE_DEVICES"
+"""What the runtime below shows to HIP; HIP counts within it."""
 
 
 def open_engine(spec: EngineSpec, options: EngineOptions) -> HipdnnEngine:
     choice = parse_choice(spec.id)
     library_folder(spec)  # refuses unknown options
+    if options.knobs and choice.id is None and not choice.every:
+        raise UsageError("--knob needs an engine's id: hipdnn:NAME, or hipdnn:all")
     if options.replay:
         raise UsageError("--replay: hipDNN's Python module cannot capture its work")
     wanted = wanted_paths(spec, options)
@@ -56,13 +61,14 @@ def open_engine(spec: EngineSpec, options: EngineOptions) -> HipdnnEngine:
     files = chosen_files(spec, wanted, loaded)
     stream = open_stream(library, options)
     facts = _facts(library, Chooser(library, handle), choice, files, device)
+    facts = replace(facts, knobs=_settings(spec, options, wanted))
     return HipdnnEngine(Opened(library, handle, stream, choice, options, facts, phases))
 
 
 def _take_device(index: int) -> str:
     """Leaves only the wanted device visible, and returns its number on this machine. The
     bindings cannot choose one, and the HIP runtime looks at the variable once, when it loads."""
-    visible = [part.strip() for part in os.environ.get(VISIBLE, "").split(",") if part.strip()]
+    visible = _listed(VISIBLE)
     if visible and index >= len(visible):
         raise EngineUnavailableError(f"hipdnn: --device {index}: {VISIBLE} shows {len(visible)}")
     if index and MODULE in sys.modules:
@@ -70,7 +76,12 @@ def _take_device(index: int) -> str:
     chosen = visible[index] if visible else str(index)
     if index:
         os.environ[VISIBLE] = chosen
-    return chosen
+    below = _listed(BELOW)
+    return below[int(chosen)] if chosen.isdecimal() and int(chosen) < len(below) else chosen
+
+
+def _listed(variable: str) -> list[str]:
+    return [part.strip() for part in os.environ.get(variable, "").split(",") if part.strip()]
 
 
 def _expect_device(library: Library) -> None:
@@ -116,8 +127,18 @@ def _facts(
         device_kind=kind,
         plugin_path=path,
         plugin_sha256=sha256,
-        knobs={},
     )
+
+
+def _settings(spec: EngineSpec, options: EngineOptions, wanted: tuple[str, ...]) -> dict[str, str]:
+    """What was set for this engine, knobs included, as the document says it."""
+    found = dict(options.knobs)
+    if wanted:
+        found["plugin mode"] = options.plugin_mode
+    if spec.plugin_path is not None:
+        found["caches"] = "own, empty when the run began"
+    folder = library_folder(spec)
+    return found if folder is None else {**found, "library folder": folder}
 
 
 def _version(info: Any) -> str:

@@ -115,6 +115,22 @@ def test_a_device_that_is_not_visible_is_refused(monkeypatch):
         opening._take_device(2)
 
 
+def test_a_device_is_counted_within_what_the_runtime_below_shows(monkeypatch):
+    monkeypatch.delenv("HIP_VISIBLE_DEVICES", raising=False)
+    monkeypatch.setenv("ROCR_VISIBLE_DEVICES", "4,6")
+    assert "4" == opening._take_device(0)
+
+
+def test_settings_of_the_engine_are_on_record(open_engine, plugin, tmp_path):
+    spec = f"hipdnn:MIOPEN_ENGINE+lib={tmp_path}@{plugin('build')}"
+    assert {
+        "mix": "0.5",
+        "plugin mode": "absolute",
+        "caches": "own, empty when the run began",
+        "library folder": str(tmp_path),
+    } == open_engine(spec, knobs={"mix": "0.5"}).facts.knobs
+
+
 @pytest.mark.parametrize(
     ("options", "problem"),
     [({"timer": "cupti"}, "knows auto, events, host"), ({"replay": True}, "--replay")],

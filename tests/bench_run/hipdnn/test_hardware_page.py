@@ -1,0 +1,35 @@
+"""The commands for AMD hardware, typed on the double: the page and the commands agree."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.hardware.commands import run, sections
+
+QUICK = ("1 ", "2 ", "5 ")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("hardware")
+
+
+def test_the_page_has_a_command_and_an_expectation_in_every_section():
+    assert all(section.commands and section.everywhere for section in sections())
+
+
+@pytest.mark.parametrize(
+    "section",
+    [
+        pytest.param(section, marks=() if section.title.startswith(QUICK) else pytest.mark.slow)
+        for section in sections()
+    ],
+    ids=lambda section: section.title,
+)
+def test_a_command_prints_on_the_double_what_the_page_says(folder, doubles, section):
+    plugins = str(doubles / "hipdnn_plugins" / "engines")
+    done = run(section, folder, PYTHONPATH=str(doubles), PLUGIN_OLD=plugins, PLUGIN_NEW=plugins,
+               HIPDNN_DOUBLE_PROFILE="newest")  # fmt: skip
+    output = done.stdout + done.stderr
+    assert done.returncode == 0, output
+    assert [] == section.missing(output, hardware=False), output

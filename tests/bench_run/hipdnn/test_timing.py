@@ -1,0 +1,219 @@
+"""Clocks, the gate and waiting, in every combination that a release may leave us with."""
+
+from __future__ import annotations
+
+import ctypes
+from types import SimpleNamespace
+
+import pytest
+
+from bench_run.engines.hipdnn import timing
+from bench_run.errors import EngineError, EngineUnavailableError
+from bench_run.measure import Effort, measure
+from bench_run.streams import hip_runtime
+from bench_run.streams.hip import GATE_DEPTH, HipStream
+from bench_run.tensors.inputs import make_inputs
+from tests.conformance.graphs import FAMILIES
+
+ADD = FAMILIES["pointwise_add"]("float", "packed")
+
+
+@pytest.fixture
+def measured(open_engine):
+    """The plan's words on timing, and the samples of a short round."""
+
+    def run(profile="newest", variables=None, **options):
+        engine = open_engine(profile=profile, variables=variables, **options)
+        plan = engine.plan(engine.build(ADD, {}))
+        plan.upload(make_inputs(ADD, 0))
+        samples = measure(plan, engine.stream, Effort(warmup=1, iterations=3)).series
+        chosen = plan.facts.chosen
+        plan.close()
+        return chosen["timing"], samples
+
+    return run
+
+
+def test_the_newest_release_times_behind_its_gate(measured):
+    words, series = measured()
+    assert "hipDNN events, behind a stall gate" == words
+    assert 3 == len(series["device_ns"])
+
+
+def test_a_release_without_events_is_timed_by_the_host_and_says_so(measured):
+    words, series = measured("middle")
+    assert "host clock around synchronised runs" == words
+    assert ["e2e_ns"] == list(series)
+
+
+def test_a_driver_without_stream_waits_has_no_gate(measured):
+    words, series = measured(variables={"no_gate": "1"})
+    assert "hipDNN events, no gate" == words
+    assert 3 == len(series["device_ns"])
+
+
+def test_a_flush_that_may_wait_leaves_the_gate_out(measured, monkeypatch):
+    monkeypatch.setattr(timing, "FLUSH_BYTES", 4096)
+    assert "hipDNN events, no gate" == measured(cache="cold")[0]
+
+
+def test_the_hosts_timer_can_be_asked_for(measured):
+    assert ["e2e_ns"] == list(measured(timer="host")[1])
+
+
+def test_events_that_are_nowhere_are_refused_where_they_were_asked_for(open_engine):
+    with pytest.raises(EngineUnavailableError, match=r"--timer events: 0\.5\.0 has no HipEvent"):
+        open_engine(profile="middle", timer="events")
+
+
+def test_rotation_runs_on_copies_of_the_buffers(open_engine):
+    engine = open_engine(cache="rotate")
+    plan = engine.plan(engine.build(ADD, {}))
+    assert plan.facts.buffer_bytes == 256 * 3 * ADD.outputs[0].bytes
+    assert len(plan._sets) == 256
+    plan.close()
+
+
+class Events:
+    name = "scripted events"
+
+    def __init__(self):
+        self.now_ms = 0.0
+
+    def record(self):
+        self.now_ms += 1.5
+        return self.now_ms
+
+    def elapsed_ms(self, begin, end):
+        return end - begin
+
+
+class Gate:
+    def __init__(self, *, forced=False):
+        self.calls, self.forced = [], forced
+
+    def arm(self, stream=0):
+        self.calls.append("arm")
+
+    def release(self):
+        self.calls.append("release")
+
+    def timed_out(self):
+        return self.forced
+
+
+def stream_with(gate, **options):
+    return HipStream(lambda: None, Events(), gate, **options)
+
+
+def test_a_gate_is_closed_around_the_block():
+    gate = Gate()
+    stream = stream_with(gate)
+    stream.attach(lambda: None)
+    with stream.gate():
+        gate.calls.append("work")
+    assert ["arm", "work", "release"] == gate.calls
+
+
+def test_a_plan_that_waits_behind_the_gate_is_timed_without_it():
+    stream = stream_with(Gate(forced=True))
+    stream.attach(lambda: None)
+    assert (GATE_DEPTH, 0.0, 0) == (stream.gate_depth, stream.correction_ns(), stream.gate_depth)
+    assert "scripted events, no gate" == stream.timing
+
+
+def test_the_next_plan_gets_its_own_trial():
+    gate = Gate(forced=True)
+    stream = stream_with(gate)
+    stream.attach(lambda: None)
+    stream.correction_ns()
+    stream.attach(lambda: None)
+    assert GATE_DEPTH == stream.gate_depth
+
+
+def test_a_plan_is_tried_once():
+    runs = []
+    stream = stream_with(Gate())
+    stream.attach(lambda: runs.append(1))
+    stream.correction_ns()
+    stream.correction_ns()
+    assert [1] == runs
+
+
+def test_milliseconds_become_nanoseconds():
+    stream = stream_with(None)
+    assert 1_500_000 == stream.elapsed_ns(stream.mark(), stream.mark())
+
+
+def test_a_wait_that_fails_is_an_engines_failure():
+    def fail():
+        raise RuntimeError("hipErrorLaunchFailure")
+
+    with pytest.raises(EngineError, match="synchronise: hipErrorLaunchFailure"):
+        HipStream(fail, None).synchronize()
+
+
+class Library:
+    """The HIP runtime's functions as ctypes would call them."""
+
+    def __init__(self, code=0):
+        self.code, self.calls = code, []
+
+    def __getattr__(self, name):
+        def call(*arguments):
+            self.calls.append(name)
+            if name == "hipEventElapsedTime":
+                ctypes.cast(arguments[0], ctypes.POINTER(ctypes.c_float))[0] = 0.25
+            return self.code
+
+        return call
+
+
+def test_the_runtimes_events_are_made_once_and_used_in_turn():
+    library = Library()
+    events = hip_runtime.RuntimeEvents(hip_runtime.Runtime(library), 2)
+    first, second, third = (events.record() for _ in range(3))
+    assert (first is third, 0.25) == (True, events.elapsed_ms(first, second))
+    assert ["hipEventCreate"] * 2 == library.calls[:2]
+
+
+def test_a_call_of_the_runtime_that_fails_names_it_and_the_error():
+    with pytest.raises(hip_runtime.HipError, match="hipEventCreate failed with HIP error 100"):
+        hip_runtime.RuntimeEvents(hip_runtime.Runtime(Library(100)), 1)
+
+
+def test_the_runtime_is_the_one_that_is_loaded(tmp_path):
+    maps = tmp_path / "maps"
+    maps.write_text("7f00-7f01 r-xp 00000000 08:01 12 /usr/lib/libc.so.6\n")
+    assert hip_runtime.loaded_runtime(str(maps)) is None
+
+
+def test_events_of_hip_python_stand_in():
+    hip = SimpleNamespace(
+        hipEventCreate=lambda: (0, object()),
+        hipEventRecord=lambda event, stream: (0,),
+        hipEventElapsedTime=lambda begin, end: (0, 0.125),
+    )
+    events = hip_runtime.HipPythonEvents(hip, 2)
+    assert 0.125 == events.elapsed_ms(events.record(), events.record())
+
+
+@pytest.mark.parametrize(
+    ("have", "expected"),
+    [
+        ({"hip_stream_synchronize", "hip_device_synchronize"}, "stream"),
+        ({"hip_device_synchronize"}, "device"),
+        (set(), "copy"),
+    ],
+)
+def test_waiting_takes_the_narrowest_function_there_is(have, expected):
+    calls = []
+    buffer = SimpleNamespace(copy_to_host=lambda: calls.append("copy") or b"")
+    module = SimpleNamespace(DeviceBuffer=lambda size: buffer)
+    if "hip_stream_synchronize" in have:
+        module.hip_stream_synchronize = lambda stream: calls.append("stream")
+    if "hip_device_synchronize" in have:
+        module.hip_device_synchronize = lambda: calls.append("device")
+    can = SimpleNamespace(hip_stream_synchronize="hip_stream_synchronize" in have)
+    timing.waiter(SimpleNamespace(module=module, can=can))()
+    assert [expected] == calls
