@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from bench_run.engines.numpy_engine.views import coalesce, near_square
+from bench_run.engines.numpy_engine.views import coalesce
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,10 +31,13 @@ def total(p: Program, x: Array, axes: Sequence[int], out: Array) -> None:
     if rows is None:
         p.call(np.add.reduce, x, axis=tuple(axes), out=out, keepdims=True)
         return
-    outer = near_square(rows.shape[0])
-    step = p.scratch((outer, columns), x.dtype)
-    stacked = rows.reshape(outer, rows.shape[0] // outer, columns)
-    p.call(np.add.reduce, stacked, axis=1, out=step)
+    inner = math.isqrt(rows.shape[0])
+    outer, rest = divmod(rows.shape[0], inner)
+    step = p.scratch((outer + (rest > 0), columns), x.dtype)
+    stacked = rows[: outer * inner].reshape(outer, inner, columns)
+    p.call(np.add.reduce, stacked, axis=1, out=step[:outer])
+    if rest:
+        p.call(np.add.reduce, rows[outer * inner :], axis=0, out=step[outer])
     flat = p.scratch((columns,), x.dtype)
     p.call(np.add.reduce, step, axis=0, out=flat)
     p.copy(out, flat.reshape(out.shape))

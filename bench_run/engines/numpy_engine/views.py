@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -79,8 +78,3 @@ def coalesce(first: Array, *others: Array) -> list[Array]:
     return [
         restrided(a, shape, [strides[i] for _, strides in merged]) for i, a in enumerate(arrays)
     ]
-
-
-def near_square(count: int) -> int:
-    """The largest divisor of `count` that is no larger than its square root."""
-    return next(d for d in range(math.isqrt(count), 0, -1) if count % d == 0)

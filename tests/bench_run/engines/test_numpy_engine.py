@@ -9,7 +9,7 @@ import pytest
 
 from bench_run.engines import numpy_engine
 from bench_run.engines.base import EngineOptions
-from bench_run.engines.numpy_engine.views import coalesce, flat_view, is_matrix, near_square
+from bench_run.engines.numpy_engine.views import coalesce, flat_view, is_matrix
 from bench_run.engines.spec import parse_spec
 from bench_run.errors import EngineError, UsageError
 from tests.conformance.data import case, misses
@@ -142,6 +142,13 @@ def test_a_reshape_that_would_copy_is_no_view():
     assert flat_view(array.T, (24,)) is None
 
 
-@pytest.mark.parametrize(("count", "expected"), [(1, 1), (12, 3), (36, 6), (97, 1)])
-def test_near_square_divisors(count, expected):
-    assert expected == near_square(count)
+@pytest.mark.parametrize("rows", [1009, 1024, 999])
+def test_columns_of_any_length_are_added_in_two_steps(rows):
+    s = Sketch("columns", "float")
+    x, y = s.tensor(rows, 4), s.tensor(1, 4)
+    graph = s.node("ReductionAttributes", {"in": x}, {"out": y}, mode="add").graph()
+    values = np.arange(rows * 4, dtype=np.float32)
+    with opened("numpy") as engine, planned(engine, graph, {x: values}) as plan:
+        plan.run()
+        expected = values.reshape(rows, 4).sum(0, dtype=np.float64)
+        np.testing.assert_allclose(plan.download()[y], expected, rtol=3e-7)
