@@ -85,9 +85,6 @@ def _mask(call: Call) -> dict[str, Any]:
 
 
 def _longest(call: Call) -> int:
-    """Keys that the page tables can hold, unless the graph says."""
-    stated = call.attribute("max_seq_len_kv")
-    if stated is not None:
-        return int(stated)
-    pages = call.tensor_of("page_table_k").dims
-    return int(max(pages[-1], pages[-2] if len(pages) > 2 else 0) * call.tensor_of("k").dims[2])
+    """Keys that the page tables can hold. cuDNN wants just that, whatever the graph states: the
+    lengths of the sequences do the masking."""
+    return int(call.tensor_of("page_table_k").dims[1] * call.tensor_of("k").dims[2])

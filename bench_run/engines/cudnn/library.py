@@ -23,6 +23,8 @@ LOWEST, BELOW = (1, 23), (1, 27)
 FAULTS = ("ALLOC_FAILED", "INTERNAL_ERROR", "EXECUTION_FAILED", "cudaError", "CUDA_ERROR")
 """Words of a message that tell a failure from a refusal."""
 MOST_REASON = 300
+OTHER_CHIPS = ("ARCH_MISMATCH", "Blackwell", "deviceVer")
+"""Words of reasons that are about engines for another chip."""
 
 
 def load() -> Any:
@@ -118,6 +120,6 @@ def failures(what: str) -> Iterator[None]:
 def reason(text: str) -> str:
     """cuDNN's own words, in one line: the first reason that is not about another architecture."""
     found = [part.strip() for part in re.findall(r"Reason:?\s*([^\n]+)", text)]
-    chosen = next((part for part in found if "ARCH_MISMATCH" not in part), None)
+    chosen = next((part for part in found if not any(w in part for w in OTHER_CHIPS)), None)
     line = chosen or next((part for part in text.splitlines() if part.strip()), "no reason given")
     return " ".join(line.split())[:MOST_REASON]

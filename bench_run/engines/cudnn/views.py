@@ -76,9 +76,22 @@ def _natural(graph: Graph) -> Iterator[tuple[Tensor, TensorView]]:
         for port, uid in (*node.inputs.items(), *node.outputs.items())
         if port in ("stats", "max", "sum_exp", "seq_len_q", "seq_len_kv")
     }  # fmt: skip
+    tables = {
+        uid for node in graph.nodes for port, uid in node.inputs.items()
+        if port.startswith("page_table")
+    }  # fmt: skip
     for tensor in graph.tensors:
+        if tensor.uid in tables:
+            yield tensor, _page_table(tensor)
+            continue
         behind = tensor.uid in stats or (images and len(tensor.dims) > 1)
         yield tensor, _padded(tensor, rank, behind=behind)
+
+
+def _page_table(tensor: Tensor) -> TensorView:
+    """[sequences, pages] as cuDNN has it: [sequences, 1, pages, 1]."""
+    (sequences, pages), (row, step) = tensor.dims, tensor.strides
+    return TensorView((sequences, 1, pages, 1), (row, row, step, 1))
 
 
 def _padded(tensor: Tensor, rank: int, *, behind: bool) -> TensorView:
@@ -211,7 +224,8 @@ class _Matrix:
                 return None if wrong else part  # one value a row, spread later, comes out wrong
         if tensor.uid in self._graph.produced:
             return None  # only inputs can be spread
-        return next((part for part in (rows, columns) if axes <= frozenset(part)), None)
+        parts = (part for part in (rows, columns) if part != self._order)
+        return next((part for part in parts if axes <= frozenset(part)), None)
 
     def _view(self, tensor: Tensor) -> TensorView:
         part = self._part(tensor, self._rows)

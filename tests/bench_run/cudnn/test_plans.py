@@ -1,0 +1,155 @@
+"""Which plan is chosen, and how cuDNN's words become ours."""
+
+from __future__ import annotations
+
+import pytest
+
+from bench_run.engines import cudnn
+from bench_run.engines.base import EngineOptions, EngineSpec
+from bench_run.engines.cudnn.library import backend_text, check_version, reason, refusals
+from bench_run.engines.cudnn.plans import (
+    Choice,
+    build,
+    candidates,
+    engine_of,
+    knob_name,
+    read_choice,
+)
+from bench_run.errors import (
+    EngineError,
+    EngineUnavailableError,
+    UnsupportedGraphError,
+    UsageError,
+)
+
+LISTED = ["eng62_k2=0_k13=1", "eng6", "eng45_k2=0", "eng62_k2=1", "eng6"]
+
+
+class Plans:
+    """A list of plans of which some do not build."""
+
+    def __init__(self, broken):
+        self.broken, self.tried = broken, []
+
+    def build_plan_at_index(self, place):
+        self.tried.append(place)
+        if place in self.broken:
+            raise RuntimeError(self.broken[place])
+
+    def get_workspace_size_plan_at_index(self, place):
+        return 100 + place
+
+    def get_behavior_notes_for_plan_at_index(self, place):
+        return ["behavior_note.RUNTIME_COMPILATION"]
+
+
+@pytest.mark.parametrize(
+    ("identifier", "choice"),
+    [
+        (None, Choice()),
+        ("62", Choice(engine=62)),
+        ("eng62", Choice(engine=62)),
+        ("index=3", Choice(index=3)),
+        ("plan=eng62_k2=0_k13=1", Choice(name="eng62_k2=0_k13=1")),
+        ("all", Choice(every=True)),
+    ],
+)
+def test_an_id_is_a_choice(identifier, choice):
+    assert choice == read_choice(identifier, {})
+
+
+@pytest.mark.parametrize("identifier", ["best", "index=x", "index=-1", "plan=", "engine=4"])
+def test_an_id_that_means_nothing_is_refused(identifier):
+    with pytest.raises(UsageError, match="cudnn:"):
+        read_choice(identifier, {})
+
+
+def test_knobs_go_by_number_or_name():
+    assert {"TILE_SIZE": 3, "STAGES": 2} == read_choice("62", {"k2": "3", "stages": "2"}).knobs
+
+
+def test_an_unknown_knob_names_the_known_ones():
+    with pytest.raises(UsageError, match=r"k2 \(TILE_SIZE\)"):
+        knob_name("k999")
+
+
+def test_knobs_without_an_engine_are_refused():
+    with pytest.raises(UsageError, match="engine's id"):
+        read_choice(None, {"k2": "3"})
+
+
+@pytest.mark.parametrize(
+    ("choice", "places"),
+    [
+        (Choice(), [0, 1, 2, 3, 4]),
+        (Choice(engine=62), [0, 3]),
+        (Choice(engine=6), [1, 4]),
+        (Choice(name="eng45_k2=0"), [2]),
+        (Choice(index=1), [1]),
+    ],
+)
+def test_a_choice_finds_its_plans_in_the_list(choice, places):
+    assert places == candidates(LISTED, choice)
+
+
+def test_a_plan_that_is_not_listed_is_unsupported_and_the_list_is_told():
+    with pytest.raises(UnsupportedGraphError, match="eng62_k2=0_k13=1"):
+        candidates(LISTED, Choice(engine=99))
+
+
+def test_the_first_plan_that_builds_is_taken():
+    plans = Plans({0: "CUDNN_STATUS_NOT_SUPPORTED"})
+    chosen = build(plans, [0, 1, 2], LISTED, "conv")
+    assert (1, "eng6", 101) == (chosen.index, chosen.name, chosen.workspace_bytes)
+    assert ("RUNTIME_COMPILATION",) == chosen.notes
+
+
+def test_where_none_builds_the_first_real_reason_is_told():
+    plans = Plans({0: "Deselecting execution plan", 1: "Reason: the layout", 2: "other"})
+    with pytest.raises(UnsupportedGraphError, match="conv: no plan builds: the layout"):
+        build(plans, [0, 1, 2], LISTED, "conv")
+
+
+def test_an_engines_number_is_read_from_a_plans_name():
+    assert [62, 6, None] == [engine_of(name) for name in ("eng62_k2=0", "eng6", "custom")]
+
+
+@pytest.mark.parametrize("version", ["1.23.0", "1.26.0"])
+def test_versions_with_the_known_interface_are_taken(version):
+    assert check_version(version) is None
+
+
+@pytest.mark.parametrize("version", ["1.22.1", "1.27.0", "1.32.0", "2.0"])
+def test_other_versions_are_refused_with_what_to_install(version):
+    with pytest.raises(EngineUnavailableError, match=r">=1.23,<1.27"):
+        check_version(version)
+
+
+def test_a_version_number_is_written_with_points():
+    assert "9.19.0" == backend_text(91900)
+
+
+def test_the_reason_is_the_first_that_is_not_about_another_chip():
+    text = "Failed\nReason: ARCH_MISMATCH sm_100\nReason: !is_NHWC\nReason: later"
+    assert "!is_NHWC" == reason(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("No valid engine configs for Matmul", UnsupportedGraphError),
+        ("CUDNN_STATUS_NOT_SUPPORTED", UnsupportedGraphError),
+        ("CUDNN_STATUS_ALLOC_FAILED", EngineError),
+        ("CUDNN_STATUS_INTERNAL_ERROR", EngineError),
+    ],
+)
+def test_a_refusal_is_told_from_a_failure(text, kind):
+    with pytest.raises(kind, match="conv"), refusals("conv"):
+        raise RuntimeError(text)
+
+
+@pytest.mark.parametrize(
+    ("math", "expected"), [("fp32", {"NVIDIA_TF32_OVERRIDE": "0"}), ("tf32", {})]
+)
+def test_strict_products_need_a_variable_from_the_start(math, expected):
+    assert expected == cudnn.environment(EngineSpec("cudnn", "cudnn"), EngineOptions(math=math))
