@@ -119,7 +119,9 @@ class Stream(Protocol):
 class Plan(Protocol):
     """A graph compiled by an engine, with its buffers. One execution at a time."""
 
-    facts: PlanFacts
+    @property
+    def facts(self) -> PlanFacts:
+        """Read after measuring: some things show only then."""
 
     def upload(self, inputs: Storages) -> None:
         """Copy the inputs into the plan's buffers."""

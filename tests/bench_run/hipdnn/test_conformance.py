@@ -14,12 +14,12 @@ from bench_run.engines.spec import parse_spec
 from tests.conformance.test_promises import *  # noqa: F403 - the list of promises is one
 
 
-@pytest.fixture(scope="session", params=["old", "middle", "newest"])
+@pytest.fixture(scope="module", params=["old", "middle", "newest"])
 def engine_spec(request):
     return request.param
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def engine(engine_spec, doubles):
     """The engine on one release; the module is gone again afterwards."""
     os.environ["HIPDNN_DOUBLE_PROFILE"] = engine_spec

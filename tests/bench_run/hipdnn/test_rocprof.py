@@ -123,8 +123,9 @@ def profiler(tmp_path, monkeypatch):
 SMALL = ("--engine", "hipdnn:MIOPEN_ENGINE", "--rounds", "1", "--iters", "2", "--warmup", "1")
 
 
-def test_a_run_records_kernels_and_counters(profiler, release, small_graph, tmp_path):
+def test_a_run_records_kernels_and_counters(profiler, release, small_graph, tmp_path, monkeypatch):
     release()
+    monkeypatch.setitem(rocprof.COUNTER_SETS, "memory", (("FETCH_SIZE",), ("WRITE_SIZE",)))
     output = tmp_path / "run.json"
     assert 0 == main([str(small_graph), *SMALL, "--counters", "memory", "-o", str(output)])
     (kernel,) = read(output).cases[0].kernels

@@ -169,6 +169,7 @@ def test_a_build_that_ends_its_process_costs_its_own_case(sides, deed):
     assert "crashed" in table
 
 
+@pytest.mark.slow
 def test_a_build_that_hangs_is_stopped(sides):
     code, _, document = sides("--timeout", "6", b={"misdeed": {"build": "hang"}})
     assert (1, "timed out") == (code, document.cases[1].outcome.status)
