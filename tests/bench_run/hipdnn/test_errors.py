@@ -28,6 +28,7 @@ OUTCOMES = {
     "INVALID_CUDA_DEVICE": (EngineError, "installation or the device"),
     "NVRTC_COMPILATION_FAILED": (EngineError, "installation or the device"),
 }
+SLOW = pytest.mark.slow
 STEPS = ("validate", "build_operation_graph", "create_execution_plans", "check_support",
          "build_plans", "execute")  # fmt: skip
 
@@ -97,9 +98,9 @@ def test_too_little_device_memory_is_a_failure_that_says_how_much(open_engine, m
     ("failure", "status", "phase"),
     [
         ("build_plans:GRAPH_NOT_SUPPORTED", "unsupported", "plan"),
-        ("build_operation_graph:INVALID_VALUE", "failed", "build"),
+        pytest.param("build_operation_graph:INVALID_VALUE", "failed", "build", marks=SLOW),
         ("execute:GRAPH_EXECUTION_FAILED", "failed", "first_run"),
-        ("execute:INVALID_VARIANT_PACK", "failed", "first_run"),
+        pytest.param("execute:INVALID_VARIANT_PACK", "failed", "first_run", marks=SLOW),
     ],
 )
 def test_a_failure_is_an_outcome_with_its_phase(release, small_graph, failure, status, phase):

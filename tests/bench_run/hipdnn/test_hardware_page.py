@@ -6,7 +6,7 @@ import pytest
 
 from tests.hardware.commands import run, sections
 
-QUICK = ("1 ", "2 ", "5 ")
+QUICK = ("1 ", "2 ")
 
 
 @pytest.fixture(scope="module")

@@ -123,24 +123,19 @@ def profiler(tmp_path, monkeypatch):
 SMALL = ("--engine", "hipdnn:MIOPEN_ENGINE", "--rounds", "1", "--iters", "2", "--warmup", "1")
 
 
-def test_a_run_records_kernels_and_counters(profiler, release, small_graph, tmp_path, monkeypatch):
+def test_a_run_records_kernels_counters_and_a_trace(
+    profiler, release, small_graph, tmp_path, monkeypatch
+):
     release()
-    monkeypatch.setitem(rocprof.COUNTER_SETS, "memory", (("FETCH_SIZE",), ("WRITE_SIZE",)))
-    output = tmp_path / "run.json"
-    assert 0 == main([str(small_graph), *SMALL, "--counters", "memory", "-o", str(output)])
+    monkeypatch.setitem(rocprof.COUNTER_SETS, "memory", (("FETCH_SIZE",),))
+    output, trace = tmp_path / "run.json", tmp_path / "trace.json"
+    words = ["--counters", "memory", "--trace", str(trace), "-o", str(output)]
+    assert 0 == main([str(small_graph), *SMALL, *words])
     (kernel,) = read(output).cases[0].kernels
     assert ("add_kernel", 1, 20000) == (kernel.name, kernel.count, kernel.median_ns)
-    wanted = {name for group in rocprof.COUNTER_SETS["memory"] for name in group}
-    assert dict.fromkeys(wanted, 12.5) == dict(kernel.counters)
-
-
-def test_a_run_leaves_a_trace(profiler, release, small_graph, tmp_path):
-    release()
-    path = tmp_path / "trace.json"
-    assert 0 == main([str(small_graph), *SMALL, "--trace", str(path)])
-    events = [e for e in json.loads(path.read_text())["traceEvents"] if e["ph"] == "X"]
-    assert ["add_kernel"] * 5 == [event["name"] for event in events]
-    assert 0 == events[0]["ts"]
+    assert {"FETCH_SIZE": 12.5} == dict(kernel.counters)
+    events = [e for e in json.loads(trace.read_text())["traceEvents"] if e["ph"] == "X"]
+    assert (0, ["add_kernel"] * 5) == (events[0]["ts"], [event["name"] for event in events])
 
 
 def test_without_the_tool_the_run_says_so_in_one_line(release, small_graph, capsys):
