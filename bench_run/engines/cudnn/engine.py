@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bench_run.engines.base import EngineFacts
+from bench_run.engines.cudnn.choices import choices
 from bench_run.engines.cudnn.library import load, refusals, versions
 from bench_run.engines.cudnn.lowering import Lowering, host_scalars
 from bench_run.engines.cudnn.plan import CudnnPlan, brought
@@ -120,6 +121,12 @@ class CudnnEngine:
         listed = self._lowered(graph, self._choice).listed
         unique = dict.fromkeys(listed)
         return tuple({"plan": name} for name in unique)[:MOST_VARIANTS]
+
+    def choices(self, graph: Graph) -> tuple[Mapping[str, str], ...]:
+        """What `--list-engines GRAPH` shows: the plans that fit the spec, in full."""
+        built = self._lowered(graph, self._choice)
+        rows = tuple(choices(built.pygraph, built.listed))
+        return tuple(rows[place] for place in built.places)
 
     def alternatives(self, graph: Graph) -> tuple[Mapping[str, str], ...]:
         """Variants worth trying for the best plan: the heuristic's first ones."""

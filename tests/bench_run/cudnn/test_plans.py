@@ -6,6 +6,7 @@ import pytest
 
 from bench_run.engines import cudnn
 from bench_run.engines.base import EngineOptions, EngineSpec
+from bench_run.engines.cudnn.choices import choices, knob_text
 from bench_run.engines.cudnn.library import backend_text, check_version, reason, refusals
 from bench_run.engines.cudnn.plans import (
     Choice,
@@ -112,6 +113,16 @@ def test_where_none_builds_the_first_real_reason_is_told():
 
 def test_an_engines_number_is_read_from_a_plans_name():
     assert [62, 6, None] == [engine_of(name) for name in ("eng62_k2=0", "eng6", "custom")]
+
+
+def test_knobs_are_told_by_their_names():
+    assert "TILE_SIZE=0 TILEK=1 k3=5" == knob_text("eng62_k2=0_k13=1_k3=5")
+
+
+def test_what_can_be_chosen_is_one_row_a_plan_with_its_workspace():
+    rows = list(choices(Plans({1: "Reason: the layout"}), LISTED[:2]))
+    assert ["100 bytes", "does not build (the layout)"] == [row["workspace"] for row in rows]
+    assert ["62", "6"] == [row["engine"] for row in rows]
 
 
 @pytest.mark.parametrize("version", ["1.23.0", "1.26.0"])
