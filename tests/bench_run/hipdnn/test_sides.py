@@ -19,6 +19,10 @@ from bench_schema.journal import journal_path
 
 from bench_compare.cli import main as compare
 from bench_run.cli import main
+from bench_run.crew import Crew
+from bench_run.engines.base import EngineOptions
+from bench_run.engines.spec import parse_spec
+from bench_run.plan import PlannedEngine
 from tests.support import graph_json
 
 if TYPE_CHECKING:
@@ -213,3 +217,10 @@ def test_an_a_b_run_killed_with_9_keeps_its_visits_and_resumes(
     rounds = [len(case.rounds) for case in read(output).cases]
     assert ([2] * 8, False) == (rounds, journal.exists())
     assert json.loads(output.read_text())["run"]["complete"]
+
+
+def test_a_sides_caches_serve_all_of_its_rounds_and_nobody_elses(tmp_path):
+    spec, crew = parse_spec(write_plugin(tmp_path / "same")), Crew(1.0, {})
+    sides = [PlannedEngine(key, spec, EngineOptions(), "none") for key in ("A", "B")]
+    first, again, other = (crew._environment(sides[i])["HIPDNN_CACHE_DIR"] for i in (0, 0, 1))
+    assert (True, False) == (first == again, first == other)
