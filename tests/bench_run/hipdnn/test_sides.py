@@ -159,7 +159,7 @@ def test_a_plugin_that_prints_changes_the_locale_leaks_and_forks_spoils_nothing(
 @pytest.mark.parametrize("deed", ["print", "locale", "leak"])
 @pytest.mark.parametrize("step", ["load", "execute"])
 def test_each_misdeed_alone_spoils_nothing(sides, deed, step):
-    code, _, document = sides("--rounds", "3", b={"misdeed": {step: deed}})
+    code, _, document = sides(b={"misdeed": {step: deed}})
     assert 0 == code
     assert ["completed"] * 2 == [case.outcome.status for case in document.cases]
 
