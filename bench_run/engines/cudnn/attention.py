@@ -85,6 +85,10 @@ def _mask(call: Call) -> dict[str, Any]:
 
 
 def _longest(call: Call) -> int:
-    """Keys that the page tables can hold. cuDNN wants just that, whatever the graph states: the
-    lengths of the sequences do the masking."""
-    return int(call.tensor_of("page_table_k").dims[1] * call.tensor_of("k").dims[2])
+    """Keys that the page tables can hold: cuDNN wants just that, the sequences' lengths mask."""
+    pages, page = call.tensor_of("page_table_k").dims[1], call.tensor_of("k").dims[2]
+    stated = call.attribute("max_seq_len_kv")
+    if stated is not None and -(-stated // page) != pages:
+        why = f"{pages} pages of {page} keys contradict a max_seq_len_kv of {stated}"
+        raise refuse(call.node, why)
+    return int(pages * page)

@@ -1,4 +1,4 @@
-"""What a person can choose from for a graph: every plan with its engine, knobs, notes, workspace."""
+"""What a person can choose from: every plan with its engine, knobs, notes and workspace."""
 
 from __future__ import annotations
 
