@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from bench_schema.codec import read
 
+FUSED = "matmul+bias+gelu: m=16 n=8 k=32 dtype=half"
 QUICK = ("--rounds", "1", "--iters", "1", "--warmup", "0", "-q")
 
 
@@ -26,8 +27,7 @@ def run_quickly(bench_run_command, tmp_path):
 def fused(bench_run_command, tmp_path):
     """The path of a small graph made from an op spec, in a folder of its own."""
     folder = tmp_path / "made"
-    spec = "matmul+bias+gelu: m=16 n=8 k=32 dtype=half"
-    done = bench_run_command("--op", spec, "--save-graphs", folder, "--dry-run")
+    done = bench_run_command("--op", FUSED, "--save-graphs", folder, "--dry-run")
     assert done.returncode == 0, done.stderr
     (path,) = folder.glob("*.json")
     return path

@@ -78,10 +78,9 @@ def test_driver_lines_of_every_driver_run_and_are_right(run_quickly):
 REASONS = ("softmax has no node of its own", "rnn has no hipDNN node", "activation 6: a power")
 
 
-@pytest.mark.parametrize("reason", REASONS)
-def test_driver_lines_without_a_graph_say_why(bench_run_command, reason):
+def test_driver_lines_without_a_graph_say_why(bench_run_command):
     done = bench_run_command("--miopen-driver", DRIVER, "--engine", "numpy", "--dry-run")
-    assert reason in done.stdout
+    assert [] == [reason for reason in REASONS if reason not in done.stdout]
 
 
 def shared_paths(*, heavy):
