@@ -12,7 +12,7 @@ from bench_run.speedup import speed_up
 from bench_run.units import percent_text, rate_text, shortened, size_text, time_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from bench_schema.document import Case, Document, Memory, Summary, Validation
 
@@ -20,7 +20,6 @@ MAIN_SERIES = ("device_ns", "e2e_ns")
 """The first of these that a case has is its time in tables."""
 
 WIDTH = 80
-tables.MIN_PADDING = 0  # headers are no wider than they are: 80 columns are few
 HEADERS = ("graph", "engine", "median", "±", "TFLOP/s", "GB/s", "peak", "validation")
 ALIGN = ("left", "left", "right", "right", "right", "right", "right", "left")
 
@@ -70,8 +69,19 @@ def _aligned(rows: list[list[str]], columns: list[int], *, several: bool) -> lis
         for row in rows
     ]
     align = [ALIGN[i] for i in columns]
-    text = tabulate(shown, headers, tablefmt="simple", colalign=align, disable_numparse=True)
-    return text.splitlines()
+    return _tabulated(shown, headers, align).splitlines()
+
+
+def _tabulated(rows: list[list[str]], headers: Sequence[str], align: Sequence[str]) -> str:
+    """The table with headers no wider than they are: 80 columns are few.
+
+    tabulate knows that width only as a setting of the module, so it is put back.
+    """
+    padding, tables.MIN_PADDING = tables.MIN_PADDING, 0
+    try:
+        return tabulate(rows, headers, tablefmt="simple", colalign=align, disable_numparse=True)
+    finally:
+        tables.MIN_PADDING = padding
 
 
 def _with_names(lines: list[str], names: list[str], *, several: bool) -> list[str]:
@@ -229,7 +239,7 @@ def side_by_side(document: Document) -> str:
     ]
     headers = ("graph", "A", "B", "speed-up", "95% interval", "B against A")
     align = ("left", "right", "right", "right", "right", "left")
-    text = tabulate(rows, headers, tablefmt="simple", colalign=align, disable_numparse=True)
+    text = _tabulated([list(row) for row in rows], headers, align)
     legend = f"A = {first}\nB = {second}"
     return "\n".join([legend, "", text, "", *_endings(document.cases), totals(document)])
 

@@ -8,10 +8,13 @@ packed anew in the same memory order.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from bench_run.errors import GraphError
 from bench_run.graph.check import check
-from bench_run.graph.model import Graph, Node, Tensor
+
+if TYPE_CHECKING:
+    from bench_run.graph.model import Graph, Node, Tensor
 
 _IMAGES = ("x", "y", "dx", "dy", "index")
 _ATTENTION = (
