@@ -9,8 +9,15 @@ import sys
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from tests.support import graph_json
+
+# The same examples in every run, so that a build fails for what it changed. To look for new ones:
+# HYPOTHESIS_PROFILE=explore make test
+settings.register_profile("steady", derandomize=True, deadline=None)
+settings.register_profile("explore", deadline=None)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "steady"))
 
 ROOT = Path(__file__).resolve().parents[1]
 
