@@ -70,12 +70,12 @@ def words(metric: Metric) -> dict[int, Verdict]:
 
 
 def percent(ratio: float) -> str:
-    """A ratio as a change: ``+3.1 %``; from a factor of two on as ``x2.4``."""
+    """A ratio as a change: ``+3.1 %``; from a factor of two on as ``×2.4``."""
     if 0.5 < ratio < 2:
         return (
             f"{100 * (ratio - 1):+.2g} %" if abs(ratio - 1) < 0.1 else f"{100 * (ratio - 1):+.0f} %"
         )
-    return f"x{ratio:.3g}"
+    return f"×{ratio:.3g}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -116,7 +116,7 @@ def test_the_reason_is_a_sentence_that_says_it(given_evidence, words_in_it):
 
 @pytest.mark.parametrize(
     ("ratio", "expected"),
-    [(1.0, "+0 %"), (1.0512, "+5.1 %"), (0.98, "-2 %"), (1.31, "+31 %"), (2.4, "x2.4")],
+    [(1.0, "+0 %"), (1.0512, "+5.1 %"), (0.98, "-2 %"), (1.31, "+31 %"), (2.4, "×2.4")],
 )
 def test_ratios_read_as_changes(ratio, expected):
     assert percent(ratio) == expected
