@@ -20,7 +20,7 @@ from bench_compare.model import CaseComparison, Comparison, Verdict
 from bench_compare.notes import case_notes, sample_notes
 from bench_compare.results import Results, judged
 from bench_compare.settings import differences
-from bench_compare.suite import movements, suite_numbers
+from bench_compare.suite import movements, restlessness, suite_numbers
 from bench_compare.verdict import news
 
 if TYPE_CHECKING:
@@ -72,7 +72,10 @@ def compare(base: Side, others: Sequence[Side], policy: Policy) -> Comparison:
         counts=_counts(cases),
         bad_news=bad,
         problems=problems(cases, unlike, bad, policy),
-        warnings=warnings(base, others, cases, _crossed(base, others)),
+        warnings=(
+            *warnings(base, others, cases, _crossed(base, others)),
+            *dict.fromkeys(text for m in matches for text in restlessness(m.measured)),
+        ),
         policy=_policy_text(policy, chosen),
     )
 

@@ -28,6 +28,9 @@ from bench_compare.special import (
 
 Array: TypeAlias = npt.NDArray[np.float64]
 Mask: TypeAlias = npt.NDArray[np.bool_]
+Counts: TypeAlias = npt.NDArray[np.int64]
+Documents: TypeAlias = "tuple[int, int] | None"
+"""How many each side has, where units are rounds and the sides share no document."""
 
 FLOOR_SD = 0.002
 """Nothing is known better than this from one unit: 0.2 %, to be re-estimated from A/A runs."""
@@ -39,6 +42,12 @@ BULK_CASES = 10
 BULK_DOF = 12.0
 """Many cases tell the spread between runs well, but it is not the same for all of them: with more,
 simulated suites of unlike noise raise false alarms."""
+RESTLESS_SD = 0.02
+"""Rounds that scatter by more than 2 % show states of the machine (neighbours, clocks, other
+programs), not noise of single rounds. Such states outlast a round, often a whole document: between
+documents of one build, run one after another on a shared virtual machine, medians differed by 0.2
+to 0.6 of what rounds differ, rounds counted as independent (`tests/benchmarks/compare_honesty.py`).
+"""
 LEAST_VARIANCE = (FLOOR_SD / 10) ** 2
 """Keeps logarithms of variances finite where a coarse clock repeats itself exactly."""
 
@@ -64,6 +73,9 @@ class Estimates:
     other_units: npt.NDArray[np.int64]
     single: Mask
     """Judged from inside single rounds: provisional."""
+    documents: npt.NDArray[np.int64]
+    """Of the smaller side, where what single documents share adds to the variance (`restless`):
+    more documents decide the case, more rounds do not. Else 0."""
 
 
 def distinct(values: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
@@ -151,6 +163,19 @@ def shrink(variance: Array, dof: Array, level: Array) -> tuple[Array, Array]:
     return result, degrees
 
 
+def restless(variance: Array) -> Array:
+    """Variance between documents, one entry a case, from that of their rounds.
+
+    Nothing on a quiet machine. Else a document may differ from another as much as rounds do, those
+    of the case or, as states hit all cases, those of the middle case.
+    """
+    known = np.isfinite(variance)
+    if not known.any():
+        return np.zeros_like(variance)
+    typical = np.maximum(variance, quantile(variance[known], 0.5))
+    return np.where(known, np.maximum(typical - RESTLESS_SD**2, 0), 0)
+
+
 def run_variance(shift: Array, inner: Array) -> float:
     """Between-run variance from the bulk of the comparison: the most that brings the 50 % or the
     80 % quantile of the standardised shifts down to that of a normal distribution."""
@@ -195,14 +220,22 @@ def _single_rounds(shift: Array, inner: Inner) -> tuple[Array, Array]:
 
 
 def estimate(
-    base: Array, other: Array, inner: Inner | None = None, floor_sd: float = FLOOR_SD
+    base: Array,
+    other: Array,
+    inner: Inner | None = None,
+    floor_sd: float = FLOOR_SD,
+    documents: Documents = None,
 ) -> Estimates:
     """Ratio, interval and p of every case, by its rounds where a side has two, else by `inner`."""
     count_base, count_other = units(base), units(other)
     shift = row_mean(other) - row_mean(base)
     pairs = 1 / np.maximum(count_base, 1) + 1 / np.maximum(count_other, 1)
     s2, dof = shrink(*pooled_variance(base, other), (row_mean(base) + row_mean(other)) / 2)
+    states = restless(s2) if documents is not None else np.zeros(len(s2))
+    few = min(documents or (0,))
     variance = s2 * pairs
+    if documents is not None:
+        variance = variance + states * (1 / documents[0] + 1 / documents[1])
     single = np.isfinite(shift) & ~np.isfinite(variance)
     if inner is not None and single.any():
         variance[single], dof[single] = _single_rounds(
@@ -212,15 +245,14 @@ def estimate(
     unknown = ~(np.isfinite(shift) & np.isfinite(variance) & (dof > 0))
     variance[unknown] = np.nan
     dof = np.where(unknown, np.nan, dof)
-    return _estimates(shift, variance, dof, (count_base, count_other, single))
+    lacking = np.where(states > 0, few, 0)
+    return _estimates((shift, variance, dof), (count_base, count_other, lacking), single)
 
 
 def _estimates(
-    shift: Array,
-    variance: Array,
-    dof: Array,
-    counts: tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], Mask],
+    found: tuple[Array, Array, Array], counts: tuple[Counts, Counts, Counts], single: Mask
 ) -> Estimates:
+    shift, variance, dof = found
     error = np.sqrt(variance)
     wide, narrow = t_quantile(0.975, dof) * error, t_quantile(0.95, dof) * error
     return Estimates(
@@ -234,7 +266,8 @@ def _estimates(
         p=t_two_sided(shift / error, dof),
         base_units=counts[0],
         other_units=counts[1],
-        single=counts[2],
+        single=single,
+        documents=counts[2],
     )
 
 
@@ -259,7 +292,7 @@ class Welch:
     p: float | None
 
 
-def welch(base: Array, other: Array) -> Welch:
+def welch(base: Array, other: Array, documents: Documents = None) -> Welch:
     """Other minus base, one value a unit, with an interval over units."""
     a, b = base[np.isfinite(base)], other[np.isfinite(other)]
     shift = float(b.mean() - a.mean())
@@ -269,18 +302,24 @@ def welch(base: Array, other: Array) -> Welch:
     total = float(parts.sum())
     if total == 0:
         return Welch(shift, shift, shift, 1.0 if shift == 0 else 0.0)
-    dof = np.array([total**2 / float((parts**2 / (np.array([len(a), len(b)]) - 1)).sum())])
+    counts = np.array([len(a), len(b)])
+    dof = np.array([total**2 / float((parts**2 / (counts - 1)).sum())])
+    if documents is not None:
+        pooled = (parts * counts * (counts - 1)).sum(keepdims=True) / (counts.sum() - 2)
+        total += float(restless(pooled)[0]) * (1 / documents[0] + 1 / documents[1])
     error = math.sqrt(total)
     half = float(t_quantile(0.975, dof)[0]) * error
     p = float(t_two_sided(np.array([shift / error]), dof)[0])
     return Welch(shift, shift - half, shift + half, p)
 
 
-def suite(base: Array, other: Array, weights: Array | None = None) -> Welch:
+def suite(
+    base: Array, other: Array, weights: Array | None = None, documents: Documents = None
+) -> Welch:
     """Shift of the (weighted) mean over cases, with an interval over units: no bootstrap over
     cases, which share what their unit shares. Cases that a unit lacks leave it unchanged."""
     weight = np.ones(len(base)) if weights is None else weights
-    return welch(_unit_means(base, weight), _unit_means(other, weight))
+    return welch(_unit_means(base, weight), _unit_means(other, weight), documents)
 
 
 def _unit_means(side: Array, weight: Array) -> Array:
@@ -321,15 +360,21 @@ MOST_ROUNDS = 1000
 
 
 def rounds_needed(found: Estimates, limit: Array) -> Array:
-    """More units a side that would decide each case if its shift is what it seems; NaN where no
-    sensible number would. `limit` is log(1 + threshold)."""
+    """More units a side (documents where `Estimates.documents` says so) that would decide each case
+    if its shift is what it seems; NaN where no sensible number would. `limit` is
+    log(1 + threshold)."""
+    more_documents = found.documents > 0
     with np.errstate(divide="ignore", invalid="ignore"):
+        least = np.where(
+            more_documents, found.documents, np.minimum(found.base_units, found.other_units)
+        )
         pairs = 1 / np.maximum(found.base_units, 1) + 1 / np.maximum(found.other_units, 1)
+        pairs = np.where(more_documents, 2 / np.maximum(found.documents, 1), pairs)
         s2 = found.variance / pairs
         size = np.abs(found.shift)
         moved = size >= limit
         distance = np.where(moved, size, limit - size)
         z = np.where(moved, DISCOVERY_Z, SAME_Z) + POWER_Z
         needed = np.ceil(2 * s2 * (z / distance) ** 2)
-        more = np.maximum(needed - np.minimum(found.base_units, found.other_units), 1)
+        more = np.maximum(needed - least, 1)
     return np.asarray(np.where(needed <= MOST_ROUNDS, more, np.nan))

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from bench_compare import units as grids
 from bench_compare.intervals import (
     Array,
+    Documents,
     Estimates,
     Inner,
     Mask,
@@ -64,6 +65,7 @@ class Measured:
 
     metric: Metric
     unit: Unit
+    documents: Documents
     base: Array
     """Shape (cases, units), as measured."""
     other: Array
@@ -98,6 +100,9 @@ class Field:
     series: frozenset[str]
     """Names of the series that any case has, samples or a summary."""
     unit: Unit
+    documents: Documents
+    """Of each side, where rounds are the units and no document is on both sides: then each side
+    carries what its documents' machine was doing."""
     policy: Policy
 
 
@@ -108,7 +113,15 @@ def field_of(pairs: Sequence[Pair], sides: tuple[Side, Side], policy: Policy) ->
     other = tuple(_measurable(pair.other, pair) for pair in pairs)
     readers = (grids.series_names, grids.summary_names)
     series = frozenset(name for side in (base, other) for read in readers for name in read(side))
-    return Field(pairs, base, other, series, "document" if many else "round", policy)
+    unit: Unit = "document" if many else "round"
+    documents = None if many else _documents(sides)
+    return Field(pairs, base, other, series, unit, documents, policy)
+
+
+def _documents(sides: tuple[Side, Side]) -> Documents:
+    """How many documents each side has; None where they share one, whose rounds took turns."""
+    base, other = ({source.document.run.id for source in side.sources} for side in sides)
+    return None if base & other else (len(base), len(other))
 
 
 def _measurable(side: CaseSide | None, pair: Pair) -> CaseSide | None:
@@ -196,11 +209,12 @@ def _build(
     return Measured(
         metric=metric,
         unit=field.unit,
+        documents=field.documents,
         base=base,
         other=other,
         base_level=levels[0],
         other_level=levels[1],
-        estimates=estimate(*centred, inner, field.policy.floor_sd),
+        estimates=estimate(*centred, inner, field.policy.floor_sd, field.documents),
         movement=None if moved is None else moved[0],
     )
 
@@ -223,7 +237,7 @@ def _movement(
     if not (np.isfinite(base).any() and np.isfinite(other).any()):
         return None
     zeros = (np.nan_to_num(base), np.nan_to_num(other))
-    return Movement(welch(base, other), centred), *zeros
+    return Movement(welch(base, other, field.documents), centred), *zeros
 
 
 def _cycles(field: Field, times: tuple[Grid, Grid], clocks: tuple[Grid, Grid]) -> Estimates | None:
@@ -236,7 +250,7 @@ def _cycles(field: Field, times: tuple[Grid, Grid], clocks: tuple[Grid, Grid]) -
         whole = units(cycles.values) == units(time.values)
         values = np.where(whole[:, None], _in_units(cycles, field).values, np.nan)
         sums.append(values)
-    return estimate(sums[0], sums[1], None, field.policy.floor_sd)
+    return estimate(sums[0], sums[1], None, field.policy.floor_sd, field.documents)
 
 
 def _per_round(metric: Metric, reading: PerRound, field: Field) -> Measured | None:

@@ -89,6 +89,7 @@ def _rows(
         _known(rounds_needed(found, limit)),
         thresholds,
         zip(found.base_units.tolist(), found.other_units.tolist(), strict=True),
+        (found.documents > 0).tolist(),
         strict=True,
     )
     spoken = words(measured.metric)
@@ -99,7 +100,7 @@ def _rows(
 def _row(  # type: ignore[no-untyped-def]
     measured: Measured, spoken: dict[int, Verdict], row
 ) -> MetricComparison | None:
-    move, clock, base, other, ratio, low, high, p, q, raw, needed, threshold, units = row
+    move, clock, base, other, ratio, low, high, p, q, raw, needed, threshold, units, documents = row
     metric = measured.metric
     if base is None and other is None:
         return None
@@ -109,7 +110,8 @@ def _row(  # type: ignore[no-untyped-def]
         move = Move.UNCLEAR
     unit = _unit(measured.unit, units)
     more = int(needed) if needed is not None and move == Move.UNCLEAR else None
-    text = reason(Evidence(move, ratio, low, high, q, threshold, units, unit, more))
+    lacks = "document" if documents else unit
+    text = reason(Evidence(move, ratio, low, high, q, threshold, units, lacks, more))
     return MetricComparison(
         metric=metric.name,
         base=base,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bench_compare.intervals import suite
+from bench_compare.intervals import pooled_variance, quantile, suite
 from bench_compare.measure import Measured
 from bench_compare.metrics import PerRound, Sampled
 from bench_compare.model import CommonMovement, SuiteNumber, Verdict
@@ -71,7 +71,8 @@ def _number(
     weights: Array | None = None,
 ) -> SuiteNumber:
     base, second = measured.base[rows], measured.other[rows]
-    found = suite(base, second, None if weights is None else weights[rows])
+    weight = None if weights is None else weights[rows]
+    found = suite(base, second, weight, measured.documents)
     used = [int(np.isfinite(side).any(axis=0).sum()) for side in (base, second)]
     return SuiteNumber(
         other_label=other.label,
@@ -85,6 +86,23 @@ def _number(
         rounds=(used[0], used[1]),
         unit=measured.unit,
     )
+
+
+def restlessness(measured: Mapping[str, Measured | ExactMeasured]) -> Iterator[str]:
+    """A sentence where single documents of a machine that does not keep still are compared."""
+    for one in measured.values():
+        if not isinstance(one, Measured) or not one.metric.gates:
+            continue
+        count = int((one.estimates.documents > 0).sum())
+        if 2 * count <= int(np.isfinite(one.estimates.shift).sum()):
+            continue
+        variance, _ = pooled_variance(one.base, one.other)
+        scatter = math.sqrt(quantile(variance[np.isfinite(variance)], 0.5))
+        yield (
+            f"rounds scatter by {100 * scatter:.2g} % ({one.metric.name}, middle case): a machine's "
+            "states outlast rounds, so single documents count as that far apart; several "
+            "documents a side (--label) tell more"
+        )
 
 
 def movements(

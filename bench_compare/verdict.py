@@ -89,7 +89,8 @@ class Evidence:
     q: float | None
     threshold_ratio: float
     units: tuple[int, int]
-    unit: Unit
+    lacks: Unit
+    """What `needed` counts."""
     needed: int | None
 
 
@@ -118,15 +119,16 @@ def _doubt(evidence: Evidence, threshold: str) -> str:
 
 
 def _no_interval(evidence: Evidence) -> str:
-    if evidence.unit == "summary":
+    if evidence.lacks == "summary":
         return "a summary without samples cannot be tested"
     return "too few samples to know their spread"
 
 
 def _remedy(evidence: Evidence) -> str:
     if evidence.needed is None:
-        return "more rounds would hardly decide it"
-    noun = evidence.unit if evidence.unit == "document" else "round"
+        noun = "documents" if evidence.lacks == "document" else "rounds"
+        return f"more {noun} would hardly decide it"
+    noun = "document" if evidence.lacks == "document" else "round"
     return f"needs about {evidence.needed} more {noun}{'' if evidence.needed == 1 else 's'}"
 
 

@@ -315,3 +315,27 @@ def test_centring_on_demand_needs_more_than_a_handful_of_cases():
 def test_too_little_to_judge_is_no_alarm_and_no_warning(base, other):
     found = held(base, other)
     assert found.counts[Verdict.SLOWER] == found.counts[Verdict.FASTER] == 0
+
+
+def restless(label, levels, run_id):
+    """Rounds on `levels`, as on a machine whose neighbours come and go."""
+    random = np.random.default_rng(0)
+    times = np.array(levels)[:, None] * MS * np.exp(random.normal(0, 0.001, (5, 20)))
+    rounds = [round_(n, {"e2e_ns": row}) for n, row in enumerate(times.astype(np.int64))]
+    return side(label, document([case("g", rounds)], run_id=run_id))
+
+
+SLOW, FAST = (1.2, 1.3, 1.25, 1.15, 1.2), (1.1, 1.0, 1.05, 1.0, 1.1)
+
+
+def test_single_documents_of_a_restless_machine_are_not_told_apart():
+    found = compare(restless("a", FAST, "1"), [restless("b", SLOW, "2")], Policy())
+    assert only(found).verdict is Verdict.UNCLEAR
+    assert "more documents" in only(found).reason
+    assert any("rounds scatter by 4" in warning for warning in found.warnings)
+
+
+def test_sides_of_one_document_took_turns_and_are_told_apart():
+    found = compare(restless("a", FAST, "1"), [restless("b", SLOW, "1")], Policy())
+    assert only(found).verdict is Verdict.SLOWER
+    assert not any("scatter" in warning for warning in found.warnings)

@@ -15,6 +15,7 @@ from bench_compare import intervals
 from bench_compare.intervals import (
     DEFAULT_RUN_SD,
     FLOOR_SD,
+    RESTLESS_SD,
     Inner,
     common_movement,
     decade_strata,
@@ -196,3 +197,55 @@ def test_a_shift_on_the_very_threshold_asks_for_no_rounds():
     base = np.array([[0, 0.01, -0.01]])
     limit = math.log1p(0.01)
     assert math.isnan(rounds_needed(estimate(base, base + limit * 0.999), np.array([limit]))[0])
+
+
+RESTLESS = (rows([1.0, 1.1, 1.2]), rows([1.5, 1.6, 1.7]))
+
+
+def test_quiet_rounds_add_nothing_between_single_documents():
+    base, other = rows([1, 1.001, 0.999]), rows([1.02, 1.021, 1.019])
+    with_documents = estimate(base, other, documents=(1, 1))
+    assert with_documents.variance[0] == estimate(base, other).variance[0]
+    assert with_documents.documents[0] == 0
+
+
+def test_rounds_that_scatter_add_their_variance_between_single_documents():
+    found = estimate(*RESTLESS, documents=(1, 1))
+    within = 0.01 * (1 / 3 + 1 / 3)
+    between = (0.01 - RESTLESS_SD**2) * (1 / 1 + 1 / 1)
+    assert found.variance[0] == pytest.approx(within + between)
+    assert found.documents[0] == 1
+
+
+def test_more_documents_a_side_take_the_added_variance_down():
+    one, two = (estimate(*RESTLESS, documents=(n, n)).variance[0] for n in (1, 2))
+    within = 0.01 * (1 / 3 + 1 / 3)
+    assert two - within == pytest.approx((one - within) / 2)
+
+
+def test_a_quiet_case_among_restless_ones_takes_the_variance_of_the_middle_one():
+    quiet = [1.0, 1.0, 1.0]
+    base, other = np.array([quiet, [1, 1.1, 1.2], [1, 1.1, 1.2]]), np.ones((3, 3))
+    found = estimate(base, other, documents=(1, 1))
+    middle = 0.02 / 4  # squares of 0.1, 0 and 0.1 over four degrees of freedom
+    within = FLOOR_SD**2 * (1 / 3 + 1 / 3)
+    between = 2 * (middle - RESTLESS_SD**2)
+    assert found.variance[0] == pytest.approx(between, rel=0.01)
+    assert found.variance[0] > within
+
+
+def test_where_documents_are_missing_it_is_documents_that_are_asked_for():
+    found = estimate(*RESTLESS, documents=(1, 1))
+    needed = rounds_needed(found, np.array([0.01]))[0]
+    one_each = found.variance[0]
+    z = intervals.DISCOVERY_Z + intervals.POWER_Z
+    assert needed == math.ceil(one_each * (z / 0.5) ** 2) - 1
+
+
+def test_the_suites_interval_widens_too_where_single_documents_are_restless():
+    base, other = np.array([1.0, 1.1, 1.2]), np.array([1.5, 1.6, 1.7])
+    alone, apart = welch(base, other), welch(base, other, (1, 1))
+    factor = math.sqrt(1 + 2 * (0.01 - RESTLESS_SD**2) / (0.02 / 3))
+    assert alone.high is not None
+    assert apart.high is not None
+    assert apart.high - apart.shift == pytest.approx(factor * (alone.high - alone.shift))

@@ -89,7 +89,7 @@ def evidence(move, **changes):
         "q": 0.001,
         "threshold_ratio": 0.01,
         "units": (5, 5),
-        "unit": "round",
+        "lacks": "round",
         "needed": None,
     }
     return Evidence(**{**values, **changes})
@@ -103,11 +103,11 @@ def evidence(move, **changes):
         (evidence(Move.UNCLEAR, q=0.07), "beyond 1 % by itself, not among so many cases, q 0.07"),
         (evidence(Move.UNCLEAR, low=0.99), "neither beyond nor within 1 %"),
         (evidence(Move.UNCLEAR, needed=4), "needs about 4 more rounds"),
-        (evidence(Move.UNCLEAR, needed=1, unit="document"), "1 more document"),
+        (evidence(Move.UNCLEAR, needed=1, lacks="document"), "1 more document"),
         (evidence(Move.UNCLEAR), "more rounds would hardly decide it"),
         (evidence(Move.UP, units=(1, 1)), "provisional, a single round"),
         (evidence(Move.UP, units=(2, 5)), "provisional, two rounds"),
-        (evidence(Move.UNCLEAR, low=None, high=None, unit="summary"), "without samples"),
+        (evidence(Move.UNCLEAR, low=None, high=None, lacks="summary"), "without samples"),
     ],
 )
 def test_the_reason_is_a_sentence_that_says_it(given_evidence, words_in_it):
