@@ -99,8 +99,8 @@ def restlessness(measured: Mapping[str, Measured | ExactMeasured]) -> Iterator[s
         variance, _ = pooled_variance(one.base, one.other)
         scatter = math.sqrt(quantile(variance[np.isfinite(variance)], 0.5))
         yield (
-            f"rounds scatter by {100 * scatter:.2g} % ({one.metric.name}, middle case): a machine's "
-            "states outlast rounds, so single documents count as that far apart; several "
+            f"rounds scatter by {100 * scatter:.2g} % ({one.metric.name}, middle case): states of "
+            "a machine outlast rounds, so single documents count as that far apart; several "
             "documents a side (--label) tell more"
         )
 

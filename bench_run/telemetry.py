@@ -103,6 +103,14 @@ def snapshot(device: str) -> Telemetry | None:
     )
 
 
+def highest_clock_mhz(device: str) -> float | None:
+    """The SM clock that the device may run at most; None where that is unknown."""
+    handle, library = _handle(device), nvml()
+    if handle is None:
+        return None
+    return nvml_number("nvmlDeviceGetMaxClockInfo", handle, library.NVML_CLOCK_SM)
+
+
 def throttle_names(bits: int) -> tuple[str, ...]:
     """Names of the reasons that slow a device down; idle and application clocks are none."""
     return tuple(name for bit, name in THROTTLE_REASONS.items() if bits & bit)

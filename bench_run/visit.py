@@ -31,6 +31,7 @@ from bench_run.evaluate import inputs_of
 from bench_run.host_memory import ProcessPeak
 from bench_run.kernel_pass import with_kernels
 from bench_run.measure import Effort, Measured, measure
+from bench_run.settle import settle
 from bench_run.telemetry import Energy, disturbances, observe
 from bench_run.tolerance import Circumstances, read_overrides, tolerances
 from bench_run.validate import OutputChecker, save_outputs, validation
@@ -107,6 +108,7 @@ def _measured_case(
 ) -> Case:
     plan = judge.plan
     judge.check(0)
+    settle(engine.facts.device, engine.stream, request.effort.rest_s)
     before = observe(engine.facts.device, engine.stream)
     timeline.enter("measure")
     with Energy(engine.facts.device) as energy:
@@ -118,6 +120,7 @@ def _measured_case(
     timeline.enter("validate")
     judge.finish(len(measured.series["e2e_ns"]))
     timeline.enter("measure")
+    settle(engine.facts.device, engine.stream, request.effort.rest_s)
     recorded = with_kernels(plan, engine.stream, effort, measured)
     notes = (*recorded.notes, *disturbances(before, after))
     measured_round = _round(

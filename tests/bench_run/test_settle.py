@@ -1,0 +1,59 @@
+"""Waiting for a device's clock, on a clock that is scripted and a device that is told."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from bench_run import settle as module
+from bench_run.settle import settle
+
+
+class Scripted:
+    """A stream whose probe reads these clocks; the last one for ever."""
+
+    def __init__(self, *clocks_mhz):
+        self._clocks = itertools.chain(clocks_mhz, itertools.repeat(clocks_mhz[-1]))
+        self.probes = 0
+
+    def probe_clock_mhz(self):
+        self.probes += 1
+        return next(self._clocks)
+
+
+@pytest.fixture(autouse=True)
+def device(monkeypatch):
+    monkeypatch.setattr(module, "highest_clock_mhz", {"gpu": 1980.0}.get)
+    monkeypatch.setattr(module, "_reachable_mhz", {})
+    monkeypatch.setattr(module, "MOST_S", 0.05)
+
+
+def test_it_rests_until_the_clock_is_back():
+    stream = Scripted(1530.0, 1800.0, 1965.0, 1980.0)
+    settle("gpu", stream, 0.001)
+    assert stream.probes == 3
+
+
+def test_a_cool_device_costs_one_probe():
+    stream = Scripted(1980.0)
+    settle("gpu", stream, 0.001)
+    assert stream.probes == 1
+
+
+def test_a_device_that_never_gets_there_is_waited_for_once():
+    settle("gpu", Scripted(1500.0), 0.01)
+    stream = Scripted(1500.0)
+    settle("gpu", stream, 0.01)
+    assert stream.probes == 1
+
+
+@pytest.mark.parametrize(("name", "rest_s"), [("gpu", 0.0), ("unknown", 0.01)])
+def test_sustained_duty_and_unknown_devices_are_not_waited_for(name, rest_s):
+    stream = Scripted(1000.0)
+    settle(name, stream, rest_s)
+    assert stream.probes == 0
+
+
+def test_a_stream_without_a_clock_is_not_waited_for():
+    assert settle("gpu", object(), 0.01) is None
