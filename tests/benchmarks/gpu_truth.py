@@ -2,7 +2,9 @@
 
     python tests/benchmarks/gpu_truth.py [methods] [repeat] [cost] [engines]
 
-methods: every way to time the same cuDNN plan, beside the device's own records (CUPTI's span);
+methods: every way to time the same cuDNN plan, beside the device's own records (CUPTI's span), and
+what one more execution adds to a queue of them (nothing recorded, no marks between: an upper bound,
+longer than the truth by the gap between two executions, 0.6 to 0.9 µs here);
 repeat: medians of one case in ten fresh processes; cost: wall time of `bench-run` over 50 graphs of
 100 iterations beside a bare loop of the same executions; engines: outcomes of all graphs of
 ``graphs/`` (and of the folders named in GRAPHS) on cudnn, torch and torch+compile. Everything
@@ -29,6 +31,7 @@ from bench_run.graph.load import load
 from bench_run.graph.make import make_graphs
 from bench_run.kernel_pass import SHORT_NS
 from bench_run.measure import REST_S, Effort, on_device
+from bench_run.settle import settle
 from bench_run.streams import cupti
 from bench_run.tensors.inputs import make_inputs
 
@@ -43,6 +46,8 @@ CASES = {
     "sdpa": "sdpa: b=4 h=32 hk=8 s=2048 d=128 dtype=bfloat16 mask=causal",
 }
 SAMPLES = 100
+REPEATED_SAMPLES = 200
+"""As many as CUPTI's pass takes."""
 TURNS = 3
 """Methods take turns, so that what drifts hits all of them."""
 
@@ -52,12 +57,13 @@ def methods():
     engine = cudnn.open(EngineSpec("cudnn", "cudnn"), EngineOptions(timer="events"))
     print(f"{engine.facts.device_kind}, {date.today()}, {dict(engine.facts.libraries)}")
     print(f"correction {engine.stream.correction_ns():.0f} ns; medians of {SAMPLES * TURNS}, µs")
-    names = ("cupti", "ours", "ours in it", "events", "events+sync", "do_bench", "host")
+    names = ("cupti", "ours", "ours in it", "queue", "events", "events+sync", "do_bench", "host")
     print(f"{'case':12}" + "".join(f"{name:>13}" for name in names) + f"{'ours-cupti':>13}{'':>9}")
     for name, spec in CASES.items():
         graph = make_graphs(spec)[0]
         plan = engine.plan(engine.build(graph, {}))
         plan.upload(make_inputs(graph, 0))
+        settle(engine.facts.device, engine.stream, REST_S)
         taken = {method: [] for method in names}
         for _ in range(TURNS):
             for method in names:
@@ -93,6 +99,27 @@ def ours_recorded(engine, plan):
     """Our events while CUPTI records: it lengthens the gaps between the kernels of one plan."""
     with cupti.Recorder():
         return ours(engine, plan)
+
+
+QUEUED = (1, 5)
+
+
+def queue(engine, plan):
+    """What one more execution between two marks takes: marks and corrections cancel."""
+    stream, medians = engine.stream, []
+    for count in QUEUED:
+        found = []
+        for _ in range(10):
+            time.sleep(REST_S / 5)
+            with stream.gate():
+                begin = stream.mark()
+                for _ in range(count):
+                    plan.run()
+                end = stream.mark()
+            stream.synchronize()
+            found.append(stream.elapsed_ns(begin, end))
+        medians.append(statistics.median(found))
+    return [(medians[1] - medians[0]) / (QUEUED[1] - QUEUED[0])]
 
 
 def events(engine, plan, wait=False):
@@ -133,6 +160,7 @@ METHODS = {
     "cupti": by_cupti,
     "ours": ours,
     "ours in it": ours_recorded,
+    "queue": queue,
     "events": events,
     "events+sync": lambda engine, plan: events(engine, plan, wait=True),
     "do_bench": do_bench,
@@ -156,9 +184,10 @@ def bench_run(*words, output):
 def repeat(folder):
     """Spread of a case's median over ten fresh processes, cool."""
     words = [word for spec in CASES.values() for word in ("--op", spec)]
-    words += ["--engine", "cudnn", "--rounds", "10", "--iters", "1000", "--reference", "none"]
+    words += ["--engine", "cudnn", "--rounds", "10", "--reference", "none"]
+    words += ["--iters", str(10 * REPEATED_SAMPLES)]
     document, taken_s = bench_run(*words, output=folder / "repeat.json")
-    print(f"medians of 10 fresh processes of 100 samples ({taken_s:.0f} s)")
+    print(f"medians of 10 fresh processes of {REPEATED_SAMPLES} samples ({taken_s:.0f} s)")
     for case in document["cases"]:
         medians = [statistics.median(r["series"]["device_ns"]) for r in case["rounds"]]
         middle = statistics.median(medians)
