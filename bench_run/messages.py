@@ -33,6 +33,8 @@ class Opened:
     facts: EngineFacts
     clock: str
     import_ns: int
+    devices: int | None = None
+    """How many accelerators the engine can choose from; None where there is no choice."""
 
 
 @dataclass(frozen=True)

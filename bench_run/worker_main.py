@@ -78,7 +78,8 @@ class Session:
         gc.collect()
         gc.freeze()  # what a library's import left behind need not be searched before each case
         self._timer = request.options.timer
-        return Opened(self._engine.facts, self._engine.stream.clock, self._import_ns)
+        devices = getattr(self._engine, "devices", None)
+        return Opened(self._engine.facts, self._engine.stream.clock, self._import_ns, devices)
 
     def visit(self, request: Visit) -> Visited:
         from bench_run.visit import visit

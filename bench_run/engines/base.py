@@ -30,13 +30,15 @@ Array: TypeAlias = "npt.NDArray[np.generic]"
 
 @dataclass(frozen=True)
 class EngineSpec:
-    """``name[:id][+option…][@plugin path]`` as values; see `engines/spec.py` for the grammar."""
+    """``name[:id][+option…][+device=N][@plugin path]`` as values; see `engines/spec.py`."""
 
     text: str
     name: str
     id: str | None = None
     options: tuple[str, ...] = ()
     plugin_path: str | None = None
+    device: int | None = None
+    """Accelerator of this engine; None: that of the run. The run sees to it, not the engine."""
 
 
 @dataclass(frozen=True)
@@ -78,6 +80,8 @@ class EngineFacts:
     plugin_path: str | None = None
     plugin_sha256: str | None = None
     knobs: Mapping[str, str] = field(default_factory=dict)
+    device_index: int | None = None
+    """What ``--device`` calls it: as the engine's runtime counts the devices it shows."""
 
 
 @dataclass(frozen=True)
@@ -140,6 +144,10 @@ class Plan(Protocol):
 
 
 class Engine(Protocol):
+    """Optional members: `choices` (graph → what `--list-engines GRAPH` tells), `alternatives`
+    (graph → variants worth trying for the best), `devices` (how many accelerators ``--device``
+    chooses from; absent or None: the engine, or its id, leaves no choice)."""
+
     facts: EngineFacts
     stream: Stream
 

@@ -1,19 +1,22 @@
-"""Engine specs: ``name[:id][+option…][@plugin path]`` ⇄ values.
+"""Engine specs: ``name[:id][+option…][+device=N][@plugin path]`` ⇄ values.
 
 Everything after the first ``@`` is the path, so that a path may hold any character. The id ends at
 the first ``+`` and may hold colons: ``torch:cuda:1+compile``, ``cudnn:plan=eng5_k2=1``,
-``hipdnn:MIOPEN_ENGINE@/opt/plugins/libmiopen_plugin.so``.
+``hipdnn:MIOPEN_ENGINE@/opt/plugins/libmiopen_plugin.so``. The option ``device=N`` is every engine's:
+``cudnn:all+device=1``.
 """
 
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from bench_run.engines import known_names
 from bench_run.engines.base import EngineSpec
 from bench_run.errors import UsageError
 
-GRAMMAR = "name[:id][+option...][@plugin path]"
+GRAMMAR = "name[:id][+option...][+device=N][@plugin path]"
+DEVICE = "device="
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 
 
@@ -35,9 +38,25 @@ def parse_spec(text: str) -> EngineSpec:
         text=text,
         name=name,
         id=identifier if has_id else None,
-        options=tuple(options),
+        options=tuple(option for option in options if not option.startswith(DEVICE)),
         plugin_path=path if has_path else None,
+        device=_device(text, options),
     )
+
+
+def _device(text: str, options: list[str]) -> int | None:
+    given = [option.removeprefix(DEVICE) for option in options if option.startswith(DEVICE)]
+    if not given:
+        return None
+    if len(given) > 1 or not given[0].isdecimal():
+        raise UsageError(f"--engine {text!r}: expected one number after +{DEVICE}")
+    return int(given[0])
+
+
+def on_device(spec: EngineSpec, index: int) -> EngineSpec:
+    """The same engine on one of several devices; its text says which and can be given again."""
+    head, has_path, path = spec.text.partition("@")
+    return replace(spec, text=f"{head}+{DEVICE}{index}{has_path}{path}", device=index)
 
 
 def refuse_unknown(spec: EngineSpec, *, options: tuple[str, ...], plugin: bool = False) -> None:

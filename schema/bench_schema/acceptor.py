@@ -161,11 +161,7 @@ class Compiler:
         fields = []
         for name, value in schema["properties"].items():
             kind = self.compile(value)
-            fields.append(
-                (name, kind)
-                if name in required
-                else (name, kind | msgspec.UnsetType, msgspec.UNSET)
-            )
+            fields.append((name, kind) if name in required else (name, *_optional(kind, value)))
         raw = {
             name: {
                 key: self.arrays.setdefault(limits, Arrays(limits))
@@ -203,6 +199,13 @@ class Compiler:
             return None
         known = {name: bounds for name, bounds in arrays.items() if bounds is not None}
         return known if len(known) == len(arrays) else None
+
+
+def _optional(kind: Any, schema: Schema) -> tuple[Any, Any]:
+    """Type and default of a field that may be left out; what may be null is null then."""
+    if "null" in schema.get("type", ()):
+        return kind, None
+    return kind | msgspec.UnsetType, msgspec.UNSET
 
 
 def _definition(reference: str) -> str:

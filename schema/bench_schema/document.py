@@ -151,6 +151,8 @@ class Engine:
     device_kind: str
     """Product name of what it ran on: a comparison of unlike kinds is pointed out."""
     knobs: Mapping[str, str]
+    device_index: int | None = None
+    """What the run called the device; the machine's list may count otherwise. None: no choice."""
 
 
 @dataclass(frozen=True)
@@ -231,6 +233,8 @@ class Round:
     telemetry_before: Telemetry | None = None
     telemetry_after: Telemetry | None = None
     energy_j_per_iteration: float | None = None
+    energy_window_s: float | None = None
+    """How long the iterations went on whose energy was counted; never part of the samples."""
     notes: tuple[str, ...] = ()
 
 
