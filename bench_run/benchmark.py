@@ -20,11 +20,20 @@ from bench_run.errors import EngineUnavailableError, UsageError
 from bench_run.extra_passes import check_extra, extra_passes
 from bench_run.gather import Gathered, gather
 from bench_run.machine import machine
-from bench_run.plan import PlannedCase, PlannedEngine, plan_cases, plan_engines, plan_graph
+from bench_run.plan import (
+    PlannedCase,
+    PlannedEngine,
+    asks_several,
+    on_devices,
+    plan_cases,
+    plan_engines,
+    plan_graph,
+)
 from bench_run.progress import Progress
 from bench_run.record import Record, now
 from bench_run.rerun import Wanted, narrowed, read_wanted
 from bench_run.session import Session
+from bench_run.spent import Spent
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -46,6 +55,8 @@ class Planned:
     gathered: Gathered
     reason: str | None
     """Why the engine was chosen, when the user left the choice to us."""
+    wanted: Wanted | None = None
+    """The pairs of graph and engine that are to be run; None for all."""
 
 
 def plan_run(options: Options) -> Planned:
@@ -60,13 +71,14 @@ def plan_run(options: Options) -> Planned:
     engines = plan_engines(options, [parse_spec(text) for text in texts])
     graphs = [plan_graph(loaded) for loaded in gathered.graphs]
     cases = plan_cases(graphs, engines, {})
-    if wanted is not None:
-        cases = _only(cases, wanted)
-    return Planned(engines, cases, gathered, reason)
+    planned = Planned(engines, cases, gathered, reason, wanted)
+    return planned if asks_several(options) else replace(planned, cases=_only(cases, wanted))
 
 
-def _only(cases: tuple[PlannedCase, ...], wanted: Wanted) -> tuple[PlannedCase, ...]:
+def _only(cases: tuple[PlannedCase, ...], wanted: Wanted | None) -> tuple[PlannedCase, ...]:
     """The cases that a comparison left open."""
+    if wanted is None:
+        return cases
     kept = tuple(c for c in cases if (c.graph.id.fingerprint, c.engine.key) in wanted.pairs)
     if not kept:
         raise UsageError("--rerun-from: none of its open cases is among these graphs and engines")
@@ -82,6 +94,27 @@ def _engine_texts(options: Options) -> tuple[tuple[str, ...], str | None]:
     return (text,), reason
 
 
+def expand_devices(options: Options, planned: Planned, crew: Crew) -> Planned:
+    """Each engine on each of the devices asked for, as many as it sees."""
+    visible = {engine.key: crew.opened[engine.key].devices for engine in planned.engines}
+    engines = on_devices(options, planned.engines, visible)
+    if engines == planned.engines:
+        return replace(planned, cases=_only(planned.cases, planned.wanted))
+    graphs = [plan_graph(loaded) for loaded in planned.gathered.graphs]
+    cases = _only(plan_cases(graphs, engines, {}), planned.wanted)
+    return replace(planned, engines=engines, cases=cases)
+
+
+def opened_on_devices(options: Options, planned: Planned) -> Planned:
+    """The run with its engines on every device asked for, found out by opening them."""
+    crew = Crew(options.timeout_s, {})
+    try:
+        _facts(planned.engines, crew)
+        return expand_devices(options, planned, crew)
+    finally:
+        crew.close()
+
+
 def expand_variants(planned: Planned, crew: Crew) -> Planned:
     """Ask engines that have several variants of a graph (``cudnn:all``) which they are."""
     asked = {engine.key for engine in planned.engines if engine.spec.id == "all"}
@@ -95,7 +128,7 @@ def expand_variants(planned: Planned, crew: Crew) -> Planned:
         for path, graph in graphs.items()
     }
     cases = plan_cases(graphs.values(), planned.engines, variants)
-    return replace(planned, cases=cases)
+    return replace(planned, cases=_only(cases, planned.wanted))
 
 
 def run_benchmark(options: Options, command: Sequence[str] = ()) -> Document:
@@ -106,20 +139,21 @@ def run_benchmark(options: Options, command: Sequence[str] = ()) -> Document:
     holds what was measured and says that it is not complete.
     """
     check_extra(options)
+    spent = Spent()
     planned = plan_run(options)
     with Progress(0, quiet=options.quiet) as talk:
         for note in planned.gathered.notes:
             talk.say(f"note: {note}")
         if planned.reason is not None:
             talk.say(f"engine {planned.reason}")
-    opened = _open_all(planned, options)
+    opened = _open_all(planned, options, spent)
     planned = opened.planned
     header = _header(options, opened, command)
     record = Record.begin(options, header)
     order = [case.id for case in planned.cases]
     total = len(order) * options.rounds
     with Progress(total, quiet=options.quiet) as progress, record:
-        session = Session(options, planned.cases, record.add, progress, {})
+        session = Session(options, planned.cases, record.add, progress, spent)
         session.resume(record.done)
         for case in planned.gathered.failed(planned.engines):
             record.add(case)
@@ -129,6 +163,7 @@ def run_benchmark(options: Options, command: Sequence[str] = ()) -> Document:
         except KeyboardInterrupt:
             progress.say("interrupted: what was measured is kept; go on with --resume")
             return record.finish(order, complete=False)
+        progress.say(spent.line())
     return record.finish(order, complete=True)
 
 
@@ -140,16 +175,13 @@ class OpenedRun:
     devices: tuple[Device, ...] = ()
 
 
-def _open_all(planned: Planned, options: Options) -> OpenedRun:
+def _open_all(planned: Planned, options: Options, spent: Spent) -> OpenedRun:
     """Open each engine once before anything is measured: one that is not there ends the run."""
-    crew = Crew(options.timeout_s, {})
+    crew = Crew(options.timeout_s, {}, spent)
     try:
-        facts = {}
-        for engine in planned.engines:
-            try:
-                facts[engine.key] = crew.facts(engine)
-            except EngineUnavailableError as error:
-                raise EngineUnavailableError(f"engine {engine.key}: {error}") from None
+        _facts(planned.engines, crew)
+        planned = expand_devices(options, planned, crew)
+        facts = _facts(planned.engines, crew)
         planned = expand_variants(planned, crew)
         clocks = {opened.clock for opened in crew.opened.values()}
         found = _devices(planned, facts, crew, options)
@@ -158,6 +190,17 @@ def _open_all(planned: Planned, options: Options) -> OpenedRun:
     engines = tuple(_engine_row(engine, facts[engine.key]) for engine in planned.engines)
     clocks.discard("host")
     return OpenedRun(planned, engines, next(iter(sorted(clocks)), "host"), found)
+
+
+def _facts(engines: Sequence[PlannedEngine], crew: Crew) -> dict[str, EngineFacts]:
+    """What each engine says of itself, by key. Raises `EngineUnavailableError`."""
+    facts = {}
+    for engine in engines:
+        try:
+            facts[engine.key] = crew.facts(engine)
+        except EngineUnavailableError as error:
+            raise EngineUnavailableError(f"engine {engine.key}: {error}") from None
+    return facts
 
 
 def _devices(

@@ -31,6 +31,7 @@ from bench_run.messages import (
     Visit,
     Visited,
 )
+from bench_run.spent import Spent
 from bench_run.visit_case import case_of
 from bench_run.worker import Worker
 
@@ -72,9 +73,15 @@ def own_environment(engine: PlannedEngine) -> Mapping[str, str]:
 class Crew:
     """Workers by engine key. Asking for an engine starts its worker when there is none."""
 
-    def __init__(self, timeout_s: float, environments: Mapping[str, Mapping[str, str]]) -> None:
+    def __init__(
+        self,
+        timeout_s: float,
+        environments: Mapping[str, Mapping[str, str]],
+        spent: Spent | None = None,
+    ) -> None:
         self._timeout_s = timeout_s
         self._environments = dict(environments)
+        self._spent = Spent() if spent is None else spent
         self._prepared: set[str] = set()
         self._workers: dict[str, Worker] = {}
         self.opened: dict[str, Opened] = {}
@@ -87,7 +94,11 @@ class Crew:
         worker = self._workers.get(engine.key)
         if worker is not None:
             return worker
-        worker = Worker(self._environment(engine))
+        with self._spent.on("starting workers"):
+            return self._start(engine)
+
+    def _start(self, engine: PlannedEngine) -> Worker:
+        worker = Worker(self._environment(engine), self._spent.phase)
         try:
             answer = worker.ask(Open(engine.spec, engine.options), self._timeout_s)
         except WorkerError:
@@ -133,7 +144,8 @@ class Crew:
         """The case with this visit's round; whatever the worker does becomes an outcome."""
         try:
             worker = self._worker(engine)
-            answer = worker.ask(request, self._timeout_s)
+            with self._spent.on("building"):
+                answer = worker.ask(request, self._timeout_s)
         except WorkerError as error:
             return case_of(request, self._loss(engine, error))
         except (EngineError, EngineUnavailableError) as error:
@@ -155,7 +167,9 @@ class Crew:
     def evaluate(self, engine: PlannedEngine, request: Evaluate) -> str | None:
         """Have expected outputs stored; the reason where that did not work, else None."""
         try:
-            answer = self._worker(engine).ask(request, self._timeout_s)
+            worker = self._worker(engine)
+            with self._spent.on("reference"):
+                answer = worker.ask(request, self._timeout_s)
         except WorkerError as error:
             self._forget(engine)
             return str(error)
@@ -177,7 +191,9 @@ class Crew:
     def ceilings(self, engine: PlannedEngine) -> Ceilings | None:
         """What the engine's device can do at most, measured now; None where that did not work."""
         try:
-            answer = self._worker(engine).ask(MeasureCeilings(), self._timeout_s)
+            worker = self._worker(engine)
+            with self._spent.on("ceilings"):
+                answer = worker.ask(MeasureCeilings(), self._timeout_s)
         except WorkerError:
             self._forget(engine)
             return None
@@ -197,8 +213,9 @@ class Crew:
 
     def close(self) -> None:
         """End every worker: the next round starts afresh."""
-        for worker in self._workers.values():
-            worker.close()
+        with self._spent.on("ending workers"):
+            for worker in self._workers.values():
+                worker.close()
         self._workers.clear()
 
     def kill(self) -> None:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from bench_run.options import Options
+    from bench_run.spent import Spent
 
 SPOOL_BYTES = 8 << 30
 """Most that expected outputs may take on disk; the oldest make room and are computed again."""
@@ -29,10 +30,12 @@ SPOOL_BYTES = 8 << 30
 class Desk:
     """Gives every visit what its outputs are held against."""
 
-    def __init__(self, options: Options, engines: Mapping[str, PlannedEngine]) -> None:
+    def __init__(
+        self, options: Options, engines: Mapping[str, PlannedEngine], spent: Spent | None = None
+    ) -> None:
         self._options = options
         self._engines = engines
-        self._crew = Crew(options.timeout_s, {})
+        self._crew = Crew(options.timeout_s, {}, spent)
         self._folder = Path(tempfile.mkdtemp(prefix="bench-run-"))
         self._known: dict[tuple[str, str], tuple[str | None, str | None]] = {}
 

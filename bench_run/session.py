@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from bench_run.options import Options
     from bench_run.plan import PlannedCase, PlannedEngine
     from bench_run.progress import Progress
+    from bench_run.spent import Spent
 
 SERIES_OF_PRECISION = ("device_ns", "e2e_ns")
 """The precision rule looks at the first of these that a case has."""
@@ -83,15 +84,15 @@ class Session:
         cases: Sequence[PlannedCase],
         save: Save,
         progress: Progress,
-        environments: Mapping[str, Mapping[str, str]],
+        spent: Spent,
     ) -> None:
         self._options = options
         self._save = save
         self._progress = progress
         self.states = {case.id: CaseState(case) for case in cases}
         engines = {case.engine.key: case.engine for case in cases}
-        self._desk = Desk(options, engines)
-        self.crew = Crew(options.timeout_s, environments)
+        self._desk = Desk(options, engines, spent)
+        self.crew = Crew(options.timeout_s, {}, spent)
 
     def resume(self, done: Sequence[Case]) -> None:
         """Count what an earlier run measured; nothing of it is measured again."""

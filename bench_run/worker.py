@@ -23,7 +23,7 @@ from bench_run.errors import WorkerCrashedError, WorkerTimeoutError
 from bench_run.messages import Answer, Close, Progress, Request
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
 LAST_WORDS_BYTES = 4096
 POLL_S = 0.2
@@ -53,8 +53,13 @@ class LastWords:
 class Worker:
     """One process that runs cases of one engine, one request at a time."""
 
-    def __init__(self, environment: Mapping[str, str] | None = None) -> None:
-        """Start it. `environment` is added to ours (caches and plugin folders of one engine)."""
+    def __init__(
+        self,
+        environment: Mapping[str, str] | None = None,
+        announce: Callable[[str], object] | None = None,
+    ) -> None:
+        """Start it. `environment` is added to ours (caches and plugin folders of one engine);
+        `announce` is told of every phase that the worker enters."""
         ours, theirs = Pipe()
         read_end, write_end = os.pipe()
         self._process = subprocess.Popen(  # noqa: S603 - our own module, no shell
@@ -70,6 +75,7 @@ class Worker:
         theirs.close()
         self._pipe: Connection[Request, Answer | Progress] = ours
         self._words = LastWords(read_end)
+        self._announce = announce
         self.phase = "import"
         self.pid = self._process.pid
 
@@ -83,6 +89,8 @@ class Worker:
                 if not isinstance(answer, Progress):
                     return answer
                 self.phase = answer.phase
+                if self._announce is not None:
+                    self._announce(answer.phase)
         except (EOFError, OSError, pickle.UnpicklingError):
             raise WorkerCrashedError(self._how_it_died(), detail=self._words.text()) from None
 
