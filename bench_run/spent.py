@@ -1,0 +1,67 @@
+"""Where the time of a run went, by the clock on the wall: one activity at a time.
+
+Everything is counted from the run's side, by what its workers announce, so that the parts add up
+to the whole and nothing is measured inside of a worker.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+OF_PHASE = {
+    "build": "building",
+    "plan": "building",
+    "inputs": "inputs",
+    "first_run": "first runs",
+    "validate": "checking",
+    "measure": "measuring",
+}
+"""Activity during a phase that a worker announces; unknown phases belong to what was asked."""
+
+SHOWN_S = 0.05
+"""Less is not worth a word."""
+
+
+class Spent:
+    """Seconds by activity; whatever is not named is ``other``."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._since = clock()
+        self._activity = "other"
+        self._seconds: dict[str, float] = defaultdict(float)
+
+    def turn(self, activity: str) -> None:
+        """What was going on ends here, this begins."""
+        now = self._clock()
+        self._seconds[self._activity] += now - self._since
+        self._activity, self._since = activity, now
+
+    @contextmanager
+    def on(self, activity: str) -> Iterator[None]:
+        before = self._activity
+        self.turn(activity)
+        try:
+            yield
+        finally:
+            self.turn(before)
+
+    def phase(self, name: str) -> None:
+        """A worker announced a phase."""
+        self.turn(OF_PHASE.get(name, self._activity))
+
+    def seconds(self) -> dict[str, float]:
+        """By activity up to now, the longest first."""
+        self.turn(self._activity)
+        return dict(sorted(self._seconds.items(), key=lambda row: -row[1]))
+
+    def line(self) -> str:
+        seconds = self.seconds()
+        parts = (f"{what} {s:.1f} s" for what, s in seconds.items() if s >= SHOWN_S)
+        return f"took {sum(seconds.values()):.1f} s: {', '.join(parts)}"

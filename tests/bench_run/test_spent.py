@@ -1,0 +1,56 @@
+"""What a run says about its own time."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from bench_run.spent import Spent
+
+
+def scripted(*instants):
+    return Spent(iter(instants).__next__)
+
+
+def test_an_activity_inside_of_another_is_counted_once():
+    spent = scripted(0, 1, 3, 7, 15, 15)
+    with spent.on("reference"), spent.on("starting workers"):
+        pass
+    assert {"other": 1, "reference": 2 + 8, "starting workers": 4} == spent.seconds()
+
+
+def test_phases_of_a_worker_are_activities_until_its_answer():
+    spent = scripted(0, 0, 1, 3, 7, 8)
+    with spent.on("building"):
+        spent.phase("inputs")
+        spent.phase("measure")
+    assert {"building": 1, "inputs": 2, "measuring": 4, "other": 1} == spent.seconds()
+
+
+def test_a_phase_that_nobody_knows_belongs_to_what_was_asked():
+    spent = scripted(0, 0, 1, 3, 3)
+    with spent.on("reference"):
+        spent.phase("thinking")
+    assert 3 == spent.seconds()["reference"]
+
+
+def test_an_activity_ends_with_an_error_too():
+    spent = scripted(0, 1, 2, 4)
+    with pytest.raises(ValueError, match="no"), spent.on("building"):
+        raise ValueError("no")
+    assert {"other": 1 + 2, "building": 1} == spent.seconds()
+
+
+def test_the_line_has_the_longest_first_and_leaves_out_what_is_nothing():
+    spent = scripted(0, 0.01, 2.51, 6.5)
+    with spent.on("checking"):
+        pass
+    assert "took 6.5 s: other 4.0 s, checking 2.5 s" == spent.line()
+
+
+def test_a_run_says_at_its_end_where_the_time_went(bench_run_command, small_graph):
+    words = ["--rounds", "1", "--iters", "2", "--engine", "numpy"]
+    done = bench_run_command(small_graph, *words)
+    last = done.stderr.splitlines()[-1]
+    assert re.fullmatch(r"took [\d.]+ s: .*starting workers [\d.]+ s.*", last), last
