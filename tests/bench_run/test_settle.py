@@ -30,7 +30,7 @@ def device(monkeypatch):
 
 
 def test_it_rests_until_the_clock_is_back():
-    stream = Scripted(1530.0, 1800.0, 1965.0, 1980.0)
+    stream = Scripted(1530.0, 1965.0, 1978.0, 1980.0)
     settle("gpu", stream, 0.001)
     assert stream.probes == 3
 
