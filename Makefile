@@ -20,7 +20,7 @@ run: $(STAMP)
 	@echo "The page of charts: $(CURDIR)/diff.html"
 
 test: $(TEST_STAMP)
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto --dist loadfile
 
 test-slow: $(TEST_STAMP)
 	$(BIN)/python -m pytest -m slow
@@ -36,7 +36,7 @@ check: $(TEST_STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto --dist loadfile
 
 bench: $(TEST_STAMP)
 	for script in tests/benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
