@@ -12,7 +12,6 @@ NumPy array directly, which takes half of the time and a fifth of the memory of 
 from __future__ import annotations
 
 import functools
-import itertools
 import json
 import threading
 from collections.abc import Callable, Mapping
@@ -20,15 +19,13 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias, Union
 
 import msgspec
-import numpy as np
+
+from bench_schema.integers import Arrays
 
 Schema: TypeAlias = Mapping[str, Any]
 Bounds: TypeAlias = tuple[int, int]
 
 VERSIONS = Path(__file__).with_name("versions")
-OPEN = ord("[")
-CHUNK = 1 << 21
-"""Characters of arrays that are turned into one block of memory."""
 PARSING = threading.Lock()
 """Texts of arrays are collected outside of the values that are being built."""
 
@@ -164,7 +161,7 @@ class Compiler:
             fields.append((name, kind) if name in required else (name, *_optional(kind, value)))
         raw = {
             name: {
-                key: self.arrays.setdefault(limits, Arrays(limits))
+                key: self.arrays.setdefault(limits, Arrays(*limits))
                 for key, limits in bounds.items()
             }
             for name, value in schema["properties"].items()
@@ -179,9 +176,6 @@ class Compiler:
             gc=False,
             namespace=namespace,
         )
-
-    def collector(self, bounds: Bounds) -> Arrays:
-        return self.arrays.setdefault(bounds, Arrays(bounds))
 
     def durations(self, schema: Schema) -> dict[str, Bounds] | None:
         """Names and limits of an object that holds arrays of integers only, else None."""
@@ -218,55 +212,6 @@ def _bounds(schema: Schema) -> Bounds | None:
     if schema.get("type") != "array" or not {"minimum", "maximum"} <= items.keys():
         return None
     return items["minimum"], items["maximum"]
-
-
-class Arrays:
-    """Texts of arrays on their way to NumPy, many at a time: a call for each would cost more.
-
-    Each text is known to be JSON. All arrays of one kind share their limits.
-    """
-
-    def __init__(self, bounds: Bounds) -> None:
-        self.low, self.high = bounds
-        self.clear()
-
-    def add(self, home: dict[str, Any], name: str) -> None:
-        """Take the text at ``home[name]``; the array comes into its place, at once or later."""
-        text = bytes(home[name])
-        if text[0] != OPEN:
-            raise ValueError("expected an array")
-        self.homes.append((home, name))
-        self.texts.append(text[1:-1])
-        self.size += len(text)
-        if self.size > CHUNK:
-            self.flush()
-
-    def flush(self) -> None:
-        """Put the arrays in the place of their texts."""
-        homes, texts = self.homes, self.texts
-        self.clear()
-        if not texts:
-            return
-        ends = list(itertools.accumulate(map(_count, texts)))
-        # What is no integer ends the parsing early: then the number at the end is not reached.
-        joined = b",".join([*filter(bytes.strip, texts), b"0"])
-        values = np.fromstring(joined, dtype=np.int64, sep=",")
-        # One unsigned comparison sees both limits, and numbers that do not fit 64 bits as well.
-        offset = (values - self.low).view(np.uint64)
-        if len(values) != ends[-1] + 1 or offset.max() > self.high - self.low:
-            raise ValueError(f"expected integers from {self.low} to {self.high}")
-        values.flags.writeable = False
-        for (home, name), start, stop in zip(homes, [0, *ends], ends, strict=False):
-            home[name] = values[start:stop]
-
-    def clear(self) -> None:
-        self.homes: list[tuple[dict[str, Any], str]] = []
-        self.texts: list[bytes] = []
-        self.size = 0
-
-
-def _count(text: bytes) -> int:
-    return text.count(b",") + 1 if text.strip() else 0
 
 
 def _array_reader(fields: Mapping[str, Mapping[str, Arrays]]) -> Callable[[Any], None]:

@@ -1,0 +1,72 @@
+import json
+
+import numpy as np
+import pytest
+from bench_schema import integers
+from bench_schema.integers import LEAST, Arrays
+from hypothesis import given
+from hypothesis import strategies as st
+
+LIMIT = 2**53 - 1
+
+
+def read(texts, low=0, high=LIMIT):
+    """The texts through one `Arrays`, as they come out in its place."""
+    home = {str(number): text.encode() for number, text in enumerate(texts)}
+    arrays = Arrays(low, high)
+    for name in home:
+        arrays.add(home, name)
+    arrays.flush()
+    return [home[name] for name in home]
+
+
+@given(st.lists(st.lists(st.integers(0, LIMIT), max_size=9), max_size=9))
+def test_short_arrays_are_read_as_json_is(lists):
+    found = read([json.dumps(one) for one in lists])
+    assert [one.tolist() for one in found] == lists
+
+
+@pytest.mark.parametrize("digits", range(1, 13))
+def test_every_digit_of_long_arrays_arrives(digits):
+    random = np.random.default_rng(digits)
+    lists = random.integers(10 ** (digits - 1), 10**digits, (3, LEAST)).tolist()
+    found = read([json.dumps(one, separators=(",", ":")) for one in lists])
+    assert [one.tolist() for one in found] == lists
+
+
+def test_arrays_that_only_seem_to_be_of_one_width_are_read_one_by_one():
+    texts = [f"[{','.join(['10000'] * LEAST)}]", "[10000,999,1000000,10000]"]
+    assert [10000, 999, 1000000, 10000] == read(texts)[1].tolist()
+
+
+def test_limits_hold_for_long_arrays_of_one_width():
+    text = f"[{','.join(['123'] * LEAST)}]"
+    assert 123 == read([text], high=123)[0][-1]
+    with pytest.raises(ValueError, match="from 0 to 122"):
+        read([text], high=122)
+
+
+@pytest.mark.parametrize("odd", ["1.5", "1e2", "-12", '"1"', "[1]", "{ }", "nul"])
+def test_one_value_that_is_no_duration_among_many_of_its_width_is_refused(odd):
+    with pytest.raises(ValueError):  # noqa: PT011  NumPy has its own words for some
+        read([f"[{'123,' * LEAST}{odd}]"])
+
+
+@pytest.mark.parametrize(("odd", "value"), [("-12", -12), (" 12", 12), ("12 ", 12)])
+def test_signs_and_spaces_among_many_of_one_width_are_read(odd, value):
+    found = read([f"[{'123,' * LEAST}{odd}]"], low=-LIMIT)
+    assert found[0].tolist() == [123] * LEAST + [value]
+
+
+@pytest.mark.parametrize("text", ['"1,2,3"', '{"a":1}', "123", "null"])
+def test_what_is_no_array_is_refused(text):
+    with pytest.raises(ValueError, match="expected an array"):
+        read([text])
+
+
+def test_more_numbers_than_one_block_holds_keep_their_places(monkeypatch):
+    monkeypatch.setattr(integers, "MOST", 2 * LEAST)
+    lists = [[100 + number] * (LEAST // 2) for number in range(9)]
+    found = read([json.dumps(one, separators=(",", ":")) for one in lists])
+    assert [one.tolist() for one in found] == lists
+    assert not any(one.flags.writeable for one in found)
