@@ -25,6 +25,7 @@ from bench_compare.intervals import (
 )
 from bench_compare.metrics import Exact, Metric, PerRound, Rate, Sampled
 from bench_compare.samples import RoundStatistics, section_variance
+from bench_compare.ticks import unsure
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -78,6 +79,8 @@ class Measured:
     cycles: Estimates | None = None
     """The same with time multiplied by clock, where clocks are known."""
     samples: tuple[SideSamples, SideSamples] | None = None
+    unsure: Array | None = None
+    """Log ratio within which the clock tells nothing apart."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,8 +170,10 @@ def _sampled(metric: Metric, reading: Sampled, field: Field) -> Measured | None:
     samples = tuple(SideSamples(rounds, statistics) for _, rounds, statistics in found)
     clocks = [grids.clocks(one.rounds, len(field.pairs)) for one in samples]
     measured = _build(metric, field, (base, other), _inner(samples, (base, other)))
+    middle = (measured.base_level + measured.other_level) / 2
     return replace(
         measured,
+        unsure=unsure([one.rounds for one in samples], middle),
         base_level=_or(measured.base_level, levels[0]),
         other_level=_or(measured.other_level, levels[1]),
         cycles=_cycles(field, (base, other), (clocks[0], clocks[1])),

@@ -46,7 +46,7 @@ def judged(
     if isinstance(measured, ExactMeasured):
         return _exact(measured, thresholds)
     limit = np.log1p(np.array(thresholds))
-    moves = judge(measured.estimates, q, limit, policy.alpha_ratio)
+    moves = judge(measured.estimates, q, limit, policy.alpha_ratio, measured.unsure)
     clock = _clock(measured, moves, limit)
     return list(_rows(measured, q, (moves, clock), thresholds))
 
@@ -59,6 +59,15 @@ def _clock(measured: Measured, moves: Moves, limit: Array) -> Mask:
         low, high = measured.cycles.same_low, measured.cycles.same_high
         same = (low >= -limit) & (high <= limit)
     return np.asarray(np.isin(moves, (Move.UP, Move.DOWN)) & same)
+
+
+def _ticks(measured: Measured, limit: Array) -> Mask:
+    """Cases that are beyond the threshold, and not beyond what a step of the clock makes."""
+    if measured.unsure is None:
+        return np.zeros(len(limit), bool)
+    with np.errstate(invalid="ignore"):
+        size = np.abs(measured.estimates.shift)
+        return np.asarray((size >= limit) & (size < measured.unsure))
 
 
 def _known(values: Values) -> list[float | None]:
@@ -90,6 +99,7 @@ def _rows(
         thresholds,
         zip(found.base_units.tolist(), found.other_units.tolist(), strict=True),
         (found.documents > 0).tolist(),
+        _ticks(measured, limit).tolist(),
         strict=True,
     )
     spoken = words(measured.metric)
@@ -100,7 +110,7 @@ def _rows(
 def _row(  # type: ignore[no-untyped-def]
     measured: Measured, spoken: dict[int, Verdict], row
 ) -> MetricComparison | None:
-    move, clock, base, other, ratio, low, high, p, q, raw, needed, threshold, units, documents = row
+    move, clock, base, other, ratio, low, high, p, q, raw, needed, threshold, units, *rest = row
     metric = measured.metric
     if base is None and other is None:
         return None
@@ -110,8 +120,9 @@ def _row(  # type: ignore[no-untyped-def]
         move = Move.UNCLEAR
     unit = _unit(measured.unit, units)
     more = int(needed) if needed is not None and move == Move.UNCLEAR else None
+    documents, tick = rest
     lacks = "document" if documents else unit
-    text = reason(Evidence(move, ratio, low, high, q, threshold, units, lacks, more))
+    text = reason(Evidence(move, ratio, low, high, q, threshold, units, lacks, more, tick))
     return MetricComparison(
         metric=metric.name,
         base=base,

@@ -32,14 +32,18 @@ LEAST_UNITS = 3
 """Below three units a side the variance itself is a guess: provisional."""
 
 
-def judge(found: Estimates, q: Array, limit: Array, alpha: float) -> npt.NDArray[np.int64]:
+def judge(
+    found: Estimates, q: Array, limit: Array, alpha: float, unsure: Array | None = None
+) -> npt.NDArray[np.int64]:
     """A `Move` for each case; `limit` is log(1 + threshold).
 
-    Up and down: significant after false-discovery control, and at least the threshold. Same: the
+    Up and down: significant after false-discovery control, at least the threshold, and beyond what
+    the clock tells apart (`unsure`). Same: the
     90 % interval lies within the threshold (two one-sided tests at 5 %). Else unclear.
     """
     with np.errstate(invalid="ignore"):
-        moved = (q <= alpha) & (np.abs(found.shift) >= limit)
+        least = limit if unsure is None else np.maximum(limit, unsure)
+        moved = (q <= alpha) & (np.abs(found.shift) >= least)
         same = (found.same_low >= -limit) & (found.same_high <= limit)
     moves = np.where(same, Move.SAME, Move.UNCLEAR)
     moves = np.where(moved, np.where(found.shift > 0, Move.UP, Move.DOWN), moves)
@@ -92,6 +96,8 @@ class Evidence:
     lacks: Unit
     """What `needed` counts."""
     needed: int | None
+    tick: bool = False
+    """The clock does not tell the two apart."""
 
 
 def reason(evidence: Evidence) -> str:
@@ -103,6 +109,8 @@ def reason(evidence: Evidence) -> str:
     threshold = f"{100 * evidence.threshold_ratio:.3g} %"
     if evidence.move == Move.SAME:
         text = f"{change} ({interval}): within the threshold of {threshold}"
+    elif evidence.move == Move.UNCLEAR and evidence.tick:
+        text = f"{change} ({interval}): no more than the clock's own step can make"
     elif evidence.move == Move.UNCLEAR:
         text = f"{change} ({interval}): {_doubt(evidence, threshold)}; {_remedy(evidence)}"
     else:
