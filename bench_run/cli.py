@@ -58,7 +58,8 @@ Where:
   --BPath P             path of B's plugin
   --list-engines        every engine: whether it can run here, and how to get it
   --coverage            which operations engines take (default numpy and torch), by trying
-  --device N            which accelerator (default 0)
+  --device N            which accelerator, several as in 0,2, or all (default 0); they take turns,
+                        since they share power, host and bus; one engine: ENGINE+device=N
   --knob KEY=VALUE      a setting of the engine
   --plugin-path DIR     folder of hipDNN plugins
   --plugin-mode MODE    absolute (only these plugins) or additive (default absolute)

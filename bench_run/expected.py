@@ -1,4 +1,4 @@
-"""Expected outputs of a run's graphs: computed once each, kept on disk, handed out as folders.
+"""Inputs and expected outputs of a run's graphs: computed once each, kept on disk until it ends.
 
 What computes them runs in a worker process too: a reference that crashes or needs too long costs
 the validation of one graph, and the reason is in the document.
@@ -6,6 +6,7 @@ the validation of one graph, and the reason is in the document.
 
 from __future__ import annotations
 
+import hashlib
 import shutil
 import tempfile
 from dataclasses import replace
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING
 from bench_run.crew import Crew
 from bench_run.engines.base import EngineOptions, EngineSpec
 from bench_run.messages import Data, Evaluate, Judgement
-from bench_run.plan import PlannedEngine, PlannedGraph
+from bench_run.plan import PlannedEngine, PlannedGraph, of_spec
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,7 +25,8 @@ if TYPE_CHECKING:
     from bench_run.spent import Spent
 
 SPOOL_BYTES = 8 << 30
-"""Most that expected outputs may take on disk; the oldest make room and are computed again."""
+"""Most that expected outputs may take on disk, and most that inputs may; the oldest make room and
+are computed again."""
 
 
 class Desk:
@@ -37,6 +39,10 @@ class Desk:
         self._engines = engines
         self._crew = Crew(options.timeout_s, {}, spent)
         self._folder = Path(tempfile.mkdtemp(prefix="bench-run-"))
+        self._inputs = self._folder / "inputs"
+        self._outputs = self._folder / "outputs"
+        for folder in (self._inputs, self._outputs):
+            folder.mkdir()
         self._known: dict[tuple[str, str], tuple[str | None, str | None]] = {}
 
     def data(self, graph: PlannedGraph) -> Data:
@@ -47,7 +53,18 @@ class Desk:
             init=self._options.init,
             golden=golden,
             graph_path=graph.loaded.path,
+            kept=None if golden is not None else self._kept(graph),
         )
+
+    def _kept(self, graph: PlannedGraph) -> str | None:
+        """File for the graph's seeded inputs; None once the run is over."""
+        name = hashlib.sha256(graph.id.path.encode()).hexdigest()[:16]
+        if not self._inputs.is_dir():
+            return None
+        path = self._inputs / f"{name}-{graph.id.fingerprint[:12]}"
+        if not path.exists():
+            make_room(self._inputs)
+        return str(path)
 
     def _golden(self, graph: PlannedGraph) -> str | None:
         """Folder of the graph's golden tensors: the one asked for, else the one beside it."""
@@ -97,8 +114,8 @@ class Desk:
         return found
 
     def _compute(self, graph: PlannedGraph, reference: str) -> tuple[str | None, str | None]:
-        self._make_room()
-        folder = self._folder / f"{len(self._known)}-{graph.id.fingerprint[:12]}"
+        make_room(self._outputs)
+        folder = self._outputs / f"{len(self._known)}-{graph.id.fingerprint[:12]}"
         engine = self._engine(reference)
         request = Evaluate(
             graph=graph.loaded.graph,
@@ -123,17 +140,8 @@ class Desk:
         from bench_run.engines.spec import parse_spec
 
         options = replace(next(iter(self._engines.values())).options, timer="host")
-        return PlannedEngine(reference, parse_spec(reference), options, "none")
-
-    def _make_room(self) -> None:
-        folders = sorted(self._folder.iterdir(), key=lambda path: path.stat().st_mtime)
-        sizes = {path: sum(f.stat().st_size for f in path.iterdir()) for path in folders}
-        total = sum(sizes.values())
-        for path in folders:
-            if total <= SPOOL_BYTES:
-                return
-            shutil.rmtree(path, ignore_errors=True)
-            total -= sizes[path]
+        spec = parse_spec(reference)
+        return PlannedEngine(reference, spec, of_spec(options, spec), "none")
 
     def close(self) -> None:
         self._crew.kill()
@@ -146,3 +154,20 @@ def _sidecar(graph: PlannedGraph) -> str | None:
 
     path = sidecar_of(graph.id.path)
     return str(path) if path.is_file() else None
+
+
+def make_room(folder: Path, most_bytes: int = SPOOL_BYTES) -> None:
+    """Remove the oldest of what lies in the folder until the rest is small enough."""
+    oldest_first = sorted(folder.iterdir(), key=lambda path: path.stat().st_mtime)
+    sizes = {path: _bytes_of(path) for path in oldest_first}
+    total = sum(sizes.values())
+    for path, size in sizes.items():
+        if total <= most_bytes:
+            return
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+        total -= size
+
+
+def _bytes_of(path: Path) -> int:
+    files = path.iterdir() if path.is_dir() else (path,)
+    return sum(file.stat().st_size for file in files)

@@ -6,10 +6,11 @@ import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bench_run.benchmark import plan_run
+from bench_run.benchmark import opened_on_devices, plan_run
 from bench_run.engines import choose_auto, list_engines
 from bench_run.errors import EngineUnavailableError, UsageError
 from bench_run.gather import gather
+from bench_run.plan import asks_several
 from bench_run.record import writing
 from bench_run.takers import takers
 
@@ -67,8 +68,11 @@ def _indented(text: str) -> str:
 
 
 def case_list(options: Options) -> str:
-    """The cases of a run, one line each, without running any."""
+    """The cases of a run, one line each, without running any; for several devices engines are
+    opened, since only they know how many there are."""
     planned = plan_run(options)
+    if asks_several(options):
+        planned = opened_on_devices(options, planned)
     notes = [f"note: {note}" for note in planned.gathered.notes]
     lines = [f"{case.id}  ({case.graph.id.path})" for case in planned.cases]
     effort = f"{options.iterations} iterations in {options.rounds} rounds each"

@@ -44,7 +44,8 @@ class Options:
     plugin_mode: str = "absolute"
     hipdnn_prefix: str | None = None
     knob: tuple[tuple[str, str], ...] = ()
-    device: int = 0
+    device: int | tuple[int, ...] | None = 0
+    """None: every one that an engine sees."""
     math: str = "fp32"
     reference: str = "auto"
     tolerance: str = "default"
@@ -84,6 +85,11 @@ class Options:
     verbose: bool = False
     dry_run: bool = False
 
+    @property
+    def devices(self) -> tuple[int, ...] | None:
+        """The devices asked for, in order; None for every one."""
+        return (self.device,) if isinstance(self.device, int) else self.device
+
 
 Reader = Callable[[str, str], Any]
 
@@ -110,6 +116,16 @@ def _whole(minimum: int) -> Reader:
         return number
 
     return read
+
+
+def _devices(flag: str, value: str) -> tuple[int, ...] | None:
+    """``2``, ``0,2`` or ``all``."""
+    if value == "all":
+        return None
+    found = value.split(",")
+    if not all(part.isdecimal() for part in found) or len(set(found)) < len(found):
+        raise UsageError(f"{flag}: expected a number, different ones as in 0,2, or all: {value!r}")
+    return tuple(map(int, found))
 
 
 def _number(flag: str, value: str) -> float:
@@ -178,7 +194,7 @@ FLAGS: dict[str, Flag] = {
     "--plugin-mode": Flag("plugin_mode", _choice(("absolute", "additive"))),
     "--hipdnn-prefix": Flag("hipdnn_prefix", _text),
     "--knob": Flag("knob", _pair, many=True),
-    "--device": Flag("device", _whole(0)),
+    "--device": Flag("device", _devices),
     "--math": Flag("math", _choice(MATHS)),
     "--reference": Flag("reference", _text),
     "--tolerance": Flag("tolerance", _choice(TOLERANCES)),
@@ -317,6 +333,11 @@ def checked(options: Options) -> Options:
         raise UsageError("--a and --b go together: two engines to hold against each other")
     if options.a is not None and options.engine:
         raise UsageError("--a/--b and --engine: give one or the other")
+    if options.a is not None and (options.devices is None or len(options.devices) > 1):
+        raise UsageError(
+            "--a/--b hold two engines against each other on one --device; "
+            "for two devices name them: --a cudnn+device=0 --b cudnn+device=1"
+        )
     longest = math.inf if options.max_time_s is None else options.max_time_s
     if options.min_time_s is not None and options.min_time_s > longest:
         raise UsageError(f"--min-time {options.min_time_s:g} is more than --max-time {longest:g}")

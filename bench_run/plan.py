@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from bench_schema.document import GraphId, Work
 
 from bench_run.engines.base import EngineOptions, EngineSpec
+from bench_run.engines.spec import on_device
+from bench_run.errors import UsageError
 from bench_run.graph.fingerprint import fingerprint
 from bench_run.graph.work import family, main_data_type, work
 
@@ -64,7 +66,7 @@ def plan_graph(loaded: LoadedGraph) -> PlannedGraph:
 
 def engine_options(options: Options) -> EngineOptions:
     return EngineOptions(
-        device=options.device,
+        device=0 if options.devices is None else options.devices[0],
         math=options.math,
         cache=options.cache,
         timer=options.timer,
@@ -84,9 +86,52 @@ def plan_engines(options: Options, specs: Sequence[EngineSpec]) -> tuple[Planned
     if options.a is not None:
         references = ["none" if options.reference == "auto" else options.reference, keys[0]]
     return tuple(
-        PlannedEngine(key, spec, chosen, reference)
+        PlannedEngine(key, spec, of_spec(chosen, spec), reference)
         for key, spec, reference in zip(keys, specs, references, strict=True)
     )
+
+
+def of_spec(options: EngineOptions, spec: EngineSpec) -> EngineOptions:
+    """The options with the device that the spec names, if it names one."""
+    return options if spec.device is None else replace(options, device=spec.device)
+
+
+def asks_several(options: Options) -> bool:
+    """Whether ``--device`` may multiply engines: then they have to be opened to plan the run."""
+    return options.devices is None or len(options.devices) > 1
+
+
+def on_devices(
+    options: Options, engines: Sequence[PlannedEngine], visible: Mapping[str, int | None]
+) -> tuple[PlannedEngine, ...]:
+    """Each engine once for each device asked for. `visible`: how many devices an engine can choose
+    from, by key; None leaves it alone, as does a device in its spec."""
+    for engine in engines:
+        if engine.spec.device is not None and visible[engine.key] is None:
+            raise UsageError(f"engine {engine.key}: it leaves no choice of devices")
+    if not asks_several(options):
+        return tuple(engines)
+    if all(count is None for count in visible.values()):
+        names = ", ".join(engine.key for engine in engines)
+        wanted = "all" if options.devices is None else ",".join(map(str, options.devices))
+        raise UsageError(f"--device {wanted}: no engine here has devices to choose from ({names})")
+    return tuple(made for engine in engines for made in _copies(options, engine, visible))
+
+
+def _copies(
+    options: Options, engine: PlannedEngine, visible: Mapping[str, int | None]
+) -> list[PlannedEngine]:
+    count = visible[engine.key]
+    if count is None or engine.spec.device is not None:
+        return [engine]
+    indices = range(count) if options.devices is None else options.devices
+    if len(indices) == 1:
+        return [engine]
+    specs = [on_device(engine.spec, index) for index in indices]
+    return [
+        replace(engine, key=spec.text, spec=spec, options=of_spec(engine.options, spec))
+        for spec in specs
+    ]
 
 
 def plan_cases(

@@ -2,8 +2,8 @@
 
 Everything after the first ``@`` is the path, so that a path may hold any character. The id ends at
 the first ``+`` and may hold colons: ``torch:cuda:1+compile``, ``cudnn:plan=eng5_k2=1``,
-``hipdnn:MIOPEN_ENGINE@/opt/plugins/libmiopen_plugin.so``. The option ``device=N`` is every engine's:
-``cudnn:all+device=1``.
+``hipdnn:MIOPEN_ENGINE@/opt/plugins/libmiopen_plugin.so``. The option ``device=N`` belongs to
+every engine: ``cudnn:all+device=1``.
 """
 
 from __future__ import annotations

@@ -156,6 +156,11 @@ def uuid_text(raw: bytes) -> str:
     return "GPU-" + "-".join(digits[a:b] for a, b in pairwise(cuts))
 
 
+def device_count() -> int:
+    """Devices that the driver shows to this process. Raises `EngineUnavailableError`."""
+    return int(driver().number("cuDeviceGetCount"))
+
+
 @lru_cache(maxsize=1)
 def driver() -> Driver:
     """The initialised driver. Raises `EngineUnavailableError` where there is none."""

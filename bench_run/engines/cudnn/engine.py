@@ -30,6 +30,7 @@ from bench_run.engines.spec import refuse_unknown
 from bench_run.errors import EngineError, EngineUnavailableError
 from bench_run.graph.dtypes import DTYPES
 from bench_run.streams.cuda import open_stream
+from bench_run.streams.cuda_driver import device_count
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -109,10 +110,12 @@ class CudnnEngine:
         self._handle = cudnn.create_handle()
         cudnn.set_stream(handle=self._handle, stream=stream.handle.value)
         self._versions = versions(cudnn)
+        self.devices = device_count()
         device = stream.device
         self.facts = EngineFacts(
-            spec.id, self._versions, device.uuid, device.name, knobs=dict(options.knobs)
-        )
+            spec.id, self._versions, device.uuid, device.name,
+            knobs=dict(options.knobs), device_index=device.index,
+        )  # fmt: skip
 
     def variants(self, graph: Graph) -> tuple[Mapping[str, str], ...]:
         """One, or with ``cudnn:all`` each plan that is listed for the graph."""

@@ -40,6 +40,8 @@ class Opened:
     options: EngineOptions
     facts: EngineFacts
     phases: Phases
+    devices: int
+    """That HIP showed when the engine took its own."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,7 @@ class HipdnnEngine:
     def __init__(self, opened: Opened) -> None:
         self._opened = opened
         self._chooser = Chooser(opened.library, opened.handle)
-        self.facts = opened.facts
+        self.facts, self.devices = opened.facts, opened.devices
         self.stream: Stream = opened.stream
 
     def variants(self, graph: Graph) -> tuple[Mapping[str, str], ...]:

@@ -7,6 +7,7 @@ import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from bench_run import telemetry_amd
 from bench_run.engines.base import EngineFacts
 from bench_run.engines.hipdnn.arms import library_folder
 from bench_run.engines.hipdnn.choosing import Chooser
@@ -26,7 +27,6 @@ from bench_run.engines.hipdnn.plugins import (
 )
 from bench_run.engines.hipdnn.timing import open_stream
 from bench_run.errors import EngineUnavailableError, UsageError
-from bench_run.telemetry_amd import describe_device
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -53,7 +53,7 @@ def open_engine(spec: EngineSpec, options: EngineOptions) -> HipdnnEngine:
     with phases.time("import"):
         library = load(options.prefix)
     _refuse_blind_name(library, choice)
-    _expect_device(library)
+    count = _count_devices(library)
     set_paths(library, wanted, options.plugin_mode)
     with phases.time("handle and plugins"), opening_errors("create_handle"):
         handle = library.module.create_handle()
@@ -61,8 +61,9 @@ def open_engine(spec: EngineSpec, options: EngineOptions) -> HipdnnEngine:
     files = chosen_files(spec, wanted, loaded)
     stream = open_stream(library, options)
     facts = _facts(library, Chooser(library, handle), choice, files, device)
-    facts = replace(facts, knobs=_settings(spec, options, wanted))
-    return HipdnnEngine(Opened(library, handle, stream, choice, options, facts, phases))
+    knobs = _settings(spec, options, wanted)
+    facts = replace(facts, knobs=knobs, device_index=options.device)
+    return HipdnnEngine(Opened(library, handle, stream, choice, options, facts, phases, count))
 
 
 def _take_device(index: int) -> str:
@@ -84,10 +85,11 @@ def _listed(variable: str) -> list[str]:
     return [part.strip() for part in os.environ.get(variable, "").split(",") if part.strip()]
 
 
-def _expect_device(library: Library) -> None:
+def _count_devices(library: Library) -> int:
+    """Devices that HIP shows; what the variable or amdsmi say where the module cannot tell."""
     count = getattr(library.module, "hip_get_device_count", None)
     if count is None:
-        return
+        return len(_listed(VISIBLE)) or max(1, len(telemetry_amd.devices()))
     with opening_errors("hip_get_device_count"):
         found = int(count())
     if found == 0:
@@ -95,6 +97,7 @@ def _expect_device(library: Library) -> None:
             "hipdnn: no AMD GPU is visible; see bench-run doctor for drivers and permissions, "
             f"and {VISIBLE} for what is hidden"
         )
+    return found
 
 
 def _refuse_blind_name(library: Library, choice: Choice) -> None:
@@ -110,7 +113,7 @@ def _refuse_blind_name(library: Library, choice: Choice) -> None:
 def _facts(
     library: Library, chooser: Chooser, choice: Choice, files: list[Path], device: str
 ) -> EngineFacts:
-    place, kind = describe_device(device)
+    place, kind = telemetry_amd.describe_device(device)
     path, sha256 = fingerprint(files)
     libraries = {MODULE: library.version}
     if library.can.missing:

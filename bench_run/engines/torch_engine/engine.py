@@ -38,6 +38,7 @@ class TorchEngine:
         self._rotates, self._replay = options.cache == "rotate", options.replay
         self.stream, self._expect_launches = _stream(device, options)
         self.facts = _facts(spec, device, self._compile)
+        self.devices = _devices(spec, device)
 
     def variants(self, graph: Graph) -> tuple[Mapping[str, str], ...]:  # noqa: ARG002
         return ({},)
@@ -121,4 +122,12 @@ def _facts(spec: EngineSpec, device: torch.device, compiled: bool) -> EngineFact
     properties = torch.cuda.get_device_properties(device)
     uuid = getattr(properties, "uuid", None)
     place = str(device.index) if uuid is None else f"GPU-{uuid}"
-    return EngineFacts(spec.id, libraries, place, properties.name, knobs=knobs)
+    return EngineFacts(
+        spec.id, libraries, place, properties.name, knobs=knobs, device_index=device.index
+    )
+
+
+def _devices(spec: EngineSpec, device: torch.device) -> int | None:
+    """How many GPUs the run can choose from; none where the spec's id says which."""
+    chosen = device.type == "cpu" or (spec.id or "").count(":") > 0
+    return None if chosen else torch.cuda.device_count()

@@ -34,7 +34,10 @@ Graph = _graph.RELEASES[PROFILE]
 
 
 def hip_get_device_count():
-    return int(os.environ.get("HIPDNN_DOUBLE_DEVICES", "1"))
+    """As HIP counts: those that the variable names, as long as they are there."""
+    found = range(int(os.environ.get("HIPDNN_DOUBLE_DEVICES", "1")))
+    named = os.environ.get("HIP_VISIBLE_DEVICES")
+    return len(found if named is None else [n for n in named.split(",") if int(n) in found])
 
 
 if not OLD:
