@@ -21,6 +21,7 @@ from bench_run.extra_passes import check_extra, extra_passes
 from bench_run.gather import Gathered, gather
 from bench_run.machine import machine
 from bench_run.plan import (
+    EVERY,
     PlannedCase,
     PlannedEngine,
     asks_several,
@@ -117,7 +118,7 @@ def opened_on_devices(options: Options, planned: Planned) -> Planned:
 
 def expand_variants(planned: Planned, crew: Crew) -> Planned:
     """Ask engines that have several variants of a graph (``cudnn:all``) which they are."""
-    asked = {engine.key for engine in planned.engines if engine.spec.id == "all"}
+    asked = {engine.key for engine in planned.engines if engine.spec.id == EVERY}
     if not asked:
         return planned
     graphs = {case.graph.id.path: case.graph for case in planned.cases}

@@ -75,6 +75,8 @@ How to measure:
   --precision P         add rounds until the median is known to P, such as 1%
   --max-rounds N        most rounds that --precision may use (default 30)
   --timeout S           seconds until a silent case is stopped (default 300)
+  --build-timeout S     seconds that an engine may build or plan (default 60 for each variant of
+                        ENGINE:all, else as long as --timeout)
   --timer T             auto, events, cupti or host (default auto)
   --cache C             hot, cold or rotate (default hot)
   --duty D              cool (rests between blocks) or sustained (default cool)

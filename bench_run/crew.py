@@ -123,13 +123,17 @@ class Crew:
     def variants(
         self, engine: PlannedEngine, graph: Graph, *, in_full: bool = False
     ) -> tuple[Mapping[str, str], ...]:
-        """The engine's variants for a graph; one unnamed where it refuses (the visit says why)."""
+        """The engine's variants for a graph; one unnamed where it refuses: the visit says why, and
+        with `in_full` this row does."""
         try:
             answer = self._worker(engine).ask(Variants(graph, in_full), self._timeout_s)
-        except WorkerError:
+        except WorkerError as error:
             self._forget(engine)
-            return ({},)
-        return answer.variants if isinstance(answer, Choices) else ({},)
+            answer = Refused("EngineError", str(error))
+        if isinstance(answer, Choices):
+            return answer.variants
+        assert isinstance(answer, Refused)
+        return ({"refused:": answer.message},) if in_full else ({},)
 
     def refusal(self, engine: PlannedEngine, request: Attempt) -> str | None:
         """Why the engine does not take a graph, its own loss included; None where it does."""
@@ -145,7 +149,7 @@ class Crew:
         try:
             worker = self._worker(engine)
             with self._spent.on("building"):
-                answer = worker.ask(request, self._timeout_s)
+                answer = worker.ask(request, self._timeout_s, engine.build_timeout_s)
         except WorkerError as error:
             return case_of(request, self._loss(engine, error))
         except (EngineError, EngineUnavailableError) as error:

@@ -65,6 +65,7 @@ class Options:
     precision_ratio: float | None = None
     max_rounds: int = 30
     timeout_s: float = 300.0
+    build_timeout_s: float | None = None
     timer: str = "auto"
     cache: str = "hot"
     duty: str = "cool"
@@ -214,6 +215,7 @@ FLAGS: dict[str, Flag] = {
     "--precision": Flag("precision_ratio", _ratio),
     "--max-rounds": Flag("max_rounds", _whole(1)),
     "--timeout": Flag("timeout_s", _seconds),
+    "--build-timeout": Flag("build_timeout_s", _seconds),
     "--timer": Flag("timer", _choice(TIMERS)),
     "--cache": Flag("cache", _choice(CACHES)),
     "--duty": Flag("duty", _choice(DUTIES)),

@@ -22,6 +22,12 @@ if TYPE_CHECKING:
     from bench_run.options import Options
 
 
+EVERY = "all"
+"""Id of an engine whose variants of a graph are a case each."""
+BUILD_EVERY_S = 60.0
+"""What one variant of many may take to build where ``--build-timeout`` says nothing."""
+
+
 @dataclass(frozen=True)
 class PlannedEngine:
     """An engine of this run. `key` names it in the document."""
@@ -32,6 +38,8 @@ class PlannedEngine:
     reference: str
     """What its outputs are held against: ``auto``, ``numpy``, ``golden``, ``none``, or the key of
     another engine."""
+    build_timeout_s: float | None = None
+    """Seconds that each build phase of a case may take; None: as long as the case."""
 
 
 @dataclass(frozen=True)
@@ -86,9 +94,16 @@ def plan_engines(options: Options, specs: Sequence[EngineSpec]) -> tuple[Planned
     if options.a is not None:
         references = ["none" if options.reference == "auto" else options.reference, keys[0]]
     return tuple(
-        PlannedEngine(key, spec, of_spec(chosen, spec), reference)
+        PlannedEngine(key, spec, of_spec(chosen, spec), reference, build_limit(options, spec))
         for key, spec, reference in zip(keys, specs, references, strict=True)
     )
+
+
+def build_limit(options: Options, spec: EngineSpec) -> float | None:
+    """One variant of many must not hold up the others; a single plan gets the case's time."""
+    if options.build_timeout_s is not None:
+        return options.build_timeout_s
+    return BUILD_EVERY_S if spec.id == EVERY else None
 
 
 def of_spec(options: EngineOptions, spec: EngineSpec) -> EngineOptions:

@@ -9,6 +9,7 @@ killed with everything it started and raises `WorkerTimeoutError`.
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import pickle
 import signal
@@ -17,7 +18,7 @@ import sys
 import threading
 import time
 from multiprocessing.connection import Connection, Pipe
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from bench_run.errors import WorkerCrashedError, WorkerTimeoutError
 from bench_run.messages import Answer, Close, Progress, Request
@@ -28,6 +29,23 @@ if TYPE_CHECKING:
 LAST_WORDS_BYTES = 4096
 POLL_S = 0.2
 """How often a silent worker's process is looked at: a child of it may hold the pipe open."""
+
+
+BUILD_PHASES = ("build", "plan")
+"""Phases in which an engine makes and compiles its plan; the inputs are drawn between them."""
+
+
+class Deadline(NamedTuple):
+    """An instant of the monotonic clock, and what is said once it has passed."""
+
+    at: float
+    said: str
+
+    @classmethod
+    def after(cls, limit_s: float | None, words: str) -> Deadline:
+        if limit_s is None:
+            return cls(math.inf, words)
+        return cls(time.monotonic() + limit_s, f"{words} {limit_s:g} s")
 
 
 class LastWords:
@@ -79,28 +97,33 @@ class Worker:
         self.phase = "import"
         self.pid = self._process.pid
 
-    def ask(self, request: Request, timeout_s: float | None) -> Answer:
-        """The answer, or a `WorkerError`; after one the worker is gone."""
-        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+    def ask(
+        self, request: Request, timeout_s: float | None, build_timeout_s: float | None = None
+    ) -> Answer:
+        """The answer, or a `WorkerError`; after one the worker is gone. `build_timeout_s` limits
+        each phase in which an engine builds (`BUILD_PHASES`)."""
+        whole = due = Deadline.after(timeout_s, "no answer within")
         try:
             self._pipe.send(request)
             while True:
-                answer = self._receive(deadline, timeout_s)
+                answer = self._receive(due)
                 if not isinstance(answer, Progress):
                     return answer
                 self.phase = answer.phase
+                limit_s = build_timeout_s if self.phase in BUILD_PHASES else None
+                due = min(whole, Deadline.after(limit_s, "longer than --build-timeout"))
                 if self._announce is not None:
                     self._announce(answer.phase)
         except (EOFError, OSError, pickle.UnpicklingError):
             raise WorkerCrashedError(self._how_it_died(), detail=self._words.text()) from None
 
-    def _receive(self, deadline: float | None, timeout_s: float | None) -> Answer | Progress:
+    def _receive(self, due: Deadline) -> Answer | Progress:
         while not self._pipe.poll(POLL_S):
             if self._process.poll() is not None and not self._pipe.poll(0):
                 raise EOFError
-            if deadline is not None and time.monotonic() > deadline:
+            if time.monotonic() > due.at:
                 self.kill()
-                message = f"no answer within {timeout_s:g} s (during {self.phase}); it was stopped"
+                message = f"{due.said} (during {self.phase}); it was stopped"
                 raise WorkerTimeoutError(message, detail=self._words.text())
         return self._pipe.recv()
 

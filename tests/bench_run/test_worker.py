@@ -5,7 +5,10 @@ from __future__ import annotations
 import pytest
 
 import bench_run
+from bench_run.engines.spec import parse_spec
 from bench_run.errors import EngineUnavailableError, WorkerCrashedError
+from bench_run.options import Options
+from bench_run.plan import plan_engines
 
 FAST = {"rounds": 1, "iterations": 2, "warmup": 0}
 
@@ -32,6 +35,45 @@ def test_a_death_is_the_outcome_of_one_case_and_the_run_goes_on(
     dead, alive = sorted(document.cases, key=lambda case: case.engine)
     assert (status, "completed") == (dead.outcome.status, alive.outcome.status)
     assert reason in dead.outcome.reason
+
+
+@pytest.mark.parametrize("phase", ["build", "plan"])
+def test_a_build_that_hangs_is_stopped_long_before_the_case(hostile, small_graph, phase):
+    document = bench_run.run(
+        [str(small_graph)], engine=[f"hostile:hang-{phase}"], build_timeout_s=1.0, **FAST
+    )
+    outcome = document.cases[0].outcome
+    reason = f"longer than --build-timeout 1 s (during {phase}); it was stopped"
+    assert ("timed out", phase, reason) == (outcome.status, outcome.phase, outcome.reason)
+
+
+def test_a_plan_that_hangs_costs_itself_and_no_other_plan(hostile, small_graph):
+    document = bench_run.run(
+        [str(small_graph)], engine=["hostile:all"], build_timeout_s=1.0, **FAST
+    )
+    found = [(case.variant["plan"], case.outcome.status) for case in document.cases]
+    assert [("quick", "completed"), ("stuck", "timed out")] == found
+
+
+def test_the_limit_of_building_leaves_the_other_phases_alone(hostile, small_graph):
+    document = bench_run.run(
+        [str(small_graph)], engine=["hostile:hang"], timeout_s=3.0, build_timeout_s=1.0, **FAST
+    )
+    assert "no answer within 3 s (during first_run)" in document.cases[0].outcome.reason
+
+
+@pytest.mark.parametrize(
+    ("text", "given", "limit_s"),
+    [
+        ("cudnn:all", None, 60.0),
+        ("cudnn:all", 5.0, 5.0),
+        ("cudnn", None, None),
+        ("cudnn", 5.0, 5.0),
+    ],
+)
+def test_each_variant_of_many_has_a_minute_to_build(text, given, limit_s):
+    options = Options(build_timeout_s=given)
+    assert limit_s == plan_engines(options, [parse_spec(text)])[0].build_timeout_s
 
 
 def test_the_last_words_are_kept(hostile, small_graph):

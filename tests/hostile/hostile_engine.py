@@ -43,13 +43,19 @@ class Hostile:
         self.stream = engine.stream
 
     def variants(self, graph):
+        if self.way == "all":
+            return {"plan": "quick"}, {"plan": "stuck"}
         return self.engine.variants(graph)
 
     def build(self, graph, variant):
+        if self.way == "hang-build" or variant.get("plan") == "stuck":
+            time.sleep(1000)
         return graph, self.engine.build(graph, variant)
 
     def plan(self, built):
         graph, inner = built
+        if self.way == "hang-plan":
+            time.sleep(1000)
         return HostilePlan(self.way, graph, self.engine.plan(inner))
 
     def peak_bytes(self):
