@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from itertools import chain
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -65,19 +64,20 @@ def rounds_of(sides: Sides, name: str) -> Rounds:
     """Every round that has samples of the series; a cut that is not stored is computed."""
     places: list[tuple[int, int, int]] = []
     series: list[Samples] = []
+    rounds: list[Round] = []
     not_warm: list[bool] = []
-    clocks: list[float] = []
     for row, source, one, samples in _visits(sides, name):
         cut, cold = _cut(one, name, samples)
         if cut >= samples.size:
             continue
         places.append((row, source, one.index))
-        series.append(samples[cut:])
+        series.append(samples[cut:] if cut else samples)
+        rounds.append(one)
         not_warm.append(cold)
-        clocks.append(_clock_mhz(one))
     table = np.array(places, np.int64).reshape(-1, 3)
     columns = (table[:, 0], table[:, 1], table[:, 2])
-    return Rounds(*columns, series, np.array(not_warm, bool), np.array(clocks, float))
+    clocks = np.fromiter(map(_clock_mhz, rounds), float, len(rounds))
+    return Rounds(*columns, series, np.array(not_warm, bool), clocks)
 
 
 def _visits(sides: Sides, name: str) -> Iterator[tuple[int, int, Round, Samples]]:
@@ -134,21 +134,24 @@ def sampled(sides: Sides, name: str) -> tuple[Grid, Rounds, RoundStatistics]:
 
 def per_round(sides: Sides, reading: PerRound) -> Grid:
     """Values of a metric that has one number a round."""
-    cells = [
-        (row, source, case)
-        for row, side in enumerate(sides)
-        if side is not None
-        for case, source in zip(side.cases, side.sources, strict=True)
-    ]
     read = reading.read
-    found = [read(case) for _, _, case in cells]
-    counts = np.fromiter(map(len, found), np.int64, len(found))
-    values = np.fromiter(chain.from_iterable(found), float, int(counts.sum()))
+    places: list[tuple[int, int, int]] = []
+    found: list[npt.ArrayLike] = []
+    for row, side in enumerate(sides):
+        if side is None:
+            continue
+        for case, source in zip(side.cases, side.sources, strict=True):
+            values = read(case)
+            if len(values):
+                places.append((row, source, len(values)))
+                found.append(values)
+    table = np.array(places, np.int64).reshape(-1, 3)
+    counts = table[:, 2]
+    every = np.concatenate(found, dtype=float) if found else np.empty(0)
     starts = np.repeat(np.cumsum(counts) - counts, counts)
-    rows = np.repeat(np.array([row for row, _, _ in cells], np.int64), counts)
-    sources = np.repeat(np.array([source for _, source, _ in cells], np.int64), counts)
-    logs = _logs(values, reading.least)
-    return grid(rows, sources, np.arange(len(values)) - starts, logs, len(sides))
+    rows, sources = (np.repeat(table[:, i], counts) for i in (0, 1))
+    logs = _logs(every, reading.least)
+    return grid(rows, sources, np.arange(len(every)) - starts, logs, len(sides))
 
 
 def _logs(values: Array, least: float) -> Array:

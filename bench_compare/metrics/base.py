@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from bench_schema.document import Case
+    from bench_schema.document import Case, Samples
+
+    Numbers: TypeAlias = Sequence[float] | Samples
 
 
 @dataclass(frozen=True)
@@ -22,7 +24,7 @@ class Sampled:
 class PerRound:
     """One positive number a round, in round order; empty where it is unknown."""
 
-    read: Callable[[Case], Sequence[float]]
+    read: Callable[[Case], Numbers]
     least: float = 0.0
     """Smaller values count as this one; at 0 they are unknown instead."""
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from bench_compare.metrics.base import Metric, PerRound
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from bench_schema.document import Case
+
+    from bench_compare.metrics.base import Numbers
 
 THRESHOLD_RATIO = 0.10
 """A compilation or a library's start scatters far more than a kernel does."""
@@ -24,15 +24,17 @@ PHASES = {
 }
 
 
-def phase_ns(name: str, case: Case) -> Sequence[float]:
-    values = case.init.get(name)
-    return () if values is None else [float(value) for value in values.tolist()]
+def phase_ns(name: str, case: Case) -> Numbers:
+    return case.init.get(name, ())
 
 
-def total_ns(case: Case) -> Sequence[float]:
+def total_ns(case: Case) -> Numbers:
     """Sum of the phases of each round; a round counts if every recorded phase has it."""
-    columns = [values.tolist() for values in case.init.values()]
-    return [float(sum(row)) for row in zip(*columns, strict=False)]
+    columns = tuple(case.init.values())
+    if not columns:
+        return ()
+    rounds = min(map(len, columns))
+    return sum((column[:rounds] for column in columns[1:]), columns[0][:rounds])
 
 
 def _row(name: str, title: str, reading: PerRound) -> Metric:

@@ -22,6 +22,8 @@ def workspace_bytes(case: Case) -> float | None:
 
 def energy_j(case: Case) -> Sequence[float]:
     """Joules an iteration; a case counts if every round has it."""
+    if case.rounds and case.rounds[0].energy_j_per_iteration is None:
+        return ()
     values = [one.energy_j_per_iteration for one in case.rounds]
     known = [value for value in values if value is not None]
     return known if len(known) == len(values) else ()
