@@ -11,10 +11,11 @@ import numpy as np
 from bench_run.errors import GraphError, OutputError
 from bench_run.graph.dtypes import DTYPES
 from bench_run.messages import Attempt, Data, Evaluate, Evaluated
+from bench_run.tensors.kept import keep, read_kept
 from bench_run.tensors.layout import logical_view
 
 if TYPE_CHECKING:
-    from bench_run.engines.base import Engine, Storages
+    from bench_run.engines.base import Engine, Storage, Storages
     from bench_run.graph.model import Graph, Tensor
     from bench_run.tensors.golden import Golden
 
@@ -25,9 +26,19 @@ Arrays = Mapping[int, np.ndarray[Any, Any]]
 
 
 def inputs_of(graph: Graph, data: Data) -> Storages:
-    """Golden inputs bit for bit where there are some, else seeded ones."""
+    """Golden inputs bit for bit where there are some, else seeded ones, which are made once."""
     if data.golden is not None:
         return golden_of(graph, data).inputs
+    if data.kept is None:
+        return _seeded(graph, data)
+    found = read_kept(data.kept, graph)
+    if found is None:
+        found = _seeded(graph, data)
+        keep(data.kept, graph, found)
+    return found
+
+
+def _seeded(graph: Graph, data: Data) -> dict[int, Storage]:
     from bench_run.tensors.inputs import make_inputs, parse_init
 
     return make_inputs(graph, data.seed, parse_init(data.init))

@@ -55,6 +55,8 @@ class Data:
     golden: str | None = None
     """Folder with golden tensors; their inputs are fed bit for bit."""
     graph_path: str | None = None
+    kept: str | None = None
+    """File that keeps seeded inputs once they are made (`tensors/kept.py`)."""
 
 
 @dataclass(frozen=True)
