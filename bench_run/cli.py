@@ -255,7 +255,8 @@ def _write(options: Options, document: Document) -> None:
         return
     if options.verbose:
         _say(details(document))
-    _say(side_by_side(document) if options.a is not None else table(document))
+    paired = options.a is not None and not any(case.variant for case in document.cases)
+    _say(side_by_side(document) if paired else table(document))
 
 
 def exit_code(document: Document) -> int:

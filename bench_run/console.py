@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import tabulate as tables
 from tabulate import tabulate
 
+from bench_run.labels import labelled, plan_labels
 from bench_run.speedup import speed_up
 from bench_run.units import percent_text, rate_text, shortened, size_text, time_text
 
@@ -37,17 +38,21 @@ def table(document: Document) -> str:
     """Rows of at most 80 columns; a case without samples shows its outcome and why below.
 
     A graph's name is never cut in the middle while there is room for it on a line of its own: with
-    several engines each graph is such a line, with one engine those graphs whose name is long.
+    several engines or variants each graph is such a line, else those graphs whose name is long.
     """
-    several = len(document.engines) > 1
+    several, labels = len(document.engines) > 1, plan_labels(document)
+    grouped = several or any(labels)
     rows = [list(_row(case)) for case in document.cases]
     names = [row[0] for row in rows]
-    columns = [
-        i for i, header in enumerate(HEADERS) if header != ("graph" if several else "engine")
-    ]
-    lines = _aligned([[row[i] for i in columns] for row in rows], columns, several=several)
+    for row, label in zip(rows, labels, strict=True):
+        row[1] = labelled(row[1] if several else "", label)
+    headers = (HEADERS[0], "engine" if several else "plan", *HEADERS[2:])
+    left_out = 0 if grouped else 1
+    columns = [i for i in range(len(headers)) if i != left_out]
+    cells = [[row[i] for i in columns] for row in rows]
+    lines = _aligned(cells, [headers[i] for i in columns], [ALIGN[i] for i in columns], grouped)
     head = [] if several else [f"engine {document.engines[0].key} on {_where(document)}", ""]
-    body = _with_names(lines[2:], names, several=several)
+    body = _with_names(lines[2:], names, grouped)
     return "\n".join([*head, *lines[:2], *body, "", *_endings(document.cases), totals(document)])
 
 
@@ -56,19 +61,19 @@ def _where(document: Document) -> str:
     return shortened(engine.device_kind, WIDTH - len(engine.key) - 11)
 
 
-def _aligned(rows: list[list[str]], columns: list[int], *, several: bool) -> list[str]:
+def _aligned(
+    rows: list[list[str]], headers: list[str], align: list[str], grouped: bool
+) -> list[str]:
     """Lines of the table, header and rule first; the first column takes what is left of the page.
 
     A graph's name that does not fit there is left out of its row.
     """
-    headers = [HEADERS[i] for i in columns]
-    widths = [max(len(row[i]) for row in [headers, *rows]) for i in range(1, len(columns))]
+    widths = [max(len(row[i]) for row in [headers, *rows]) for i in range(1, len(headers))]
     room = WIDTH - sum(widths) - 2 * len(widths)
     shown = [
-        [shortened(row[0], room) if several else row[0] * (len(row[0]) <= room), *row[1:]]
+        [shortened(row[0], room) if grouped else row[0] * (len(row[0]) <= room), *row[1:]]
         for row in rows
     ]
-    align = [ALIGN[i] for i in columns]
     return _tabulated(shown, headers, align).splitlines()
 
 
@@ -84,12 +89,12 @@ def _tabulated(rows: list[list[str]], headers: Sequence[str], align: Sequence[st
         tables.MIN_PADDING = padding
 
 
-def _with_names(lines: list[str], names: list[str], *, several: bool) -> list[str]:
+def _with_names(lines: list[str], names: list[str], grouped: bool) -> list[str]:
     """The rows, with a line for each graph whose name does not stand in its row."""
     shown: list[str] = []
     previous = None
     for line, name in zip(lines, names, strict=True):
-        if (several and name != previous) or not (several or line.startswith(name)):
+        if (grouped and name != previous) or not (grouped or line.startswith(name)):
             shown.append(shortened(name, WIDTH))
         previous = name
         shown.append(line)

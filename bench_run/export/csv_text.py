@@ -10,8 +10,8 @@ from typing import Any
 from bench_schema.document import Case, Document, Summary
 
 CASE_COLUMNS = (
-    "id", "graph", "path", "fingerprint", "family", "data_type", "engine", "variant", "outcome",
-    "reason", "validation", "mismatched", "series", *(f.name for f in fields(Summary)),
+    "id", "graph", "path", "fingerprint", "family", "data_type", "engine", "variant", "plan",
+    "outcome", "reason", "validation", "mismatched", "series", *(f.name for f in fields(Summary)),
     "init_ns", "flops", "moved_bytes", "tflops", "gbps", "peak_bytes", "workspace_bytes",
     "buffer_bytes",
 )  # fmt: skip
@@ -43,6 +43,7 @@ def _case_rows(case: Case) -> list[dict[str, Any]]:
         "data_type": case.graph.data_type,
         "engine": case.engine,
         "variant": " ".join(f"{k}={v}" for k, v in sorted(case.variant.items())),
+        "plan": case.plan.get("plan"),
         "outcome": case.outcome.status,
         "reason": case.outcome.reason,
         "flops": case.work.flops,

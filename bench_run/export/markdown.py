@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from tabulate import tabulate
 
+from bench_run.labels import plan_labels
 from bench_run.units import percent_text, rate_text, time_text
 
 if TYPE_CHECKING:
@@ -15,22 +16,29 @@ HEADERS = ("graph", "engine", "outcome", "median", "±", "TFLOP/s", "GB/s", "pea
 
 
 def markdown(document: Document) -> str:
-    """One row a case; names are data, so what Markdown would read as markup is escaped."""
-    rows = [_row(case) for case in document.cases]
-    table = tabulate(rows, HEADERS, tablefmt="github", disable_numparse=True)
+    """One row a case, with a column for plans where there are any; names are data, so what Markdown
+    would read as markup is escaped."""
+    labels = plan_labels(document)
+    rows = [
+        _row(case, label) if any(labels) else _row(case)
+        for case, label in zip(document.cases, labels, strict=True)
+    ]
+    headers = (*HEADERS[:2], "plan", *HEADERS[2:]) if any(labels) else HEADERS
+    table = tabulate(rows, headers, tablefmt="github", disable_numparse=True)
     where = f"{document.machine.host}, {document.machine.cpu.model or 'unknown processor'}"
     engines = ", ".join(f"{e.key} on {e.device_kind}" for e in document.engines)
     started = document.run.started
     return f"{table}\n\nMeasured {started} on {escaped(where)}; {escaped(engines)}.\n"
 
 
-def _row(case: Case) -> tuple[str, ...]:
+def _row(case: Case, *labels: str) -> tuple[str, ...]:
     from bench_run.console import half_width_ratio, main_summary, peak_text, validation_text
 
     summary, achieved = main_summary(case), case.achieved
     return (
         escaped(case.graph.name),
         escaped(case.engine),
+        *map(escaped, labels),
         case.outcome.status,
         "–" if summary is None else time_text(summary.median),
         "–" if summary is None else percent_text(half_width_ratio(summary)),

@@ -1,0 +1,36 @@
+"""What tells a case from others of its graph and engine: its variant, or the plan it took."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from bench_run.units import shortened
+
+if TYPE_CHECKING:
+    from bench_schema.document import Case, Document
+
+BY_PLACE = "index="
+"""Ids that choose by a place in a list: the name of what was chosen differs from graph to graph."""
+
+WIDTH, LEAST = 30, 12
+"""Columns that an engine and its label have beside the numbers of a row, and a label at least."""
+
+
+def plan_labels(document: Document) -> tuple[str, ...]:
+    """One for each case, in full; empty where graph and engine say everything. A plan's place in
+    its engine's list stands before its name: it is short, and can be asked for again."""
+    ids = {engine.key: engine.id or "" for engine in document.engines}
+    return tuple(_label(case, ids.get(case.engine, "")) for case in document.cases)
+
+
+def _label(case: Case, engine_id: str) -> str:
+    if case.variant:
+        place = [case.plan["index"]] if "index" in case.plan else []
+        return " ".join([*place, *(case.variant[key] for key in sorted(case.variant))])
+    return case.plan.get("plan", "") if engine_id.startswith(BY_PLACE) else ""
+
+
+def labelled(engine: str, label: str) -> str:
+    """Both in one cell of a narrow table: a label gives way before its engine does."""
+    label = shortened(label, max(LEAST, WIDTH - len(engine)))
+    return " ".join(part for part in (engine, label) if part)
