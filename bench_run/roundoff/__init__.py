@@ -7,10 +7,12 @@ adds the rounding to its own type.
 
 Model. Rounding errors are independent and bounded by the unit roundoff u, so that a sum of K terms
 errs like a random walk, not like the worst case K·u (Higham and Mary, A new approach to
-probabilistic rounding error analysis, 2019). Sums are taken one term after another in the compute
-type, the least exact honest order: blocked, pairwise and fused sums err less. Bounds hold for
-millions of elements at once: six standard deviations, and room for the walks that stray far. The
-constants are named where they are used, with what they were held against.
+probabilistic rounding error analysis, 2019), except where they are known to drift: sums of very
+many terms of one sign, and sums that matrix units cut off (`accumulation.py`). Sums are taken one
+term after another in the compute type, the least exact honest order: blocked, pairwise and fused
+sums err less. Bounds hold for millions of elements at once: six standard deviations, and room for
+the walks that stray far. The constants are named where they are used, with what they were held
+against.
 
 What is *not* allowed for: sums or products in a type narrower than the compute type, operands
 rounded before they are multiplied (TF32 where float was asked for), approximations of functions

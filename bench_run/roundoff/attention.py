@@ -13,8 +13,9 @@ import math
 
 from bench_run.graph.dtypes import DTYPES
 from bench_run.graph.operations.sdpa import band
+from bench_run.roundoff.accumulation import Terms, recursive_error
 from bench_run.roundoff.estimate import SIGMAS, Estimate, Step
-from bench_run.roundoff.sums import ROUNDING, contraction, sum_error
+from bench_run.roundoff.sums import ROUNDING, contraction
 
 FUNCTION_UNITS = 16.0
 """Errors of exponentials and divisions in units of the compute type, as in `pointwise.py`."""
@@ -86,10 +87,8 @@ def forward(step: Step) -> dict[str, Estimate]:
     keys, weight = step.tensors["v"].dims[2], _row_weight(step)
     error = _averaged(step, _relative(step, score), 2 * weight, v)
     rms = math.hypot(v.rms / math.sqrt(keys), v.mean) if weight < 1 else v.rms
-    rtol, atol = sum_error(keys, v.rms / keys)
-    o = Estimate(rms, v.mean, v.peak).with_error(
-        (FUNCTION_UNITS + rtol) * step.unit, error + atol * step.unit
-    )
+    rtol, atol = recursive_error(step.unit, Terms(keys, 0.0, v.rms / keys))
+    o = Estimate(rms, v.mean, v.peak).with_error(FUNCTION_UNITS * step.unit + rtol, error + atol)
     spread = math.log(max(2, keys)) + score.peak
     stats_error = score.atol + FUNCTION_UNITS * step.unit * max(1.0, spread)
     stats = Estimate(spread, spread, spread).with_error(step.unit, stats_error)

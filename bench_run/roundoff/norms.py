@@ -36,8 +36,15 @@ def statistics(
     spread = rows ** (1 / max(1, count - 1 if centred else count))
     most = min(2 * usual * spread, 1 / math.sqrt(epsilon))
     error = _size_of_error(squares) + (2 * mean.peak * _size_of_error(mean) if centred else 0.0)
-    rtol = 0.5 * error * most**2 + STEPS * step.unit
+    rtol = 0.5 * error * min(most**2, usual**2 * _fewest(count)) + STEPS * step.unit
     return mean, Estimate(usual, usual, most, 0.5 * usual, positive=True, rtol=rtol)
+
+
+def _fewest(count: int) -> float:
+    """How many times smaller than the usual one a variance of so many elements may be by chance:
+    its deviation is √(2/n) of it."""
+    least = 1 - SIGMAS * math.sqrt(2 / count)
+    return 1 / least if least > 0 else math.inf
 
 
 def shifted(step: Step, mean: Estimate, inv: Estimate) -> Estimate:

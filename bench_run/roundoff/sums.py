@@ -1,12 +1,6 @@
 """Sums and products: convolution, matmul, grouped matmul, reduction, pooling, block scaling.
 
-A sum of K terms in a type of unit roundoff u, one after another: each addition errs by 0.4·u of
-the sum so far (the standard deviation of a rounding error whose significand is spread evenly). On
-its way to the final s the sum is (k/K)·s after k terms, and a random bridge around that, whose
-deviation is p·√K·B with a Brownian bridge B for terms of standard deviation p. So the error has a
-part relative to the result, 0.4·u·√(K/3), and an absolute one, 0.4·u·K·p·√∫B². The first is normal.
-The second has a wider tail, since some bridges stray far: P(∫B² > x) falls like exp(−π²x/2), so
-that the error exceeds c·0.4·u·K·p with a probability like exp(−π·c).
+How far a long sum errs is in `accumulation.py`.
 """
 
 from __future__ import annotations
@@ -14,32 +8,14 @@ from __future__ import annotations
 import math
 
 from bench_run.graph.dtypes import DTYPES
+from bench_run.roundoff.accumulation import NOISE, Terms, matrix_unit_error, recursive_error
 from bench_run.roundoff.estimate import SIGMAS, Estimate, Step
 
-ROUNDING = 0.4 * SIGMAS
-STRAYING = 0.4 * 6.6
-"""exp(−6.6·π) is 1e-9, as six standard deviations are."""
+ROUNDING = NOISE * SIGMAS
 WINOGRAD = 8.0
 """Error of float 3x3 convolutions by Winograd's F(4x4, 3x3), in units of direct ones (Lavin and
 Gray, Fast Algorithms for Convolutional Neural Networks, 2016: 2.8e-4 against 4.0e-5 for a VGG
 layer of 64 channels). It is float arithmetic throughout, so it is allowed for."""
-BLOCK = 16384
-"""Longest run of terms that a reduction adds one by one; the blocks' sums are added as a tree.
-PyTorch's norm on a CPU adds 25,088 squares with the errors of runs of about 10,000."""
-MATRIX_UNIT_STEP = 8
-"""Matrix units cut the end off instead of rounding, so their errors have one sign. They do so once
-for 16 or more products, of a partial sum that is on average half of the sum: u·K/8 is ample."""
-FP8_ACCUMULATOR = 2.0**-14
-"""Matrix units of Hopper keep 14 bits of sums of 8-bit products (DeepSeek-V3 technical report,
-section 3.3.2: errors near 2 % at K = 4096)."""
-
-
-def sum_error(terms: int, deviation: float, longest: float = math.inf) -> tuple[float, float]:
-    """(rtol, atol) of a sum in units of the roundoff, added in blocks of up to `longest`."""
-    run = min(terms, longest)
-    levels = math.ceil(math.log2(terms / run)) if terms > run else 0
-    rtol = ROUNDING * math.sqrt(run**2 / (3 * terms) + levels)
-    return rtol, STRAYING * deviation * math.sqrt(terms * run)
 
 
 def total(terms: int, rms: float, mean: float) -> float:
@@ -51,19 +27,16 @@ def contraction(step: Step, ports: tuple[str, str], terms: int, factor: float = 
     """Σ over `terms` products of two operands. `factor`: how much worse than a direct sum."""
     a, b = (step[port] for port in ports)
     bits = [DTYPES[step.tensors[port].data_type].bits for port in ports]
-    unit = max(step.unit, FP8_ACCUMULATOR) if max(bits) <= 8 and step.unit else step.unit
     rounded = step.operand_unit if min(bits) == 32 else 0.0
     rms, mean = a.rms * b.rms, a.mean * b.mean
     carried = (a.noise + 0.6 * rounded * a.rms) * b.rms + (b.noise + 0.6 * rounded * b.rms) * a.rms
-    rtol, atol = (factor * unit * part for part in sum_error(terms, _deviation(rms, mean)))
+    products = Terms.of(terms, rms, mean)
+    rtol, atol = (factor * part for part in recursive_error(step.unit, products))
+    if step.unit and (max(bits) <= 16 or rounded):
+        by_unit = matrix_unit_error(8 if max(bits) <= 8 else 16, products)
+        rtol, atol = max(rtol, by_unit[0]), max(atol, by_unit[1])
     atol += SIGMAS * math.sqrt(terms) * carried
-    if max(bits) <= 16 or rounded > 0:
-        rtol += unit * terms / MATRIX_UNIT_STEP
-    return sum_of(terms, rms, mean, a.peak * b.peak).with_error(rtol + unit, atol)
-
-
-def _deviation(rms: float, mean: float) -> float:
-    return math.sqrt(max(0.0, rms**2 - mean**2))
+    return sum_of(terms, rms, mean, a.peak * b.peak).with_error(rtol + step.unit, atol)
 
 
 def sum_of(terms: int, rms: float, mean: float, peak: float, low: float = 0.0) -> Estimate:
@@ -122,8 +95,8 @@ def grouped_weight_gradient(step: Step) -> dict[str, Estimate]:
 
 
 def added(step: Step, x: Estimate, terms: int) -> Estimate:
-    """Σ x over `terms` elements, in blocks."""
-    rtol, atol = (step.unit * part for part in sum_error(terms, _deviation(x.rms, x.mean), BLOCK))
+    """Σ x over `terms` elements."""
+    rtol, atol = recursive_error(step.unit, Terms.of(terms, x.rms, x.mean))
     atol += SIGMAS * math.sqrt(terms) * x.noise
     result = sum_of(terms, x.rms, x.mean, x.peak, x.low if x.positive else 0.0)
     return result.with_error(rtol + step.unit, atol)
@@ -149,10 +122,12 @@ def magnitude(x: Estimate) -> Estimate:
 
 
 def square(x: Estimate, unit: float) -> Estimate:
-    """x², as one rounding."""
-    big = x.peak**2
+    """x², as one rounding. Its variance is that of a uniform distribution's square around the
+    mean, or more."""
+    big, spread = x.peak**2, max(0.0, x.rms**2 - x.mean**2)
+    rms = math.sqrt(x.rms**4 + 4 * x.mean**2 * spread + spread**2)
     rtol = 2 * x.rtol + unit
-    return Estimate(1.4 * x.rms**2, x.rms**2, big, x.low**2, True, rtol, 2 * x.atol * x.peak)
+    return Estimate(rms, x.rms**2, big, x.low**2, True, rtol, 2 * x.atol * x.peak)
 
 
 def _norm2(step: Step, x: Estimate, terms: int) -> Estimate:
