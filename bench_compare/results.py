@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, TypeAlias
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -22,7 +23,7 @@ from bench_compare.verdict import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     import numpy.typing as npt
 
@@ -71,7 +72,10 @@ def _ticks(measured: Measured, limit: Array) -> Mask:
 
 
 def _known(values: Values) -> list[float | None]:
-    return [value if math.isfinite(value) else None for value in values.tolist()]
+    found: list[float | None] = values.tolist()
+    for place in np.flatnonzero(~np.isfinite(values)).tolist():
+        found[place] = None
+    return found
 
 
 def _exp(values: Values) -> list[float | None]:
@@ -122,7 +126,7 @@ def _row(  # type: ignore[no-untyped-def]
     more = int(needed) if needed is not None and move == Move.UNCLEAR else None
     documents, tick = rest
     lacks = "document" if documents else unit
-    text = reason(Evidence(move, ratio, low, high, q, threshold, units, lacks, more, tick))
+    evidence = (move, ratio, low, high, q, threshold, units, lacks, more, tick)
     return MetricComparison(
         metric=metric.name,
         base=base,
@@ -133,7 +137,7 @@ def _row(  # type: ignore[no-untyped-def]
         p=p,
         q=q,
         verdict=Verdict.CLOCK if clock else spoken[move],
-        reason=f"{text}; cycles did not move, the clock did" if clock else text,
+        told=partial(_told, evidence, clock),
         threshold_ratio=threshold,
         base_rounds=units[0],
         other_rounds=units[1],
@@ -142,6 +146,11 @@ def _row(  # type: ignore[no-untyped-def]
         raw_ratio=raw,
         rounds_needed=more,
     )
+
+
+def _told(evidence: tuple[Any, ...], clock: bool) -> str:
+    text = reason(Evidence(*evidence))
+    return f"{text}; cycles did not move, the clock did" if clock else text
 
 
 def _unit(unit: Unit, units: tuple[int, int]) -> Unit:
@@ -153,14 +162,18 @@ def _unit(unit: Unit, units: tuple[int, int]) -> Unit:
 def _one_sided(
     metric: Metric, base: float | None, other: float | None, threshold: float
 ) -> MetricComparison:
-    return _plain(metric, (base, other), threshold, (Verdict.UNMEASURED, "only one side has it"))
+    return _plain(metric, (base, other), threshold, (Verdict.UNMEASURED, _only_one))
+
+
+def _only_one() -> str:
+    return "only one side has it"
 
 
 def _plain(
     metric: Metric,
     values: tuple[float | None, float | None],
     threshold: float,
-    outcome: tuple[Verdict, str],
+    outcome: tuple[Verdict, Callable[[], str]],
 ) -> MetricComparison:
     """A row without statistics."""
     base, other = values
@@ -176,7 +189,7 @@ def _plain(
         p=None,
         q=None,
         verdict=outcome[0],
-        reason=outcome[1],
+        told=outcome[1],
         threshold_ratio=threshold,
         base_rounds=int(base is not None),
         other_rounds=int(other is not None),
@@ -201,8 +214,8 @@ def _exact(measured: ExactMeasured, thresholds: Sequence[float]) -> Results:
             results.append(_one_sided(metric, base, other, threshold))
         else:
             verdict = spoken[exact_move(base, other, threshold)]
-            text = _exact_reason(base, other, threshold)
-            results.append(_plain(metric, (base, other), threshold, (verdict, text)))
+            told = partial(_exact_reason, base, other, threshold)
+            results.append(_plain(metric, (base, other), threshold, (verdict, told)))
     return results
 
 

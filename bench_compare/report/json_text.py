@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from bench_compare.metrics import METRICS
-from bench_compare.model import exit_code
+from bench_compare.model import MetricComparison, exit_code
 
 if TYPE_CHECKING:
     from bench_compare.model import (
@@ -21,12 +21,16 @@ if TYPE_CHECKING:
         CaseSide,
         Comparison,
         Detail,
-        MetricComparison,
         Side,
         View,
     )
 
 COMPARE_VERSION = 1
+METRIC_FIELDS = tuple(
+    "reason" if name == "told" else name
+    for name in MetricComparison.__struct_fields__
+    if name != "metric"
+)
 
 
 def schema() -> dict[str, Any]:
@@ -130,9 +134,7 @@ def _case_side(side: CaseSide | None) -> dict[str, Any] | None:
 
 
 def _metric(metric: MetricComparison) -> dict[str, Any]:
-    values = _values(metric)
-    del values["metric"]
-    return values
+    return {name: getattr(metric, name) for name in METRIC_FIELDS}
 
 
 def _detail(detail: Detail | None) -> dict[str, Any] | None:

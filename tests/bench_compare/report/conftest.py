@@ -230,7 +230,7 @@ def metric(name, base, ratio, verdict, *, half=0.004, **changes):
         "p": 0.0001,
         "q": 0.0004,
         "verdict": verdict,
-        "reason": f"{name} is {verdict}",
+        "told": lambda: f"{name} is {verdict}",
         "threshold_ratio": 0.01,
         "base_rounds": 5,
         "other_rounds": 5,
