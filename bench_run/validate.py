@@ -173,14 +173,15 @@ class OutputChecker:
         expected: Mapping[int, Array],
         tolerances: Mapping[int, Tolerance],
         worst: int = 5,
+        known: dict[str, CheckResult] | None = None,
     ) -> None:
+        """`known` holds results by checksum; those found out here are added to it."""
         self._graph = graph
+        self._expected = expected
         self._tolerances = tolerances
         self._worst = worst
-        self._expected = {
-            t.uid: _representable(_flattened(expected[t.uid], t), t) for t in graph.outputs
-        }
-        self._known: dict[str, CheckResult] = {}
+        self._known = {} if known is None else known
+        self._wanted: dict[int, Array] = {}
 
     def check(self, outputs: Storages) -> CheckResult:
         """Raises `EngineError` where an output is missing or is no storage of its tensor."""
@@ -197,11 +198,18 @@ class OutputChecker:
             self._known[key] = self._compared(key, outputs)
         return self._known[key]
 
+    def _in_order(self, tensor: Tensor) -> Array:
+        """What is expected of an output, as `compare` wants it; made when it is first needed."""
+        if tensor.uid not in self._wanted:
+            flat = _flattened(self._expected[tensor.uid], tensor)
+            self._wanted[tensor.uid] = _representable(flat, tensor)
+        return self._wanted[tensor.uid]
+
     def _compared(self, key: str, outputs: Storages) -> CheckResult:
         rows = tuple(
             _compared(
                 outputs[tensor.uid],
-                self._expected[tensor.uid],
+                self._in_order(tensor),
                 tensor,
                 self._tolerances[tensor.uid],
                 self._worst,

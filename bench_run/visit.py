@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,23 +21,21 @@ from bench_schema.document import (
     Memory,
     Outcome,
     Round,
-    Validation,
 )
 from bench_schema.summary import warmup_cut
 
 from bench_run.errors import EngineError, UnsupportedGraphError
 from bench_run.evaluate import inputs_of
 from bench_run.host_memory import ProcessPeak
+from bench_run.judge import Judge
 from bench_run.kernel_pass import with_kernels
 from bench_run.measure import Effort, Measured, measure
 from bench_run.settle import settle
 from bench_run.telemetry import Energy, disturbances, observe
-from bench_run.tolerance import Circumstances, read_overrides, tolerances
-from bench_run.validate import OutputChecker, save_outputs, validation
 from bench_run.visit_case import case_of
 
 if TYPE_CHECKING:
-    from bench_run.engines.base import Engine, Plan, PlanFacts, Storages, Stream
+    from bench_run.engines.base import Engine, Plan, PlanFacts, Stream
     from bench_run.messages import Visit
 
 Phase = Callable[[str], None]
@@ -191,92 +188,3 @@ def _memory(engine: Engine, facts: PlanFacts, host_peak_bytes: int | None) -> Me
     if peak_bytes is None and engine.facts.device == "cpu":
         peak_bytes = host_peak_bytes
     return Memory(peak_bytes, facts.workspace_bytes, facts.buffer_bytes)
-
-
-class Judge:
-    """Validates the first run and, as far as the budget allows, the timed iterations."""
-
-    def __init__(self, plan: Plan, request: Visit, inputs: Storages) -> None:
-        self.plan = plan
-        self._request = request
-        self._judgement = request.judgement
-        self._checker = _checker(request, inputs)
-        self._budget_ns = round(request.judgement.budget_s * 1e9)
-        self._spent_ns = 0
-        self._rows: list[tuple[int, int, Any, str]] = []
-        self._last_checked = -1
-        self._results: list[Any] = []
-
-    def check(self, iteration: int, *, timed: bool = False) -> None:
-        """Hold the plan's outputs, as they are now, against the reference."""
-        if self._checker is None:
-            return
-        begin = time.perf_counter_ns()
-        outputs = self.plan.download()
-        result = self._checker.check(outputs)
-        if timed:
-            self._rows.append((iteration, result.mismatched, result.max_abs, result.checksum))
-        elif self._judgement.save_outputs is not None:
-            save_outputs(
-                Path(self._judgement.save_outputs),
-                self._request.case_id,
-                outputs,
-                self._request.graph,
-            )
-        self._results.append(result)
-        self._last_checked = iteration if timed else -1
-        self._spent_ns += (time.perf_counter_ns() - begin) if timed else 0
-
-    def timed_check(self, iteration: int) -> bool:
-        """After a timed iteration; returns whether the outputs were looked at."""
-        if self._checker is None or (iteration > 0 and self._spent_ns >= self._budget_ns):
-            return False
-        self.check(iteration, timed=True)
-        return True
-
-    def finish(self, iterations: int) -> None:
-        """The last timed iteration is checked whatever the budget says.
-
-        The outputs are still those of the last run, which repeated the last sample's work.
-        """
-        if self._checker is not None and self._last_checked != iterations - 1:
-            self.check(iterations - 1, timed=True)
-
-    def checks(self) -> Checks | None:
-        if self._checker is None:
-            return None
-        columns = tuple(zip(*self._rows, strict=True)) or ((), (), (), ())
-        return Checks(*columns)
-
-    def validation(self) -> Validation:
-        judgement = self._judgement
-        if self._checker is None:
-            reason = judgement.reason or "no reference was asked for"
-            return Validation("not checked", judgement.reference, reason, (), 0, 0, None)
-        return validation(judgement.reference, self._request.graph, self._results)
-
-
-def _checker(request: Visit, inputs: Storages) -> OutputChecker | None:
-    judgement = request.judgement
-    if judgement.expected is None:
-        return None
-    circumstances = Circumstances(inputs, judgement.math, judgement.reference != "numpy")
-    overrides = None
-    if judgement.sidecar is not None:
-        overrides = read_overrides(Path(judgement.sidecar), request.graph)
-    allowed = tolerances(
-        request.graph,
-        judgement.policy,
-        judgement.rtol,
-        judgement.atol,
-        circumstances,
-        overrides,
-    )
-    expected = load_expected(judgement.expected)
-    return OutputChecker(request.graph, expected, allowed, judgement.mismatches)
-
-
-def load_expected(folder: str) -> Mapping[int, np.ndarray[Any, Any]]:
-    """Expected outputs by uid, mapped from disk rather than read."""
-    paths = Path(folder).glob("*.npy")
-    return {int(path.stem): np.load(path, mmap_mode="r") for path in paths}

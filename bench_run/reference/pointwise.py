@@ -16,8 +16,8 @@ from math import prod
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy import special
 
+from bench_run.reference import special
 from bench_run.reference.common import Array, Arrays, Outputs, broadcasts, refusal
 from bench_run.reference.pointwise_backward import BACKWARD
 from bench_run.reference.pointwise_parameters import Parameters, parameters

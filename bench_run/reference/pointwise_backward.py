@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy import special
+
+from bench_run.reference import special
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
