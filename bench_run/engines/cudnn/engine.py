@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bench_run.engines.base import EngineFacts
-from bench_run.engines.cudnn.choices import choices
+from bench_run.engines.cudnn.choices import choices, knobs_taken
+from bench_run.engines.cudnn.knobs import knob_text
 from bench_run.engines.cudnn.library import load, refusals, versions
 from bench_run.engines.cudnn.lowering import Lowering, host_scalars
 from bench_run.engines.cudnn.plan import CudnnPlan, brought
@@ -18,7 +19,6 @@ from bench_run.engines.cudnn.plans import (
     Chosen,
     build,
     candidates,
-    matching,
     names,
     prepare,
     read_choice,
@@ -27,7 +27,7 @@ from bench_run.engines.cudnn.rewrite import rewrite
 from bench_run.engines.cudnn.views import views
 from bench_run.engines.rotate import RotatingPlan, copies
 from bench_run.engines.spec import refuse_unknown
-from bench_run.errors import EngineError, EngineUnavailableError
+from bench_run.errors import EngineError, EngineUnavailableError, UnsupportedGraphError
 from bench_run.graph.dtypes import DTYPES
 from bench_run.streams.cuda import open_stream
 from bench_run.streams.cuda_driver import device_count
@@ -82,6 +82,7 @@ class Built:
             "index": str(self.chosen.index),
             "backend": self.backend,
             "math": self.math,
+            "knobs": knob_text(self.chosen.name),
         }
         if self.chosen.notes:
             found["notes"] = ", ".join(self.chosen.notes)
@@ -114,7 +115,8 @@ class CudnnEngine:
         device = stream.device
         self.facts = EngineFacts(
             spec.id, self._versions, device.uuid, device.name,
-            knobs=dict(options.knobs), device_index=device.index,
+            knobs={name: str(value) for name, value in choice.knobs.items()},
+            device_index=device.index,
         )  # fmt: skip
 
     def variants(self, graph: Graph) -> tuple[Mapping[str, str], ...]:
@@ -127,9 +129,12 @@ class CudnnEngine:
 
     def choices(self, graph: Graph) -> tuple[Mapping[str, str], ...]:
         """What `--list-engines GRAPH` shows: the plans that fit the spec, in full."""
-        built = self._lowered(graph, self._choice)
-        rows = tuple(choices(built.pygraph, built.listed))
-        return tuple(rows[place] for place in built.places)
+        plain = self._choice == Choice()
+        built = self._lowered(graph, Choice(every=True) if plain else self._choice)
+        rows = choices(built.pygraph, built.listed, built.places)
+        engine = self._choice.engine
+        taken = () if engine is None else (knobs_taken(built.pygraph, engine),)
+        return (*taken, *rows)
 
     def alternatives(self, graph: Graph) -> tuple[Mapping[str, str], ...]:
         """Variants worth trying for the best plan: the heuristic's first ones."""
@@ -143,13 +148,18 @@ class CudnnEngine:
         return self._lowered(graph, choice)
 
     def _lowered(self, graph: Graph, choice: Choice) -> Built:
-        """Listed by the heuristics; made from the engine's id where they do not list it, or where
-        knobs are given."""
-        built = self._listed(graph, choice, explicit=bool(choice.knobs))
-        missing = choice.engine is not None and not matching(built.listed, choice)
-        if missing and not choice.knobs:
-            built = self._listed(graph, choice, explicit=True)
-        return replace(built, places=candidates(built.listed, choice))
+        """Listed by the heuristics; made from the engine's id and knobs where they do not list it.
+
+        A listed plan is preferred: it may have knobs that the frontend cannot set.
+        """
+        if choice.engine is None:
+            built = self._listed(graph, choice, explicit=False)
+            return replace(built, places=candidates(built.listed, choice))
+        with suppress(UnsupportedGraphError):
+            built = self._listed(graph, choice, explicit=False)
+            return replace(built, places=candidates(built.listed, choice))
+        built = self._listed(graph, choice, explicit=True)
+        return replace(built, places=list(range(len(built.listed))))
 
     def _listed(self, graph: Graph, choice: Choice, *, explicit: bool) -> Built:
         canonical = rewrite(graph)

@@ -10,8 +10,8 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from bench_run.engines.cudnn.knobs import checked, knob_name, knobs_of, settings
 from bench_run.engines.cudnn.library import foreign, reason, refusals
-from bench_run.engines.cudnn.tables import KNOBS
 from bench_run.errors import UnsupportedGraphError, UsageError
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ MOST_TRIED = 12
 """Plans of the heuristic's list that are tried until one builds."""
 DESELECTED = "Deselecting execution plan"
 """What the frontend says of a plan that the wanted arithmetic leaves out."""
+LESS_EXACT = "all that were asked for round more than --math allows; tf32 and fast allow more"
 _ENGINE = re.compile(r"(?:eng)?(\d+)")
 
 
@@ -33,7 +34,7 @@ class Choice:
     index: int | None = None
     every: bool = False
     knobs: Mapping[str, int] = field(default_factory=dict)
-    """Member of `cudnn.knob_type` → value."""
+    """Knob (`knob_name`) → value; the others of the engine stay at its defaults."""
 
 
 @dataclass(frozen=True)
@@ -69,17 +70,6 @@ def _whole(what: str, text: str) -> int:
     return int(text)
 
 
-def knob_name(key: str) -> str:
-    """``k2`` or ``TILE_SIZE`` → ``TILE_SIZE``."""
-    if key[:1] == "k" and key[1:].isdecimal() and int(key[1:]) in KNOBS:
-        return KNOBS[int(key[1:])]
-    name = key.upper()
-    if name not in KNOBS.values():
-        known = ", ".join(f"k{number} ({name})" for number, name in KNOBS.items())
-        raise UsageError(f"--knob {key}: cuDNN has no such knob; it has {known}")
-    return name
-
-
 def engine_of(name: str) -> int | None:
     """The engine's id in a plan's name."""
     matched = re.match(r"eng(\d+)", name)
@@ -89,20 +79,25 @@ def engine_of(name: str) -> int | None:
 def prepare(cudnn: Any, pygraph: Any, choice: Choice, what: str, *, explicit: bool) -> None:
     """Has the frontend list plans, or make the one that an engine's id and knobs describe."""
     modes = [cudnn.heur_mode.A, cudnn.heur_mode.FALLBACK]
-    if choice.name is not None or choice.every or choice.engine is not None:
+    if choice != Choice():
         modes.insert(1, cudnn.heur_mode.B)
     with refusals(what):
         pygraph.validate()
         pygraph.build_operation_graph()
-        if explicit:
-            _explicit(cudnn, pygraph, choice)
-        else:
+        if not explicit:
             pygraph.create_execution_plans(modes)
+    if explicit:
+        _explicit(cudnn, pygraph, choice, what)
 
 
-def _explicit(cudnn: Any, pygraph: Any, choice: Choice) -> None:
-    knobs = {getattr(cudnn.knob_type, name): value for name, value in choice.knobs.items()}
-    pygraph.create_execution_plan(choice.engine, knobs)
+def _explicit(cudnn: Any, pygraph: Any, choice: Choice, what: str) -> None:
+    asked = f"{what}: engine {choice.engine}"
+    with refusals(asked):
+        offered = pygraph.get_knobs_for_engine(choice.engine)
+    checked(choice.knobs, offered, asked)
+    text = " ".join(f"{name}={value}" for name, value in choice.knobs.items())
+    with refusals(f"{asked} with {text or 'its defaults'}"):
+        pygraph.create_execution_plan(choice.engine, settings(cudnn, choice.knobs))
 
 
 def names(pygraph: Any) -> list[str]:
@@ -126,6 +121,7 @@ def matching(found: list[str], choice: Choice) -> list[int]:
         if choice.name in (None, name)
         and choice.index in (None, place)
         and choice.engine in (None, engine_of(name))
+        and (not choice.knobs or choice.knobs == knobs_of(name))
     ]
 
 
@@ -133,19 +129,20 @@ def build(pygraph: Any, places: list[int], found: list[str], what: str) -> Chose
     """Builds the first of `places` that builds. Raises `UnsupportedGraphError` with the reason of
     the first that did not."""
     refused: str | None = None
-    left_out = 0
+    tried = 0
     for place in places:
         try:
             pygraph.build_plan_at_index(place)
         except foreign() as error:
             text = str(error)
-            left_out += DESELECTED in text
-            refused = text if refused in (None, DESELECTED) else refused
-            if place - left_out >= MOST_TRIED:
+            tried += DESELECTED not in text
+            refused = text if refused is None or DESELECTED in refused else refused
+            if tried > MOST_TRIED:
                 break
             continue
         size = int(pygraph.get_workspace_size_plan_at_index(place))
         notes = pygraph.get_behavior_notes_for_plan_at_index(place)
         return Chosen(place, found[place], size, tuple(str(n).rpartition(".")[2] for n in notes))
     why = "no plan was listed" if refused is None else reason(refused)
+    why = LESS_EXACT if refused is not None and DESELECTED in refused else why
     raise UnsupportedGraphError(f"cudnn: {what}: no plan builds: {why}")

@@ -105,3 +105,7 @@ KNOBS: Mapping[int, str] = {
     40: "TILE_M", 41: "TILE_N", 42: "WARP_SPEC_CFG", 43: "SWAP_AB",
 }  # fmt: skip
 """The backend's number of a knob, as in a plan's name (``k2=0``) → member of `cudnn.knob_type`."""
+
+UNNAMED_KNOBS = (3, 5, 6, 22)
+"""Numbers in names of plans that the frontend has no member for: it cannot set them, so they only
+choose among the plans that the heuristics list."""

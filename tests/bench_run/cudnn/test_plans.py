@@ -6,14 +6,13 @@ import pytest
 
 from bench_run.engines import cudnn
 from bench_run.engines.base import EngineOptions, EngineSpec
-from bench_run.engines.cudnn.choices import choices, knob_text
+from bench_run.engines.cudnn.choices import choices
 from bench_run.engines.cudnn.library import backend_text, check_version, reason, refusals
 from bench_run.engines.cudnn.plans import (
     Choice,
     build,
     candidates,
     engine_of,
-    knob_name,
     read_choice,
 )
 from bench_run.errors import (
@@ -69,11 +68,6 @@ def test_knobs_go_by_number_or_name():
     assert {"TILE_SIZE": 3, "STAGES": 2} == read_choice("62", {"k2": "3", "stages": "2"}).knobs
 
 
-def test_an_unknown_knob_names_the_known_ones():
-    with pytest.raises(UsageError, match=r"k2 \(TILE_SIZE\)"):
-        knob_name("k999")
-
-
 def test_knobs_without_an_engine_are_refused():
     with pytest.raises(UsageError, match="engine's id"):
         read_choice(None, {"k2": "3"})
@@ -87,6 +81,8 @@ def test_knobs_without_an_engine_are_refused():
         (Choice(engine=6), [1, 4]),
         (Choice(name="eng45_k2=0"), [2]),
         (Choice(index=1), [1]),
+        (Choice(engine=62, knobs={"TILEK": 1, "TILE_SIZE": 0}), [0]),
+        (Choice(engine=62, knobs={"TILE_SIZE": 1}), [3]),
     ],
 )
 def test_a_choice_finds_its_plans_in_the_list(choice, places):
@@ -111,18 +107,31 @@ def test_where_none_builds_the_first_real_reason_is_told():
         build(plans, [0, 1, 2], LISTED, "conv")
 
 
+def test_a_plan_with_more_knobs_than_were_given_is_another():
+    with pytest.raises(UnsupportedGraphError, match="no such plan"):
+        candidates(LISTED, Choice(engine=62, knobs={"TILEK": 1}))
+
+
+def test_plans_that_round_too_much_name_the_setting_that_left_them_out():
+    plans = Plans(dict.fromkeys(range(5), "Deselecting execution plan eng62"))
+    with pytest.raises(UnsupportedGraphError, match="round more than --math allows"):
+        build(plans, [0, 3], LISTED, "conv")
+
+
+def test_an_engines_own_plans_are_tried_wherever_they_stand_in_the_list():
+    found = ["eng1"] * 40 + ["eng62_k2=0", "eng62_k2=1"]
+    plans = Plans({40: "CUDNN_STATUS_NOT_SUPPORTED"})
+    assert 41 == build(plans, [40, 41], found, "conv").index
+
+
 def test_an_engines_number_is_read_from_a_plans_name():
     assert [62, 6, None] == [engine_of(name) for name in ("eng62_k2=0", "eng6", "custom")]
 
 
-def test_knobs_are_told_by_their_names():
-    assert "TILE_SIZE=0 TILEK=1 k3=5" == knob_text("eng62_k2=0_k13=1_k3=5")
-
-
 def test_what_can_be_chosen_is_one_row_a_plan_with_its_workspace():
-    rows = list(choices(Plans({1: "Reason: the layout"}), LISTED[:2]))
+    rows = list(choices(Plans({1: "Reason: the layout"}), LISTED, [0, 1]))
     assert ["100 bytes", "does not build (the layout)"] == [row["workspace"] for row in rows]
-    assert ["62", "6"] == [row["engine"] for row in rows]
+    assert [("0", "62"), ("1", "6")] == [(row["index"], row["engine"]) for row in rows]
 
 
 @pytest.mark.parametrize("version", ["1.23.0", "1.26.0"])

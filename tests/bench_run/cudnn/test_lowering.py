@@ -1,0 +1,102 @@
+"""Graphs in the words of cuDNN's frontend, which checks them without a GPU."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+import pytest
+
+from bench_run.engines.cudnn.knobs import settings
+from bench_run.engines.cudnn.library import load, refusals
+from bench_run.engines.cudnn.lowering import Lowering
+from bench_run.engines.cudnn.rewrite import rewrite
+from bench_run.engines.cudnn.tables import KNOBS
+from bench_run.engines.cudnn.views import views
+from bench_run.errors import EngineUnavailableError, UnsupportedGraphError
+from bench_run.graph.load import load as load_graphs
+from tests.conformance.graphs import FAMILIES
+
+REFUSED = (
+    "avgpool_", "bn_backward_unsaved", "dequantized_", "experts_", "layernorm_backward_unsaved",
+    "matmul_grouped", "maxpool_", "pointwise_gen_index", "quantize", "reduction_", "resample_",
+    "sdpa_",
+)  # fmt: skip
+"""Families whose small graph of the conformance suite cuDNN does not take, packed and in float:
+its attention wants heads of 8 n elements, its reductions rows or columns."""
+EXCEPT = ("reduction_all", "sdpa_paged")
+
+
+@pytest.fixture(scope="module")
+def cudnn():
+    if find_spec("cudnn") is None:
+        pytest.skip("cuDNN's frontend is not installed")
+    try:
+        return load()
+    except EngineUnavailableError as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture
+def validated(cudnn):
+    """Has the frontend check a graph as for compute capability 9.0."""
+
+    def run(graph):
+        canonical, kinds = rewrite(graph), cudnn.data_type
+        made = cudnn.pygraph(
+            name="g",
+            io_data_type=kinds.NOT_SET,
+            intermediate_data_type=kinds.FLOAT,
+            compute_data_type=kinds.FLOAT,
+            sm_version=90,
+        )
+        lowering = Lowering(cudnn, made, canonical, views(canonical))
+        with refusals("graph"):
+            lowering.lower()
+            made.validate()
+        return lowering.numbers
+
+    return run
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_family_is_valid_for_the_frontend_or_refused_with_a_reason(validated, family):
+    graph = FAMILIES[family]("float", "packed")
+    if family.startswith(REFUSED) and family not in EXCEPT:
+        with pytest.raises(UnsupportedGraphError, match=r"cudnn: .+: .+"):
+            validated(graph)
+    else:
+        assert validated(graph)
+
+
+@pytest.mark.parametrize("family", ["conv_fwd_2d", "matmul_2d", "layernorm", "rmsnorm_plain"])
+@pytest.mark.parametrize("dtype", ["half", "bfloat16"])
+def test_16_bit_types_are_valid_too(validated, family, dtype):
+    assert validated(FAMILIES[family](dtype, "packed"))
+
+
+def test_every_input_and_output_has_a_number_of_its_own(validated):
+    graph = FAMILIES["conv_fwd_2d"]("half", "last")
+    numbers = validated(graph)
+    uids = [t.uid for t in (*graph.inputs, *graph.outputs)]
+    assert len(uids) == len({numbers[uid] for uid in uids})
+    assert 0 not in numbers.values()
+
+
+def test_the_graphs_that_come_along_are_mostly_valid(validated, root):
+    found = load_graphs([str(root / "graphs" / "smoke")]).graphs
+    taken = 0
+    for loaded in found:
+        try:
+            taken += bool(validated(loaded.graph))
+        except UnsupportedGraphError as error:
+            assert str(error).startswith("cudnn: ")  # noqa: PT017 - the rest of the loop goes on
+    assert taken >= 0.7 * len(found)
+
+
+def test_the_frontend_has_every_knob_that_has_a_name(cudnn):
+    lacking = set(KNOBS.values()) - set(cudnn.knob_type.__members__)
+    assert lacking <= {"SWAP_AB"}  # which came with 1.26
+
+
+def test_knobs_become_members_of_the_frontends_type(cudnn):
+    assert {cudnn.knob_type.TILE_SIZE: 3} == settings(cudnn, {"TILE_SIZE": 3})
