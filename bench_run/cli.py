@@ -81,6 +81,7 @@ How to measure:
   --cache C             hot, cold or rotate (default hot)
   --duty D              cool (rests between blocks) or sustained (default cool)
   --replay              capture the work once and replay it
+  --energy              joules of an iteration, from a pass of a second after each round's samples
   --executions N        executions in one sample, for very short kernels (default 1)
   --seed N              seed of inputs and order (default 0)
   --init RULE           [NAME=]normal|uniform|integers|constant:V|file:PATH

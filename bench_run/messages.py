@@ -96,6 +96,8 @@ class Visit:
     judgement: Judgement
     effort: Effort
     notes: tuple[str, ...] = ()
+    energy: bool = False
+    """Whether a pass after the samples counts the energy of an iteration."""
 
 
 @dataclass(frozen=True)

@@ -70,6 +70,7 @@ class Options:
     cache: str = "hot"
     duty: str = "cool"
     replay: bool = False
+    energy: bool = False
     executions: int = 1
     seed: int = 0
     output: str | None = None
@@ -220,6 +221,7 @@ FLAGS: dict[str, Flag] = {
     "--cache": Flag("cache", _choice(CACHES)),
     "--duty": Flag("duty", _choice(DUTIES)),
     "--replay": Flag("replay", _switch),
+    "--energy": Flag("energy", _switch),
     "--executions": Flag("executions", _whole(1)),
     "--seed": Flag("seed", _whole(0)),
     "--output": Flag("output", _text),

@@ -182,6 +182,7 @@ class Session:
             judgement=self._desk.judgement(graph, case.engine.reference),
             effort=effort(self._options, index),
             notes=graph.loaded.notes,
+            energy=self._options.energy,
         )
 
 

@@ -1,13 +1,11 @@
 """Clocks, power, temperature and throttle reasons of a device: NVIDIA's through NVML, AMD's through
 amdsmi (`telemetry_amd.py`).
 
-Everything is optional: without the library or the device each value is unknown. Energy is counted
-by the device in steps of about 100 ms, so it is only given for windows of at least a second.
+Everything is optional: without the library or the device each value is unknown.
 """
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -17,13 +15,7 @@ from bench_schema.document import Telemetry
 from bench_run import telemetry_amd
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from bench_run.engines.base import Stream
-    from bench_run.measure import Measured
-
-ENERGY_WINDOW_S = 1.0
-"""Shortest window whose energy counter reading means something (the counter steps by 0.1 s)."""
 
 MOVED_RATIO = 0.02
 """A clock that differs by more than this before and after has moved."""
@@ -139,39 +131,9 @@ def disturbances(before: Telemetry | None, after: Telemetry | None) -> tuple[str
     return tuple(found)
 
 
-class Energy:
-    """Joules that the device used inside the block, where the block was long enough."""
-
-    def __init__(self, device: str) -> None:
-        self._device, self._handle = device, _handle(device)
-        self._millijoules: float | None = None
-        self._seconds = 0.0
-
-    def __enter__(self) -> Energy:
-        self._begin = time.monotonic()
-        self._before = self._counter()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        after = self._counter()
-        self._seconds = time.monotonic() - self._begin
-        if after is not None and self._before is not None:
-            self._millijoules = after - self._before
-
-    def _counter(self) -> float | None:
-        if self._handle is None:
-            return None if self._device == "cpu" else telemetry_amd.energy_mj(self._device)
-        return nvml_number("nvmlDeviceGetTotalEnergyConsumption", self._handle)
-
-    def per_iteration(self, measured: Measured) -> float | None:
-        """Joules of one iteration; None unless the window was long and busy with iterations."""
-        if self._millijoules is None or self._seconds < ENERGY_WINDOW_S:
-            return None
-        samples = [*measured.series.values(), *measured.warmup.values()]
-        busy_s = sum(map(sum, samples)) / 1e9
-        if busy_s < 0.8 * self._seconds:
-            return None  # mostly idle: the reading says nothing about the work
-        return self._millijoules / 1000 / sum(map(len, samples))
+def energy_mj(device: str) -> float | None:
+    """Millijoules that the device counted so far; None where nobody counts them."""
+    handle = _handle(device)
+    if handle is None:
+        return None if device == "cpu" else telemetry_amd.energy_mj(device)
+    return nvml_number("nvmlDeviceGetTotalEnergyConsumption", handle)

@@ -24,6 +24,7 @@ from bench_schema.document import (
 )
 from bench_schema.summary import warmup_cut
 
+from bench_run.energy_pass import Used, used_energy
 from bench_run.errors import EngineError, UnsupportedGraphError
 from bench_run.evaluate import inputs_of
 from bench_run.host_memory import ProcessPeak
@@ -31,7 +32,7 @@ from bench_run.judge import Judge
 from bench_run.kernel_pass import with_kernels
 from bench_run.measure import Effort, Measured, measure
 from bench_run.settle import settle
-from bench_run.telemetry import Energy, disturbances, observe
+from bench_run.telemetry import disturbances, observe
 from bench_run.visit_case import case_of
 
 if TYPE_CHECKING:
@@ -108,18 +109,16 @@ def _measured_case(
     settle(engine.facts.device, engine.stream, request.effort.rest_s)
     before = observe(engine.facts.device, engine.stream)
     timeline.enter("measure")
-    with Energy(engine.facts.device) as energy:
-        first_run_ns = timeline.phases["first_run_ns"]
-        effort = affordable(request.effort, first_run_ns)
-        measured = measure(plan, engine.stream, effort, judge.timed_check)
+    effort = affordable(request.effort, timeline.phases["first_run_ns"])
+    measured = measure(plan, engine.stream, effort, judge.timed_check)
     after = observe(engine.facts.device, engine.stream)
-    used_j = energy.per_iteration(measured)
     timeline.enter("validate")
     judge.finish(len(measured.series["e2e_ns"]))
     timeline.enter("measure")
     settle(engine.facts.device, engine.stream, request.effort.rest_s)
     recorded = with_kernels(plan, engine.stream, effort, measured)
-    notes = (*recorded.notes, *disturbances(before, after))
+    used = used_energy(plan, engine.stream, engine.facts.device) if request.energy else Used()
+    notes = (*recorded.notes, *disturbances(before, after), *used.notes)
     measured_round = _round(
         request,
         recorded.measured,
@@ -128,7 +127,8 @@ def _measured_case(
         engine.stream,
         telemetry_before=before,
         telemetry_after=after,
-        energy_j_per_iteration=used_j,
+        energy_j_per_iteration=used.j_per_iteration,
+        energy_window_s=used.window_s,
         notes=notes,
     )
     if recorded.spans:
