@@ -114,8 +114,8 @@ What to write:
   -h, --help            this text
   --version             the version
 
-Exit codes: 0 all is well; 1 usage, unreadable input, no device, an engine failed;
-2 outputs differ from the reference.
+Exit codes: 0 all is well; 1 usage, unreadable input, no device, an engine or the reference that
+was named failed; 2 outputs differ from the reference.
 """
 
 
@@ -231,8 +231,13 @@ def _run(arguments: Mapping[str, Any]) -> int:
     from bench_run.options import read_options
 
     options = read_options(arguments)
+    from bench_run.progress import complain
+
     document = run_benchmark(options, command_line())
     _write(options, document)
+    missed = unchecked(document)
+    if missed is not None:
+        complain(missed)
     return exit_code(document)
 
 
@@ -261,10 +266,28 @@ def _write(options: Options, document: Document) -> None:
 
 
 def exit_code(document: Document) -> int:
-    """0 all is well; 2 some output is wrong; 1 some case gave no answer, or none completed."""
+    """0 all is well; 2 some output is wrong; 1 some case gave no answer, or none completed, or the
+    reference that was named could not check some case."""
     validations = [case.validation for case in document.cases if case.validation is not None]
     if any(validation.status == "failed" for validation in validations):
         return 2
     statuses = [case.outcome.status for case in document.cases]
     fine = all(status in ("completed", "unsupported") for status in statuses)
-    return 0 if fine and "completed" in statuses and document.run.complete else 1
+    answered = fine and "completed" in statuses and document.run.complete
+    return 0 if answered and unchecked(document) is None else 1
+
+
+def unchecked(document: Document) -> str | None:
+    """A line where cases could not be held against the reference that was named, with the first of
+    them; ``auto`` names none."""
+    asked = document.run.settings.reference
+    if asked in ("auto", "none"):
+        return None
+    completed = [case for case in document.cases if case.outcome.status == "completed"]
+    checks = [(case.id, case.validation) for case in completed if case.validation is not None]
+    missed = [(name, check.reason) for name, check in checks if check.status == "not checked"]
+    if not missed:
+        return None
+    name, reason = missed[0]
+    count = f"{len(missed)} of {len(completed)} cases were not checked"
+    return f"--reference {asked}: {count}: {reason} ({name})"

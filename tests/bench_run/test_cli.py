@@ -172,6 +172,22 @@ def test_wrong_outputs_exit_2(hostile, bench_run_command, small_graph):
     assert (done.returncode, "wrong: 1 of 32 elements of c" in done.stdout) == (2, True)
 
 
+def test_a_named_reference_that_cannot_check_exits_1_and_says_so_once(
+    bench_run_command, small_graph, tmp_path
+):
+    words = ("--reference", "golden", "--quiet", "-o", "a.json")
+    done = bench_run_command(str(small_graph), *QUICK, *words)
+    (case,) = read(tmp_path / "a.json").cases
+    assert (done.returncode, case.outcome.status) == (1, "completed")
+    assert case.validation.status == "not checked"
+    assert "1 of 1 cases were not checked: the graph has no golden tensors" in one_line(done)
+
+
+def test_no_reference_is_no_missing_one(bench_run_command, small_graph):
+    done = bench_run_command(str(small_graph), *QUICK, "--reference", "none", "--quiet")
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_a_crash_exits_1(hostile, bench_run_command, small_graph):
     done = bench_run_command(small_graph, *QUICK[2:], "--engine", "hostile:segfault")
     assert (done.returncode, "SIGSEGV" in done.stdout) == (1, True)
