@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
 import pytest
 
+from bench_run.engines import engine_module
 from tests.conformance.opening import opened
+from tests.support import graph_json
 
 os.environ.setdefault("NVIDIA_TF32_OVERRIDE", "0")  # as a run does for cuDNN; read at load
 
@@ -60,3 +63,33 @@ def hostile_gpu(tmp_path_factory, monkeypatch):
     (info / "entry_points.txt").write_text(entry)
     here = os.environ.get("PYTHONPATH", "")
     monkeypatch.setenv("PYTHONPATH", f"{folder}{os.pathsep}{here}".rstrip(os.pathsep))
+
+
+@pytest.fixture(params=SPECS)
+def spec(request):
+    """An engine that can be expected to run here."""
+    module = engine_module(request.param.partition(":")[0])
+    found = getattr(module, "probe_gpu", module.probe)()
+    if not found.ok:
+        pytest.skip(found.reason)
+    return request.param
+
+
+@pytest.fixture
+def big_graph(tmp_path):
+    """Of 128 MB tensors: tens of microseconds on any device."""
+    path = tmp_path / "big_add.json"
+    path.write_text(json.dumps(graph_json("big_add", (8192, 4096))))
+    return path
+
+
+@pytest.fixture
+def run(bench_run_command, tmp_path):
+    """The document of a run."""
+
+    def run(*words):
+        done = bench_run_command(*words, "-o", "out.json")
+        assert (tmp_path / "out.json").exists(), done.stderr
+        return json.loads((tmp_path / "out.json").read_text())
+
+    return run

@@ -6,41 +6,11 @@ import json
 
 import pytest
 
-from bench_run.engines import engine_module
 from tests.support import graph_json
 
 pytestmark = pytest.mark.gpu
 
 QUICK = ("--iters", "6", "--rounds", "2", "--warmup", "2")
-
-
-@pytest.fixture(params=["cudnn", "torch:cuda"])
-def spec(request):
-    module = engine_module(request.param.partition(":")[0])
-    found = getattr(module, "probe_gpu", module.probe)()
-    if not found.ok:
-        pytest.skip(found.reason)
-    return request.param
-
-
-@pytest.fixture
-def big_graph(tmp_path):
-    """Of 128 MB tensors: tens of microseconds on any device."""
-    path = tmp_path / "big_add.json"
-    path.write_text(json.dumps(graph_json("big_add", (8192, 4096))))
-    return path
-
-
-@pytest.fixture
-def run(bench_run_command, tmp_path):
-    """The document of a run."""
-
-    def run(*words):
-        done = bench_run_command(*words, "-o", "out.json")
-        assert (tmp_path / "out.json").exists(), done.stderr
-        return json.loads((tmp_path / "out.json").read_text())
-
-    return run
 
 
 def test_a_result_is_validated_and_timed_by_the_device(run, spec, big_graph):
