@@ -28,9 +28,7 @@ def engine_list(options: Options) -> str:
     for row in list_engines():
         state = "yes" if row.availability.ok else "no "
         lines.append(f"{state}  {row.name:<8} {row.summary}")
-        reason = row.availability.reason
-        said = row.availability.ok or row.install in reason
-        lines.append(_indented(reason if said else f"{reason} ({row.install})"))
+        lines.append(_indented(row.availability.reason))
     lines += ["", _auto_line()]
     if options.graphs or options.op:
         lines += ["", *_choices_of_graphs(options)]

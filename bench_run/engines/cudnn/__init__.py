@@ -23,23 +23,24 @@ NAME = "cudnn"
 SUMMARY = "NVIDIA cuDNN; cudnn:ENGINE_ID, cudnn:plan=NAME, cudnn:index=N, cudnn:all"
 INSTALL = "pip install 'dnn-bench[cudnn]'"
 
-_DEVICE = "/dev/nvidia0"
+_DEVICES = "/dev/nvidia[0-9]*"
 
 
 def probe() -> Availability:
     """Whether the frontend is installed and a device file is there; neither is loaded."""
+    from glob import glob
     from importlib.metadata import PackageNotFoundError, version
     from importlib.util import find_spec
-    from os.path import exists
 
     if find_spec("cudnn") is None:
         return Availability(False, f"cuDNN's frontend is not installed; {INSTALL}")
-    if not exists(_DEVICE):
-        return Availability(False, f"no NVIDIA GPU is visible on this machine ({_DEVICE})")
     try:
         found = version("nvidia-cudnn-frontend")
     except PackageNotFoundError:
         found = "of unknown version"
+    if not glob(_DEVICES):
+        return Availability(False, f"cuDNN frontend {found} is installed, but no NVIDIA GPU is "
+                            f"visible on this machine ({_DEVICES})")  # fmt: skip
     return Availability(True, f"cuDNN frontend {found} and an NVIDIA GPU in sight")
 
 

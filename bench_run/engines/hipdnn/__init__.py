@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 NAME = "hipdnn"
 SUMMARY = "AMD's hipDNN; hipdnn[:ENGINE|:ID|:all][@plugin path], A/B of two builds of a plugin"
-INSTALL = "comes with ROCm's hipDNN; --hipdnn-prefix DIR finds it"
+INSTALL = "it comes with ROCm's hipDNN; --hipdnn-prefix DIR finds it"
 
 
 def probe() -> Availability:
@@ -28,7 +28,7 @@ def probe() -> Availability:
     from os.path import exists
 
     if find_spec("hipdnn_frontend") is None:
-        return Availability(False, "hipdnn_frontend is not installed")
+        return Availability(False, f"hipdnn_frontend is not installed; {INSTALL}")
     if not exists("/dev/kfd"):
         return Availability(False, "hipdnn_frontend is installed, but /dev/kfd is not there: no "
                             "AMD GPU, or its driver is not loaded")  # fmt: skip
