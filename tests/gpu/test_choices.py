@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bench_run.engines.cudnn.knobs import NAMELESS, knobs_of
+from bench_run.engines.cudnn.knobs import is_nameless, knobs_of
 from bench_run.engines.cudnn.plans import Choice, engine_of
 from bench_run.graph.hipdnn_json import write_graph
 from bench_run.graph.make import make_graphs
@@ -45,9 +45,8 @@ def listed(engine, conv):
 @pytest.fixture(scope="module")
 def adjustable(listed):
     """Listed plans all of whose knobs have names."""
-    found = [
-        n for n in dict.fromkeys(listed) if knobs_of(n) and not set(NAMELESS) & set(knobs_of(n))
-    ]
+    unique = {name: knobs_of(name) for name in listed}
+    found = [name for name, knobs in unique.items() if knobs and not any(map(is_nameless, knobs))]
     assert found
     return found
 

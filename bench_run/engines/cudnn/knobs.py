@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
-from bench_run.engines.cudnn.tables import KNOBS, UNNAMED_KNOBS
+from bench_run.engines.cudnn.tables import KNOBS, UNNUMBERED_KNOBS
 from bench_run.errors import UnsupportedGraphError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-NAMELESS = tuple(f"k{number}" for number in UNNAMED_KNOBS)
+_NAMELESS = re.compile(r"k\d{1,2}")
 
 
 def knob_name(key: str) -> str:
     """``k2`` or ``TILE_SIZE`` → ``TILE_SIZE``; ``k5``, which has no name, stays."""
     name = named(key) if key[:1] == "k" else key.upper()
-    if name not in (*KNOBS.values(), *NAMELESS):
+    if name not in (*KNOBS.values(), *UNNUMBERED_KNOBS) and not is_nameless(name):
         known = ", ".join(f"k{number} ({name})" for number, name in KNOBS.items())
         raise UsageError(f"--knob {key}: cuDNN has no such knob; it has {known}")
     return name
+
+
+def is_nameless(name: str) -> bool:
+    """Whether it is a number of the backend's that the frontend has no member for: it cannot set
+    the knob, which then only chooses among the plans that the heuristics list."""
+    return _NAMELESS.fullmatch(name) is not None
 
 
 def named(key: str) -> str:
@@ -49,7 +56,7 @@ def checked(wanted: Mapping[str, int], offered: Iterable[Any], asked: str) -> No
     graph; the library would only say that the whole is not supported."""
     known = _with_names(offered)
     for name, value in wanted.items():
-        if name in NAMELESS:
+        if is_nameless(name):
             raise UnsupportedGraphError(
                 f"cudnn: {asked}: {name} cannot be set, only found, and no listed plan has just "
                 "the knobs that were given"

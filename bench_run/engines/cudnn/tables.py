@@ -106,6 +106,5 @@ KNOBS: Mapping[int, str] = {
 }  # fmt: skip
 """The backend's number of a knob, as in a plan's name (``k2=0``) → member of `cudnn.knob_type`."""
 
-UNNAMED_KNOBS = (3, 5, 6, 22)
-"""Numbers in names of plans that the frontend has no member for: it cannot set them, so they only
-choose among the plans that the heuristics list."""
+UNNUMBERED_KNOBS = ("INPUT_TMA_ENABLE", "OUTPUT_TMA_ENABLE")
+"""Members of frontend 1.26 whose number no plan's name has shown yet."""

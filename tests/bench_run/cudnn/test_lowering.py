@@ -10,7 +10,7 @@ from bench_run.engines.cudnn.knobs import settings
 from bench_run.engines.cudnn.library import load, refusals
 from bench_run.engines.cudnn.lowering import Lowering
 from bench_run.engines.cudnn.rewrite import rewrite
-from bench_run.engines.cudnn.tables import KNOBS
+from bench_run.engines.cudnn.tables import KNOBS, UNNUMBERED_KNOBS
 from bench_run.engines.cudnn.views import views
 from bench_run.errors import EngineUnavailableError, UnsupportedGraphError
 from bench_run.graph.load import load as load_graphs
@@ -94,8 +94,9 @@ def test_the_graphs_that_come_along_are_mostly_valid(validated, root):
 
 
 def test_the_frontend_has_every_knob_that_has_a_name(cudnn):
-    lacking = set(KNOBS.values()) - set(cudnn.knob_type.__members__)
-    assert lacking <= {"SWAP_AB"}  # which came with 1.26
+    members = set(cudnn.knob_type.__members__)
+    assert set(KNOBS.values()) - members <= {"SWAP_AB"}  # which came with 1.26
+    assert members - {*KNOBS.values(), *UNNUMBERED_KNOBS} == {"NOT_SET"}
 
 
 def test_knobs_become_members_of_the_frontends_type(cudnn):
