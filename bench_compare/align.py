@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from bench_compare.errors import InputError
 from bench_compare.model import CaseSide
@@ -75,13 +75,20 @@ def align(base: Side, other: Side) -> list[Pair]:
     names = engine_names((base, other))
     if across_engines(base, other):
         names = dict.fromkeys(names, "")
-    twins = _twins((base, other), names)
-    left, right = (_cases(side, names, twins) for side in (base, other))
+    keyed = [list(_keys(side, names)) for side in (base, other)]
+    twins = _twins(keyed)
+    left, right = (
+        _cases(side, keys, twins) for side, keys in zip((base, other), keyed, strict=True)
+    )
     if _foreign(left) != _foreign(right):
         left, right = _by_name(left), _by_name(right)
     pairs = [Pair(key, side, right.get(key)) for key, side in left.items()]
     pairs += [Pair(key, None, side) for key, side in right.items() if key not in left]
     return list(_mark_unlike(pairs))
+
+
+Keyed: TypeAlias = "list[tuple[int, Case, Key]]"
+"""Number of the document in its side, a case of it, and what it aligns by."""
 
 
 def _keys(side: Side, names: dict[str, str]) -> Iterator[tuple[int, Case, Key]]:
@@ -93,35 +100,27 @@ def _keys(side: Side, names: dict[str, str]) -> Iterator[tuple[int, Case, Key]]:
                 yield number, case, Key(case.graph.fingerprint, names[case.engine], variant, "")
 
 
-def _twins(sides: tuple[Side, Side], names: dict[str, str]) -> set[Key]:
+def _twins(sides: Iterable[Keyed]) -> set[Key]:
     """Keys that some document holds more than once: the same graph under several names."""
-    crowded: set[Key] = set()
-    for side in sides:
-        seen: set[tuple[int, Key]] = set()
-        for number, _, key in _keys(side, names):
-            if (number, key) in seen:
-                crowded.add(key)
-            seen.add((number, key))
-    return crowded
+    counted = (Counter((number, key) for number, _, key in keys) for keys in sides)
+    return {key for counts in counted for (_, key), times in counts.items() if times > 1}
 
 
-def _cases(side: Side, names: dict[str, str], twins: set[Key]) -> dict[Key, CaseSide]:
+def _cases(side: Side, keys: Keyed, twins: set[Key]) -> dict[Key, CaseSide]:
     found: dict[Key, list[tuple[int, Case]]] = defaultdict(list)
-    for number, case, plain in _keys(side, names):
+    for number, case, plain in keys:
         key = plain._replace(twin=case.graph.name) if plain in twins else plain
         held = found[key]
         if held and held[-1][0] == number:
             _refuse(side, number, held[-1][1], case)
         held.append((number, case))
-    return {
-        key: CaseSide(
-            name=held[-1][1].graph.name,
-            engine=held[-1][1].engine,
-            cases=tuple(case for _, case in held),
-            sources=tuple(number for number, _ in held),
-        )
-        for key, held in found.items()
-    }
+    return {key: _case_side(held) for key, held in found.items()}
+
+
+def _case_side(held: list[tuple[int, Case]]) -> CaseSide:
+    last = held[-1][1]
+    numbers, cases = zip(*held, strict=True)
+    return CaseSide(last.graph.name, last.engine, cases, numbers)
 
 
 def _refuse(side: Side, number: int, first: Case, second: Case) -> None:

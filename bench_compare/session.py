@@ -28,6 +28,8 @@ class Outcome:
     problems: tuple[str, ...]
     """For stderr, after it: why there is no answer."""
     exit_code: int
+    comparison: Comparison | None = None
+    """What the text tells of."""
 
 
 def answer(options: Options, width: int, terminal: bool) -> Outcome:
@@ -48,7 +50,8 @@ def _answer(options: Options, width: int, terminal: bool) -> Outcome:
 
     comparison = compare(base, others, options.policy)
     text = _reports(comparison, options, _view(options, width, terminal))
-    return Outcome(text, tuple(remarks), comparison.problems, exit_code(comparison))
+    code = exit_code(comparison)
+    return Outcome(text, tuple(remarks), comparison.problems, code, comparison)
 
 
 def sides_of(options: Options) -> tuple[Side, list[Side], list[str]]:

@@ -50,8 +50,7 @@ class Rounds:
 def series_names(sides: Sides) -> set[str]:
     """Names of all series that any round of a side has."""
     cases = (case for side in sides if side is not None for case in side.cases)
-    rounds = (one for case in cases for one in case.rounds)
-    return {name for one in rounds for name in one.series}
+    return set().union(*(one.series for case in cases for one in case.rounds))
 
 
 def summary_names(sides: Sides) -> set[str]:
@@ -135,21 +134,20 @@ def sampled(sides: Sides, name: str) -> tuple[Grid, Rounds, RoundStatistics]:
 def per_round(sides: Sides, reading: PerRound) -> Grid:
     """Values of a metric that has one number a round."""
     read = reading.read
-    places: list[tuple[int, int, int]] = []
-    found: list[npt.ArrayLike] = []
-    for row, side in enumerate(sides):
-        if side is None:
-            continue
-        for case, source in zip(side.cases, side.sources, strict=True):
-            values = read(case)
-            if len(values):
-                places.append((row, source, len(values)))
-                found.append(values)
-    table = np.array(places, np.int64).reshape(-1, 3)
-    counts = table[:, 2]
-    every = np.concatenate(found, dtype=float) if found else np.empty(0)
+    found = [
+        (row, source, values)
+        for row, side in enumerate(sides)
+        if side is not None
+        for case, source in zip(side.cases, side.sources, strict=True)
+        if len(values := read(case))
+    ]
+    if not found:
+        return Grid(np.empty((len(sides), 0)), np.empty(0, np.int64))
+    every = np.concatenate([values for _, _, values in found], dtype=float)
+    counts = np.fromiter((len(values) for _, _, values in found), np.int64, len(found))
     starts = np.repeat(np.cumsum(counts) - counts, counts)
-    rows, sources = (np.repeat(table[:, i], counts) for i in (0, 1))
+    rows = np.repeat(np.array([row for row, _, _ in found], np.int64), counts)
+    sources = np.repeat(np.array([source for _, source, _ in found], np.int64), counts)
     logs = _logs(every, reading.least)
     return grid(rows, sources, np.arange(len(every)) - starts, logs, len(sides))
 

@@ -129,6 +129,14 @@ def test_strict_names_what_differs(files, capsys):
     assert "cache differs: hot against cold (cold.json)" in capsys.readouterr().err
 
 
+def test_a_process_says_all_that_the_function_says(files, capsys):
+    words = ["a.json", "slow.json", "--all"]
+    code = main(words)
+    command = [sys.executable, "-m", "bench_compare", *words]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (code, *capsys.readouterr())
+
+
 def test_a_page_on_the_way_to_nobody_ends_quietly(files):
     command = f"{sys.executable} -m bench_compare a.json slow.json --json - | head -c 1"
     done = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)
