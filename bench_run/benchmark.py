@@ -147,14 +147,22 @@ def run_benchmark(options: Options, command: Sequence[str] = ()) -> Document:
             talk.say(f"note: {note}")
         if planned.reason is not None:
             talk.say(f"engine {planned.reason}")
-    opened = _open_all(planned, options, spent)
-    planned = opened.planned
-    header = _header(options, opened, command)
-    record = Record.begin(options, header)
+    crew = Crew(options.timeout_s, {}, spent)
+    try:
+        opened = _open_all(planned, options, crew)
+        record = Record.begin(options, _header(options, opened, command))
+        return _measured(options, opened.planned, record, crew, spent)
+    finally:
+        crew.close()
+
+
+def _measured(
+    options: Options, planned: Planned, record: Record, crew: Crew, spent: Spent
+) -> Document:
     order = [case.id for case in planned.cases]
     total = len(order) * options.rounds
     with Progress(total, quiet=options.quiet) as progress, record:
-        session = Session(options, planned.cases, record.add, progress, spent)
+        session = Session(options, planned.cases, record.add, progress, crew, spent)
         session.resume(record.done)
         for case in planned.gathered.failed(planned.engines):
             record.add(case)
@@ -176,18 +184,15 @@ class OpenedRun:
     devices: tuple[Device, ...] = ()
 
 
-def _open_all(planned: Planned, options: Options, spent: Spent) -> OpenedRun:
+def _open_all(planned: Planned, options: Options, crew: Crew) -> OpenedRun:
     """Open each engine once before anything is measured: one that is not there ends the run."""
-    crew = Crew(options.timeout_s, {}, spent)
-    try:
-        _facts(planned.engines, crew)
-        planned = expand_devices(options, planned, crew)
-        facts = _facts(planned.engines, crew)
-        planned = expand_variants(planned, crew)
-        clocks = {opened.clock for opened in crew.opened.values()}
-        found = _devices(planned, facts, crew, options)
-    finally:
-        crew.close()
+    _facts(planned.engines, crew)
+    planned = expand_devices(options, planned, crew)
+    facts = _facts(planned.engines, crew)
+    planned = expand_variants(planned, crew)
+    clocks = {opened.clock for opened in crew.opened.values()}
+    found = _devices(planned, facts, crew, options)
+    crew.keep_fresh(planned.engines)
     engines = tuple(_engine_row(engine, facts[engine.key]) for engine in planned.engines)
     clocks.discard("host")
     return OpenedRun(planned, engines, next(iter(sorted(clocks)), "host"), found)

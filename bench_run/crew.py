@@ -36,7 +36,7 @@ from bench_run.visit_case import case_of
 from bench_run.worker import Worker
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from bench_run.ceilings import Ceilings
     from bench_run.engines.base import EngineFacts
@@ -84,20 +84,28 @@ class Crew:
         self._spent = Spent() if spent is None else spent
         self._prepared: set[str] = set()
         self._workers: dict[str, Worker] = {}
+        self._fresh: dict[str, PlannedEngine] = {}
+        """Engines whose workers did nothing yet but open them."""
         self.opened: dict[str, Opened] = {}
 
     def facts(self, engine: PlannedEngine) -> EngineFacts:
-        self._worker(engine)
+        if engine.key not in self._workers:
+            self._start(engine)
         return self.opened[engine.key].facts
 
     def _worker(self, engine: PlannedEngine) -> Worker:
+        """The engine's worker, for more than opening."""
         worker = self._workers.get(engine.key)
-        if worker is not None:
-            return worker
-        with self._spent.on("starting workers"):
-            return self._start(engine)
+        if worker is None:
+            worker = self._start(engine)
+        self._fresh.pop(engine.key, None)
+        return worker
 
     def _start(self, engine: PlannedEngine) -> Worker:
+        with self._spent.on("starting workers"):
+            return self._opened(engine)
+
+    def _opened(self, engine: PlannedEngine) -> Worker:
         worker = Worker(self._environment(engine), self._spent.phase)
         try:
             answer = worker.ask(Open(engine.spec, engine.options), self._timeout_s)
@@ -109,6 +117,7 @@ class Crew:
             raise_refusal(answer)
         assert isinstance(answer, Opened)
         self._workers[engine.key] = worker
+        self._fresh[engine.key] = engine
         self.opened[engine.key] = answer
         return worker
 
@@ -217,10 +226,15 @@ class Crew:
 
     def close(self) -> None:
         """End every worker: the next round starts afresh."""
+        self.keep_fresh(())
+
+    def keep_fresh(self, engines: Sequence[PlannedEngine]) -> None:
+        """End every worker but those that only opened one of these engines: as good as new, they
+        serve the first round."""
+        kept = {engine.key for engine in engines if self._fresh.get(engine.key) == engine}
         with self._spent.on("ending workers"):
-            for worker in self._workers.values():
-                worker.close()
-        self._workers.clear()
+            for key in [key for key in self._workers if key not in kept]:
+                self._workers.pop(key).close()
 
     def kill(self) -> None:
         for worker in self._workers.values():

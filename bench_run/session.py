@@ -17,7 +17,6 @@ import psutil
 from bench_schema.document import Case, Outcome, Samples
 from bench_schema.summary import summarize
 
-from bench_run.crew import Crew
 from bench_run.expected import Desk
 from bench_run.graph.dtypes import DTYPES
 from bench_run.measure import REST_S, Effort
@@ -25,6 +24,7 @@ from bench_run.messages import Visit
 from bench_run.visit_case import case_of
 
 if TYPE_CHECKING:
+    from bench_run.crew import Crew
     from bench_run.graph.model import Graph
     from bench_run.messages import Data
     from bench_run.options import Options
@@ -84,6 +84,7 @@ class Session:
         cases: Sequence[PlannedCase],
         save: Save,
         progress: Progress,
+        crew: Crew,
         spent: Spent,
     ) -> None:
         self._options = options
@@ -92,7 +93,7 @@ class Session:
         self.states = {case.id: CaseState(case) for case in cases}
         engines = {case.engine.key: case.engine for case in cases}
         self._desk = Desk(options, engines, spent)
-        self.crew = Crew(options.timeout_s, {}, spent)
+        self.crew = crew
 
     def resume(self, done: Sequence[Case]) -> None:
         """Count what an earlier run measured; nothing of it is measured again."""
