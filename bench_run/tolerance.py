@@ -56,6 +56,8 @@ class Tolerance:
     of one unit in the last place where the reference is rounded too, so that single elements may
     be that far apart: independent roundings differ by 0.6 units, a bias by 1.3 (root mean squares,
     unit roundoffs)."""
+    looser: tuple[tuple[str, Tolerance], ...] = ()
+    """Flags that allow more, the strictest first: to say which of them takes a wrong result."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +67,8 @@ class Circumstances:
     inputs: Storages | None = None
     """The data, to measure how large it is; without it as the default distributions make it."""
     math: str = "fp32"
-    """The run's math mode: ``tf32`` and ``fast`` let operands be rounded."""
+    """The run's math mode: ``tf32`` and ``fast`` let operands be rounded and functions be
+    approximated."""
     rounded_reference: bool = False
     """The reference has the outputs' own types and errs itself: golden tensors, another engine.
     The float64 reference does neither."""
@@ -160,7 +163,7 @@ def _changed(row: Tolerance, values: Mapping[str, Any], source: str) -> Toleranc
     by_element = bool({"rtol", "atol"} & set(values))
     rms = values.get("rms", None if by_element else row.rms)
     average = None if by_element or rms is not None else row.average
-    return replace(row, **{**values, "rms": rms}, average=average, source=source)
+    return replace(row, **{**values, "rms": rms}, average=average, looser=(), source=source)
 
 
 def _exact(source: str) -> Tolerance:
@@ -172,26 +175,38 @@ def _is_exact(tensor: Tensor) -> bool:
 
 
 def _by_roundoff(graph: Graph, circumstances: Circumstances) -> dict[int, Tolerance]:
-    from bench_run.roundoff import output_errors
+    from bench_run.roundoff import OPERAND_UNITS, output_errors
     from bench_run.roundoff.measured import measured
 
     sizes = {uid: measured(storage) for uid, storage in (circumstances.inputs or {}).items()}
-    errors = output_errors(graph, sizes, circumstances.math)
-    rows = {}
-    for tensor in graph.outputs:
-        error = errors[tensor.uid]
-        unit = DTYPES[tensor.data_type].unit_roundoff
-        if _is_exact(tensor):
-            rows[tensor.uid] = _exact("default")
-        elif DTYPES[tensor.data_type].kind == "scale":
-            rows[tensor.uid] = Tolerance(0.25, 0.0, "default: powers of two are exact")
-        elif error is None:
-            rows[tensor.uid] = Tolerance(
-                FALLBACK + 2 * unit, FALLBACK, "fallback: no rule for an operation on the way"
-            )
-        else:
-            rows[tensor.uid] = _of_estimate(error, circumstances.rounded_reference)
-    return rows
+    modes = tuple(OPERAND_UNITS)
+    asked, *looser = modes[modes.index(circumstances.math) :]
+    errors = {mode: output_errors(graph, sizes, mode) for mode in (asked, *looser)}
+
+    def row(tensor: Tensor, mode: str) -> Tolerance:
+        return _of_output(tensor, errors[mode][tensor.uid], circumstances.rounded_reference)
+
+    return {
+        t.uid: _with_looser(row(t, asked), {mode: row(t, mode) for mode in looser})
+        for t in graph.outputs
+    }
+
+
+def _with_looser(row: Tolerance, others: Mapping[str, Tolerance]) -> Tolerance:
+    pairs = ((f"--math {mode}", other) for mode, other in others.items())
+    return replace(row, looser=tuple((flag, other) for flag, other in pairs if other != row))
+
+
+def _of_output(tensor: Tensor, error: Estimate | None, rounded_reference: bool) -> Tolerance:
+    row = DTYPES[tensor.data_type]
+    if _is_exact(tensor):
+        return _exact("default")
+    if row.kind == "scale":
+        return Tolerance(0.25, 0.0, "default: powers of two are exact")
+    if error is None:
+        source = "fallback: no rule for an operation on the way"
+        return Tolerance(FALLBACK + 2 * row.unit_roundoff, FALLBACK, source)
+    return _of_estimate(error, rounded_reference)
 
 
 def _of_estimate(error: Estimate, rounded_reference: bool) -> Tolerance:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import zlib
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -42,6 +42,8 @@ class CheckResult:
     max_abs: Real
     checksum: str
     outputs: tuple[OutputValidation, ...]
+    accepted_with: Mapping[int, str] = field(default_factory=dict)
+    """By uid of a wrong output the first flag with which it would be right, if there is one."""
 
 
 def poison_value(data_type: str) -> bytes:
@@ -217,7 +219,17 @@ class OutputChecker:
             for tensor in self._graph.outputs
         )
         largest = np.max([unspell(row.max_abs) for row in rows], initial=0.0)
-        return CheckResult(sum(row.mismatched for row in rows), spell(largest), key, rows)
+        wrong = [self._graph.by_uid[row.uid] for row in rows if row.mismatched]
+        flags = {tensor.uid: self._accepting(tensor, outputs[tensor.uid]) for tensor in wrong}
+        accepted = {uid: flag for uid, flag in flags.items() if flag is not None}
+        return CheckResult(sum(row.mismatched for row in rows), spell(largest), key, rows, accepted)
+
+    def _accepting(self, tensor: Tensor, storage: Storage) -> str | None:
+        """The strictest flag that allows what is wrong."""
+        for flag, looser in self._tolerances[tensor.uid].looser:
+            if not _compared(storage, self._in_order(tensor), tensor, looser, 0).mismatched:
+                return flag
+        return None
 
 
 def validation(reference: str, graph: Graph, results: Sequence[CheckResult]) -> Validation:
@@ -254,10 +266,19 @@ def _reason(graph: Graph, result: CheckResult) -> str | None:
     text = f"{row.mismatched} of {row.elements} elements of {name} differ"
     if not row.worst:
         return text
+    flag = result.accepted_with.get(row.uid)
+    advice = "" if flag is None else f"; accepted with {flag}"
+    return f"{text}: worst at {_worst(row)}{advice}"
+
+
+def _worst(row: OutputValidation) -> str:
+    """The worst element of an output: place, values, how far off and how far it may be."""
     worst = row.worst[0]
-    allowed = row.atol + row.rtol * abs(unspell(worst.expected))
-    values = f"{_figure(worst.actual)}, expected {_figure(worst.expected)}"
-    return f"{text}: worst at {worst.index}: {values} (allowed {allowed:.3g})"
+    actual, expected = unspell(worst.actual), unspell(worst.expected)
+    values = f"{worst.index}: {_figure(worst.actual)}, expected {_figure(worst.expected)}"
+    error, allowed = abs(actual - expected), row.atol + row.rtol * abs(expected)
+    off = f"off by {error:.3g}, " if math.isfinite(error) else ""
+    return f"{values}: {off}allowed {allowed:.3g}"
 
 
 def _figure(value: Real) -> str:

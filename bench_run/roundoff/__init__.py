@@ -14,26 +14,22 @@ sums err less. Bounds hold for millions of elements at once: six standard deviat
 the walks that stray far. The constants are named where they are used, with what they were held
 against.
 
-What is *not* allowed for: sums or products in a type narrower than the compute type, operands
-rounded before they are multiplied (TF32 where float was asked for), approximations of functions
-worse than a few units in the last place.
+What is *not* allowed for: sums or products in a type narrower than the compute type and, unless
+the math mode asks for it, operands rounded before they are multiplied (TF32) and functions as a
+GPU's own instructions approximate them (`approximate.py`).
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from bench_run.roundoff.estimate import Estimate, Step, constant, stored, typical
+from bench_run.roundoff.estimate import OPERAND_UNITS, Estimate, Step, constant, stored, typical
 from bench_run.roundoff.rules import RULES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from bench_run.graph.model import Graph, Node
-
-OPERAND_UNITS = {"fp32": 0.0, "tf32": 2.0**-11, "fast": 2.0**-8}
-"""What float operands of a product may be rounded to first, by the run's math mode: not at all,
-11 significand bits (TF32), 8 (bfloat16)."""
 
 
 def output_errors(
@@ -46,7 +42,7 @@ def output_errors(
     """
     known: dict[int, Estimate | None] = dict(_given(graph, sizes or {}))
     for node in graph.nodes:
-        for port, estimate in _results(graph, node, known, OPERAND_UNITS[math]).items():
+        for port, estimate in _results(graph, node, known, math).items():
             tensor = graph.by_uid[node.outputs[port]]
             known[tensor.uid] = None if estimate is None else stored(estimate, tensor)
     return {tensor.uid: known[tensor.uid] for tensor in graph.outputs}
@@ -61,14 +57,14 @@ def _given(graph: Graph, sizes: Mapping[int, Estimate]) -> Mapping[int, Estimate
 
 
 def _results(
-    graph: Graph, node: Node, known: Mapping[int, Estimate | None], operand_unit: float
+    graph: Graph, node: Node, known: Mapping[int, Estimate | None], math: str
 ) -> Mapping[str, Estimate | None]:
     unknown = dict.fromkeys(node.outputs)
     operands = {port: known[uid] for port, uid in node.inputs.items()}
     present = {port: operand for port, operand in operands.items() if operand is not None}
     if node.type not in RULES or len(present) < len(operands):
         return unknown
-    step = Step.of(graph, node, present, operand_unit)
+    step = Step.of(graph, node, present, math)
     return unknown | {port: e for port, e in RULES[node.type](step).items() if port in unknown}
 
 

@@ -20,6 +20,11 @@ SIGMAS = 6.0
 """Standard deviations that the largest of millions of elements may lie away."""
 
 
+OPERAND_UNITS = {"fp32": 0.0, "tf32": 2.0**-11, "fast": 2.0**-8}
+"""What float operands of a product may be rounded to first, by the run's math mode: not at all,
+11 significand bits (TF32), 8 (bfloat16)."""
+
+
 @dataclass(frozen=True)
 class Estimate:
     """How large the values of a tensor are, and how wrong they may be."""
@@ -70,17 +75,25 @@ class Step:
     operands: Mapping[str, Estimate]
     unit: float
     """Unit roundoff of the compute type."""
-    operand_unit: float
-    """Rounding of float operands of products that the math mode allows."""
+    math: str = "fp32"
+    """The run's math mode."""
 
     @classmethod
-    def of(
-        cls, graph: Graph, node: Node, operands: Mapping[str, Estimate], operand_unit: float
-    ) -> Step:
+    def of(cls, graph: Graph, node: Node, operands: Mapping[str, Estimate], math: str) -> Step:
         ports = {**node.inputs, **node.outputs}
         unit = DTYPES[node.compute_data_type].unit_roundoff
         tensors = {port: graph.by_uid[uid] for port, uid in ports.items()}
-        return cls(node, tensors, operands, unit, operand_unit)
+        return cls(node, tensors, operands, unit, math)
+
+    @property
+    def operand_unit(self) -> float:
+        """Rounding of float operands of products that the math mode allows."""
+        return OPERAND_UNITS[self.math]
+
+    @property
+    def approximates(self) -> bool:
+        """Whether float functions may be a GPU's own instructions."""
+        return self.math != "fp32" and self.unit == DTYPES["float"].unit_roundoff
 
     def __getitem__(self, port: str) -> Estimate:
         return self.operands[port]

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from bench_run.reference.pointwise import MODES
 from bench_run.reference.pointwise_parameters import parameters
+from bench_run.roundoff.approximate import approximation
 from bench_run.roundoff.estimate import Estimate, Step
 
 if TYPE_CHECKING:
@@ -50,6 +51,9 @@ def pointwise(step: Step) -> dict[str, Estimate]:
     with np.errstate(all="ignore"):
         values = np.asarray(function(given, *points), np.float64)
         rtol, atol = _own_error(step, mode, operands, values)
+        if step.approximates:
+            wider = approximation(mode, given, points, values)
+            rtol, atol = rtol + wider[0], atol + wider[1]
         for place, operand in enumerate(operands):
             if place in JUMPING_OPERANDS.get(mode, ()):
                 continue

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -78,9 +80,26 @@ def test_the_reason_names_element_value_and_what_is_allowed():
     storage = to_storage(ramp(), tensor)
     logical_view(storage, tensor)[0, 1, 2] = 3.5
     result = OutputChecker(graph(tensor), {7: ramp()}, {7: LOOSE}).check({7: storage})
-    worst = "worst at (0, 1, 2): 3.5, expected 0.75 (allowed 0.01)"
+    worst = "worst at (0, 1, 2): 3.5, expected 0.75: off by 2.75, allowed 0.01"
     reason = validation("numpy", graph(tensor), [result]).reason
     assert reason == f"1 of 24 elements of y (uid 7) differ: {worst}"
+
+
+@pytest.mark.parametrize(
+    ("error", "advice"),
+    [
+        (1.5, "allowed 0.01; accepted with --math tf32"),
+        (2.5, "allowed 0.01; accepted with --math fast"),
+        (4.0, "allowed 0.01"),
+    ],
+)
+def test_the_reason_ends_with_the_strictest_flag_that_takes_every_element(error, advice):
+    tensor = output()
+    looser = (("--math tf32", Tolerance(0, 2, "test")), ("--math fast", Tolerance(0, 3, "test")))
+    bounds = replace(LOOSE, looser=looser)
+    checker = OutputChecker(graph(tensor), {7: ramp()}, {7: bounds})
+    result = checker.check({7: to_storage(ramp() + error, tensor)})
+    assert validation("numpy", graph(tensor), [result]).reason.endswith(advice)
 
 
 def results(*errors):
