@@ -14,9 +14,9 @@ sums err less. Bounds hold for millions of elements at once: six standard deviat
 the walks that stray far. The constants are named where they are used, with what they were held
 against.
 
-What is *not* allowed for: sums or products in a type narrower than the compute type and, unless
-the math mode asks for it, operands rounded before they are multiplied (TF32) and functions as a
-GPU's own instructions approximate them (`approximate.py`).
+What is *not* allowed for, unless the math mode asks for it: sums in a type narrower than the
+compute type, operands rounded before they are multiplied (TF32), functions as a GPU's own
+instructions approximate them (`approximate.py`).
 """
 
 from __future__ import annotations

@@ -24,17 +24,24 @@ def total(terms: int, rms: float, mean: float) -> float:
 
 
 def contraction(step: Step, ports: tuple[str, str], terms: int, factor: float = 1.0) -> Estimate:
-    """Σ over `terms` products of two operands. `factor`: how much worse than a direct sum."""
+    """Σ over `terms` products of two operands. `factor`: how much worse than a direct sum.
+
+    ``--math fast`` asks engines for sums in the type of 16-bit operands: cuBLAS's reduced precision
+    reduction (PyTorch's allow_fp16_reduced_precision_reduction), cuDNN's numerical note of the same
+    name.
+    """
     a, b = (step[port] for port in ports)
     bits = [DTYPES[step.tensors[port].data_type].bits for port in ports]
     rounded = step.operand_unit if min(bits) == 32 else 0.0
     rms, mean = a.rms * b.rms, a.mean * b.mean
     carried = (a.noise + 0.6 * rounded * a.rms) * b.rms + (b.noise + 0.6 * rounded * b.rms) * a.rms
     products = Terms.of(terms, rms, mean)
-    rtol, atol = (factor * part for part in recursive_error(step.unit, products))
+    ways = [tuple(factor * part for part in recursive_error(step.unit, products))]
     if step.unit and (max(bits) <= 16 or rounded):
-        by_unit = matrix_unit_error(8 if max(bits) <= 8 else 16, products)
-        rtol, atol = max(rtol, by_unit[0]), max(atol, by_unit[1])
+        ways.append(matrix_unit_error(8 if max(bits) <= 8 else 16, products))
+    if step.math == "fast" and max(bits) == 16:
+        ways.append(recursive_error(step.type_unit(ports[0]), products))
+    rtol, atol = (max(parts) for parts in zip(*ways, strict=True))
     atol += SIGMAS * math.sqrt(terms) * carried
     return sum_of(terms, rms, mean, a.peak * b.peak).with_error(rtol + step.unit, atol)
 

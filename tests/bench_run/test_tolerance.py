@@ -98,6 +98,16 @@ def test_sums_in_a_narrow_type_are_found(arithmetic, data_type, terms):
     assert matmul_mismatched(data_type, terms, arithmetic) > 0
 
 
+@pytest.mark.parametrize("data_type", ["half", "bfloat16"])
+@pytest.mark.parametrize("terms", LENGTHS)
+def test_sums_in_the_operands_narrow_type_are_right_in_fast_math_alone(data_type, terms):
+    wrong = {
+        math: matmul_mismatched(data_type, terms, f"{data_type} one by one", math=math)
+        for math in ("fp32", "tf32", "fast")
+    }
+    assert [count > 0 for count in wrong.values()] == [True, True, False]
+
+
 @pytest.mark.parametrize("arithmetic", ["tf32 operands", "bfloat16 operands"])
 @pytest.mark.parametrize("terms", [16, *LENGTHS])
 def test_rounded_operands_are_found_in_strict_float(arithmetic, terms):
