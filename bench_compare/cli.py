@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from typing import TYPE_CHECKING
@@ -75,6 +76,7 @@ common, unlike settings under --strict).
 
 def entry() -> None:
     """The console script."""
+    gc.disable()  # what is made lives to the end
     kept: list[Outcome] = []
     code = main(sys.argv[1:], kept)
     if kept:  # all is written; taking a million values apart would last a fifth of a second
