@@ -106,6 +106,37 @@ def test_statistics_in_half_are_found(data_type):
     assert wrong(layernorm(data_type), lambda data: normalised(data, np.float16), 4)
 
 
+def batchnorm(data_type):
+    """Statistics over 802,816 elements."""
+    ports = {"y": 4, "mean": 5, "inv_variance": 6}
+    node = make_node("batchnorm_training", {"x": 0, "scale": 1, "bias": 2, "epsilon": 3}, ports)
+    channel = [tensor(uid, "float", 1, 2, 1, 1) for uid in (1, 2, 5, 6)]
+    epsilon = tensor(3, "float", 1, value=1e-5)
+    x, y = (tensor(uid, data_type, 64, 2, 112, 112) for uid in (0, 4))
+    return graph([node], x, *channel, epsilon, y)
+
+
+def inverse_deviation(data, compute):
+    """1/√(variance + ε) of each channel from squares added one after another."""
+    x = np.swapaxes(data[0], 0, 1).reshape(2, -1).astype("f4")
+    centred = x - x.mean(axis=1, dtype="f8", keepdims=True).astype("f4")
+    total = np.add.accumulate(centred * centred, axis=1, dtype="f4")[:, -1]
+    variance = total.astype("f8") / x.shape[1]
+    return (1 / np.sqrt(variance + 1e-5)).astype(compute).reshape(1, 2, 1, 1)
+
+
+@pytest.mark.parametrize("data_type", ["half", "bfloat16"])
+def test_a_batch_norm_may_add_a_million_squares_one_by_one(data_type):
+    assert not wrong(batchnorm(data_type), lambda data: inverse_deviation(data, "f4"), 6)
+
+
+def test_a_batch_norms_statistics_in_half_are_found_however_many_elements_they_have():
+    def truncated(data):
+        return inverse_deviation(data, "f8") * (1 - 2.0**-11)
+
+    assert wrong(batchnorm("half"), truncated, 6)
+
+
 def attention(data_type):
     node = make_node("sdpa", {"q": 0, "k": 1, "v": 2}, {"o": 3})
     return graph([node], *(tensor(uid, data_type, 1, 2, 256, 64) for uid in range(4)))
