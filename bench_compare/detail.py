@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from bench_compare.samples import Ints
 
 DRAWS = 2000
-CHUNK = 1 << 21
-"""Samples drawn at a time: 16 MiB."""
+CHUNK = 1 << 16
+"""Samples drawn at a time: half a MiB, so that the work on them stays in the cache."""
 SEED = 20240601
 PERCENTS = (5, 25, 50, 75, 95)
 MOST_PAIRED = 1000
@@ -48,14 +48,24 @@ def _bootstrap_medians(rounds: Sequence[Ints], random: np.random.Generator) -> A
     series = np.concatenate(rounds)
     starts, length = _block_starts(rounds, len(series))
     blocks = -(-len(series) // length)
+    windows = np.lib.stride_tricks.sliding_window_view(series, length)
     step = max(1, CHUNK // (blocks * length))
     medians = []
     for first in range(0, DRAWS, step):
         count = min(step, DRAWS - first)
-        chosen = random.choice(starts, (count, blocks))
-        places = (chosen[:, :, None] + np.arange(length)).reshape(count, -1)[:, : len(series)]
-        medians.append(np.maximum(np.median(series[places], axis=1), 1))
+        drawn = windows[random.choice(starts, (count, blocks))].reshape(count, -1)
+        medians.append(np.maximum(row_median(drawn[:, : len(series)]), 1))
     return np.concatenate(medians)
+
+
+def row_median(rows: Ints) -> Array:
+    """Like NumPy's, which looks for both middle values at once: that is several times slower."""
+    count = rows.shape[1]
+    upper = count // 2
+    parted = np.partition(rows, upper, axis=1)
+    high = parted[:, upper]
+    low = high if count % 2 else parted[:, :upper].max(axis=1)
+    return (low.astype(float) + high) / 2
 
 
 def _block_starts(rounds: Sequence[Ints], count: int) -> tuple[npt.NDArray[np.int64], int]:
@@ -72,4 +82,5 @@ def _block_starts(rounds: Sequence[Ints], count: int) -> tuple[npt.NDArray[np.in
 def hodges_lehmann(base: Ints, other: Ints) -> float:
     """Median of all differences other - base, nanoseconds; long series are thinned evenly."""
     first, second = (side[:: max(1, side.size // MOST_PAIRED)] for side in (base, other))
-    return float(np.median(second[None, :] - first[:, None]))
+    differences = second[None, :] - first[:, None]
+    return float(row_median(differences.reshape(1, -1))[0])
