@@ -40,7 +40,8 @@ with opened(sys.argv[1], device=1) as engine:
 @pytest.fixture
 def python(root, tmp_path):
     """Runs Python on these words, with the packages of this folder."""
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(root), str(root / "schema")])}
+    paths = [str(root), str(root / "schema"), os.environ.get("PYTHONPATH", "")]
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in paths if path)}
 
     def run(*words):
         command = [sys.executable, *map(str, words)]
