@@ -26,8 +26,8 @@ NO_NODE: Mapping[str, str] = {
     "ResampleBwdAttributes": "cuDNN's frontend has no pooling node",
     "BlockScaleQuantizeAttributes": "block scaling needs compute capability 10.0",
     "BlockScaleDequantizeAttributes": "block scaling needs compute capability 10.0",
-    "MoeGroupedMatmulAttributes": "grouped products need a cuDNN of 9.22 or later",
-    "MoeGroupedMatmulBwdAttributes": "grouped products need a cuDNN of 9.22 or later",
+    "MoeGroupedMatmulAttributes": "grouped products (of cuDNN 9.22 and later) are not lowered",
+    "MoeGroupedMatmulBwdAttributes": "grouped products (of cuDNN 9.22 and later) are not lowered",
     "CustomOpAttributes": "only the plugin that defines a custom node can run it",
 }
 
