@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
@@ -126,7 +126,7 @@ def _row(  # type: ignore[no-untyped-def]
     more = int(needed) if needed is not None and move == Move.UNCLEAR else None
     documents, tick = rest
     lacks = "document" if documents else unit
-    evidence = (move, ratio, low, high, q, threshold, units, lacks, more, tick)
+    evidence = Evidence(move, ratio, low, high, q, threshold, units, lacks, more, tick)
     return MetricComparison(
         metric=metric.name,
         base=base,
@@ -148,8 +148,8 @@ def _row(  # type: ignore[no-untyped-def]
     )
 
 
-def _told(evidence: tuple[Any, ...], clock: bool) -> str:
-    text = reason(Evidence(*evidence))
+def _told(evidence: Evidence, clock: bool) -> str:
+    text = reason(evidence)
     return f"{text}; cycles did not move, the clock did" if clock else text
 
 
