@@ -75,8 +75,6 @@ class Session:
         begin = time.perf_counter_ns()
         self._engine = engine_module(request.spec.name).open(request.spec, request.options)
         self._import_ns = time.perf_counter_ns() - begin
-        gc.collect()
-        gc.freeze()  # what a library's import left behind need not be searched before each case
         self._timer = request.options.timer
         devices = getattr(self._engine, "devices", None)
         return Opened(self._engine.facts, self._engine.stream.clock, self._import_ns, devices)
@@ -84,6 +82,8 @@ class Session:
     def visit(self, request: Visit) -> Visited:
         from bench_run.visit import visit
 
+        gc.collect()
+        gc.freeze()  # what imports left behind need not be searched before each case
         assert self._engine is not None
         return Visited(visit(self._engine, request, self._import_ns, self.phase))
 
