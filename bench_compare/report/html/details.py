@@ -7,6 +7,7 @@ so the page stays small and quick to open.
 from __future__ import annotations
 
 import base64
+import itertools
 import math
 import zlib
 from concurrent.futures import ThreadPoolExecutor
@@ -16,6 +17,7 @@ import numpy as np
 import orjson
 from bench_schema.document import SERIES
 
+from bench_compare.model import Verdict
 from bench_compare.report.html.front import short
 from bench_compare.report.html.sampling import Budget, budget, reduced
 from bench_compare.view import NEWS
@@ -42,8 +44,11 @@ WORST = 8
 """Mismatches shown for an output."""
 
 _NONE = (None,) * 7
+_ORDER = {gate: sorted(SERIES, key=lambda name: name != gate) for gate in (None, *SERIES)}
+"""The series that a verdict rests on first."""
 _RANK = {verdict: place for place, verdict in enumerate(NEWS)}
 
+Floats: TypeAlias = "npt.NDArray[np.float32]"
 Series: TypeAlias = "dict[str, dict[str, list[Samples]]]"
 """Rounds by the name of the series, then by side: 0 base, 1 other."""
 Display: TypeAlias = "dict[str, dict[str, dict[str, Any]]]"
@@ -70,8 +75,14 @@ def _texts(comparison: Comparison) -> Iterator[bytes]:
     for start in range(0, len(cases), GROUP):
         group = cases[start : start + GROUP]
         displays = _displays(series[start : start + GROUP], plan)
+        tables = _tables(group)
         for i in range(0, len(group), CHUNK):
-            block = _block(group[i : i + CHUNK], displays[i : i + CHUNK], comparison.metrics)
+            places = slice(i, i + CHUNK)
+            shown = zip(group[places], displays[places], tables[places], strict=True)
+            block = {
+                "cases": [_case(*one) for one in shown],
+                "metrics": _metrics(group[places], comparison.metrics),
+            }
             yield orjson.dumps(block, option=orjson.OPT_SERIALIZE_NUMPY)
 
 
@@ -87,7 +98,7 @@ def _displays(series: Sequence[Series], plan: Budget) -> list[Display]:
 def _series(case: CaseComparison, most: int) -> Series:
     """The series that the verdict rests on first, of each the rounds of both sides."""
     found: Series = {}
-    for name in sorted(SERIES, key=lambda name: name != case.gate):
+    for name in _ORDER[case.gate]:
         sides = {"0": _rounds(case.base, name), "1": _rounds(case.other, name)}
         known = {place: rounds for place, rounds in sides.items() if rounds}
         if known:
@@ -100,38 +111,54 @@ def _series(case: CaseComparison, most: int) -> Series:
 def _rounds(side: CaseSide | None, name: str) -> list[Samples]:
     if side is None:
         return []
-    found = (one.series.get(name) for case in side.cases for one in case.rounds)
-    return [samples for samples in found if samples is not None and len(samples)]
+    return [
+        samples
+        for case in side.cases
+        for one in case.rounds
+        if (samples := one.series.get(name)) is not None and samples.size
+    ]
 
 
-def _block(
-    cases: Sequence[CaseComparison], displays: Sequence[Display], metrics: Sequence[str]
-) -> dict[str, Any]:
-    """Neighbouring cases. Numbers of a metric are a column: small, and quick to write."""
-    return {
-        "cases": [_case(case, display) for case, display in zip(cases, displays, strict=True)],
-        "metrics": {name: _metric([case.metrics.get(name) for case in cases]) for name in metrics},
-    }
+def _tables(cases: Sequence[CaseComparison]) -> list[tuple[Floats, Floats]]:
+    """What `_round` tells of each round, a matrix for each side; where no device said anything,
+    only the cut. Of many cases at once, since NumPy takes longer to begin than to do this."""
+    rounds = [
+        [] if side is None else [one for case in side.cases for one in case.rounds]
+        for pair in cases
+        for side in (pair.base, pair.other)
+    ]
+    every = [one for some in rounds for one in some]
+    quiet = all(one.telemetry_before is one.telemetry_after is None for one in every)
+    table = _floats([(_cut(one),) if quiet else _round(one) for one in every]).round(1)
+    ends = list(itertools.accumulate(map(len, rounds)))
+    parts = [table[end - len(some) : end] for some, end in zip(rounds, ends, strict=True)]
+    return list(zip(parts[::2], parts[1::2], strict=True))
 
 
-def _case(case: CaseComparison, display: Display) -> dict[str, Any]:
+def _case(case: CaseComparison, display: Display, tables: tuple[Floats, Floats]) -> dict[str, Any]:
     return {
         "reason": case.reason,
         "fingerprint": case.fingerprint,
         "notes": [[note.kind, note.side, note.text] for note in case.notes],
         "detail": _detail(case.detail),
         "series": display,
-        "sides": [_side(case.base), _side(case.other)],
+        "sides": [_side(case.base, tables[0]), _side(case.other, tables[1])],
     }
 
 
-def _floats(rows: Sequence[Sequence[float | None]]) -> npt.NDArray[np.float32]:
+def _floats(rows: Sequence[Sequence[float | None]]) -> Floats:
     """Single precision is finer than anything the page shows; unknown is NaN, in JSON null."""
     return np.array(rows, dtype=np.float64).astype(np.float32)
 
 
+def _metrics(cases: Sequence[CaseComparison], names: Sequence[str]) -> dict[str, Any]:
+    """Of neighbouring cases. Numbers of a metric are a column: small, and quick to write."""
+    return {name: _metric([case.metrics.get(name) for case in cases]) for name in names}
+
+
 def _metric(found: Sequence[MetricComparison | None]) -> dict[str, Any]:
-    """Of one metric, one entry for each case of the block; null where a case has no such number."""
+    """Of one metric, one entry for each case of the block; null where a case has no such number.
+    That a metric is the same needs no words."""
     numbers = [
         (m.base, m.other, m.ratio, m.ci_low, m.ci_high, m.q, m.threshold_ratio) if m else _NONE
         for m in found
@@ -139,7 +166,7 @@ def _metric(found: Sequence[MetricComparison | None]) -> dict[str, Any]:
     return {
         "numbers": _floats(numbers),
         "verdicts": [None if m is None else _RANK[m.verdict] for m in found],
-        "reasons": [None if m is None else m.reason for m in found],
+        "reasons": [None if m is None or m.verdict is Verdict.SAME else m.reason for m in found],
         "units": [
             None
             if m is None
@@ -162,29 +189,28 @@ def _detail(detail: Detail | None) -> dict[str, Any] | None:
     }
 
 
-def _side(side: CaseSide | None) -> dict[str, Any] | None:
+def _side(side: CaseSide | None, table: Floats) -> dict[str, Any] | None:
     """Facts of one side; empty ones are left out, the page asks for what is there."""
     if side is None:
         return None
     last = side.cases[-1]
-    rounds = [one for case in side.cases for one in case.rounds]
+    work = last.work
     facts: dict[str, Any] = {
         "name": side.name,
         "engine": side.engine,
         "path": last.graph.path,
         "outcome": _outcome(last.outcome),
+        "work": [work.flops, work.moved_bytes, short(work.intensity)],
         "init": _init(side.cases),
         "validation": _validation(_checked(side.cases)),
-        "work": [last.work.flops, last.work.moved_bytes, short(last.work.intensity)],
         "plan": last.plan,
-        "notes": [*last.notes, *(note for one in rounds for note in one.notes)],
-        "throttled": _throttled(rounds),
         "stopped": last.stopped_by,
         "kernels": [[k.name[:LONGEST_TEXT], k.count, short(k.median_ns)] for k in last.kernels],
+        **_said(side.cases),
     }
     known = {name: value for name, value in facts.items() if value}
-    if rounds:
-        known["rounds"] = _floats([_round(one) for one in rounds]).round(1)
+    if len(table):
+        known["rounds"] = table
     elif last.summary:
         known["summary"] = {name: _summary(one) for name, one in last.summary.items()}
     if last.achieved is not None:
@@ -194,6 +220,18 @@ def _side(side: CaseSide | None) -> dict[str, Any] | None:
         memory = last.memory
         known["memory"] = [memory.peak_bytes, memory.workspace_bytes, memory.buffer_bytes]
     return known
+
+
+def _said(cases: Sequence[Case]) -> dict[str, list[str]]:
+    """Notes of the last document and of all rounds, and why the device throttled."""
+    notes = list(cases[-1].notes)
+    throttled: dict[str, None] = {}
+    for case in cases:
+        for one in case.rounds:
+            notes += one.notes
+            if one.telemetry_after is not None:
+                throttled.update(dict.fromkeys(one.telemetry_after.throttle))
+    return {"notes": notes, "throttled": list(throttled)}
 
 
 def _summary(one: Summary) -> list[float | None]:
@@ -207,13 +245,16 @@ def _outcome(outcome: Outcome) -> list[Any]:
     return facts if outcome.status != "completed" else facts[:1]
 
 
+def _cut(one: Round) -> int:
+    return max(one.cut.values(), default=0)
+
+
 def _round(one: Round) -> tuple[float | None, ...]:
     """Warm-up cut, clock before and after (MHz), power (W) and temperature (°C) of a round."""
-    cut = max(one.cut.values(), default=0)
     before, after = one.telemetry_before, one.telemetry_after
     if after is None:
-        return cut, _clock(before), None, None, None
-    return cut, _clock(before), _clock(after), after.power_w, after.temperature_c
+        return _cut(one), _clock(before), None, None, None
+    return _cut(one), _clock(before), _clock(after), after.power_w, after.temperature_c
 
 
 def _clock(telemetry: Telemetry | None) -> float | None:
@@ -222,11 +263,6 @@ def _clock(telemetry: Telemetry | None) -> float | None:
         return None
     probed = telemetry.probed_clock_mhz
     return telemetry.sm_clock_mhz if probed is None else probed
-
-
-def _throttled(rounds: Sequence[Round]) -> list[str]:
-    seen = [one.telemetry_after.throttle for one in rounds if one.telemetry_after is not None]
-    return list(dict.fromkeys(reason for reasons in seen for reason in reasons))
 
 
 def _init(cases: Sequence[Case]) -> dict[str, float]:

@@ -66,7 +66,8 @@ def reduced(series: Sequence[Sequence[Samples]], plan: Budget) -> list[dict[str,
     results: list[dict[str, Any]] = [{}] * len(series)
     for lengths, members in _alike(series).items():
         for batch in _batches(members):
-            samples = np.array([np.concatenate(series[i]) for i in batch])
+            parts = [samples for i in batch for samples in series[i]]
+            samples = np.concatenate(parts).reshape(len(batch), -1)
             rows = (
                 _whole(samples) if sum(lengths) <= plan.values else _short(samples, lengths, plan)
             )
@@ -142,11 +143,14 @@ def _envelope(
     """Least, (lower) median and largest sample of each bucket; buckets never cross a round."""
     starts = _starts(lengths, per_round)
     sizes = np.diff(starts, append=samples.shape[1])
-    places = starts[:, None] + np.arange(sizes.max())
-    inside = np.arange(sizes.max()) < sizes[:, None]
-    bucketed = samples[:, np.where(inside, places, 0)]
-    bucketed[:, ~inside] = np.iinfo(np.int64).max
-    bucketed.sort(axis=2)
+    widest = sizes.max()
+    if (sizes == widest).all():
+        bucketed = np.sort(samples.reshape(len(samples), -1, widest), axis=2)
+    else:
+        inside = np.arange(widest) < sizes[:, None]
+        bucketed = samples[:, np.where(inside, starts[:, None] + np.arange(widest), 0)]
+        bucketed[:, ~inside] = np.iinfo(np.int64).max
+        bucketed.sort(axis=2)
     every = np.arange(len(sizes))
     return (
         bucketed[:, :, 0],

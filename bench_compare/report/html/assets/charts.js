@@ -276,7 +276,7 @@ function courseChart(node, series, sides) {
   const frame = frameOf(places.map((place) => distributionOf(series[place])), 3);
   const { factor, unit } = frame;
   const clocks = places.some(
-    (place) => (sides[place].rounds || []).some((round) => round[1] !== null)
+    (place) => (sides[place].rounds || []).some((round) => known(round[1]))
   );
   const panels = places.length + (clocks ? 1 : 0), gap = 0.09;
   const traces = [], shapes = [], annotations = [], axes = {};

@@ -205,12 +205,15 @@ const METRIC_HEADS = [
   ["95 % interval", "number wide-only"], "verdict",
 ];
 
+const withinText = ({ threshold }) =>
+  `within the threshold of ${significant(100 * threshold, 3)} %`;
+
 function metricSection(detail) {
   if (!detail.metrics.length) return null;
   const rows = detail.metrics.map((metric) => {
     const [title, unit] = page.metrics[metric.name];
     return [
-      el("th", { scope: "row", title: metric.reason }, title),
+      el("th", { scope: "row", title: metric.reason || withinText(metric) }, title),
       number(valueText(metric.base, unit)), number(valueText(metric.other, unit)),
       number(known(metric.ratio) ? changeText(metric.ratio) : ""),
       el("td.number.wide-only", {},
