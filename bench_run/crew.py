@@ -237,6 +237,6 @@ class Crew:
                 self._workers.pop(key).close()
 
     def kill(self) -> None:
-        for worker in self._workers.values():
+        for worker in list(self._workers.values()):
             worker.kill()
         self._workers.clear()

@@ -13,20 +13,23 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bench_run.crew import Crew
 from bench_run.engines.base import EngineOptions, EngineSpec
+from bench_run.helpers import Helpers, that_fit
 from bench_run.messages import Data, Evaluate, Judgement
 from bench_run.plan import PlannedEngine, PlannedGraph, of_spec
+from bench_run.spent import Spent
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from bench_run.options import Options
-    from bench_run.spent import Spent
 
 SPOOL_BYTES = 8 << 30
 """Most that expected outputs may take on disk, and most that inputs may; the oldest make room and
 are computed again."""
+
+OWN = ("numpy", "golden")
+"""References that need no engine, only a processor."""
 
 
 class Desk:
@@ -37,13 +40,16 @@ class Desk:
     ) -> None:
         self._options = options
         self._engines = engines
-        self._crew = Crew(options.timeout_s, {}, spent)
+        self._spent = Spent() if spent is None else spent
+        self._helpers = Helpers(options.timeout_s)
         self._folder = Path(tempfile.mkdtemp(prefix="bench-run-"))
         self._inputs = self._folder / "inputs"
         self._outputs = self._folder / "outputs"
         for folder in (self._inputs, self._outputs):
             folder.mkdir()
         self._known: dict[tuple[str, str], tuple[str | None, str | None]] = {}
+        self._computed = 0
+        self._upcoming: dict[tuple[str, str], PlannedGraph] = {}
 
     def data(self, graph: PlannedGraph) -> Data:
         """Where the inputs of a graph come from."""
@@ -83,6 +89,11 @@ class Desk:
             return "numpy" if self._golden(graph) is None else "golden"
         return asked
 
+    def announce(self, asked: Iterable[tuple[PlannedGraph, str]]) -> None:
+        """What the next visits will ask for, in their order: some is computed side by side."""
+        keyed = [((g.id.path, self.reference(g, word)), g) for g, word in asked]
+        self._upcoming = {key: g for key, g in keyed if self._why_none(g, key[1]) is None}
+
     def judgement(self, graph: PlannedGraph, asked: str) -> Judgement:
         reference = self.reference(graph, asked)
         options = self._options
@@ -103,37 +114,65 @@ class Desk:
 
     def _expected(self, graph: PlannedGraph, reference: str) -> tuple[str | None, str | None]:
         """Folder with the expected outputs, or None and the reason."""
-        if reference == "none":
-            return None, "no reference was asked for"
-        if reference == "golden" and self._golden(graph) is None:
-            return None, "the graph has no golden tensors"
+        reason = self._why_none(graph, reference)
+        if reason is not None:
+            return None, reason
         key = (graph.id.path, reference)
-        found = self._known.get(key)
-        if found is None or (found[0] is not None and not Path(found[0]).exists()):
-            found = self._known[key] = self._compute(graph, reference)
-        return found
+        if self._is_missing(key):
+            self._compute([(graph, reference), *self._beside(key)])
+        return self._known[key]
 
-    def _compute(self, graph: PlannedGraph, reference: str) -> tuple[str | None, str | None]:
+    def _why_none(self, graph: PlannedGraph, reference: str) -> str | None:
+        if reference == "none":
+            return "no reference was asked for"
+        if reference == "golden" and self._golden(graph) is None:
+            return "the graph has no golden tensors"
+        return None
+
+    def _is_missing(self, key: tuple[str, str]) -> bool:
+        """Not computed yet, or removed to make room."""
+        if key not in self._known:
+            return True
+        folder, _ = self._known[key]
+        return folder is not None and not Path(folder).exists()
+
+    def _beside(self, key: tuple[str, str]) -> list[tuple[PlannedGraph, str]]:
+        """What is needed next and can be computed at the same time."""
+        keys = list(self._upcoming)
+        if key not in self._upcoming or key[1] not in OWN:
+            return []
+        later = [k for k in keys[keys.index(key) + 1 :] if k[1] in OWN and self._is_missing(k)]
+        several = [key, *later[: self._helpers.count - 1]]
+        fitting = list(that_fit([self._upcoming[k].loaded.graph for k in several]))
+        return [(self._upcoming[k], k[1]) for k in several[1 : len(fitting)]]
+
+    def _compute(self, asked: Sequence[tuple[PlannedGraph, str]]) -> None:
         make_room(self._outputs)
-        folder = self._outputs / f"{len(self._known)}-{graph.id.fingerprint[:12]}"
-        engine = self._engine(reference)
+        tasks = [self._task(graph, reference) for graph, reference in asked]
+        with self._spent.on("reference"):
+            problems = self._helpers.evaluate(tasks)
+        for (graph, reference), (_, request), problem in zip(asked, tasks, problems, strict=True):
+            found: tuple[str | None, str | None] = (request.folder, None)
+            if problem is not None:
+                shutil.rmtree(request.folder, ignore_errors=True)
+                found = None, f"the reference {reference} gave no outputs: {problem}"
+            self._known[graph.id.path, reference] = found
+
+    def _task(self, graph: PlannedGraph, reference: str) -> tuple[PlannedEngine, Evaluate]:
+        self._computed += 1
         request = Evaluate(
             graph=graph.loaded.graph,
             data=self.data(graph),
-            folder=str(folder),
-            engine=reference not in ("numpy", "golden"),
+            folder=str(self._outputs / f"{self._computed}-{graph.id.fingerprint[:12]}"),
+            engine=reference not in OWN,
             write_golden=self._options.write_golden,
             stem=Path(graph.id.path).stem,
         )
-        problem = self._crew.evaluate(engine, request)
-        if problem is None:
-            return str(folder), None
-        shutil.rmtree(folder, ignore_errors=True)
-        return None, f"the reference {reference} gave no outputs: {problem}"
+        return self._engine(reference), request
 
     def _engine(self, reference: str) -> PlannedEngine:
         """The engine whose worker computes: golden files and float64 need none of their own."""
-        if reference in ("numpy", "golden"):
+        if reference in OWN:
             return PlannedEngine("numpy", EngineSpec("numpy", "numpy"), EngineOptions(), "none")
         if reference in self._engines:
             return self._engines[reference]
@@ -144,7 +183,7 @@ class Desk:
         return PlannedEngine(reference, spec, of_spec(options, spec), "none")
 
     def close(self) -> None:
-        self._crew.kill()
+        self._helpers.close()
         shutil.rmtree(self._folder, ignore_errors=True)
 
 

@@ -151,7 +151,13 @@ class Session:
         if not cases:
             return
         self._progress.round(index, max(self._options.rounds, index + 1), len(cases))
-        for position, case in enumerate(shuffled(cases, self._options.seed, index)):
+        order = shuffled(cases, self._options.seed, index)
+        self._desk.announce(
+            (case.graph, case.engine.reference)
+            for case in order
+            if lack_of_memory(case.graph.loaded.graph) is None
+        )
+        for position, case in enumerate(order):
             self._progress.visiting(case.graph.id.name, case.engine.key)
             if self.states[case.id].ended is None:
                 visited = self._visit(case, index, position)
@@ -161,13 +167,14 @@ class Session:
         self.crew.close()
 
     def _visit(self, case: PlannedCase, index: int, position: int) -> Case:
-        request = self._request(case, index, position)
         problem = lack_of_memory(case.graph.loaded.graph)
+        reference = case.engine.reference if problem is None else "none"
+        request = self._request(case, index, position, reference)
         if problem is not None:
             return case_of(request, Outcome("skipped", problem, "plan"))
         return self.crew.visit(case.engine, request)
 
-    def _request(self, case: PlannedCase, index: int, position: int) -> Visit:
+    def _request(self, case: PlannedCase, index: int, position: int, reference: str) -> Visit:
         graph = case.graph
         return Visit(
             case_id=case.id,
@@ -180,7 +187,7 @@ class Session:
             position=position,
             load_ns=graph.loaded.load_ns,
             data=self._desk.data(graph),
-            judgement=self._desk.judgement(graph, case.engine.reference),
+            judgement=self._desk.judgement(graph, reference),
             effort=effort(self._options, index),
             notes=graph.loaded.notes,
             energy=self._options.energy,

@@ -1,0 +1,98 @@
+"""References that are computed side by side are those that are computed one by one."""
+
+from __future__ import annotations
+
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from bench_run.engines.base import EngineOptions, EngineSpec
+from bench_run.expected import Desk
+from bench_run.graph.load import load
+from bench_run.graph.make import make_graphs
+from bench_run.helpers import Helpers, that_fit
+from bench_run.messages import Data, Evaluate
+from bench_run.options import Options
+from bench_run.plan import PlannedEngine, plan_graph
+
+NUMPY = PlannedEngine("numpy", EngineSpec("numpy", "numpy"), EngineOptions(), "none")
+
+
+@pytest.fixture
+def three():
+    helpers = Helpers(60.0, cores=6)
+    yield helpers
+    helpers.close()
+
+
+def tasks(folder, count, spec="add: dims=4x8"):
+    graph = make_graphs(spec)[0]
+    return [(NUMPY, Evaluate(graph, Data(seed), str(folder / str(seed)))) for seed in range(count)]
+
+
+@pytest.mark.parametrize(("cores", "count"), [(1, 1), (3, 1), (4, 2), (16, 8), (128, 8)])
+def test_there_is_a_helper_for_every_two_cores_up_to_eight(cores, count):
+    helpers = Helpers(1.0, cores)
+    assert count == helpers.count
+    helpers.close()
+
+
+def test_side_by_side_gives_what_one_by_one_gives(three, tmp_path):
+    (tmp_path / "one").mkdir()
+    (tmp_path / "all").mkdir()
+    one = [three.evaluate([task]) for task in tasks(tmp_path / "one", 3)]
+    assert [None] * 3 == three.evaluate(tasks(tmp_path / "all", 3)) == [p for [p] in one]
+    for path in (tmp_path / "one").rglob("*.npy"):
+        other = tmp_path / "all" / path.relative_to(tmp_path / "one")
+        assert path.read_bytes() == other.read_bytes()
+
+
+def test_a_helper_serves_again(three, tmp_path):
+    three.evaluate(tasks(tmp_path, 3))
+    before = [worker.pid for crew in three._crews for worker in crew._workers.values()]
+    time.sleep(0.1)
+    three.evaluate(tasks(tmp_path, 3))
+    after = [worker.pid for crew in three._crews for worker in crew._workers.values()]
+    assert (3, before) == (len(before), after)
+
+
+def test_what_goes_wrong_costs_its_own_task(three, tmp_path):
+    good, bad = tasks(tmp_path, 2)
+    (tmp_path / "1").write_text("in the way of the folder")
+    found = three.evaluate([good, bad])
+    assert (None, True) == (found[0], "exited with code 1" in found[1])
+
+
+def test_closing_does_not_wait_for_what_they_do(three, tmp_path):
+    long = tasks(tmp_path, 3, "matmul: m=8192 n=8192 k=8192")
+    asking = threading.Thread(target=three.evaluate, args=(long,))
+    asking.start()
+    time.sleep(0.2)
+    begin = time.monotonic()
+    three.close()
+    asking.join()
+    assert time.monotonic() - begin < 10
+
+
+def test_the_first_graph_always_fits_and_others_while_there_is_memory():
+    small, huge = make_graphs("add: dims=4x8")[0], make_graphs("add: dims=1048576x1048576")[0]
+    assert [huge] == list(that_fit([huge, small]))
+    assert [small, small] == list(that_fit([small, small, huge, small]))
+
+
+def test_what_is_asked_for_next_is_computed_along(graph_folder):
+    graphs = [plan_graph(loaded) for loaded in load([str(graph_folder)]).graphs]
+    desk = Desk(Options(), {"numpy": NUMPY})
+    desk._helpers.close()
+    desk._helpers = Helpers(60.0, cores=6)
+    desk.announce((graph, "auto") for graph in graphs)
+    first = desk.judgement(graphs[1], "auto")
+    known = {path: folder for (path, _), (folder, _) in desk._known.items()}
+    assert [graph.id.path for graph in graphs[1:]] == list(known)
+    assert first.expected == known[graphs[1].id.path]
+    values = [np.load(next(Path(folder).glob("*.npy"))).shape for folder in known.values()]
+    assert values == [graph.loaded.graph.outputs[0].dims for graph in graphs[1:]]
+    desk.close()
