@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import shutil
-import tempfile
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +16,7 @@ from bench_run.engines.base import EngineOptions, EngineSpec
 from bench_run.helpers import Helpers, that_fit
 from bench_run.messages import Data, Evaluate, Judgement
 from bench_run.plan import PlannedEngine, PlannedGraph, of_spec
+from bench_run.scratch import Scratch
 from bench_run.spent import Spent
 
 if TYPE_CHECKING:
@@ -42,11 +42,9 @@ class Desk:
         self._engines = engines
         self._spent = Spent() if spent is None else spent
         self._helpers = Helpers(options.timeout_s)
-        self._folder = Path(tempfile.mkdtemp(prefix="bench-run-"))
-        self._inputs = self._folder / "inputs"
-        self._outputs = self._folder / "outputs"
-        for folder in (self._inputs, self._outputs):
-            folder.mkdir()
+        self._scratch = Scratch()
+        self._inputs = self._scratch.folder("inputs")
+        self._outputs = self._scratch.folder("outputs")
         self._known: dict[tuple[str, str], tuple[str | None, str | None]] = {}
         self._computed = 0
         self._upcoming: dict[tuple[str, str], PlannedGraph] = {}
@@ -184,7 +182,7 @@ class Desk:
 
     def close(self) -> None:
         self._helpers.close()
-        shutil.rmtree(self._folder, ignore_errors=True)
+        self._scratch.close()
 
 
 def _sidecar(graph: PlannedGraph) -> str | None:
