@@ -108,6 +108,14 @@ def _series(case: CaseComparison, most: int) -> Series:
     return found
 
 
+def _left_out(case: CaseComparison, display: Display) -> list[str]:
+    """Series that the case has, and the page has not."""
+    sides = [side for side in (case.base, case.other) if side is not None]
+    rounds = (one for side in sides for held in side.cases for one in held.rounds)
+    names = set().union(*(one.series for one in rounds))
+    return [name for name in SERIES if name in names and name not in display]
+
+
 def _rounds(side: CaseSide | None, name: str) -> list[Samples]:
     if side is None:
         return []
@@ -142,6 +150,7 @@ def _case(case: CaseComparison, display: Display, tables: tuple[Floats, Floats])
         "notes": [[note.kind, note.side, note.text] for note in case.notes],
         "detail": _detail(case.detail),
         "series": display,
+        "leftOut": _left_out(case, display),
         "sides": [_side(case.base, tables[0]), _side(case.other, tables[1])],
     }
 

@@ -1,6 +1,7 @@
 """The page in a real browser: headless Chromium, driven by selenium, without a network."""
 
 import importlib.util
+import math
 import time
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pytest
 
 from bench_compare.model import View
 from bench_compare.report import render
+from bench_compare.report.html import details
 
 CHROMIUM, DRIVER = Path("/usr/bin/chromium"), Path("/usr/bin/chromedriver")
 FLAGS = (
@@ -47,6 +49,9 @@ def pages(tmp_path_factory, suite, hostile_suite):
     folder = tmp_path_factory.mktemp("pages")
     for name, comparison in (("suite", suite), ("hostile", hostile_suite)):
         (folder / f"{name}.html").write_text(render("html", comparison, View()), encoding="utf-8")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(details, "SERIES_KEPT", ((math.inf, 1),))  # as of 3,000 cases on
+        (folder / "one.html").write_text(render("html", suite, View()), encoding="utf-8")
     return folder
 
 
@@ -204,6 +209,13 @@ def test_charts_of_a_case_are_drawn_when_it_is_opened(opened):
 def test_the_panel_says_how_the_samples_are_drawn(panel):
     browser = panel("c0002")
     assert "base: 100 samples, all drawn" in find(browser, "#samples-note").text
+
+
+def test_the_panel_says_which_samples_are_not_in_the_page(opened):
+    browser = opened("one", "#c0002")
+    wait_for_case(browser, "c0002")
+    said = "cases small: the samples of end-to-end time."
+    assert find(browser, "#left-out").text.endswith(said)
 
 
 def test_the_distribution_can_be_cumulative(panel):

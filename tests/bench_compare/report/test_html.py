@@ -1,6 +1,7 @@
 import base64
 import hashlib
 import json
+import math
 import re
 import subprocess
 import sys
@@ -10,7 +11,7 @@ import pytest
 
 from bench_compare.errors import UsageError
 from bench_compare.model import Verdict, View
-from bench_compare.report.html import CHUNK, embedded, render
+from bench_compare.report.html import CHUNK, details, embedded, render
 from bench_compare.report.html.details import blocks
 
 CDN = View(plotlyjs="cdn")
@@ -88,6 +89,14 @@ def test_a_panel_has_samples_of_both_sides_and_their_clocks(suite):
     slower = block["cases"][1]
     assert [[20] * 5] * 2 == [slower["series"]["device_ns"][side]["n"] for side in "01"]
     assert [0, 1975, 1970, 420, 50] == slower["sides"][0]["rounds"][0]
+
+
+def test_series_that_a_large_page_leaves_out_are_named(suite, monkeypatch):
+    assert [] == unpacked(suite)[0]["cases"][1]["leftOut"]
+    monkeypatch.setattr(details, "SERIES_KEPT", ((math.inf, 1),))
+    [block] = unpacked(suite)
+    assert ["device_ns"] == list(block["cases"][1]["series"])
+    assert ["e2e_ns"] == block["cases"][1]["leftOut"]
 
 
 def test_worst_mismatches_reach_the_panel(suite):

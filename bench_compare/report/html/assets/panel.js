@@ -163,7 +163,15 @@ function sampleSection(detail) {
       el("button.quiet", { type: "button", id: "cumulative", onclick: turn }, "Cumulative")),
     el("div.chart", { id: "distribution" }),
     el("div.chart", { id: "course" }),
-    el("p.note", { id: "samples-note" }));
+    el("p.note", { id: "samples-note" }),
+    leftOut(detail));
+}
+
+function leftOut(detail) {
+  const titles = detail.leftOut.map((name) => SERIES_TITLES[name] || name);
+  if (!titles.length) return null;
+  const why = `Left out, to keep a page of ${counted(total)} cases small`;
+  return el("p.note", { id: "left-out" }, `${why}: the samples of ${titles.join("; ")}.`);
 }
 
 // What an imported document knows in place of samples.
