@@ -66,6 +66,11 @@ class Judge:
         self._last_checked = iteration if timed else -1
         self._spent_ns += (time.perf_counter_ns() - begin) if timed else 0
 
+    @property
+    def timed_ns(self) -> int:
+        """What the timed iterations' checks took so far."""
+        return self._spent_ns
+
     def timed_check(self, iteration: int) -> bool:
         """After a timed iteration; returns whether the outputs were looked at."""
         if self._checker is None or (iteration > 0 and self._spent_ns >= self._budget_ns):

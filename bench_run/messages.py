@@ -6,7 +6,7 @@ dead or hung, and that is an outcome too (`worker.py`).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -192,7 +192,8 @@ class Progress:
     """Sent by the worker before each phase, so that a hang or a crash can be placed."""
 
     phase: str
-    facts: Mapping[str, str] = field(default_factory=dict)
+    checked_ns: int = 0
+    """Part of the phase that ends here which went into checking outputs."""
 
 
 Request = Open | Visit | Variants | Attempt | Evaluate | Trace | MeasureCeilings | Close

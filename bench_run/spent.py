@@ -20,6 +20,7 @@ OF_PHASE = {
     "inputs": "inputs",
     "first_run": "first runs",
     "validate": "checking",
+    "settle": "letting the device settle",
     "measure": "measuring",
 }
 """Activity during a phase that a worker announces; unknown phases belong to what was asked."""
@@ -52,9 +53,13 @@ class Spent:
         finally:
             self.turn(before)
 
-    def phase(self, name: str) -> None:
-        """A worker announced a phase."""
-        self.turn(OF_PHASE.get(name, self._activity))
+    def phase(self, name: str, checked_ns: int = 0) -> None:
+        """A worker announced a phase; so much of the one before went into checks."""
+        before = self._activity
+        self.turn(OF_PHASE.get(name, before))
+        if checked_ns:
+            self._seconds[before] -= checked_ns / 1e9
+            self._seconds["checking"] += checked_ns / 1e9
 
     def seconds(self) -> dict[str, float]:
         """By activity up to now, the longest first."""

@@ -39,7 +39,8 @@ if TYPE_CHECKING:
     from bench_run.engines.base import Engine, Plan, PlanFacts, Stream
     from bench_run.messages import Visit
 
-Phase = Callable[[str], None]
+Phase = Callable[[str, int], None]
+"""Told of each phase, and how many nanoseconds of the one before went into checks."""
 
 
 @dataclass
@@ -55,14 +56,14 @@ class Timeline:
     @contextmanager
     def time(self, name: str) -> Iterator[None]:
         self.current = name
-        self.announce(name)
+        self.announce(name, 0)
         begin = time.perf_counter_ns()
         yield
         self.phases[f"{name}_ns"] = time.perf_counter_ns() - begin
 
-    def enter(self, name: str) -> None:
+    def enter(self, name: str, checked_ns: int = 0) -> None:
         self.current = name
-        self.announce(name)
+        self.announce(name, checked_ns)
 
 
 def visit(engine: Engine, request: Visit, import_ns: int, announce: Phase) -> Case:
@@ -106,16 +107,18 @@ def _measured_case(
 ) -> Case:
     plan = judge.plan
     judge.check(0)
+    timeline.enter("settle")
     settle(engine.facts.device, engine.stream, request.effort.rest_s)
     before = observe(engine.facts.device, engine.stream)
     timeline.enter("measure")
     effort = affordable(request.effort, timeline.phases["first_run_ns"])
     measured = measure(plan, engine.stream, effort, judge.timed_check)
     after = observe(engine.facts.device, engine.stream)
-    timeline.enter("validate")
+    timeline.enter("validate", judge.timed_ns)
     judge.finish(len(measured.series["e2e_ns"]))
-    timeline.enter("measure")
+    timeline.enter("settle")
     settle(engine.facts.device, engine.stream, request.effort.rest_s)
+    timeline.enter("measure")
     recorded = with_kernels(plan, engine.stream, effort, measured)
     used = used_energy(plan, engine.stream, engine.facts.device) if request.energy else Used()
     notes = (*recorded.notes, *disturbances(before, after), *used.notes)

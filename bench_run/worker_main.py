@@ -67,8 +67,8 @@ class Session:
         self._name = ""
         self._timer = "auto"
 
-    def phase(self, name: str) -> None:
-        self._pipe.send(Progress(name))
+    def phase(self, name: str, checked_ns: int = 0) -> None:
+        self._pipe.send(Progress(name, checked_ns))
 
     def open(self, request: Open) -> Opened:
         self._name = request.spec.name

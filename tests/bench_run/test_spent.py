@@ -28,6 +28,14 @@ def test_phases_of_a_worker_are_activities_until_its_answer():
     assert {"building": 1, "inputs": 2, "measuring": 4, "other": 1} == spent.seconds()
 
 
+def test_checks_among_the_samples_are_checking():
+    spent = scripted(0, 0, 1, 7, 8, 8)
+    with spent.on("building"):
+        spent.phase("measure")
+        spent.phase("validate", checked_ns=2_000_000_000)
+    assert {"building": 1, "measuring": 4, "checking": 3, "other": 0} == spent.seconds()
+
+
 def test_a_phase_that_nobody_knows_belongs_to_what_was_asked():
     spent = scripted(0, 0, 1, 3, 3)
     with spent.on("reference"):
