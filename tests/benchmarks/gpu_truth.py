@@ -169,16 +169,17 @@ METHODS = {
 
 
 def bench_run(*words, output):
-    """The document of a run, and its wall time."""
+    """The document of a run, its wall time, and what it said of that."""
     paths = [str(ROOT), str(ROOT / "schema"), os.environ.get("PYTHONPATH", "")]
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
     begin = time.perf_counter()
-    command = [sys.executable, "-m", "bench_run", *map(str, words), "-q", "-o", str(output)]
+    command = [sys.executable, "-m", "bench_run", *map(str, words), "-o", str(output)]
     done = subprocess.run(command, env=env, cwd=ROOT, capture_output=True, text=True)
     taken_s = time.perf_counter() - begin
     if done.returncode not in (0, 2):
         print(done.stderr[-2000:])
-    return json.loads(Path(output).read_text()), taken_s
+    said = done.stderr.splitlines()[-1]
+    return json.loads(Path(output).read_text()), taken_s, said
 
 
 def repeat(folder):
@@ -186,7 +187,7 @@ def repeat(folder):
     words = [word for spec in CASES.values() for word in ("--op", spec)]
     words += ["--engine", "cudnn", "--rounds", "10", "--reference", "none"]
     words += ["--iters", str(10 * REPEATED_SAMPLES)]
-    document, taken_s = bench_run(*words, output=folder / "repeat.json")
+    document, taken_s, _ = bench_run(*words, output=folder / "repeat.json")
     print(f"medians of 10 fresh processes of {REPEATED_SAMPLES} samples ({taken_s:.0f} s)")
     for case in document["cases"]:
         medians = [statistics.median(r["series"]["device_ns"]) for r in case["rounds"]]
@@ -210,8 +211,10 @@ def cost(folder):
     bare_s = time.perf_counter() - begin
     print(f"bare loop {bare_s:.1f} s, {busy_s:.2f} s of it in runs", flush=True)
     words = ["--engine", "cudnn", "--rounds", "5", "--iters", "100", "--warmup", "10"]
-    checked, checked_s = bench_run(*paths, *words, output=folder / "cost.json")
-    _, unchecked_s = bench_run(*paths, *words, "--reference", "none", output=folder / "bare.json")
+    checked, checked_s, said = bench_run(*paths, *words, output=folder / "cost.json")
+    _, unchecked_s, said_unchecked = bench_run(
+        *paths, *words, "--reference", "none", output=folder / "bare.json"
+    )
     samples_s = sum(
         sum(r["series"]["e2e_ns"]) + sum(r["series"].get("device_ns", []))
         for case in checked["cases"] for r in case["rounds"]
@@ -223,7 +226,8 @@ def cost(folder):
     print(
         f"{len(paths)} graphs x 100 iterations: bare loop {bare_s:.1f} s ({busy_s:.2f} s in runs)"
     )
-    print(f"bench-run {checked_s:.1f} s with validation, {unchecked_s:.1f} s without")
+    print(f"bench-run {checked_s:.1f} s with validation: it {said}")
+    print(f"bench-run {unchecked_s:.1f} s without: it {said_unchecked}")
     print(
         f"  samples {samples_s:.2f} s; initialisation of 5 rounds:",
         {k: round(v, 1) for k, v in init.items()},
@@ -257,7 +261,7 @@ def engines(folder):
     words = ["--iters", "20", "--rounds", "1", "--warmup", "3", "--check-budget", "0"]
     for spec in ("cudnn", "torch:cuda", "torch:cuda+compile"):
         words += ["--engine", spec]
-    document, taken_s = bench_run(*graphs, *words, output=folder / "engines.json")
+    document, taken_s, _ = bench_run(*graphs, *words, output=folder / "engines.json")
     print(f"all graphs on three engines ({taken_s:.0f} s)")
     counts = Counter()
     for case in document["cases"]:
