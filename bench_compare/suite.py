@@ -37,6 +37,7 @@ def suite_numbers(
         both = np.isfinite(one.base).any(axis=1) * np.isfinite(one.other).any(axis=1)
         matched = np.flatnonzero(both)
         if not matched.size:
+            yield from _of_summaries(other, one)
             continue
         yield _number(other, one, ("all", "all"), matched)
         if one.metric.gates:
@@ -46,6 +47,25 @@ def suite_numbers(
                 inside = np.intersect1d(rows, matched, assume_unique=True)
                 if inside.size:
                     yield _number(other, one, (scope, name), inside)
+
+
+def _of_summaries(other: Side, measured: Measured) -> Iterator[SuiteNumber]:
+    """Where no case has a sample on both sides, what the summaries say, without an interval."""
+    shift = measured.other_level - measured.base_level
+    known = shift[np.isfinite(shift)]
+    if known.size:
+        yield SuiteNumber(
+            other_label=other.label,
+            metric=measured.metric.name,
+            scope="all",
+            name="all",
+            ratio=math.exp(float(known.mean())),
+            ci_low=None,
+            ci_high=None,
+            count=known.size,
+            rounds=(0, 0),
+            unit="summary",
+        )
 
 
 def _groups(pairs: Sequence[Pair]) -> list[tuple[Scope, str, Ints]]:

@@ -78,7 +78,7 @@ def percent(ratio: float) -> str:
         return (
             f"{100 * (ratio - 1):+.2g} %" if abs(ratio - 1) < 0.1 else f"{100 * (ratio - 1):+.0f} %"
         )
-    return f"×{ratio:.3g}"
+    return f"×{ratio:.3g}" if ratio < 1000 else f"×{ratio:.0f}"
 
 
 class Evidence(NamedTuple):

@@ -138,8 +138,8 @@ def validation(correctness: Any) -> Validation:
         UNKNOWN,
         message,
         (output,) if known else (),
-        1,
-        wrong,
+        0,
+        0,
         None,
     )
 

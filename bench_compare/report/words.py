@@ -13,6 +13,8 @@ from bench_compare.view import NEWS
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from bench_schema.document import Settings
+
     from bench_compare.model import (
         BadNews,
         CaseComparison,
@@ -32,13 +34,18 @@ VANISHED = (
 """News without a ratio, worst first: shown as sentences."""
 
 
+UNKNOWN = "unknown"
+"""What documents of other tools do not say."""
+
+
 def title(comparison: Comparison) -> str:
     others = ", ".join(safe(side.label) for side in comparison.others)
     return f"{safe(comparison.base.label)} → {others}"
 
 
 def _distinct(values: Iterable[str | None]) -> str:
-    return ", ".join(dict.fromkeys(safe(value) for value in values if value))
+    known = (value for value in values if value and value != UNKNOWN)
+    return ", ".join(dict.fromkeys(safe(value) for value in known))
 
 
 def side_facts(side: Side) -> dict[str, str]:
@@ -58,13 +65,8 @@ def side_facts(side: Side) -> dict[str, str]:
         "driver": _distinct(device.driver for d in documents for device in d.machine.devices),
         "engine": _distinct(_engine_text(e.key, e.name, e.libraries) for e in engines),
         "plugin": _distinct(e.plugin_path for e in engines),
-        "sampling": _distinct(
-            f"{s.rounds} rounds, {s.iterations} iterations in all, {s.warmup} warm-up each"
-            for s in settings
-        ),
-        "timing": _distinct(
-            f"{s.timer}, cache {s.cache}, {s.duty}, math {s.math}" for s in settings
-        ),
+        "sampling": _distinct(_sampling(s) for s in settings),
+        "timing": _distinct(_timing(s) for s in settings),
         "tool": _distinct(f"{d.run.tool.name} {d.run.tool.version}" for d in documents),
         "graphs at": _distinct(
             r.commit[:12] + (" with changes" if r.dirty else "")
@@ -73,6 +75,20 @@ def side_facts(side: Side) -> dict[str, str]:
         ),
     }
     return {name: text for name, text in facts.items() if text}
+
+
+def _sampling(settings: Settings) -> str | None:
+    """Unknown where another tool's document does not tell of its iterations."""
+    if settings.iterations == 0:
+        return None
+    rounds = "1 round" if settings.rounds == 1 else f"{settings.rounds} rounds"
+    return f"{rounds}, {settings.iterations} iterations in all, {settings.warmup} warm-up each"
+
+
+def _timing(settings: Settings) -> str:
+    facts = (("", settings.timer), ("cache ", settings.cache), ("", settings.duty))
+    known = (*facts, ("math ", settings.math))
+    return ", ".join(f"{name}{value}" for name, value in known if value != UNKNOWN)
 
 
 def _engine_text(key: str, name: str, libraries: Iterable[str]) -> str:
@@ -122,7 +138,8 @@ def suite_text(number: SuiteNumber) -> str:
     text += f": {change_text(number.ratio)}"
     if number.ci_low is not None:
         return f"{text} (95 % {interval_text(number.ci_low, number.ci_high)})"
-    return f"{text} (no interval from a single {number.unit} a side)"
+    source = "summaries" if number.unit == "summary" else f"a single {number.unit} a side"
+    return f"{text} (no interval from {source})"
 
 
 def movement_texts(comparison: Comparison) -> list[str]:
@@ -156,10 +173,15 @@ def case_name(case: CaseComparison) -> str:
     return safe(f"{case.name} [{variant}]" if variant else case.name)
 
 
-def verdict_text(case: CaseComparison) -> str:
-    """The verdict, with a question mark where it rests on a single round a side."""
+def provisional(case: CaseComparison) -> bool:
+    """Whether the headline is that of a metric, which rests on fewer rounds than it should."""
     metric = case.gate_metric
-    return f"{case.verdict}?" if metric is not None and metric.provisional else str(case.verdict)
+    return metric is not None and metric.provisional and metric.verdict is case.verdict
+
+
+def verdict_text(case: CaseComparison) -> str:
+    """The verdict, with a question mark where it is provisional."""
+    return f"{case.verdict}?" if provisional(case) else str(case.verdict)
 
 
 def values(case: CaseComparison) -> tuple[str, str, MetricComparison | None]:

@@ -244,8 +244,9 @@ def _said(cases: Sequence[Case]) -> dict[str, list[str]]:
 
 
 def _summary(one: Summary) -> list[float | None]:
+    """Samples (a document that does not know stores none) and times."""
     times = (one.min, one.p5, one.median, one.mean, one.p95, one.max)
-    return [one.count, *map(short, times)]
+    return [None if one.count == 0 else one.count, *map(short, times)]
 
 
 def _outcome(outcome: Outcome) -> list[Any]:

@@ -140,7 +140,7 @@ def columns(cases: Sequence[CaseComparison]) -> dict[str, Any]:
         "id": [case.id for case in cases],
         "name": [case.name for case in cases],
         "verdict": [rank[case.verdict] for case in cases],
-        "provisional": [int(m is not None and m.provisional) for m in gates],
+        "provisional": [int(words.provisional(case)) for case in cases],
         "notes": [len(case.notes) for case in cases],
         "was": {
             str(i): case.base.name for i, case in enumerate(cases) if case.renamed and case.base

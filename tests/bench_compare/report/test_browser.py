@@ -6,10 +6,14 @@ import time
 from pathlib import Path
 
 import pytest
+from bench_schema.document import Summary
 
-from bench_compare.model import View
+from bench_compare.comparison import compare
+from bench_compare.model import Side, Source, View
+from bench_compare.policy import Policy
 from bench_compare.report import render
 from bench_compare.report.html import details
+from tests.bench_compare.build import case, document
 
 CHROMIUM, DRIVER = Path("/usr/bin/chromium"), Path("/usr/bin/chromedriver")
 FLAGS = (
@@ -44,10 +48,24 @@ def browser(tmp_path_factory):
     driver.quit()
 
 
+def imported():
+    """Two documents of another tool, which stores a median, a mean and no samples."""
+    unknown = math.nan
+    sides = []
+    for label, median in (("a", 1e6), ("b", 1.5e6)):
+        numbers = (unknown,) * 2 + (median,) + (unknown,) * 5
+        told = Summary(0, 1.01 * median, None, *numbers, None, None)
+        cases = [case(name, summary={"device_ns": told}, family="unknown") for name in "gh"]
+        one = document(cases, run_id=label, settings={"iterations": 0, "duty": "unknown"})
+        sides.append(Side(label, (Source(f"{label}.json", one, "another tool"),), ("numpy",)))
+    return compare(sides[0], sides[1:], Policy())
+
+
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory, suite, hostile_suite):
     folder = tmp_path_factory.mktemp("pages")
-    for name, comparison in (("suite", suite), ("hostile", hostile_suite)):
+    made = {"suite": suite, "hostile": hostile_suite, "imported": imported()}
+    for name, comparison in made.items():
         (folder / f"{name}.html").write_text(render("html", comparison, View()), encoding="utf-8")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(details, "SERIES_KEPT", ((math.inf, 1),))  # as of 3,000 cases on
@@ -224,6 +242,21 @@ def test_the_distribution_can_be_cumulative(panel):
     assert "at or below" in until(lambda: find(browser, "#distribution .ytitle").text)
 
 
+def test_the_panel_of_a_summary_shows_what_it_knows(opened):
+    browser = opened("imported", "#c0001")
+    wait_for_case(browser, "c0001")
+    text = find(browser, "#panel").text
+    assert "median mean\nbase, device time 1.000 ms 1.010 ms\nother," in text
+    assert "summaries without samples: no interval" in text
+    assert "unknown" not in text
+
+
+def test_the_head_of_summaries_tells_their_mean_without_an_interval(opened):
+    text = find(opened("imported"), "main").text
+    assert "+50.0 %\ndevice time, geometric mean of 2 cases\nno interval: summaries" in text
+    assert "iterations in all" not in text
+
+
 def test_a_broken_case_tells_the_last_words(panel):
     browser = panel("c0005")
     assert "last words" == find(browser, "#panel pre").text
@@ -247,7 +280,7 @@ def test_hostile_names_are_text_everywhere(opened, make):
     )
 
 
-@pytest.mark.parametrize("name", ["suite", "hostile"])
+@pytest.mark.parametrize("name", ["suite", "hostile", "imported"])
 def test_nothing_scrolls_sideways_on_a_phone(opened, name):
     browser = opened(name, anchor="#c0001", width=390)
     wait_for_case(browser, "c0001")

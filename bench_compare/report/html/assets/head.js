@@ -54,9 +54,12 @@ function headline(suite) {
     manySides ? el("p.eyebrow.clip", { title: suite.label }, suite.label) : null,
     el("p.big", {}, changeText(suite.ratio), el(`span.big-word.${tone}`, {}, way)),
     el("p.note", {}, `${metricTitle(suite.metric)}, ${mean}`),
-    el("p.note", {}, known(suite.low)
-      ? `95 % interval ${intervalText(suite.low, suite.high)}`
-      : `no interval: a single ${suite.unit} a side`));
+    el("p.note", {}, suiteInterval(suite)));
+}
+
+function suiteInterval({ low, high, unit }) {
+  if (known(low)) return `95 % interval ${intervalText(low, high)}`;
+  return `no interval: ${unit === "summary" ? "summaries only" : `a single ${unit} a side`}`;
 }
 
 function counts() {

@@ -152,9 +152,11 @@ function showOverview() {
   if (section.hidden) return;
   const sorted = arranged(state.shown);
   byId("overview").hidden = !sorted.length;
+  const intervals = sorted.some((place) => known(cases.low[place]))
+    ? ", each with its 95 % interval" : "";
   byId("overview-note").textContent = sorted.length
-    ? `${plural(sorted.length, "measured case")} of those below, sorted by change, each with its ` +
-      "95 % interval. Press a point to open its case."
+    ? `${plural(sorted.length, "measured case")} of those below, sorted by change${intervals}. ` +
+      "Press a point to open its case."
     : "None of the cases below has a ratio.";
   if (!sorted.length) return;
   const drawn = draw(byId("overview"), overviewTraces(sorted), overviewLayout(sorted));
@@ -222,16 +224,16 @@ const tip = el("div.tip", { role: "status", hidden: true });
 function showTip(place, pointer) {
   const unit = unitOf(place);
   const values = [cases.base[place], cases.other[place]].map((value) => valueText(value, unit));
-  const about = ["family", "engine", "variant"].map((column) => word(column, place));
   tip.replaceChildren(
     el("strong", {}, cases.name[place]),
     el(
       "div", {}, badge(verdictOf(place), cases.provisional[place]),
       ` ${changeText(cases.ratio[place])}`
     ),
-    el("div", {}, `95 % ${intervalText(cases.low[place], cases.high[place])}`),
+    known(cases.low[place])
+      ? el("div", {}, `95 % ${intervalText(cases.low[place], cases.high[place])}`) : "",
     el("div", {}, values.join(" → ")),
-    el("div.note", {}, about.filter(Boolean).join(" · ")));
+    el("div.note", {}, aboutText(place, ["family", "engine", "variant"])));
   tip.hidden = false;
   const room = document.documentElement.clientWidth;
   tip.style.left = `${Math.max(8, Math.min(pointer.clientX + 14, room - tip.offsetWidth - 8))}px`;

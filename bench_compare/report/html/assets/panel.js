@@ -73,8 +73,7 @@ function panelHead(place) {
     disabled: at < 0 || state.shown[at + by] === undefined,
   }, sign);
   const close = { type: "button", "aria-label": "Close", onclick: () => byId("panel").close() };
-  const about = ["family", "dtype", "engine", "variant"].map((column) => word(column, place));
-  if (manySides) about.push(word("label", place));
+  const about = ["family", "dtype", "engine", "variant", ...(manySides ? ["label"] : [])];
   return el("header.panel-head", {},
     el("div.panel-bar", {},
       badge(verdictOf(place), Boolean(cases.provisional[place])),
@@ -83,7 +82,7 @@ function panelHead(place) {
       step(-1, "‹", "Previous case"), step(1, "›", "Next case"),
       el("button.quiet", close, "✕")),
     el("h2", { id: "panel-title" }, cases.name[place]),
-    el("p.note", {}, about.filter(Boolean).join(" · ")));
+    el("p.note", {}, aboutText(place, about)));
 }
 
 const SECTIONS = [
@@ -174,18 +173,22 @@ function leftOut(detail) {
   return el("p.note", { id: "left-out" }, `${why}: the samples of ${titles.join("; ")}.`);
 }
 
-// What an imported document knows in place of samples.
+const SUMMARY_HEADS = ["samples", "least", "5 %", "median", "mean", "95 %", "largest"];
+
+// What an imported document knows in place of samples; nobody needs a column of unknown values.
 function summarySection(detail) {
-  const rows = detail.sides.flatMap((side, place) =>
-    Object.entries((side && side.summary) || {}).map(([name, [count, ...times]]) => [
-      rowHead(`${SIDE_NAMES[place]}, ${SERIES_TITLES[name] || name}`),
-      number(known(count) ? counted(count) : UNKNOWN),
-      ...times.map((value) => number(valueText(value, "ns"))),
-    ]));
-  if (!rows.length) return el("p.empty", {}, "No samples: the case was not measured.");
-  const heads = ["", "samples", "least", "5 %", "median", "mean", "95 %", "largest"];
+  const found = detail.sides.flatMap((side, place) =>
+    Object.entries((side && side.summary) || {}).map(([name, values]) =>
+      [`${SIDE_NAMES[place]}, ${SERIES_TITLES[name] || name}`, values]));
+  if (!found.length) return el("p.empty", {}, "No samples: the case was not measured.");
+  const kept = SUMMARY_HEADS.map((_, at) => at)
+    .filter((at) => found.some(([, values]) => known(values[at])));
+  const text = (value, at) => (at || !known(value) ? valueText(value, "ns") : counted(value));
+  const rows = found.map(([name, values]) =>
+    [rowHead(name), ...kept.map((at) => number(text(values[at], at)))]);
+  const heads = numbered(["", ...kept.map((at) => SUMMARY_HEADS[at])]);
   const why = "The document holds no samples, so there is no distribution and no course.";
-  return part("Summary", el("p.note", {}, why), scrolling(table("plain", numbered(heads), rows)));
+  return part("Summary", el("p.note", {}, why), scrolling(table("plain", heads, rows)));
 }
 
 function drawSamples() {
@@ -239,7 +242,8 @@ function gateNote(detail) {
   const parts = [
     known(q) ? `q ${significant(q, 2)} after false-discovery control` : null,
     known(threshold) ? `practical threshold ${significant(100 * threshold, 3)} %` : null,
-    `${gate.left} and ${plural(gate.right, gate.unit)} as independent units`,
+    gate.unit === "summary" ? "summaries without samples: no interval"
+      : `${gate.left} and ${plural(gate.right, gate.unit)} as independent units`,
     known(needed) ? `about ${needed} more would decide` : null,
   ];
   return el("p.note", {}, `${metricTitle(gate.name)}: ${parts.filter(known).join("; ")}`);
@@ -279,13 +283,14 @@ const OUTPUT_HEADS = [
 function sideValidation(one, place) {
   const checked = `; ${plural(one.checked, "timed iteration")} checked, ${one.wrong} wrong`;
   const timed = one.checked ? checked + BYTES.get(one.deterministic) : "";
+  const against = one.reference === "unknown" ? "" : ` against ${one.reference}`;
   const rows = one.outputs.map(([name, dtype, elements, wrong, ...rest]) => [
-    rowHead(name, el("span.note", {}, ` ${dtype}, ${rest[5]}`)),
+    rowHead(name, el("span.note", {}, dtype === "unknown" ? "" : ` ${dtype}, ${rest[5]}`)),
     number(counted(elements)), number(counted(wrong)),
     ...rest.slice(0, 5).map((value) => number(errorText(value))),
   ]);
   return el("div", {},
-    el("p", {}, sideWord(place), `${one.status} against ${one.reference}${timed}`,
+    el("p", {}, sideWord(place), `${one.status}${against}${timed}`,
       one.reason ? ` (${one.reason})` : ""),
     rows.length ? scrolling(table("plain", numbered(OUTPUT_HEADS), rows)) : null,
     ...one.outputs.filter((output) => output[10].length).map(worstTable));

@@ -26,6 +26,10 @@ const VERDICTS = new Map(Object.entries({
 
 const word = (column, place) => cases[column].values[cases[column].codes[place]];
 const verdictOf = (place) => page.verdicts[cases.verdict[place]];
+// Words of a case as one line; what is unknown is left out.
+const aboutText = (place, columns, more = []) => [
+  ...columns.map((column) => word(column, place)).filter((said) => said !== "unknown"), ...more,
+].filter(Boolean).join(" · ");
 const manyWords = (column) => cases[column].values.length > 1;
 const unitOf = (place) => {
   const metric = page.metrics[word("metric", place)];

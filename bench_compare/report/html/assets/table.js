@@ -91,19 +91,21 @@ function drawMore() {
 
 function row(place) {
   const value = (number) => (known(number) ? valueText(number, unitOf(place)) : "");
-  const about = [word("family", place), word("dtype", place)];
-  if (manyWords("engine")) about.push(word("engine", place));
-  if (manySides) about.push(word("label", place));
-  about.push(word("variant", place));
-  if (cases.was[place]) about.push(`was ${cases.was[place]}`);
-  if (cases.notes[place]) about.push(plural(cases.notes[place], "note"));
+  const about = ["family", "dtype"];
+  if (manyWords("engine")) about.push("engine");
+  if (manySides) about.push("label");
+  about.push("variant");
+  const more = [
+    cases.was[place] ? `was ${cases.was[place]}` : null,
+    cases.notes[place] ? plural(cases.notes[place], "note") : null,
+  ];
   const tone = VERDICTS.get(verdictOf(place))[2];
   const [low, ratio, high] = ["low", "ratio", "high"].map((column) => cases[column][place]);
   const interval = known(low) ? intervalText(low, high) : null;
   return el("tr", { "data-id": cases.id[place] },
     el("td.cell-verdict", {}, badge(verdictOf(place), Boolean(cases.provisional[place]))),
     el("td.cell-case", {}, el("a", { href: `#${cases.id[place]}` }, cases.name[place]),
-      el("span.note", {}, about.filter(Boolean).join(" · "))),
+      el("span.note", {}, aboutText(place, about, more))),
     el("td.number.cell-base", {}, value(cases.base[place])),
     el("td.number.cell-other", {}, value(cases.other[place])),
     el("td.number.cell-change", {}, known(ratio) ? changeText(ratio) : ""),
