@@ -107,8 +107,7 @@ def _measured_case(
 ) -> Case:
     plan = judge.plan
     judge.check(0)
-    timeline.enter("settle")
-    settle(engine.facts.device, engine.stream, request.effort.rest_s)
+    _settle(engine, request.effort.rest_s, timeline)
     before = observe(engine.facts.device, engine.stream)
     timeline.enter("measure")
     effort = affordable(request.effort, timeline.phases["first_run_ns"])
@@ -116,8 +115,7 @@ def _measured_case(
     after = observe(engine.facts.device, engine.stream)
     timeline.enter("validate", judge.timed_ns)
     judge.finish(len(measured.series["e2e_ns"]))
-    timeline.enter("settle")
-    settle(engine.facts.device, engine.stream, request.effort.rest_s)
+    _settle(engine, request.effort.rest_s, timeline)
     timeline.enter("measure")
     recorded = with_kernels(plan, engine.stream, effort, measured)
     used = used_energy(plan, engine.stream, engine.facts.device) if request.energy else Used()
@@ -149,6 +147,12 @@ def _measured_case(
         kernels=recorded.kernels,
         notes=(*request.notes, *notes),
     )
+
+
+def _settle(engine: Engine, rest_s: float, timeline: Timeline) -> None:
+    if engine.facts.device != "cpu":
+        timeline.enter("settle")
+        settle(engine.facts.device, engine.stream, rest_s)
 
 
 def affordable(effort: Effort, first_run_ns: int) -> Effort:
