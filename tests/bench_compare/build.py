@@ -9,14 +9,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from bench_schema.document import (
     SCHEMA_VERSION,
+    Achieved,
     Case,
+    Checks,
     Cpu,
+    Device,
     Document,
     Engine,
     GraphId,
+    Kernel,
     Machine,
+    Memory,
+    Mismatch,
     Outcome,
     OutputValidation,
+    Revision,
     Round,
     Run,
     Settings,
@@ -127,8 +134,8 @@ def case(name: str, rounds: Sequence[Any] = (), **changes: Any) -> Case:
     reason = changes.pop("reason", None if status == "completed" else "it went wrong")
     graph = GraphId(
         name=name,
-        path=f"{name}.json",
-        sha256=fingerprint(f"file {name}"),
+        path=changes.pop("path", f"{name}.json"),
+        sha256=changes.pop("sha256", fingerprint(f"file {name}")),
         fingerprint=changes.pop("fingerprint", fingerprint(name)),
         family=changes.pop("family", "matmul"),
         data_type=changes.pop("data_type", "float"),
@@ -169,24 +176,25 @@ def _summaries(rounds: Sequence[Round]) -> dict[str, Any]:
 def document(
     cases: Sequence[Case], label: str | None = None, run_id: str = "run", **changes: Any
 ) -> Document:
-    """Engines not given are made up from the cases' keys."""
+    """Engines not given are made up from the cases' keys; other changes are those of the run."""
     keys = dict.fromkeys(one.engine for one in cases)
-    run = Run(
-        id=run_id,
-        label=label,
-        tags=changes.pop("tags", {}),
-        started=STARTED,
-        finished=STARTED,
-        complete=changes.pop("complete", True),
-        command=("bench-run",),
-        tool=Tool("bench-run", "0"),
-        settings=settings(**changes.pop("settings", {})),
-    )
+    machine_ = changes.pop("machine", machine())
+    engines = changes.pop("engines", [engine(key) for key in keys])
+    run: dict[str, Any] = {
+        "tags": {},
+        "started": STARTED,
+        "finished": STARTED,
+        "complete": True,
+        "command": ("bench-run",),
+        "tool": Tool("bench-run", "0"),
+        **changes,
+        "settings": settings(**changes.pop("settings", {})),
+    }
     return Document(
         schema_version=SCHEMA_VERSION,
-        run=run,
-        machine=changes.pop("machine", machine()),
-        engines=tuple(changes.pop("engines", [engine(key) for key in keys])),
+        run=Run(id=run_id, label=label, **run),
+        machine=machine_,
+        engines=tuple(engines),
         cases=tuple(replace(one, id=f"{number}") for number, one in enumerate(cases)),
     )
 
@@ -197,6 +205,127 @@ def side(label: str, *documents: Document) -> Side:
     )
     keys = dict.fromkeys(e.key for one in documents for e in one.engines)
     return Side(label, sources, tuple(keys))
+
+
+H200 = Device(
+    index=0,
+    name="NVIDIA H200",
+    uuid="GPU-1",
+    driver=None,
+    arch="9.0",
+    memory_bytes=150_754_820_096,
+    l2_bytes=62_914_560,
+    max_sm_clock_mhz=1980.0,
+    max_memory_clock_mhz=3201.0,
+    power_limit_w=700.0,
+    ceiling_gbps=4100.0,
+    ceiling_tflops={"BFLOAT16": 780.0, "FLOAT": 60.0},
+)
+
+
+def gpu_machine(driver: str) -> Machine:
+    return Machine(
+        host="box-7",
+        os="Debian GNU/Linux 12",
+        kernel="6.1.0",
+        cpu=Cpu("AMD EPYC 9654", 96, 192),
+        memory_bytes=2**38,
+        python="3.11.2",
+        packages={"numpy": "2.4.6"},
+        devices=(replace(H200, driver=driver),),
+        environment={},
+        graphs_revision=Revision("0123456789abcdef", False),
+    )
+
+
+def gpu_document(
+    label: str,
+    cases: Sequence[Case],
+    keys: Sequence[str],
+    *,
+    hour: int,
+    driver: str,
+    libraries: str = "9.1.0",
+    **changes: Any,
+) -> Document:
+    """A run of these engines on an H200; `changes` are those of its settings."""
+    names = {key: key.split(":")[0] for key in keys}
+    on_device = {"device": "GPU-1", "device_kind": "NVIDIA H200"}
+    return document(
+        cases,
+        label,
+        f"run-{label}",
+        machine=gpu_machine(driver),
+        engines=[
+            engine(key, name=name, libraries={name: libraries}, **on_device)
+            for key, name in names.items()
+        ],
+        tags={"branch": label},
+        started=f"2026-03-01T{hour:02}:00:00+00:00",
+        finished=f"2026-03-01T{hour:02}:10:00+00:00",
+        command=("bench-run", "graphs/"),
+        tool=Tool("bench-run", "0.1.0"),
+        settings={"timer": "events", "seed": 42, **changes},
+    )
+
+
+def gpu_round(index: int, samples: Mapping[str, Any], warmup: Any, **changes: Any) -> Round:
+    """With validated iterations, and telemetry that falls with the rounds."""
+    clock = 1980.0 - 15 * index
+    values: dict[str, Any] = {
+        "started": "2026-03-01T08:00:00+00:00",
+        "pid": 100 + index,
+        "position": index,
+        "warmup": {"device_ns": warmup},
+        "cut": {"device_ns": 0},
+        "checks": Checks((0, 5), (0, 0), (1e-6, 1e-6), ("aa", "aa")),
+        "telemetry_before": Telemetry(clock, 3201.0, 1975.0, 350.0, 45.0 + index),
+        "telemetry_after": Telemetry(clock - 5, 3201.0, 1970.0, 420.0, 50.0, ("power",)),
+    }
+    return replace(round_(index, samples), **{**values, **changes})
+
+
+def gpu_case(name: str, rounds: Sequence[Round], median_ns: float, **changes: Any) -> Case:
+    """2 GFLOP, 10 MB, and everything else that a panel shows of a completed case."""
+    kernel = Kernel("sm90_xmma_fprop_implicit_gemm_bf16", 1, median_ns * 0.97)
+    values: dict[str, Any] = {
+        "path": f"graphs/{name}.json",
+        "sha256": "ab" * 32,
+        "fingerprint": f"fp-{name}",
+        "family": "conv_fwd",
+        "data_type": "BFLOAT16",
+        "engine": "cudnn",
+        "init": {"load_ns": np.array([400_000] * 5), "plan_ns": np.array([90_000_000] * 5)},
+        "work": Work(2 * 10**9, 10**7, 200.0),
+        "achieved": Achieved("device_ns", 2e9 / median_ns / 1e3, 1e7 / median_ns, 0.5),
+        "memory": Memory(10**8, 0, 10**7),
+        "plan": {"engine id": "8", "math": "fp32"},
+        "kernels": (kernel,),
+        "stopped_by": "iterations",
+    }
+    return case(name, rounds, **{**values, **changes})
+
+
+def gpu_validation(wrong: bool = False) -> Validation:
+    """Of ten iterations; a wrong one names two elements."""
+    mismatches = (Mismatch((0, 3, 1), 1.25, "NaN"), Mismatch((1, 0, 2), -0.5, -0.75))
+    output = OutputValidation(
+        uid=7,
+        name="Y",
+        data_type="BFLOAT16",
+        elements=4096,
+        mismatched=2 if wrong else 0,
+        max_abs=0.25 if wrong else 1e-3,
+        max_rel=0.3,
+        relative_l2=1e-3,
+        rtol=1e-2,
+        atol=1e-3,
+        tolerance_source="bfloat16 rounding",
+        worst=mismatches if wrong else (),
+    )
+    reason = "2 of 4096 elements of Y are out of tolerance" if wrong else None
+    status: Any = "failed" if wrong else "passed"
+    return Validation(status, "numpy", reason, (output,), 10, 2 * wrong, True)
 
 
 def steady(random: np.random.Generator, level_ns: float, rounds: int = 5, count: int = 20) -> Any:

@@ -6,30 +6,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from bench_schema.document import (
-    Achieved,
-    Case,
-    Checks,
-    Cpu,
-    Device,
-    Document,
-    Engine,
-    GraphId,
-    Kernel,
-    Machine,
-    Memory,
-    Mismatch,
-    Outcome,
-    OutputValidation,
-    Revision,
-    Round,
-    Run,
-    Settings,
-    Telemetry,
-    Tool,
-    Validation,
-    Work,
-)
+from bench_schema.document import Outcome
 
 from bench_compare.model import (
     BadNews,
@@ -47,6 +24,12 @@ from bench_compare.model import (
     Verdict,
     View,
 )
+from tests.bench_compare.build import (
+    gpu_case,
+    gpu_document,
+    gpu_round,
+    gpu_validation,
+)
 
 HOSTILE = (
     "</script><script>window.hacked=1</script>",
@@ -61,86 +44,9 @@ HOSTILE = (
 ROUNDS, ITERATIONS = 5, 20
 
 
-def settings(**changes):
-    values = {
-        "timer": "events",
-        "cache": "hot",
-        "duty": "cool",
-        "math": "fp32",
-        "replay": False,
-        "warmup": 10,
-        "iterations": ROUNDS * ITERATIONS,
-        "rounds": ROUNDS,
-        "min_time_s": None,
-        "max_time_s": None,
-        "precision_ratio": None,
-        "timeout_s": 60.0,
-        "seed": 42,
-        "reference": "numpy",
-        "tolerance": "default",
-        "rtol": None,
-        "atol": None,
-        "check_budget_s": 1.0,
-    }
-    return Settings(**{**values, **changes})
-
-
-def machine(driver="570.10"):
-    device = Device(
-        0,
-        "NVIDIA H200",
-        "GPU-1",
-        driver,
-        "9.0",
-        150_754_820_096,
-        62_914_560,
-        1980.0,
-        3201.0,
-        700.0,
-        4100.0,
-        {"BFLOAT16": 780.0, "FLOAT": 60.0},
-    )
-    return Machine(
-        "box-7",
-        "Debian GNU/Linux 12",
-        "6.1.0",
-        Cpu("AMD EPYC 9654", 96, 192),
-        2**38,
-        "3.11.2",
-        {"numpy": "2.4.6"},
-        (device,),
-        {},
-        Revision("0123456789abcdef", False),
-    )
-
-
-def document(label, cases=(), *, driver="570.10", hour=8, keys=("cudnn",), **changes):
-    run = Run(
-        f"run-{label}",
-        label,
-        {"branch": label},
-        f"2026-03-01T{hour:02}:00:00+00:00",
-        f"2026-03-01T{hour:02}:10:00+00:00",
-        True,
-        ("bench-run", "graphs/"),
-        Tool("bench-run", "0.1.0"),
-        settings(**changes),
-    )
-    engines = tuple(
-        Engine(
-            key,
-            key.split(":")[0],
-            None,
-            None,
-            None,
-            {key.split(":")[0]: "9.1.0"},
-            "GPU-1",
-            "NVIDIA H200",
-            {},
-        )
-        for key in keys
-    )
-    return Document(1, run, machine(driver), engines, tuple(cases))
+def document(label, cases=(), *, driver="570.10", hour=8, keys=("cudnn",)):
+    iterations = ROUNDS * ITERATIONS
+    return gpu_document(label, cases, keys, hour=hour, driver=driver, iterations=iterations)
 
 
 def samples(median_ns, rng, count=ITERATIONS):
@@ -148,74 +54,28 @@ def samples(median_ns, rng, count=ITERATIONS):
     return np.rint(min(median_ns, 1e15) * (1 + spread)).astype(np.int64)
 
 
-def rounds(median_ns, seed, count=ROUNDS, iterations=ITERATIONS):
+def rounds(median_ns, seed):
     rng = np.random.default_rng(seed)
-    checks = Checks((0, 5), (0, 0), (1e-6, 1e-6), ("aa", "aa"))
-    return tuple(
-        Round(
+    return [
+        gpu_round(
             index,
-            "2026-03-01T08:00:00+00:00",
-            100 + index,
-            index,
-            {
-                "device_ns": samples(median_ns, rng, iterations),
-                "e2e_ns": samples(1.3 * median_ns, rng, iterations),
-            },
-            {"device_ns": samples(1.1 * median_ns, rng, 10)},
-            {"device_ns": 0},
-            (),
-            checks,
-            telemetry_before=Telemetry(1980.0 - 15 * index, 3201.0, 1975.0, 350.0, 45.0 + index),
-            telemetry_after=Telemetry(1975.0 - 15 * index, 3201.0, 1970.0, 420.0, 50.0, ("power",)),
+            {"device_ns": samples(median_ns, rng), "e2e_ns": samples(1.3 * median_ns, rng)},
+            samples(1.1 * median_ns, rng, 10),
         )
-        for index in range(count)
-    )
+        for index in range(ROUNDS)
+    ]
 
 
-def validation(wrong=False):
-    worst = (Mismatch((0, 3, 1), 1.25, "NaN"), Mismatch((1, 0, 2), -0.5, -0.75)) if wrong else ()
-    output = OutputValidation(
-        7,
-        "Y",
-        "BFLOAT16",
-        4096,
-        2 if wrong else 0,
-        0.25 if wrong else 1e-3,
-        0.3,
-        1e-3,
-        1e-2,
-        1e-3,
-        "bfloat16 rounding",
-        worst,
-    )
-    reason = "2 of 4096 elements of Y are out of tolerance" if wrong else None
-    return Validation(
-        "failed" if wrong else "passed", "numpy", reason, (output,), 10, 2 * wrong, True
-    )
+def case(name, median_ns, *, seed=0, wrong=False, **changes):
+    changes = {"validation": gpu_validation(wrong), **changes}
+    return gpu_case(name, rounds(median_ns, seed), median_ns, **changes)
 
 
-def case(
-    name, median_ns=None, *, seed=0, engine="cudnn", outcome=None, wrong=False, family="conv_fwd"
-):
-    done = outcome is None
-    return Case(
-        f"{name}@{engine}",
-        GraphId(name, f"graphs/{name}.json", "ab" * 32, f"fp-{name}", family, "BFLOAT16"),
-        engine,
-        {},
-        outcome or Outcome("completed", None),
-        {"load_ns": np.array([400_000] * 5), "plan_ns": np.array([90_000_000] * 5)} if done else {},
-        rounds(median_ns, seed) if done else (),
-        {},
-        validation(wrong) if done else None,
-        Work(2 * 10**9, 10**7, 200.0),
-        Achieved("device_ns", 2e9 / median_ns / 1e3, 1e7 / median_ns, 0.5) if done else None,
-        Memory(10**8, 0, 10**7),
-        {"engine id": "8", "math": "fp32"},
-        (Kernel("sm90_xmma_fprop_implicit_gemm_bf16", 1, median_ns * 0.97),) if done else (),
-        "iterations",
-        (),
-    )
+def broken(name, **changes):
+    """It ended in its first run: nothing was measured."""
+    gone = Outcome("failed", "CUDNN_STATUS_EXECUTION_FAILED", "first_run", "last words")
+    nothing = {"init": {}, "achieved": None, "kernels": ()}
+    return gpu_case(name, (), 1.0, outcome=gone, **nothing, **changes)
 
 
 def metric(name, base, ratio, verdict, *, half=0.004, **changes):
@@ -253,15 +113,13 @@ def row(index, name, verdict, ratio=None, *, base_ns=20_000.0, engine="cudnn", *
         }
         metrics["device_ns"] = metric("device_ns", base_ns, ratio, verdict, half=half, **extra)
         metrics["e2e_ns"] = metric("e2e_ns", 1.3 * base_ns, ratio, verdict, half=2 * half)
-    gone = Outcome("failed", "CUDNN_STATUS_EXECUTION_FAILED", "first_run", "last words")
     wrong = verdict is Verdict.NEWLY_WRONG
-    one = case(name, base_ns, seed=index, engine=engine, family=family)
+    where = {"engine": engine, "family": family}
+    one = case(name, base_ns, seed=index, **where)
     if verdict is Verdict.BROKEN:
-        two = case(name, engine=engine, outcome=gone, family=family)
+        two = broken(name, **where)
     else:
-        two = case(
-            name, base_ns * (ratio or 1), seed=index + 1, engine=engine, wrong=wrong, family=family
-        )
+        two = case(name, base_ns * (ratio or 1), seed=index + 1, wrong=wrong, **where)
     values = {
         "id": f"c{index:04}",
         "name": name,

@@ -1,6 +1,5 @@
 """The page in a real browser: headless Chromium, driven by selenium, without a network."""
 
-import importlib.util
 import math
 import time
 from pathlib import Path
@@ -14,6 +13,7 @@ from bench_compare.policy import Policy
 from bench_compare.report import render
 from bench_compare.report.html import details
 from tests.bench_compare.build import case, document
+from tests.benchmarks import html_size
 
 CHROMIUM, DRIVER = Path("/usr/bin/chromium"), Path("/usr/bin/chromedriver")
 FLAGS = (
@@ -29,7 +29,6 @@ FLAGS = (
 PATIENCE_S = 30
 MIDDLE = """const box = arguments[0].getBoundingClientRect();
     return [box.x + box.width / 2, box.y + box.height / 2]"""
-BENCHMARK = Path(__file__).parents[2] / "benchmarks" / "html_size.py"
 
 
 @pytest.fixture(scope="module")
@@ -308,10 +307,7 @@ def test_every_control_has_a_name(panel):
 
 @pytest.mark.slow
 def test_five_thousand_cases_stay_small_and_open_quickly(browser, tmp_path):
-    spec = importlib.util.spec_from_file_location("html_size", BENCHMARK)
-    benchmark = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(benchmark)
     path = tmp_path / "large.html"
-    path.write_text(render("html", benchmark.suite(5_000, 1_000), View()), encoding="utf-8")
+    path.write_text(render("html", html_size.suite(5_000, 1_000), View()), encoding="utf-8")
     assert path.stat().st_size < 12_000_000
-    assert min(benchmark.ready_ms(browser, path) for _ in range(3)) < 3_000
+    assert min(html_size.ready_ms(browser, path) for _ in range(3)) < 3_000
