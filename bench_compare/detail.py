@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
     from bench_compare.intervals import Array
     from bench_compare.samples import Ints
+
+    Narrow: TypeAlias = Ints | npt.NDArray[np.int32]
 
 DRAWS = 2000
 CHUNK = 1 << 16
@@ -49,7 +51,7 @@ def _bootstrap_medians(rounds: Sequence[Ints], random: np.random.Generator) -> A
     least = int(series.min())
     starts, length = _block_starts(rounds, len(series))
     blocks = -(-len(series) // length)
-    windows = np.lib.stride_tricks.sliding_window_view(_narrow(series - least), length)
+    windows = np.lib.stride_tricks.sliding_window_view(narrow(series, least), length)
     step = max(1, CHUNK // (blocks * length))
     medians = []
     for first in range(0, DRAWS, step):
@@ -59,18 +61,21 @@ def _bootstrap_medians(rounds: Sequence[Ints], random: np.random.Generator) -> A
     return np.maximum(np.concatenate(medians) + least, 1)
 
 
-def _narrow(values: Ints) -> Ints | npt.NDArray[np.uint32]:
-    """In half of the width where they fit, so that twice as many are looked at in a step."""
-    return values.astype(np.uint32) if values.max() < 1 << 32 else values
+def narrow(values: Ints, least: int) -> Narrow:
+    """What the values exceed `least` by, in half of the width where neither it nor a difference of
+    two can overflow: twice as many are looked at in a step."""
+    above = values - least
+    return above.astype(np.int32) if above.max() < 1 << 31 else above
 
 
-def row_median(rows: Ints | npt.NDArray[np.uint32]) -> Array:
-    """Like NumPy's, which looks for both middle values at once: that is several times slower."""
+def row_median(rows: Narrow) -> Array:
+    """Like NumPy's, which looks for both middle values at once: that is several times slower.
+    The rows are reordered."""
     count = rows.shape[1]
     upper = count // 2
-    parted = np.partition(rows, upper, axis=1)
-    high = parted[:, upper]
-    low = high if count % 2 else parted[:, :upper].max(axis=1)
+    rows.partition(upper, axis=1)
+    high = rows[:, upper]
+    low = high if count % 2 else rows[:, :upper].max(axis=1)
     return np.asarray((low.astype(float) + high) / 2)
 
 
@@ -88,5 +93,6 @@ def _block_starts(rounds: Sequence[Ints], count: int) -> tuple[npt.NDArray[np.in
 def hodges_lehmann(base: Ints, other: Ints) -> float:
     """Median of all differences other - base, nanoseconds; long series are thinned evenly."""
     first, second = (side[:: max(1, side.size // MOST_PAIRED)] for side in (base, other))
-    differences = second[None, :] - first[:, None]
+    least = int(min(first.min(), second.min()))
+    differences = narrow(second, least)[None, :] - narrow(first, least)[:, None]
     return float(row_median(differences.reshape(1, -1))[0])
