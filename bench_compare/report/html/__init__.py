@@ -60,7 +60,7 @@ def render(comparison: Comparison, view: View) -> str:
 
 def embedded(value: Any) -> str:
     """JSON that is safe inside a script element, whatever its strings hold."""
-    data = orjson.dumps(value)
+    data = orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY)
     for sign in ESCAPED:
         data = data.replace(sign.encode(), f"\\u{ord(sign):04x}".encode())
     return data.decode()

@@ -13,22 +13,21 @@ import zlib
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-import numpy as np
 import orjson
 from bench_schema.document import SERIES
 
 from bench_compare.model import Verdict
-from bench_compare.report.html.front import short
+from bench_compare.report.html.front import floats, short
 from bench_compare.report.html.sampling import Budget, budget, reduced
 from bench_compare.view import NEWS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    import numpy.typing as npt
     from bench_schema.document import Case, Outcome, Round, Samples, Summary, Telemetry, Validation
 
     from bench_compare.model import CaseComparison, CaseSide, Comparison, Detail, MetricComparison
+    from bench_compare.report.html.front import Floats
 
 CHUNK = 32
 """Cases in a block."""
@@ -48,7 +47,6 @@ _ORDER = {gate: sorted(SERIES, key=lambda name: name != gate) for gate in (None,
 """The series that a verdict rests on first."""
 _RANK = {verdict: place for place, verdict in enumerate(NEWS)}
 
-Floats: TypeAlias = "npt.NDArray[np.float32]"
 Series: TypeAlias = "dict[str, dict[str, list[Samples]]]"
 """Rounds by the name of the series, then by side: 0 base, 1 other."""
 Display: TypeAlias = "dict[str, dict[str, dict[str, Any]]]"
@@ -58,7 +56,7 @@ Display: TypeAlias = "dict[str, dict[str, dict[str, Any]]]"
 def blocks(comparison: Comparison) -> list[str]:
     """Base64 texts, one for each `CHUNK` cases in the order of the comparison."""
     # zlib leaves the interpreter to others while it works, so the next group is made meanwhile.
-    with np.errstate(over="ignore"), ThreadPoolExecutor(THREADS) as pool:
+    with ThreadPoolExecutor(THREADS) as pool:
         return list(pool.map(_packed, _texts(comparison)))
 
 
@@ -137,7 +135,7 @@ def _tables(cases: Sequence[CaseComparison]) -> list[tuple[Floats, Floats]]:
     ]
     every = [one for some in rounds for one in some]
     quiet = all(one.telemetry_before is one.telemetry_after is None for one in every)
-    table = _floats([(_cut(one),) if quiet else _round(one) for one in every]).round(1)
+    table = floats([(_cut(one),) if quiet else _round(one) for one in every]).round(1)
     ends = list(itertools.accumulate(map(len, rounds)))
     parts = [table[end - len(some) : end] for some, end in zip(rounds, ends, strict=True)]
     return list(zip(parts[::2], parts[1::2], strict=True))
@@ -155,11 +153,6 @@ def _case(case: CaseComparison, display: Display, tables: tuple[Floats, Floats])
     }
 
 
-def _floats(rows: Sequence[Sequence[float | None]]) -> Floats:
-    """Single precision is finer than anything the page shows; unknown is NaN, in JSON null."""
-    return np.array(rows, dtype=np.float64).astype(np.float32)
-
-
 def _metrics(cases: Sequence[CaseComparison], names: Sequence[str]) -> dict[str, Any]:
     """Of neighbouring cases. Numbers of a metric are a column: small, and quick to write."""
     return {name: _metric([case.metrics.get(name) for case in cases]) for name in names}
@@ -173,7 +166,7 @@ def _metric(found: Sequence[MetricComparison | None]) -> dict[str, Any]:
         for m in found
     ]
     return {
-        "numbers": _floats(numbers),
+        "numbers": floats(numbers),
         "verdicts": [None if m is None else _RANK[m.verdict] for m in found],
         "reasons": [None if m is None or m.verdict is Verdict.SAME else m.reason for m in found],
         "units": [

@@ -5,7 +5,9 @@ Names are stored once in tables and referred to by place; the samples are in `de
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
 
 from bench_compare.metrics import METRICS
 from bench_compare.model import Verdict, exit_code
@@ -16,10 +18,14 @@ from bench_compare.view import NEWS, SORTS
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+    import numpy.typing as npt
+
     from bench_compare.model import CaseComparison, Comparison, MetricComparison, View
 
+Floats: TypeAlias = "npt.NDArray[np.float32]"
+
 DIGITS = 6
-"""Significant digits of the numbers in the page."""
+"""Significant digits of single numbers in the page."""
 
 NUMBERS: dict[str, Callable[[MetricComparison], float | None]] = {
     "base": lambda m: m.base,
@@ -42,6 +48,12 @@ WORDS: dict[str, Callable[[CaseComparison], str]] = {
 def short(value: float | None) -> float | None:
     """To the digits that the page shows; infinities and NaN become unknown."""
     return None if value is None else float(f"{value:.{DIGITS}g}")
+
+
+def floats(rows: Sequence[float | None] | Sequence[Sequence[float | None]]) -> Floats:
+    """Single precision is finer than anything the page shows; unknown is NaN, in JSON null."""
+    with np.errstate(over="ignore"):
+        return np.array(rows, dtype=np.float64).astype(np.float32)
 
 
 def front_data(comparison: Comparison, view: View, chunk: int) -> dict[str, Any]:
@@ -147,7 +159,7 @@ def columns(cases: Sequence[CaseComparison]) -> dict[str, Any]:
         },
     }
     for name, read in NUMBERS.items():
-        table[name] = [None if m is None else short(read(m)) for m in gates]
+        table[name] = floats([None if m is None else read(m) for m in gates])
     for name, word in WORDS.items():
         table[name] = _coded(word(case) for case in cases)
     return table

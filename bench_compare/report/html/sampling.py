@@ -80,7 +80,7 @@ def _alike(series: Sequence[Sequence[Samples]]) -> Mapping[tuple[int, ...], list
     """Positions of the series by the lengths of their rounds: those are reduced together."""
     groups: dict[tuple[int, ...], list[int]] = {}
     for index, one in enumerate(series):
-        groups.setdefault(tuple(len(samples) for samples in one), []).append(index)
+        groups.setdefault(tuple(map(len, one)), []).append(index)
     return groups
 
 
