@@ -31,13 +31,13 @@ INIT_PHASES = ("load_ns", "import_ns", "build_ns", "plan_ns", "first_run_ns")
 inputs; first execution, synchronised. Their sum is the initialisation time of a case."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Tool:
     name: str
     version: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Settings:
     """How the samples were taken. A comparison checks the first five fields first."""
 
@@ -72,7 +72,7 @@ class Settings:
     """Seconds a round may spend on validating the outputs of timed iterations."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Run:
     id: str
     label: str | None
@@ -87,14 +87,14 @@ class Run:
     settings: Settings
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Cpu:
     model: str | None
     cores: int | None
     threads: int | None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Device:
     """One accelerator. Ceilings are measured on it, not taken from a data sheet."""
 
@@ -114,7 +114,7 @@ class Device:
     """Measured matrix rate by data type, TFLOP/s."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Revision:
     """Version control state of the folder the graphs came from."""
 
@@ -122,7 +122,7 @@ class Revision:
     dirty: bool
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Machine:
     host: str
     os: str
@@ -137,7 +137,7 @@ class Machine:
     graphs_revision: Revision | None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Engine:
     key: str
     """As asked for on the command line; unique in the document; cases refer to it."""
@@ -155,7 +155,7 @@ class Engine:
     """What the run called the device; the machine's list may count otherwise. None: no choice."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class GraphId:
     name: str
     path: str
@@ -170,7 +170,7 @@ class GraphId:
     """Type of the main operand, for tables."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Outcome:
     status: Status
     reason: str | None
@@ -181,7 +181,7 @@ class Outcome:
     """The last words of a worker, or the library's full message."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Telemetry:
     """What the device said around a round; each value may be unknown."""
 
@@ -194,7 +194,7 @@ class Telemetry:
     throttle: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Checks:
     """Validation of timed iterations of one round, outside the timed region.
 
@@ -209,7 +209,7 @@ class Checks:
     """Of the bytes of all outputs: equal sums are equal results."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, slots=True)
 class Round:
     """One fresh visit to a case: the independent unit of the statistics."""
 
@@ -238,7 +238,7 @@ class Round:
     notes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Summary:
     """Statistics of one series over all rounds, warm-up cut applied; times in nanoseconds."""
 
@@ -260,14 +260,14 @@ class Summary:
     """95 % confidence interval of the median (method: see `summary.py`)."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Mismatch:
     index: tuple[int, ...]
     expected: Real
     actual: Real
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class OutputValidation:
     uid: int
     name: str
@@ -283,7 +283,7 @@ class OutputValidation:
     worst: tuple[Mismatch, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Validation:
     status: Literal["passed", "failed", "not checked"]
     reference: str
@@ -297,7 +297,7 @@ class Validation:
     """Whether all checked iterations gave the same bytes; unknown below two."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Work:
     """What the graph asks for, from its shapes; unknown stays unknown."""
 
@@ -307,7 +307,7 @@ class Work:
     """flops / moved_bytes."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Achieved:
     """Work over the median of `series`; unknown work gives unknown rates."""
 
@@ -318,7 +318,7 @@ class Achieved:
     """Of the roofline at this intensity, between 0 and about 1."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Memory:
     peak_bytes: int | None
     """Most that the engine held at once: device allocator, else growth of the process."""
@@ -327,7 +327,7 @@ class Memory:
     """Inputs and outputs."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Kernel:
     name: str
     count: int
@@ -336,7 +336,7 @@ class Kernel:
     counters: Mapping[str, float] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, slots=True)
 class Case:
     """One graph on one engine in one run. A journal line holds one with the rounds it adds."""
 
@@ -362,7 +362,7 @@ class Case:
     notes: tuple[str, ...]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, slots=True)
 class Document:
     schema_version: int
     run: Run

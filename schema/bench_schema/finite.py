@@ -19,7 +19,7 @@ import numpy as np
 from bench_schema.document import Document
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 Path: TypeAlias = tuple[str | int, ...]
 
@@ -73,9 +73,17 @@ def _offenders(value: Any, path: Path) -> Iterator[tuple[Path, str]]:
     elif isinstance(value, np.ndarray):
         if value.dtype.kind not in "iu":
             yield path, f"place for samples of type {value.dtype}"
-    elif isinstance(value, (tuple, list)):
-        for index, item in enumerate(value):
-            yield from _offenders(item, (*path, index))
-    elif isinstance(value, Mapping) or dataclasses.is_dataclass(value):
-        for name, item in (value if isinstance(value, Mapping) else vars(value)).items():
-            yield from _offenders(item, (*path, str(name)))
+    else:
+        for name, item in _inside(value):
+            yield from _offenders(item, (*path, name))
+
+
+def _inside(value: Any) -> Iterable[tuple[str | int, Any]]:
+    """What a value holds, by place or by name."""
+    if isinstance(value, (tuple, list)):
+        return enumerate(value)
+    if isinstance(value, Mapping):
+        return ((str(name), item) for name, item in value.items())
+    if dataclasses.is_dataclass(value):
+        return ((field.name, getattr(value, field.name)) for field in dataclasses.fields(value))
+    return ()

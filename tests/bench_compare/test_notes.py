@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from bench_schema.document import Telemetry
@@ -64,7 +66,7 @@ def test_a_missing_cut_is_computed():
     cold = noisy()
     cold[:, :10] *= 2
     rounds = [round_(n, {"e2e_ns": one}) for n, one in enumerate(cold)]
-    bare = [type(one)(**{**vars(one), "cut": {}}) for one in rounds]
+    bare = [replace(one, cut={}) for one in rounds]
     found, _ = notes(case("g", bare))
     assert found.verdict is Verdict.SAME
     assert found.gate_metric.ratio == pytest.approx(1.0, abs=0.01)
@@ -73,9 +75,8 @@ def test_a_missing_cut_is_computed():
 def test_throttling_and_changing_results_are_noted():
     hot = Telemetry(throttle=("thermal",))
     one = round_(0, {"e2e_ns": noisy()[0]})
-    rounds = [type(one)(**{**vars(one), "index": n, "telemetry_after": hot}) for n in range(5)]
-    checked = validation()
-    checked = type(checked)(**{**vars(checked), "deterministic": False})
+    rounds = [replace(one, index=n, telemetry_after=hot) for n in range(5)]
+    checked = replace(validation(), deterministic=False)
     _, kinds = notes(case("g", rounds, validation=checked))
     assert kinds["throttled"].text == "the device throttled: thermal"
     assert "nondeterministic" in kinds

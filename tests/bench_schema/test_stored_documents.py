@@ -108,7 +108,8 @@ def filled(value, found):
     elif isinstance(value, dict):
         filled(tuple(value.values()), found)
     elif dataclasses.is_dataclass(value):
-        for name, item in vars(value).items():
+        for name in (field.name for field in dataclasses.fields(value)):
+            item = getattr(value, name)
             if item is not None and (not hasattr(item, "__len__") or len(item)):
                 found.add((type(value), name))
             filled(item, found)
