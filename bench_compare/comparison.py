@@ -60,10 +60,11 @@ def compare(base: Side, others: Sequence[Side], policy: Policy) -> Comparison:
     used = {name for match in matches for name in match.measured}
     unlike = [difference for other in others for difference in differences(base, other)]
     bad = bad_news(cases, found, policy)
+    gate = _common_gate(cases)
     return Comparison(
         base=base,
         others=tuple(others),
-        gate=_common_gate(cases),
+        gate=gate,
         metrics=tuple(name for name in chosen if name in used),
         differences=tuple(unlike),
         cases=tuple(cases),
@@ -74,7 +75,7 @@ def compare(base: Side, others: Sequence[Side], policy: Policy) -> Comparison:
         problems=problems(cases, unlike, bad, policy),
         warnings=(
             *warnings(base, others, cases, _crossed(base, others)),
-            *dict.fromkeys(text for m in matches for text in restlessness(m.measured)),
+            *dict.fromkeys(text for m in matches for text in restlessness(m.measured, gate)),
         ),
         policy=_policy_text(policy, chosen),
     )

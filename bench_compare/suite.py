@@ -108,21 +108,22 @@ def _number(
     )
 
 
-def restlessness(measured: Mapping[str, Measured | ExactMeasured]) -> Iterator[str]:
-    """A sentence where single documents of a machine that does not keep still are compared."""
-    for one in measured.values():
-        if not isinstance(one, Measured) or not one.metric.gates:
-            continue
-        count = int((one.estimates.documents > 0).sum())
-        if 2 * count <= int(np.isfinite(one.estimates.shift).sum()):
-            continue
-        variance, _ = pooled_variance(one.base, one.other)
-        scatter = math.sqrt(quantile(variance[np.isfinite(variance)], 0.5))
-        yield (
-            f"rounds scatter by {100 * scatter:.2g} % ({one.metric.name}, middle case): states of "
-            "a machine outlast rounds, so single documents count as that far apart; several "
-            "documents a side (--label) tell more"
-        )
+def restlessness(measured: Mapping[str, Measured | ExactMeasured], gate: str | None) -> list[str]:
+    """A sentence where single documents of a machine that does not keep still are compared; of the
+    metric that decides."""
+    one = measured.get(gate) if gate is not None else None
+    if not isinstance(one, Measured):
+        return []
+    count = int((one.estimates.documents > 0).sum())
+    if 2 * count <= int(np.isfinite(one.estimates.shift).sum()):
+        return []
+    variance, _ = pooled_variance(one.base, one.other)
+    scatter = math.sqrt(quantile(variance[np.isfinite(variance)], 0.5))
+    return [
+        f"rounds scatter by {100 * scatter:.2g} % ({one.metric.name}, middle case): states of "
+        "a machine outlast rounds, so single documents count as that far apart; several "
+        "documents a side (--label) tell more"
+    ]
 
 
 def movements(

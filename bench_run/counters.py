@@ -10,7 +10,6 @@ import csv
 import io
 import pickle
 import shutil
-import subprocess
 import sys
 import tempfile
 from dataclasses import dataclass
@@ -19,7 +18,8 @@ from typing import TYPE_CHECKING
 
 from bench_schema.document import Kernel
 
-from bench_run.errors import UsageError
+from bench_run.errors import EngineError, UsageError
+from bench_run.profilers import program
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -88,17 +88,13 @@ def count(
             "--log-file", str(log), sys.executable, "-m", "bench_run.counters_main", str(request),
         ]  # fmt: skip
         try:
-            done = subprocess.run(  # noqa: S603 - fixed words and our own files, no shell
-                command, env=dict(environment), capture_output=True, text=True, timeout=timeout_s,
-                check=False,
-            )  # fmt: skip
-        except (OSError, subprocess.TimeoutExpired) as error:
-            return f"--counters: {TOOL} did not finish: {error}"
+            done = program.run(command, environment, timeout_s, TOOL)
+        except EngineError as error:
+            return f"--counters: {error}"
         text = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
     kernels = parse(text)
     if not kernels:
-        words = (done.stderr or done.stdout or text).strip().splitlines()
-        return f"--counters: {TOOL} recorded no kernel: {words[-1] if words else 'it said nothing'}"
+        return f"--counters: {TOOL} recorded no kernel: {program.last_words(done, text)}"
     return kernels
 
 

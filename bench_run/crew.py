@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from bench_run.ceilings import Ceilings
     from bench_run.engines.base import EngineFacts
     from bench_run.graph.model import Graph
+    from bench_run.messages import Answer, Request
     from bench_run.plan import PlannedEngine
 
 ERRORS: Mapping[str, type[BenchRunError]] = {
@@ -151,7 +152,7 @@ class Crew:
         except WorkerError as error:
             self._forget(engine)
             return f"{error.status}: {error}"
-        return answer.message if isinstance(answer, Refused) else None
+        return _problem(answer)
 
     def visit(self, engine: PlannedEngine, request: Visit) -> Case:
         """The case with this visit's round; whatever the worker does becomes an outcome."""
@@ -179,40 +180,28 @@ class Crew:
 
     def evaluate(self, engine: PlannedEngine, request: Evaluate) -> str | None:
         """Have expected outputs stored; the reason where that did not work, else None."""
-        try:
-            worker = self._worker(engine)
-            with self._spent.on("reference"):
-                answer = worker.ask(request, self._timeout_s)
-        except WorkerError as error:
-            self._forget(engine)
-            return str(error)
-        except (EngineError, EngineUnavailableError, UsageError) as error:
-            return str(error)
-        return answer.message if isinstance(answer, Refused) else None
+        return _problem(self._asked(engine, request, "reference"))
 
     def trace(self, engine: PlannedEngine, request: Trace) -> str | None:
         """Have a case traced; the reason where that did not work, else None."""
-        try:
-            answer = self._worker(engine).ask(request, self._timeout_s)
-        except WorkerError as error:
-            self._forget(engine)
-            return str(error)
-        except (EngineError, EngineUnavailableError, UsageError) as error:
-            return str(error)
-        return answer.message if isinstance(answer, Refused) else None
+        return _problem(self._asked(engine, request, "tracing"))
 
     def ceilings(self, engine: PlannedEngine) -> Ceilings | None:
         """What the engine's device can do at most, measured now; None where that did not work."""
+        answer = self._asked(engine, MeasureCeilings(), "ceilings")
+        return answer.ceilings if isinstance(answer, MeasuredCeilings) else None
+
+    def _asked(self, engine: PlannedEngine, request: Request, activity: str) -> Answer:
+        """The worker's answer; `Refused` as well where it is lost or does not open."""
         try:
             worker = self._worker(engine)
-            with self._spent.on("ceilings"):
-                answer = worker.ask(MeasureCeilings(), self._timeout_s)
-        except WorkerError:
+            with self._spent.on(activity):
+                return worker.ask(request, self._timeout_s)
+        except WorkerError as error:
             self._forget(engine)
-            return None
-        except (EngineError, EngineUnavailableError, UsageError):
-            return None
-        return answer.ceilings if isinstance(answer, MeasuredCeilings) else None
+            return Refused("WorkerError", str(error))
+        except (EngineError, EngineUnavailableError, UsageError) as error:
+            return Refused(type(error).__name__, str(error))
 
     def _forget(self, engine: PlannedEngine) -> None:
         worker = self._workers.pop(engine.key, None)
@@ -240,3 +229,7 @@ class Crew:
         for worker in list(self._workers.values()):
             worker.kill()
         self._workers.clear()
+
+
+def _problem(answer: Answer) -> str | None:
+    return answer.message if isinstance(answer, Refused) else None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-import subprocess
 import sys
 import tempfile
 from dataclasses import replace
@@ -11,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bench_run.errors import EngineError, EngineUnavailableError
-from bench_run.profilers import rocprof
+from bench_run.profilers import program, rocprof
 from bench_run.profilers.records import kernels, last_iterations, trace_events
 from bench_run.profilers.target import ITERATIONS, REST_NS
 
@@ -75,8 +74,8 @@ def _record(
         folder = Path(name)
         request, output = folder / "case.pickle", folder / "out"
         request.write_bytes(pickle.dumps(case))
-        program = [sys.executable, "-m", "bench_run.profilers.target", str(request)]
-        command = rocprof.command(rocprof.find_tool(), output, program, counters)
+        target = [sys.executable, "-m", "bench_run.profilers.target", str(request)]
+        command = rocprof.command(rocprof.find_tool(), output, target, counters)
         _run(command, environment, timeout_s)
         found = last_iterations(read(output), ITERATIONS, REST_NS)
     if found is None:
@@ -85,14 +84,7 @@ def _record(
 
 
 def _run(command: Sequence[str], environment: Mapping[str, str], timeout_s: float) -> None:
-    try:
-        done = subprocess.run(  # noqa: S603 - fixed words and our own files, no shell
-            command, env=dict(environment), capture_output=True, text=True, timeout=timeout_s,
-            check=False,
-        )  # fmt: skip
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise EngineError(f"{TOOL} did not finish: {error}") from error
+    done = program.run(command, environment, timeout_s, TOOL)
     if done.returncode != 0:
-        words = (done.stderr or done.stdout).strip().splitlines()
-        last = words[-1] if words else "it said nothing"
+        last = program.last_words(done)
         raise EngineError(f"{TOOL} ended with code {done.returncode}: {last}")

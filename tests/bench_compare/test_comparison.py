@@ -339,3 +339,18 @@ def test_sides_of_one_document_took_turns_and_are_told_apart():
     found = compare(restless("a", FAST, "1"), [restless("b", SLOW, "1")], Policy())
     assert only(found).verdict is Verdict.SLOWER
     assert not any("scatter" in warning for warning in found.warnings)
+
+
+def test_what_does_not_decide_is_not_warned_of():
+    def both(label):
+        random = np.random.default_rng(3)
+        quiet = random.normal(MS, MS / 1000, (5, 20)).astype(np.int64)
+        rounds = [
+            round_(n, {"device_ns": quiet[n], "e2e_ns": (level * quiet[n]).astype(np.int64)})
+            for n, level in enumerate(SLOW)
+        ]
+        return side(label, document([case("g", rounds)], run_id=label))
+
+    found = compare(both("a"), [both("b")], Policy())
+    assert found.gate == "device_ns"
+    assert found.warnings == ()
