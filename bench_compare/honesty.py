@@ -36,12 +36,13 @@ def honesty(sources: Sequence[Source], policy: Policy) -> FalseAlarms:
     same with the sides swapped count once. Raises `InputError` where there is nothing to split.
     """
     policy = replace(policy, metrics=GATES, details=0)
-    judged = alarms = splits = 0
+    judged = alarms = unclear = splits = 0
     gate: str | None = None
     for base, other in _splits(sources):
         found = compare(base, [other], policy)
         judged += sum(found.counts[verdict] for verdict in JUDGED)
         alarms += sum(found.counts[verdict] for verdict in ALARMS)
+        unclear += found.counts[Verdict.UNCLEAR]
         splits += 1
         gate = found.gate or gate
     if not judged or gate is None:
@@ -52,12 +53,20 @@ def honesty(sources: Sequence[Source], policy: Policy) -> FalseAlarms:
         f"build are false alarms: {100 * rate:.2f} % ({gate}; the limit is "
         f"{100 * LIMIT_RATIO:.0f} %). "
     )
-    sentence += (
-        "This machine may gate."
-        if rate <= LIMIT_RATIO
-        else "Do not gate on this machine: add rounds or documents, or fix its clocks."
-    )
+    sentence += _advice(rate, unclear, judged)
     return FalseAlarms(gate, splits, judged, alarms, rate, LIMIT_RATIO, sentence)
+
+
+def _advice(rate: float, unclear: int, judged: int) -> str:
+    """Who raises no false alarm may still be blind."""
+    if rate > LIMIT_RATIO:
+        return "Do not gate on this machine: add rounds or documents, or fix its clocks."
+    if 2 * unclear <= judged:
+        return "This machine may gate."
+    return (
+        f"But {unclear} of them are unclear: a gate here raises no false alarm and misses small "
+        "changes; give several documents a side, or quieten the machine."
+    )
 
 
 def _splits(sources: Sequence[Source]) -> Iterator[tuple[Side, Side]]:

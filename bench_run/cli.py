@@ -238,6 +238,9 @@ def _run(arguments: Mapping[str, Any]) -> int:
     missed = unchecked(document)
     if missed is not None:
         complain(missed)
+    if options.energy:
+        for note in unmet(document, "--energy"):
+            complain(note)
     return exit_code(document)
 
 
@@ -291,3 +294,9 @@ def unchecked(document: Document) -> str | None:
     name, reason = missed[0]
     count = f"{len(missed)} of {len(completed)} cases were not checked"
     return f"--reference {asked}: {count}: {reason} ({name})"
+
+
+def unmet(document: Document, flag: str) -> dict[str, None]:
+    """What cases say of a flag that could not be followed, each sentence once."""
+    notes = (note for case in document.cases for note in case.notes)
+    return dict.fromkeys(note for note in notes if note.startswith(f"{flag}:"))

@@ -41,6 +41,25 @@ def test_a_machine_that_moved_between_documents_may_not_gate():
     assert "Do not gate" in found.sentence
 
 
+def test_a_quiet_machine_may_gate():
+    random = np.random.default_rng(1)
+    found = honesty([source("a", random), source("b", random)], Policy())
+    assert found.sentence.endswith("This machine may gate.")
+
+
+def test_a_machine_that_tells_nothing_is_not_praised():
+    def restless(name, seed):
+        random = np.random.default_rng(seed)
+        levels = 1e6 * np.exp(random.normal(0, 0.15, (5, 1)))
+        samples = np.rint(levels * np.exp(random.normal(0, 0.01, (5, 20)))).astype(np.int64)
+        return Source(name, document([case("g", samples)], run_id=name), "bench")
+
+    found = honesty([restless("a", 1), restless("b", 2)], Policy())
+    assert found.trusted
+    assert "1 of them are unclear" in found.sentence
+    assert "may gate" not in found.sentence
+
+
 def test_too_few_rounds_are_refused_with_the_remedy():
     with pytest.raises(InputError, match="needs four of them, it has 3; give two documents"):
         honesty([source("a", np.random.default_rng(0), 3)], Policy())
