@@ -9,7 +9,8 @@
 `run` takes the fields of `bench_run.options.Options` by name and returns a
 `bench_schema.document.Document`; nothing is printed unless ``quiet=False``.
 
-`run_performance_test` measures single operations and returns dictionaries (`bench_run.opperf`).
+`run_performance_test` measures single operations and returns dictionaries (see
+`bench_run.runner.operation_benchmark`).
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ __all__ = ["run", "run_performance_test"]
 def __getattr__(name: str) -> Any:
     """`run_performance_test`, loaded when it is first asked for."""
     if name == "run_performance_test":
-        from bench_run.opperf import run_performance_test
+        from bench_run.runner.operation_benchmark import run_performance_test
 
         return run_performance_test
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
@@ -42,9 +43,9 @@ def run(graphs: Iterable[str], *, quiet: bool = True, **options: Any) -> Documen
     """
     from dataclasses import fields
 
-    from bench_run.benchmark import run_benchmark
     from bench_run.errors import UsageError
     from bench_run.options import Options, checked
+    from bench_run.runner.benchmark import run_benchmark
 
     known = {field.name for field in fields(Options)}
     unknown = sorted(set(options) - known)

@@ -136,7 +136,7 @@ def main(argv: Sequence[str]) -> int:
     except DocoptExit:
         return _usage_error(argv)
     if arguments["--version"]:
-        from bench_run.benchmark import VERSION
+        from bench_run.runner.benchmark import VERSION
 
         return _say(f"bench-run {VERSION}")
     return _guarded(arguments)
@@ -183,9 +183,9 @@ def _say(text: str) -> int:
 
 def _usage_error(argv: Sequence[str]) -> int:
     """One line that names the first word that is not understood."""
+    from bench_run.commands.suggest import unknown_flag
     from bench_run.options import FLAGS
     from bench_run.progress import complain
-    from bench_run.suggest import unknown_flag
 
     unknown = unknown_flag(argv, USAGE, FLAGS)
     complain(unknown or "these words make no command line; see bench-run --help")
@@ -193,42 +193,42 @@ def _usage_error(argv: Sequence[str]) -> int:
 
 
 def _list_engines(arguments: Mapping[str, Any]) -> int:
-    from bench_run.listing import engine_list
+    from bench_run.commands.listing import engine_list
     from bench_run.options import read_options
 
     return _say(engine_list(read_options(arguments)))
 
 
 def _describe(arguments: Mapping[str, Any]) -> int:
-    from bench_run.listing import descriptions
+    from bench_run.commands.listing import descriptions
     from bench_run.options import read_options
 
     return _say(descriptions(read_options(arguments), arguments["--diagram"]))
 
 
 def _coverage(arguments: Mapping[str, Any]) -> int:
-    from bench_run.listing import coverage
+    from bench_run.commands.listing import coverage
     from bench_run.options import read_options
 
     return _say(coverage(read_options(arguments)))
 
 
 def _doctor(_: Mapping[str, Any]) -> int:
-    from bench_run.doctor import doctor
+    from bench_run.commands.doctor import doctor
 
     return _say(doctor())
 
 
 def _dry_run(arguments: Mapping[str, Any]) -> int:
-    from bench_run.listing import case_list
+    from bench_run.commands.listing import case_list
     from bench_run.options import read_options
 
     return _say(case_list(read_options(arguments)))
 
 
 def _run(arguments: Mapping[str, Any]) -> int:
-    from bench_run.benchmark import command_line, run_benchmark
     from bench_run.options import read_options
+    from bench_run.runner.benchmark import command_line, run_benchmark
 
     options = read_options(arguments)
     from bench_run.progress import complain
@@ -245,13 +245,13 @@ def _run(arguments: Mapping[str, Any]) -> int:
 
 
 def _write(options: Options, document: Document) -> None:
-    from bench_run.console import details, side_by_side, table
-    from bench_run.record import writing
+    from bench_run.report.console import details, side_by_side, table
+    from bench_run.runner.record import writing
 
     exported = {name: getattr(options, name) for name in ("csv", "csv_samples", "markdown")}
     targets = {name: path for name, path in exported.items() if path is not None}
     if targets:
-        from bench_run.export import FORMATS
+        from bench_run.report.formats import FORMATS
 
         for name, path in targets.items():
             text = FORMATS[name](document)

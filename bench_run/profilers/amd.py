@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from bench_schema.document import Kernel
 
-    from bench_run.counters import Profiled
+    from bench_run.profilers.ncu import Profiled
     from bench_run.profilers.records import Dispatch
 
 ENGINES = ("hipdnn",)

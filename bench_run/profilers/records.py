@@ -10,7 +10,7 @@ from typing import Any
 
 from bench_schema.document import Kernel
 
-from bench_run.trace import DEVICE
+from bench_run.profilers.trace import DEVICE
 
 
 @dataclass(frozen=True)

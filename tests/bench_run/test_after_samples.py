@@ -7,16 +7,16 @@ import json
 import pytest
 from bench_schema.document import Device, Telemetry
 
-from bench_run import counters
-from bench_run.ceilings import Ceilings, read_ceilings, roofed, store_ceilings
 from bench_run.errors import UsageError
-from bench_run.kernel_pass import FORCED, with_kernels
-from bench_run.measure import Effort, Measured
+from bench_run.machine.telemetry import disturbances
+from bench_run.measure.ceilings import Ceilings, read_ceilings, roofed, store_ceilings
+from bench_run.measure.kernel_pass import FORCED, with_kernels
+from bench_run.measure.loop import Effort, Measured
+from bench_run.profilers import ncu
+from bench_run.profilers.trace import join_parts
 from bench_run.streams import cupti
 from bench_run.streams.cupti import Record
 from bench_run.streams.demangle import demangled
-from bench_run.telemetry import disturbances
-from bench_run.trace import join_parts
 
 DEVICE = Device(0, "GPU", "GPU-1", "580.1", "sm_90", 1, 1, 1980.0, 3201.0, 700.0)
 MEASURED = Measured({"e2e_ns": []}, {"device_ns": [900, 901], "e2e_ns": [1, 2]}, "iterations")
@@ -66,7 +66,7 @@ def test_a_gate_that_had_to_open_by_itself_is_said():
 
 
 def test_counters_are_read_by_kernel_with_their_launches():
-    conv, relu = counters.parse(CSV)
+    conv, relu = ncu.parse(CSV)
     assert ("conv", 2, 44512.0) == (conv.name, conv.count, conv.median_ns)
     assert {"dram__bytes_read.sum": 14100000.0} == conv.counters
     assert "relu" == relu.name
@@ -74,12 +74,12 @@ def test_counters_are_read_by_kernel_with_their_launches():
 
 def test_an_unknown_set_of_counters_names_the_known_ones():
     with pytest.raises(UsageError, match="basic"):
-        counters.check_set("all")
+        ncu.check_set("all")
 
 
 def test_without_the_tool_there_is_one_line(monkeypatch):
     monkeypatch.setenv("PATH", "")
-    assert "not on the PATH" in counters.why_not()
+    assert "not on the PATH" in ncu.why_not()
 
 
 def test_parts_of_a_trace_become_processes_that_begin_at_zero(tmp_path):

@@ -7,7 +7,7 @@ import stat
 
 import pytest
 
-from bench_run import doctor
+from bench_run.commands import doctor
 
 
 def test_the_report_has_every_section(bench_run_command):

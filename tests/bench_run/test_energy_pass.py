@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import bench_run
-from bench_run.energy_pass import NO_COUNTER, WINDOW_S, Used, count_energy
+from bench_run.measure.energy import NO_COUNTER, WINDOW_S, Used, count_energy
 
 
 class Device:

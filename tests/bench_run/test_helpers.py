@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 from bench_run.engines.base import EngineOptions, EngineSpec
-from bench_run.expected import Desk
 from bench_run.graph.load import load
 from bench_run.graph.make import make_graphs
-from bench_run.helpers import Helpers, that_fit
-from bench_run.messages import Data, Evaluate
 from bench_run.options import Options
-from bench_run.plan import PlannedEngine, plan_graph
+from bench_run.plan.cases import PlannedEngine, plan_graph
+from bench_run.runner.reference_workers import Helpers, that_fit
+from bench_run.runner.references import Desk
+from bench_run.worker.messages import Data, Evaluate
 
 NUMPY = PlannedEngine("numpy", EngineSpec("numpy", "numpy"), EngineOptions(), "none")
 

@@ -7,12 +7,12 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from bench_run.evaluate import expected_of
 from bench_run.graph.make import make_graphs
-from bench_run.judge import Judge, Remembered
-from bench_run.messages import Judgement
 from bench_run.tensors.inputs import make_inputs
 from bench_run.tensors.layout import to_storage
+from bench_run.worker.evaluate import expected_of
+from bench_run.worker.messages import Judgement
+from bench_run.worker.output_validator import Judge, Remembered
 
 GRAPH = make_graphs("add: dims=4x8 dtype=float")[0]
 OUTPUT = GRAPH.outputs[0]

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from bench_run.measure import Effort, measure, quiet
+from bench_run.measure.loop import Effort, measure, quiet
 
 
 class ScriptedStream:

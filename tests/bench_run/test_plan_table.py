@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 from bench_schema import codec
 
-from bench_run.console import table
-from bench_run.export import FORMATS
+from bench_run.report.console import table
+from bench_run.report.formats import FORMATS
 
 NAMES = ("eng62_k2=0_k13=1_k18=0_k25=1_k27=1_k28=2", "eng62_k2=3_k13=1_k18=0_k25=1_k27=1", "eng72")
 

@@ -7,7 +7,7 @@ from bench_schema.codec import read
 
 import bench_run
 from bench_run.errors import UsageError
-from bench_run.rerun import read_wanted
+from bench_run.plan.rerun import read_wanted
 
 QUICK = {"rounds": 1, "iterations": 1, "warmup": 0}
 

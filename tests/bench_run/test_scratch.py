@@ -9,7 +9,7 @@ import tempfile
 
 import pytest
 
-from bench_run.scratch import Scratch
+from bench_run.files import Scratch
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def test_a_folder_in_use_is_let_be(temporary):
 
 
 def test_the_folder_of_a_run_that_was_killed_is_removed_by_the_next(temporary):
-    code = "import os; from bench_run.scratch import Scratch; Scratch(); os.kill(os.getpid(), 9)"
+    code = "import os; from bench_run.files import Scratch; Scratch(); os.kill(os.getpid(), 9)"
     env = {**os.environ, "TMPDIR": str(temporary)}
     subprocess.run([sys.executable, "-c", code], env=env, check=False)
     left = list(temporary.iterdir())

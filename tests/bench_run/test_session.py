@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 import bench_run
-from bench_run import crew
 from bench_run.engines.spec import parse_spec
 from bench_run.graph.make import make_graphs
 from bench_run.options import Options
-from bench_run.plan import plan_engines
-from bench_run.session import CaseState, effort, lack_of_memory, shuffled
-from bench_run.worker import Worker
+from bench_run.plan.cases import plan_engines
+from bench_run.runner.rounds import CaseState, effort, lack_of_memory, shuffled
+from bench_run.worker import pool
+from bench_run.worker.process import Worker
 
 
 def cases(graphs=6, engines=("a", "b")):
@@ -121,7 +121,7 @@ def test_initialisation_is_split_into_phases(small_graph):
 
 def test_the_process_that_opened_the_engine_serves_the_first_round(small_graph, monkeypatch):
     started = []
-    monkeypatch.setattr(crew, "Worker", lambda *a: started.append(Worker(*a)) or started[-1])
+    monkeypatch.setattr(pool, "Worker", lambda *a: started.append(Worker(*a)) or started[-1])
     document = bench_run.run(
         [str(small_graph)], engine=["numpy"], rounds=2, iterations=2, reference="none"
     )
@@ -130,7 +130,7 @@ def test_the_process_that_opened_the_engine_serves_the_first_round(small_graph, 
 
 def test_a_process_that_did_more_than_open_serves_no_round():
     engine = plan_engines(Options(), [parse_spec("numpy")])[0]
-    several = crew.Crew(10.0, {})
+    several = pool.Crew(10.0, {})
     several.facts(engine)
     several.variants(engine, make_graphs("add: dims=4x4")[0])
     several.keep_fresh([engine])
@@ -139,7 +139,7 @@ def test_a_process_that_did_more_than_open_serves_no_round():
 
 def test_a_process_of_an_engine_with_other_options_serves_no_round():
     engine = plan_engines(Options(), [parse_spec("numpy")])[0]
-    several = crew.Crew(10.0, {})
+    several = pool.Crew(10.0, {})
     several.facts(engine)
     several.keep_fresh([replace(engine, options=replace(engine.options, device=1))])
     assert {} == several._workers

@@ -6,8 +6,8 @@ import itertools
 
 import pytest
 
-from bench_run import settle as module
-from bench_run.settle import settle
+from bench_run.measure import clock_wait as module
+from bench_run.measure.clock_wait import settle
 
 
 class Scripted:

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from bench_run.spent import Spent
+from bench_run.measure.time_breakdown import Spent
 
 
 def scripted(*instants):

@@ -11,14 +11,14 @@ from bench_run.graph.operations import make_node
 from bench_run.reference import evaluate
 from bench_run.tensors.inputs import make_inputs
 from bench_run.tensors.layout import logical_view, to_storage
-from bench_run.tolerance import (
+from bench_run.validate.outputs import compare
+from bench_run.validate.tolerance import (
     Circumstances,
     Tolerance,
     read_overrides,
     sidecar_of,
     tolerances,
 )
-from bench_run.validate import compare
 
 FLOATS = ("float", "half", "bfloat16")
 LENGTHS = (64, 576, 4608)

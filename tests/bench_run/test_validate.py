@@ -9,8 +9,7 @@ from bench_run.graph.layouts import packed
 from bench_run.graph.model import Graph, Node, Tensor
 from bench_run.tensors.files import read_tensors
 from bench_run.tensors.layout import logical_view, to_storage
-from bench_run.tolerance import Tolerance
-from bench_run.validate import (
+from bench_run.validate.outputs import (
     OutputChecker,
     checksum,
     compare,
@@ -18,6 +17,7 @@ from bench_run.validate import (
     save_outputs,
     validation,
 )
+from bench_run.validate.tolerance import Tolerance
 
 DIMS = (2, 3, 4)
 PADDED = (20, 6, 1)

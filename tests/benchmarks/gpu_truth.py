@@ -29,9 +29,9 @@ from bench_run.engines.base import EngineOptions, EngineSpec
 from bench_run.errors import EngineError, UnsupportedGraphError
 from bench_run.graph.load import load
 from bench_run.graph.make import make_graphs
-from bench_run.kernel_pass import SHORT_NS
-from bench_run.measure import REST_S, Effort, on_device
-from bench_run.settle import settle
+from bench_run.measure.clock_wait import settle
+from bench_run.measure.kernel_pass import SHORT_NS
+from bench_run.measure.loop import REST_S, Effort, on_device
 from bench_run.streams import cupti
 from bench_run.tensors.inputs import make_inputs
 

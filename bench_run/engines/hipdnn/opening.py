@@ -7,7 +7,6 @@ import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from bench_run import telemetry_amd
 from bench_run.engines.base import EngineFacts
 from bench_run.engines.hipdnn.arms import library_folder
 from bench_run.engines.hipdnn.choosing import Chooser
@@ -27,6 +26,7 @@ from bench_run.engines.hipdnn.plugins import (
 )
 from bench_run.engines.hipdnn.timing import open_stream
 from bench_run.errors import EngineUnavailableError, UsageError
+from bench_run.machine import amd as telemetry_amd
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -6,8 +6,8 @@ import dataclasses
 
 import pytest
 
-from bench_run.describe import WIDTH, describe, flop_text
 from bench_run.graph.make import OPS, make_graphs
+from bench_run.report.description import WIDTH, describe, flop_text
 
 
 def words_of(spec: str) -> str:

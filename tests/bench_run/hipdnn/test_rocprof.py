@@ -9,10 +9,9 @@ import sys
 import pytest
 from bench_schema.codec import read
 
-from bench_run import counters
 from bench_run.cli import main
 from bench_run.errors import EngineError, EngineUnavailableError
-from bench_run.profilers import rocprof
+from bench_run.profilers import ncu, rocprof
 from bench_run.profilers.records import kernels, last_iterations, trace_events
 from bench_run.profilers.target import REST_NS
 
@@ -68,7 +67,7 @@ def test_counters_are_a_command_for_each_pass(tmp_path):
 
 
 def test_both_vendors_know_the_same_sets():
-    assert set(counters.SETS) == set(rocprof.COUNTER_SETS)
+    assert set(ncu.SETS) == set(rocprof.COUNTER_SETS)
 
 
 def test_without_the_tool_one_line_says_where_it_comes_from(monkeypatch):

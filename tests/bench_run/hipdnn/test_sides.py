@@ -19,10 +19,10 @@ from bench_schema.journal import journal_path
 
 from bench_compare.cli import main as compare
 from bench_run.cli import main
-from bench_run.crew import Crew
 from bench_run.engines.base import EngineOptions
 from bench_run.engines.spec import parse_spec
-from bench_run.plan import PlannedEngine
+from bench_run.plan.cases import PlannedEngine
+from bench_run.worker.pool import Crew
 from tests.support import graph_json
 
 if TYPE_CHECKING:

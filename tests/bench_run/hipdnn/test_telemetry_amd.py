@@ -8,7 +8,8 @@ from types import ModuleType
 
 import pytest
 
-from bench_run import telemetry, telemetry_amd
+from bench_run.machine import amd as telemetry_amd
+from bench_run.machine import telemetry
 
 
 class AmdSmiException(Exception):

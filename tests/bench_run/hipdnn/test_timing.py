@@ -9,7 +9,7 @@ import pytest
 
 from bench_run.engines.hipdnn import timing
 from bench_run.errors import EngineError, EngineUnavailableError
-from bench_run.measure import Effort, measure
+from bench_run.measure.loop import Effort, measure
 from bench_run.streams import hip_runtime
 from bench_run.streams.hip import GATE_DEPTH, HipStream
 from bench_run.tensors.inputs import make_inputs

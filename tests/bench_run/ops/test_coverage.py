@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bench_run.coverage import cover, coverage_text, small_graphs
+from bench_run.commands.coverage import cover, coverage_text, small_graphs
 from bench_run.graph.make.ops import OPS
 from bench_run.graph.operations import OPERATIONS, POINTWISE_MODES
 

@@ -9,7 +9,7 @@ import sys
 import numpy as np
 import pytest
 
-from bench_run.host_memory import ProcessPeak
+from bench_run.measure.memory import ProcessPeak
 
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="the kernel tells peaks on Linux only")
 ADD = "add: dims=1024x1024"
@@ -19,7 +19,7 @@ QUICK = ("--rounds", "1", "--iters", "1", "--warmup", "0", "--engine", "numpy")
 
 PROGRAM = """
 import numpy as np
-from bench_run.host_memory import ProcessPeak
+from bench_run.measure.memory import ProcessPeak
 peak = ProcessPeak()
 block = np.ones(8_000_000)
 del block

@@ -1,0 +1,166 @@
+"""What is present on this machine, and what to install or to allow for what is missing.
+
+Nothing foreign is run or imported but the telemetry libraries: packages are looked up, plugins are
+listed by name, devices are asked through NVML and amdsmi.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from dataclasses import dataclass
+from importlib import metadata, util
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tabulate import tabulate
+
+from bench_run.commands.listing import engine_list
+from bench_run.machine.devices import devices
+from bench_run.machine.host import machine
+from bench_run.options import Options
+from bench_run.units import size_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from bench_schema.document import Device, Machine
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was looked for; `said` is where it is, or how to get it."""
+
+    ok: bool
+    what: str
+    said: str
+
+
+LIBRARIES = {
+    "torch": ("torch", "pip install 'dnn-bench[torch]'"),
+    "cudnn": ("nvidia-cudnn-frontend", "pip install 'dnn-bench[cudnn]'"),
+    "pynvml": ("nvidia-ml-py", "pip install 'dnn-bench[cudnn]': NVIDIA telemetry"),
+    "cupti": ("cupti-python", "pip install 'dnn-bench[cupti]': kernel records"),
+    "hipdnn_frontend": ("hipdnn_frontend", "comes with ROCm's hipDNN, or name --hipdnn-prefix DIR"),
+    "amdsmi": ("amdsmi", "pip install /opt/rocm/share/amd_smi: AMD telemetry"),
+    "hip": ("hip-python", "pip install hip-python: HIP events where hipDNN has none"),
+}
+"""Module: its package, and how to get it with what for."""
+
+TOOLS = {
+    "ncu": "hardware counters on NVIDIA: install Nsight Compute",
+    "rocprofv3": "traces and counters on AMD: install rocprofiler-sdk",
+    "nvidia-smi": "comes with NVIDIA's driver",
+    "amd-smi": "comes with ROCm",
+    "rocminfo": "comes with ROCm",
+    "git": "revision of the graphs on record: install git",
+}
+TOOL_FOLDERS = "/opt/rocm/bin"
+DEVICE_FILES = ("/dev/nvidiactl", "/dev/nvidia0", "/dev/kfd", "/dev/dri/renderD128")
+PLUGIN_VARIABLE = "HIPDNN_PLUGIN_DIR"
+PLUGIN_PLACES = ("lib/hipdnn_plugins/engines", "lib64/hipdnn_plugins/engines")
+COUNTERS_FILE = "/proc/driver/nvidia/params"
+
+
+def doctor() -> str:
+    """The report, section by section."""
+    host = machine(devices=devices())
+    sections = {
+        "Libraries": [library(*row) for row in LIBRARIES.items()],
+        "hipDNN plugin folders": plugin_folders(),
+        "Tools": [tool(*row) for row in TOOLS.items()],
+        "Device files": [device_file(path) for path in DEVICE_FILES],
+        "Permissions": permissions(),
+    }
+    parts = [_head(host), "", "Engines", engine_list(Options())]
+    for title, findings in sections.items():
+        if findings:
+            parts += ["", title, _rows(findings)]
+    return "\n".join(parts)
+
+
+def _head(host: Machine) -> str:
+    lines = [
+        f"host {host.host}: {host.os}, kernel {host.kernel}, Python {host.python}",
+        f"processor {host.cpu.model}, {host.cpu.cores} cores, {size_text(host.memory_bytes)}",
+        *(_device_line(device) for device in host.devices),
+    ]
+    if not host.devices:
+        lines.append("no accelerator was found: NVML and amdsmi, where installed, see none")
+    lines += [f"variable {name}={value}" for name, value in host.environment.items()]
+    return "\n".join(lines)
+
+
+def _device_line(device: Device) -> str:
+    facts = [device.arch, None if device.driver is None else f"driver {device.driver}"]
+    if device.memory_bytes is not None:
+        facts.append(size_text(device.memory_bytes))
+    return f"device {device.index}: " + ", ".join([device.name, *(f for f in facts if f)])
+
+
+def _rows(findings: Iterable[Finding]) -> str:
+    rows = [("yes" if f.ok else "no", f.what, f.said) for f in findings]
+    return tabulate(rows, tablefmt="plain", disable_numparse=True)
+
+
+def library(module: str, install: tuple[str, str]) -> Finding:
+    package, how = install
+    if util.find_spec(module) is None:
+        return Finding(False, module, how)
+    try:
+        return Finding(True, module, metadata.version(package))
+    except metadata.PackageNotFoundError:
+        return Finding(True, module, "version unknown")
+
+
+def tool(name: str, how: str) -> Finding:
+    path = shutil.which(name) or shutil.which(name, path=TOOL_FOLDERS)
+    return Finding(path is not None, name, path or how)
+
+
+def plugin_folders(root: Path = Path("/opt")) -> list[Finding]:
+    """Where hipDNN looks for plugins by itself, and the files that lie there; none is loaded."""
+    named = os.environ.get(PLUGIN_VARIABLE)
+    places = [Path(named)] if named else []
+    prefixes = sorted(root.glob("rocm*"))
+    places += [prefix / place for prefix in prefixes for place in PLUGIN_PLACES]
+    found = {}
+    for place in places:
+        if place.is_dir():
+            found[place.resolve()] = sorted(p.name for p in place.iterdir() if p.suffix == ".so")
+    if not found:
+        hint = f"none below {root}/rocm*; set {PLUGIN_VARIABLE} or name --plugin-path DIR"
+        return [Finding(False, "plugins", hint)]
+    return [
+        Finding(bool(names), str(place), ", ".join(names) or "no plugin in it")
+        for place, names in found.items()
+    ]
+
+
+def device_file(path: str) -> Finding:
+    place = Path(path)
+    if not place.exists():
+        return Finding(False, path, "not there: no such device, or its driver is not loaded")
+    if os.access(path, os.R_OK | os.W_OK):
+        return Finding(True, path, "readable and writable")
+    return Finding(False, path, f"no permission: sudo usermod -aG {_group(place)} $USER, then "
+                   "log in again")  # fmt: skip
+
+
+def _group(place: Path) -> str:
+    try:
+        return place.group()
+    except (KeyError, OSError):
+        return "render"
+
+
+def permissions(counters_file: str = COUNTERS_FILE) -> list[Finding]:
+    """What the driver keeps for the administrator."""
+    try:
+        text = Path(counters_file).read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return []
+    if "RmProfilingAdminOnly: 1" not in text or os.geteuid() == 0:
+        return [Finding(True, "counters", "this user may read NVIDIA's hardware counters")]
+    how = "administrator only: load the driver with NVreg_RestrictProfilingToAdminUsers=0"
+    return [Finding(False, "counters", how)]

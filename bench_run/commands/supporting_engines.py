@@ -1,0 +1,61 @@
+"""Which engines take a graph: each is asked to prepare it, in its own process."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from bench_run.engines import ENGINES, list_engines
+from bench_run.engines.spec import parse_spec
+from bench_run.errors import EngineError, EngineUnavailableError
+from bench_run.plan.cases import PlannedEngine, plan_engines
+from bench_run.runner.rounds import lack_of_memory
+from bench_run.worker.messages import Attempt, Data
+from bench_run.worker.pool import Crew
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from bench_run.graph.model import Graph
+    from bench_run.options import Options
+
+
+class Takers:
+    """Engines that can be asked; those of an open `takers` block."""
+
+    def __init__(self, crew: Crew, engines: Sequence[PlannedEngine]) -> None:
+        self._crew = crew
+        self._engines = {engine.key: engine for engine in engines}
+        self.keys = tuple(self._engines)
+
+    def prepare(self, key: str, graph: Graph) -> str | None:
+        """Why the engine does not take the graph; None where it does."""
+        return lack_of_memory(graph) or self._ask(key, Attempt(graph))
+
+    def run(self, key: str, graph: Graph) -> str | None:
+        """The same after one execution on seeded inputs."""
+        return lack_of_memory(graph) or self._ask(key, Attempt(graph, Data(seed=0)))
+
+    def _ask(self, key: str, request: Attempt) -> str | None:
+        try:
+            return self._crew.refusal(self._engines[key], request)
+        except (EngineError, EngineUnavailableError) as error:
+            return str(error)
+
+
+@contextmanager
+def takers(options: Options, usual: Sequence[str] | None = None) -> Iterator[Takers]:
+    """The engines named, else those of `usual` that can run here, else all of ours that can."""
+    texts = options.engine if options.engine else _available(usual or tuple(ENGINES))
+    crew = Crew(options.timeout_s, {})
+    try:
+        engines = plan_engines(options, [parse_spec(text) for text in texts])
+        for engine in engines if options.engine else ():
+            crew.facts(engine)  # one that was asked for and is not there is an error
+        yield Takers(crew, engines)
+    finally:
+        crew.close()
+
+
+def _available(names: Sequence[str]) -> tuple[str, ...]:
+    return tuple(r.name for r in list_engines() if r.name in names and r.availability.ok)

@@ -1,0 +1,1 @@
+"""What ran where: host, devices, their clocks and temperatures."""

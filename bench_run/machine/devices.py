@@ -1,0 +1,70 @@
+"""The accelerators of this machine as the document describes them: NVIDIA's through NVML, AMD's
+through amdsmi."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bench_schema.document import Device
+
+from bench_run.errors import EngineError, EngineUnavailableError
+from bench_run.machine import amd as telemetry_amd
+from bench_run.machine.telemetry import nvml, nvml_number, nvml_text
+
+
+def devices() -> tuple[Device, ...]:
+    """Every device that NVML or amdsmi sees. Nothing here may fail."""
+    library = nvml()
+    count = 0 if library is None else int(nvml_number("nvmlDeviceGetCount") or 0)
+    nvidia = (_device(library, index) for index in range(count))
+    return (*nvidia, *telemetry_amd.devices())
+
+
+def _device(library: Any, index: int) -> Device:
+    handle = library.nvmlDeviceGetHandleByIndex(index)
+    uuid = nvml_text("nvmlDeviceGetUUID", handle)
+    limit_mw = nvml_number("nvmlDeviceGetEnforcedPowerLimit", handle)
+    return Device(
+        index=index,
+        name=nvml_text("nvmlDeviceGetName", handle) or "NVIDIA device",
+        uuid=uuid,
+        driver=nvml_text("nvmlSystemGetDriverVersion"),
+        arch=_arch(library, handle),
+        memory_bytes=_memory(library, handle),
+        l2_bytes=None if uuid is None else _l2_bytes(uuid),
+        max_sm_clock_mhz=nvml_number("nvmlDeviceGetMaxClockInfo", handle, library.NVML_CLOCK_SM),
+        max_memory_clock_mhz=nvml_number(
+            "nvmlDeviceGetMaxClockInfo", handle, library.NVML_CLOCK_MEM
+        ),
+        power_limit_w=None if limit_mw is None else limit_mw / 1000,
+    )
+
+
+def _arch(library: Any, handle: Any) -> str | None:
+    try:
+        major, minor = library.nvmlDeviceGetCudaComputeCapability(handle)
+    except library.NVMLError:
+        return None
+    return f"sm_{major}{minor}"
+
+
+def _memory(library: Any, handle: Any) -> int | None:
+    try:
+        return int(library.nvmlDeviceGetMemoryInfo(handle).total)
+    except library.NVMLError:
+        return None
+
+
+def _l2_bytes(uuid: str) -> int | None:
+    """Only the driver knows it; asking takes no context."""
+    from bench_run.streams.cuda_driver import driver
+
+    try:
+        found = driver()
+        for index in range(found.number("cuDeviceGetCount")):
+            facts = found.facts(index)
+            if facts.uuid == uuid:
+                return facts.l2_bytes
+    except (EngineError, EngineUnavailableError):
+        return None
+    return None

@@ -1,0 +1,139 @@
+"""Clocks, power, temperature and throttle reasons of a device: NVIDIA's through NVML, AMD's through
+amdsmi (`telemetry_amd.py`).
+
+Everything is optional: without the library or the device each value is unknown.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from bench_schema.document import Telemetry
+
+from bench_run.machine import amd as telemetry_amd
+
+if TYPE_CHECKING:
+    from bench_run.engines.base import Stream
+
+MOVED_RATIO = 0.02
+"""A clock that differs by more than this before and after has moved."""
+
+THROTTLE_REASONS = {
+    0x4: "power cap",
+    0x8: "hardware slowdown",
+    0x10: "sync boost",
+    0x20: "software thermal",
+    0x40: "hardware thermal",
+    0x80: "power brake",
+}
+
+
+@lru_cache(maxsize=1)
+def nvml() -> Any:
+    """The initialised NVML module, or None where there is none."""
+    try:
+        import pynvml
+    except ImportError:
+        return None
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError:
+        return None
+    return pynvml
+
+
+@lru_cache(maxsize=8)
+def _handle(device: str) -> Any:
+    """NVML's handle of a device uuid or index; None when it is not NVIDIA's."""
+    library = nvml()
+    if library is None or device == "cpu":
+        return None
+    try:
+        if device.isdigit():
+            return library.nvmlDeviceGetHandleByIndex(int(device))
+        return library.nvmlDeviceGetHandleByUUID(device)
+    except library.NVMLError:
+        return None
+
+
+def nvml_number(name: str, *arguments: Any) -> float | None:
+    """What NVML answers to one question; None where it does not know."""
+    library = nvml()
+    try:
+        return float(getattr(library, name)(*arguments))
+    except (library.NVMLError, AttributeError):
+        return None
+
+
+def nvml_text(name: str, *arguments: Any) -> str | None:
+    """What NVML answers, as text: older versions give bytes."""
+    library = nvml()
+    try:
+        found = getattr(library, name)(*arguments)
+    except (library.NVMLError, AttributeError):
+        return None
+    return found.decode() if isinstance(found, bytes) else str(found)
+
+
+def snapshot(device: str) -> Telemetry | None:
+    """What the device says now; None where nothing can be asked."""
+    handle, library = _handle(device), nvml()
+    if handle is None:
+        return None if device == "cpu" else telemetry_amd.snapshot(device)
+    power_mw = nvml_number("nvmlDeviceGetPowerUsage", handle)
+    reasons = nvml_number("nvmlDeviceGetCurrentClocksEventReasons", handle)
+    if reasons is None:
+        reasons = nvml_number("nvmlDeviceGetCurrentClocksThrottleReasons", handle)
+    return Telemetry(
+        sm_clock_mhz=nvml_number("nvmlDeviceGetClockInfo", handle, library.NVML_CLOCK_SM),
+        memory_clock_mhz=nvml_number("nvmlDeviceGetClockInfo", handle, library.NVML_CLOCK_MEM),
+        power_w=None if power_mw is None else power_mw / 1000,
+        temperature_c=nvml_number("nvmlDeviceGetTemperature", handle, library.NVML_TEMPERATURE_GPU),
+        throttle=throttle_names(0 if reasons is None else int(reasons)),
+    )
+
+
+def highest_clock_mhz(device: str) -> float | None:
+    """The SM clock that the device may run at most; None where that is unknown."""
+    handle, library = _handle(device), nvml()
+    if handle is None:
+        return None
+    return nvml_number("nvmlDeviceGetMaxClockInfo", handle, library.NVML_CLOCK_SM)
+
+
+def throttle_names(bits: int) -> tuple[str, ...]:
+    """Names of the reasons that slow a device down; idle and application clocks are none."""
+    return tuple(name for bit, name in THROTTLE_REASONS.items() if bits & bit)
+
+
+def observe(device: str, stream: Stream) -> Telemetry | None:
+    """What the device says now, and its clock as a kernel on the stream counts it."""
+    found = snapshot(device)
+    probe = getattr(stream, "probe_clock_mhz", None)
+    if probe is None:
+        return found
+    return replace(Telemetry() if found is None else found, probed_clock_mhz=probe())
+
+
+def disturbances(before: Telemetry | None, after: Telemetry | None) -> tuple[str, ...]:
+    """What makes a round's times hard to compare, in words."""
+    if before is None or after is None:
+        return ()
+    found = []
+    clocks = before.probed_clock_mhz, after.probed_clock_mhz
+    if clocks[0] and clocks[1] and abs(clocks[1] / clocks[0] - 1) > MOVED_RATIO:
+        found.append("the SM clock moved while it was measured")
+    if after.throttle and (found or not clocks[1]):  # NVML's word alone may be of the case before
+        reasons = ", ".join(after.throttle)
+        found.append(f"measured while the device slowed itself down ({reasons})")
+    return tuple(found)
+
+
+def energy_mj(device: str) -> float | None:
+    """Millijoules that the device counted so far; None where nobody counts them."""
+    handle = _handle(device)
+    if handle is None:
+        return None if device == "cpu" else telemetry_amd.energy_mj(device)
+    return nvml_number("nvmlDeviceGetTotalEnergyConsumption", handle)

@@ -1,0 +1,176 @@
+"""What a device can do at most: copy bandwidth, and matrix rate by data type, both measured.
+
+Measured once for each device, driver and math mode, kept in the user's cache folder, and put into
+the document, so that `achieved` can say which share of the roof a case reached. The copies are the
+driver's, the matrix products those of the engine at hand, on random data, each after a rest.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import statistics
+import sys
+import time
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bench_run.errors import EngineError, UnsupportedGraphError
+from bench_run.measure.loop import REST_S, Effort, on_device
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import TypeAlias
+
+    from bench_schema.document import Device
+
+    from bench_run.engines.base import Engine, Storages
+    from bench_run.graph.model import Graph
+
+    Ask: TypeAlias = Callable[[str], "Ceilings | None"]
+
+COPY_BYTES = 1 << 30
+COPIES = 10
+MATRIX = 4096
+TYPES = ("half", "bfloat16", "float", "double")
+EFFORT = Effort(warmup=0, iterations=20, rest_s=REST_S)
+
+
+@dataclass(frozen=True)
+class Ceilings:
+    gbps: float | None
+    """Bytes read plus bytes written, GB/s."""
+    tflops: Mapping[str, float] = field(default_factory=dict)
+
+
+def measure_ceilings(engine: Engine) -> Ceilings:
+    """On the engine's device. Runs inside a worker."""
+    rates = {kind: rate for kind in TYPES if (rate := _matrix_rate(engine, kind)) is not None}
+    return Ceilings(_copy_rate(engine), rates)
+
+
+def _copy_rate(engine: Engine) -> float | None:
+    from bench_run.streams.cuda import CudaStream
+    from bench_run.streams.cuda_driver import driver
+
+    found = driver()
+    count = found.number("cuDeviceGetCount")
+    here = [found.facts(i) for i in range(count) if found.facts(i).uuid == engine.facts.device]
+    if not here:
+        return None
+    stream = CudaStream(here[0])
+    source, target = stream.allocate(COPY_BYTES), stream.allocate(COPY_BYTES)
+    stream.fill(source, 0x5A, COPY_BYTES)
+    marks = []
+    for _ in range(COPIES):
+        begin = stream.mark()
+        stream.copy(target, source, COPY_BYTES)
+        marks.append((begin, stream.mark()))
+    stream.synchronize()
+    elapsed_ns = statistics.median(stream.elapsed_ns(*pair) for pair in marks)
+    stream.free(source)
+    stream.free(target)
+    return 2 * COPY_BYTES / elapsed_ns
+
+
+def _matrix_rate(engine: Engine, kind: str) -> float | None:
+    """TFLOP/s of a large product by the best plan; None where the engine has none of this type."""
+    from bench_run.tensors.inputs import make_inputs
+
+    graph = product(kind)
+    inputs = make_inputs(graph, 0)
+    listed = getattr(engine, "alternatives", None)
+    try:
+        variants = ({},) if listed is None else listed(graph)
+    except (UnsupportedGraphError, EngineError):
+        return None
+    rates = [_rate(engine, graph, inputs, variant) for variant in variants]
+    return max((rate for rate in rates if rate is not None), default=None)
+
+
+def _rate(
+    engine: Engine, graph: Graph, inputs: Storages, variant: Mapping[str, str]
+) -> float | None:
+    try:
+        plan = engine.plan(engine.build(graph, variant))
+    except (UnsupportedGraphError, EngineError):
+        return None
+    try:
+        plan.upload(inputs)
+        plan.run()
+        engine.stream.synchronize()
+        samples_ns = on_device(plan, engine.stream, EFFORT, 1_000_000, time.perf_counter_ns)
+    finally:
+        plan.close()
+    return 2 * MATRIX**3 / statistics.median(samples_ns) / 1e3
+
+
+def product(kind: str) -> Graph:
+    """A large square matrix product of one data type."""
+    from bench_run.graph.make import make_graphs
+
+    made = make_graphs(f"matmul: m={MATRIX} n={MATRIX} k={MATRIX} dtype={kind}")
+    return made[0]
+
+
+def cache_folder() -> Path:
+    """Where this platform keeps what can be made again."""
+    if sys.platform == "darwin":
+        base = Path.home() / "Library" / "Caches"
+    elif sys.platform == "win32":
+        base = Path(os.environ.get("LOCALAPPDATA", Path.home() / "AppData" / "Local"))
+    else:
+        base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return base / "dnn-bench"
+
+
+def cache_path(device: Device, math: str) -> Path:
+    name = f"ceilings-{device.uuid}-{device.driver}-{math}.json"
+    return cache_folder() / re.sub(r"[^A-Za-z0-9._-]", "_", name)
+
+
+def read_ceilings(device: Device, math: str) -> Ceilings | None:
+    """What was measured earlier; None where nothing was, or the file is damaged."""
+    try:
+        found = json.loads(cache_path(device, math).read_text(encoding="utf-8"))
+        rates = {str(kind): float(rate) for kind, rate in found["tflops"].items()}
+        return Ceilings(None if found["gbps"] is None else float(found["gbps"]), rates)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+
+
+def store_ceilings(device: Device, math: str, ceilings: Ceilings) -> None:
+    """Kept for the next run; a folder that cannot be written costs nothing but the time."""
+    path = cache_path(device, math)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(asdict(ceilings)), encoding="utf-8")
+    except OSError:
+        return
+
+
+def roofed(
+    devices: tuple[Device, ...], keys: Mapping[str, str], math: str, ask: Ask
+) -> tuple[Device, ...]:
+    """The devices that the engines run on with their ceilings. `keys`: uuid of each engine's
+    device by the engine's key; `ask` has an engine measure, where nothing is kept."""
+    for key, uuid in keys.items():
+        index = next((i for i, d in enumerate(devices) if uuid == d.uuid), None)
+        if index is None or devices[index].ceiling_gbps is not None:
+            continue
+        found = read_ceilings(devices[index], math)
+        if found is None:
+            found = ask(key)
+            if found is None:
+                continue
+            store_ceilings(devices[index], math, found)
+        devices = with_ceilings(devices, index, found)
+    return devices
+
+
+def with_ceilings(devices: Sequence[Device], index: int, ceilings: Ceilings) -> tuple[Device, ...]:
+    """The devices, that at place `index` with its ceilings."""
+    told = replace(devices[index], ceiling_gbps=ceilings.gbps, ceiling_tflops=dict(ceilings.tflops))
+    return (*devices[:index], told, *devices[index + 1 :])

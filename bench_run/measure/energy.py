@@ -1,0 +1,96 @@
+"""With ``--energy``: joules of one iteration, from a pass of its own after all samples.
+
+A device counts energy in steps of about 0.1 s. So iterations go on, back to back, for at least a
+second from one step of its counter to another, and their number divides what it counted between
+the two. Launch gaps of very short kernels are part of it, as they are of any use of them. Nothing
+of this happens while samples are taken.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from bench_run.machine.telemetry import energy_mj
+
+if TYPE_CHECKING:
+    from bench_run.engines.base import Plan, Stream
+
+WINDOW_S = 1.0
+STEP_S = 1.0
+"""A counter that stands still for so long under load does not count."""
+BATCH_S = 0.01
+"""Iterations between two readings; a step of the counter is placed as exactly as this."""
+MOST_IN_BATCH = 500
+"""Fits the queue: none of these waits for the host."""
+NO_COUNTER = "--energy: the device has no energy counter that can be read here"
+
+Counter = Callable[[], float | None]
+"""Millijoules so far; None where nobody counts."""
+Clock = Callable[[], float]
+
+
+@dataclass(frozen=True)
+class Used:
+    j_per_iteration: float | None = None
+    window_s: float | None = None
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Step:
+    """The counter just moved: when, to what, and after how many iterations."""
+
+    at_s: float
+    mj: float
+    iterations: int
+
+
+def used_energy(plan: Plan, stream: Stream, device: str) -> Used:
+    """What iterations of the plan take on this device, the outputs of which nobody looks at."""
+    return count_energy(plan, stream, lambda: energy_mj(device))
+
+
+def count_energy(
+    plan: Plan, stream: Stream, counter: Counter, clock: Clock = time.monotonic
+) -> Used:
+    if counter() is None:
+        return Used(notes=(NO_COUNTER,))
+    steps = _steps(plan, stream, counter, clock)
+    first = next(steps, None)
+    if first is None:
+        return Used(notes=(NO_COUNTER,))
+    last = next((step for step in steps if step.at_s - first.at_s >= WINDOW_S), None)
+    if last is None:
+        return Used(notes=(NO_COUNTER,))
+    joules = (last.mj - first.mj) / 1000
+    window_s = last.at_s - first.at_s
+    return Used(joules / (last.iterations - first.iterations), window_s)
+
+
+def _steps(plan: Plan, stream: Stream, counter: Counter, clock: Clock) -> Iterator[Step]:
+    """Runs the plan as long as somebody asks for the next step; ends where there is none."""
+    size, iterations = 1, 0
+    known, moved_s = counter(), clock()
+    while True:
+        begin_s = clock()
+        for _ in range(size):
+            plan.run()
+        stream.synchronize()
+        now_s, found = clock(), counter()
+        iterations += size
+        size = _batch(size, now_s - begin_s)
+        if found is None or now_s - moved_s > max(STEP_S, 3 * (now_s - begin_s)):
+            return
+        if found != known:
+            known, moved_s = found, now_s
+            yield Step(now_s, found, iterations)
+
+
+def _batch(size: int, took_s: float) -> int:
+    """Iterations that take about as long as `BATCH_S`."""
+    if took_s <= 0:
+        return MOST_IN_BATCH
+    return max(1, min(MOST_IN_BATCH, 4 * size, round(size * BATCH_S / took_s)))

@@ -1,0 +1,1 @@
+"""What will run: arguments into graphs, graphs and engines into cases. Parent process."""

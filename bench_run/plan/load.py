@@ -1,0 +1,190 @@
+"""Everything a run can execute, as loaded graphs: files, suites, op specs, driver lines.
+
+What the user named and cannot be used raises; a broken file among many costs that file only and
+becomes a *failed* case.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bench_schema.document import Case, GraphId, Outcome, Work
+
+from bench_run.errors import GraphError, UsageError
+from bench_run.graph.hipdnn_json import write_graph
+from bench_run.graph.load import LoadedGraph, LoadFailure, load
+from bench_run.graph.make import make_graphs
+from bench_run.graph.suites import SUFFIX, read_suite
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from bench_run.graph.model import Graph
+    from bench_run.options import Options
+    from bench_run.plan.cases import PlannedEngine
+
+
+@dataclass(frozen=True)
+class Gathered:
+    graphs: tuple[LoadedGraph, ...]
+    failures: tuple[LoadFailure, ...]
+    notes: tuple[str, ...]
+    keepers: tuple[object, ...] = ()
+    """Hold unpacked golden data on disk for as long as the run needs it."""
+
+    def failed(self, engines: Sequence[PlannedEngine]) -> Iterator[Case]:
+        """A failed case for every broken file on every engine."""
+        for failure in self.failures:
+            for engine in engines:
+                yield failed_case(failure, engine)
+
+
+def failed_case(failure: LoadFailure, engine: PlannedEngine) -> Case:
+    name = Path(failure.path.rpartition("!")[2]).stem
+    return Case(
+        id=f"{failure.path} on {engine.key}",
+        graph=GraphId(
+            name, failure.path, failure.sha256, f"unread:{failure.path}", "unknown", "unknown"
+        ),
+        engine=engine.key,
+        variant={},
+        outcome=Outcome("failed", str(failure.error), "load"),
+        init={},
+        rounds=(),
+        summary={},
+        validation=None,
+        work=Work(None, None, None),
+        achieved=None,
+        memory=None,
+        plan={},
+        kernels=(),
+        stopped_by=None,
+        notes=(),
+    )
+
+
+def gather(options: Options) -> Gathered:
+    """Raises `UsageError` and `GraphError`; at least one graph comes back."""
+    if not (options.graphs or options.op or options.miopen_driver):
+        raise UsageError("no GRAPH, --op or --miopen-driver was given; see bench-run --help")
+    files = _from_files(options.graphs)
+    made = [*_from_specs(options)]
+    driven = _from_driver(options.miopen_driver)
+    failures = (*files.failures, *driven.failures)
+    graphs = [*files.graphs, *made, *driven.graphs]
+    if not graphs:
+        if failures:
+            raise failures[0].error
+        raise GraphError(", ".join(options.graphs or options.miopen_driver), "holds no graph")
+    if options.save_graphs is not None:
+        save_graphs([*made, *driven.graphs], Path(options.save_graphs))
+    if options.scale_batch is not None:
+        graphs = [_scaled(loaded, options.scale_batch) for loaded in graphs]
+    notes = (*files.notes, *driven.notes)
+    return Gathered(tuple(graphs), failures, notes, files.keepers)
+
+
+def _from_files(arguments: Sequence[str]) -> Gathered:
+    suites = [argument for argument in arguments if argument.endswith(SUFFIX)]
+    report = load([argument for argument in arguments if argument not in suites])
+    of_suites = [loaded for suite in suites for loaded in _from_suite(Path(suite))]
+    graphs = (*report.graphs, *of_suites)
+    return Gathered(graphs, report.failures, report.notes, report.sources)
+
+
+def _from_suite(path: Path) -> Iterator[LoadedGraph]:
+    """The graphs of a suite; how often each occurs goes along as a note."""
+    suite = read_suite(path)
+    for entry in suite.entries:
+        note = f"occurs {entry.repeat} times in {suite.name}"
+        if entry.op is not None:
+            for graph in make_graphs(entry.op):
+                yield made_graph(graph, (note,))
+        else:
+            report = load([str(entry.file)])
+            if report.failures:
+                raise report.failures[0].error
+            for loaded in report.graphs:
+                yield replace(loaded, notes=(*loaded.notes, note))
+
+
+def _from_specs(options: Options) -> Iterator[LoadedGraph]:
+    for spec in options.op:
+        for graph in make_graphs(spec, options.shapes, options.direction):
+            yield made_graph(graph)
+
+
+def made_graph(graph: Graph, notes: tuple[str, ...] = ()) -> LoadedGraph:
+    """A graph made from nothing, as if it had been read from the file it would be saved to."""
+    text = write_graph(graph)
+    return LoadedGraph(
+        graph=graph,
+        path=f"{graph.name}.json",
+        sha256=hashlib.sha256(text).hexdigest(),
+        text=text,
+        load_ns=0,
+        notes=notes,
+    )
+
+
+def _from_driver(arguments: Sequence[str]) -> Gathered:
+    """Graphs of MIOpenDriver lines; each argument is a line or a file of lines and logs."""
+    graphs: list[LoadedGraph] = []
+    failures: list[LoadFailure] = []
+    notes: list[str] = []
+    for argument in arguments:
+        from bench_run.graph.driver import convert_lines
+
+        where, text = _driver_text(argument)
+        conversion = convert_lines(text, where)
+        digest = hashlib.sha256(text.encode()).hexdigest()
+        failures += [LoadFailure(error.where, digest, error) for error in conversion.errors]
+        for command in conversion.commands:
+            if command.reason is not None:
+                notes.append(f"{command.where}: {command.reason}")
+            often = (f"stands {command.count} times in {where}",) if command.count > 1 else ()
+            graphs += [made_graph(g, (*command.notes, *often)) for g in command.graphs]
+    return Gathered(tuple(graphs), tuple(failures), tuple(notes))
+
+
+def _driver_text(argument: str) -> tuple[str, str]:
+    """Where driver lines stand, and their text. A blank tells a line from a file's name."""
+    if " " in argument and not Path(argument).is_file():
+        return "--miopen-driver", argument
+    try:
+        return argument, Path(argument).read_text(encoding="utf-8", errors="replace")
+    except OSError as error:
+        raise UsageError(f"--miopen-driver: {argument}: {error.strerror}") from None
+
+
+def save_graphs(graphs: Sequence[LoadedGraph], folder: Path) -> None:
+    """Write graphs as ordinary files, one for each name."""
+    from bench_run.runner.record import writing
+
+    with writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        for loaded in graphs:
+            (folder / loaded.path).write_bytes(loaded.text)
+
+
+def _scaled(loaded: LoadedGraph, batch: int) -> LoadedGraph:
+    from bench_run.graph.scale import scale_batch
+
+    scaled = scale_batch(loaded.graph, batch)
+    if scaled is None:
+        return replace(loaded, notes=(*loaded.notes, "its batch could not be scaled"))
+    if scaled is loaded.graph:
+        return loaded
+    text = write_graph(scaled)
+    notes = (*loaded.notes, f"batch cut to {batch}")
+    return replace(
+        loaded,
+        graph=scaled,
+        text=text,
+        sha256=hashlib.sha256(text).hexdigest(),
+        golden=None,
+        notes=notes,
+    )

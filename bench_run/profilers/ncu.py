@@ -1,0 +1,136 @@
+"""Hardware counters of a case's kernels, in a pass of their own under Nsight Compute (`ncu`).
+
+Counters come from there, times do not: under the profiler kernels run one at a time, and several
+times each. The clocks are left alone, and so are the caches.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import pickle
+import shutil
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bench_schema.document import Kernel
+
+from bench_run.errors import EngineError, UsageError
+from bench_run.profilers import program
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from bench_run.engines.base import EngineOptions, EngineSpec
+    from bench_run.graph.model import Graph
+    from bench_run.worker.messages import Data
+
+TOOL = "ncu"
+DURATION = "gpu__time_duration.sum"
+MEMORY = (
+    "dram__bytes_read.sum",
+    "dram__bytes_write.sum",
+    "dram__throughput.avg.pct_of_peak_sustained_elapsed",
+    "lts__t_sector_hit_rate.pct",
+)
+COMPUTE = (
+    "sm__throughput.avg.pct_of_peak_sustained_elapsed",
+    "sm__pipe_tensor_op_hmma_cycles_active.avg.pct_of_peak_sustained_elapsed",
+    "sm__warps_active.avg.pct_of_peak_sustained_active",
+    "sm__cycles_elapsed.avg.per_second",
+    "launch__registers_per_thread",
+)
+SETS: Mapping[str, tuple[str, ...]] = {
+    "memory": MEMORY,
+    "compute": COMPUTE,
+    "basic": (*MEMORY, *COMPUTE),
+}
+"""What ``--counters`` takes, and the metrics it stands for."""
+
+
+@dataclass(frozen=True)
+class Profiled:
+    """What the profiled process is to run: one case, once."""
+
+    spec: EngineSpec
+    options: EngineOptions
+    graph: Graph
+    variant: Mapping[str, str]
+    data: Data
+
+
+def check_set(name: str) -> None:
+    if name not in SETS:
+        raise UsageError(f"--counters: no set {name!r}; choose from {', '.join(SETS)}")
+
+
+def why_not() -> str | None:
+    """Why no counters can be read here, in a sentence; None where they can."""
+    if shutil.which(TOOL) is None:
+        return f"--counters: {TOOL} (Nsight Compute) is not on the PATH; there are no counters"
+    return None
+
+
+def count(
+    case: Profiled, name: str, environment: Mapping[str, str], timeout_s: float
+) -> tuple[Kernel, ...] | str:
+    """The case's kernels with the counters of a set; a sentence where that did not work."""
+    with tempfile.TemporaryDirectory() as folder:
+        request, log = Path(folder) / "case.pickle", Path(folder) / "counters.csv"
+        request.write_bytes(pickle.dumps(case))
+        command = [
+            TOOL, "--profile-from-start", "off", "--clock-control", "none",
+            "--cache-control", "none", "--target-processes", "all", "--csv", "--page", "details",
+            "--print-units", "base", "--metrics", ",".join((DURATION, *SETS[name])),
+            "--log-file", str(log), sys.executable, "-m", "bench_run.profilers.ncu_target",
+            str(request),
+        ]  # fmt: skip
+        try:
+            done = program.run(command, environment, timeout_s, TOOL)
+        except EngineError as error:
+            return f"--counters: {error}"
+        text = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
+    kernels = parse(text)
+    if not kernels:
+        return f"--counters: {TOOL} recorded no kernel: {program.last_words(done, text)}"
+    return kernels
+
+
+def parse(text: str) -> tuple[Kernel, ...]:
+    """Kernels in the order they were launched, from the tool's table of one row a metric."""
+    lines = [line for line in text.splitlines() if line and not line.startswith("==")]
+    launches: dict[str, dict[str, float]] = {}
+    names: dict[str, str] = {}
+    for row in csv.DictReader(io.StringIO("\n".join(lines))):
+        launch, metric = row.get("ID"), row.get("Metric Name")
+        value = _number(row.get("Metric Value"))
+        if launch is None or metric is None or value is None:
+            continue
+        names[launch] = row.get("Kernel Name") or "kernel"
+        launches.setdefault(launch, {})[metric] = value
+    return tuple(_rows(names, launches))
+
+
+def _rows(names: Mapping[str, str], launches: Mapping[str, Mapping[str, float]]) -> list[Kernel]:
+    """One row a kernel: counters of its first launch, launches counted."""
+    rows: dict[str, Kernel] = {}
+    for launch, values in launches.items():
+        name = names[launch]
+        known = rows.get(name)
+        if known is not None:
+            rows[name] = Kernel(name, known.count + 1, known.median_ns, known.counters)
+            continue
+        counters = {metric: value for metric, value in values.items() if metric != DURATION}
+        rows[name] = Kernel(name, 1, values.get(DURATION, 0.0), counters)
+    return list(rows.values())
+
+
+def _number(text: str | None) -> float | None:
+    """Of a value with commas for thousands; None where there is none."""
+    try:
+        return None if text is None else float(text.replace(",", ""))
+    except ValueError:
+        return None

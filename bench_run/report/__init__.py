@@ -1,0 +1,1 @@
+"""Documents, cases and graphs as text: terminal, CSV, Markdown, drawings."""

@@ -1,0 +1,267 @@
+"""The answer on stdout: one row a case, more with ``-v``, both sides with ``--a``/``--b``."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import tabulate as tables
+from tabulate import tabulate
+
+from bench_run.report.labels import labelled, plan_labels
+from bench_run.report.speedup import speed_up
+from bench_run.units import percent_text, rate_text, shortened, size_text, time_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from bench_schema.document import Case, Document, Memory, Summary, Validation
+
+MAIN_SERIES = ("device_ns", "e2e_ns")
+"""The first of these that a case has is its time in tables."""
+
+WIDTH = 80
+HEADERS = ("graph", "engine", "median", "±", "TFLOP/s", "GB/s", "peak", "validation")
+ALIGN = ("left", "left", "right", "right", "right", "right", "right", "left")
+
+
+def main_series(case: Case) -> str | None:
+    return next((name for name in MAIN_SERIES if name in case.summary), None)
+
+
+def main_summary(case: Case) -> Summary | None:
+    name = main_series(case)
+    return None if name is None else case.summary[name]
+
+
+def table(document: Document) -> str:
+    """Rows of at most 80 columns; a case without samples shows its outcome and why below.
+
+    A graph's name is never cut in the middle while there is room for it on a line of its own: with
+    several engines or variants each graph is such a line, else those graphs whose name is long.
+    """
+    several, labels = len(document.engines) > 1, plan_labels(document)
+    grouped = several or any(labels)
+    rows = [list(_row(case)) for case in document.cases]
+    names = [row[0] for row in rows]
+    for row, label in zip(rows, labels, strict=True):
+        row[1] = labelled(row[1] if several else "", label)
+    headers = (HEADERS[0], "engine" if several else "plan", *HEADERS[2:])
+    left_out = 0 if grouped else 1
+    columns = [i for i in range(len(headers)) if i != left_out]
+    cells = [[row[i] for i in columns] for row in rows]
+    lines = _aligned(cells, [headers[i] for i in columns], [ALIGN[i] for i in columns], grouped)
+    head = [] if several else [f"engine {document.engines[0].key} on {_where(document)}", ""]
+    body = _with_names(lines[2:], names, grouped)
+    return "\n".join([*head, *lines[:2], *body, "", *_endings(document.cases), totals(document)])
+
+
+def _where(document: Document) -> str:
+    engine = document.engines[0]
+    return shortened(engine.device_kind, WIDTH - len(engine.key) - 11)
+
+
+def _aligned(
+    rows: list[list[str]], headers: list[str], align: list[str], grouped: bool
+) -> list[str]:
+    """Lines of the table, header and rule first; the first column takes what is left of the page.
+
+    A graph's name that does not fit there is left out of its row.
+    """
+    widths = [max(len(row[i]) for row in [headers, *rows]) for i in range(1, len(headers))]
+    room = WIDTH - sum(widths) - 2 * len(widths)
+    shown = [
+        [shortened(row[0], room) if grouped else row[0] * (len(row[0]) <= room), *row[1:]]
+        for row in rows
+    ]
+    return _tabulated(shown, headers, align).splitlines()
+
+
+def _tabulated(rows: list[list[str]], headers: Sequence[str], align: Sequence[str]) -> str:
+    """The table with headers no wider than they are: 80 columns are few.
+
+    tabulate knows that width only as a setting of the module, so it is put back.
+    """
+    padding, tables.MIN_PADDING = tables.MIN_PADDING, 0
+    try:
+        return tabulate(rows, headers, tablefmt="simple", colalign=align, disable_numparse=True)
+    finally:
+        tables.MIN_PADDING = padding
+
+
+def _with_names(lines: list[str], names: list[str], grouped: bool) -> list[str]:
+    """The rows, with a line for each graph whose name does not stand in its row."""
+    shown: list[str] = []
+    previous = None
+    for line, name in zip(lines, names, strict=True):
+        if (grouped and name != previous) or not (grouped or line.startswith(name)):
+            shown.append(shortened(name, WIDTH))
+        previous = name
+        shown.append(line)
+    return shown
+
+
+def _row(case: Case) -> tuple[str, ...]:
+    summary = main_summary(case)
+    if summary is None:
+        return (case.graph.name, case.engine, case.outcome.status, "", "", "", "", "")
+    achieved = case.achieved
+    return (
+        case.graph.name,
+        case.engine,
+        time_text(summary.median),
+        percent_text(half_width_ratio(summary)),
+        rate_text(None if achieved is None else achieved.tflops),
+        rate_text(None if achieved is None else achieved.gbps),
+        peak_text(case.memory),
+        validation_text(case.validation),
+    )
+
+
+def peak_text(memory: Memory | None) -> str:
+    """Most memory that the engine held over the case, on the device or in its process."""
+    return size_text(None if memory is None else memory.peak_bytes, 3)
+
+
+def half_width_ratio(summary: Summary) -> float | None:
+    """Half of the median's 95 % interval, relative to the median."""
+    if summary.median_ci_low is None or summary.median_ci_high is None or summary.median == 0:
+        return None
+    return (summary.median_ci_high - summary.median_ci_low) / 2 / summary.median
+
+
+def validation_text(validation: Validation | None) -> str:
+    if validation is None or validation.status == "not checked":
+        return "–"
+    if validation.status == "passed":
+        return "passed"
+    wrong = sum(output.mismatched for output in validation.outputs)
+    return f"{wrong} wrong"
+
+
+def _endings(cases: Iterable[Case]) -> list[str]:
+    """One line for each case that did not complete or is wrong, with the reason."""
+    lines = []
+    for case in cases:
+        if case.outcome.status != "completed":
+            lines.append(f"{case.id}: {case.outcome.status}: {case.outcome.reason}")
+        if case.validation is not None and case.validation.status == "failed":
+            lines.append(f"{case.id}: wrong: {case.validation.reason}")
+        elif case.validation is not None and _unexpectedly_unchecked(case.validation):
+            lines.append(f"{case.id}: not checked: {case.validation.reason}")
+    return [*lines, ""] if lines else []
+
+
+def _unexpectedly_unchecked(validation: Validation) -> bool:
+    return validation.status == "not checked" and validation.reference != "none"
+
+
+def totals(document: Document) -> str:
+    """One line: how many cases ended how."""
+    counts: dict[str, int] = {}
+    for case in document.cases:
+        counts[case.outcome.status] = counts.get(case.outcome.status, 0) + 1
+        status = "none" if case.validation is None else case.validation.status
+        if status != "not checked" and case.outcome.status == "completed":
+            counts[f"validation {status}"] = counts.get(f"validation {status}", 0) + 1
+    parts = ", ".join(f"{count} {name}" for name, count in counts.items())
+    return f"{len(document.cases)} cases: {parts}" if parts else "no cases"
+
+
+def details(document: Document) -> str:
+    """The full block of every case's statistics."""
+    return "\n".join(_block(case) for case in document.cases)
+
+
+def _block(case: Case) -> str:
+    lines = [case.id, "-" * min(80, len(case.id))]
+    for name, summary in case.summary.items():
+        lines.append(f"{name.removesuffix('_ns')}: {_statistics(summary)}")
+    if case.init:
+        medians = {
+            name: sorted(values.tolist())[len(values) // 2] for name, values in case.init.items()
+        }
+        parts = ", ".join(f"{n.removesuffix('_ns')} {time_text(v)}" for n, v in medians.items())
+        lines.append(f"init {time_text(sum(medians.values()))}: {parts}")
+    if case.memory is not None:
+        lines.append(_memory_line(case.memory))
+    lines += [f"{key}: {value}" for key, value in case.plan.items()]
+    lines += _validation_lines(case.validation)
+    lines += [f"note: {note}" for note in case.notes]
+    if case.stopped_by is not None:
+        lines.append(f"stopped by: {case.stopped_by}")
+    return "\n".join(lines) + "\n"
+
+
+def _memory_line(memory: Memory) -> str:
+    names = ("peak", "workspace", "buffer")
+    sizes = (size_text(getattr(memory, f"{name}_bytes")) for name in names)
+    parts = ", ".join(f"{name} {size}" for name, size in zip(names, sizes, strict=True))
+    return f"memory: {parts}"
+
+
+def _statistics(summary: Summary) -> str:
+    names = ("min", "p5", "median", "p90", "p95", "p99", "max", "mean", "std", "mad")
+    shown = [f"{name} {time_text(getattr(summary, name))}" for name in names]
+    low, high = time_text(summary.median_ci_low), time_text(summary.median_ci_high)
+    return f"{summary.count} samples, {', '.join(shown)}, 95% of median {low} to {high}"
+
+
+def _validation_lines(validation: Validation | None) -> list[str]:
+    if validation is None:
+        return []
+    lines = [f"validation against {validation.reference}: {validation.status}"]
+    if validation.reason is not None:
+        lines.append(f"  {validation.reason}")
+    for output in validation.outputs:
+        lines.append(
+            f"  {output.name or output.uid}: {output.mismatched} of {output.elements} wrong, "
+            f"max abs {_real(output.max_abs)}, max rel {_real(output.max_rel)}, "
+            f"L2 {_real(output.relative_l2)} "
+            f"(rtol {output.rtol:.3g}, atol {output.atol:.3g}: {output.tolerance_source})"
+        )
+        lines += [
+            f"    at {list(m.index)}: {_real(m.actual)}, expected {_real(m.expected)}"
+            for m in output.worst
+        ]
+    return lines
+
+
+def _real(value: float | str) -> str:
+    return value if isinstance(value, str) else f"{value:.6g}"
+
+
+def side_by_side(document: Document) -> str:
+    """Both engines of an A/B run in one row a graph, with the speed-up of B over A."""
+    first, second = (engine.key for engine in document.engines)
+    by_graph: dict[str, dict[str, Case]] = {}
+    for case in document.cases:
+        by_graph.setdefault(case.graph.path, {})[case.engine] = case
+    rows = [
+        _pair_row(pair[first], pair[second])
+        for pair in by_graph.values()
+        if first in pair and second in pair
+    ]
+    headers = ("graph", "A", "B", "speed-up", "95% interval", "B against A")
+    align = ("left", "right", "right", "right", "right", "left")
+    text = _tabulated([list(row) for row in rows], headers, align)
+    legend = f"A = {first}\nB = {second}"
+    return "\n".join([legend, "", text, "", *_endings(document.cases), totals(document)])
+
+
+def _pair_row(a: Case, b: Case) -> tuple[str, ...]:
+    name = shortened(a.graph.name, 26)
+    series = main_series(a)
+    if series is None or series not in b.summary:
+        return (name, _state(a), _state(b), "–", "–", validation_text(b.validation))
+    ratio = speed_up(a, b, series)
+    interval = "–"
+    if ratio.low is not None and ratio.high is not None:
+        interval = f"{ratio.low:.3f} to {ratio.high:.3f}"
+    value = "–" if not math.isfinite(ratio.value) else f"{ratio.value:.3f}×"
+    return (name, _state(a), _state(b), value, interval, validation_text(b.validation))
+
+
+def _state(case: Case) -> str:
+    summary = main_summary(case)
+    return case.outcome.status if summary is None else time_text(summary.median)

@@ -1,0 +1,57 @@
+"""Markdown: a table for a ticket or a pull request, and where it was measured."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tabulate import tabulate
+
+from bench_run.report.labels import plan_labels
+from bench_run.units import percent_text, rate_text, time_text
+
+if TYPE_CHECKING:
+    from bench_schema.document import Case, Document
+
+HEADERS = ("graph", "engine", "outcome", "median", "±", "TFLOP/s", "GB/s", "peak", "validation")
+
+
+def markdown(document: Document) -> str:
+    """One row a case, with a column for plans where there are any; names are data, so what Markdown
+    would read as markup is escaped."""
+    labels = plan_labels(document)
+    rows = [
+        _row(case, label) if any(labels) else _row(case)
+        for case, label in zip(document.cases, labels, strict=True)
+    ]
+    headers = (*HEADERS[:2], "plan", *HEADERS[2:]) if any(labels) else HEADERS
+    table = tabulate(rows, headers, tablefmt="github", disable_numparse=True)
+    where = f"{document.machine.host}, {document.machine.cpu.model or 'unknown processor'}"
+    engines = ", ".join(f"{e.key} on {e.device_kind}" for e in document.engines)
+    started = document.run.started
+    return f"{table}\n\nMeasured {started} on {escaped(where)}; {escaped(engines)}.\n"
+
+
+def _row(case: Case, *labels: str) -> tuple[str, ...]:
+    from bench_run.report.console import half_width_ratio, main_summary, peak_text, validation_text
+
+    summary, achieved = main_summary(case), case.achieved
+    return (
+        escaped(case.graph.name),
+        escaped(case.engine),
+        *map(escaped, labels),
+        case.outcome.status,
+        "–" if summary is None else time_text(summary.median),
+        "–" if summary is None else percent_text(half_width_ratio(summary)),
+        rate_text(None if achieved is None else achieved.tflops),
+        rate_text(None if achieved is None else achieved.gbps),
+        peak_text(case.memory),
+        validation_text(case.validation),
+    )
+
+
+def escaped(text: str) -> str:
+    """Text that stands in a Markdown table as it is."""
+    plain = " ".join(text.split())
+    for sign in "\\`*_{}[]<>#|~":
+        plain = plain.replace(sign, "\\" + sign)
+    return plain

@@ -1,0 +1,210 @@
+"""Inputs and expected outputs of a run's graphs: computed once each, kept on disk until it ends.
+
+What computes them runs in a worker process too: a reference that crashes or needs too long costs
+the validation of one graph, and the reason is in the document.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bench_run.engines.base import EngineOptions, EngineSpec
+from bench_run.files import Scratch
+from bench_run.measure.time_breakdown import Spent
+from bench_run.plan.cases import PlannedEngine, PlannedGraph, of_spec
+from bench_run.runner.reference_workers import Helpers, that_fit
+from bench_run.worker.messages import Data, Evaluate, Judgement
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from bench_run.options import Options
+
+SPOOL_BYTES = 8 << 30
+"""Most that expected outputs may take on disk, and most that inputs may; the oldest make room and
+are computed again."""
+
+OWN = ("numpy", "golden")
+"""References that need no engine, only a processor."""
+
+
+class Desk:
+    """Gives every visit what its outputs are held against."""
+
+    def __init__(
+        self, options: Options, engines: Mapping[str, PlannedEngine], spent: Spent | None = None
+    ) -> None:
+        self._options = options
+        self._engines = engines
+        self._spent = Spent() if spent is None else spent
+        self._helpers = Helpers(options.timeout_s)
+        self._scratch = Scratch()
+        self._inputs = self._scratch.folder("inputs")
+        self._outputs = self._scratch.folder("outputs")
+        self._known: dict[tuple[str, str], tuple[str | None, str | None]] = {}
+        self._computed = 0
+        self._upcoming: dict[tuple[str, str], PlannedGraph] = {}
+
+    def data(self, graph: PlannedGraph) -> Data:
+        """Where the inputs of a graph come from."""
+        golden = self._golden(graph)
+        return Data(
+            seed=self._options.seed,
+            init=self._options.init,
+            golden=golden,
+            graph_path=graph.loaded.path,
+            kept=None if golden is not None else self._kept(graph),
+        )
+
+    def _kept(self, graph: PlannedGraph) -> str | None:
+        """File for the graph's seeded inputs; None once the run is over."""
+        name = hashlib.sha256(graph.id.path.encode()).hexdigest()[:16]
+        if not self._inputs.is_dir():
+            return None
+        path = self._inputs / f"{name}-{graph.id.fingerprint[:12]}"
+        if not path.exists():
+            make_room(self._inputs)
+        return str(path)
+
+    def _golden(self, graph: PlannedGraph) -> str | None:
+        """Folder of the graph's golden tensors: the one asked for, else the one beside it."""
+        if self._options.write_golden is not None:
+            return None
+        if self._options.golden is not None:
+            from bench_run.tensors.golden import find_golden
+
+            asked = self._options.golden
+            return asked if find_golden(graph.id.path, asked) is not None else None
+        return None if graph.loaded.golden is None else str(graph.loaded.golden)
+
+    def reference(self, graph: PlannedGraph, asked: str) -> str:
+        """``auto`` is golden tensors where the graph has them, else the float64 reference."""
+        if asked == "auto":
+            return "numpy" if self._golden(graph) is None else "golden"
+        return asked
+
+    def announce(self, asked: Iterable[tuple[PlannedGraph, str]]) -> None:
+        """What the next visits will ask for, in their order: some is computed side by side."""
+        keyed = [((g.id.path, self.reference(g, word)), g) for g, word in asked]
+        self._upcoming = {key: g for key, g in keyed if self._why_none(g, key[1]) is None}
+
+    def judgement(self, graph: PlannedGraph, asked: str) -> Judgement:
+        reference = self.reference(graph, asked)
+        options = self._options
+        folder, reason = self._expected(graph, reference)
+        return Judgement(
+            reference=reference,
+            expected=folder,
+            reason=reason,
+            policy=options.tolerance,
+            rtol=options.rtol,
+            atol=options.atol,
+            mismatches=options.mismatches,
+            budget_s=options.check_budget_s,
+            save_outputs=options.save_outputs,
+            math=options.math,
+            sidecar=_sidecar(graph),
+        )
+
+    def _expected(self, graph: PlannedGraph, reference: str) -> tuple[str | None, str | None]:
+        """Folder with the expected outputs, or None and the reason."""
+        reason = self._why_none(graph, reference)
+        if reason is not None:
+            return None, reason
+        key = (graph.id.path, reference)
+        if self._is_missing(key):
+            self._compute([(graph, reference), *self._beside(key)])
+        return self._known[key]
+
+    def _why_none(self, graph: PlannedGraph, reference: str) -> str | None:
+        if reference == "none":
+            return "no reference was asked for"
+        if reference == "golden" and self._golden(graph) is None:
+            return "the graph has no golden tensors"
+        return None
+
+    def _is_missing(self, key: tuple[str, str]) -> bool:
+        """Not computed yet, or removed to make room."""
+        if key not in self._known:
+            return True
+        folder, _ = self._known[key]
+        return folder is not None and not Path(folder).exists()
+
+    def _beside(self, key: tuple[str, str]) -> list[tuple[PlannedGraph, str]]:
+        """What is needed next and can be computed at the same time."""
+        keys = list(self._upcoming)
+        if key not in self._upcoming or key[1] not in OWN:
+            return []
+        later = [k for k in keys[keys.index(key) + 1 :] if k[1] in OWN and self._is_missing(k)]
+        several = [key, *later[: self._helpers.count - 1]]
+        fitting = list(that_fit([self._upcoming[k].loaded.graph for k in several]))
+        return [(self._upcoming[k], k[1]) for k in several[1 : len(fitting)]]
+
+    def _compute(self, asked: Sequence[tuple[PlannedGraph, str]]) -> None:
+        make_room(self._outputs)
+        tasks = [self._task(graph, reference) for graph, reference in asked]
+        with self._spent.on("reference"):
+            problems = self._helpers.evaluate(tasks)
+        for (graph, reference), (_, request), problem in zip(asked, tasks, problems, strict=True):
+            found: tuple[str | None, str | None] = (request.folder, None)
+            if problem is not None:
+                shutil.rmtree(request.folder, ignore_errors=True)
+                found = None, f"the reference {reference} gave no outputs: {problem}"
+            self._known[graph.id.path, reference] = found
+
+    def _task(self, graph: PlannedGraph, reference: str) -> tuple[PlannedEngine, Evaluate]:
+        self._computed += 1
+        request = Evaluate(
+            graph=graph.loaded.graph,
+            data=self.data(graph),
+            folder=str(self._outputs / f"{self._computed}-{graph.id.fingerprint[:12]}"),
+            engine=reference not in OWN,
+            write_golden=self._options.write_golden,
+            stem=Path(graph.id.path).stem,
+        )
+        return self._engine(reference), request
+
+    def _engine(self, reference: str) -> PlannedEngine:
+        """The engine whose worker computes: golden files and float64 need none of their own."""
+        if reference in OWN:
+            return PlannedEngine("numpy", EngineSpec("numpy", "numpy"), EngineOptions(), "none")
+        if reference in self._engines:
+            return self._engines[reference]
+        from bench_run.engines.spec import parse_spec
+
+        options = replace(next(iter(self._engines.values())).options, timer="host")
+        spec = parse_spec(reference)
+        return PlannedEngine(reference, spec, of_spec(options, spec), "none")
+
+    def close(self) -> None:
+        self._helpers.close()
+        self._scratch.close()
+
+
+def _sidecar(graph: PlannedGraph) -> str | None:
+    """The file with the graph's own tolerances, if there is one."""
+    from bench_run.validate.tolerance import sidecar_of
+
+    path = sidecar_of(graph.id.path)
+    return str(path) if path.is_file() else None
+
+
+def make_room(folder: Path, most_bytes: int = SPOOL_BYTES) -> None:
+    """Remove the oldest of what lies in the folder until the rest is small enough."""
+    oldest_first = sorted(folder.iterdir(), key=lambda path: path.stat().st_mtime)
+    sizes = {path: _bytes_of(path) for path in oldest_first}
+    total = sum(sizes.values())
+    for path, size in sizes.items():
+        if total <= most_bytes:
+            return
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+        total -= size
+
+
+def _bytes_of(path: Path) -> int:
+    files = path.iterdir() if path.is_dir() else (path,)
+    return sum(file.stat().st_size for file in files)

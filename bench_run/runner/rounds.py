@@ -1,0 +1,238 @@
+"""A whole run: cases in reshuffled rounds, engines interleaved, every visit journalled.
+
+Rounds are the independent unit of the statistics, so the iterations of a case are split over
+rounds, each with fresh workers and a new order. Engines take turns on each graph (A B, then B A),
+so that drift hits all of them alike.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+import psutil
+from bench_schema.document import Case, Outcome, Samples
+from bench_schema.summary import summarize
+
+from bench_run.graph.dtypes import DTYPES
+from bench_run.measure.loop import REST_S, Effort
+from bench_run.runner.references import Desk
+from bench_run.worker.case_record import case_of
+from bench_run.worker.messages import Visit
+
+if TYPE_CHECKING:
+    from bench_run.graph.model import Graph
+    from bench_run.measure.time_breakdown import Spent
+    from bench_run.options import Options
+    from bench_run.plan.cases import PlannedCase, PlannedEngine
+    from bench_run.progress import Progress
+    from bench_run.worker.messages import Data
+    from bench_run.worker.pool import Crew
+
+SERIES_OF_PRECISION = ("device_ns", "e2e_ns")
+"""The precision rule looks at the first of these that a case has."""
+
+
+@dataclass
+class CaseState:
+    """What is known of a case so far."""
+
+    case: PlannedCase
+    rounds: int = 0
+    ended: str | None = None
+    """The status that ended it, if it did not complete."""
+    samples: list[Samples] = field(default_factory=list)
+    cuts: list[int] = field(default_factory=list)
+    last: Case | None = None
+
+    def take(self, visited: Case) -> None:
+        self.last = visited
+        if visited.outcome.status != "completed":
+            self.ended = visited.outcome.status
+        for each in visited.rounds:
+            self.rounds += 1
+            name = next(name for name in SERIES_OF_PRECISION if name in each.series)
+            self.samples.append(each.series[name])
+            self.cuts.append(each.cut.get(name, 0))
+
+    def is_precise(self, target_ratio: float) -> bool:
+        width = self.half_width_ratio()
+        return width is not None and width <= target_ratio
+
+    def half_width_ratio(self) -> float | None:
+        """Half width of the median's 95 % interval over the median; unknown below three rounds."""
+        if self.rounds < 3:
+            return None
+        summary = summarize(self.samples, self.cuts)
+        if summary.median_ci_low is None or summary.median_ci_high is None or not summary.median:
+            return None
+        return (summary.median_ci_high - summary.median_ci_low) / 2 / summary.median
+
+
+Save = Callable[[Case], None]
+
+
+class Session:
+    """Runs the cases of one run; `save` is called with the partial case of every visit."""
+
+    def __init__(
+        self,
+        options: Options,
+        cases: Sequence[PlannedCase],
+        save: Save,
+        progress: Progress,
+        crew: Crew,
+        spent: Spent,
+    ) -> None:
+        self._options = options
+        self._save = save
+        self._progress = progress
+        self.states = {case.id: CaseState(case) for case in cases}
+        engines = {case.engine.key: case.engine for case in cases}
+        self._desk = Desk(options, engines, spent)
+        self.crew = crew
+
+    def resume(self, done: Sequence[Case]) -> None:
+        """Count what an earlier run measured; nothing of it is measured again."""
+        for case in done:
+            if case.id in self.states:
+                self.states[case.id].take(case)
+
+    def completed(self) -> list[PlannedCase]:
+        """The cases that nothing ended, in order."""
+        return [state.case for state in self._open_states()]
+
+    def data(self, case: PlannedCase) -> Data:
+        """Where the case's inputs come from."""
+        return self._desk.data(case.graph)
+
+    def run(self) -> None:
+        """All rounds; then, with a precision asked for, more rounds where they are needed."""
+        try:
+            for index in range(self._options.rounds):
+                due = [s.case for s in self._open_states() if s.rounds <= index]
+                self._round(index, due)
+            if self._options.precision_ratio is not None:
+                self._refine()
+        finally:
+            self.crew.kill()
+            self._desk.close()
+
+    def _open_states(self) -> Iterator[CaseState]:
+        return (state for state in self.states.values() if state.ended is None)
+
+    def _refine(self) -> None:
+        """More rounds for the cases whose median is not known well enough yet."""
+        target = self._options.precision_ratio
+        assert target is not None
+        open_states = [state for state in self._open_states() if state.rounds]
+        for index in range(self._options.rounds, self._options.max_rounds):
+            precise = [state for state in open_states if state.is_precise(target)]
+            self._note_end(precise, "precision")
+            open_states = [s for s in open_states if s not in precise and s.ended is None]
+            due = [state.case for state in open_states if state.rounds <= index]
+            self._progress.more(len(due))
+            self._round(index, due)
+        precise = [state for state in open_states if state.is_precise(target)]
+        self._note_end(precise, "precision")
+        self._note_end([state for state in open_states if state not in precise], "max rounds")
+
+    def _note_end(self, states: Sequence[CaseState], rule: str) -> None:
+        """Put on record which rule ended the sampling of these cases."""
+        for state in states:
+            assert state.last is not None
+            bare = replace(state.last, init={}, rounds=(), summary={}, validation=None)
+            self._save(replace(bare, memory=None, stopped_by=rule))
+
+    def _round(self, index: int, cases: Sequence[PlannedCase]) -> None:
+        if not cases:
+            return
+        self._progress.round(index, max(self._options.rounds, index + 1), len(cases))
+        order = shuffled(cases, self._options.seed, index)
+        self._desk.announce(
+            (case.graph, case.engine.reference)
+            for case in order
+            if lack_of_memory(case.graph.loaded.graph) is None
+        )
+        for position, case in enumerate(order):
+            self._progress.visiting(case.graph.id.name, case.engine.key)
+            if self.states[case.id].ended is None:
+                visited = self._visit(case, index, position)
+                self.states[case.id].take(visited)
+                self._save(visited)
+            self._progress.visited()
+        self.crew.close()
+
+    def _visit(self, case: PlannedCase, index: int, position: int) -> Case:
+        problem = lack_of_memory(case.graph.loaded.graph)
+        reference = case.engine.reference if problem is None else "none"
+        request = self._request(case, index, position, reference)
+        if problem is not None:
+            return case_of(request, Outcome("skipped", problem, "plan"))
+        return self.crew.visit(case.engine, request)
+
+    def _request(self, case: PlannedCase, index: int, position: int, reference: str) -> Visit:
+        graph = case.graph
+        return Visit(
+            case_id=case.id,
+            graph=graph.loaded.graph,
+            graph_id=graph.id,
+            engine=case.engine.key,
+            variant=case.variant,
+            work=graph.work,
+            round_index=index,
+            position=position,
+            load_ns=graph.loaded.load_ns,
+            data=self._desk.data(graph),
+            judgement=self._desk.judgement(graph, reference),
+            effort=effort(self._options, index),
+            notes=graph.loaded.notes,
+            energy=self._options.energy,
+        )
+
+
+def shuffled(cases: Sequence[PlannedCase], seed: int, index: int) -> list[PlannedCase]:
+    """Graphs in an order drawn from (seed, round); the engines of a graph side by side, their
+    order turned round by round."""
+    groups: dict[str, list[PlannedCase]] = defaultdict(list)
+    for case in cases:
+        groups[case.graph.id.path].append(case)
+    keys = sorted(groups)
+    random.Random(f"{seed}:{index}").shuffle(keys)  # noqa: S311 - an order, not a secret
+    turn = -1 if index % 2 else 1
+    return [case for key in keys for case in groups[key][::turn]]
+
+
+def effort(options: Options, index: int) -> Effort:
+    """This round's share of the iterations and of the time."""
+    rounds = options.rounds
+    share, rest = divmod(options.iterations, rounds)
+    minimum, maximum = options.min_time_s, options.max_time_s
+    return Effort(
+        warmup=options.warmup,
+        iterations=share + (1 if index < rest else 0),
+        min_time_ns=0 if minimum is None else round(minimum / rounds * 1e9),
+        max_time_ns=None if maximum is None else round(maximum / rounds * 1e9),
+        executions=options.executions,
+        rest_s=REST_S if options.duty == "cool" else 0.0,
+    )
+
+
+def lack_of_memory(graph: Graph) -> str | None:
+    """Why the graph does not fit into this host: its tensors once, and float64 outputs beside."""
+    tensors = sum(t.span * DTYPES[t.data_type].bits // 8 for t in graph.tensors)
+    needed = tensors + 8 * sum(t.elements for t in graph.outputs)
+    available = psutil.virtual_memory().available
+    if needed <= available:
+        return None
+    return (
+        f"the tensors need about {needed / 2**30:.1f} GiB of host memory, "
+        f"{available / 2**30:.1f} GiB are available"
+    )
+
+
+def engines_of(cases: Sequence[PlannedCase]) -> tuple[PlannedEngine, ...]:
+    return tuple({case.engine.key: case.engine for case in cases}.values())

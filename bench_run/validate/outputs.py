@@ -1,0 +1,306 @@
+"""Outputs against a reference: per output, per run, and in a sentence.
+
+A result is wrong where an element is outside of its tolerance (`tolerance.py`); how NaN and
+infinities are held against each other is said in `tensors/difference.py`. Before the first run the
+outputs are filled with `poison_value`, so that an element nobody writes is a mismatch.
+"""
+
+from __future__ import annotations
+
+import math
+import zlib
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from bench_schema.codec import spell, unspell
+from bench_schema.document import Mismatch, OutputValidation, Real, Validation
+
+from bench_run.errors import EngineError
+from bench_run.graph.dtypes import DTYPES
+from bench_run.tensors.difference import Array, Bound, Difference, difference
+from bench_run.tensors.files import write_tensors
+from bench_run.tensors.layout import describe, logical_view, memory_order, misfit
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from bench_run.engines.base import Storage, Storages
+    from bench_run.graph.model import Graph, Tensor
+    from bench_run.validate.tolerance import Tolerance
+
+REMEMBERED = 64
+"""Results kept by checksum; a deterministic engine needs one."""
+
+
+@dataclass(frozen=True)
+class CheckResult:
+    """All outputs of one run."""
+
+    mismatched: int
+    max_abs: Real
+    checksum: str
+    outputs: tuple[OutputValidation, ...]
+    accepted_with: Mapping[int, str] = field(default_factory=dict)
+    """By uid of a wrong output the first flag with which it would be right, if there is one."""
+
+
+def poison_value(data_type: str) -> bytes:
+    """One element that is no result: NaN where the type has it, else a pattern rarely met.
+
+    All bytes of an element are equal, so memory may be filled byte by byte. A boolean has no such
+    value; true is as good as false.
+    """
+    row = DTYPES[data_type]
+    if row.kind == "boolean":
+        return b"\x01"
+    if data_type.endswith("_fnuz"):
+        return b"\x80"
+    return (b"\xa5" if row.kind == "integer" else b"\xff") * max(1, row.bytes)
+
+
+def in_memory_order(storage: Storage, tensor: Tensor) -> Array:
+    """The elements as they follow each other in memory, without the gaps; copied only if gappy."""
+    return _flattened(logical_view(storage, tensor), tensor)
+
+
+def _flattened(logical: Array, tensor: Tensor) -> Array:
+    return np.ascontiguousarray(logical.transpose(memory_order(tensor.strides))).reshape(-1)
+
+
+def _representable(expected: Array, tensor: Tensor) -> Array:
+    """Values beyond a narrow type's range become what the type makes of them.
+
+    8-bit floats saturate, wider ones have infinities (as `reference/rounding.py` has it).
+    """
+    row = DTYPES[tensor.data_type]
+    if row.kind != "float" or row.bits > 16 or expected.dtype.kind != "f":
+        return expected
+    end = row.largest * (1 + row.unit_roundoff / 2)
+    if np.fmax.reduce(expected, initial=0) <= end and np.fmin.reduce(expected, initial=0) >= -end:
+        return expected
+    beyond = np.abs(expected) > end
+    limit = row.largest if row.bits == 8 else math.inf
+    return np.where(beyond, np.copysign(limit, expected), expected)
+
+
+def checksum(graph: Graph, outputs: Storages) -> str:
+    """CRC-32 of the bytes of all outputs, gaps left out, in the graph's order: 8 hex digits."""
+    crc = 0
+    for tensor in graph.outputs:
+        crc = zlib.crc32(in_memory_order(outputs[tensor.uid], tensor).view(np.uint8).data, crc)
+    return f"{crc:08x}"
+
+
+def compare(
+    actual: Storage, expected: Array, tensor: Tensor, tolerance: Tolerance, worst: int = 5
+) -> OutputValidation:
+    """One output. ``expected`` is a logical array of any real type, not rounded to the tensor's."""
+    wanted = _representable(_flattened(expected, tensor), tensor)
+    return _compared(actual, wanted, tensor, tolerance, worst)
+
+
+def _compared(
+    actual: Storage, expected: Array, tensor: Tensor, tolerance: Tolerance, worst: int
+) -> OutputValidation:
+    flat = in_memory_order(actual, tensor)
+    found = _difference(flat, expected, tolerance, worst)
+    if _too_far_on_average(found, tolerance):
+        rtol, atol = tolerance.average or (0.0, 0.0)
+        source = f"{tolerance.source}, on average"
+        tolerance = replace(tolerance, rtol=rtol, atol=atol, average=None, source=source)
+        found = _difference(flat, expected, tolerance, worst)
+    return OutputValidation(
+        uid=tensor.uid,
+        name=tensor.name,
+        data_type=tensor.data_type,
+        elements=found.elements,
+        mismatched=found.outside,
+        max_abs=spell(found.max_abs),
+        max_rel=spell(found.max_rel),
+        relative_l2=spell(found.relative_l2),
+        rtol=tolerance.rtol,
+        atol=tolerance.atol,
+        tolerance_source=tolerance.source,
+        worst=tuple(
+            Mismatch(_index(place, tensor), _real(expected[place]), _real(flat[place]))
+            for _, place in found.worst
+        ),
+    )
+
+
+def _difference(flat: Array, expected: Array, tolerance: Tolerance, worst: int) -> Difference:
+    """With an rms threshold all elements are inside while the rms is; else those are outside
+    whose own error is above the threshold, of which there is then at least one."""
+    if tolerance.rms is None:
+        bound = Bound(tolerance.rtol, tolerance.atol, tolerance.validator)
+        return difference(flat, expected, bound, worst)
+    free = difference(flat, expected, Bound(0.0, math.inf, "allclose"), worst)
+    if free.outside or free.rms <= tolerance.rms:
+        return free
+    limit = Bound(0.0, tolerance.rms * free.peak, "allclose")
+    return difference(flat, expected, limit, worst)
+
+
+def _too_far_on_average(found: Difference, tolerance: Tolerance) -> bool:
+    """Then at least one element is further away than the average may be."""
+    if tolerance.average is None or found.outside or found.elements == 0:
+        return False
+    rtol, atol = tolerance.average
+    error, size = (
+        math.sqrt(square / found.elements) for square in (found.square_error, found.square_expected)
+    )
+    return error > rtol * size + atol
+
+
+def _index(place: int, tensor: Tensor) -> tuple[int, ...]:
+    """Logical index of an element from its place in memory order."""
+    order = memory_order(tensor.strides)
+    walked = np.unravel_index(place, [tensor.dims[axis] for axis in order])
+    by_axis = dict(zip(order, (int(i) for i in walked), strict=True))
+    return tuple(by_axis[axis] for axis in range(len(tensor.dims)))
+
+
+def _real(value: object) -> Real:
+    return spell(float(value))  # type: ignore[arg-type]
+
+
+class OutputChecker:
+    """Holds the outputs of many runs against one reference; equal outputs are compared once."""
+
+    def __init__(
+        self,
+        graph: Graph,
+        expected: Mapping[int, Array],
+        tolerances: Mapping[int, Tolerance],
+        worst: int = 5,
+        known: dict[str, CheckResult] | None = None,
+    ) -> None:
+        """`known` holds results by checksum; those found out here are added to it."""
+        self._graph = graph
+        self._expected = expected
+        self._tolerances = tolerances
+        self._worst = worst
+        self._known = {} if known is None else known
+        self._wanted: dict[int, Array] = {}
+
+    def check(self, outputs: Storages) -> CheckResult:
+        """Raises `EngineError` where an output is missing or is no storage of its tensor."""
+        for tensor in self._graph.outputs:
+            if tensor.uid not in outputs:
+                raise EngineError(f"the engine gave no output for {describe(tensor)}")
+            problem = misfit(outputs[tensor.uid], tensor)
+            if problem is not None:
+                raise EngineError(f"the engine's output does not fit: {problem}")
+        key = checksum(self._graph, outputs)
+        if key not in self._known:
+            if len(self._known) >= REMEMBERED:
+                self._known.clear()
+            self._known[key] = self._compared(key, outputs)
+        return self._known[key]
+
+    def _in_order(self, tensor: Tensor) -> Array:
+        """What is expected of an output, as `compare` wants it; made when it is first needed."""
+        if tensor.uid not in self._wanted:
+            flat = _flattened(self._expected[tensor.uid], tensor)
+            self._wanted[tensor.uid] = _representable(flat, tensor)
+        return self._wanted[tensor.uid]
+
+    def _compared(self, key: str, outputs: Storages) -> CheckResult:
+        rows = tuple(
+            _compared(
+                outputs[tensor.uid],
+                self._in_order(tensor),
+                tensor,
+                self._tolerances[tensor.uid],
+                self._worst,
+            )
+            for tensor in self._graph.outputs
+        )
+        largest = np.max([unspell(row.max_abs) for row in rows], initial=0.0)
+        wrong = [self._graph.by_uid[row.uid] for row in rows if row.mismatched]
+        flags = {tensor.uid: self._accepting(tensor, outputs[tensor.uid]) for tensor in wrong}
+        accepted = {uid: flag for uid, flag in flags.items() if flag is not None}
+        return CheckResult(sum(row.mismatched for row in rows), spell(largest), key, rows, accepted)
+
+    def _accepting(self, tensor: Tensor, storage: Storage) -> str | None:
+        """The strictest flag that allows what is wrong."""
+        for flag, looser in self._tolerances[tensor.uid].looser:
+            if not _compared(storage, self._in_order(tensor), tensor, looser, 0).mismatched:
+                return flag
+        return None
+
+
+def validation(reference: str, graph: Graph, results: Sequence[CheckResult]) -> Validation:
+    """The verdict over the results of a visit: the first run, then the timed iterations.
+
+    The outputs shown are those of the first wrong result, else of the first.
+    """
+    first, timed = results[0], results[1:]
+    shown = next((result for result in results if result.mismatched), first)
+    wrong = sum(result.mismatched > 0 for result in timed)
+    reason = _reason(graph, shown)
+    if shown.mismatched and not first.mismatched:
+        reason = f"right at first, wrong in {wrong} of {len(timed)} checked iterations: {reason}"
+    return Validation(
+        status="failed" if shown.mismatched else "passed",
+        reference=reference,
+        reason=reason,
+        outputs=shown.outputs,
+        iterations_checked=len(timed),
+        iterations_mismatched=wrong,
+        deterministic=len({r.checksum for r in results}) == 1 if len(results) > 1 else None,
+    )
+
+
+def _reason(graph: Graph, result: CheckResult) -> str | None:
+    """What is wrong with the output that is most wrong; a note where there was nothing to check."""
+    if not result.outputs:
+        return "the graph has no outputs: nothing to check"
+    if not result.mismatched:
+        empty = [describe(graph.by_uid[o.uid]) for o in result.outputs if o.elements == 0]
+        return f"nothing to check: no elements in {', '.join(empty)}" if empty else None
+    row = max(result.outputs, key=lambda output: output.mismatched / max(1, output.elements))
+    name = describe(graph.by_uid[row.uid])
+    text = f"{row.mismatched} of {row.elements} elements of {name} differ"
+    if not row.worst:
+        return text
+    flag = result.accepted_with.get(row.uid)
+    advice = "" if flag is None else f"; accepted with {flag}"
+    return f"{text}: worst at {_worst(row)}{advice}"
+
+
+def _worst(row: OutputValidation) -> str:
+    """The worst element of an output: place, values, how far off and how far it may be."""
+    worst = row.worst[0]
+    actual, expected = unspell(worst.actual), unspell(worst.expected)
+    values = f"{worst.index}: {_figure(worst.actual)}, expected {_figure(worst.expected)}"
+    error, allowed = abs(actual - expected), row.atol + row.rtol * abs(expected)
+    off = f"off by {error:.3g}, " if math.isfinite(error) else ""
+    return f"{values}: {off}allowed {allowed:.3g}"
+
+
+def _figure(value: Real) -> str:
+    return value if isinstance(value, str) else f"{value:.7g}"
+
+
+def save_outputs(
+    directory: Path, case_id: str, outputs: Storages, graph: Graph | None = None
+) -> Path:
+    """All outputs of a run in one safetensors file, named after the case.
+
+    With the graph as logical arrays under the tensors' names (uids where those are not unique),
+    without it as storages by uid. Raises `OutputError`.
+    """
+    arrays: dict[str, Array] = {str(uid): storage for uid, storage in outputs.items()}
+    if graph is not None:
+        names = [tensor.name for tensor in graph.outputs]
+        arrays = {
+            t.name if t.name and names.count(t.name) == 1 else str(t.uid): np.ascontiguousarray(
+                logical_view(outputs[t.uid], t)
+            )
+            for t in graph.outputs
+        }
+    safe = "".join(c if c.isalnum() or c in "._-+" else "_" for c in case_id)
+    return write_tensors(directory / f"{safe}.safetensors", arrays, {"case": case_id})

@@ -1,0 +1,78 @@
+"""How wrong honest arithmetic may be: rounding errors followed through a graph.
+
+Every tensor gets an `Estimate`: how large its values are, and how far a computed one may lie from
+the exact one, |computed − exact| <= atol + rtol·|exact|. Inputs are exact; each node adds the
+errors of its own arithmetic in its compute type and passes on those of its operands; each tensor
+adds the rounding to its own type.
+
+Model. Rounding errors are independent and bounded by the unit roundoff u, so that a sum of K terms
+errs like a random walk, not like the worst case K·u (Higham and Mary, A new approach to
+probabilistic rounding error analysis, 2019), except where they are known to drift: sums of very
+many terms of one sign, and sums that matrix units cut off (`accumulation.py`). Sums are taken one
+term after another in the compute type, the least exact honest order: blocked, pairwise and fused
+sums err less. Bounds hold for millions of elements at once: six standard deviations, and room for
+the walks that stray far. The constants are named where they are used, with what they were held
+against.
+
+What is *not* allowed for, unless the math mode asks for it: sums in a type narrower than the
+compute type, operands rounded before they are multiplied (TF32), functions as a GPU's own
+instructions approximate them (`approximate.py`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from bench_run.validate.roundoff.estimate import (
+    OPERAND_UNITS,
+    Estimate,
+    Step,
+    constant,
+    stored,
+    typical,
+)
+from bench_run.validate.roundoff.rules import RULES
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from bench_run.graph.model import Graph, Node
+
+
+def output_errors(
+    graph: Graph, sizes: Mapping[int, Estimate] | None = None, math: str = "fp32"
+) -> dict[int, Estimate | None]:
+    """The estimate of every output by uid; None where a node on the way has no rule.
+
+    `sizes` are the estimates of inputs by uid, measured on their data (`measured.py`); others are
+    taken to have their default distributions (`tensors/roles.py`).
+    """
+    known: dict[int, Estimate | None] = dict(_given(graph, sizes or {}))
+    for node in graph.nodes:
+        for port, estimate in _results(graph, node, known, math).items():
+            tensor = graph.by_uid[node.outputs[port]]
+            known[tensor.uid] = None if estimate is None else stored(estimate, tensor)
+    return {tensor.uid: known[tensor.uid] for tensor in graph.outputs}
+
+
+def _given(graph: Graph, sizes: Mapping[int, Estimate]) -> Mapping[int, Estimate]:
+    known = {t.uid: constant(float(t.value)) for t in graph.constants if t.value is not None}
+    for tensor in graph.inputs:
+        size = sizes.get(tensor.uid)
+        known[tensor.uid] = typical(graph, tensor) if size is None else size
+    return known
+
+
+def _results(
+    graph: Graph, node: Node, known: Mapping[int, Estimate | None], math: str
+) -> Mapping[str, Estimate | None]:
+    unknown = dict.fromkeys(node.outputs)
+    operands = {port: known[uid] for port, uid in node.inputs.items()}
+    present = {port: operand for port, operand in operands.items() if operand is not None}
+    if node.type not in RULES or len(present) < len(operands):
+        return unknown
+    step = Step.of(graph, node, present, math)
+    return unknown | {port: e for port, e in RULES[node.type](step).items() if port in unknown}
+
+
+__all__ = ["OPERAND_UNITS", "Estimate", "output_errors"]

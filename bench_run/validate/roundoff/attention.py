@@ -1,0 +1,123 @@
+"""Attention. Flash kernels keep the probabilities P, and in backward dS, in the operands' type for
+the matrix units; some round scale·q to it as well. Both are honest there and allowed for; where the
+operands are float, everything is.
+
+An error e of a score makes a relative error e of its probability. Errors of different keys are
+independent, so that a row sums them like √ΣP², which is 1/√(number of keys) for a flat row and up
+to 1 where a mask leaves few keys.
+"""
+
+from __future__ import annotations
+
+import math
+
+from bench_run.graph.dtypes import DTYPES
+from bench_run.graph.operations.sdpa import band
+from bench_run.validate.roundoff.accumulation import Terms, recursive_error
+from bench_run.validate.roundoff.estimate import SIGMAS, Estimate, Step
+from bench_run.validate.roundoff.sums import ROUNDING, contraction
+
+FUNCTION_UNITS = 16.0
+"""Errors of exponentials and divisions in units of the compute type, as in `pointwise.py`."""
+FLATNESS = 2.0
+"""How much heavier than the mean a probability of an unmasked row usually is."""
+
+
+def _scale(step: Step) -> float:
+    if "scale" in step.operands:
+        return step["scale"].peak
+    value = step.node.attributes.get("attn_scale_value")
+    return step.tensors["q"].dims[-1] ** -0.5 if value is None else abs(float(value))
+
+
+def _score(step: Step) -> Estimate:
+    """scale·(q·k) + bias."""
+    scale = _scale(step)
+    for port in ("descale_q", "descale_k"):
+        scale *= step.get(port, 1.0).peak
+    dots = contraction(step, ("q", "k"), step.tensors["q"].dims[-1]).scaled(scale)
+    bias = step.get("attn_mask", 0.0)
+    narrow = 0.0
+    if DTYPES[step.tensors["q"].data_type].bits == 16:
+        narrow = 0.6 * SIGMAS * step.type_unit("q") * dots.rms
+    atol = dots.atol + dots.rtol * dots.peak + narrow + step.unit * (dots.peak + bias.peak)
+    size = Estimate(math.hypot(dots.rms, bias.rms), bias.mean, dots.peak + bias.peak)
+    return size.with_error(0.0, atol)
+
+
+def _row_weight(step: Step) -> float:
+    """√ΣP² of the row with the fewest keys."""
+    masked = any(bound is not None for bound in _bounds(step))
+    varying = {"seq_len_kv", "seq_len_q", "page_table_k", "attn_mask"} & set(step.operands)
+    if masked or varying:
+        return 1.0
+    return min(1.0, FLATNESS / math.sqrt(step.tensors["k"].dims[2]))
+
+
+def _column_weight(step: Step) -> float:
+    """√ΣP² of the key that most rows look at, over the query heads that share it."""
+    heads = max(1, step.tensors["q"].dims[1] // step.tensors["k"].dims[1])
+    if _row_weight(step) == 1.0:
+        rows = 1.3 + math.sqrt(step.tensors["q"].dims[2]) / step.tensors["k"].dims[2]
+    else:
+        rows = FLATNESS * math.sqrt(step.tensors["q"].dims[2]) / step.tensors["k"].dims[2]
+    return rows * math.sqrt(heads)
+
+
+def _bounds(step: Step) -> tuple[int | None, int | None]:
+    mask = band(step.node.attributes)
+    return mask.left, mask.right
+
+
+def _relative(step: Step, score: Estimate) -> float:
+    """Error of a probability relative to it, as far as the scores make it."""
+    return score.atol + FUNCTION_UNITS * step.unit
+
+
+def _averaged(step: Step, relative: float, weight: float, x: Estimate) -> float:
+    """Error of Σ P·x. Probabilities sum to 1, so no row errs by more than the largest x."""
+    unit = step.type_unit("q")
+    statistical = (relative + 0.6 * SIGMAS * unit) * weight * x.rms
+    return min(statistical, (relative + unit) * x.peak) + SIGMAS * x.noise * min(weight, 1.0)
+
+
+def forward(step: Step) -> dict[str, Estimate]:
+    v, score = step["v"], _score(step)
+    factor = step.get("descale_v", 1.0).peak * step.get("scale_o", 1.0).peak
+    keys, weight = step.tensors["v"].dims[2], _row_weight(step)
+    error = _averaged(step, _relative(step, score), 2 * weight, v)
+    rms = math.hypot(v.rms / math.sqrt(keys), v.mean) if weight < 1 else v.rms
+    rtol, atol = recursive_error(step.unit, Terms(keys, 0.0, v.rms / keys))
+    o = Estimate(rms, v.mean, v.peak).with_error(FUNCTION_UNITS * step.unit + rtol, error + atol)
+    spread = math.log(max(2, keys)) + score.peak
+    stats_error = score.atol + FUNCTION_UNITS * step.unit * max(1.0, spread)
+    stats = Estimate(spread, spread, spread).with_error(step.unit, stats_error)
+    peak = Estimate(score.rms, score.mean, score.peak).with_error(step.unit, score.atol)
+    total = Estimate(keys / 2, keys / 2, keys).with_error(stats_error, stats_error)
+    return {"o": o.scaled(factor), "stats": stats, "max": peak, "sum_exp": total}
+
+
+def backward(step: Step) -> dict[str, Estimate]:
+    """dV = Pᵀ·dO, dS = P∘(dO·Vᵀ − Δ), dQ = scale·dS·K, dK = scale·dSᵀ·Q."""
+    q, k, do = (step[port] for port in ("q", "k", "do"))
+    score, scale, unit_io = _score(step), _scale(step), step.type_unit("q")
+    relative = _relative(step, score) + step["stats"].atol + 0.6 * SIGMAS * unit_io
+    products = contraction(step, ("do", "v"), step.tensors["v"].dims[-1])
+    centred = 2 * products.rms
+    inner = relative * centred + products.atol + 0.6 * SIGMAS * unit_io * centred
+    row, column = _row_weight(step), _column_weight(step)
+    sums = ROUNDING * step.unit
+    errors = {
+        "dq": scale * (inner * k.rms * row + sums * centred * k.rms),
+        "dk": scale * (inner * q.rms * column + sums * centred * q.rms * (1 + column)),
+        "dv": relative * do.rms * column + sums * do.rms * (1 + column),
+        "dbias": inner * max(row, column),
+    }
+    size = {"dq": k.rms * row, "dk": q.rms * column, "dv": do.rms * column, "dbias": 1.0}
+    factor = {"dq": scale * centred, "dk": scale * centred, "dv": 1.0, "dbias": centred}
+    return {
+        port: Estimate(
+            size[port] * factor[port], 0.0, SIGMAS * size[port] * factor[port]
+        ).with_error(FUNCTION_UNITS * step.unit, error)
+        for port, error in errors.items()
+    }

@@ -1,0 +1,172 @@
+"""Batch, layer and RMS norm: statistics over n elements, then a scale and a shift of each.
+
+Variances may come from E[x²] − E[x]², which cancels: their error is one of E[x²]. Of R statistics
+over n elements the smallest variance is about R^(−2/(n−1)) of the usual one, so its root divides by
+that much less: short rows make large values and large errors.
+"""
+
+from __future__ import annotations
+
+import math
+
+from bench_run.validate.roundoff.estimate import SIGMAS, Estimate, Step
+from bench_run.validate.roundoff.sums import added, square, sum_of
+
+EPSILON = 1e-5
+STEPS = 4.0
+"""Roundings of a scale and a shift, each of at most the size of the largest term."""
+
+
+def _count(step: Step, statistic: str, x: str = "x") -> tuple[int, int]:
+    """Elements of a statistic, and how many statistics there are."""
+    rows = max(1, step.tensors[statistic].elements)
+    return max(1, step.tensors[x].elements // rows), rows
+
+
+def statistics(
+    step: Step, count: int, rows: int, *, centred: bool = True
+) -> tuple[Estimate, Estimate]:
+    """Mean and 1/√(variance + ε), or 1/√(mean square + ε) if not centred."""
+    x, epsilon = step["x"], step.get("epsilon", EPSILON).rms
+    mean = added(step, x, count).scaled(1 / count)
+    squares = added(step, square(x, step.unit), count).scaled(1 / count)
+    variance = squares.mean - (x.mean**2 if centred else 0.0)
+    variance = max(variance * max(0.0, 1 - 1 / count), 0.0) if centred else variance
+    usual = 1 / math.sqrt(variance + epsilon)
+    spread = rows ** (1 / max(1, count - 1 if centred else count))
+    most = min(2 * usual * spread, 1 / math.sqrt(epsilon))
+    error = _size_of_error(squares) + (2 * mean.peak * _size_of_error(mean) if centred else 0.0)
+    rtol = 0.5 * error * min(most**2, usual**2 * _fewest(count)) + STEPS * step.unit
+    return mean, Estimate(usual, usual, most, 0.5 * usual, positive=True, rtol=rtol)
+
+
+def _fewest(count: int) -> float:
+    """How many times smaller than the usual one a variance of so many elements may be by chance:
+    its deviation is √(2/n) of it."""
+    least = 1 - SIGMAS * math.sqrt(2 / count)
+    return 1 / least if least > 0 else math.inf
+
+
+def shifted(step: Step, mean: Estimate, inv: Estimate) -> Estimate:
+    """y = (x − mean)·inv·scale + bias."""
+    x, scale, bias = step["x"], step.get("scale", 1.0), step.get("bias", 0.0)
+    gain = inv.peak * scale.peak
+    size = (x.peak + mean.peak) * gain + bias.peak
+    carried = gain * (_size_of_error(x) + _size_of_error(mean))
+    relative = inv.rtol + scale.rtol + inv.atol / max(inv.low, 1e-30)
+    atol = STEPS * step.unit * size + carried + relative * bias.peak + bias.atol
+    rms = math.hypot(math.hypot(x.rms, mean.rms) * inv.rms * scale.rms, bias.rms)
+    return Estimate(rms, bias.mean, size).with_error(relative + step.unit, atol)
+
+
+def batchnorm_inference(step: Step) -> dict[str, Estimate]:
+    return {"y": shifted(step, step["mean"], step["inv_variance"])}
+
+
+def batchnorm_inference_variance(step: Step) -> dict[str, Estimate]:
+    variance, epsilon = step["variance"], step.get("epsilon", EPSILON).rms
+    root = 1 / math.sqrt(variance.rms + epsilon)
+    most = 1 / math.sqrt(variance.low + epsilon)
+    rtol = STEPS * step.unit + 0.5 * variance.rtol
+    inv = Estimate(root, root, most, 0.5 * root, positive=True, rtol=rtol)
+    return {"y": shifted(step, step["mean"], inv)}
+
+
+def batchnorm_training(step: Step) -> dict[str, Estimate]:
+    mean, inv = statistics(step, *_count(step, "scale"))
+    x = step["x"]
+    variance = Estimate(x.rms**2, x.rms**2, x.rms**2 * 2, positive=True)
+    moved = {"mean": mean, "variance": variance.with_error(2 * inv.rtol, 0.0)}
+    results = {"y": shifted(step, mean, inv), "mean": mean, "inv_variance": inv}
+    for name, batch in moved.items():
+        previous = step.get(f"prev_running_{name}", 0.0)
+        size = max(previous.peak, batch.peak)
+        atol = STEPS * step.unit * size + _size_of_error(batch)
+        both = Estimate(max(previous.rms, batch.rms), previous.mean, size)
+        results[f"next_running_{name}"] = both.with_error(step.unit, atol)
+    return results
+
+
+def layernorm(step: Step) -> dict[str, Estimate]:
+    count = math.prod(step.tensors["x"].dims[-step.node.attributes["normalized_dim_count"] :])
+    mean, inv = statistics(step, count, step.tensors["x"].elements // count)
+    return {"y": shifted(step, mean, inv), "mean": mean, "inv_variance": inv}
+
+
+def rmsnorm(step: Step) -> dict[str, Estimate]:
+    count = _rms_count(step)
+    _, inv = statistics(step, count, step.tensors["x"].elements // count, centred=False)
+    return {"y": shifted(step, Estimate(0.0, 0.0, 0.0), inv), "inv_rms": inv}
+
+
+def _rms_count(step: Step) -> int:
+    """Elements of a mean square, as `rmsnorm_axes` of the operations table says."""
+    from bench_run.graph.operations.norms import rmsnorm_axes
+
+    inv = step.tensors.get("inv_rms")
+    dims = step.tensors["x"].dims
+    axes = rmsnorm_axes(dims, step.tensors["scale"].dims, None if inv is None else inv.dims)
+    return max(1, math.prod(dims[axis] for axis in axes))
+
+
+def _gradients(step: Step, inv: Estimate, mean: Estimate, coupled: int) -> dict[str, Estimate]:
+    """With x̂ = (x − mean)·inv: dbias = Σdy, dscale = Σdy·x̂ over the elements of a parameter,
+    dx = inv·(g − (Σg + x̂·Σg·x̂)/n) with g = dy·scale over the n elements of a statistic."""
+    dy, x, scale = step["dy"], step["x"], step["scale"]
+    normal = _normal(step, x, mean, inv)
+    summed = max(1, step.tensors["x"].elements // step.tensors["scale"].elements)
+    products = _product(dy, normal, step.unit)
+    weighted = _product(dy, scale, step.unit)
+    coupling = _product(weighted, normal, step.unit)
+    sums = [added(step, term, coupled).scaled(1 / coupled) for term in (weighted, coupling)]
+    size = weighted.peak + sums[0].peak + normal.peak * sums[1].peak
+    error = _size_of_error(weighted) + _size_of_error(sums[0])
+    error += normal.peak * _size_of_error(sums[1]) + sums[1].peak * _size_of_error(normal)
+    atol = inv.peak * (error + STEPS * step.unit * size) + inv.atol * size
+    dx = Estimate(weighted.rms * inv.rms, 0.0, size * inv.peak)
+    return {
+        "dx": dx.with_error(inv.rtol + step.unit, atol),
+        "dscale": added(step, products, summed),
+        "dbias": added(step, dy, summed),
+    }
+
+
+def _size_of_error(x: Estimate) -> float:
+    """Largest, as an absolute number."""
+    return x.atol + x.rtol * x.peak
+
+
+def _normal(step: Step, x: Estimate, mean: Estimate, inv: Estimate) -> Estimate:
+    size = (x.peak + mean.peak) * inv.peak
+    atol = inv.peak * (_size_of_error(x) + _size_of_error(mean)) + 2 * step.unit * size
+    rms = math.hypot(x.rms, mean.rms) * inv.rms
+    return Estimate(rms, 0.0, min(size, max(SIGMAS * rms, size / 4))).with_error(inv.rtol, atol)
+
+
+def _product(a: Estimate, b: Estimate, unit: float) -> Estimate:
+    atol = a.atol * b.peak + b.atol * a.peak
+    size = sum_of(1, a.rms * b.rms, a.mean * b.mean, a.peak * b.peak)
+    return size.with_error(a.rtol + b.rtol + unit, atol)
+
+
+def batchnorm_backward(step: Step) -> dict[str, Estimate]:
+    count, rows = _count(step, "scale")
+    mean, inv = _saved(step, "inv_variance", count, rows)
+    return _gradients(step, inv, mean, count)
+
+
+def layernorm_backward(step: Step) -> dict[str, Estimate]:
+    count = math.prod(step.tensors["x"].dims[-step.node.attributes["normalized_dim_count"] :])
+    mean, inv = _saved(step, "inv_variance", count, step.tensors["x"].elements // count)
+    return _gradients(step, inv, mean, count)
+
+
+def rmsnorm_backward(step: Step) -> dict[str, Estimate]:
+    count, _ = _count(step, "inv_rms")
+    return _gradients(step, step["inv_rms"], Estimate(0.0, 0.0, 0.0), count)
+
+
+def _saved(step: Step, inv: str, count: int, rows: int) -> tuple[Estimate, Estimate]:
+    if inv in step.operands and "mean" in step.operands:
+        return step["mean"], step[inv]
+    return statistics(step, count, rows)

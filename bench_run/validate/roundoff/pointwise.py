@@ -1,0 +1,137 @@
+"""Element-wise operations: errors pass through by the slope of the function.
+
+The slopes are taken numerically from the float64 reference over the range of the operands, so
+every mode and every parameter is covered by the same few lines. A jump (a comparison, a rounding to
+integers, the kink of a ReLU's gradient) has no slope: an operand that is itself inexact may fall on
+the other side, and such an element is a mismatch.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from bench_run.reference.pointwise import MODES
+from bench_run.reference.pointwise_parameters import parameters
+from bench_run.validate.roundoff.approximate import approximation
+from bench_run.validate.roundoff.estimate import Estimate, Step
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+Array = npt.NDArray[Any]
+
+ONE_ROUNDING = frozenset(("abs", "add", "identity", "max_op", "min_op", "mul", "neg", "sub")) | (
+    frozenset(("relu_bwd", "relu_fwd", "binary_select"))
+)
+TWO_ROUNDINGS = frozenset(("div", "reciprocal", "sqrt"))
+"""Correctly rounded by IEEE 754, but fast vector and GPU forms of them are only nearly so."""
+JUMPS = frozenset(("ceil", "floor", "gen_index", "logical_and", "logical_not", "logical_or")) | (
+    frozenset(("cmp_eq", "cmp_ge", "cmp_gt", "cmp_le", "cmp_lt", "cmp_neq"))
+)
+JUMPING_OPERANDS = {"relu_bwd": (1,), "binary_select": (0,)}
+PARAMETERS = ("relu_lower_clip", "relu_upper_clip", "relu_lower_clip_slope")
+FUNCTION_UNITS = 16.0
+"""Errors of a special function in units of the compute type: a few for the function itself (NumPy,
+CUDA and SLEEF document 1 to 4), some for the steps around it."""
+SAMPLES = 512
+STEP = 1e-6
+
+
+def pointwise(step: Step) -> dict[str, Estimate]:
+    mode = step.node.attributes["operation"]
+    operands = [step[f"in_{i}"] for i in range(MODES[mode][0])] if mode in MODES else []
+    if mode in JUMPS:
+        return {"out_0": Estimate(1.0, 1.0, _largest(operands))}
+    given = parameters(step.node)
+    function = MODES[mode][1]
+    points = [_points(operand, place) for place, operand in enumerate(operands)]
+    with np.errstate(all="ignore"):
+        values = np.asarray(function(given, *points), np.float64)
+        rtol, atol = _own_error(step, mode, operands, values)
+        if step.approximates:
+            wider = approximation(mode, given, points, values)
+            rtol, atol = rtol + wider[0], atol + wider[1]
+        for place, operand in enumerate(operands):
+            if place in JUMPING_OPERANDS.get(mode, ()):
+                continue
+            slope = _slope(lambda *x: function(given, *x), points, place)
+            relative, absolute = _passed_on(operand, slope, points[place], values)
+            rtol, atol = rtol + relative, atol + absolute
+    return {"out_0": _estimate(values).with_error(rtol, atol)}
+
+
+def _largest(operands: list[Estimate]) -> float:
+    return max((operand.peak for operand in operands), default=1.0)
+
+
+def _points(operand: Estimate, place: int) -> Array:
+    """Values as the operand has them: spread over its range, mostly near its usual size."""
+    spread = np.random.Generator(np.random.PCG64(place)).random(SAMPLES)
+    if operand.positive:
+        return operand.low + (operand.peak - operand.low) * spread
+    usual = min(operand.peak, 1.8 * operand.rms)
+    points = usual * (2 * spread - 1)
+    points[:2] = -operand.peak, operand.peak
+    return points
+
+
+def _slope(function: Callable[..., Array], points: list[Array], place: int) -> Array:
+    width = STEP * max(1e-30, float(np.abs(points[place]).max()))
+    sides = []
+    for sign in (-1.0, 1.0):
+        moved = list(points)
+        moved[place] = points[place] + sign * width
+        sides.append(np.asarray(function(*moved), np.float64))
+    return np.abs(sides[1] - sides[0]) / (2 * width)
+
+
+def _passed_on(
+    operand: Estimate, slope: Array, points: Array, values: Array
+) -> tuple[float, float]:
+    """An operand's error in the result: relative up to the result's size, absolute beyond."""
+    slope = slope[np.isfinite(slope)]
+    if slope.size == 0 or operand.rtol == operand.atol == 0:
+        return 0.0, 0.0
+    excess = 0.0
+    if slope.size == points.size:
+        excess = max(0.0, float((np.abs(points) * slope - np.abs(values)).max()))
+    absolute = operand.atol * float(slope.max()) + operand.rtol * excess
+    return operand.rtol, absolute
+
+
+def _own_error(
+    step: Step, mode: str, operands: list[Estimate], values: Array
+) -> tuple[float, float]:
+    """A single rounding to the type of the result is counted where the result is stored.
+
+    Parameters are rounded to the compute type. Libraries promise of a special function in a narrow
+    type only that it is one of the two neighbours: one more rounding.
+    """
+    unit, result_unit = step.unit, step.type_unit("out_0")
+    parameter = unit if any(step.node.attributes.get(name) for name in PARAMETERS) else 0.0
+    if mode in ONE_ROUNDING:
+        return (0.0 if result_unit == unit else unit) + parameter, 0.0
+    if mode in TWO_ROUNDINGS:
+        return 2 * unit, 0.0
+    if mode == "add_square":
+        return 2 * unit, unit * operands[1].peak ** 2
+    finite = np.abs(values[np.isfinite(values)])
+    largest = float(finite.max()) if finite.size else 1.0
+    return max(FUNCTION_UNITS * unit, result_unit), FUNCTION_UNITS / 2 * unit * largest
+
+
+def _estimate(values: Array) -> Estimate:
+    values = values[np.isfinite(values)]
+    if values.size == 0:
+        return Estimate(1.0, 1.0, 1.0)
+    size = np.abs(values)
+    return Estimate(
+        rms=float(np.sqrt(np.mean(values * values))),
+        mean=abs(float(np.mean(values))),
+        peak=float(size.max()),
+        low=float(size.min()),
+        positive=bool(values.min() > 0),
+    )

@@ -1,0 +1,240 @@
+"""Allowed errors, output by output: a policy, then the graph's sidecar, then the command line.
+
+Policy ``default`` bounds the error that honest arithmetic in the graph's own types can make: by
+output type, operation, reduction length and size of the data (`roundoff/`). Policy ``hipdnn`` is
+the table of hipDNN's own tests (`tolerance_tables.py`). Integers and booleans are exact in both.
+
+A sidecar ``NAME.tolerance.json`` beside ``NAME.json`` changes either::
+
+    {"rtol": 1e-3, "tensors": {"y": {"atol": 0.1}, "7": {"rms": 1e-4}}, "reason": "why"}
+
+Numbers at the top hold for every output, those under a tensor's name or uid for that one;
+``validator`` names another rule for NaN and infinities (`tensors/difference.py`).
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bench_run.errors import GraphError, UsageError
+from bench_run.graph.dtypes import DTYPES
+from bench_run.validate.tolerance_tables import (
+    BY_RMS,
+    FALLBACK,
+    INFINITIES_MATCH,
+    producer,
+    table_number,
+)
+
+if TYPE_CHECKING:
+    from bench_run.engines.base import Storages
+    from bench_run.graph.model import Graph, Tensor
+    from bench_run.validate.roundoff.estimate import Estimate
+
+VALIDATORS = ("matching", "allclose", "allclose_matching_infinities")
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """An element is right where |actual − expected| <= atol + rtol·|expected|."""
+
+    rtol: float
+    atol: float
+    source: str
+    """Where the numbers come from, in a few words."""
+    validator: str = "matching"
+    """How NaN and infinities are held against each other: see `tensors/difference.py`."""
+    rms: float | None = None
+    """In place of the element-wise rule: threshold for √Σ(a − e)² / (√n · largest magnitude)."""
+    average: tuple[float, float] | None = None
+    """Beside the element-wise rule (rtol, atol) of the root mean square of the error. Finds a bias
+    of one unit in the last place where the reference is rounded too, so that single elements may
+    be that far apart: independent roundings differ by 0.6 units, a bias by 1.3 (root mean squares,
+    unit roundoffs)."""
+    looser: tuple[tuple[str, Tolerance], ...] = ()
+    """Flags that allow more, the strictest first: to say which of them takes a wrong result."""
+
+
+@dataclass(frozen=True)
+class Circumstances:
+    """What a bound depends on beside the graph."""
+
+    inputs: Storages | None = None
+    """The data, to measure how large it is; without it as the default distributions make it."""
+    math: str = "fp32"
+    """The run's math mode: ``tf32`` and ``fast`` let operands be rounded and functions be
+    approximated."""
+    rounded_reference: bool = False
+    """The reference has the outputs' own types and errs itself: golden tensors, another engine.
+    The float64 reference does neither."""
+
+
+Overrides = Mapping[str, Mapping[str, Any]]
+"""By tensor name or uid, ``""`` for every output: fields of `Tolerance` and their values."""
+
+
+def tolerances(
+    graph: Graph,
+    policy: str = "default",
+    rtol: float | None = None,
+    atol: float | None = None,
+    circumstances: Circumstances | None = None,
+    overrides: Overrides | None = None,
+) -> dict[int, Tolerance]:
+    """The tolerance of every output, by uid. ``rtol`` and ``atol`` win over everything else."""
+    if policy not in POLICIES:
+        raise UsageError(f"--tolerance: no policy {policy!r}; choose from {', '.join(POLICIES)}")
+    found = POLICIES[policy](graph, circumstances or Circumstances())
+    flags = {name: value for name, value in (("rtol", rtol), ("atol", atol)) if value is not None}
+    return {
+        tensor.uid: _changed(
+            _changed(found[tensor.uid], _for_tensor(overrides or {}, tensor), "sidecar"),
+            flags,
+            "command line",
+        )
+        for tensor in graph.outputs
+    }
+
+
+def read_overrides(path: Path, graph: Graph | None = None) -> Overrides:
+    """A sidecar's contents. Raises `GraphError` that names the file and the key; with the graph
+    also where a tensor is none of its outputs."""
+    try:
+        content = json.loads(path.read_bytes())
+    except OSError as error:
+        raise GraphError(str(path), error.strerror or str(error)) from None
+    except ValueError as error:
+        raise GraphError(str(path), f"not JSON: {error}") from None
+    if not isinstance(content, dict):
+        raise GraphError(str(path), "expected an object")
+    tensors = content.pop("tensors", {})
+    content.pop("reason", None)
+    if not isinstance(tensors, dict) or not all(isinstance(row, dict) for row in tensors.values()):
+        raise GraphError(str(path), "tensors: expected an object with an object for each tensor")
+    _check_names(f"{path}: tensors", tensors, graph)
+    rows = {"": content, **tensors}
+    for name, row in rows.items():
+        for key, value in row.items():
+            where = f"tensors.{name}.{key}" if name else key
+            _check_override(f"{path}: {where}", key, value)
+    return rows
+
+
+def sidecar_of(graph_path: str) -> Path:
+    """Where the overrides of a graph file lie, if there are any."""
+    return Path(graph_path).with_suffix(".tolerance.json")
+
+
+def _check_names(where: str, names: Collection[str], graph: Graph | None) -> None:
+    if graph is None:
+        return
+    known = {name: None for t in graph.outputs for name in (t.name, str(t.uid)) if name}
+    for name in names:
+        if name not in known:
+            raise GraphError(where, f"no output {name!r}; choose from {', '.join(known)}")
+
+
+def _check_override(where: str, key: str, value: object) -> None:
+    if key == "validator":
+        if value not in VALIDATORS:
+            raise GraphError(where, f"no validator {value!r}; choose from {', '.join(VALIDATORS)}")
+    elif key not in ("rtol", "atol", "rms"):
+        raise GraphError(where, "unknown; known are rtol, atol, rms, validator, tensors, reason")
+    elif isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise GraphError(where, f"expected a number, got {value!r}")
+    elif not (math.isfinite(value) and value >= 0):
+        raise GraphError(where, f"expected a finite number of at least 0, got {value!r}")
+
+
+def _for_tensor(overrides: Overrides, tensor: Tensor) -> dict[str, Any]:
+    keys = ("", tensor.name or "", str(tensor.uid))
+    return {name: value for key in keys for name, value in overrides.get(key, {}).items()}
+
+
+def _changed(row: Tolerance, values: Mapping[str, Any], source: str) -> Tolerance:
+    """Element-wise numbers replace an rms threshold and the average."""
+    if not values:
+        return row
+    by_element = bool({"rtol", "atol"} & set(values))
+    rms = values.get("rms", None if by_element else row.rms)
+    average = None if by_element or rms is not None else row.average
+    return replace(row, **{**values, "rms": rms}, average=average, looser=(), source=source)
+
+
+def _exact(source: str) -> Tolerance:
+    return Tolerance(0.0, 0.0, f"{source}: exact")
+
+
+def _is_exact(tensor: Tensor) -> bool:
+    return DTYPES[tensor.data_type].kind in ("integer", "boolean")
+
+
+def _by_roundoff(graph: Graph, circumstances: Circumstances) -> dict[int, Tolerance]:
+    from bench_run.validate.roundoff import OPERAND_UNITS, output_errors
+    from bench_run.validate.roundoff.measured import measured
+
+    sizes = {uid: measured(storage) for uid, storage in (circumstances.inputs or {}).items()}
+    modes = tuple(OPERAND_UNITS)
+    asked, *looser = modes[modes.index(circumstances.math) :]
+    errors = {mode: output_errors(graph, sizes, mode) for mode in (asked, *looser)}
+
+    def row(tensor: Tensor, mode: str) -> Tolerance:
+        return _of_output(tensor, errors[mode][tensor.uid], circumstances.rounded_reference)
+
+    return {
+        t.uid: _with_looser(row(t, asked), {mode: row(t, mode) for mode in looser})
+        for t in graph.outputs
+    }
+
+
+def _with_looser(row: Tolerance, others: Mapping[str, Tolerance]) -> Tolerance:
+    pairs = ((f"--math {mode}", other) for mode, other in others.items())
+    return replace(row, looser=tuple((flag, other) for flag, other in pairs if other != row))
+
+
+def _of_output(tensor: Tensor, error: Estimate | None, rounded_reference: bool) -> Tolerance:
+    row = DTYPES[tensor.data_type]
+    if _is_exact(tensor):
+        return _exact("default")
+    if row.kind == "scale":
+        return Tolerance(0.25, 0.0, "default: powers of two are exact")
+    if error is None:
+        source = "fallback: no rule for an operation on the way"
+        return Tolerance(FALLBACK + 2 * row.unit_roundoff, FALLBACK, source)
+    return _of_estimate(error, rounded_reference)
+
+
+def _of_estimate(error: Estimate, rounded_reference: bool) -> Tolerance:
+    from bench_run.validate.roundoff.estimate import SIGMAS
+
+    if not rounded_reference:
+        return Tolerance(error.rtol, error.atol, "default")
+    average = (error.rtol, error.atol / SIGMAS)
+    return Tolerance(2 * error.rtol, 2 * error.atol, "default", average=average)
+
+
+def _by_table(graph: Graph, _circumstances: Circumstances) -> dict[int, Tolerance]:
+    rows = {}
+    for tensor in graph.outputs:
+        number = table_number(graph, tensor.data_type)
+        node, port = producer(graph, tensor.uid)
+        if _is_exact(tensor):
+            rows[tensor.uid] = _exact("hipdnn")
+        elif node.type in BY_RMS:
+            rows[tensor.uid] = Tolerance(number, number, "hipdnn", "allclose", rms=number)
+        else:
+            infinite = (node.type, port) in INFINITIES_MATCH
+            validator = "allclose_matching_infinities" if infinite else "allclose"
+            rows[tensor.uid] = Tolerance(number, number, "hipdnn", validator)
+    return rows
+
+
+POLICIES: dict[str, Callable[[Graph, Circumstances], dict[int, Tolerance]]] = {
+    "default": _by_roundoff,
+    "hipdnn": _by_table,
+}

@@ -1,0 +1,35 @@
+"""A case as a visit leaves it: with one round, or with the reason why there is none."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from bench_schema.document import Case, Outcome
+
+if TYPE_CHECKING:
+    from bench_run.worker.messages import Visit
+
+
+def case_of(request: Visit, outcome: Outcome, **parts: Any) -> Case:
+    """A `Case` of this request; what is not given is empty or unknown."""
+    defaults: dict[str, Any] = {
+        "init": {},
+        "rounds": (),
+        "validation": None,
+        "memory": None,
+        "plan": {},
+        "stopped_by": None,
+        "kernels": (),
+        "notes": request.notes,
+    }
+    return Case(
+        id=request.case_id,
+        graph=request.graph_id,
+        engine=request.engine,
+        variant=request.variant,
+        outcome=outcome,
+        summary={},
+        work=request.work,
+        achieved=None,
+        **{**defaults, **parts},
+    )

@@ -1,0 +1,146 @@
+"""Inputs of a graph, and its expected outputs computed once. Runs inside a worker."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bench_run.errors import GraphError, OutputError
+from bench_run.graph.dtypes import DTYPES
+from bench_run.tensors.input_cache import keep, read_kept
+from bench_run.tensors.layout import logical_view
+from bench_run.worker.messages import Attempt, Data, Evaluate, Evaluated
+
+if TYPE_CHECKING:
+    from bench_run.engines.base import Engine, Storage, Storages
+    from bench_run.graph.model import Graph, Tensor
+    from bench_run.tensors.golden import Golden
+
+HIPDNN = "hipdnn:"
+"""Stands before the folder of ``--write-golden`` for bundles in hipDNN's own convention."""
+
+Arrays = Mapping[int, np.ndarray[Any, Any]]
+
+
+def inputs_of(graph: Graph, data: Data) -> Storages:
+    """Golden inputs bit for bit where there are some, else seeded ones, which are made once."""
+    if data.golden is not None:
+        return golden_of(graph, data).inputs
+    if data.kept is None:
+        return _seeded(graph, data)
+    found = read_kept(data.kept, graph)
+    if found is None:
+        found = _seeded(graph, data)
+        keep(data.kept, graph, found)
+    return found
+
+
+def _seeded(graph: Graph, data: Data) -> dict[int, Storage]:
+    from bench_run.tensors.inputs import make_inputs, parse_init
+
+    return make_inputs(graph, data.seed, parse_init(data.init))
+
+
+def golden_of(graph: Graph, data: Data) -> Golden:
+    """The golden tensors that `data` names. Raises `GraphError` where they do not fit the graph."""
+    from bench_run.tensors.golden import find_golden, read_golden, why_none
+
+    path = data.graph_path or graph.name
+    bundle = find_golden(path, data.golden)
+    if bundle is None:
+        raise GraphError(path, why_none(path, data.golden))
+    return read_golden(graph, bundle)
+
+
+def expected_of(graph: Graph, inputs: Storages) -> Arrays:
+    """The float64 reference's outputs: logical arrays by uid, not rounded to the output's type."""
+    from bench_run.reference import evaluate as reference
+
+    by_uid = graph.by_uid
+    return reference(graph, {uid: logical_view(s, by_uid[uid]) for uid, s in inputs.items()})
+
+
+def engine_outputs(engine: Engine, graph: Graph, inputs: Storages) -> Storages:
+    """What another engine computes: one run on poisoned outputs."""
+    plan = engine.plan(engine.build(graph, {}))
+    try:
+        plan.upload(inputs)
+        plan.poison()
+        plan.run()
+        engine.stream.synchronize()
+        return plan.download()
+    finally:
+        plan.close()
+
+
+def attempt(engine: Engine, request: Attempt) -> None:
+    """Prepare the graph and, with data, run it once. Raises what the engine raises."""
+    if request.data is not None:
+        engine_outputs(engine, request.graph, inputs_of(request.graph, request.data))
+    else:
+        engine.plan(engine.build(request.graph, {})).close()
+
+
+def evaluate(engine: Engine | None, request: Evaluate) -> Evaluated:
+    """Store the expected outputs as ``UID.npy`` in the request's folder."""
+    graph = request.graph
+    expected: Arrays
+    if request.data.golden is not None and not request.engine and request.write_golden is None:
+        expected = _golden_outputs(graph, request.data)
+    else:
+        inputs = inputs_of(graph, request.data)
+        if engine is None:
+            expected = expected_of(graph, inputs)
+        else:
+            storages = engine_outputs(engine, graph, inputs)
+            expected = {uid: logical_view(s, graph.by_uid[uid]) for uid, s in storages.items()}
+        if request.write_golden is not None:
+            _write_golden(request, inputs, expected)
+    folder = Path(request.folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    for tensor in graph.outputs:
+        np.save(folder / f"{tensor.uid}.npy", _lean(expected[tensor.uid], tensor))
+    return Evaluated(str(folder))
+
+
+def _golden_outputs(graph: Graph, data: Data) -> Arrays:
+    outputs = golden_of(graph, data).outputs
+    return {uid: logical_view(s, graph.by_uid[uid]) for uid, s in outputs.items()}
+
+
+def _write_golden(request: Evaluate, inputs: Storages, expected: Arrays) -> None:
+    """The graph as ``STEM.json`` and its tensors in ``STEM.golden/``, in the asked folder; after
+    ``hipdnn:`` as ``STEM.tensor<uid>.bin``, hipDNN's own way."""
+    from bench_run.graph.hipdnn_json import write_graph
+    from bench_run.tensors.golden import write_golden, write_hipdnn_golden
+    from bench_run.tensors.layout import to_storage
+
+    assert request.write_golden is not None
+    plain = request.write_golden.removeprefix(HIPDNN)
+    graph, folder = request.graph, Path(plain)
+    outputs = {t.uid: to_storage(expected[t.uid], t) for t in graph.outputs}
+    provenance = {
+        "reference": "engine" if request.engine else "float64 formulas in NumPy",
+        "seed": str(request.data.seed),
+        "init": " ".join(request.data.init) or "by role",
+    }
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / f"{request.stem}.json").write_bytes(write_graph(graph))
+    except OSError as error:
+        raise OutputError(f"cannot write {folder}: {error.strerror}") from error
+    if plain != request.write_golden:
+        write_hipdnn_golden(graph, inputs, outputs, folder / f"{request.stem}.json", provenance)
+    else:
+        write_golden(graph, inputs, outputs, folder / f"{request.stem}.golden", provenance)
+
+
+def _lean(array: np.ndarray[Any, Any], tensor: Tensor) -> np.ndarray[Any, Any]:
+    """Types NumPy can store; float32 where the output's own type is far coarser than that."""
+    row = DTYPES[tensor.data_type]
+    if row.kind in ("integer", "boolean"):
+        return np.asarray(array)
+    return np.asarray(array, np.float64 if row.bits >= 32 else np.float32)

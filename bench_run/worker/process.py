@@ -1,0 +1,162 @@
+"""A worker process, seen from the run: start it, ask it, and survive whatever it does.
+
+Each engine runs in a process of its own, so that a crash, a hang or a poisoned device costs one
+case. The answers travel over a private pipe; what the process prints is drained by a thread that
+keeps the last words. A worker that dies raises `WorkerCrashedError`, one that is silent too long is
+killed with everything it started and raises `WorkerTimeoutError`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import threading
+import time
+from multiprocessing.connection import Connection, Pipe
+from typing import TYPE_CHECKING, NamedTuple
+
+from bench_run.errors import WorkerCrashedError, WorkerTimeoutError
+from bench_run.worker.messages import Answer, Close, Progress, Request
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+LAST_WORDS_BYTES = 4096
+POLL_S = 0.2
+"""How often a silent worker's process is looked at: a child of it may hold the pipe open."""
+
+
+BUILD_PHASES = ("build", "plan")
+"""Phases in which an engine makes and compiles its plan; the inputs are drawn between them."""
+
+
+class Deadline(NamedTuple):
+    """An instant of the monotonic clock, and what is said once it has passed."""
+
+    at: float
+    said: str
+
+    @classmethod
+    def after(cls, limit_s: float | None, words: str) -> Deadline:
+        if limit_s is None:
+            return cls(math.inf, words)
+        return cls(time.monotonic() + limit_s, f"{words} {limit_s:g} s")
+
+
+class LastWords:
+    """Drains what a process prints and keeps the end of it."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._tail = b""
+        self._thread = threading.Thread(target=self._drain, args=(descriptor,), daemon=True)
+        self._thread.start()
+
+    def _drain(self, descriptor: int) -> None:
+        with os.fdopen(descriptor, "rb", buffering=0) as pipe:
+            while block := pipe.read(65536):
+                self._tail = (self._tail + block)[-LAST_WORDS_BYTES:]
+
+    def text(self, wait_s: float = 0.5) -> str | None:
+        """The end of what was printed, without control characters; None for silence."""
+        self._thread.join(wait_s)
+        text = self._tail.decode("utf-8", "replace").strip()
+        return "".join(c for c in text if c.isprintable() or c in "\n\t") or None
+
+
+class Worker:
+    """One process that runs cases of one engine, one request at a time."""
+
+    def __init__(
+        self,
+        environment: Mapping[str, str] | None = None,
+        announce: Callable[[str, int], object] | None = None,
+    ) -> None:
+        """Start it. `environment` is added to ours (caches and plugin folders of one engine);
+        `announce` is told of every phase that the worker enters, and how many nanoseconds of the
+        one before went into checks."""
+        ours, theirs = Pipe()
+        read_end, write_end = os.pipe()
+        self._process = subprocess.Popen(  # noqa: S603 - our own module, no shell
+            [sys.executable, "-m", "bench_run.worker.main", str(theirs.fileno())],
+            stdin=subprocess.DEVNULL,
+            stdout=write_end,
+            stderr=write_end,
+            pass_fds=(theirs.fileno(),),
+            start_new_session=True,
+            env={**os.environ, **(environment or {})},
+        )
+        os.close(write_end)
+        theirs.close()
+        self._pipe: Connection[Request, Answer | Progress] = ours
+        self._words = LastWords(read_end)
+        self._announce = announce
+        self.phase = "import"
+        self.pid = self._process.pid
+
+    def ask(
+        self, request: Request, timeout_s: float | None, build_timeout_s: float | None = None
+    ) -> Answer:
+        """The answer, or a `WorkerError`; after one the worker is gone. `build_timeout_s` limits
+        each phase in which an engine builds (`BUILD_PHASES`)."""
+        whole = due = Deadline.after(timeout_s, "no answer within")
+        try:
+            self._pipe.send(request)
+            while True:
+                answer = self._receive(due)
+                if not isinstance(answer, Progress):
+                    return answer
+                self.phase = answer.phase
+                limit_s = build_timeout_s if self.phase in BUILD_PHASES else None
+                due = min(whole, Deadline.after(limit_s, "longer than --build-timeout"))
+                if self._announce is not None:
+                    self._announce(answer.phase, answer.checked_ns)
+        except (EOFError, OSError, pickle.UnpicklingError):
+            raise WorkerCrashedError(self._how_it_died(), detail=self._words.text()) from None
+
+    def _receive(self, due: Deadline) -> Answer | Progress:
+        while not self._pipe.poll(POLL_S):
+            if self._process.poll() is not None and not self._pipe.poll(0):
+                raise EOFError
+            if time.monotonic() > due.at:
+                self.kill()
+                message = f"{due.said} (during {self.phase}); it was stopped"
+                raise WorkerTimeoutError(message, detail=self._words.text())
+        return self._pipe.recv()
+
+    def _how_it_died(self) -> str:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(5)
+        code = self._process.poll()
+        self.kill()
+        if code is None:
+            return f"the worker process closed its pipe during {self.phase}"
+        if code < 0:
+            return f"the worker process died during {self.phase}: {_signal_name(-code)}"
+        return f"the worker process exited with code {code} during {self.phase}"
+
+    def close(self) -> None:
+        """Ask it to end; make it end."""
+        with contextlib.suppress(OSError):
+            self._pipe.send(Close())
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(2)
+        self.kill()
+
+    def kill(self) -> None:
+        """End it and everything it started, now. Harmless when it is gone already."""
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+        self._pipe.close()
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

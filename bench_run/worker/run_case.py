@@ -1,0 +1,197 @@
+"""One visit of a case: build, plan, first run, validate, measure. Runs inside a worker.
+
+The only place where an engine's exceptions become outcomes. A wrong result is still timed.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from bench_schema.document import (
+    INIT_PHASES,
+    Case,
+    Checks,
+    Memory,
+    Outcome,
+    Round,
+)
+from bench_schema.summary import warmup_cut
+
+from bench_run.errors import EngineError, UnsupportedGraphError
+from bench_run.machine.telemetry import disturbances, observe
+from bench_run.measure.clock_wait import settle
+from bench_run.measure.energy import Used, used_energy
+from bench_run.measure.kernel_pass import with_kernels
+from bench_run.measure.loop import Effort, Measured, measure
+from bench_run.measure.memory import ProcessPeak
+from bench_run.worker.case_record import case_of
+from bench_run.worker.evaluate import inputs_of
+from bench_run.worker.output_validator import Judge
+
+if TYPE_CHECKING:
+    from bench_run.engines.base import Engine, Plan, PlanFacts, Stream
+    from bench_run.worker.messages import Visit
+
+Phase = Callable[[str, int], None]
+"""Told of each phase, and how many nanoseconds of the one before went into checks."""
+
+
+@dataclass
+class Timeline:
+    """Duration of each initialisation phase, which phase is under way, and what they took."""
+
+    announce: Phase
+    phases: dict[str, int] = field(default_factory=dict)
+    current: str = "load"
+    host_peak_bytes: int | None = None
+    """Most memory that planning and the first run took in this process."""
+
+    @contextmanager
+    def time(self, name: str) -> Iterator[None]:
+        self.current = name
+        self.announce(name, 0)
+        begin = time.perf_counter_ns()
+        yield
+        self.phases[f"{name}_ns"] = time.perf_counter_ns() - begin
+
+    def enter(self, name: str, checked_ns: int = 0) -> None:
+        self.current = name
+        self.announce(name, checked_ns)
+
+
+def visit(engine: Engine, request: Visit, import_ns: int, announce: Phase) -> Case:
+    """The case with the round that this visit measured, or with the reason why there is none."""
+    timeline = Timeline(announce, {"load_ns": request.load_ns, "import_ns": import_ns})
+    started = datetime.now(timezone.utc).isoformat(timespec="milliseconds")
+    plan: Plan | None = None
+    try:
+        with timeline.time("build"):
+            built = engine.build(request.graph, request.variant)
+        timeline.enter("inputs")
+        inputs = inputs_of(request.graph, request.data)
+        host_peak = ProcessPeak()
+        with timeline.time("plan"):
+            plan = engine.plan(built)
+            plan.upload(inputs)
+        plan.poison()
+        engine.stream.synchronize()
+        with timeline.time("first_run"):
+            plan.run()
+            engine.stream.synchronize()
+        timeline.host_peak_bytes = host_peak.taken_bytes()
+        timeline.enter("validate")
+        judge = Judge(plan, request, inputs)
+        del inputs
+        return _measured_case(engine, judge, request, timeline, started)
+    except UnsupportedGraphError as error:
+        return case_of(request, Outcome("unsupported", str(error), timeline.current))
+    except (EngineError, MemoryError) as error:
+        reason = str(error) or "out of memory on the host"
+        detail = getattr(error, "detail", None)
+        return case_of(request, Outcome("failed", reason, timeline.current, detail))
+    finally:
+        if plan is not None:
+            with suppress(EngineError):  # it is about to be replaced; the outcome is known already
+                plan.close()
+
+
+def _measured_case(
+    engine: Engine, judge: Judge, request: Visit, timeline: Timeline, started: str
+) -> Case:
+    plan = judge.plan
+    judge.check(0)
+    _settle(engine, request.effort.rest_s, timeline)
+    before = observe(engine.facts.device, engine.stream)
+    timeline.enter("measure")
+    effort = affordable(request.effort, timeline.phases["first_run_ns"])
+    measured = measure(plan, engine.stream, effort, judge.timed_check)
+    after = observe(engine.facts.device, engine.stream)
+    timeline.enter("validate", judge.timed_ns)
+    judge.finish(len(measured.series["e2e_ns"]))
+    _settle(engine, request.effort.rest_s, timeline)
+    timeline.enter("measure")
+    recorded = with_kernels(plan, engine.stream, effort, measured)
+    used = used_energy(plan, engine.stream, engine.facts.device) if request.energy else Used()
+    notes = (*recorded.notes, *disturbances(before, after), *used.notes)
+    measured_round = _round(
+        request,
+        recorded.measured,
+        started,
+        judge.checks(),
+        engine.stream,
+        telemetry_before=before,
+        telemetry_after=after,
+        energy_j_per_iteration=used.j_per_iteration,
+        energy_window_s=used.window_s,
+        notes=notes,
+    )
+    if recorded.spans:
+        measured_round = replace(measured_round, device_correction_ns=0.0)
+    init = {name: np.array([timeline.phases[name]], np.int64) for name in INIT_PHASES}
+    return case_of(
+        request,
+        Outcome("completed", None),
+        init=init,
+        rounds=(measured_round,),
+        validation=judge.validation(),
+        memory=_memory(engine, plan.facts, timeline.host_peak_bytes),
+        plan=dict(plan.facts.chosen),
+        stopped_by=measured.stopped_by,
+        kernels=recorded.kernels,
+        notes=(*request.notes, *notes),
+    )
+
+
+def _settle(engine: Engine, rest_s: float, timeline: Timeline) -> None:
+    if engine.facts.device != "cpu":
+        timeline.enter("settle")
+        settle(engine.facts.device, engine.stream, rest_s)
+
+
+def affordable(effort: Effort, first_run_ns: int) -> Effort:
+    """No warm-up where a single run takes as long as all of it may: the first run was one."""
+    limit_ns = effort.max_time_ns
+    if limit_ns is None or first_run_ns < limit_ns // 2:
+        return effort
+    return replace(effort, warmup=0)
+
+
+def _round(
+    request: Visit,
+    measured: Measured,
+    started: str,
+    checks: Checks | None,
+    stream: Stream,
+    **telemetry: Any,
+) -> Round:
+    series = {name: np.array(values, np.int64) for name, values in measured.series.items()}
+    cuts = {name: warmup_cut(values) for name, values in series.items()}
+    return Round(
+        index=request.round_index,
+        started=started,
+        pid=os.getpid(),
+        position=request.position,
+        series=series,
+        warmup={name: np.array(values, np.int64) for name, values in measured.warmup.items()},
+        cut={name: cut.cut for name, cut in cuts.items()},
+        not_warm=tuple(name for name, cut in cuts.items() if cut.not_warm),
+        checks=checks,
+        executions_per_sample=request.effort.executions,
+        device_correction_ns=stream.correction_ns() if stream.clock != "host" else None,
+        **telemetry,
+    )
+
+
+def _memory(engine: Engine, facts: PlanFacts, host_peak_bytes: int | None) -> Memory:
+    """The device allocator's peak where there is one, the process's where the processor works."""
+    peak_bytes = engine.peak_bytes()
+    if peak_bytes is None and engine.facts.device == "cpu":
+        peak_bytes = host_peak_bytes
+    return Memory(peak_bytes, facts.workspace_bytes, facts.buffer_bytes)
