@@ -137,7 +137,7 @@ class MetricComparison(msgspec.Struct, frozen=True, gc=False):
     q: float | None
     """p after Benjamini-Hochberg over all cases of the metric."""
     verdict: Verdict
-    told: Callable[[], str]
+    make_reason: Callable[[], str]
     """Makes `reason`, which few are asked for."""
     threshold_ratio: float
     """The practical threshold that was applied: 0.01 is 1 %."""
@@ -153,7 +153,7 @@ class MetricComparison(msgspec.Struct, frozen=True, gc=False):
     @property
     def reason(self) -> str:
         """One sentence."""
-        return self.told()
+        return self.make_reason()
 
 
 @dataclass(frozen=True)
@@ -302,7 +302,7 @@ class Comparison:
     """Metrics compared, in table order."""
     differences: tuple[SettingDifference, ...]
     cases: tuple[CaseComparison, ...]
-    """In document order; `bench_compare.view.rows` sorts and filters."""
+    """In document order; `bench_compare.report.rows.rows` sorts and filters."""
     suite: tuple[SuiteNumber, ...]
     movements: tuple[CommonMovement, ...]
     counts: Mapping[Verdict, int]

@@ -7,17 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bench_compare.errors import UsageError
-from bench_compare.policy import (
-    SUITE,
-    Policy,
-    parse_allow,
-    parse_fail_on,
-    parse_metric,
-    parse_thresholds,
-)
-from bench_compare.policy_file import parse_center, read_policy
-from bench_compare.sides import Grouping
-from bench_compare.view import SORTS
+from bench_compare.input.sides import Grouping
+from bench_compare.policy.file import parse_center, read_policy
+from bench_compare.policy.parse import parse_allow, parse_fail_on, parse_metric, parse_thresholds
+from bench_compare.policy.values import SUITE, Policy
+from bench_compare.report.rows import SORTS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from bench_compare.metrics import METRICS
-from bench_compare.view import rows
+from bench_compare.report.rows import rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable

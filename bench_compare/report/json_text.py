@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 COMPARE_VERSION = 1
 METRIC_FIELDS = tuple(
-    "reason" if name == "told" else name
+    "reason" if name == "make_reason" else name
     for name in MetricComparison.__struct_fields__
     if name != "metric"
 )

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from bench_compare.model import Verdict
 from bench_compare.report import words
 from bench_compare.report.names import safe
+from bench_compare.report.rows import QUIET, rows
 from bench_compare.report.units import change_text, interval_text
-from bench_compare.view import QUIET, rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

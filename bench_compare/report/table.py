@@ -11,8 +11,8 @@ from tabulate import tabulate
 from bench_compare.model import Verdict
 from bench_compare.report import words
 from bench_compare.report.names import cut, safe, shortened
+from bench_compare.report.rows import QUIET, rows
 from bench_compare.report.units import change_text, interval_text, margin_text
-from bench_compare.view import QUIET, rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from bench_compare.metrics import METRICS
 from bench_compare.model import Verdict
 from bench_compare.report.names import safe
+from bench_compare.report.rows import NEWS
 from bench_compare.report.units import change_text, interval_text, value_text
-from bench_compare.view import NEWS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 from bench_schema import codec
 
-from bench_compare.cli import USAGE, main
+from bench_compare.cli import main
+from bench_compare.commands.compare import USAGE
 from bench_compare.metrics import METRICS
 from bench_compare.report import FORMATS
 from tests.bench_compare.build import case, document, steady

@@ -17,9 +17,9 @@ from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
-from bench_compare.comparison import compare
+from bench_compare.comparison.compare import compare
 from bench_compare.model import Comparison, Verdict
-from bench_compare.policy import Policy
+from bench_compare.policy.values import Policy
 from tests.bench_compare.build import case, document, round_, side
 
 MOVER_EVERY = 10

@@ -20,9 +20,9 @@ import numpy as np
 from bench_schema.codec import collector_paused
 from bench_schema.document import Case, Memory, Round, Work
 
-from bench_compare.comparison import compare
+from bench_compare.comparison.compare import compare
 from bench_compare.model import Comparison, Side, Source, View
-from bench_compare.policy import Policy
+from bench_compare.policy.values import Policy
 from bench_compare.report import render
 from tests.bench_compare.build import gpu_case, gpu_document, gpu_round, gpu_validation
 

@@ -19,7 +19,7 @@ from bench_schema.document import SERIES
 from bench_compare.model import Verdict
 from bench_compare.report.html.front import floats, short
 from bench_compare.report.html.sampling import Budget, budget, reduced
-from bench_compare.view import NEWS
+from bench_compare.report.rows import NEWS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -13,7 +13,7 @@ from bench_compare.metrics import METRICS
 from bench_compare.model import Verdict, exit_code
 from bench_compare.report import words
 from bench_compare.report.html.sampling import FEW, MANY, shares
-from bench_compare.view import NEWS, SORTS
+from bench_compare.report.rows import NEWS, SORTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

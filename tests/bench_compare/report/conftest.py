@@ -90,7 +90,7 @@ def metric(name, base, ratio, verdict, *, half=0.004, **changes):
         "p": 0.0001,
         "q": 0.0004,
         "verdict": verdict,
-        "told": lambda: f"{name} is {verdict}",
+        "make_reason": lambda: f"{name} is {verdict}",
         "threshold_ratio": 0.01,
         "base_rounds": 5,
         "other_rounds": 5,

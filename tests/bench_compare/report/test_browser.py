@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from bench_schema.document import Summary
 
-from bench_compare.comparison import compare
+from bench_compare.comparison.compare import compare
 from bench_compare.model import Side, Source, View
-from bench_compare.policy import Policy
+from bench_compare.policy.values import Policy
 from bench_compare.report import render
 from bench_compare.report.html import details
 from tests.bench_compare.build import case, document

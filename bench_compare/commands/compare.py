@@ -1,0 +1,168 @@
+"""Compare documents: read, compare, render, write."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bench_compare.commands.outcome import Outcome
+from bench_compare.errors import OutputError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from bench_compare.model import Comparison, Side, View
+    from bench_compare.options import Options
+
+USAGE = """bench-compare: what became faster, slower, broken or wrong, and how sure that is.
+
+Usage:
+  bench-compare [options] [--metric=NAME]... [--threshold=T]... [--fail-on=WHAT]...
+                [--allow=NAME]... [--label=NAME]... [--a=GLOB]... [--b=GLOB]... [DOC]...
+  bench-compare --help
+  bench-compare --version
+
+DOC is a result document of bench-run (.json, .json.gz, .json.zst, or the journal of an unfinished
+run), a folder of them, or a glob; results of AMD's dnn-benchmarking are read as well. The first
+document is the base. Documents with one label are repeats of one thing and stand together.
+
+Examples:
+  bench-compare before.json after.json                 two runs
+  bench-compare before*.json after*.json               repeats, when bench-run had --label
+  bench-compare --a 'old/*.json' --b 'new/*.json'      repeats, told apart by where they are
+  bench-compare both.json --group-by engine            engines within one document
+  bench-compare a.json b.json --html diff.html         a page of charts
+  bench-compare a.json b.json --threshold 2% --threshold init_ns=20% --allow 'conv_old*'
+  bench-compare --aa a.json                            is this machine quiet enough to gate on?
+
+Which documents are compared:
+  --a GLOB              documents of the base, in place of DOC
+  --b GLOB              documents of the other side
+  --group-by HOW        label, tag:KEY, engine, machine or file (default label)
+  --base NAME           the side that the others are held against (default: the first)
+  --label NAME          names of the sides for the reports, once for each in order
+
+What counts:
+  --metric NAME         only this metric; may be given again (default: all there are)
+  --threshold T         smallest change of interest: 1%, or METRIC=1% (default 1%)
+  --policy FILE         TOML with thresholds per metric and graph, fail-on, allow; flags win
+  --fail-on WHAT        verdicts, metrics, 'suite', by commas; 'none' leaves broken, removed, wrong
+                        (default slower,newly-unsupported,suite)
+  --allow NAME[=WHAT]   bad news that is expected: a graph's name or a glob of it
+  --center WHEN         take the suite's common movement out: auto, on or off (default auto)
+  --strict              exit 1 where settings that must agree differ, or one name means two graphs
+  --aa                  all DOC are one build: measure the rate of false alarms, gate nothing
+
+What to show:
+  --all                 also unchanged and unclear cases
+  --sort ORDER          news, ratio, name, family, time or document (default news)
+  --filter TEXT         only cases whose name, family, engine or verdict holds TEXT, or fits a glob
+  --color WHEN          auto, always or never (default auto)
+
+Where to write ('-' is stdout, in place of the table):
+  --markdown FILE       for a pull request
+  --csv FILE            one row a case and metric
+  --json FILE           everything, also for bench-run --rerun-from
+  --junit FILE          each case a test
+  --html FILE           one page with charts that opens offline
+  --plotlyjs HOW        inline or cdn, for the page (default inline)
+  -q, --quiet           no table
+  -h, --help            this text
+  --version             the version
+
+Exit codes: 0 no bad news; 2 slower, broken, removed or wrong; 1 no answer (unreadable, nothing in
+common, unlike settings under --strict).
+"""
+
+
+def answer(arguments: Mapping[str, Any], width: int, terminal: bool) -> Outcome:
+    """docopt's arguments → what to print. Raises `BenchCompareError` or `DocumentError` where there
+    is nothing to show."""
+    from bench_compare.options import parse_options
+
+    options = parse_options(arguments)
+    from bench_schema.codec import collector_paused
+
+    with collector_paused():  # all values live to the end, and none of them is a cycle
+        return _answer(options, width, terminal)
+
+
+def _answer(options: Options, width: int, terminal: bool) -> Outcome:
+    if options.aa:
+        from bench_compare.comparison.aa_test import aa_test
+        from bench_compare.input.load import load
+
+        sources, remarks = load(options.documents or (*options.a, *options.b))
+        alarms = aa_test(sources, options.policy)
+        return Outcome(alarms.sentence, tuple(remarks), (), 0 if alarms.trusted else 1)
+    from bench_compare.comparison.compare import compare
+    from bench_compare.model import exit_code
+
+    base, others, remarks = sides_of(options)
+    comparison = compare(base, others, options.policy)
+    text = _reports(comparison, options, _view(options, width, terminal))
+    code = exit_code(comparison)
+    return Outcome(text, tuple(remarks), comparison.problems, code, comparison)
+
+
+def sides_of(options: Options) -> tuple[Side, list[Side], list[str]]:
+    """Base, the others, and remarks on files that were passed over."""
+    from bench_compare.input.load import load
+    from bench_compare.input.sides import group, pair
+
+    if options.a:
+        a, first = load(options.a)
+        b, second = load(options.b)
+        base, other = pair(a, b, options.grouping.labels)
+        return base, [other], [*first, *second]
+    sources, remarks = load(options.documents)
+    base, others = group(sources, options.grouping)
+    return base, others, remarks
+
+
+def _view(options: Options, width: int, terminal: bool) -> View:
+    from bench_compare.model import View
+
+    plain = not terminal or "NO_COLOR" in os.environ
+    color = {"auto": not plain, "always": True, "never": False}[options.color]
+    return View(
+        width=width,
+        color=color,
+        all=options.all,
+        sort=options.sort,
+        filter=options.filter,
+        plotlyjs=options.plotlyjs,
+    )
+
+
+def _reports(comparison: Comparison, options: Options, view: View) -> str:
+    """Write every format asked for; what goes to stdout is returned."""
+    from bench_compare.report import render
+
+    shown = None
+    for name, target in options.outputs.items():
+        text = render(name, comparison, view)
+        if target == "-":
+            shown = text
+        else:
+            _write(Path(target), text)
+    if shown is not None:
+        return shown
+    return "" if options.quiet else render("table", comparison, view)
+
+
+def _write(path: Path, text: str) -> None:
+    """Whole or not at all: a reader never sees half a report."""
+    if path.exists() and not path.is_file():
+        partial = path  # a device or a pipe
+    else:
+        partial = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        partial.write_text(text, encoding="utf-8")
+        if partial is not path:
+            partial.replace(path)
+    except OSError as error:
+        if partial is not path:
+            partial.unlink(missing_ok=True)
+        raise OutputError(f"{path}: cannot be written: {error.strerror or error}") from None

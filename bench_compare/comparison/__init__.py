@@ -1,0 +1,1 @@
+"""The pure core: sides and a policy in, a `Comparison` out."""

@@ -1,0 +1,300 @@
+"""The pure core: sides and a policy in, a `Comparison` out. No I/O, no clock, no randomness that is
+not seeded."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from bench_compare.comparison.detail import detail
+from bench_compare.comparison.estimates import (
+    ComparisonInputs,
+    ExactMeasured,
+    Measured,
+    comparison_inputs,
+    measure,
+)
+from bench_compare.comparison.notes import case_notes, sample_notes
+from bench_compare.comparison.regressions import bad_news, problems, warnings
+from bench_compare.comparison.results import Results, judged
+from bench_compare.comparison.settings import differences
+from bench_compare.comparison.suite import between_document_warnings, movements, suite_numbers
+from bench_compare.comparison.verdict import outcome_change
+from bench_compare.input.align import across_engines, align
+from bench_compare.metrics import GATES, METRICS
+from bench_compare.model import CaseComparison, Comparison, Verdict
+from bench_compare.statistics.intervals import false_discovery
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from bench_schema.document import Samples
+
+    from bench_compare.comparison.estimates import SideSamples
+    from bench_compare.input.align import Pair
+    from bench_compare.model import MetricComparison, Note, Side
+    from bench_compare.policy.values import Policy
+    from bench_compare.statistics.intervals import Array
+
+DETAILED = (Verdict.SLOWER, Verdict.FASTER, Verdict.CLOCK, Verdict.UNCLEAR)
+
+
+@dataclass(frozen=True, eq=False)
+class Match:
+    """Base against one other side, measured and judged."""
+
+    other: Side
+    pairs: Sequence[Pair]
+    measured: Mapping[str, Measured | ExactMeasured]
+    results: Mapping[str, Results]
+
+
+def compare(base: Side, others: Sequence[Side], policy: Policy) -> Comparison:
+    """Hold every other side against base. False discoveries are controlled over all of them."""
+    chosen = [name for name in METRICS if name in policy.metrics]
+    matches = [_measured(base, other, chosen, policy) for other in others]
+    matches = _judged(matches, policy)
+    cases: list[CaseComparison] = []
+    for match in matches:
+        cases += _cases(base, match, chosen, len(cases))
+    cases = _with_details(cases, policy.details, matches)
+    found = [move for match in matches for move in movements(match.other, match.measured, policy)]
+    used = {name for match in matches for name in match.measured}
+    unlike = [difference for other in others for difference in differences(base, other)]
+    bad = bad_news(cases, found, policy)
+    gate = _common_gate(cases)
+    return Comparison(
+        base=base,
+        others=tuple(others),
+        gate=gate,
+        metrics=tuple(name for name in chosen if name in used),
+        differences=tuple(unlike),
+        cases=tuple(cases),
+        suite=tuple(n for m in matches for n in suite_numbers(m.other, m.pairs, m.measured)),
+        movements=tuple(found),
+        counts=_counts(cases),
+        bad_news=bad,
+        problems=problems(cases, unlike, bad, policy),
+        warnings=(
+            *warnings(base, others, cases, _crossed(base, others)),
+            *dict.fromkeys(
+                text for m in matches for text in between_document_warnings(m.measured, gate)
+            ),
+        ),
+        policy=_policy_text(policy, chosen),
+    )
+
+
+def _crossed(base: Side, others: Sequence[Side]) -> list[Side]:
+    """Sides that are compared across engines though nobody grouped by engine: documents differ."""
+    paths = {source.path for source in base.sources}
+    return [
+        other
+        for other in others
+        if across_engines(base, other) and not paths & {source.path for source in other.sources}
+    ]
+
+
+def _measured(base: Side, other: Side, chosen: Sequence[str], policy: Policy) -> Match:
+    pairs = align(base, other)
+    inputs = comparison_inputs(pairs, (base, other), policy)
+    measured: dict[str, Measured | ExactMeasured] = {}
+    gates = _gates(inputs)
+    for name in chosen:
+        row = METRICS[name]
+        found = gates.get(name) if row.gates else measure(row, inputs, tuple(gates.values()))
+        if found is not None:
+            measured[name] = found
+    return Match(other, pairs, measured, {})
+
+
+def _gates(inputs: ComparisonInputs) -> dict[str, Measured]:
+    found = {name: measure(METRICS[name], inputs, ()) for name in GATES}
+    return {name: one for name, one in found.items() if isinstance(one, Measured)}
+
+
+def _judged(matches: Sequence[Match], policy: Policy) -> list[Match]:
+    adjusted = _adjusted(matches)
+    return [
+        replace(
+            match,
+            results={
+                name: judged(one, adjusted[number, name], _names(match.pairs), policy)
+                for name, one in match.measured.items()
+            },
+        )
+        for number, match in enumerate(matches)
+    ]
+
+
+def _adjusted(matches: Sequence[Match]) -> dict[tuple[int, str], Array]:
+    """q of every metric, over the cases of all matches together."""
+    result: dict[tuple[int, str], Array] = {}
+    for name in {name for match in matches for name in match.measured}:
+        p = [_p(match.measured.get(name)) for match in matches]
+        q = false_discovery(np.concatenate(p))
+        bounds = np.cumsum([len(part) for part in p])[:-1]
+        result.update({(n, name): part for n, part in enumerate(np.split(q, bounds))})
+    return result
+
+
+def _p(measured: Measured | ExactMeasured | None) -> Array:
+    return measured.estimates.p if isinstance(measured, Measured) else np.empty(0)
+
+
+def _names(pairs: Sequence[Pair]) -> list[str]:
+    sides = (pair.base if pair.other is None else pair.other for pair in pairs)
+    return [side.name for side in sides if side is not None]
+
+
+def _cases(base: Side, match: Match, chosen: Sequence[str], first: int) -> Iterator[CaseComparison]:
+    gates = [name for name in chosen if name in GATES] or list(chosen)
+    notes = _sample_notes(match)
+    for row, pair in enumerate(match.pairs):
+        found = {name: one for name, r in match.results.items() if (one := r[row]) is not None}
+        gate = _gate(found, gates)
+        seen = [*_case_notes(pair, base, match.other)]
+        seen += notes.get((gate, row), ()) if gate is not None else ()
+        yield _case(pair, f"c{first + row + 1:04d}", match.other.label, found, (gate, tuple(seen)))
+
+
+def _gate(found: Mapping[str, MetricComparison], gates: Sequence[str]) -> str | None:
+    """The first metric that both sides have."""
+    return next((n for n in gates if n in found and found[n].ratio is not None), None)
+
+
+def _case_notes(pair: Pair, base: Side, other: Side) -> Iterator[Note]:
+    if pair.base is not None:
+        yield from case_notes(pair.base, base, "base")
+    if pair.other is not None:
+        yield from case_notes(pair.other, other, "other")
+
+
+def _sample_notes(match: Match) -> dict[tuple[str, int], list[Note]]:
+    """Notes on the samples of every gate metric, by (metric, row)."""
+    notes: dict[tuple[str, int], list[Note]] = {}
+    for name, one in match.measured.items():
+        if not isinstance(one, Measured) or one.samples is None or not one.metric.gates:
+            continue
+        for side, samples in zip(("base", "other"), one.samples, strict=True):
+            found = sample_notes(samples, len(match.pairs), "base" if side == "base" else "other")
+            for row, some in found.items():
+                notes.setdefault((name, row), []).extend(some)
+    return notes
+
+
+def _case(
+    pair: Pair,
+    number: str,
+    label: str,
+    found: Mapping[str, MetricComparison],
+    gate_and_notes: tuple[str | None, tuple[Note, ...]],
+) -> CaseComparison:
+    gate, notes = gate_and_notes
+    side = pair.base if pair.other is None else pair.other
+    assert side is not None, "a pair has a side"
+    graph = side.cases[-1].graph
+    verdict, reason = _headline(pair, found, gate, notes)
+    return CaseComparison(
+        id=number,
+        name=graph.name,
+        fingerprint=graph.fingerprint,
+        family=graph.family,
+        data_type=graph.data_type,
+        engine=_engine(pair),
+        variant=side.cases[-1].variant,
+        other_label=label,
+        base=pair.base,
+        other=pair.other,
+        verdict=verdict,
+        reason=reason,
+        gate=gate,
+        metrics=found,
+        notes=notes,
+    )
+
+
+def _engine(pair: Pair) -> str:
+    engines = [side.engine for side in (pair.base, pair.other) if side is not None]
+    return " → ".join(dict.fromkeys(engines))
+
+
+def _headline(
+    pair: Pair,
+    found: Mapping[str, MetricComparison],
+    gate: str | None,
+    notes: Sequence[Note],
+) -> tuple[Verdict, str]:
+    if pair.unlike is not None:
+        return Verdict.INCOMPARABLE, pair.unlike
+    change = outcome_change(pair.base, pair.other)
+    if change is not None:
+        return change
+    if gate is None:
+        return Verdict.UNMEASURED, "no metric that decides was measured on both sides"
+    metric = found[gate]
+    modes = [note.side for note in notes if note.kind == "bimodal"]
+    if not modes:
+        return metric.verdict, metric.reason
+    where = " and ".join(dict.fromkeys(modes))
+    return metric.verdict, f"{metric.reason}; the samples of {where} have two modes"
+
+
+def _with_details(
+    cases: list[CaseComparison], most: int, matches: Sequence[Match]
+) -> list[CaseComparison]:
+    """The `most` largest moves among those that call for a look get one."""
+    rows = [(match, row) for match in matches for row in range(len(match.pairs))]
+    flagged = [place for place, case in enumerate(cases) if case.verdict in DETAILED]
+    flagged.sort(key=lambda place: (cases[place].verdict is Verdict.UNCLEAR, -_size(cases[place])))
+    for place in flagged[:most]:
+        match, row = rows[place]
+        gate = cases[place].gate
+        measured = None if gate is None else match.measured[gate]
+        if isinstance(measured, Measured) and measured.samples is not None:
+            base, other = (_rounds(samples, row) for samples in measured.samples)
+            if base and other:
+                found = detail(measured.metric.name, base, other)
+                cases[place] = replace(cases[place], detail=found)
+    return cases
+
+
+def _rounds(samples: SideSamples, row: int) -> list[Samples]:
+    rounds = samples.rounds
+    return [rounds.series[i] for i in np.flatnonzero(rounds.case == row).tolist()]
+
+
+def _size(case: CaseComparison) -> float:
+    metric = case.gate_metric
+    return 0.0 if metric is None or not metric.ratio else abs(math.log(metric.ratio))
+
+
+def _common_gate(cases: Sequence[CaseComparison]) -> str | None:
+    """The metric that decides most cases."""
+    gates = Counter(case.gate for case in cases if case.gate is not None)
+    return gates.most_common(1)[0][0] if gates else None
+
+
+def _counts(cases: Sequence[CaseComparison]) -> dict[Verdict, int]:
+    found = Counter(case.verdict for case in cases)
+    return {verdict: found.get(verdict, 0) for verdict in Verdict}
+
+
+def _policy_text(policy: Policy, chosen: Sequence[str]) -> dict[str, str]:
+    table = {
+        "threshold": ", ".join(f"{n} {100 * policy.threshold(n):.3g} %" for n in chosen),
+        "false-discovery rate": f"{100 * policy.alpha_ratio:.3g} %",
+        "fail on": ", ".join(sorted(policy.fail_on)) or "none",
+        "centring": policy.center,
+        "noise floor": f"{100 * policy.floor_sd:.3g} %",
+        "strict": "yes" if policy.strict else "no",
+    }
+    if policy.rules:
+        table["graph rules"] = str(len(policy.rules))
+    if policy.allow:
+        table["allowed"] = ", ".join(rule.pattern for rule in policy.allow)
+    return table

@@ -1,0 +1,361 @@
+"""One metric of all aligned cases: units, estimates, what the suite did. Values in, values out."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from bench_compare.comparison import observations
+from bench_compare.metrics import Exact, Metric, PerRound, Rate, Sampled
+from bench_compare.statistics.clock_resolution import resolution
+from bench_compare.statistics.intervals import (
+    Array,
+    Documents,
+    Estimates,
+    Mask,
+    Welch,
+    WithinRoundVariance,
+    common_movement,
+    estimate,
+    row_mean,
+    units,
+    welch,
+)
+from bench_compare.statistics.samples import RoundStatistics, section_variance
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from bench_compare.comparison.observations import ObservationMatrix, Rounds
+    from bench_compare.input.align import Pair
+    from bench_compare.model import CaseSide, Side, Unit
+    from bench_compare.policy.values import Policy
+
+Values: TypeAlias = npt.NDArray[np.float64]
+
+DOCUMENTS_FOR_UNIT = 3
+"""From this many documents a side on, documents are the units, else rounds."""
+CASES_FOR_CENTRING = 30
+LEAST_CASES_FOR_CENTRING = 10
+"""Even when it is asked for: of a few cases the common movement is their own."""
+
+
+@dataclass(frozen=True, eq=False)
+class SideSamples:
+    """The rounds behind one side of a metric, for the notes beside its verdicts."""
+
+    rounds: Rounds
+    statistics: RoundStatistics
+
+
+@dataclass(frozen=True, eq=False)
+class Movement:
+    """What each unit did to all cases, and what follows for the sides."""
+
+    welch: Welch
+    centred: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """A metric of all pairs of two sides. Logarithms; rows are cases."""
+
+    metric: Metric
+    unit: Unit
+    documents: Documents
+    base: Array
+    """Shape (cases, units), as measured."""
+    other: Array
+    base_level: Array
+    """Log of the side's value, from a summary where there are no samples."""
+    other_level: Array
+    estimates: Estimates
+    """Relative to the common movement where `movement` says so."""
+    movement: Movement | None
+    cycles: Estimates | None = None
+    """The same with time multiplied by clock, where clocks are known."""
+    samples: tuple[SideSamples, SideSamples] | None = None
+    resolution: Array | None = None
+    """Log ratio within which the clock tells nothing apart."""
+
+
+@dataclass(frozen=True, eq=False)
+class ExactMeasured:
+    """A metric that does not scatter: one value a case and side, NaN where unknown."""
+
+    metric: Metric
+    base: Values
+    other: Values
+
+
+@dataclass(frozen=True, eq=False)
+class ComparisonInputs:
+    """What metrics are measured on: the pairs of two sides, and the policy."""
+
+    pairs: Sequence[Pair]
+    base: tuple[CaseSide | None, ...]
+    """The measurable base side of each pair."""
+    other: tuple[CaseSide | None, ...]
+    series: frozenset[str]
+    """Names of the series that any case has, samples or a summary."""
+    unit: Unit
+    documents: Documents
+    """Of each side, where rounds are the units and no document is on both sides: then each side
+    carries what its documents' machine was doing."""
+    policy: Policy
+
+
+def comparison_inputs(
+    pairs: Sequence[Pair], sides: tuple[Side, Side], policy: Policy
+) -> ComparisonInputs:
+    """Cases are measurable where they completed and nothing says that the two are unlike."""
+    many = min(len(side.sources) for side in sides) >= DOCUMENTS_FOR_UNIT
+    base = tuple(_measurable(pair.base, pair) for pair in pairs)
+    other = tuple(_measurable(pair.other, pair) for pair in pairs)
+    readers = (observations.series_names, observations.summary_names)
+    series = frozenset(name for side in (base, other) for read in readers for name in read(side))
+    unit: Unit = "document" if many else "round"
+    documents = None if many else _documents(sides)
+    return ComparisonInputs(pairs, base, other, series, unit, documents, policy)
+
+
+def _documents(sides: tuple[Side, Side]) -> Documents:
+    """How many documents each side has; None where they share one, whose rounds took turns."""
+    base, other = ({source.document.run.id for source in side.sources} for side in sides)
+    return None if base & other else (len(base), len(other))
+
+
+def _measurable(side: CaseSide | None, pair: Pair) -> CaseSide | None:
+    if side is None or pair.unlike is not None:
+        return None
+    kept = [
+        (case, source)
+        for case, source in zip(side.cases, side.sources, strict=True)
+        if case.outcome.status == "completed"
+    ]
+    if len(kept) == len(side.cases):
+        return side
+    if not kept:
+        return None
+    cases, sources = zip(*kept, strict=True)
+    return replace(side, cases=cases, sources=sources)
+
+
+def measure(
+    metric: Metric, inputs: ComparisonInputs, gates: Sequence[Measured]
+) -> Measured | ExactMeasured | None:
+    """The metric on all pairs; None where no case of either side has it. `gates` are the gate
+    metrics measured before, which rates are built on."""
+    reading = metric.reading
+    if isinstance(reading, Sampled):
+        return _sampled(metric, reading, inputs)
+    if isinstance(reading, PerRound):
+        return _per_round(metric, reading, inputs)
+    if isinstance(reading, Rate):
+        return _rate(metric, reading, inputs, gates)
+    return _exact(metric, reading, inputs)
+
+
+def _sampled(metric: Metric, reading: Sampled, inputs: ComparisonInputs) -> Measured | None:
+    if reading.series not in inputs.series:
+        return None
+    sides = (inputs.base, inputs.other)
+    found = [observations.sampled(side, reading.series) for side in sides]
+    levels = [observations.summary_level(side, reading.series) for side in sides]
+    if not any(np.isfinite(x).any() for x in (*levels, *(one[0].values for one in found))):
+        return None
+    base, other = (one[0] for one in found)
+    samples = tuple(SideSamples(rounds, statistics) for _, rounds, statistics in found)
+    clocks = [observations.clocks(one.rounds, len(inputs.pairs)) for one in samples]
+    measured = _build(metric, inputs, (base, other), _within_round(samples, (base, other)))
+    middle = (measured.base_level + measured.other_level) / 2
+    return replace(
+        measured,
+        resolution=resolution([(s.rounds.case, s.rounds.series) for s in samples], middle),
+        base_level=_or(measured.base_level, levels[0]),
+        other_level=_or(measured.other_level, levels[1]),
+        cycles=_cycles(inputs, (base, other), (clocks[0], clocks[1])),
+        samples=(samples[0], samples[1]),
+    )
+
+
+def _or(first: Array, second: Array) -> Array:
+    return np.where(np.isfinite(first), first, second)
+
+
+def _within_round(
+    samples: Sequence[SideSamples], sides: tuple[ObservationMatrix, ObservationMatrix]
+) -> WithinRoundVariance | None:
+    """Spread from inside the rounds, for cases with one round on each side."""
+    counts = [units(side.values) for side in sides]
+    single = (counts[0] == 1) & (counts[1] == 1)
+    if not single.any():
+        return None
+    variance, dof = np.zeros(len(single)), np.full(len(single), np.inf)
+    for side in samples:
+        rows = np.flatnonzero(single[side.rounds.case])
+        inside, degrees = section_variance([side.rounds.series[i] for i in rows])
+        case = side.rounds.case[rows]
+        variance[case] += inside
+        dof[case] = np.minimum(dof[case], degrees)
+    return WithinRoundVariance(variance, dof)
+
+
+def _build(
+    metric: Metric,
+    inputs: ComparisonInputs,
+    sides: tuple[ObservationMatrix, ObservationMatrix],
+    within: WithinRoundVariance | None = None,
+) -> Measured:
+    base, other = (_in_units(side, inputs).values for side in sides)
+    levels = (row_mean(base), row_mean(other))
+    matched = np.isfinite(levels[0]) & np.isfinite(levels[1])
+    moved = _movement(metric, inputs, (base, other), matched)
+    centred = (base, other)
+    if moved is not None and moved[0].centred:
+        centred = (base - moved[1], other - moved[2])
+    return Measured(
+        metric=metric,
+        unit=inputs.unit,
+        documents=inputs.documents,
+        base=base,
+        other=other,
+        base_level=levels[0],
+        other_level=levels[1],
+        estimates=estimate(*centred, within, inputs.policy.floor_sd, inputs.documents),
+        movement=None if moved is None else moved[0],
+    )
+
+
+def _in_units(side: ObservationMatrix, inputs: ComparisonInputs) -> ObservationMatrix:
+    return observations.by_document(side) if inputs.unit == "document" else side
+
+
+def _movement(
+    metric: Metric, inputs: ComparisonInputs, sides: tuple[Array, Array], matched: Mask
+) -> tuple[Movement, Array, Array] | None:
+    """Only what gates is centred: other metrics are shown as they are."""
+    if not metric.gates or not matched.any():
+        return None
+    cases = int(matched.sum())
+    auto = inputs.unit == "document" and cases >= CASES_FOR_CENTRING
+    asked = cases >= LEAST_CASES_FOR_CENTRING
+    centred = {"auto": auto, "on": asked, "off": False}[inputs.policy.center]
+    base, other = common_movement(sides[0][matched], sides[1][matched])
+    if not (np.isfinite(base).any() and np.isfinite(other).any()):
+        return None
+    zeros = (np.nan_to_num(base), np.nan_to_num(other))
+    return Movement(welch(base, other, inputs.documents), centred), *zeros
+
+
+def _cycles(
+    inputs: ComparisonInputs,
+    times: tuple[ObservationMatrix, ObservationMatrix],
+    clocks: tuple[ObservationMatrix, ObservationMatrix],
+) -> Estimates | None:
+    """Estimates of time x clock; unknown for a case unless every round of it has a clock."""
+    if not all(np.isfinite(side.values).any() for side in clocks):
+        return None
+    sums = []
+    for time, clock in zip(times, clocks, strict=True):
+        cycles = replace(time, values=time.values + clock.values)
+        whole = units(cycles.values) == units(time.values)
+        values = np.where(whole[:, None], _in_units(cycles, inputs).values, np.nan)
+        sums.append(values)
+    return estimate(sums[0], sums[1], None, inputs.policy.floor_sd, inputs.documents)
+
+
+def _per_round(metric: Metric, reading: PerRound, inputs: ComparisonInputs) -> Measured | None:
+    base, other = (observations.per_round(side, reading) for side in (inputs.base, inputs.other))
+    if not (np.isfinite(base.values).any() or np.isfinite(other.values).any()):
+        return None
+    return _build(metric, inputs, (base, other))
+
+
+def _rate(
+    metric: Metric, reading: Rate, inputs: ComparisonInputs, gates: Sequence[Measured]
+) -> Measured | None:
+    """Work over time; each case on the first gate that both of its sides have."""
+    base, other = (
+        np.array([_log_work(side, reading) for side in sides])
+        for sides in (inputs.base, inputs.other)
+    )
+    result: Measured | None = None
+    for gate in gates:
+        part = _over_time(metric, gate, base, other)
+        result = part if result is None else _filled(result, part)
+    if result is None:
+        return None
+    known = np.isfinite(result.base_level) | np.isfinite(result.other_level)
+    return result if known.any() else None
+
+
+def _log_work(side: CaseSide | None, reading: Rate) -> float:
+    found = None if side is None else reading.work(side.cases[0])
+    return math.log(found) if found else math.nan
+
+
+def _over_time(metric: Metric, gate: Measured, base: Array, other: Array) -> Measured:
+    """`base` and `other`: log work of each case."""
+    return replace(
+        gate,
+        metric=metric,
+        base_level=base - gate.base_level,
+        other_level=other - gate.other_level,
+        estimates=_mirrored(gate.estimates, other - base),
+        movement=None,
+        cycles=None,
+        samples=None,
+    )
+
+
+def _mirrored(found: Estimates, offset: Array) -> Estimates:
+    """Estimates of offset - x from those of x; p is that of no change where the work is equal."""
+    return replace(
+        found,
+        shift=offset - found.shift,
+        low=offset - found.high,
+        high=offset - found.low,
+        same_low=offset - found.same_high,
+        same_high=offset - found.same_low,
+        p=np.where(np.isfinite(offset), found.p, np.nan),
+    )
+
+
+def _filled(first: Measured, second: Measured) -> Measured:
+    """Cases of `second` where `first` lacks a side, all else from `first`."""
+    lacking = ~np.isfinite(first.base_level + first.other_level)
+    use = lacking & np.isfinite(second.base_level + second.other_level)
+
+    def pick(a: Any, b: Any) -> Any:
+        return np.where(use, b, a)
+
+    names = [one.name for one in fields(Estimates)]
+    merged = {name: pick(*(getattr(x.estimates, name) for x in (first, second))) for name in names}
+    return replace(
+        first,
+        base_level=pick(first.base_level, second.base_level),
+        other_level=pick(first.other_level, second.other_level),
+        estimates=Estimates(**merged),
+    )
+
+
+def _exact(metric: Metric, reading: Exact, inputs: ComparisonInputs) -> ExactMeasured | None:
+    base, other = (
+        np.array([_exact_value(side, reading) for side in sides], float)
+        for sides in (inputs.base, inputs.other)
+    )
+    if not (np.isfinite(base).any() or np.isfinite(other).any()):
+        return None
+    return ExactMeasured(metric, base, other)
+
+
+def _exact_value(side: CaseSide | None, reading: Exact) -> float:
+    """The largest over the documents of a side: memory and errors are judged by their worst."""
+    values = [] if side is None else [reading.read(case) for case in side.cases]
+    known = [value for value in values if value is not None]
+    return max(known) if known else math.nan

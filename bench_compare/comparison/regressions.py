@@ -1,0 +1,126 @@
+"""What is bad news, and why a question could not be answered: sentences for people and for CI."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from bench_compare.comparison.settings import mixed
+from bench_compare.model import BadNews, Verdict
+from bench_compare.policy.values import ALWAYS_BAD, SUITE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from bench_compare.model import (
+        CaseComparison,
+        CommonMovement,
+        SettingDifference,
+        Side,
+    )
+    from bench_compare.policy.values import Policy
+
+WORSENED = frozenset({Verdict.SLOWER, Verdict.WORSE})
+
+
+def bad_news(
+    cases: Sequence[CaseComparison], movements: Sequence[CommonMovement], policy: Policy
+) -> tuple[BadNews, ...]:
+    """What the policy calls bad, allowed or not, in the order of the cases, the suite last."""
+    found = [news for case in cases for news in _of_case(case, policy)]
+    return (*found, *_of_suite(movements, policy))
+
+
+def _of_case(case: CaseComparison, policy: Policy) -> Iterator[BadNews]:
+    names = [case.id, *(side.name for side in (case.base, case.other) if side is not None)]
+    if case.verdict in ALWAYS_BAD or case.verdict.value in policy.fail_on:
+        yield _news(case, names, case.gate, (case.verdict, case.reason), policy)
+    for name in sorted(policy.fail_on.intersection(case.metrics)):
+        metric = case.metrics[name]
+        counted = name == case.gate and case.verdict.value in policy.fail_on
+        if metric.verdict in WORSENED and not counted:
+            yield _news(case, names, name, (metric.verdict, metric.reason), policy)
+
+
+def _news(
+    case: CaseComparison,
+    names: Sequence[str],
+    metric: str | None,
+    change: tuple[Verdict, str],
+    policy: Policy,
+) -> BadNews:
+    verdict, sentence = change
+    return BadNews(case.id, case.name, metric, verdict, sentence, policy.allows(names, verdict))
+
+
+def _of_suite(movements: Sequence[CommonMovement], policy: Policy) -> Iterator[BadNews]:
+    """The common movement gates where it was taken out of the cases, or where that was asked."""
+    for movement in movements:
+        gates = SUITE in policy.fail_on and (movement.centred or policy.suite_always)
+        if gates and movement.verdict in WORSENED:
+            allowed = policy.allows([SUITE], movement.verdict)
+            yield BadNews(None, SUITE, movement.metric, movement.verdict, movement.reason, allowed)
+
+
+def problems(
+    cases: Sequence[CaseComparison],
+    unlike: Sequence[SettingDifference],
+    bad: Sequence[BadNews],
+    policy: Policy,
+) -> tuple[str, ...]:
+    """Why there is no answer. Nothing compared is never a pass."""
+    found = []
+    shared = [case for case in cases if case.base is not None and case.other is not None]
+    if not shared:
+        found.append("nothing compared: the documents have no case in common")
+    elif not bad and not any(case.gate is not None for case in shared):
+        found.append(f"nothing compared: no case was measured on both sides{_apart(shared)}")
+    if policy.strict:
+        found += [
+            f"{d.name} differs: {d.base} against {d.other} ({d.other_label})"
+            for d in unlike
+            if d.must_agree
+        ]
+        found += [
+            f"{case.name}: {case.reason}" for case in cases if case.verdict is Verdict.INCOMPARABLE
+        ]
+    return tuple(found)
+
+
+def _apart(cases: Sequence[CaseComparison]) -> str:
+    """Which metrics each side has, where both have some that the other lacks."""
+    metrics = [metric for case in cases for metric in case.metrics.values()]
+    base = dict.fromkeys(m.metric for m in metrics if m.other is None)
+    other = dict.fromkeys(m.metric for m in metrics if m.base is None)
+    if not base or not other:
+        return ""
+    return f"; base has {', '.join(base)}, other has {', '.join(other)}"
+
+
+def warnings(
+    base: Side,
+    others: Sequence[Side],
+    cases: Sequence[CaseComparison],
+    crossed: Sequence[Side],
+) -> tuple[str, ...]:
+    """What a reader must see before any number; `crossed` are compared across engines."""
+    sides = (base, *others)
+    found = [sentence for side in sides for sentence in mixed(side)]
+    for side in sides:
+        for source in side.sources:
+            if not source.document.run.complete:
+                found.append(f"{source.path}: the run was not finished; cases may be missing")
+            found += [f"{source.path}: {note}" for note in source.notes]
+    runs = {source.document.run.id for source in base.sources}
+    for other in others:
+        if runs & {source.document.run.id for source in other.sources} and base is not other:
+            shared_engines = set(base.engines) & set(other.engines)
+            if shared_engines:
+                found.append(f"{base.label} and {other.label} hold the same run")
+    found += [
+        f"engines are compared: {base.engines[0]} against {side.engines[0]}" for side in crossed
+    ]
+    unlike = sum(case.verdict is Verdict.INCOMPARABLE for case in cases)
+    if unlike:
+        graphs = "graph has" if unlike == 1 else "graphs have"
+        found.append(f"{unlike} {graphs} the same name and another meaning: not compared")
+    return tuple(dict.fromkeys(found))

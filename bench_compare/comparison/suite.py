@@ -1,0 +1,168 @@
+"""Numbers of the whole suite: geometric means with intervals over units, and common movement."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from bench_compare.comparison.estimates import Measured
+from bench_compare.comparison.verdict import percent, words
+from bench_compare.metrics import PerRound, Sampled
+from bench_compare.model import CommonMovement, SuiteNumber, Verdict
+from bench_compare.statistics.intervals import pooled_variance, suite
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from bench_compare.comparison.estimates import ExactMeasured, Movement
+    from bench_compare.comparison.observations import Ints
+    from bench_compare.input.align import Pair
+    from bench_compare.model import Scope, Side
+    from bench_compare.policy.values import Policy
+    from bench_compare.statistics.intervals import Array, Welch
+
+
+def suite_numbers(
+    other: Side, pairs: Sequence[Pair], measured: Mapping[str, Measured | ExactMeasured]
+) -> Iterator[SuiteNumber]:
+    """Of each metric over all matched cases; of those that gate also by family and by engine, and
+    weighted by time."""
+    groups = _groups(pairs)
+    for one in measured.values():
+        if not isinstance(one, Measured) or not isinstance(one.metric.reading, Sampled | PerRound):
+            continue  # the matrices of rates are those of the time beneath
+        both = np.isfinite(one.base).any(axis=1) * np.isfinite(one.other).any(axis=1)
+        matched = np.flatnonzero(both)
+        if not matched.size:
+            yield from _of_summaries(other, one)
+            continue
+        yield _number(other, one, ("all", "all"), matched)
+        if one.metric.gates:
+            weights = np.exp(one.base_level)
+            yield _number(other, one, ("weighted", "weighted by time"), matched, weights)
+            for scope, name, rows in groups:
+                inside = np.intersect1d(rows, matched, assume_unique=True)
+                if inside.size:
+                    yield _number(other, one, (scope, name), inside)
+
+
+def _of_summaries(other: Side, measured: Measured) -> Iterator[SuiteNumber]:
+    """Where no case has a sample on both sides, what the summaries say, without an interval."""
+    shift = measured.other_level - measured.base_level
+    known = shift[np.isfinite(shift)]
+    if known.size:
+        yield SuiteNumber(
+            other_label=other.label,
+            metric=measured.metric.name,
+            scope="all",
+            name="all",
+            ratio=math.exp(float(known.mean())),
+            ci_low=None,
+            ci_high=None,
+            count=known.size,
+            rounds=(0, 0),
+            unit="summary",
+        )
+
+
+def _groups(pairs: Sequence[Pair]) -> list[tuple[Scope, str, Ints]]:
+    """Rows of every family and of every engine."""
+    families: dict[str, list[int]] = defaultdict(list)
+    engines: dict[str, list[int]] = defaultdict(list)
+    for row, pair in enumerate(pairs):
+        side = pair.base if pair.other is None else pair.other
+        assert side is not None, "a pair has a side"
+        families[side.cases[-1].graph.family].append(row)
+        engines[side.engine].append(row)
+    by_family: list[tuple[Scope, str, Ints]] = [
+        ("family", name, np.array(rows)) for name, rows in families.items()
+    ]
+    return [*by_family, *(("engine", name, np.array(rows)) for name, rows in engines.items())]
+
+
+def _number(
+    other: Side,
+    measured: Measured,
+    scope: tuple[Scope, str],
+    rows: Ints,
+    weights: Array | None = None,
+) -> SuiteNumber:
+    base, second = measured.base[rows], measured.other[rows]
+    weight = None if weights is None else weights[rows]
+    found = suite(base, second, weight, measured.documents)
+    used = [int(np.isfinite(side).any(axis=0).sum()) for side in (base, second)]
+    return SuiteNumber(
+        other_label=other.label,
+        metric=measured.metric.name,
+        scope=scope[0],
+        name=scope[1],
+        ratio=math.exp(found.shift),
+        ci_low=None if found.low is None else math.exp(found.low),
+        ci_high=None if found.high is None else math.exp(found.high),
+        count=len(rows),
+        rounds=(used[0], used[1]),
+        unit=measured.unit,
+    )
+
+
+def between_document_warnings(
+    measured: Mapping[str, Measured | ExactMeasured], gate: str | None
+) -> list[str]:
+    """A sentence where single documents of a machine that does not keep still are compared; of the
+    metric that decides."""
+    one = measured.get(gate) if gate is not None else None
+    if not isinstance(one, Measured):
+        return []
+    count = int((one.estimates.documents > 0).sum())
+    if 2 * count <= int(np.isfinite(one.estimates.shift).sum()):
+        return []
+    variance, _ = pooled_variance(one.base, one.other)
+    scatter = math.sqrt(np.quantile(variance[np.isfinite(variance)], 0.5))
+    return [
+        f"rounds scatter by {100 * scatter:.2g} % ({one.metric.name}, middle case): states of "
+        "a machine outlast rounds, so single documents count as that far apart; several "
+        "documents a side (--label) tell more"
+    ]
+
+
+def movements(
+    other: Side, measured: Mapping[str, Measured | ExactMeasured], policy: Policy
+) -> Iterator[CommonMovement]:
+    """What all cases did together, for each metric that gates."""
+    for one in measured.values():
+        if isinstance(one, Measured) and one.movement is not None:
+            yield _movement(other, one, one.movement, policy)
+
+
+def _movement(
+    other: Side, measured: Measured, movement: Movement, policy: Policy
+) -> CommonMovement:
+    found = movement.welch
+    verdict, why = _judge(measured, found, policy)
+    taken = "taken out of the cases' verdicts" if movement.centred else "part of every case's ratio"
+    return CommonMovement(
+        other_label=other.label,
+        metric=measured.metric.name,
+        ratio=math.exp(found.shift),
+        ci_low=None if found.low is None else math.exp(found.low),
+        ci_high=None if found.high is None else math.exp(found.high),
+        verdict=verdict,
+        reason=f"all cases together {percent(math.exp(found.shift))}, {taken}: {why}",
+        centred=movement.centred,
+    )
+
+
+def _judge(measured: Measured, found: Welch, policy: Policy) -> tuple[Verdict, str]:
+    """Same is asked of the 95 % interval here: there is one such number, and it may gate."""
+    limit = math.log1p(policy.threshold(measured.metric.name))
+    if found.low is None or found.high is None or found.p is None:
+        return Verdict.UNCLEAR, f"a single {measured.unit} a side has no interval"
+    if found.p <= policy.alpha_ratio and abs(found.shift) >= limit:
+        move = 1 if found.shift > 0 else -1
+        return words(measured.metric)[move], "environment, or a change of the whole build"
+    if found.low >= -limit and found.high <= limit:
+        return Verdict.SAME, "within the threshold"
+    return Verdict.UNCLEAR, f"its interval over {measured.unit}s reaches across the threshold"

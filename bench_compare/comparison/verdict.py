@@ -1,0 +1,198 @@
+"""Numbers and a policy → a verdict, with its reason in a sentence. No I/O, nothing is estimated."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from bench_compare.model import Verdict
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from bench_compare.metrics import Metric
+    from bench_compare.model import CaseSide, Unit
+    from bench_compare.statistics.intervals import Array, Estimates
+
+
+class Move(IntEnum):
+    """What the numbers say, before anyone asks which direction is good."""
+
+    DOWN = -1
+    SAME = 0
+    UP = 1
+    UNCLEAR = 2
+    UNKNOWN = 3
+
+
+LEAST_UNITS = 3
+"""Below three units a side the variance itself is a guess: provisional."""
+
+
+def judge(
+    found: Estimates, q: Array, limit: Array, alpha: float, resolution: Array | None = None
+) -> npt.NDArray[np.int64]:
+    """A `Move` for each case; `limit` is log(1 + threshold).
+
+    Up and down: significant after false-discovery control, at least the threshold, and beyond what
+    the clock tells apart (`resolution`). Same: the
+    90 % interval lies within the threshold (two one-sided tests at 5 %). Else unclear.
+    """
+    with np.errstate(invalid="ignore"):
+        least = limit if resolution is None else np.maximum(limit, resolution)
+        moved = (q <= alpha) & (np.abs(found.shift) >= least)
+        same = (found.same_low >= -limit) & (found.same_high <= limit)
+    moves = np.where(same, Move.SAME, Move.UNCLEAR)
+    moves = np.where(moved, np.where(found.shift > 0, Move.UP, Move.DOWN), moves)
+    return np.asarray(np.where(np.isnan(found.shift), Move.UNKNOWN, moves), np.int64)
+
+
+def exact_move(base: float, other: float, threshold_ratio: float) -> Move:
+    """For numbers that do not scatter; the test is the same from either side."""
+    low, high = sorted((base, other))
+    if low == high or (low > 0 and high <= low * (1 + threshold_ratio)):
+        return Move.SAME
+    return Move.UP if other > base else Move.DOWN
+
+
+def words(metric: Metric) -> dict[int, Verdict]:
+    """The verdict for each `Move` of a metric."""
+    good, bad = (
+        (Verdict.FASTER, Verdict.SLOWER) if metric.speed else (Verdict.BETTER, Verdict.WORSE)
+    )
+    down, up = (good, bad) if metric.better == "lower" else (bad, good)
+    return {
+        Move.DOWN: down,
+        Move.UP: up,
+        Move.SAME: Verdict.SAME,
+        Move.UNCLEAR: Verdict.UNCLEAR,
+        Move.UNKNOWN: Verdict.UNMEASURED,
+    }
+
+
+def percent(ratio: float) -> str:
+    """A ratio as a change: ``+3.1 %``; from a factor of two on as ``×2.4``."""
+    if 0.5 < ratio < 2:
+        return (
+            f"{100 * (ratio - 1):+.2g} %" if abs(ratio - 1) < 0.1 else f"{100 * (ratio - 1):+.0f} %"
+        )
+    return f"×{ratio:.3g}" if ratio < 1000 else f"×{ratio:.0f}"
+
+
+class Evidence(NamedTuple):
+    """What a sentence is made of; ratios are other / base."""
+
+    move: int
+    ratio: float
+    low: float | None
+    high: float | None
+    q: float | None
+    threshold_ratio: float
+    units: tuple[int, int]
+    lacks: Unit
+    """What `needed` counts."""
+    needed: int | None
+    tick: bool = False
+    """The clock does not tell the two apart."""
+
+
+def reason(evidence: Evidence) -> str:
+    """Why the move is what it is, in one sentence."""
+    change = percent(evidence.ratio)
+    if evidence.low is None or evidence.high is None:
+        return f"{change}, and no interval: {_no_interval(evidence)}"
+    interval = f"95 % interval {percent(evidence.low)} to {percent(evidence.high)}"
+    threshold = f"{100 * evidence.threshold_ratio:.3g} %"
+    if evidence.move == Move.SAME:
+        text = f"{change} ({interval}): within the threshold of {threshold}"
+    elif evidence.move == Move.UNCLEAR and evidence.tick:
+        text = f"{change} ({interval}): no more than the clock's own step can make"
+    elif evidence.move == Move.UNCLEAR:
+        text = f"{change} ({interval}): {_doubt(evidence, threshold)}; {_remedy(evidence)}"
+    else:
+        text = f"{change} ({interval}): beyond the threshold of {threshold}"
+    return text + _provisional(evidence)
+
+
+def _doubt(evidence: Evidence, threshold: str) -> str:
+    low, high, edge = evidence.low, evidence.high, 1 + evidence.threshold_ratio
+    if low is not None and high is not None and (low >= edge or high <= 1 / edge):
+        q = "" if evidence.q is None else f", q {evidence.q:.2g}"
+        return f"beyond {threshold} by itself, not among so many cases{q}"
+    return f"neither beyond nor within {threshold}"
+
+
+def _no_interval(evidence: Evidence) -> str:
+    if evidence.lacks == "summary":
+        return "a summary without samples cannot be tested"
+    return "too few samples to know their spread"
+
+
+def _remedy(evidence: Evidence) -> str:
+    if evidence.needed is None:
+        noun = "documents" if evidence.lacks == "document" else "rounds"
+        return f"more {noun} would hardly decide it"
+    noun = "document" if evidence.lacks == "document" else "round"
+    return f"needs about {evidence.needed} more {noun}{'' if evidence.needed == 1 else 's'}"
+
+
+def _provisional(evidence: Evidence) -> str:
+    if min(evidence.units) >= LEAST_UNITS:
+        return ""
+    if min(evidence.units) == 1:
+        return "; provisional, a single round cannot tell a change from a difference between runs"
+    return "; provisional, two rounds a side say little of their spread"
+
+
+def completed(side: CaseSide) -> bool:
+    """Whether every document of the side that holds the case completed it."""
+    return all(case.outcome.status == "completed" for case in side.cases)
+
+
+def wrong(side: CaseSide) -> bool:
+    """Whether validation failed in any document of the side."""
+    return any(
+        case.validation is not None and case.validation.status == "failed" for case in side.cases
+    )
+
+
+def ended(side: CaseSide) -> str:
+    """How a case that did not complete ended, in words."""
+    outcome = next(c.outcome for c in side.cases if c.outcome.status != "completed")
+    return f"{outcome.status}: {outcome.reason}" if outcome.reason else outcome.status
+
+
+def outcome_change(base: CaseSide | None, other: CaseSide | None) -> tuple[Verdict, str] | None:
+    """What became of a case, if that is news; None where both sides completed it equally well."""
+    if base is None or other is None:
+        return _one_sided(base, other)
+    if completed(base) and completed(other):
+        return _validation_change(base, other)
+    if completed(other):
+        return Verdict.FIXED, f"base {ended(base)}"
+    if not completed(base):
+        return Verdict.UNMEASURED, f"base {ended(base)}; other {ended(other)}"
+    unsupported = any(case.outcome.status == "unsupported" for case in other.cases)
+    return Verdict.NEWLY_UNSUPPORTED if unsupported else Verdict.BROKEN, f"other {ended(other)}"
+
+
+def _one_sided(base: CaseSide | None, other: CaseSide | None) -> tuple[Verdict, str]:
+    side = other if base is None else base
+    assert side is not None, "a case belongs to one side at least"
+    verdict, where = (
+        (Verdict.ADDED, "only in other") if base is None else (Verdict.REMOVED, "only in base")
+    )
+    return verdict, where if completed(side) else f"{where}, where it is {ended(side)}"
+
+
+def _validation_change(base: CaseSide, other: CaseSide) -> tuple[Verdict, str] | None:
+    if wrong(base) == wrong(other):
+        return None
+    if wrong(other):
+        failed = [c.validation for c in other.cases if c.validation is not None]
+        sentence = next((v.reason for v in failed if v.status == "failed" and v.reason), None)
+        return Verdict.NEWLY_WRONG, sentence or "outputs are outside of the tolerance"
+    checked = all(c.validation and c.validation.status == "passed" for c in other.cases)
+    return (Verdict.FIXED, "outputs are right now") if checked else None

@@ -1,0 +1,1 @@
+"""Files → documents → sides → aligned cases."""

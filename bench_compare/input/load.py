@@ -1,0 +1,114 @@
+"""Files, folders and globs → documents; other tools' results are read into the same model."""
+
+from __future__ import annotations
+
+import glob
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bench_schema import codec
+from bench_schema.errors import DocumentError
+
+from bench_compare.errors import InputError
+from bench_compare.model import Source
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+SUFFIXES = (".json", ".json.gz", ".json.zst", ".json.journal")
+"""What a folder is searched for."""
+
+
+def load(patterns: Iterable[str]) -> tuple[list[Source], list[str]]:
+    """The documents behind file names, folders and globs, in that order, each file once; and
+    sentences about files in folders that are none. Raises `InputError` or `DocumentError`."""
+    sources: list[Source] = []
+    remarks: list[str] = []
+    seen: set[Path] = set()
+    for path, named in _paths(patterns):
+        if path.resolve() in seen:
+            continue
+        seen.add(path.resolve())
+        source = read_source(path) if named else _read_found(path)
+        if source is None:
+            remarks.append(f"{path}: passed over, it holds no results")
+        else:
+            sources.append(source)
+    return sources, remarks
+
+
+def _paths(patterns: Iterable[str]) -> Iterator[tuple[Path, bool]]:
+    """(path, whether it was named as a file)."""
+    for pattern in patterns:
+        path = Path(pattern)
+        if path.is_dir():
+            yield from ((found, False) for found in _in_folder(path))
+        elif path.exists() or not glob.has_magic(pattern):
+            yield path, True
+        else:
+            yield from _matching(pattern)
+
+
+def _matching(pattern: str) -> Iterator[tuple[Path, bool]]:
+    matches = sorted(glob.glob(pattern, recursive=True))
+    if not matches:
+        raise InputError(f"{pattern}: no file matches")
+    for match in matches:
+        path = Path(match)
+        if path.is_dir():
+            yield from ((found, False) for found in _in_folder(path))
+        else:
+            yield path, True
+
+
+def _in_folder(folder: Path) -> list[Path]:
+    """Sorted, sub-folders included; a journal beside its finished document is left out."""
+    found = sorted(
+        path for path in folder.rglob("*") if path.name.endswith(SUFFIXES) and path.is_file()
+    )
+    names = {str(path) for path in found}
+    found = [
+        path for path in found if str(path).removesuffix(".journal") not in names - {str(path)}
+    ]
+    if not found:
+        raise InputError(f"{folder}: no results in this folder ({', '.join(SUFFIXES)})")
+    return found
+
+
+def read_source(path: Path) -> Source:
+    """One document, ours or another tool's. Raises `DocumentError`."""
+    try:
+        return Source(str(path), codec.read(path), "bench")
+    except DocumentError as error:
+        source = _foreign(path)
+        if source is None:
+            raise error
+        return source
+
+
+def _read_found(path: Path) -> Source | None:
+    """A file found in a folder: None where it is JSON of something else."""
+    try:
+        return read_source(path)
+    except DocumentError:
+        if _is_other_json(path):
+            return None
+        raise
+
+
+def _foreign(path: Path) -> Source | None:
+    from bench_compare.input.foreign import read_foreign
+
+    try:
+        tree = codec.parse(codec.read_bytes(path), str(path))
+    except DocumentError:
+        return None
+    return read_foreign(tree, path)
+
+
+def _is_other_json(path: Path) -> bool:
+    try:
+        tree = codec.parse(codec.read_bytes(path), str(path))
+    except DocumentError:
+        return False
+    return not (isinstance(tree, dict) and "schema_version" in tree and "machine" in tree)

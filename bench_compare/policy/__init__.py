@@ -1,0 +1,1 @@
+"""What counts and what is allowed, from flags and files."""

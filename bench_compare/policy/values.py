@@ -1,0 +1,92 @@
+"""What counts: thresholds, what is a regression, what is allowed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
+
+from bench_compare.metrics import METRICS, Rate, Sampled
+from bench_compare.model import Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+ALWAYS_BAD = frozenset({Verdict.BROKEN, Verdict.REMOVED, Verdict.NEWLY_WRONG})
+"""Bad news whatever ``--fail-on`` says; only a name can be allowed to."""
+
+SUITE = "suite"
+"""The word of ``--fail-on`` and the name for ``--allow`` that mean the common movement."""
+
+DEFAULT_FAIL_ON = (Verdict.SLOWER.value, Verdict.NEWLY_UNSUPPORTED.value, SUITE)
+CENTERINGS = ("auto", "on", "off")
+
+
+@dataclass(frozen=True)
+class Allowance:
+    """A case that may be bad news; ``verdict`` None allows any."""
+
+    pattern: str
+    verdict: Verdict | None = None
+
+
+@dataclass(frozen=True)
+class GraphRule:
+    """A threshold of its own for the graphs that ``pattern`` fits; a later rule wins."""
+
+    pattern: str
+    threshold_ratio: float
+    metric: str | None = None
+
+
+@dataclass(frozen=True)
+class Policy:
+    threshold_ratio: float | None = None
+    """Of times and rates; other metrics keep the threshold of their row."""
+    metric_thresholds: Mapping[str, float] = field(default_factory=dict)
+    rules: tuple[GraphRule, ...] = ()
+    metrics: tuple[str, ...] = tuple(METRICS)
+    fail_on: frozenset[str] = frozenset(DEFAULT_FAIL_ON)
+    """Verdict words, `SUITE`, or names of metrics (any worsening of that metric)."""
+    suite_always: bool = False
+    """The common movement gates even where it was not taken out of the cases."""
+    allow: tuple[Allowance, ...] = ()
+    center: str = "auto"
+    strict: bool = False
+    alpha_ratio: float = 0.05
+    floor_sd: float = 0.002
+    details: int = 0
+    """Flagged cases that get a closer look (`Detail`)."""
+
+    def threshold(self, metric: str) -> float:
+        """Threshold of a metric where no graph rule speaks."""
+        row = METRICS[metric]
+        if metric in self.metric_thresholds:
+            return self.metric_thresholds[metric]
+        if self.threshold_ratio is not None and isinstance(row.reading, Sampled | Rate):
+            return self.threshold_ratio
+        return row.threshold_ratio
+
+    def thresholds(self, metric: str, names: Iterable[str]) -> list[float]:
+        """Threshold of a metric for each of the graphs."""
+        general = self.threshold(metric)
+        rules = [rule for rule in reversed(self.rules) if rule.metric in (None, metric)]
+        if not rules:
+            return [general for _ in names]
+        return [
+            next((rule.threshold_ratio for rule in rules if fits(name, rule.pattern)), general)
+            for name in names
+        ]
+
+    def allows(self, names: Iterable[str], verdict: Verdict) -> bool:
+        """Whether any of the names of a case may be this bad news."""
+        return any(
+            rule.verdict in (None, verdict) and fits(name, rule.pattern)
+            for name in names
+            for rule in self.allow
+        )
+
+
+def fits(name: str, pattern: str) -> bool:
+    """Equal, or a glob that matches; equality first, as names may hold brackets."""
+    return name == pattern or fnmatchcase(name, pattern)

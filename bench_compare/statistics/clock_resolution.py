@@ -1,0 +1,55 @@
+"""How coarse the clock was: two values that lie a tick apart may be one and the same.
+
+A GPU's clock steps by 32 ns or more, which is 2 % of a short kernel: rounds then repeat one value
+exactly, and another build that takes a nanosecond longer repeats the next.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from bench_compare.statistics.intervals import Array
+    from bench_compare.statistics.samples import Ints
+
+COARSE_BELOW_NS = 50_000
+"""Of longer times even half a microsecond is within any threshold of use."""
+SAMPLES = 64
+"""Of each round; a tick shows in few."""
+TIES = 4
+"""Samples to a value, at least, where it is the clock that makes them alike."""
+JITTER_NS = 2
+"""Values this close to each other are one: conversions between clocks round up or down."""
+MARGIN = 1.5
+"""Ticks that two values must lie apart: each of them may be half a tick off, and a little more."""
+
+
+def resolution(sides: Sequence[tuple[Ints, Sequence[Ints]]], level: Array) -> Array:
+    """Log ratio within which two values of a case cannot be told apart; 0 where the clock is fine.
+
+    `sides` are the case and the samples of each round; `level` is the mean of both
+    sides' log nanoseconds of each case.
+    """
+    with np.errstate(invalid="ignore"):
+        coarse = level < np.log(COARSE_BELOW_NS)
+    ticks = np.zeros(len(level))
+    for case, series in sides:
+        parts: dict[int, list[Ints]] = {}
+        for place in np.flatnonzero(coarse[case]).tolist():
+            parts.setdefault(int(case[place]), []).append(series[place][:SAMPLES])
+        for row, some in parts.items():
+            ticks[row] = max(ticks[row], tick_ns(np.concatenate(some)))
+    return np.log1p(MARGIN * ticks / np.exp(np.where(coarse, level, 0)))
+
+
+def tick_ns(samples: Ints) -> int:
+    """Smallest step between values, where few values occur again and again; else 0."""
+    steps = np.diff(np.sort(samples))
+    steps = steps[steps > JITTER_NS]
+    if not steps.size or TIES * (steps.size + 1) > samples.size:
+        return 0
+    return int(steps.min())

@@ -1,0 +1,72 @@
+"""A/A: how often verdicts on one build are wrong."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from bench_compare.comparison.aa_test import MOST_SPLITS, aa_test
+from bench_compare.errors import InputError
+from bench_compare.model import Source
+from bench_compare.policy.values import Policy
+from tests.bench_compare.build import case, document, steady
+
+
+def source(name, random, rounds=5, factor=1.0):
+    cases = [case(f"g{n}", steady(random, factor * 1e6, rounds)) for n in range(40)]
+    return Source(name, document(cases, run_id=name), "bench")
+
+
+def test_the_rounds_of_one_document_are_halved_in_every_way():
+    found = aa_test([source("a", np.random.default_rng(0), 6)], Policy())
+    assert (found.splits, found.judged, found.metric) == (10, 400, "e2e_ns")
+    assert found.trusted
+
+
+def test_splits_are_limited():
+    found = aa_test([source("a", np.random.default_rng(0), 12)], Policy())
+    assert found.splits == MOST_SPLITS
+
+
+def test_two_documents_of_one_build_are_compared():
+    random = np.random.default_rng(1)
+    found = aa_test([source("a", random), source("b", random)], Policy())
+    assert (found.splits, found.alarms) == (1, 0)
+
+
+def test_a_machine_that_moved_between_documents_may_not_gate():
+    random = np.random.default_rng(2)
+    found = aa_test([source("a", random), source("b", random, factor=1.03)], Policy())
+    assert not found.trusted
+    assert "Do not gate" in found.sentence
+
+
+def test_a_quiet_machine_may_gate():
+    random = np.random.default_rng(1)
+    found = aa_test([source("a", random), source("b", random)], Policy())
+    assert found.sentence.endswith("This machine may gate.")
+
+
+def test_a_machine_that_tells_nothing_is_not_praised():
+    def restless(name, seed):
+        random = np.random.default_rng(seed)
+        levels = 1e6 * np.exp(random.normal(0, 0.15, (5, 1)))
+        samples = np.rint(levels * np.exp(random.normal(0, 0.01, (5, 20)))).astype(np.int64)
+        return Source(name, document([case("g", samples)], run_id=name), "bench")
+
+    found = aa_test([restless("a", 1), restless("b", 2)], Policy())
+    assert found.trusted
+    assert "1 of them are unclear" in found.sentence
+    assert "may gate" not in found.sentence
+
+
+def test_too_few_rounds_are_refused_with_the_remedy():
+    with pytest.raises(InputError, match="needs four of them, it has 3; give two documents"):
+        aa_test([source("a", np.random.default_rng(0), 3)], Policy())
+
+
+def test_nothing_measured_is_refused():
+    empty = Source("a", document([case("g", status="failed")]), "bench")
+    other = Source("b", document([case("g", status="failed")], run_id="b"), "bench")
+    with pytest.raises(InputError, match="no case was measured in both halves"):
+        aa_test([empty, other], Policy())

@@ -1,0 +1,104 @@
+"""What is noted beside a verdict."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from bench_schema.document import Telemetry
+
+from bench_compare.comparison.compare import compare
+from bench_compare.comparison.notes import two_modes
+from bench_compare.model import Verdict
+from bench_compare.policy.values import Policy
+from tests.bench_compare.build import case, document, round_, side, steady, validation
+
+LEVEL_NS = 1e6
+
+
+def notes(other):
+    base = case("g", steady(np.random.default_rng(0), LEVEL_NS, count=60))
+    found = compare(side("a", document([base])), [side("b", document([other]))], Policy())
+    return found.cases[0], {note.kind: note for note in found.cases[0].notes}
+
+
+def noisy(seed=1):
+    return steady(np.random.default_rng(seed), LEVEL_NS, count=60).astype(float)
+
+
+def test_quiet_samples_need_no_note():
+    assert notes(case("g", noisy()))[1] == {}
+
+
+def test_two_modes_are_noted_and_said_with_the_verdict():
+    samples = noisy()
+    samples[:, ::3] *= 1.1
+    found, kinds = notes(case("g", samples))
+    assert "two modes 9.8 %" in kinds["bimodal"].text
+    assert kinds["bimodal"].side == "other"
+    assert "the samples of other have two modes" in found.reason
+
+
+def test_drift_inside_the_rounds_is_noted():
+    _, kinds = notes(case("g", noisy() * np.linspace(1, 1.08, 60)))
+    assert "inside a round" in kinds["drift"].text
+
+
+def test_drift_from_round_to_round_is_noted():
+    _, kinds = notes(case("g", noisy() * np.linspace(1, 1.08, 5)[:, None]))
+    assert "from the first round to the last" in kinds["drift"].text
+
+
+def test_spikes_are_noted():
+    samples = noisy()
+    samples[:, ::20] *= 3
+    assert "15 of 300 samples" in notes(case("g", samples))[1]["outliers"].text
+
+
+def test_rounds_that_never_got_warm_are_noted():
+    samples = noisy() * np.exp(-np.arange(60) / 60)
+    rounds = [round_(n, {"e2e_ns": one}, cut=None) for n, one in enumerate(samples)]
+    assert "5 of 5 rounds never got warm" in notes(case("g", rounds))[1]["not warm"].text
+
+
+def test_a_missing_cut_is_computed():
+    cold = noisy()
+    cold[:, :10] *= 2
+    rounds = [round_(n, {"e2e_ns": one}) for n, one in enumerate(cold)]
+    bare = [replace(one, cut={}) for one in rounds]
+    found, _ = notes(case("g", bare))
+    assert found.verdict is Verdict.SAME
+    assert found.gate_metric.ratio == pytest.approx(1.0, abs=0.01)
+
+
+def test_throttling_and_changing_results_are_noted():
+    hot = Telemetry(throttle=("thermal",))
+    one = round_(0, {"e2e_ns": noisy()[0]})
+    rounds = [replace(one, index=n, telemetry_after=hot) for n in range(5)]
+    checked = replace(validation(), deterministic=False)
+    _, kinds = notes(case("g", rounds, validation=checked))
+    assert kinds["throttled"].text == "the device throttled: thermal"
+    assert "nondeterministic" in kinds
+
+
+@pytest.mark.parametrize("shape", ["normal", "exponential", "uniform"])
+def test_one_mode_is_one_mode(shape):
+    random = np.random.default_rng(3)
+    draws = {
+        "normal": random.normal(0, 0.05, (500, 128)),
+        "exponential": random.exponential(0.05, (500, 128)),
+        "uniform": random.uniform(0, 0.2, (500, 128)),
+    }
+    apart, _ = two_modes(np.sort(draws[shape], axis=1))
+    assert np.isfinite(apart).mean() < 0.01
+
+
+def test_two_clock_states_are_found_with_their_shares():
+    random = np.random.default_rng(4)
+    logs = random.normal(0, 0.004, (200, 128))
+    logs[:, :32] += 0.03
+    apart, share = two_modes(np.sort(logs, axis=1))
+    assert np.isfinite(apart).mean() > 0.95
+    assert np.nanmedian(apart) == pytest.approx(0.03, rel=0.1)
+    assert np.nanmedian(share) == pytest.approx(0.25, rel=0.1)

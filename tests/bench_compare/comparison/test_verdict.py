@@ -1,0 +1,169 @@
+"""Verdicts: what the numbers and the outcomes mean, in words."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bench_compare.comparison.verdict import (
+    Evidence,
+    Move,
+    exact_move,
+    judge,
+    outcome_change,
+    percent,
+    reason,
+    words,
+)
+from bench_compare.metrics import METRICS
+from bench_compare.model import CaseSide, Verdict
+from bench_compare.statistics.intervals import estimate
+from tests.bench_compare.build import case, validation
+
+LIMIT = math.log1p(0.01)
+POSITIVE = st.floats(0, 1e9)
+
+
+def judged(shift, spread, q=0.001):
+    base = np.array([[-spread, 0, spread]])
+    return judge(estimate(base, base + shift), np.array([q]), np.array([LIMIT]), 0.05)[0]
+
+
+@pytest.mark.parametrize(
+    ("shift", "spread", "q", "expected"),
+    [
+        (0.05, 0.001, 0.001, Move.UP),
+        (-0.05, 0.001, 0.001, Move.DOWN),
+        (0.001, 0.001, 0.001, Move.SAME),
+        (0.05, 0.001, 0.2, Move.UNCLEAR),
+        (0.009, 0.001, 0.001, Move.UNCLEAR),
+        (0.001, 0.1, 0.9, Move.UNCLEAR),
+    ],
+)
+def test_a_move_needs_significance_and_size(shift, spread, q, expected):
+    assert judged(shift, spread, q) == expected
+
+
+@given(st.floats(-0.1, 0.1), st.floats(0, 0.1), st.floats(0, 1))
+def test_swapping_the_sides_swaps_the_move(shift, spread, q):
+    mirrored = {Move.UP: Move.DOWN, Move.DOWN: Move.UP}
+    there = judged(shift, spread, q)
+    assert judged(-shift, spread, q) == mirrored.get(there, there)
+
+
+@given(POSITIVE, POSITIVE, st.floats(0.001, 0.9))
+def test_exact_numbers_are_judged_alike_from_both_sides(base, other, threshold):
+    assert exact_move(base, other, threshold) in (
+        Move.SAME,
+        -exact_move(other, base, threshold),
+    )
+
+
+def test_any_error_is_worse_than_none():
+    assert exact_move(0.0, 1e-30, 0.5) == Move.UP
+
+
+@pytest.mark.parametrize(
+    ("metric", "expected"),
+    [
+        ("device_ns", Verdict.SLOWER),
+        ("tflops", Verdict.FASTER),
+        ("peak_bytes", Verdict.WORSE),
+        ("max_error", Verdict.WORSE),
+    ],
+)
+def test_more_is_good_or_bad_by_the_metric(metric, expected):
+    assert words(METRICS[metric])[Move.UP] is expected
+
+
+def evidence(move, **changes):
+    values = {
+        "move": move,
+        "ratio": 1.05,
+        "low": 1.04,
+        "high": 1.06,
+        "q": 0.001,
+        "threshold_ratio": 0.01,
+        "units": (5, 5),
+        "lacks": "round",
+        "needed": None,
+    }
+    return Evidence(**{**values, **changes})
+
+
+@pytest.mark.parametrize(
+    ("given_evidence", "words_in_it"),
+    [
+        (evidence(Move.UP), "beyond the threshold of 1 %"),
+        (evidence(Move.SAME), "within the threshold"),
+        (evidence(Move.UNCLEAR, q=0.07), "beyond 1 % by itself, not among so many cases, q 0.07"),
+        (evidence(Move.UNCLEAR, low=0.99), "neither beyond nor within 1 %"),
+        (evidence(Move.UNCLEAR, needed=4), "needs about 4 more rounds"),
+        (evidence(Move.UNCLEAR, needed=1, lacks="document"), "1 more document"),
+        (evidence(Move.UNCLEAR), "more rounds would hardly decide it"),
+        (evidence(Move.UP, units=(1, 1)), "provisional, a single round"),
+        (evidence(Move.UP, units=(2, 5)), "provisional, two rounds"),
+        (evidence(Move.UNCLEAR, low=None, high=None, lacks="summary"), "without samples"),
+    ],
+)
+def test_the_reason_is_a_sentence_that_says_it(given_evidence, words_in_it):
+    assert words_in_it in reason(given_evidence)
+
+
+@pytest.mark.parametrize(
+    ("ratio", "expected"),
+    [(1.0, "+0 %"), (1.0512, "+5.1 %"), (0.98, "-2 %"), (1.31, "+31 %"), (2.4, "×2.4")],
+)
+def test_ratios_read_as_changes(ratio, expected):
+    assert percent(ratio) == expected
+
+
+def one_side(**changes):
+    return CaseSide("g", "numpy", (case("g", **changes),), (0,))
+
+
+OK = one_side()
+FAILED = one_side(status="failed", reason="no memory")
+UNSUPPORTED = one_side(status="unsupported", reason="no such mode")
+RIGHT = one_side(validation=validation())
+WRONG = one_side(validation=validation("failed", 3))
+UNCHECKED = one_side(validation=validation("not checked"))
+
+
+@pytest.mark.parametrize(
+    ("base", "other", "expected"),
+    [
+        (None, OK, Verdict.ADDED),
+        (OK, None, Verdict.REMOVED),
+        (OK, FAILED, Verdict.BROKEN),
+        (OK, one_side(status="crashed"), Verdict.BROKEN),
+        (OK, one_side(status="timed out"), Verdict.BROKEN),
+        (OK, UNSUPPORTED, Verdict.NEWLY_UNSUPPORTED),
+        (FAILED, OK, Verdict.FIXED),
+        (UNSUPPORTED, OK, Verdict.FIXED),
+        (FAILED, UNSUPPORTED, Verdict.UNMEASURED),
+        (RIGHT, WRONG, Verdict.NEWLY_WRONG),
+        (UNCHECKED, WRONG, Verdict.NEWLY_WRONG),
+        (WRONG, RIGHT, Verdict.FIXED),
+    ],
+)
+def test_what_became_of_a_case_is_news(base, other, expected):
+    assert outcome_change(base, other)[0] is expected
+
+
+@pytest.mark.parametrize(("base", "other"), [(OK, OK), (WRONG, WRONG), (WRONG, UNCHECKED)])
+def test_equal_outcomes_are_no_news(base, other):
+    assert outcome_change(base, other) is None
+
+
+def test_the_reason_of_a_broken_case_is_the_librarys():
+    assert outcome_change(OK, FAILED)[1] == "other failed: no memory"
+
+
+def test_a_case_that_failed_in_one_of_its_documents_is_not_completed():
+    flaky = CaseSide("g", "numpy", (case("g"), case("g", status="crashed")), (0, 1))
+    assert outcome_change(OK, flaky)[0] is Verdict.BROKEN

@@ -1,0 +1,136 @@
+"""Text to policy, and what a policy says."""
+
+from __future__ import annotations
+
+import pytest
+
+from bench_compare.errors import UsageError
+from bench_compare.model import Verdict
+from bench_compare.policy.file import parse_policy, read_policy
+from bench_compare.policy.parse import (
+    parse_allow,
+    parse_fail_on,
+    parse_ratio,
+    parse_thresholds,
+    parse_verdict,
+)
+from bench_compare.policy.values import DEFAULT_FAIL_ON, Allowance, GraphRule, Policy, fits
+
+
+@pytest.mark.parametrize(("text", "expected"), [("1%", 0.01), ("0.5 %", 0.005), ("0.02", 0.02)])
+def test_shares_are_written_with_or_without_a_percent_sign(text, expected):
+    assert parse_ratio(text, "--threshold") == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("text", ["", "x", "1", "5", "0", "-1%", "100%", "nan", "inf"])
+def test_shares_that_are_none_are_refused_with_the_flag(text):
+    with pytest.raises(UsageError, match="--threshold: "):
+        parse_ratio(text, "--threshold")
+
+
+def test_thresholds_are_general_or_of_a_metric():
+    assert parse_thresholds(["2%", "init_ns=20%"], "x") == (0.02, {"init_ns": 0.2})
+
+
+def test_an_unknown_metric_is_refused_with_the_known_ones():
+    with pytest.raises(UsageError, match="no metric 'time'; choose from device_ns, "):
+        parse_thresholds(["time=2%"], "--threshold")
+
+
+def test_the_general_threshold_is_that_of_times_and_rates():
+    policy = Policy(threshold_ratio=0.05)
+    found = [policy.threshold(name) for name in ("e2e_ns", "tflops", "init_ns", "max_error")]
+    assert found == [0.05, 0.05, 0.1, 0.5]
+
+
+def test_a_later_rule_for_a_graph_wins():
+    policy = Policy(rules=(GraphRule("conv*", 0.1), GraphRule("conv_1", 0.2, "e2e_ns")))
+    assert policy.thresholds("e2e_ns", ["conv_1", "conv_2", "relu"]) == [0.2, 0.1, 0.01]
+    assert policy.thresholds("device_ns", ["conv_1"]) == [0.1]
+
+
+def test_a_name_with_brackets_fits_itself():
+    assert fits("g[0]", "g[0]")
+    assert not fits("g1", "g[0]")
+
+
+@pytest.mark.parametrize("word", ["newly wrong", "newly-wrong", "newly_wrong"])
+def test_verdicts_are_read_however_they_are_joined(word):
+    assert parse_verdict(word, "x") is Verdict.NEWLY_WRONG
+
+
+def test_fail_on_takes_verdicts_metrics_and_the_suite():
+    assert parse_fail_on(["slower", "suite", "init_ns"], "x") == {"slower", "suite", "init_ns"}
+    assert parse_fail_on(["none"], "x") == frozenset()
+    assert parse_fail_on(DEFAULT_FAIL_ON, "x") == Policy().fail_on
+
+
+def test_an_unknown_verdict_is_refused_with_the_known_ones():
+    with pytest.raises(UsageError, match="no verdict 'slow'; choose from faster, slower"):
+        parse_fail_on(["slow"], "--fail-on")
+
+
+def test_an_allowance_may_name_a_verdict_and_a_name_may_hold_an_equals_sign():
+    assert parse_allow("g=slower", "x") == Allowance("g", Verdict.SLOWER)
+    assert parse_allow("k=1", "x") == Allowance("k=1")
+
+
+def test_a_file_says_all_that_flags_say(tmp_path):
+    path = tmp_path / "policy.toml"
+    path.write_text(
+        """
+        threshold = "2%"
+        fail-on = ["slower", "suite"]
+        allow = ["old*"]
+        center = "off"
+        noise-floor = "0.5%"
+        [thresholds]
+        init_ns = "20%"
+        [[graph]]
+        name = "conv_*"
+        threshold = "3%"
+        metric = "device_ns"
+        """,
+        encoding="utf-8",
+    )
+    assert read_policy(path) == Policy(
+        threshold_ratio=0.02,
+        metric_thresholds={"init_ns": 0.2},
+        rules=(GraphRule("conv_*", 0.03, "device_ns"),),
+        fail_on=frozenset({"slower", "suite"}),
+        suite_always=True,
+        allow=(Allowance("old*"),),
+        center="off",
+        floor_sd=0.005,
+    )
+
+
+@pytest.mark.parametrize(
+    ("table", "sentence"),
+    [
+        ({"treshold": "1%"}, "no key 'treshold'; choose from threshold"),
+        ({"graph": [{"name": "g"}]}, "graph 1: threshold is missing"),
+        ({"graph": [{"name": "g", "threshold": "1%", "x": 1}]}, "graph 1: no key 'x'"),
+        ({"fail-on": "slower"}, "fail-on: a list of texts is expected"),
+        ({"center": "yes"}, "center: 'yes'; choose from auto, on, off"),
+        ({"thresholds": {"e2e": "1%"}}, "thresholds: no metric 'e2e'"),
+        ({"graph": "conv"}, "graph: a list of tables is expected"),
+        ({"thresholds": "1%"}, "thresholds: a table is expected"),
+    ],
+)
+def test_a_wrong_file_is_refused_with_the_place(table, sentence):
+    with pytest.raises(UsageError, match=r"p\.toml") as error:
+        parse_policy(table, "--policy: p.toml")
+    assert sentence in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [(b"a = ", "not TOML"), (b"\xff\xfe", "not TOML"), (None, "No such file")],
+)
+def test_a_file_that_cannot_be_read_is_refused(tmp_path, content, sentence):
+    path = tmp_path / "p.toml"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(UsageError, match=sentence):
+        read_policy(path)

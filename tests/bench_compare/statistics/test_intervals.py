@@ -1,0 +1,251 @@
+"""The recipe's steps on numbers worked out by hand, and its laws."""
+
+from __future__ import annotations
+
+import math
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from bench_compare.statistics import intervals
+from bench_compare.statistics.intervals import (
+    DEFAULT_RUN_SD,
+    FLOOR_SD,
+    UNSETTLED_SD,
+    WithinRoundVariance,
+    common_movement,
+    decade_strata,
+    estimate,
+    false_discovery,
+    pooled_variance,
+    rounds_needed,
+    run_variance,
+    shrink,
+    suite,
+    welch,
+)
+
+NAN = math.nan
+LOGS = hnp.arrays(float, (7, 4), elements=st.floats(5, 20))
+
+
+def rows(*values):
+    return np.array(values, float)
+
+
+def test_the_shift_is_the_difference_of_the_means_of_the_rounds():
+    found = estimate(rows([1, 2, 3]), rows([2, 4, 6]))
+    assert found.shift[0] == pytest.approx(2.0)
+
+
+def test_variance_is_pooled_within_the_sides():
+    variance, dof = pooled_variance(rows([1, 2, 3]), rows([10, 12, NAN]))
+    assert (variance[0], dof[0]) == (pytest.approx((2 + 2) / 3), 3)
+
+
+def test_the_interval_is_students_with_the_pooled_degrees_of_freedom():
+    found = estimate(rows([1, 2, 3]), rows([1, 2, 3]))
+    half = 2.7764451 * math.sqrt(1.0 * (1 / 3 + 1 / 3))
+    assert (found.low[0], found.high[0]) == (pytest.approx(-half), pytest.approx(half))
+
+
+def test_rounds_that_repeat_themselves_exactly_are_not_certain():
+    found = estimate(rows([1, 1, 1]), rows([1, 1, 1]))
+    assert found.variance[0] == pytest.approx(FLOOR_SD**2 * 2 / 3)
+
+
+def test_one_side_with_a_single_round_still_has_an_interval():
+    found = estimate(rows([1, 1.1, 0.9]), rows([2, NAN, NAN]))
+    assert found.p[0] < 0.05
+
+
+def test_single_rounds_without_an_inner_spread_have_no_interval():
+    found = estimate(rows([1.0]), rows([2.0]))
+    assert math.isnan(found.p[0])
+    assert found.shift[0] == 1.0
+
+
+def test_single_rounds_use_their_inner_spread_and_that_between_runs():
+    inner = WithinRoundVariance(np.array([1e-6]), np.array([7.0]))
+    found = estimate(rows([1.0]), rows([2.0]), inner)
+    assert found.variance[0] == pytest.approx(1e-6 + 2 * DEFAULT_RUN_SD**2)
+    assert (found.dof[0], found.single[0]) == (7.0, True)
+
+
+def test_run_variance_is_found_in_the_bulk_of_the_cases():
+    random = np.random.default_rng(0)
+    shift = random.normal(0, math.sqrt(2) * 0.01, 4000)
+    assert math.sqrt(run_variance(shift, np.full(4000, 1e-8))) == pytest.approx(0.01, rel=0.05)
+
+
+def test_few_cases_leave_the_default_between_runs():
+    assert run_variance(np.zeros(3), np.zeros(3)) == DEFAULT_RUN_SD**2
+
+
+def test_variances_of_like_cases_move_towards_each_other():
+    random = np.random.default_rng(1)
+    noisy = 1e-4 * random.chisquare(4, 500) / 4
+    moved, dof = shrink(noisy, np.full(500, 4.0), np.zeros(500))
+    assert moved.std() < noisy.std() / 4
+    assert dof.min() > 50
+
+
+def test_few_cases_keep_their_own_variance():
+    variance, dof = shrink(np.full(5, 2.0), np.full(5, 4.0), np.zeros(5))
+    assert (variance.tolist(), dof.tolist()) == ([2.0] * 5, [4.0] * 5)
+
+
+def test_strata_are_decades_of_time_that_hold_enough_cases():
+    level = np.log(np.repeat([1e3, 1e4, 1e5, 1e6], [40, 10, 25, 5]))
+    strata = decade_strata(level)
+    assert [set(strata[level == value].tolist()) for value in np.unique(level)] == [
+        {0},
+        {1},
+        {1},
+        {1},
+    ]
+
+
+def test_false_discovery_is_benjamini_hochbergs():
+    q = false_discovery(np.array([0.01, NAN, 0.04, 0.03, 0.5]))
+    assert q[[0, 2, 3, 4]] == pytest.approx([0.04, 0.04 * 4 / 3, 0.04 * 4 / 3, 0.5])
+    assert math.isnan(q[1])
+
+
+@given(hnp.arrays(float, st.integers(1, 40), elements=st.floats(0, 1)))
+def test_q_is_never_below_p_and_keeps_its_order(p):
+    q = false_discovery(p)
+    order = np.argsort(p, kind="stable")
+    assert (q >= p - 1e-15).all()
+    assert (np.diff(q[order]) >= 0).all()
+
+
+@given(LOGS, LOGS)
+@settings(max_examples=50)
+def test_swapping_the_sides_mirrors_every_number(base, other):
+    there, back = estimate(base, other), estimate(other, base)
+    assert np.allclose(there.shift, -back.shift)
+    assert np.allclose(there.low, -back.high)
+    assert np.allclose(there.same_high, -back.same_low)
+    assert np.allclose(there.p, back.p)
+
+
+@given(LOGS, LOGS, st.floats(-3, 3))
+@settings(max_examples=50)
+def test_another_unit_of_time_changes_no_ratio(base, other, factor):
+    there, scaled = estimate(base, other), estimate(base + factor, other + factor)
+    assert np.allclose(there.low, scaled.low, atol=1e-9)
+
+
+def test_welch_is_welchs():
+    found = welch(np.array([1.0, 2, 3]), np.array([4.0, 6, 8, 6]))
+    error = math.sqrt(1 / 3 + (8 / 3) / 4)
+    dof = (1 / 3 + 2 / 3) ** 2 / ((1 / 3) ** 2 / 2 + (2 / 3) ** 2 / 3)
+    stats = pytest.importorskip("scipy.special", reason="for the quantile")
+    assert found.shift == pytest.approx(4.0)
+    assert found.high == pytest.approx(4.0 + stats.stdtrit(dof, 0.975) * error)
+
+
+def test_one_unit_a_side_has_no_interval():
+    found = welch(np.array([1.0]), np.array([2.0]))
+    assert (found.shift, found.low, found.p) == (1.0, None, None)
+
+
+def test_the_suite_number_is_the_geometric_mean_over_cases():
+    found = suite(np.zeros((2, 3)), np.array([[0.2] * 3, [0.4] * 3]))
+    assert found.shift == pytest.approx(0.3)
+
+
+def test_the_suite_number_can_weigh_long_cases_more():
+    found = suite(np.zeros((2, 2)), np.array([[0.2] * 2, [0.4] * 2]), np.array([3.0, 1.0]))
+    assert found.shift == pytest.approx(0.25)
+
+
+def test_a_case_that_one_round_lacks_does_not_move_the_suite():
+    base = np.array([[1.0, 1.0, 1.0], [9.0, NAN, 9.0]])
+    found = suite(base, base)
+    assert (found.shift, found.low) == (0.0, 0.0)
+
+
+def test_what_a_unit_does_to_all_cases_is_its_common_movement():
+    effects = np.array([0.03, -0.01, 0.0])
+    base = np.linspace(1, 9, 9)[:, None] + effects
+    common, other = common_movement(base, np.linspace(1, 9, 9)[:, None] + np.zeros(3))
+    assert np.allclose(common - other, effects)
+
+
+def test_a_column_that_nobody_has_is_unknown_and_silent():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        middle = intervals.column_median(np.array([[NAN, 1.0], [NAN, 3.0]]))
+    assert math.isnan(middle[0])
+    assert middle[1] == 2.0
+
+
+def test_more_rounds_are_asked_for_where_the_spread_is_larger():
+    base = np.array([[0, 0.01, -0.01], [0, 0.02, -0.02]])
+    found = estimate(base, base + 0.005)
+    needed = rounds_needed(found, np.log1p(np.full(2, 0.01)))
+    assert 1 <= needed[0] < needed[1]
+
+
+def test_a_shift_on_the_very_threshold_asks_for_no_rounds():
+    base = np.array([[0, 0.01, -0.01]])
+    limit = math.log1p(0.01)
+    assert math.isnan(rounds_needed(estimate(base, base + limit * 0.999), np.array([limit]))[0])
+
+
+RESTLESS = (rows([1.0, 1.1, 1.2]), rows([1.5, 1.6, 1.7]))
+
+
+def test_quiet_rounds_add_nothing_between_single_documents():
+    base, other = rows([1, 1.001, 0.999]), rows([1.02, 1.021, 1.019])
+    with_documents = estimate(base, other, documents=(1, 1))
+    assert with_documents.variance[0] == estimate(base, other).variance[0]
+    assert with_documents.documents[0] == 0
+
+
+def test_rounds_that_scatter_add_their_variance_between_single_documents():
+    found = estimate(*RESTLESS, documents=(1, 1))
+    within = 0.01 * (1 / 3 + 1 / 3)
+    between = (0.01 - UNSETTLED_SD**2) * (1 / 1 + 1 / 1)
+    assert found.variance[0] == pytest.approx(within + between)
+    assert found.documents[0] == 1
+
+
+def test_more_documents_a_side_take_the_added_variance_down():
+    one, two = (estimate(*RESTLESS, documents=(n, n)).variance[0] for n in (1, 2))
+    within = 0.01 * (1 / 3 + 1 / 3)
+    assert two - within == pytest.approx((one - within) / 2)
+
+
+def test_a_quiet_case_among_restless_ones_takes_the_variance_of_the_middle_one():
+    quiet = [1.0, 1.0, 1.0]
+    base, other = np.array([quiet, [1, 1.1, 1.2], [1, 1.1, 1.2]]), np.ones((3, 3))
+    found = estimate(base, other, documents=(1, 1))
+    middle = 0.02 / 4  # squares of 0.1, 0 and 0.1 over four degrees of freedom
+    within = FLOOR_SD**2 * (1 / 3 + 1 / 3)
+    between = 2 * (middle - UNSETTLED_SD**2)
+    assert found.variance[0] == pytest.approx(between, rel=0.01)
+    assert found.variance[0] > within
+
+
+def test_where_documents_are_missing_it_is_documents_that_are_asked_for():
+    found = estimate(*RESTLESS, documents=(1, 1))
+    needed = rounds_needed(found, np.array([0.01]))[0]
+    one_each = found.variance[0]
+    z = intervals.DISCOVERY_Z + intervals.POWER_Z
+    assert needed == math.ceil(one_each * (z / 0.5) ** 2) - 1
+
+
+def test_the_suites_interval_widens_too_where_single_documents_are_restless():
+    base, other = np.array([1.0, 1.1, 1.2]), np.array([1.5, 1.6, 1.7])
+    alone, apart = welch(base, other), welch(base, other, (1, 1))
+    factor = math.sqrt(1 + 2 * (0.01 - UNSETTLED_SD**2) / (0.02 / 3))
+    assert alone.high is not None
+    assert apart.high is not None
+    assert apart.high - apart.shift == pytest.approx(factor * (alone.high - alone.shift))

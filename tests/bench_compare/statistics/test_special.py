@@ -1,0 +1,48 @@
+"""Student's t and the polygammas against SciPy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bench_compare.statistics.special import (
+    digamma,
+    inverse_trigamma,
+    t_quantile,
+    t_two_sided,
+    trigamma,
+)
+
+special = pytest.importorskip("scipy.special", reason="SciPy is the other opinion")
+DEGREES = np.array([0.7, 1, 1.5, 2, 4, 7, 8, 15, 40, 108.3])
+
+
+def test_digamma_and_trigamma_agree_with_scipy():
+    x = np.array([0.5, 1, 1.5, 2, 3.5, 10, 54.2, 100])
+    assert np.allclose(special.digamma(x), digamma(x), rtol=1e-11)
+    assert np.allclose(special.polygamma(1, x), trigamma(x), rtol=1e-11)
+
+
+@given(st.floats(0.02, 50))
+def test_inverse_trigamma_inverts(value):
+    assert special.polygamma(1, inverse_trigamma(value)) == pytest.approx(value, rel=1e-9)
+
+
+@given(st.floats(1e-3, 60), st.floats(0.5, 200))
+def test_two_sided_tail_agrees_with_scipy(t, dof):
+    expected = 2 * special.stdtr(dof, -abs(t))
+    assert t_two_sided(np.array([t]), np.array([dof]))[0] == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize("probability", [0.9, 0.95, 0.975, 0.9999])
+def test_quantiles_agree_with_scipy(probability):
+    expected = special.stdtrit(DEGREES, probability)
+    assert np.allclose(expected, t_quantile(probability, DEGREES), rtol=1e-8)
+
+
+def test_what_is_unknown_stays_unknown():
+    nan = np.array([np.nan, 1.0])
+    assert np.isnan(t_two_sided(nan, nan[::-1].copy())).all()
+    assert np.isnan(t_quantile(0.975, nan)).tolist() == [True, False]
