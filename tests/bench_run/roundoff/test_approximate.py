@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from bench_run.validate.roundoff.approximate import ERRORS
 
 from bench_run.graph.model import Graph, Tensor
 from bench_run.graph.operations import POINTWISE_MODES, make_node
@@ -12,6 +11,7 @@ from bench_run.reference import evaluate
 from bench_run.tensors.inputs import make_inputs
 from bench_run.tensors.layout import logical_view, to_storage
 from bench_run.validate.outputs import OutputChecker, validation
+from bench_run.validate.roundoff.approximate import ERRORS
 from bench_run.validate.tolerance import Circumstances, tolerances
 
 MEASURED_TANH = 1.1e-5

@@ -1,7 +1,5 @@
 import numpy as np
 import pytest
-from bench_run.validate.roundoff import output_errors
-from bench_run.validate.roundoff.rules import RULES
 
 from bench_run.graph.layouts import packed
 from bench_run.graph.model import Graph, Tensor
@@ -11,6 +9,8 @@ from bench_run.reference.pointwise import MODES
 from bench_run.reference.pointwise_parameters import parameters
 from bench_run.tensors.inputs import make_inputs
 from bench_run.tensors.layout import logical_view, to_storage
+from bench_run.validate.roundoff import output_errors
+from bench_run.validate.roundoff.rules import RULES
 
 
 def tensor(uid, data_type, *dims, **fields):
