@@ -6,7 +6,7 @@ import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bench_run.commands.supporting_engines import takers
+from bench_run.commands.supporting_engines import supporting_engines
 from bench_run.engines import choose_auto, list_engines
 from bench_run.errors import EngineUnavailableError, UsageError
 from bench_run.plan.cases import asks_several
@@ -15,7 +15,7 @@ from bench_run.runner.benchmark import opened_on_devices, plan_run
 from bench_run.runner.record import writing
 
 if TYPE_CHECKING:
-    from bench_run.commands.supporting_engines import Takers
+    from bench_run.commands.supporting_engines import SupportingEngines
     from bench_run.graph.model import Graph
     from bench_run.options import Options
 
@@ -44,19 +44,19 @@ def _auto_line() -> str:
 
 def _choices_of_graphs(options: Options) -> list[str]:
     """What the named engines can choose from for each graph: plans, knobs, workspace."""
-    from bench_run.worker.pool import Crew
+    from bench_run.worker.pool import WorkerPool
 
     planned = plan_run(options)
     lines = []
-    crew = Crew(options.timeout_s, {})
+    pool = WorkerPool(options.timeout_s, {})
     try:
         for case in planned.cases:
             lines.append(f"{case.graph.id.name} on {case.engine.key}:")
-            for choice in crew.variants(case.engine, case.graph.loaded.graph, in_full=True):
+            for choice in pool.variants(case.engine, case.graph.loaded.graph, in_full=True):
                 text = ", ".join(f"{key} {value}" for key, value in choice.items())
                 lines.append(_indented(text or "one way to run it, no choices"))
     finally:
-        crew.close()
+        pool.close()
     return lines
 
 
@@ -93,11 +93,11 @@ def descriptions(options: Options, diagram_path: str | None) -> str:
             raise UsageError(f"--diagram: {diagram_path} should end in .svg or .html")
         with writing(diagram_path):
             Path(diagram_path).write_text(draw(graphs[0]), encoding="utf-8")
-    with takers(options) as asked:
-        return "\n".join(f"{describe(graph)}{_takers_text(asked, graph)}" for graph in graphs)
+    with supporting_engines(options) as asked:
+        return "\n".join(f"{describe(graph)}{_support_text(asked, graph)}" for graph in graphs)
 
 
-def _takers_text(asked: Takers, graph: Graph) -> str:
+def _support_text(asked: SupportingEngines, graph: Graph) -> str:
     """A line for each engine: whether it takes the graph, and if not, which node it refuses."""
     lines = ["\n"]
     for key in asked.keys:
@@ -111,5 +111,5 @@ def coverage(options: Options) -> str:
     """The coverage table of the named engines, numpy and torch where none is named."""
     from bench_run.commands.coverage import cover, coverage_text
 
-    with takers(options, ("numpy", "torch")) as asked:
+    with supporting_engines(options, ("numpy", "torch")) as asked:
         return coverage_text(asked.keys, tuple(cover(asked.keys, asked.run)))

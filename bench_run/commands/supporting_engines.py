@@ -11,7 +11,7 @@ from bench_run.errors import EngineError, EngineUnavailableError
 from bench_run.plan.cases import PlannedEngine, plan_engines
 from bench_run.runner.rounds import lack_of_memory
 from bench_run.worker.messages import Attempt, Data
-from bench_run.worker.pool import Crew
+from bench_run.worker.pool import WorkerPool
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from bench_run.options import Options
 
 
-class Takers:
+class SupportingEngines:
     """Engines that can be asked; those of an open `takers` block."""
 
-    def __init__(self, crew: Crew, engines: Sequence[PlannedEngine]) -> None:
-        self._crew = crew
+    def __init__(self, pool: WorkerPool, engines: Sequence[PlannedEngine]) -> None:
+        self._pool = pool
         self._engines = {engine.key: engine for engine in engines}
         self.keys = tuple(self._engines)
 
@@ -38,23 +38,25 @@ class Takers:
 
     def _ask(self, key: str, request: Attempt) -> str | None:
         try:
-            return self._crew.refusal(self._engines[key], request)
+            return self._pool.refusal(self._engines[key], request)
         except (EngineError, EngineUnavailableError) as error:
             return str(error)
 
 
 @contextmanager
-def takers(options: Options, usual: Sequence[str] | None = None) -> Iterator[Takers]:
+def supporting_engines(
+    options: Options, usual: Sequence[str] | None = None
+) -> Iterator[SupportingEngines]:
     """The engines named, else those of `usual` that can run here, else all of ours that can."""
     texts = options.engine if options.engine else _available(usual or tuple(ENGINES))
-    crew = Crew(options.timeout_s, {})
+    pool = WorkerPool(options.timeout_s, {})
     try:
         engines = plan_engines(options, [parse_spec(text) for text in texts])
         for engine in engines if options.engine else ():
-            crew.facts(engine)  # one that was asked for and is not there is an error
-        yield Takers(crew, engines)
+            pool.facts(engine)  # one that was asked for and is not there is an error
+        yield SupportingEngines(pool, engines)
     finally:
-        crew.close()
+        pool.close()
 
 
 def _available(names: Sequence[str]) -> tuple[str, ...]:

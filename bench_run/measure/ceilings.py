@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bench_run.errors import EngineError, UnsupportedGraphError
-from bench_run.measure.loop import REST_S, Effort, on_device
+from bench_run.measure.loop import REST_S, SamplingBudget, on_device
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -35,7 +35,7 @@ COPY_BYTES = 1 << 30
 COPIES = 10
 MATRIX = 4096
 TYPES = ("half", "bfloat16", "float", "double")
-EFFORT = Effort(warmup=0, iterations=20, rest_s=REST_S)
+BUDGET = SamplingBudget(warmup=0, iterations=20, rest_s=REST_S)
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ def _rate(
         plan.upload(inputs)
         plan.run()
         engine.stream.synchronize()
-        samples_ns = on_device(plan, engine.stream, EFFORT, 1_000_000, time.perf_counter_ns)
+        samples_ns = on_device(plan, engine.stream, BUDGET, 1_000_000, time.perf_counter_ns)
     finally:
         plan.close()
     return 2 * MATRIX**3 / statistics.median(samples_ns) / 1e3
@@ -151,7 +151,7 @@ def store_ceilings(device: Device, math: str, ceilings: Ceilings) -> None:
         return
 
 
-def roofed(
+def add_ceilings(
     devices: tuple[Device, ...], keys: Mapping[str, str], math: str, ask: Ask
 ) -> tuple[Device, ...]:
     """The devices that the engines run on with their ceilings. `keys`: uuid of each engine's

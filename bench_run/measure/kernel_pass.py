@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from bench_schema.document import Kernel
 
 from bench_run.errors import EngineUnavailableError
-from bench_run.measure.loop import Effort, Measured, on_device
+from bench_run.measure.loop import Measured, SamplingBudget, on_device
 from bench_run.streams import cupti
 from bench_run.streams.demangle import demangled
 
@@ -44,14 +44,16 @@ class Recorded:
     spans: bool = False
 
 
-def with_kernels(plan: Plan, stream: Stream, effort: Effort, measured: Measured) -> Recorded:
+def with_kernels(
+    plan: Plan, stream: Stream, budget: SamplingBudget, measured: Measured
+) -> Recorded:
     """The measured series and, where the timer asks for it, the kernels' own times."""
     notes = (FORCED,) if getattr(stream, "forced_gates", 0) else ()
     timer = getattr(stream, "timer", "events")
     if not _wanted(timer, measured):
         return Recorded(measured, notes=notes)
     try:
-        recorded = _record(plan, stream, effort, measured)
+        recorded = _record(plan, stream, budget, measured)
     except EngineUnavailableError as error:
         return Recorded(measured, notes=(*notes, str(error)))
     if recorded is None:
@@ -67,9 +69,11 @@ def _wanted(timer: str, measured: Measured) -> bool:
     return timer == "cupti" or (statistics.median(device_ns) < SHORT_NS and cupti.available())
 
 
-def _record(plan: Plan, stream: Stream, effort: Effort, measured: Measured) -> Recorded | None:
+def _record(
+    plan: Plan, stream: Stream, budget: SamplingBudget, measured: Measured
+) -> Recorded | None:
     count = min(MOST_ITERATIONS, len(measured.series["device_ns"]))
-    single = Effort(0, count, 0, effort.max_time_ns, 1, effort.rest_s)
+    single = SamplingBudget(0, count, 0, budget.max_time_ns, 1, budget.rest_s)
     with cupti.Recorder() as recorder:
         plan.run()  # the first launch under CUPTI is slow
         stream.synchronize()

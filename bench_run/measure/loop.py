@@ -27,7 +27,7 @@ REST_S = 0.05
 
 
 @dataclass(frozen=True)
-class Effort:
+class SamplingBudget:
     """How much to measure in one round."""
 
     warmup: int
@@ -66,36 +66,36 @@ def quiet() -> Iterator[None]:
 def measure(
     plan: Plan,
     stream: Stream,
-    effort: Effort,
+    budget: SamplingBudget,
     check: Check | None = None,
     clock: Clock = time.perf_counter_ns,
 ) -> Measured:
     """Warm up, then the device pass where the stream has a clock, then the end-to-end pass."""
     with quiet():
-        warmup = end_to_end(plan, stream, _warmup_effort(effort), None, clock)[0]
+        warmup = end_to_end(plan, stream, _warmup_effort(budget), None, clock)[0]
         series: dict[str, list[int]] = {}
         if stream.clock != "host":
             estimate_ns = min(warmup) if warmup else 0
-            series["device_ns"] = on_device(plan, stream, effort, estimate_ns, clock)
-        series["e2e_ns"], stopped_by = end_to_end(plan, stream, effort, check, clock)
+            series["device_ns"] = on_device(plan, stream, budget, estimate_ns, clock)
+        series["e2e_ns"], stopped_by = end_to_end(plan, stream, budget, check, clock)
     return Measured({"e2e_ns": warmup}, series, stopped_by)
 
 
-def _warmup_effort(effort: Effort) -> Effort:
+def _warmup_effort(budget: SamplingBudget) -> SamplingBudget:
     """Warm-up takes at most half as long as a pass may."""
-    limit = None if effort.max_time_ns is None else effort.max_time_ns // 2
-    return Effort(effort.warmup, effort.warmup, 0, limit, effort.executions)
+    limit = None if budget.max_time_ns is None else budget.max_time_ns // 2
+    return SamplingBudget(budget.warmup, budget.warmup, 0, limit, budget.executions)
 
 
 def end_to_end(
-    plan: Plan, stream: Stream, effort: Effort, check: Check | None, clock: Clock
+    plan: Plan, stream: Stream, budget: SamplingBudget, check: Check | None, clock: Clock
 ) -> tuple[list[int], str]:
     """Samples of call, execution and wait, one after another."""
     samples: list[int] = []
-    if effort.iterations == 0:
+    if budget.iterations == 0:
         return samples, "iterations"
     run, synchronize, flush, keep = plan.run, stream.synchronize, stream.flush, samples.append
-    executions, limit_ns = effort.executions, effort.max_time_ns
+    executions, limit_ns = budget.executions, budget.max_time_ns
     count, total_ns, started = 0, 0, clock()
     while True:
         flush()
@@ -112,8 +112,8 @@ def end_to_end(
         count += 1
         total_ns += end - begin
         disturbed = check is not None and check(count - 1)
-        if count >= effort.iterations and total_ns >= effort.min_time_ns:
-            return samples, "iterations" if count == effort.iterations else "min time"
+        if count >= budget.iterations and total_ns >= budget.min_time_ns:
+            return samples, "iterations" if count == budget.iterations else "min time"
         if limit_ns is not None and clock() - started >= limit_ns:
             return samples, "max time"
         if disturbed:
@@ -122,7 +122,7 @@ def end_to_end(
 
 
 def on_device(
-    plan: Plan, stream: Stream, effort: Effort, estimate_ns: int, clock: Clock
+    plan: Plan, stream: Stream, budget: SamplingBudget, estimate_ns: int, clock: Clock
 ) -> list[int]:
     """Samples by the device's own clock, in blocks enqueued behind a closed gate.
 
@@ -132,32 +132,32 @@ def on_device(
     samples: list[int] = []
     correction_ns = stream.correction_ns()
     started, total_ns = clock(), 0
-    block = _block_size(stream, effort, estimate_ns)
+    block = _block_size(stream, budget, estimate_ns)
     while True:
         marks = []
         with stream.gate():
-            for _ in range(min(block, max(1, effort.iterations - len(samples)))):
+            for _ in range(min(block, max(1, budget.iterations - len(samples)))):
                 stream.flush()
                 begin = stream.mark()
-                for _ in range(effort.executions):
+                for _ in range(budget.executions):
                     plan.run()
                 marks.append((begin, stream.mark()))
         stream.synchronize()
         for begin, end in marks:
             elapsed_ns = max(0, round(stream.elapsed_ns(begin, end) - correction_ns))
-            samples.append(max(1, elapsed_ns // effort.executions))  # logarithms are taken of it
+            samples.append(max(1, elapsed_ns // budget.executions))  # logarithms are taken of it
             total_ns += elapsed_ns
-        if len(samples) >= effort.iterations and total_ns >= effort.min_time_ns:
+        if len(samples) >= budget.iterations and total_ns >= budget.min_time_ns:
             return samples
-        if effort.max_time_ns is not None and clock() - started >= effort.max_time_ns:
+        if budget.max_time_ns is not None and clock() - started >= budget.max_time_ns:
             return samples
-        if effort.rest_s > 0:
-            time.sleep(effort.rest_s)
+        if budget.rest_s > 0:
+            time.sleep(budget.rest_s)
 
 
-def _block_size(stream: Stream, effort: Effort, estimate_ns: int) -> int:
+def _block_size(stream: Stream, budget: SamplingBudget, estimate_ns: int) -> int:
     """Iterations behind one gate: never more than the queue holds, in cool duty no long blocks."""
-    depth = max(1, stream.gate_depth // effort.executions)
-    if effort.rest_s <= 0 or estimate_ns <= 0:
+    depth = max(1, stream.gate_depth // budget.executions)
+    if budget.rest_s <= 0 or estimate_ns <= 0:
         return depth
-    return max(1, min(depth, BUSY_BLOCK_NS // (estimate_ns * effort.executions)))
+    return max(1, min(depth, BUSY_BLOCK_NS // (estimate_ns * budget.executions)))

@@ -29,7 +29,7 @@ SHOWN_S = 0.05
 """Less is not worth a word."""
 
 
-class Spent:
+class TimeBreakdown:
     """Seconds by activity; whatever is not named is ``other``."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:

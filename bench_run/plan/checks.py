@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from bench_run.options import Options
 
 
-def check_asked(options: Options, graphs: Sequence[LoadedGraph]) -> tuple[str, ...]:
+def check_options(options: Options, graphs: Sequence[LoadedGraph]) -> tuple[str, ...]:
     """A note for each graph that has no part in what was asked for.
 
     Raises `UsageError` for a tensor that no graph has, `GraphError` where no graph has golden

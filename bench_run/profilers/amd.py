@@ -86,5 +86,5 @@ def _record(
 def _run(command: Sequence[str], environment: Mapping[str, str], timeout_s: float) -> None:
     done = program.run(command, environment, timeout_s, TOOL)
     if done.returncode != 0:
-        last = program.last_words(done)
+        last = program.output_tail(done)
         raise EngineError(f"{TOOL} ended with code {done.returncode}: {last}")

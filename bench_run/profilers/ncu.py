@@ -95,7 +95,7 @@ def count(
         text = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
     kernels = parse(text)
     if not kernels:
-        return f"--counters: {TOOL} recorded no kernel: {program.last_words(done, text)}"
+        return f"--counters: {TOOL} recorded no kernel: {program.output_tail(done, text)}"
     return kernels
 
 

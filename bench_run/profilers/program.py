@@ -25,7 +25,7 @@ def run(
         raise EngineError(f"{tool} did not finish: {error}") from error
 
 
-def last_words(done: subprocess.CompletedProcess[str], otherwise: str = "") -> str:
+def output_tail(done: subprocess.CompletedProcess[str], otherwise: str = "") -> str:
     """The last line of what it said."""
     words = (done.stderr or done.stdout or otherwise).strip().splitlines()
     return words[-1] if words else "it said nothing"

@@ -15,8 +15,8 @@ from bench_run.engines.spec import parse_spec
 from bench_run.errors import EngineUnavailableError, UsageError
 from bench_run.machine.devices import devices
 from bench_run.machine.host import machine
-from bench_run.measure.ceilings import roofed
-from bench_run.measure.time_breakdown import Spent
+from bench_run.measure.ceilings import add_ceilings
+from bench_run.measure.time_breakdown import TimeBreakdown
 from bench_run.plan.cases import (
     EVERY,
     PlannedCase,
@@ -27,14 +27,14 @@ from bench_run.plan.cases import (
     plan_engines,
     plan_graph,
 )
-from bench_run.plan.checks import check_asked
+from bench_run.plan.checks import check_options
 from bench_run.plan.load import Gathered, gather
 from bench_run.plan.rerun import Wanted, narrowed, read_wanted
 from bench_run.progress import Progress
 from bench_run.runner.extra_passes import check_extra, extra_passes
 from bench_run.runner.record import Record, now
-from bench_run.runner.rounds import Session
-from bench_run.worker.pool import Crew
+from bench_run.runner.rounds import Rounds
+from bench_run.worker.pool import WorkerPool
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -66,7 +66,7 @@ def plan_run(options: Options) -> Planned:
     if wanted is not None:
         options = narrowed(options, wanted)
     gathered = gather(options)
-    notes = check_asked(options, gathered.graphs)
+    notes = check_options(options, gathered.graphs)
     gathered = replace(gathered, notes=(*gathered.notes, *notes))
     texts, reason = _engine_texts(options)
     engines = plan_engines(options, [parse_spec(text) for text in texts])
@@ -95,9 +95,9 @@ def _engine_texts(options: Options) -> tuple[tuple[str, ...], str | None]:
     return (text,), reason
 
 
-def expand_devices(options: Options, planned: Planned, crew: Crew) -> Planned:
+def expand_devices(options: Options, planned: Planned, pool: WorkerPool) -> Planned:
     """Each engine on each of the devices asked for, as many as it sees."""
-    visible = {engine.key: crew.opened[engine.key].devices for engine in planned.engines}
+    visible = {engine.key: pool.opened[engine.key].devices for engine in planned.engines}
     engines = on_devices(options, planned.engines, visible)
     if engines == planned.engines:
         return replace(planned, cases=_only(planned.cases, planned.wanted))
@@ -108,22 +108,22 @@ def expand_devices(options: Options, planned: Planned, crew: Crew) -> Planned:
 
 def opened_on_devices(options: Options, planned: Planned) -> Planned:
     """The run with its engines on every device asked for, found out by opening them."""
-    crew = Crew(options.timeout_s, {})
+    pool = WorkerPool(options.timeout_s, {})
     try:
-        _facts(planned.engines, crew)
-        return expand_devices(options, planned, crew)
+        _facts(planned.engines, pool)
+        return expand_devices(options, planned, pool)
     finally:
-        crew.close()
+        pool.close()
 
 
-def expand_variants(planned: Planned, crew: Crew) -> Planned:
+def expand_variants(planned: Planned, pool: WorkerPool) -> Planned:
     """Ask engines that have several variants of a graph (``cudnn:all``) which they are."""
     asked = {engine.key for engine in planned.engines if engine.spec.id == EVERY}
     if not asked:
         return planned
     graphs = {case.graph.id.path: case.graph for case in planned.cases}
     variants = {
-        (path, engine.key): crew.variants(engine, graph.loaded.graph)
+        (path, engine.key): pool.variants(engine, graph.loaded.graph)
         for engine in planned.engines
         if engine.key in asked
         for path, graph in graphs.items()
@@ -140,39 +140,39 @@ def run_benchmark(options: Options, command: Sequence[str] = ()) -> Document:
     holds what was measured and says that it is not complete.
     """
     check_extra(options)
-    spent = Spent()
+    breakdown = TimeBreakdown()
     planned = plan_run(options)
     with Progress(0, quiet=options.quiet) as talk:
         for note in planned.gathered.notes:
             talk.say(f"note: {note}")
         if planned.reason is not None:
             talk.say(f"engine {planned.reason}")
-    crew = Crew(options.timeout_s, {}, spent)
+    pool = WorkerPool(options.timeout_s, {}, breakdown)
     try:
-        opened = _open_all(planned, options, crew)
+        opened = _open_all(planned, options, pool)
         record = Record.begin(options, _header(options, opened, command))
-        return _measured(options, opened.planned, record, crew, spent)
+        return _measured(options, opened.planned, record, pool, breakdown)
     finally:
-        crew.close()
+        pool.close()
 
 
 def _measured(
-    options: Options, planned: Planned, record: Record, crew: Crew, spent: Spent
+    options: Options, planned: Planned, record: Record, pool: WorkerPool, breakdown: TimeBreakdown
 ) -> Document:
     order = [case.id for case in planned.cases]
     total = len(order) * options.rounds
     with Progress(total, quiet=options.quiet) as progress, record:
-        session = Session(options, planned.cases, record.add, progress, crew, spent)
-        session.resume(record.done)
+        rounds = Rounds(options, planned.cases, record.add, progress, pool, breakdown)
+        rounds.resume(record.done)
         for case in planned.gathered.failed(planned.engines):
             record.add(case)
         try:
-            session.run()
-            extra_passes(options, session, record.add, progress)
+            rounds.run()
+            extra_passes(options, rounds, record.add, progress)
         except KeyboardInterrupt:
             progress.say("interrupted: what was measured is kept; go on with --resume")
             return record.finish(order, complete=False)
-        progress.say(spent.line())
+        progress.say(breakdown.line())
     return record.finish(order, complete=True)
 
 
@@ -184,40 +184,40 @@ class OpenedRun:
     devices: tuple[Device, ...] = ()
 
 
-def _open_all(planned: Planned, options: Options, crew: Crew) -> OpenedRun:
+def _open_all(planned: Planned, options: Options, pool: WorkerPool) -> OpenedRun:
     """Open each engine once before anything is measured: one that is not there ends the run."""
-    _facts(planned.engines, crew)
-    planned = expand_devices(options, planned, crew)
-    facts = _facts(planned.engines, crew)
-    planned = expand_variants(planned, crew)
-    clocks = {opened.clock for opened in crew.opened.values()}
-    found = _devices(planned, facts, crew, options)
-    crew.keep_fresh(planned.engines)
+    _facts(planned.engines, pool)
+    planned = expand_devices(options, planned, pool)
+    facts = _facts(planned.engines, pool)
+    planned = expand_variants(planned, pool)
+    clocks = {opened.clock for opened in pool.opened.values()}
+    found = _devices(planned, facts, pool, options)
+    pool.keep_fresh(planned.engines)
     engines = tuple(_engine_row(engine, facts[engine.key]) for engine in planned.engines)
     clocks.discard("host")
     return OpenedRun(planned, engines, next(iter(sorted(clocks)), "host"), found)
 
 
-def _facts(engines: Sequence[PlannedEngine], crew: Crew) -> dict[str, EngineFacts]:
+def _facts(engines: Sequence[PlannedEngine], pool: WorkerPool) -> dict[str, EngineFacts]:
     """What each engine says of itself, by key. Raises `EngineUnavailableError`."""
     facts = {}
     for engine in engines:
         try:
-            facts[engine.key] = crew.facts(engine)
+            facts[engine.key] = pool.facts(engine)
         except EngineUnavailableError as error:
             raise EngineUnavailableError(f"engine {engine.key}: {error}") from None
     return facts
 
 
 def _devices(
-    planned: Planned, facts: Mapping[str, EngineFacts], crew: Crew, options: Options
+    planned: Planned, facts: Mapping[str, EngineFacts], pool: WorkerPool, options: Options
 ) -> tuple[Device, ...]:
     """The accelerators, those that engines run on with their ceilings; none for the processor."""
     keys = {key: fact.device for key, fact in facts.items() if fact.device != "cpu"}
     if not keys:
         return ()
     by_key = {engine.key: engine for engine in planned.engines}
-    return roofed(devices(), keys, options.math, lambda key: crew.ceilings(by_key[key]))
+    return add_ceilings(devices(), keys, options.math, lambda key: pool.ceilings(by_key[key]))
 
 
 def _engine_row(engine: PlannedEngine, facts: EngineFacts) -> Engine:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import psutil
 
-from bench_run.worker.pool import Crew
+from bench_run.worker.pool import WorkerPool
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -30,7 +30,7 @@ Task = tuple["PlannedEngine", "Evaluate"]
 
 
 class Helpers:
-    """A crew for each helper, and a thread that waits for it.
+    """A pool for each helper, and a thread that waits for it.
 
     The threads last as long as the helpers: a worker dies with the thread that started it
     (PR_SET_PDEATHSIG).
@@ -40,7 +40,7 @@ class Helpers:
         cores = available_cores() if cores is None else cores
         self.count = max(1, min(MOST, cores // CORES_EACH))
         threads = {} if self.count == 1 else dict.fromkeys(BLAS_THREADS, str(cores // self.count))
-        self._crews = [Crew(timeout_s, {"numpy": threads}) for _ in range(self.count)]
+        self._crews = [WorkerPool(timeout_s, {"numpy": threads}) for _ in range(self.count)]
         self._pool = ThreadPoolExecutor(self.count)
         self._asked: list[Future[str | None]] = []
 
@@ -50,8 +50,8 @@ class Helpers:
         if len(tasks) == 1:
             return [self._crews[0].evaluate(*tasks[0])]
         self._asked = [
-            self._pool.submit(crew.evaluate, *task)
-            for crew, task in zip(self._crews, tasks, strict=False)
+            self._pool.submit(pool.evaluate, *task)
+            for pool, task in zip(self._crews, tasks, strict=False)
         ]
         return [future.result() for future in self._asked]
 
@@ -60,8 +60,8 @@ class Helpers:
         self._pool.shutdown(wait=False, cancel_futures=True)
         left = set(self._asked)
         while True:
-            for crew in self._crews:
-                crew.kill()
+            for pool in self._crews:
+                pool.kill()
             left = wait(left, timeout=0.1).not_done  # one may have been starting its worker
             if not left:
                 return

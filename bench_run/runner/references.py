@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 
 from bench_run.engines.base import EngineOptions, EngineSpec
 from bench_run.files import Scratch
-from bench_run.measure.time_breakdown import Spent
+from bench_run.measure.time_breakdown import TimeBreakdown
 from bench_run.plan.cases import PlannedEngine, PlannedGraph, of_spec
 from bench_run.runner.reference_workers import Helpers, that_fit
-from bench_run.worker.messages import Data, Evaluate, Judgement
+from bench_run.worker.messages import Data, Evaluate, ValidationSettings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -32,15 +32,18 @@ OWN = ("numpy", "golden")
 """References that need no engine, only a processor."""
 
 
-class Desk:
+class ReferenceStore:
     """Gives every visit what its outputs are held against."""
 
     def __init__(
-        self, options: Options, engines: Mapping[str, PlannedEngine], spent: Spent | None = None
+        self,
+        options: Options,
+        engines: Mapping[str, PlannedEngine],
+        breakdown: TimeBreakdown | None = None,
     ) -> None:
         self._options = options
         self._engines = engines
-        self._spent = Spent() if spent is None else spent
+        self._breakdown = TimeBreakdown() if breakdown is None else breakdown
         self._helpers = Helpers(options.timeout_s)
         self._scratch = Scratch()
         self._inputs = self._scratch.folder("inputs")
@@ -92,11 +95,11 @@ class Desk:
         keyed = [((g.id.path, self.reference(g, word)), g) for g, word in asked]
         self._upcoming = {key: g for key, g in keyed if self._why_none(g, key[1]) is None}
 
-    def judgement(self, graph: PlannedGraph, asked: str) -> Judgement:
+    def validation_settings(self, graph: PlannedGraph, asked: str) -> ValidationSettings:
         reference = self.reference(graph, asked)
         options = self._options
         folder, reason = self._expected(graph, reference)
-        return Judgement(
+        return ValidationSettings(
             reference=reference,
             expected=folder,
             reason=reason,
@@ -147,7 +150,7 @@ class Desk:
     def _compute(self, asked: Sequence[tuple[PlannedGraph, str]]) -> None:
         make_room(self._outputs)
         tasks = [self._task(graph, reference) for graph, reference in asked]
-        with self._spent.on("reference"):
+        with self._breakdown.on("reference"):
             problems = self._helpers.evaluate(tasks)
         for (graph, reference), (_, request), problem in zip(asked, tasks, problems, strict=True):
             found: tuple[str | None, str | None] = (request.folder, None)

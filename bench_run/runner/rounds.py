@@ -18,19 +18,19 @@ from bench_schema.document import Case, Outcome, Samples
 from bench_schema.summary import summarize
 
 from bench_run.graph.dtypes import DTYPES
-from bench_run.measure.loop import REST_S, Effort
-from bench_run.runner.references import Desk
+from bench_run.measure.loop import REST_S, SamplingBudget
+from bench_run.runner.references import ReferenceStore
 from bench_run.worker.case_record import case_of
-from bench_run.worker.messages import Visit
+from bench_run.worker.messages import RunCase
 
 if TYPE_CHECKING:
     from bench_run.graph.model import Graph
-    from bench_run.measure.time_breakdown import Spent
+    from bench_run.measure.time_breakdown import TimeBreakdown
     from bench_run.options import Options
     from bench_run.plan.cases import PlannedCase, PlannedEngine
     from bench_run.progress import Progress
     from bench_run.worker.messages import Data
-    from bench_run.worker.pool import Crew
+    from bench_run.worker.pool import WorkerPool
 
 SERIES_OF_PRECISION = ("device_ns", "e2e_ns")
 """The precision rule looks at the first of these that a case has."""
@@ -75,7 +75,7 @@ class CaseState:
 Save = Callable[[Case], None]
 
 
-class Session:
+class Rounds:
     """Runs the cases of one run; `save` is called with the partial case of every visit."""
 
     def __init__(
@@ -84,16 +84,16 @@ class Session:
         cases: Sequence[PlannedCase],
         save: Save,
         progress: Progress,
-        crew: Crew,
-        spent: Spent,
+        pool: WorkerPool,
+        breakdown: TimeBreakdown,
     ) -> None:
         self._options = options
         self._save = save
         self._progress = progress
         self.states = {case.id: CaseState(case) for case in cases}
         engines = {case.engine.key: case.engine for case in cases}
-        self._desk = Desk(options, engines, spent)
-        self.crew = crew
+        self._references = ReferenceStore(options, engines, breakdown)
+        self.pool = pool
 
     def resume(self, done: Sequence[Case]) -> None:
         """Count what an earlier run measured; nothing of it is measured again."""
@@ -107,7 +107,7 @@ class Session:
 
     def data(self, case: PlannedCase) -> Data:
         """Where the case's inputs come from."""
-        return self._desk.data(case.graph)
+        return self._references.data(case.graph)
 
     def run(self) -> None:
         """All rounds; then, with a precision asked for, more rounds where they are needed."""
@@ -118,8 +118,8 @@ class Session:
             if self._options.precision_ratio is not None:
                 self._refine()
         finally:
-            self.crew.kill()
-            self._desk.close()
+            self.pool.kill()
+            self._references.close()
 
     def _open_states(self) -> Iterator[CaseState]:
         return (state for state in self.states.values() if state.ended is None)
@@ -152,7 +152,7 @@ class Session:
             return
         self._progress.round(index, max(self._options.rounds, index + 1), len(cases))
         order = shuffled(cases, self._options.seed, index)
-        self._desk.announce(
+        self._references.announce(
             (case.graph, case.engine.reference)
             for case in order
             if lack_of_memory(case.graph.loaded.graph) is None
@@ -164,7 +164,7 @@ class Session:
                 self.states[case.id].take(visited)
                 self._save(visited)
             self._progress.visited()
-        self.crew.close()
+        self.pool.close()
 
     def _visit(self, case: PlannedCase, index: int, position: int) -> Case:
         problem = lack_of_memory(case.graph.loaded.graph)
@@ -172,11 +172,11 @@ class Session:
         request = self._request(case, index, position, reference)
         if problem is not None:
             return case_of(request, Outcome("skipped", problem, "plan"))
-        return self.crew.visit(case.engine, request)
+        return self.pool.run_case(case.engine, request)
 
-    def _request(self, case: PlannedCase, index: int, position: int, reference: str) -> Visit:
+    def _request(self, case: PlannedCase, index: int, position: int, reference: str) -> RunCase:
         graph = case.graph
-        return Visit(
+        return RunCase(
             case_id=case.id,
             graph=graph.loaded.graph,
             graph_id=graph.id,
@@ -186,9 +186,9 @@ class Session:
             round_index=index,
             position=position,
             load_ns=graph.loaded.load_ns,
-            data=self._desk.data(graph),
-            judgement=self._desk.judgement(graph, reference),
-            effort=effort(self._options, index),
+            data=self._references.data(graph),
+            validation_settings=self._references.validation_settings(graph, reference),
+            budget=budget(self._options, index),
             notes=graph.loaded.notes,
             energy=self._options.energy,
         )
@@ -206,12 +206,12 @@ def shuffled(cases: Sequence[PlannedCase], seed: int, index: int) -> list[Planne
     return [case for key in keys for case in groups[key][::turn]]
 
 
-def effort(options: Options, index: int) -> Effort:
+def budget(options: Options, index: int) -> SamplingBudget:
     """This round's share of the iterations and of the time."""
     rounds = options.rounds
     share, rest = divmod(options.iterations, rounds)
     minimum, maximum = options.min_time_s, options.max_time_s
-    return Effort(
+    return SamplingBudget(
         warmup=options.warmup,
         iterations=share + (1 if index < rest else 0),
         min_time_ns=0 if minimum is None else round(minimum / rounds * 1e9),

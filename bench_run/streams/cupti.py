@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import TypeAlias
 
-    Group: TypeAlias = Sequence["Record"]
+    Group: TypeAlias = Sequence["KernelRecord"]
     """The records of one iteration."""
 
 BUFFER_BYTES = 8 * 1024 * 1024
 
 
 @dataclass(frozen=True)
-class Record:
+class KernelRecord:
     """One piece of work of the device; instants in nanoseconds of its own clock."""
 
     name: str
@@ -75,7 +75,7 @@ class Recorder:
         if calls:
             self._kinds += [kinds.RUNTIME, kinds.DRIVER]
         self._works = {kinds.MEMSET: "[fill]", kinds.MEMCPY: "[copy]"}
-        self.records: list[Record] = []
+        self.records: list[KernelRecord] = []
         self.calls: list[HostCall] = []
 
     def __enter__(self) -> Recorder:
@@ -99,10 +99,10 @@ class Recorder:
         for activity in activities:
             if activity.kind == kernel:
                 if activity.name not in NAMES:
-                    self.records.append(Record(activity.name, activity.start, activity.end))
+                    self.records.append(KernelRecord(activity.name, activity.start, activity.end))
             elif activity.kind in self._works:
                 name = self._works[activity.kind]
-                self.records.append(Record(name, activity.start, activity.end))
+                self.records.append(KernelRecord(name, activity.start, activity.end))
             else:
                 self.calls.append(self._call(activity))
 
@@ -119,7 +119,7 @@ def _requested() -> tuple[int, int]:
     return BUFFER_BYTES, 0
 
 
-def iterations(records: Sequence[Record], count: int) -> list[Group] | None:
+def iterations(records: Sequence[KernelRecord], count: int) -> list[Group] | None:
     """The records of each of `count` iterations, which all launch the same sequence; None where
     they do not divide so."""
     size, rest = divmod(len(records), max(1, count))

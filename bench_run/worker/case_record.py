@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 from bench_schema.document import Case, Outcome
 
 if TYPE_CHECKING:
-    from bench_run.worker.messages import Visit
+    from bench_run.worker.messages import RunCase
 
 
-def case_of(request: Visit, outcome: Outcome, **parts: Any) -> Case:
+def case_of(request: RunCase, outcome: Outcome, **parts: Any) -> Case:
     """A `Case` of this request; what is not given is empty or unknown."""
     defaults: dict[str, Any] = {
         "init": {},

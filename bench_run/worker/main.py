@@ -27,6 +27,7 @@ from bench_run.errors import (
 from bench_run.worker.messages import (
     Answer,
     Attempt,
+    CaseResult,
     Choices,
     Close,
     Evaluate,
@@ -34,15 +35,14 @@ from bench_run.worker.messages import (
     MeasuredCeilings,
     Open,
     Opened,
-    Progress,
+    PhaseStarted,
     Refused,
     Request,
+    RunCase,
     Taken,
     Trace,
     Traced,
     Variants,
-    Visit,
-    Visited,
 )
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def die_with_parent() -> None:
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 
 
-class Session:
+class EngineServer:
     """The engine this process holds, and how requests are met."""
 
     def __init__(self, pipe: Connection) -> None:
@@ -68,7 +68,7 @@ class Session:
         self._timer = "auto"
 
     def phase(self, name: str, checked_ns: int = 0) -> None:
-        self._pipe.send(Progress(name, checked_ns))
+        self._pipe.send(PhaseStarted(name, checked_ns))
 
     def open(self, request: Open) -> Opened:
         self._name = request.spec.name
@@ -79,13 +79,13 @@ class Session:
         devices = getattr(self._engine, "devices", None)
         return Opened(self._engine.facts, self._engine.stream.clock, self._import_ns, devices)
 
-    def visit(self, request: Visit) -> Visited:
-        from bench_run.worker.run_case import visit
+    def run_case(self, request: RunCase) -> CaseResult:
+        from bench_run.worker.run_case import run_case
 
         gc.collect()
         gc.freeze()  # what imports left behind need not be searched before each case
         assert self._engine is not None
-        return Visited(visit(self._engine, request, self._import_ns, self.phase))
+        return CaseResult(run_case(self._engine, request, self._import_ns, self.phase))
 
     def variants(self, request: Variants) -> Choices:
         assert self._engine is not None
@@ -130,23 +130,23 @@ class Session:
             self._engine.close()
 
 
-def answer(session: Session, request: Request) -> Answer:
+def answer(server: EngineServer, request: Request) -> Answer:
     """The answer to a request; errors of ours become `Refused` with the class's name."""
     try:
         if isinstance(request, Open):
-            return session.open(request)
-        if isinstance(request, Visit):
-            return session.visit(request)
+            return server.open(request)
+        if isinstance(request, RunCase):
+            return server.run_case(request)
         if isinstance(request, Variants):
-            return session.variants(request)
+            return server.variants(request)
         if isinstance(request, Attempt):
-            return session.attempt(request)
+            return server.attempt(request)
         if isinstance(request, Trace):
-            return session.trace(request)
+            return server.trace(request)
         if isinstance(request, MeasureCeilings):
-            return session.ceilings()
+            return server.ceilings()
         assert isinstance(request, Evaluate)
-        return session.evaluate(request)
+        return server.evaluate(request)
     except (
         EngineError,
         EngineUnavailableError,
@@ -169,16 +169,16 @@ def main(descriptor: int) -> int:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the run's to handle
     pipe: Connection = Connection(descriptor)
     os.set_inheritable(descriptor, False)
-    session = Session(pipe)
+    server = EngineServer(pipe)
     while True:
         try:
             request = pipe.recv()
         except EOFError:
             return 0
         if isinstance(request, Close):
-            session.close()
+            server.close()
             return 0
-        pipe.send(answer(session, request))
+        pipe.send(answer(server, request))
 
 
 def leave(code: int) -> None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from bench_run.engines.base import EngineFacts, EngineOptions, EngineSpec
     from bench_run.graph.model import Graph
     from bench_run.measure.ceilings import Ceilings
-    from bench_run.measure.loop import Effort
+    from bench_run.measure.loop import SamplingBudget
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class Data:
 
 
 @dataclass(frozen=True)
-class Judgement:
+class ValidationSettings:
     """What the outputs are held against, and how strictly."""
 
     reference: str
@@ -80,7 +80,7 @@ class Judgement:
 
 
 @dataclass(frozen=True)
-class Visit:
+class RunCase:
     """Run one case for one round. Answered by the `Case` with that one round."""
 
     case_id: str
@@ -93,15 +93,15 @@ class Visit:
     position: int
     load_ns: int
     data: Data
-    judgement: Judgement
-    effort: Effort
+    validation_settings: ValidationSettings
+    budget: SamplingBudget
     notes: tuple[str, ...] = ()
     energy: bool = False
     """Whether a pass after the samples counts the energy of an iteration."""
 
 
 @dataclass(frozen=True)
-class Visited:
+class CaseResult:
     case: Case
 
 
@@ -188,7 +188,7 @@ class Close:
 
 
 @dataclass(frozen=True)
-class Progress:
+class PhaseStarted:
     """Sent by the worker before each phase, so that a hang or a crash can be placed."""
 
     phase: str
@@ -196,5 +196,5 @@ class Progress:
     """Part of the phase that ends here which went into checking outputs."""
 
 
-Request = Open | Visit | Variants | Attempt | Evaluate | Trace | MeasureCeilings | Close
-Answer = Opened | Refused | Visited | Choices | Taken | Evaluated | Traced | MeasuredCeilings
+Request = Open | RunCase | Variants | Attempt | Evaluate | Trace | MeasureCeilings | Close
+Answer = Opened | Refused | CaseResult | Choices | Taken | Evaluated | Traced | MeasuredCeilings

@@ -25,22 +25,22 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from bench_run.engines.base import Plan, Storages
-    from bench_run.worker.messages import Visit
+    from bench_run.worker.messages import RunCase
 
 
-class Judge:
+class OutputValidator:
     """Validates the first run and, as far as the budget allows, the timed iterations."""
 
-    def __init__(self, plan: Plan, request: Visit, inputs: Storages) -> None:
+    def __init__(self, plan: Plan, request: RunCase, inputs: Storages) -> None:
         self.plan = plan
         self._request = request
-        self._judgement = request.judgement
+        self._judgement = request.validation_settings
         self._known: Remembered | None = None
         self._checker: OutputChecker | None = None
         if self._judgement.expected is not None:
             self._known = Remembered.read(self._judgement.expected)
             self._checker = _checker(request, inputs, self._known)
-        self._budget_ns = round(request.judgement.budget_s * 1e9)
+        self._budget_ns = round(request.validation_settings.budget_s * 1e9)
         self._spent_ns = 0
         self._rows: list[tuple[int, int, Any, str]] = []
         self._last_checked = -1
@@ -95,11 +95,11 @@ class Judge:
         return Checks(*columns)
 
     def validation(self) -> Validation:
-        judgement = self._judgement
+        validation_settings = self._judgement
         if self._checker is None:
-            reason = judgement.reason or "no reference was asked for"
-            return Validation("not checked", judgement.reference, reason, (), 0, 0, None)
-        return validation(judgement.reference, self._request.graph, self._results)
+            reason = validation_settings.reason or "no reference was asked for"
+            return Validation("not checked", validation_settings.reference, reason, (), 0, 0, None)
+        return validation(validation_settings.reference, self._request.graph, self._results)
 
 
 @dataclass
@@ -132,28 +132,28 @@ class Remembered:
             part.replace(self.path)
 
 
-def _checker(request: Visit, inputs: Storages, known: Remembered) -> OutputChecker:
-    judgement = request.judgement
-    assert judgement.expected is not None
+def _checker(request: RunCase, inputs: Storages, known: Remembered) -> OutputChecker:
+    validation_settings = request.validation_settings
+    assert validation_settings.expected is not None
     if known.tolerances is None:
         known.tolerances = _tolerances(request, inputs)
-    expected = load_expected(judgement.expected)
+    expected = load_expected(validation_settings.expected)
     return OutputChecker(
-        request.graph, expected, known.tolerances, judgement.mismatches, known.results
+        request.graph, expected, known.tolerances, validation_settings.mismatches, known.results
     )
 
 
-def _tolerances(request: Visit, inputs: Storages) -> dict[int, Tolerance]:
-    judgement = request.judgement
+def _tolerances(request: RunCase, inputs: Storages) -> dict[int, Tolerance]:
+    validation_settings = request.validation_settings
     overrides = None
-    if judgement.sidecar is not None:
-        overrides = read_overrides(Path(judgement.sidecar), request.graph)
+    if validation_settings.sidecar is not None:
+        overrides = read_overrides(Path(validation_settings.sidecar), request.graph)
     return tolerances(
         request.graph,
-        judgement.policy,
-        judgement.rtol,
-        judgement.atol,
-        Circumstances(inputs, judgement.math, judgement.reference != "numpy"),
+        validation_settings.policy,
+        validation_settings.rtol,
+        validation_settings.atol,
+        Circumstances(inputs, validation_settings.math, validation_settings.reference != "numpy"),
         overrides,
     )
 

@@ -17,10 +17,11 @@ from bench_run.errors import (
     UsageError,
     WorkerError,
 )
-from bench_run.measure.time_breakdown import Spent
+from bench_run.measure.time_breakdown import TimeBreakdown
 from bench_run.worker.case_record import case_of
 from bench_run.worker.messages import (
     Attempt,
+    CaseResult,
     Choices,
     Evaluate,
     MeasureCeilings,
@@ -28,10 +29,9 @@ from bench_run.worker.messages import (
     Open,
     Opened,
     Refused,
+    RunCase,
     Trace,
     Variants,
-    Visit,
-    Visited,
 )
 from bench_run.worker.process import Worker
 
@@ -71,18 +71,18 @@ def own_environment(engine: PlannedEngine) -> Mapping[str, str]:
     return found
 
 
-class Crew:
+class WorkerPool:
     """Workers by engine key. Asking for an engine starts its worker when there is none."""
 
     def __init__(
         self,
         timeout_s: float,
         environments: Mapping[str, Mapping[str, str]],
-        spent: Spent | None = None,
+        breakdown: TimeBreakdown | None = None,
     ) -> None:
         self._timeout_s = timeout_s
         self._environments = dict(environments)
-        self._spent = Spent() if spent is None else spent
+        self._breakdown = TimeBreakdown() if breakdown is None else breakdown
         self._prepared: set[str] = set()
         self._workers: dict[str, Worker] = {}
         self._fresh: dict[str, PlannedEngine] = {}
@@ -103,11 +103,11 @@ class Crew:
         return worker
 
     def _start(self, engine: PlannedEngine) -> Worker:
-        with self._spent.on("starting workers"):
+        with self._breakdown.on("starting workers"):
             return self._opened(engine)
 
     def _opened(self, engine: PlannedEngine) -> Worker:
-        worker = Worker(self._environment(engine), self._spent.phase)
+        worker = Worker(self._environment(engine), self._breakdown.phase)
         try:
             answer = worker.ask(Open(engine.spec, engine.options), self._timeout_s)
         except WorkerError:
@@ -154,11 +154,11 @@ class Crew:
             return f"{error.status}: {error}"
         return _problem(answer)
 
-    def visit(self, engine: PlannedEngine, request: Visit) -> Case:
+    def run_case(self, engine: PlannedEngine, request: RunCase) -> Case:
         """The case with this visit's round; whatever the worker does becomes an outcome."""
         try:
             worker = self._worker(engine)
-            with self._spent.on("building"):
+            with self._breakdown.on("building"):
                 answer = worker.ask(request, self._timeout_s, engine.build_timeout_s)
         except WorkerError as error:
             return case_of(request, self._loss(engine, error))
@@ -167,7 +167,7 @@ class Crew:
             return case_of(request, Outcome("failed", str(error), "import"))
         if isinstance(answer, Refused):
             return case_of(request, Outcome("failed", answer.message, worker.phase, answer.detail))
-        assert isinstance(answer, Visited)
+        assert isinstance(answer, CaseResult)
         if answer.case.outcome.status in ("failed", "crashed"):
             self._replace(engine)  # an error may be sticky: the next case gets a fresh process
         return answer.case
@@ -195,7 +195,7 @@ class Crew:
         """The worker's answer; `Refused` as well where it is lost or does not open."""
         try:
             worker = self._worker(engine)
-            with self._spent.on(activity):
+            with self._breakdown.on(activity):
                 return worker.ask(request, self._timeout_s)
         except WorkerError as error:
             self._forget(engine)
@@ -221,7 +221,7 @@ class Crew:
         """End every worker but those that only opened one of these engines: as good as new, they
         serve the first round."""
         kept = {engine.key for engine in engines if self._fresh.get(engine.key) == engine}
-        with self._spent.on("ending workers"):
+        with self._breakdown.on("ending workers"):
             for key in [key for key in self._workers if key not in kept]:
                 self._workers.pop(key).close()
 

@@ -21,12 +21,12 @@ from multiprocessing.connection import Connection, Pipe
 from typing import TYPE_CHECKING, NamedTuple
 
 from bench_run.errors import WorkerCrashedError, WorkerTimeoutError
-from bench_run.worker.messages import Answer, Close, Progress, Request
+from bench_run.worker.messages import Answer, Close, PhaseStarted, Request
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-LAST_WORDS_BYTES = 4096
+OUTPUT_TAIL_BYTES = 4096
 POLL_S = 0.2
 """How often a silent worker's process is looked at: a child of it may hold the pipe open."""
 
@@ -48,7 +48,7 @@ class Deadline(NamedTuple):
         return cls(time.monotonic() + limit_s, f"{words} {limit_s:g} s")
 
 
-class LastWords:
+class OutputTail:
     """Drains what a process prints and keeps the end of it."""
 
     def __init__(self, descriptor: int) -> None:
@@ -59,7 +59,7 @@ class LastWords:
     def _drain(self, descriptor: int) -> None:
         with os.fdopen(descriptor, "rb", buffering=0) as pipe:
             while block := pipe.read(65536):
-                self._tail = (self._tail + block)[-LAST_WORDS_BYTES:]
+                self._tail = (self._tail + block)[-OUTPUT_TAIL_BYTES:]
 
     def text(self, wait_s: float = 0.5) -> str | None:
         """The end of what was printed, without control characters; None for silence."""
@@ -92,8 +92,8 @@ class Worker:
         )
         os.close(write_end)
         theirs.close()
-        self._pipe: Connection[Request, Answer | Progress] = ours
-        self._words = LastWords(read_end)
+        self._pipe: Connection[Request, Answer | PhaseStarted] = ours
+        self._words = OutputTail(read_end)
         self._announce = announce
         self.phase = "import"
         self.pid = self._process.pid
@@ -108,7 +108,7 @@ class Worker:
             self._pipe.send(request)
             while True:
                 answer = self._receive(due)
-                if not isinstance(answer, Progress):
+                if not isinstance(answer, PhaseStarted):
                     return answer
                 self.phase = answer.phase
                 limit_s = build_timeout_s if self.phase in BUILD_PHASES else None
@@ -118,7 +118,7 @@ class Worker:
         except (EOFError, OSError, pickle.UnpicklingError):
             raise WorkerCrashedError(self._how_it_died(), detail=self._words.text()) from None
 
-    def _receive(self, due: Deadline) -> Answer | Progress:
+    def _receive(self, due: Deadline) -> Answer | PhaseStarted:
         while not self._pipe.poll(POLL_S):
             if self._process.poll() is not None and not self._pipe.poll(0):
                 raise EOFError

@@ -29,15 +29,15 @@ from bench_run.machine.telemetry import disturbances, observe
 from bench_run.measure.clock_wait import settle
 from bench_run.measure.energy import Used, used_energy
 from bench_run.measure.kernel_pass import with_kernels
-from bench_run.measure.loop import Effort, Measured, measure
+from bench_run.measure.loop import Measured, SamplingBudget, measure
 from bench_run.measure.memory import ProcessPeak
 from bench_run.worker.case_record import case_of
 from bench_run.worker.evaluate import inputs_of
-from bench_run.worker.output_validator import Judge
+from bench_run.worker.output_validator import OutputValidator
 
 if TYPE_CHECKING:
     from bench_run.engines.base import Engine, Plan, PlanFacts, Stream
-    from bench_run.worker.messages import Visit
+    from bench_run.worker.messages import RunCase
 
 Phase = Callable[[str, int], None]
 """Told of each phase, and how many nanoseconds of the one before went into checks."""
@@ -66,7 +66,7 @@ class Timeline:
         self.announce(name, checked_ns)
 
 
-def visit(engine: Engine, request: Visit, import_ns: int, announce: Phase) -> Case:
+def run_case(engine: Engine, request: RunCase, import_ns: int, announce: Phase) -> Case:
     """The case with the round that this visit measured, or with the reason why there is none."""
     timeline = Timeline(announce, {"load_ns": request.load_ns, "import_ns": import_ns})
     started = datetime.now(timezone.utc).isoformat(timespec="milliseconds")
@@ -87,9 +87,9 @@ def visit(engine: Engine, request: Visit, import_ns: int, announce: Phase) -> Ca
             engine.stream.synchronize()
         timeline.host_peak_bytes = host_peak.taken_bytes()
         timeline.enter("validate")
-        judge = Judge(plan, request, inputs)
+        validator = OutputValidator(plan, request, inputs)
         del inputs
-        return _measured_case(engine, judge, request, timeline, started)
+        return _measured_case(engine, validator, request, timeline, started)
     except UnsupportedGraphError as error:
         return case_of(request, Outcome("unsupported", str(error), timeline.current))
     except (EngineError, MemoryError) as error:
@@ -103,28 +103,28 @@ def visit(engine: Engine, request: Visit, import_ns: int, announce: Phase) -> Ca
 
 
 def _measured_case(
-    engine: Engine, judge: Judge, request: Visit, timeline: Timeline, started: str
+    engine: Engine, validator: OutputValidator, request: RunCase, timeline: Timeline, started: str
 ) -> Case:
-    plan = judge.plan
-    judge.check(0)
-    _settle(engine, request.effort.rest_s, timeline)
+    plan = validator.plan
+    validator.check(0)
+    _settle(engine, request.budget.rest_s, timeline)
     before = observe(engine.facts.device, engine.stream)
     timeline.enter("measure")
-    effort = affordable(request.effort, timeline.phases["first_run_ns"])
-    measured = measure(plan, engine.stream, effort, judge.timed_check)
+    budget = affordable(request.budget, timeline.phases["first_run_ns"])
+    measured = measure(plan, engine.stream, budget, validator.timed_check)
     after = observe(engine.facts.device, engine.stream)
-    timeline.enter("validate", judge.timed_ns)
-    judge.finish(len(measured.series["e2e_ns"]))
-    _settle(engine, request.effort.rest_s, timeline)
+    timeline.enter("validate", validator.timed_ns)
+    validator.finish(len(measured.series["e2e_ns"]))
+    _settle(engine, request.budget.rest_s, timeline)
     timeline.enter("measure")
-    recorded = with_kernels(plan, engine.stream, effort, measured)
+    recorded = with_kernels(plan, engine.stream, budget, measured)
     used = used_energy(plan, engine.stream, engine.facts.device) if request.energy else Used()
     notes = (*recorded.notes, *disturbances(before, after), *used.notes)
     measured_round = _round(
         request,
         recorded.measured,
         started,
-        judge.checks(),
+        validator.checks(),
         engine.stream,
         telemetry_before=before,
         telemetry_after=after,
@@ -140,7 +140,7 @@ def _measured_case(
         Outcome("completed", None),
         init=init,
         rounds=(measured_round,),
-        validation=judge.validation(),
+        validation=validator.validation(),
         memory=_memory(engine, plan.facts, timeline.host_peak_bytes),
         plan=dict(plan.facts.chosen),
         stopped_by=measured.stopped_by,
@@ -155,16 +155,16 @@ def _settle(engine: Engine, rest_s: float, timeline: Timeline) -> None:
         settle(engine.facts.device, engine.stream, rest_s)
 
 
-def affordable(effort: Effort, first_run_ns: int) -> Effort:
+def affordable(budget: SamplingBudget, first_run_ns: int) -> SamplingBudget:
     """No warm-up where a single run takes as long as all of it may: the first run was one."""
-    limit_ns = effort.max_time_ns
+    limit_ns = budget.max_time_ns
     if limit_ns is None or first_run_ns < limit_ns // 2:
-        return effort
-    return replace(effort, warmup=0)
+        return budget
+    return replace(budget, warmup=0)
 
 
 def _round(
-    request: Visit,
+    request: RunCase,
     measured: Measured,
     started: str,
     checks: Checks | None,
@@ -183,7 +183,7 @@ def _round(
         cut={name: cut.cut for name, cut in cuts.items()},
         not_warm=tuple(name for name, cut in cuts.items() if cut.not_warm),
         checks=checks,
-        executions_per_sample=request.effort.executions,
+        executions_per_sample=request.budget.executions,
         device_correction_ns=stream.correction_ns() if stream.clock != "host" else None,
         **telemetry,
     )

@@ -9,13 +9,13 @@ from bench_schema.document import Device, Telemetry
 
 from bench_run.errors import UsageError
 from bench_run.machine.telemetry import disturbances
-from bench_run.measure.ceilings import Ceilings, read_ceilings, roofed, store_ceilings
+from bench_run.measure.ceilings import Ceilings, add_ceilings, read_ceilings, store_ceilings
 from bench_run.measure.kernel_pass import FORCED, with_kernels
-from bench_run.measure.loop import Effort, Measured
+from bench_run.measure.loop import Measured, SamplingBudget
 from bench_run.profilers import ncu
 from bench_run.profilers.trace import join_parts
 from bench_run.streams import cupti
-from bench_run.streams.cupti import Record
+from bench_run.streams.cupti import KernelRecord
 from bench_run.streams.demangle import demangled
 
 DEVICE = Device(0, "GPU", "GPU-1", "580.1", "sm_90", 1, 1, 1980.0, 3201.0, 700.0)
@@ -30,7 +30,7 @@ CSV = """==PROF== Connected to process 7
 
 
 def records(*names):
-    return [Record(name, 10 * i, 10 * i + 4) for i, name in enumerate(names)]
+    return [KernelRecord(name, 10 * i, 10 * i + 4) for i, name in enumerate(names)]
 
 
 def test_records_divide_into_iterations_of_the_same_sequence():
@@ -54,7 +54,7 @@ def test_a_kernel_is_counted_for_one_iteration():
 
 
 def test_without_a_timer_that_records_the_series_stay_as_they_are():
-    found = with_kernels(None, object(), Effort(0, 2), MEASURED)
+    found = with_kernels(None, object(), SamplingBudget(0, 2), MEASURED)
     assert (MEASURED, (), ()) == (found.measured, found.kernels, found.notes)
 
 
@@ -62,7 +62,7 @@ def test_a_gate_that_had_to_open_by_itself_is_said():
     class Stream:
         forced_gates, timer = 1, "events"
 
-    assert (FORCED,) == with_kernels(None, Stream(), Effort(0, 2), MEASURED).notes
+    assert (FORCED,) == with_kernels(None, Stream(), SamplingBudget(0, 2), MEASURED).notes
 
 
 def test_counters_are_read_by_kernel_with_their_launches():
@@ -103,7 +103,7 @@ def test_ceilings_are_measured_once_and_kept(tmp_path, monkeypatch):
         asked.append(key)
         return Ceilings(4000.0, {"half": 800.0})
 
-    found = [roofed((DEVICE,), {"cudnn": "GPU-1"}, "fp32", ask)[0] for _ in range(2)]
+    found = [add_ceilings((DEVICE,), {"cudnn": "GPU-1"}, "fp32", ask)[0] for _ in range(2)]
     assert ["cudnn"] == asked
     assert [4000.0, 4000.0] == [device.ceiling_gbps for device in found]
 

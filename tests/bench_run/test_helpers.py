@@ -15,7 +15,7 @@ from bench_run.graph.make import make_graphs
 from bench_run.options import Options
 from bench_run.plan.cases import PlannedEngine, plan_graph
 from bench_run.runner.reference_workers import Helpers, that_fit
-from bench_run.runner.references import Desk
+from bench_run.runner.references import ReferenceStore
 from bench_run.worker.messages import Data, Evaluate
 
 NUMPY = PlannedEngine("numpy", EngineSpec("numpy", "numpy"), EngineOptions(), "none")
@@ -52,10 +52,10 @@ def test_side_by_side_gives_what_one_by_one_gives(three, tmp_path):
 
 def test_a_helper_serves_again(three, tmp_path):
     three.evaluate(tasks(tmp_path, 3))
-    before = [worker.pid for crew in three._crews for worker in crew._workers.values()]
+    before = [worker.pid for pool in three._crews for worker in pool._workers.values()]
     time.sleep(0.1)
     three.evaluate(tasks(tmp_path, 3))
-    after = [worker.pid for crew in three._crews for worker in crew._workers.values()]
+    after = [worker.pid for pool in three._crews for worker in pool._workers.values()]
     assert (3, before) == (len(before), after)
 
 
@@ -85,14 +85,14 @@ def test_the_first_graph_always_fits_and_others_while_there_is_memory():
 
 def test_what_is_asked_for_next_is_computed_along(graph_folder):
     graphs = [plan_graph(loaded) for loaded in load([str(graph_folder)]).graphs]
-    desk = Desk(Options(), {"numpy": NUMPY})
-    desk._helpers.close()
-    desk._helpers = Helpers(60.0, cores=6)
-    desk.announce((graph, "auto") for graph in graphs)
-    first = desk.judgement(graphs[1], "auto")
-    known = {path: folder for (path, _), (folder, _) in desk._known.items()}
+    store = ReferenceStore(Options(), {"numpy": NUMPY})
+    store._helpers.close()
+    store._helpers = Helpers(60.0, cores=6)
+    store.announce((graph, "auto") for graph in graphs)
+    first = store.validation_settings(graphs[1], "auto")
+    known = {path: folder for (path, _), (folder, _) in store._known.items()}
     assert [graph.id.path for graph in graphs[1:]] == list(known)
     assert first.expected == known[graphs[1].id.path]
     values = [np.load(next(Path(folder).glob("*.npy"))).shape for folder in known.values()]
     assert values == [graph.loaded.graph.outputs[0].dims for graph in graphs[1:]]
-    desk.close()
+    store.close()

@@ -11,8 +11,8 @@ from bench_run.graph.make import make_graphs
 from bench_run.tensors.inputs import make_inputs
 from bench_run.tensors.layout import to_storage
 from bench_run.worker.evaluate import expected_of
-from bench_run.worker.messages import Judgement
-from bench_run.worker.output_validator import Judge, Remembered
+from bench_run.worker.messages import ValidationSettings
+from bench_run.worker.output_validator import OutputValidator, Remembered
 
 GRAPH = make_graphs("add: dims=4x8 dtype=float")[0]
 OUTPUT = GRAPH.outputs[0]
@@ -27,18 +27,20 @@ def folder(tmp_path):
 
 
 def judged(folder, *runs, expected=True):
-    """The judge of a visit whose first run and timed iterations left these outputs."""
+    """The validator of a visit whose first run and timed iterations left these outputs."""
     left = iter([{OUTPUT.uid: to_storage(array, OUTPUT)} for array in runs])
     plan = SimpleNamespace(download=lambda: next(left))
     request = SimpleNamespace(
-        graph=GRAPH, case_id="case", judgement=Judgement("numpy", str(folder) if expected else None)
+        graph=GRAPH,
+        case_id="case",
+        validation_settings=ValidationSettings("numpy", str(folder) if expected else None),
     )
-    judge = Judge(plan, request, INPUTS)
-    judge.check(0)
+    validator = OutputValidator(plan, request, INPUTS)
+    validator.check(0)
     for iteration in range(len(runs) - 1):
-        judge.timed_check(iteration)
-    judge.finish(len(runs) - 1)
-    return judge
+        validator.timed_check(iteration)
+    validator.finish(len(runs) - 1)
+    return validator
 
 
 def wrong():

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from bench_run.measure.loop import Effort, measure, quiet
+from bench_run.measure.loop import SamplingBudget, measure, quiet
 
 
 class ScriptedStream:
@@ -59,44 +59,44 @@ class ScriptedPlan:
         self.stream.now += self.stream.durations.pop(0)
 
 
-def measured(stream, effort, check=None):
+def measured(stream, budget, check=None):
     plan = ScriptedPlan(stream)
-    return measure(plan, stream, effort, check, stream.time), plan
+    return measure(plan, stream, budget, check, stream.time), plan
 
 
 def test_warmup_runs_are_kept_apart_from_the_samples():
-    result, _ = measured(ScriptedStream([900, 10, 12]), Effort(warmup=1, iterations=2))
+    result, _ = measured(ScriptedStream([900, 10, 12]), SamplingBudget(warmup=1, iterations=2))
     assert (result.warmup, result.series) == ({"e2e_ns": [900]}, {"e2e_ns": [10, 12]})
 
 
 def test_a_sample_is_flush_wait_run_wait():
     stream = ScriptedStream([10])
-    measured(stream, Effort(warmup=0, iterations=1))
+    measured(stream, SamplingBudget(warmup=0, iterations=1))
     assert stream.calls == ["flush", "synchronize", "run", "synchronize"]
 
 
 def test_iterations_stop_the_loop():
-    result, _ = measured(ScriptedStream([1] * 9), Effort(warmup=0, iterations=3))
+    result, _ = measured(ScriptedStream([1] * 9), SamplingBudget(warmup=0, iterations=3))
     assert (result.series["e2e_ns"], result.stopped_by) == ([1, 1, 1], "iterations")
 
 
 def test_min_time_adds_samples():
-    result, _ = measured(ScriptedStream([10] * 9), Effort(0, 2, min_time_ns=45))
+    result, _ = measured(ScriptedStream([10] * 9), SamplingBudget(0, 2, min_time_ns=45))
     assert (len(result.series["e2e_ns"]), result.stopped_by) == (5, "min time")
 
 
 def test_max_time_ends_a_pass_early():
-    result, _ = measured(ScriptedStream([10] * 9), Effort(0, 9, max_time_ns=25))
+    result, _ = measured(ScriptedStream([10] * 9), SamplingBudget(0, 9, max_time_ns=25))
     assert (len(result.series["e2e_ns"]), result.stopped_by) == (3, "max time")
 
 
 def test_max_time_still_takes_one_sample():
-    result, _ = measured(ScriptedStream([10_000] * 3), Effort(0, 9, max_time_ns=1))
+    result, _ = measured(ScriptedStream([10_000] * 3), SamplingBudget(0, 9, max_time_ns=1))
     assert result.series["e2e_ns"] == [10_000]
 
 
 def test_warmup_takes_at_most_half_of_the_time():
-    result, _ = measured(ScriptedStream([10] * 40), Effort(20, 2, max_time_ns=100))
+    result, _ = measured(ScriptedStream([10] * 40), SamplingBudget(20, 2, max_time_ns=100))
     assert len(result.warmup["e2e_ns"]) == 5
 
 
@@ -107,37 +107,37 @@ def test_a_check_runs_outside_of_the_sample_and_an_untimed_run_precedes_the_next
         stream.now += 5_000
         return True
 
-    result, plan = measured(stream, Effort(0, 2), check)
+    result, plan = measured(stream, SamplingBudget(0, 2), check)
     assert (result.series["e2e_ns"], plan.runs) == ([10, 12], 3)
 
 
 def test_several_executions_in_a_sample_are_averaged():
-    result, _ = measured(ScriptedStream([10, 20, 30, 40]), Effort(0, 2, executions=2))
+    result, _ = measured(ScriptedStream([10, 20, 30, 40]), SamplingBudget(0, 2, executions=2))
     assert result.series["e2e_ns"] == [15, 35]
 
 
 def test_device_samples_lie_behind_a_gate_no_deeper_than_the_queue():
     stream = ScriptedStream([10] * 10, clock="events", gate_depth=2)
-    measured(stream, Effort(0, 5))
+    measured(stream, SamplingBudget(0, 5))
     blocks = " ".join(stream.calls).split("close gate")[1:]
     assert [block.split("open gate")[0].count("run") for block in blocks] == [2, 2, 1]
 
 
 def test_the_cost_of_the_marks_is_subtracted():
     stream = ScriptedStream([100] * 4, clock="events", gate_depth=8, correction=2.6)
-    result, _ = measured(stream, Effort(0, 2))
+    result, _ = measured(stream, SamplingBudget(0, 2))
     assert result.series["device_ns"] == [97, 97]
 
 
 def test_a_device_sample_is_at_least_a_nanosecond():
     stream = ScriptedStream([1] * 4, clock="events", gate_depth=8, correction=50.0)
-    result, _ = measured(stream, Effort(0, 2))
+    result, _ = measured(stream, SamplingBudget(0, 2))
     assert result.series["device_ns"] == [1, 1]
 
 
 def test_nothing_is_synchronised_behind_the_closed_gate():
     stream = ScriptedStream([10] * 6, clock="events", gate_depth=8)
-    measured(stream, Effort(0, 3))
+    measured(stream, SamplingBudget(0, 3))
     inside = " ".join(stream.calls).split("close gate")[1].split("open gate")[0]
     assert "synchronize" not in inside
 
@@ -145,7 +145,7 @@ def test_nothing_is_synchronised_behind_the_closed_gate():
 def test_the_gate_opens_when_the_plan_fails():
     stream = ScriptedStream([], clock="events", gate_depth=8)
     with pytest.raises(IndexError):
-        measured(stream, Effort(0, 3))
+        measured(stream, SamplingBudget(0, 3))
     assert stream.calls[-1] == "open gate"
 
 

@@ -14,7 +14,7 @@ from bench_run.engines.spec import parse_spec
 from bench_run.graph.make import make_graphs
 from bench_run.options import Options
 from bench_run.plan.cases import plan_engines
-from bench_run.runner.rounds import CaseState, effort, lack_of_memory, shuffled
+from bench_run.runner.rounds import CaseState, budget, lack_of_memory, shuffled
 from bench_run.worker import pool
 from bench_run.worker.process import Worker
 
@@ -54,12 +54,12 @@ def test_engines_take_turns_on_a_graph_a_b_then_b_a():
 @pytest.mark.parametrize(("iterations", "rounds"), [(100, 5), (7, 3), (5, 5), (11, 4)])
 def test_the_iterations_are_split_over_the_rounds(iterations, rounds):
     options = Options(iterations=iterations, rounds=rounds)
-    shares = [effort(options, index).iterations for index in range(rounds)]
+    shares = [budget(options, index).iterations for index in range(rounds)]
     assert (iterations, True) == (sum(shares), max(shares) - min(shares) <= 1)
 
 
 def test_the_time_limit_is_split_over_the_rounds():
-    assert 2_000_000_000 == effort(Options(max_time_s=10.0, rounds=5), 0).max_time_ns
+    assert 2_000_000_000 == budget(Options(max_time_s=10.0, rounds=5), 0).max_time_ns
 
 
 def state(medians):
@@ -130,7 +130,7 @@ def test_the_process_that_opened_the_engine_serves_the_first_round(small_graph, 
 
 def test_a_process_that_did_more_than_open_serves_no_round():
     engine = plan_engines(Options(), [parse_spec("numpy")])[0]
-    several = pool.Crew(10.0, {})
+    several = pool.WorkerPool(10.0, {})
     several.facts(engine)
     several.variants(engine, make_graphs("add: dims=4x4")[0])
     several.keep_fresh([engine])
@@ -139,7 +139,7 @@ def test_a_process_that_did_more_than_open_serves_no_round():
 
 def test_a_process_of_an_engine_with_other_options_serves_no_round():
     engine = plan_engines(Options(), [parse_spec("numpy")])[0]
-    several = pool.Crew(10.0, {})
+    several = pool.WorkerPool(10.0, {})
     several.facts(engine)
     several.keep_fresh([replace(engine, options=replace(engine.options, device=1))])
     assert {} == several._workers

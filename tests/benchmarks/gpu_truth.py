@@ -31,7 +31,7 @@ from bench_run.graph.load import load
 from bench_run.graph.make import make_graphs
 from bench_run.measure.clock_wait import settle
 from bench_run.measure.kernel_pass import SHORT_NS
-from bench_run.measure.loop import REST_S, Effort, on_device
+from bench_run.measure.loop import REST_S, SamplingBudget, on_device
 from bench_run.streams import cupti
 from bench_run.tensors.inputs import make_inputs
 
@@ -83,8 +83,8 @@ def show(name, medians):
 
 
 def ours(engine, plan):
-    effort = Effort(0, SAMPLES, rest_s=REST_S)
-    return on_device(plan, engine.stream, effort, 1_000_000, time.perf_counter_ns)
+    budget = SamplingBudget(0, SAMPLES, rest_s=REST_S)
+    return on_device(plan, engine.stream, budget, 1_000_000, time.perf_counter_ns)
 
 
 def by_cupti(engine, plan):

@@ -14,7 +14,7 @@ import numpy as np
 from bench_run.engines.base import EngineOptions, EngineSpec
 from bench_run.engines.numpy_engine import open as open_engine
 from bench_run.graph.make import make_graphs
-from bench_run.measure.loop import Effort, end_to_end, quiet
+from bench_run.measure.loop import SamplingBudget, end_to_end, quiet
 from bench_run.tensors.inputs import make_inputs
 
 COUNT = 20_000
@@ -38,7 +38,7 @@ def bare_loop(run):
 
 def real_loop(plan, stream):
     begin = time.perf_counter_ns()
-    samples, _ = end_to_end(plan, stream, Effort(0, COUNT), None, time.perf_counter_ns)
+    samples, _ = end_to_end(plan, stream, SamplingBudget(0, COUNT), None, time.perf_counter_ns)
     return samples, (time.perf_counter_ns() - begin) / COUNT
 
 

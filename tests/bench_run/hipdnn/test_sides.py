@@ -22,7 +22,7 @@ from bench_run.cli import main
 from bench_run.engines.base import EngineOptions
 from bench_run.engines.spec import parse_spec
 from bench_run.plan.cases import PlannedEngine
-from bench_run.worker.pool import Crew
+from bench_run.worker.pool import WorkerPool
 from tests.support import graph_json
 
 if TYPE_CHECKING:
@@ -191,8 +191,8 @@ def test_a_plugin_that_dies_while_it_is_loaded_ends_the_run_with_a_sentence(
 
 def start(folder, words, output):
     command = [sys.executable, "-m", "bench_run", str(folder), *words, "-o", str(output)]
-    effort = ["--rounds", "2", "--iters", "4", "--warmup", "1"]
-    return subprocess.Popen([*command, *effort], stdout=subprocess.DEVNULL,
+    budget = ["--rounds", "2", "--iters", "4", "--warmup", "1"]
+    return subprocess.Popen([*command, *budget], stdout=subprocess.DEVNULL,
                             stderr=subprocess.DEVNULL, env=os.environ)  # fmt: skip
 
 
@@ -220,7 +220,7 @@ def test_an_a_b_run_killed_with_9_keeps_its_visits_and_resumes(
 
 
 def test_a_sides_caches_serve_all_of_its_rounds_and_nobody_elses(tmp_path):
-    spec, crew = parse_spec(write_plugin(tmp_path / "same")), Crew(1.0, {})
+    spec, pool = parse_spec(write_plugin(tmp_path / "same")), WorkerPool(1.0, {})
     sides = [PlannedEngine(key, spec, EngineOptions(), "none") for key in ("A", "B")]
-    first, again, other = (crew._environment(sides[i])["HIPDNN_CACHE_DIR"] for i in (0, 0, 1))
+    first, again, other = (pool._environment(sides[i])["HIPDNN_CACHE_DIR"] for i in (0, 0, 1))
     assert (True, False) == (first == again, first == other)

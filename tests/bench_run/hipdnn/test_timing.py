@@ -9,7 +9,7 @@ import pytest
 
 from bench_run.engines.hipdnn import timing
 from bench_run.errors import EngineError, EngineUnavailableError
-from bench_run.measure.loop import Effort, measure
+from bench_run.measure.loop import SamplingBudget, measure
 from bench_run.streams import hip_runtime
 from bench_run.streams.hip import GATE_DEPTH, HipStream
 from bench_run.tensors.inputs import make_inputs
@@ -26,7 +26,7 @@ def measured(open_engine):
         engine = open_engine(profile=profile, variables=variables, **options)
         plan = engine.plan(engine.build(ADD, {}))
         plan.upload(make_inputs(ADD, 0))
-        samples = measure(plan, engine.stream, Effort(warmup=1, iterations=3)).series
+        samples = measure(plan, engine.stream, SamplingBudget(warmup=1, iterations=3)).series
         chosen = plan.facts.chosen
         plan.close()
         return chosen["timing"], samples
