@@ -13,7 +13,7 @@ from bench_run.graph.driver import convert_line, convert_lines, graphs_of
 from bench_run.graph.fingerprint import fingerprint
 from bench_run.graph.hipdnn_json import read_graph
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 SHARED = ROOT.parent / "shared" / "hipdnn" / "graphs"
 LOG = "MIOpen(HIP): Command [LogCmdConvolution] ./bin/MIOpenDriver "
 SMALL = "conv -n 2 -c 4 -H 8 -W 8 -k 4 -F 1"

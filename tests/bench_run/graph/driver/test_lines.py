@@ -9,7 +9,7 @@ import pytest
 from bench_run.errors import GraphError
 from bench_run.graph.driver import convert_line
 
-DATA = Path(__file__).parents[2] / "data" / "driver" / "lines.txt"
+DATA = Path(__file__).parents[3] / "data" / "driver" / "lines.txt"
 
 
 def _rows() -> list[tuple[str, str]]:

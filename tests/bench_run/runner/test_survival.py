@@ -19,7 +19,7 @@ from bench_schema.journal import journal_path, read_journal
 import bench_run
 from bench_run.errors import UsageError
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 OPTIONS = ["--rounds", "3", "--iters", "6", "--warmup", "1", "--engine", "numpy"]
 
 

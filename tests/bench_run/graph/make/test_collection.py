@@ -16,7 +16,7 @@ from bench_run.graph.make.table import operations_table, parameters_table
 from bench_run.graph.suites import read_suite
 from bench_run.graph.work import work
 
-GRAPHS = Path(__file__).parents[3] / "graphs"
+GRAPHS = Path(__file__).parents[4] / "graphs"
 LIST = GRAPHS / "collection.txt"
 
 
