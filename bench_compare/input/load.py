@@ -6,7 +6,7 @@ import glob
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bench_schema import codec
+from bench_schema import codec, files, packing
 from bench_schema.errors import DocumentError
 
 from bench_compare.errors import InputError
@@ -78,7 +78,7 @@ def _in_folder(folder: Path) -> list[Path]:
 def read_source(path: Path) -> Source:
     """One document, ours or another tool's. Raises `DocumentError`."""
     try:
-        return Source(str(path), codec.read(path), "bench")
+        return Source(str(path), files.read(path), "bench")
     except DocumentError as error:
         source = _foreign(path)
         if source is None:
@@ -100,7 +100,7 @@ def _foreign(path: Path) -> Source | None:
     from bench_compare.input.foreign import read_foreign
 
     try:
-        tree = codec.parse(codec.read_bytes(path), str(path))
+        tree = codec.parse(packing.read_bytes(path), str(path))
     except DocumentError:
         return None
     return read_foreign(tree, path)
@@ -108,7 +108,7 @@ def _foreign(path: Path) -> Source | None:
 
 def _is_other_json(path: Path) -> bool:
     try:
-        tree = codec.parse(codec.read_bytes(path), str(path))
+        tree = codec.parse(packing.read_bytes(path), str(path))
     except DocumentError:
         return False
     return not (isinstance(tree, dict) and "schema_version" in tree and "machine" in tree)

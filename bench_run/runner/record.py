@@ -9,8 +9,8 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bench_schema.codec import read
 from bench_schema.errors import UnwritableError
+from bench_schema.files import read
 from bench_schema.journal import Journal, journal_path, ordered, read_journal, seal
 from bench_schema.merge import find_device, merge_cases, with_rates
 

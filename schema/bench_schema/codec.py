@@ -1,18 +1,15 @@
-"""Bytes and files to documents and back.
+"""JSON text to documents and back.
 
 Reading: text → valid by the schema of its own version → upgraded → frozen dataclasses, series as
 int64 arrays. What cannot be read is a `DocumentError` of one sentence. Writing refuses every
-value that JSON cannot hold, so no file is ever invalid.
+value that JSON cannot hold, so no text is ever invalid.
 """
 
 from __future__ import annotations
 
 import contextlib
 import gc
-import math
-import os
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
@@ -20,33 +17,13 @@ import numpy as np
 import orjson
 
 from bench_schema.acceptor import decoder
-from bench_schema.document import SCHEMA_VERSION, Document, Real
+from bench_schema.document import SCHEMA_VERSION, Document
 from bench_schema.errors import NotJsonError, SchemaError, UnreadableError, UnwritableError
 from bench_schema.finite import non_finite
 from bench_schema.upgrade import upgrade, version_of
 from bench_schema.validator import check, path_text
 
 T = TypeVar("T")
-
-GZIP_LEVEL = 1
-ZSTD_LEVEL = 3
-GZIP_MAGIC = b"\x1f\x8b"
-ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
-JOURNAL_START = b'{"journal":'
-SPELLINGS: Mapping[str, float] = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
-
-
-def spell(value: float) -> Real:
-    """A number as a document holds it: NaN and the infinities by name."""
-    value = float(value)
-    if math.isfinite(value):
-        return value
-    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
-
-
-def unspell(value: Real) -> float:
-    """The number that a document holds."""
-    return SPELLINGS[value] if isinstance(value, str) else value
 
 
 # --- values from text ---
@@ -139,7 +116,7 @@ def encode(value: object) -> bytes:
     offender = non_finite(value)
     if offender is not None:
         path, what = offender
-        raise UnwritableError(path_text(path), f"JSON has no {what}; see codec.spell")
+        raise UnwritableError(path_text(path), f"JSON has no {what}; see reals.spell")
     try:
         return orjson.dumps(value, default=_plain, option=orjson.OPT_SERIALIZE_NUMPY)
     except orjson.JSONEncodeError as error:
@@ -153,107 +130,3 @@ def _plain(value: object) -> object:
     if isinstance(value, Mapping):
         return dict(value)
     raise TypeError(f"no JSON for {type(value).__name__}")
-
-
-# --- files ---
-
-
-def read(path: str | os.PathLike[str]) -> Document:
-    """The document in a file: plain, gzip, Zstandard or an unfinished journal, told by content."""
-    data = read_bytes(path)
-    if data.startswith(JOURNAL_START):
-        from bench_schema.journal import document_of
-
-        return document_of(data, str(path))
-    return decode(data, str(path))
-
-
-def read_bytes(path: str | os.PathLike[str]) -> bytes:
-    """The contents of a file, unpacked if it is packed."""
-    try:
-        data = Path(path).read_bytes()
-    except OSError as error:
-        raise UnreadableError(str(path), f"cannot be read: {error.strerror}") from None
-    if data.startswith(GZIP_MAGIC):
-        return _gunzip(data, str(path))
-    if data.startswith(ZSTD_MAGIC):
-        return _unzstd(data, str(path))
-    return data
-
-
-def _gunzip(data: bytes, where: str) -> bytes:
-    import gzip
-    import zlib
-
-    try:
-        return gzip.decompress(data)
-    except EOFError:
-        raise UnreadableError(where, "the gzip data ends too early: the file is cut off") from None
-    except (OSError, zlib.error) as error:
-        raise UnreadableError(where, f"the gzip data is damaged: {error}") from None
-
-
-def _unzstd(data: bytes, where: str) -> bytes:
-    import zstandard
-
-    parts = []
-    try:
-        while data:
-            frame = zstandard.ZstdDecompressor().decompressobj()
-            parts.append(frame.decompress(data))
-            if not frame.eof:
-                raise UnreadableError(
-                    where, "the Zstandard data ends too early: the file is cut off"
-                )
-            data = frame.unused_data
-    except zstandard.ZstdError as error:
-        raise UnreadableError(where, f"the Zstandard data is damaged: {error}") from None
-    return b"".join(parts)
-
-
-def save(path: str | os.PathLike[str], document: Document) -> None:
-    """Write the document in one atomic step: a reader sees the old file or the whole new one.
-
-    ``.gz`` and ``.zst`` at the end of the name choose the packing.
-    """
-    target = Path(path)
-    data = encode(document)
-    if target.suffix == ".gz":
-        import gzip
-
-        data = gzip.compress(data, GZIP_LEVEL, mtime=0)
-    elif target.suffix == ".zst":
-        import zstandard
-
-        data = zstandard.ZstdCompressor(level=ZSTD_LEVEL).compress(data)
-    try:
-        _replace(target, data)
-    except OSError as error:
-        raise UnwritableError(str(path), f"cannot be written: {error.strerror}") from None
-
-
-def _replace(target: Path, data: bytes) -> None:
-    if target.exists() and not target.is_file():  # a device or a pipe is written to, not replaced
-        target.write_bytes(data)
-        return
-    target = target.resolve()
-    temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
-    try:
-        with temporary.open("wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(target)
-    finally:
-        temporary.unlink(missing_ok=True)  # there only if something went wrong
-    _sync_folder(target.parent)
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make the renaming itself survive a power cut, where the system lets folders be opened."""
-    with contextlib.suppress(OSError):
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)

@@ -14,7 +14,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 Samples: TypeAlias = npt.NDArray[np.int64]
 """One series in time order: shape (iterations,), nanoseconds."""
@@ -22,6 +22,10 @@ Samples: TypeAlias = npt.NDArray[np.int64]
 Real: TypeAlias = float | Literal["NaN", "Infinity", "-Infinity"]
 
 Status: TypeAlias = Literal["completed", "unsupported", "failed", "crashed", "timed out", "skipped"]
+DeviceTiming: TypeAlias = Literal["gated events", "events", "kernel records", "queue difference"]
+"""Events around each iteration, behind a closed gate or not; kernels as a profiler recorded them;
+what one more execution adds to a queue."""
+
 SERIES = ("device_ns", "e2e_ns", "kernel_sum_ns", "kernel_span_ns")
 """Known series: device time by the stream's own clock, end to end (call, run, synchronise), and
 the sum and the span of the kernels of one iteration as a profiler recorded them."""
@@ -70,6 +74,24 @@ class Settings:
     atol: float | None
     check_budget_s: float
     """Seconds a round may spend on validating the outputs of timed iterations."""
+    init: tuple[str, ...] | None = None
+    """How inputs were filled, as asked for; empty: seeded by their roles."""
+    executions: int | None = None
+    """Executions that make one sample."""
+    knobs: Mapping[str, str] | None = None
+    """Settings of engines that were asked for; `Engine.knobs` has those that an engine took."""
+    threads: int | None = None
+    """Processor threads that an engine was held to; None: not held to a number."""
+    max_rounds: int | None = None
+    until: Literal["decided"] | None = None
+    """``decided``: rounds were added until each pair had a verdict."""
+    worker_start: Literal["exec", "fork"] | None = None
+    round_preparation: Literal["alone", "side by side"] | None = None
+    """Whether plans of several rounds were prepared at the same time."""
+    device_parallelism: Literal["none", "prepare", "measure"] | None = None
+    """What several devices of a host did at the same time."""
+    vendor_caches: Literal["fresh", "shared", "user"] | None = None
+    """Caches of the vendor's libraries: made for the run, in a named folder, or the user's own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +107,8 @@ class Run:
     command: tuple[str, ...]
     tool: Tool
     settings: Settings
+    shard: str | None = None
+    """Which share of the cases this run had, as in ``2/8``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,14 +124,14 @@ class Device:
 
     index: int
     name: str
-    uuid: str | None
-    driver: str | None
-    arch: str | None
-    memory_bytes: int | None
-    l2_bytes: int | None
-    max_sm_clock_mhz: float | None
-    max_memory_clock_mhz: float | None
-    power_limit_w: float | None
+    uuid: str | None = None
+    driver: str | None = None
+    arch: str | None = None
+    memory_bytes: int | None = None
+    l2_bytes: int | None = None
+    max_sm_clock_mhz: float | None = None
+    max_memory_clock_mhz: float | None = None
+    power_limit_w: float | None = None
     ceiling_gbps: float | None = None
     """Measured copy bandwidth, bytes read plus bytes written, GB/s."""
     ceiling_tflops: Mapping[str, float] = field(default_factory=dict)
@@ -153,6 +177,8 @@ class Engine:
     knobs: Mapping[str, str]
     device_index: int | None = None
     """What the run called the device; the machine's list may count otherwise. None: no choice."""
+    abilities: Mapping[str, str] | None = None
+    """What was found of the library's optional abilities, by name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,12 +199,15 @@ class GraphId:
 @dataclass(frozen=True, slots=True)
 class Outcome:
     status: Status
-    reason: str | None
+    reason: str | None = None
     """One sentence; always there unless completed."""
     phase: str | None = None
     """Where it ended: load, import, build, plan, first_run, validate, warmup, measure."""
     detail: str | None = None
     """The last words of a worker, or the library's full message."""
+
+
+COMPLETED = Outcome("completed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,6 +238,28 @@ class Checks:
     """Of the bytes of all outputs: equal sums are equal results."""
 
 
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What else the host and its devices did while a round was measured."""
+
+    window_s: float | None = None
+    """Wall time that was watched."""
+    others_cpu_s: float | None = None
+    """Processor time of processes that are not this run's."""
+    steal_s: float | None = None
+    """Processor time that the hypervisor gave to other guests."""
+    load: float | None = None
+    """Mean number of processes that could run, over one minute."""
+    involuntary_switches: int | None = None
+    """How often the measuring process had to give way to another one."""
+    cpu_clock_mhz: float | None = None
+    cpu_temperature_c: float | None = None
+    companions: tuple[str, ...] | None = None
+    """Devices of the host on which this run measured at the same time: uuid, else index."""
+    device_processes: int | None = None
+    """Processes of others that were on the device."""
+
+
 @dataclass(frozen=True, eq=False, slots=True)
 class Round:
     """One fresh visit to a case: the independent unit of the statistics."""
@@ -218,14 +269,14 @@ class Round:
     pid: int
     position: int
     """Place of the case in the shuffled order of this round."""
-    series: Mapping[str, Samples]
-    warmup: Mapping[str, Samples]
+    series: Mapping[str, Samples] = field(default_factory=dict)
+    warmup: Mapping[str, Samples] = field(default_factory=dict)
     """Iterations before the samples, same names, never part of a statistic."""
-    cut: Mapping[str, int]
+    cut: Mapping[str, int] = field(default_factory=dict)
     """How many leading samples of a series MSER-5 calls warm-up; they are kept in the series."""
-    not_warm: tuple[str, ...]
+    not_warm: tuple[str, ...] = ()
     """Series that never got warm: the cut fell on the half-way mark."""
-    checks: Checks | None
+    checks: Checks | None = None
     executions_per_sample: int = 1
     """Each sample is the mean of so many executions, one after another."""
     device_correction_ns: float | None = None
@@ -236,6 +287,16 @@ class Round:
     energy_window_s: float | None = None
     """How long the iterations went on whose energy was counted; never part of the samples."""
     notes: tuple[str, ...] = ()
+    host: str | None = None
+    device_uuid: str | None = None
+    """The very unit that it was measured on: units of one kind are up to 18 % apart."""
+    attempt: int | None = None
+    """How often the round had been given up before, with a worker or a host that was lost."""
+    device_timing: DeviceTiming | None = None
+    """How `device_ns` was taken."""
+    device_bound_ns: float | None = None
+    """Systematic error that `device_ns` may have, either way; no verdict rests on less."""
+    surroundings: Surroundings | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,23 +349,30 @@ class Validation:
     status: Literal["passed", "failed", "not checked"]
     reference: str
     """What the outputs were held against: ``numpy``, ``golden``, an engine's key, ``none``."""
-    reason: str | None
+    reason: str | None = None
     """Why it was not checked, or what is wrong, in a sentence."""
-    outputs: tuple[OutputValidation, ...]
-    iterations_checked: int
-    iterations_mismatched: int
-    deterministic: bool | None
+    outputs: tuple[OutputValidation, ...] = ()
+    iterations_checked: int = 0
+    iterations_mismatched: int = 0
+    deterministic: bool | None = None
     """Whether all checked iterations gave the same bytes; unknown below two."""
+    iterations_poisoned: int | None = None
+    """Checked iterations before which the outputs were overwritten: old results cannot pass."""
+    inputs_unchanged: bool | None = None
+    """Whether the inputs were as before after the iterations."""
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
     """What the graph asks for, from its shapes; unknown stays unknown."""
 
-    flops: int | None
-    moved_bytes: int | None
-    intensity: float | None
+    flops: int | None = None
+    moved_bytes: int | None = None
+    intensity: float | None = None
     """flops / moved_bytes."""
+
+
+UNKNOWN_WORK = Work()
 
 
 @dataclass(frozen=True, slots=True)
@@ -312,18 +380,18 @@ class Achieved:
     """Work over the median of `series`; unknown work gives unknown rates."""
 
     series: str
-    tflops: float | None
-    gbps: float | None
-    ceiling_share: float | None
+    tflops: float | None = None
+    gbps: float | None = None
+    ceiling_share: float | None = None
     """Of the roofline at this intensity, between 0 and about 1."""
 
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    peak_bytes: int | None
+    peak_bytes: int | None = None
     """Most that the engine held at once: device allocator, else growth of the process."""
-    workspace_bytes: int | None
-    buffer_bytes: int | None
+    workspace_bytes: int | None = None
+    buffer_bytes: int | None = None
     """Inputs and outputs."""
 
 
@@ -338,28 +406,41 @@ class Kernel:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Case:
-    """One graph on one engine in one run. A journal line holds one with the rounds it adds."""
+    """One graph on one engine in one run. A journal line holds one with the rounds it adds.
+
+    What is not given is empty or not known.
+    """
 
     id: str
     """Unique in the document."""
     graph: GraphId
     engine: str
-    variant: Mapping[str, str]
-    outcome: Outcome
-    init: Mapping[str, Samples]
+    variant: Mapping[str, str] = field(default_factory=dict)
+    outcome: Outcome = COMPLETED
+    init: Mapping[str, Samples] = field(default_factory=dict)
     """Initialisation phases (`INIT_PHASES`), one value for each round."""
-    rounds: tuple[Round, ...]
-    summary: Mapping[str, Summary]
-    validation: Validation | None
-    work: Work
-    achieved: Achieved | None
-    memory: Memory | None
-    plan: Mapping[str, str]
+    rounds: tuple[Round, ...] = ()
+    summary: Mapping[str, Summary] = field(default_factory=dict)
+    validation: Validation | None = None
+    work: Work = UNKNOWN_WORK
+    achieved: Achieved | None = None
+    memory: Memory | None = None
+    plan: Mapping[str, str] = field(default_factory=dict)
     """What the engine chose: plan name, engine id it really ran, math mode."""
-    kernels: tuple[Kernel, ...]
-    stopped_by: str | None
+    kernels: tuple[Kernel, ...] = ()
+    stopped_by: str | None = None
     """Rule that ended the sampling: iterations, max time, precision, interrupted."""
-    notes: tuple[str, ...]
+    notes: tuple[str, ...] = ()
+    implausible: str | None = None
+    """Which limit of the machine its time beats, in a sentence; None: none that is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One of the runs that were merged into a document."""
+
+    run: Run
+    machine: Machine
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -369,3 +450,5 @@ class Document:
     machine: Machine
     engines: tuple[Engine, ...]
     cases: tuple[Case, ...]
+    parts: tuple[Part, ...] = ()
+    """The runs that were merged into this one; empty where it is a run of its own."""

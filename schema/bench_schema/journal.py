@@ -25,19 +25,17 @@ import msgspec
 
 from bench_schema.acceptor import decoder
 from bench_schema.codec import (
-    JOURNAL_START,
     build,
     collector_paused,
     encode,
     from_tree,
     parse,
-    read_bytes,
-    save,
     whole_numbers,
 )
 from bench_schema.document import SCHEMA_VERSION, Case, Document, Engine, Machine
 from bench_schema.errors import SchemaError, UnreadableError, UnwritableError
 from bench_schema.merge import find_device, merge_cases, with_rates
+from bench_schema.packing import read_bytes, write_bytes
 from bench_schema.upgrade import version_of
 from bench_schema.validator import check
 
@@ -49,6 +47,7 @@ __all__ = ["Journal", "document_of", "journal_path", "merge_cases", "read_journa
 
 PathLike: TypeAlias = str | os.PathLike[str]
 
+JOURNAL_START = b'{"journal":'
 LINES = {
     "journal": ("", Document),
     "case": ("Case", Case),
@@ -276,7 +275,7 @@ def seal(
     document = read_journal(journal)
     run = replace(document.run, finished=finished, complete=complete)
     document = replace(document, run=run, cases=ordered(document.cases, order))
-    save(output, document)
+    write_bytes(output, encode(document))
     try:
         Path(journal).unlink()
     except OSError as error:

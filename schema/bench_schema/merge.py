@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
-from bench_schema.codec import unspell
 from bench_schema.document import (
     SERIES,
+    UNKNOWN_WORK,
     Case,
     Device,
     Machine,
@@ -23,8 +23,8 @@ from bench_schema.document import (
     Status,
     Summary,
     Validation,
-    Work,
 )
+from bench_schema.reals import unspell
 from bench_schema.summary import achieved, summarize
 
 if TYPE_CHECKING:
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-UNKNOWN_WORK = Work(None, None, None)
 SEVERITY: Mapping[Status, int] = {
     "completed": 0,
     "skipped": 1,
@@ -66,6 +65,7 @@ def merge_cases(parts: Sequence[Case]) -> Case:
         kernels=next((part.kernels for part in reversed(parts) if part.kernels), ()),
         stopped_by=_last([part.stopped_by for part in parts]),
         notes=tuple(dict.fromkeys(note for part in parts for note in part.notes)),
+        implausible=_last([part.implausible for part in parts]),
     )
 
 
@@ -134,6 +134,8 @@ def merge_validations(
         iterations_checked=sum(part.iterations_checked for part in known),
         iterations_mismatched=sum(part.iterations_mismatched for part in known),
         deterministic=merge_deterministic([part.deterministic for part in known], rounds),
+        iterations_poisoned=_sum([part.iterations_poisoned for part in known]),
+        inputs_unchanged=_all([part.inputs_unchanged for part in known]),
     )
 
 
@@ -167,6 +169,18 @@ def _badness(error: Real) -> tuple[bool, float]:
     """Errors in order: NaN is worse than infinity."""
     value = unspell(error)
     return (True, 0.0) if math.isnan(value) else (False, value)
+
+
+def _sum(values: Iterable[int | None]) -> int | None:
+    """Of what is known."""
+    known = [value for value in values if value is not None]
+    return sum(known) if known else None
+
+
+def _all(values: Iterable[bool | None]) -> bool | None:
+    """Of what is known: a single False decides."""
+    known = [value for value in values if value is not None]
+    return all(known) if known else None
 
 
 def _largest(values: Iterable[int | None]) -> int | None:

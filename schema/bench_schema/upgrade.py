@@ -5,7 +5,7 @@ A step takes the tree of a valid document of its version and gives the tree of t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from bench_schema.document import SCHEMA_VERSION
@@ -14,8 +14,42 @@ from bench_schema.errors import FutureVersionError, SchemaError
 Tree: TypeAlias = dict[str, Any]
 Step: TypeAlias = Callable[[Tree], Tree]
 
-STEPS: Mapping[int, Step] = {}
-"""``STEPS[n]`` turns version n into n + 1; version 1 is the first, so there is none yet."""
+
+def add_unknown(value: Tree, fields: Sequence[str]) -> Tree:
+    """An object with fields that an older version did not have, or not always, not known."""
+    return {**dict.fromkeys(fields), **value}
+
+
+SETTINGS_2 = (
+    "init", "executions", "knobs", "threads", "max_rounds", "until", "worker_start",
+    "round_preparation", "device_parallelism", "vendor_caches",
+)  # fmt: skip
+ROUND_2 = (
+    "energy_window_s", "host", "device_uuid", "attempt", "device_timing", "device_bound_ns",
+    "surroundings",
+)  # fmt: skip
+
+
+def to_version_2(tree: Tree) -> Tree:
+    """Version 1 knew less of how, where and beside what a round was measured."""
+    run = add_unknown(tree["run"], ["shard"])
+    settings = add_unknown(run["settings"], SETTINGS_2)
+    engines = [add_unknown(engine, ["device_index", "abilities"]) for engine in tree["engines"]]
+    cases = [_case_2(case) for case in tree["cases"]]
+    run = {**run, "settings": settings}
+    return {**tree, "run": run, "engines": engines, "cases": cases, "parts": []}
+
+
+def _case_2(case: Tree) -> Tree:
+    validation = case["validation"]
+    if validation is not None:
+        validation = add_unknown(validation, ["iterations_poisoned", "inputs_unchanged"])
+    rounds = [add_unknown(each, ROUND_2) for each in case["rounds"]]
+    return {**case, "validation": validation, "rounds": rounds, "implausible": None}
+
+
+STEPS: Mapping[int, Step] = {1: to_version_2}
+"""``STEPS[n]`` turns version n into n + 1."""
 
 
 def version_of(tree: object, where: str, known: int = SCHEMA_VERSION) -> int:

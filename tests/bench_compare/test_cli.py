@@ -11,7 +11,7 @@ import time
 
 import numpy as np
 import pytest
-from bench_schema import codec
+from bench_schema.files import save
 
 from bench_compare.cli import main
 from bench_compare.commands.compare import USAGE
@@ -29,7 +29,7 @@ def files(tmp_path, monkeypatch):
     for seed, (name, factor) in enumerate(FACTORS.items()):
         random = np.random.default_rng(seed)
         cases = [case(f"g{n}", steady(random, factor * 1e6)) for n in range(3)]
-        codec.save(tmp_path / f"{name}.json", document(cases, run_id=name))
+        save(tmp_path / f"{name}.json", document(cases, run_id=name))
     return tmp_path
 
 
@@ -125,7 +125,7 @@ def test_an_old_report_stays_whole_when_the_new_one_cannot_be_written(files, cap
 def test_strict_names_what_differs(files, capsys):
     random = np.random.default_rng(9)
     other = document([case("g0", steady(random, 1e6))], run_id="x", settings={"cache": "cold"})
-    codec.save(files / "cold.json", other)
+    save(files / "cold.json", other)
     assert main(["a.json", "cold.json", "--strict", "--allow", "*"]) == 1
     assert "cache differs: hot against cold (cold.json)" in capsys.readouterr().err
 

@@ -9,7 +9,7 @@ import sys
 import time
 
 import pytest
-from bench_schema.codec import read
+from bench_schema.files import read
 
 from tests.support import graph_json
 

@@ -5,19 +5,20 @@ import json
 from pathlib import Path
 
 import pytest
-from bench_schema import codec
+from bench_schema import files
+from bench_schema.document import SCHEMA_VERSION
 
 DOCUMENTS = Path(__file__).parents[1] / "data" / "documents"
 
 
 @pytest.fixture(scope="session")
 def stored_path():
-    return DOCUMENTS / "v1.json"
+    return DOCUMENTS / f"v{SCHEMA_VERSION}.json"
 
 
 @pytest.fixture(scope="session")
 def stored(stored_path):
-    return codec.read(stored_path)
+    return files.read(stored_path)
 
 
 @pytest.fixture(scope="session")

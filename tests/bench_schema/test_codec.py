@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import orjson
 import pytest
-from bench_schema import codec
+from bench_schema import codec, files, reals
 from bench_schema.errors import (
     DocumentError,
     FutureVersionError,
@@ -38,33 +38,33 @@ def samples_of(document, name="device_ns"):
 
 @pytest.mark.parametrize("name", ["a.json", "a.json.gz", "a.json.zst", "no-ending"])
 def test_what_is_saved_is_read_back(stored, tmp_path, name):
-    codec.save(tmp_path / name, stored)
-    assert codec.encode(stored) == codec.encode(codec.read(tmp_path / name))
+    files.save(tmp_path / name, stored)
+    assert codec.encode(stored) == codec.encode(files.read(tmp_path / name))
 
 
 @pytest.mark.parametrize(("ending", "magic"), [("gz", b"\x1f\x8b"), ("zst", b"\x28\xb5\x2f\xfd")])
 def test_the_ending_chooses_the_packing(stored, tmp_path, ending, magic):
     path = tmp_path / f"a.json.{ending}"
-    codec.save(path, stored)
+    files.save(path, stored)
     assert path.read_bytes().startswith(magic)
 
 
 @pytest.mark.parametrize("ending", ["gz", "zst"])
 def test_packing_is_told_by_content_not_by_name(stored, tmp_path, ending):
-    codec.save(tmp_path / f"a.{ending}", stored)
+    files.save(tmp_path / f"a.{ending}", stored)
     path = (tmp_path / f"a.{ending}").rename(tmp_path / "b.json")
-    assert codec.read(path).run == stored.run
+    assert files.read(path).run == stored.run
 
 
 @pytest.mark.parametrize("ending", ["json", "gz", "zst"])
 @pytest.mark.parametrize("share", [0.3, 0.9, 0.999])
 def test_a_cut_off_file_is_one_sentence(stored, tmp_path, ending, share):
     path = tmp_path / f"a.{ending}"
-    codec.save(path, stored)
+    files.save(path, stored)
     data = path.read_bytes()
     path.write_bytes(data[: int(len(data) * share)])
     with pytest.raises(UnreadableError, match="the file is cut off") as caught:
-        codec.read(path)
+        files.read(path)
     assert "\n" not in str(caught.value)
     assert str(caught.value).startswith(f"{path}: ")
 
@@ -72,12 +72,12 @@ def test_a_cut_off_file_is_one_sentence(stored, tmp_path, ending, share):
 @pytest.mark.parametrize("ending", ["gz", "zst"])
 def test_damage_inside_of_a_packed_file_is_an_error(stored, tmp_path, ending):
     path = tmp_path / f"a.{ending}"
-    codec.save(path, stored)
+    files.save(path, stored)
     data = bytearray(path.read_bytes())
     data[len(data) // 2 : len(data) // 2 + 40] = bytes(40)
     path.write_bytes(data)
     with pytest.raises(DocumentError, match=r"a\.(gz|zst)"):
-        codec.read(path)
+        files.read(path)
 
 
 UNREADABLE = {
@@ -92,9 +92,9 @@ UNREADABLE = {
     "version true": (b'{"schema_version": true}', SchemaError, "found True"),
     "version 0": (b'{"schema_version": 0}', SchemaError, "found 0"),
     "future": (
-        b'{"schema_version": 2}',
+        b'{"schema_version": 3}',
         FutureVersionError,
-        "follows version 2 .* up to 1: update",
+        "follows version 3 .* up to 2: update",
     ),
     "nothing else": (b'{"schema_version": 1}', SchemaError, 'lacks "run", "machine", "engines"'),
 }
@@ -105,19 +105,19 @@ def test_every_unreadable_text_has_its_sentence(tmp_path, data, kind, sentence):
     path = tmp_path / "x.json"
     path.write_bytes(data)
     with pytest.raises(kind, match=sentence) as caught:
-        codec.read(path)
+        files.read(path)
     assert str(caught.value).startswith(str(path))
     assert "\n" not in str(caught.value)
 
 
 def test_a_missing_file_is_named(tmp_path):
     with pytest.raises(UnreadableError, match=r"gone\.json: cannot be read: No such file"):
-        codec.read(tmp_path / "gone.json")
+        files.read(tmp_path / "gone.json")
 
 
 def test_a_folder_is_no_document(tmp_path):
     with pytest.raises(UnreadableError, match="cannot be read: Is a directory"):
-        codec.read(tmp_path)
+        files.read(tmp_path)
 
 
 WRONG = {
@@ -138,19 +138,19 @@ WRONG = {
 @pytest.mark.parametrize(("path", "value", "sentence"), WRONG.values(), ids=WRONG)
 def test_a_wrong_field_is_named_with_what_was_expected(broken, path, value, sentence):
     with pytest.raises(SchemaError, match=sentence) as caught:
-        codec.read(broken(path, value))
+        files.read(broken(path, value))
     text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
     assert f"broken.json: {text[1:]}: " in str(caught.value)
 
 
 def test_an_unknown_series_is_refused(broken):
     with pytest.raises(SchemaError, match=r'series: unknown field "gpu_ns"; known are device_ns'):
-        codec.read(broken((*SERIES, "gpu_ns"), [1]))
+        files.read(broken((*SERIES, "gpu_ns"), [1]))
 
 
 def test_an_unknown_field_is_refused_with_its_place(broken):
     with pytest.raises(SchemaError, match=r'cases\[0\]\.work: unknown field "flop"; known are fl'):
-        codec.read(broken(("cases", 0, "work", "flop"), 1))
+        files.read(broken(("cases", 0, "work", "flop"), 1))
 
 
 INCONSISTENT = {
@@ -171,11 +171,11 @@ INCONSISTENT = {
 @pytest.mark.parametrize(("path", "value", "sentence"), INCONSISTENT.values(), ids=INCONSISTENT)
 def test_names_that_do_not_fit_together_are_refused(broken, path, value, sentence):
     with pytest.raises(SchemaError, match=sentence):
-        codec.read(broken(path, value))
+        files.read(broken(path, value))
 
 
 def test_whole_numbers_may_be_written_with_a_point(broken):
-    document = codec.read(broken((*SERIES, "device_ns"), [1.0, 2e3, -5]))
+    document = files.read(broken((*SERIES, "device_ns"), [1.0, 2e3, -5]))
     assert samples_of(document).tolist() == [1, 2000, -5]
 
 
@@ -230,15 +230,15 @@ def test_large_finite_numbers_are_not_mistaken_for_infinite_ones(stored):
 
 @given(st.floats())
 def test_every_float_has_a_spelling_that_json_holds(value):
-    spelled = orjson.loads(orjson.dumps(codec.spell(value)))
-    assert codec.unspell(spelled) == pytest.approx(value, rel=0, nan_ok=True)
+    spelled = orjson.loads(orjson.dumps(reals.spell(value)))
+    assert reals.unspell(spelled) == pytest.approx(value, rel=0, nan_ok=True)
 
 
 def test_saving_replaces_the_old_file_in_one_step(stored, tmp_path):
     path = tmp_path / "a.json"
     path.write_text("old")
     before = path.stat().st_ino
-    codec.save(path, stored)
+    files.save(path, stored)
     assert path.stat().st_ino != before
     assert os.listdir(tmp_path) == ["a.json"]
 
@@ -251,28 +251,28 @@ def test_a_failed_save_leaves_the_old_file_and_no_other(stored, tmp_path, monkey
     path.write_text("old")
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(UnwritableError, match=r"a\.json: cannot be written: No space left"):
-        codec.save(path, stored)
+        files.save(path, stored)
     assert (os.listdir(tmp_path), path.read_text()) == (["a.json"], "old")
 
 
 def test_saving_into_a_folder_that_is_not_there_is_an_error(stored, tmp_path):
     with pytest.raises(UnwritableError, match="cannot be written: No such file or directory"):
-        codec.save(tmp_path / "gone" / "a.json", stored)
+        files.save(tmp_path / "gone" / "a.json", stored)
 
 
 def test_a_link_is_followed_not_replaced(stored, tmp_path):
     (tmp_path / "link.json").symlink_to(tmp_path / "real.json")
-    codec.save(tmp_path / "link.json", stored)
+    files.save(tmp_path / "link.json", stored)
     assert (tmp_path / "link.json").is_symlink()
-    assert codec.read(tmp_path / "real.json").run == stored.run
+    assert files.read(tmp_path / "real.json").run == stored.run
 
 
 def test_a_device_is_written_to_not_replaced(stored):
-    codec.save("/dev/null", stored)
+    files.save("/dev/null", stored)
     assert not os.path.isfile("/dev/null")
 
 
 def test_a_gzip_file_of_several_members_is_read(stored, tmp_path):
     data = codec.encode(stored)
     (tmp_path / "a.gz").write_bytes(gzip.compress(data[:1000]) + gzip.compress(data[1000:]))
-    assert codec.read(tmp_path / "a.gz").run == stored.run
+    assert files.read(tmp_path / "a.gz").run == stored.run

@@ -8,8 +8,15 @@ import time
 from dataclasses import replace
 
 import pytest
-from bench_schema import codec, journal
-from bench_schema.errors import DocumentError, SchemaError, UnreadableError, UnwritableError
+from bench_schema import codec, files, journal
+from bench_schema.document import SCHEMA_VERSION
+from bench_schema.errors import (
+    DocumentError,
+    NotJsonError,
+    SchemaError,
+    UnreadableError,
+    UnwritableError,
+)
 from bench_schema.journal import Journal, read_journal, seal
 
 NOW = "2026-03-01T10:00:00+01:00"
@@ -71,7 +78,7 @@ def test_a_journal_gives_the_document_that_was_measured(path, stored):
 
 
 def test_an_unfinished_journal_is_read_like_a_document(path, stored):
-    found = codec.read(path)
+    found = files.read(path)
     assert not found.run.complete
     assert [case.id for case in found.cases] == [case.id for case in stored.cases]
 
@@ -80,7 +87,7 @@ def test_a_journal_is_told_by_content_also_when_packed(path, tmp_path):
     import gzip
 
     (tmp_path / "x").write_bytes(gzip.compress(path.read_bytes()))
-    assert codec.encode(codec.read(tmp_path / "x")) == codec.encode(codec.read(path))
+    assert codec.encode(files.read(tmp_path / "x")) == codec.encode(files.read(path))
 
 
 def test_every_line_is_one_object_with_one_field(path):
@@ -217,7 +224,7 @@ def test_a_broken_line_is_named_by_number(tmp_path, header, stored, line, senten
     write(path, header, stored.cases[1:] + stored.cases[5:])
     first = path.read_bytes().splitlines(keepends=True)[0]
     path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:8]) + (line or first))
-    with pytest.raises((SchemaError, codec.NotJsonError), match=sentence):
+    with pytest.raises((SchemaError, NotJsonError), match=sentence):
         read_journal(path)
 
 
@@ -226,7 +233,7 @@ def test_sealing_writes_the_document_and_removes_the_journal(path, tmp_path):
     sealed = seal(path, tmp_path / "run.json", finished=NOW)
     assert os.listdir(tmp_path) == ["run.json"]
     assert (sealed.run.finished, sealed.run.complete) == (NOW, True)
-    found = codec.read(tmp_path / "run.json")
+    found = files.read(tmp_path / "run.json")
     assert codec.encode(found) == codec.encode(sealed)
     assert codec.encode(replace(found, run=expected.run)) == codec.encode(expected)
 
@@ -244,12 +251,12 @@ def test_an_interrupted_run_is_sealed_as_incomplete(path, tmp_path):
 
 def test_a_journal_of_an_older_version_is_upgraded_as_documents_are(path, monkeypatch):
     expected = codec.encode(read_journal(path))
-    monkeypatch.setattr(journal, "SCHEMA_VERSION", 2)
+    monkeypatch.setattr(journal, "SCHEMA_VERSION", SCHEMA_VERSION + 1)
     assert codec.encode(read_journal(path)) == expected
 
 
 def test_a_journal_of_the_future_is_refused(path):
-    path.write_bytes(path.read_bytes().replace(b'"schema_version":1', b'"schema_version":7', 1))
+    path.write_bytes(path.read_bytes().replace(b'"schema_version":2', b'"schema_version":7', 1))
     with pytest.raises(DocumentError, match=r"line 1: follows version 7 of the schema"):
         read_journal(path)
 
@@ -257,9 +264,9 @@ def test_a_journal_of_the_future_is_refused(path):
 WRITER = """
 import sys
 from dataclasses import replace
-from bench_schema import codec
+from bench_schema import codec, files
 from bench_schema.journal import Journal
-stored = codec.read(sys.argv[1])
+stored = files.read(sys.argv[1])
 header = replace(stored, cases=(), run=replace(stored.run, complete=False, finished=None))
 with Journal.create(sys.argv[2], header) as out:
     for number in range(100_000):

@@ -8,6 +8,7 @@ import time
 import pytest
 from bench_schema import codec
 from bench_schema.acceptor import Compiler, accepts, load_schema
+from bench_schema.document import SCHEMA_VERSION
 from bench_schema.errors import FutureVersionError, SchemaError
 from bench_schema.validator import check, plain_validator, validator
 from hypothesis import HealthCheck, given, settings
@@ -99,7 +100,7 @@ QUICK = settings(max_examples=300, deadline=None, suppress_health_check=list(Hea
 @given(data=st.data())
 def test_quick_and_plain_validator_agree_on_mutated_documents(data, small_tree, small_places):
     tree = draw_mutant(data, small_tree, small_places)
-    assert errors(plain_validator(1), tree) == errors(validator(1), tree)
+    assert errors(plain_validator(SCHEMA_VERSION), tree) == errors(validator(SCHEMA_VERSION), tree)
 
 
 @QUICK
@@ -107,8 +108,8 @@ def test_quick_and_plain_validator_agree_on_mutated_documents(data, small_tree, 
 def test_the_codec_reads_exactly_the_valid_documents(data, small_tree, small_places):
     tree = draw_mutant(data, small_tree, small_places)
     text = json.dumps(tree).encode()
-    if plain_validator(1).is_valid(tree) and consistent(tree):
-        assert codec.decode(text, "x").schema_version == 1
+    if plain_validator(SCHEMA_VERSION).is_valid(tree) and consistent(tree):
+        assert codec.decode(text, "x").schema_version == SCHEMA_VERSION
     else:
         with pytest.raises((SchemaError, FutureVersionError), match="x: ") as caught:
             codec.decode(text, "x")
@@ -116,7 +117,7 @@ def test_the_codec_reads_exactly_the_valid_documents(data, small_tree, small_pla
 
 
 def test_every_single_removal_and_null_is_judged_alike(small_tree, small_places):
-    plain, quick = plain_validator(1), validator(1)
+    plain, quick = plain_validator(SCHEMA_VERSION), validator(SCHEMA_VERSION)
     for how, path in ((how, paths[-1]) for paths in small_places for how in ("remove", "replace")):
         tree = small_tree()
         mutate(tree, path, how, None)
@@ -130,20 +131,20 @@ def test_one_wrong_sample_among_thousands_is_found_at_its_place(small_tree, valu
     samples[500] = value
     tree["cases"][0]["rounds"][0]["series"]["e2e_ns"] = samples
     with pytest.raises(SchemaError, match=r"cases\[0\]\.rounds\[0\]\.series\.e2e_ns\[500\]: "):
-        check(tree, 1, "x")
+        check(tree, SCHEMA_VERSION, "x")
 
 
 def test_a_long_array_is_one_step(small_tree):
     tree = small_tree()
     tree["cases"][0]["rounds"][0]["series"]["e2e_ns"] = list(range(1_000_000))
     start = time.perf_counter()
-    assert validator(1).is_valid(tree)
+    assert validator(SCHEMA_VERSION).is_valid(tree)
     assert time.perf_counter() - start < 1.0  # the plain one needs about six seconds
 
 
 def test_reading_a_valid_document_does_not_load_jsonschema(stored_path):
     code = (
-        "import sys; from bench_schema import codec; codec.read(sys.argv[1]); "
+        "import sys; from bench_schema import codec, files; files.read(sys.argv[1]); "
         "print('jsonschema' in sys.modules, 'scipy' in sys.modules)"
     )
     command = [sys.executable, "-c", code, str(stored_path)]
@@ -153,8 +154,8 @@ def test_reading_a_valid_document_does_not_load_jsonschema(stored_path):
 def test_the_schema_is_itself_valid():
     from jsonschema import Draft202012Validator
 
-    Draft202012Validator.check_schema(load_schema(1))
-    assert load_schema(1)["$schema"] == Draft202012Validator.META_SCHEMA["$id"]
+    Draft202012Validator.check_schema(load_schema(SCHEMA_VERSION))
+    assert load_schema(SCHEMA_VERSION)["$schema"] == Draft202012Validator.META_SCHEMA["$id"]
 
 
 def test_every_object_of_the_schema_names_or_types_its_fields():
@@ -165,7 +166,7 @@ def test_every_object_of_the_schema_names_or_types_its_fields():
             for value in schema.values():
                 yield from objects(value)
 
-    found = list(objects(load_schema(1)))
+    found = list(objects(load_schema(SCHEMA_VERSION)))
     assert len(found) > 25
     assert all(
         schema["additionalProperties"] is False or "properties" not in schema for schema in found
@@ -178,6 +179,10 @@ def test_a_keyword_that_the_acceptor_does_not_know_stops_the_compilation():
 
 
 def test_an_acceptor_refuses_what_it_is_not_sure_of():
-    assert accepts(1, "Count", 3)
-    assert not accepts(1, "Count", 3.0)
-    assert plain_validator(1).evolve(schema=load_schema(1)["$defs"]["Count"]).is_valid(3.0)
+    assert accepts(SCHEMA_VERSION, "Count", 3)
+    assert not accepts(SCHEMA_VERSION, "Count", 3.0)
+    assert (
+        plain_validator(SCHEMA_VERSION)
+        .evolve(schema=load_schema(SCHEMA_VERSION)["$defs"]["Count"])
+        .is_valid(3.0)
+    )

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from bench_schema import codec
+from bench_schema import files
 from bench_schema.document import Case, Document, Work
 
 from tests.bench_compare.build import STARTED, case, document, round_
@@ -163,7 +163,7 @@ def run_size(folder: Path, size: tuple[int, int], peers: str | None) -> None:
     documents = [generated(cases, samples, seed) for seed in (0, 1)]
     paths = [folder / f"{name}_{cases}.json" for name in ("a", "b")]
     for path, made in zip(paths, documents, strict=True):
-        codec.save(path, made)
+        files.save(path, made)
     tool = [str(Path(sys.executable).with_name("bench-compare")), *map(str, paths)]
     seconds, mib = GOALS.get(cases, (None, None))
     text = f"goal {seconds} s" + (f", {mib} MiB" if mib else "") if seconds else ""

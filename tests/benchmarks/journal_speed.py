@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from bench_schema import codec
+from bench_schema import files
 from bench_schema.journal import Journal, journal_path, read_journal, seal
 from json_speed import STORED, make_case
 
@@ -52,7 +52,7 @@ def timed(name, action):
 
 
 def main(cases=10_000, rounds=1):
-    stored = codec.read(STORED)
+    stored = files.read(STORED)
     run = replace(stored.run, complete=False, finished=None)
     with tempfile.TemporaryDirectory() as folder:
         output = Path(folder) / "run.json"
@@ -64,7 +64,7 @@ def main(cases=10_000, rounds=1):
         print(f"drift from first to last block {slope:+.0%} of a block (0 % is linear)")
         timed("read the journal", lambda: read_journal(path))
         timed("seal", lambda: seal(path, output, finished=NOW))
-        timed("read the document", lambda: codec.read(output))
+        timed("read the document", lambda: files.read(output))
 
 
 if __name__ == "__main__":

@@ -18,11 +18,12 @@ from pathlib import Path
 
 import numpy as np
 import orjson
-from bench_schema import codec
+from bench_schema import codec, files
+from bench_schema.document import SCHEMA_VERSION
 from bench_schema.merge import summaries
 from bench_schema.validator import plain_validator, validator
 
-STORED = Path(__file__).parents[1] / "data" / "documents" / "v1.json"
+STORED = Path(__file__).parents[1] / "data" / "documents" / f"v{SCHEMA_VERSION}.json"
 SAMPLES = 1000
 PART = 100
 GOALS_S = {"write": 0.5, "decode": 0.75 + 1.0, "validate": 1.0}
@@ -44,7 +45,7 @@ def make_case(template, number, rounds):
 
 
 def make_document(cases, rounds):
-    stored = codec.read(STORED)
+    stored = files.read(STORED)
     made = tuple(make_case(stored.cases[0], number, rounds) for number in range(cases))
     return replace(stored, cases=made)
 
@@ -74,20 +75,20 @@ def others(text, part, scale, fast):
     row("json.dumps", plain * scale, f"{plain * scale / fast['write']:.0f} × our time")
     parsed, _ = best(lambda: json.loads(text), 1)
     row("json.loads", parsed, f"{parsed / fast['decode']:.1f} × all that decode does")
-    checked, _ = best(lambda: list(plain_validator(1).iter_errors(tree)), 1)
+    checked, _ = best(lambda: list(plain_validator(SCHEMA_VERSION).iter_errors(tree)), 1)
     row("jsonschema", checked * scale, f"{checked * scale / fast['validate']:.0f} × our time")
 
 
 MEMORY = """
 import sys
 from pathlib import Path
-from bench_schema import codec
+from bench_schema import codec, files
 def peak():
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) / 1024
-codec.read(sys.argv[1])
+files.read(sys.argv[1])
 before = peak()
-kept = [codec.read(path) for path in sys.argv[2:]]
+kept = [files.read(path) for path in sys.argv[2:]]
 print(before, peak())
 """
 
@@ -98,12 +99,12 @@ def memory(path, copies):
     print(f"read {copies} and keep: {after:.0f} MiB at most, {after - before:.0f} more than before")
 
 
-def files(document, folder):
+def whole_files(document, folder):
     """Times of whole files, and the memory that reading one and two takes."""
     for ending in ("json", "json.gz", "json.zst"):
         saved = Path(folder) / f"speed.{ending}"
-        seconds, _ = best(lambda to=saved: codec.save(to, document), 1)
-        loaded, _ = best(lambda to=saved: codec.read(to), 1)
+        seconds, _ = best(lambda to=saved: files.save(to, document), 1)
+        loaded, _ = best(lambda to=saved: files.read(to), 1)
         size = saved.stat().st_size / 1e6
         row(f"save .{ending}", seconds, f"{size:.1f} MB, read again in {loaded:.2f} s")
     for copies in (1, 2):
@@ -121,7 +122,7 @@ def ours(document):
     with codec.collector_paused():
         parse, tree = best(lambda: orjson.loads(text), 2)
         row("orjson.loads", parse)
-        fast["validate"], _ = best(lambda: list(validator(1).iter_errors(tree)))
+        fast["validate"], _ = best(lambda: list(validator(SCHEMA_VERSION).iter_errors(tree)))
     row("validate", fast["validate"])
     return fast, text
 
@@ -132,7 +133,7 @@ def main(cases=10_000, rounds=1):
     scale = max(cases // PART, 1)
     others(text, codec.encode(make_document(cases // scale, rounds)), scale, fast)
     with tempfile.TemporaryDirectory() as folder:
-        files(document, folder)
+        whole_files(document, folder)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ import os
 from dataclasses import replace
 
 import pytest
-from bench_schema import codec
+from bench_schema import files
 from bench_schema.errors import DocumentError
 from bench_schema.journal import Journal
 
@@ -20,7 +20,7 @@ from tests.bench_compare.build import case, document
 
 
 def saved(path, run_id="run", **changes):
-    codec.save(path, document([case("g", [[1, 2, 3]])], run_id=run_id, **changes))
+    files.save(path, document([case("g", [[1, 2, 3]])], run_id=run_id, **changes))
     return str(path)
 
 

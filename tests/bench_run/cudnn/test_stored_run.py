@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
-from bench_schema import codec
+from bench_schema import files
 
 
 @pytest.fixture(scope="module")
 def document(root):
-    return codec.read(root / "tests" / "data" / "gpu" / "three_engines_h200.json.gz")
+    return files.read(root / "tests" / "data" / "gpu" / "three_engines_h200.json.gz")
 
 
 def test_every_engine_has_every_graph(document):

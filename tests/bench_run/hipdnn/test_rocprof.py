@@ -7,7 +7,7 @@ import os
 import sys
 
 import pytest
-from bench_schema.codec import read
+from bench_schema.files import read
 
 from bench_run.cli import main
 from bench_run.errors import EngineError, EngineUnavailableError

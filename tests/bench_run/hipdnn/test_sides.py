@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import psutil
 import pytest
-from bench_schema.codec import read
+from bench_schema.files import read
 from bench_schema.journal import journal_path
 
 from bench_compare.cli import main as compare

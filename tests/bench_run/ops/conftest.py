@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from bench_schema.codec import read
+from bench_schema.files import read
 
 FUSED = "matmul+bias+gelu: m=16 n=8 k=32 dtype=half"
 QUICK = ("--rounds", "1", "--iters", "1", "--warmup", "0", "-q")

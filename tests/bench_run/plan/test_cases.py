@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from bench_schema import codec
+from bench_schema import files
 
 from bench_run.report.console import table
 from bench_run.report.formats import FORMATS
@@ -15,7 +15,7 @@ NAMES = ("eng62_k2=0_k13=1_k18=0_k25=1_k27=1_k28=2", "eng62_k2=3_k13=1_k18=0_k25
 
 @pytest.fixture(scope="module")
 def measured(root):
-    return codec.read(root / "tests" / "data" / "gpu" / "three_engines_h200.json.gz")
+    return files.read(root / "tests" / "data" / "gpu" / "three_engines_h200.json.gz")
 
 
 @pytest.fixture

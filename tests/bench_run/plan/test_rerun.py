@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from bench_schema.codec import read
+from bench_schema.files import read
 
 import bench_run
 from bench_run.errors import UsageError

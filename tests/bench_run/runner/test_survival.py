@@ -13,7 +13,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from bench_schema.codec import read
+from bench_schema.files import read
 from bench_schema.journal import journal_path, read_journal
 
 import bench_run

@@ -1,0 +1,30 @@
+"""Files to documents and back: plain, packed, or the journal of an unfinished run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from bench_schema.codec import decode, encode
+from bench_schema.journal import JOURNAL_START, document_of
+from bench_schema.packing import read_bytes, write_bytes
+
+if TYPE_CHECKING:
+    import os
+
+    from bench_schema.document import Document
+
+
+def read(path: str | os.PathLike[str]) -> Document:
+    """The document in a file: plain, gzip, Zstandard or an unfinished journal, told by content."""
+    data = read_bytes(path)
+    if data.startswith(JOURNAL_START):
+        return document_of(data, str(path))
+    return decode(data, str(path))
+
+
+def save(path: str | os.PathLike[str], document: Document) -> None:
+    """Write the document in one atomic step: a reader sees the old file or the whole new one.
+
+    ``.gz`` and ``.zst`` at the end of the name choose the packing.
+    """
+    write_bytes(path, encode(document))

@@ -1,0 +1,104 @@
+"""Bytes of files: unpacked on reading, packed and written in one atomic step."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from pathlib import Path
+
+from bench_schema.errors import UnreadableError, UnwritableError
+
+GZIP_LEVEL = 1
+ZSTD_LEVEL = 3
+GZIP_MAGIC = b"\x1f\x8b"
+ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
+
+
+def read_bytes(path: str | os.PathLike[str]) -> bytes:
+    """The contents of a file, unpacked if it is packed."""
+    try:
+        data = Path(path).read_bytes()
+    except OSError as error:
+        raise UnreadableError(str(path), f"cannot be read: {error.strerror}") from None
+    if data.startswith(GZIP_MAGIC):
+        return _gunzip(data, str(path))
+    if data.startswith(ZSTD_MAGIC):
+        return _unzstd(data, str(path))
+    return data
+
+
+def _gunzip(data: bytes, where: str) -> bytes:
+    import gzip
+    import zlib
+
+    try:
+        return gzip.decompress(data)
+    except EOFError:
+        raise UnreadableError(where, "the gzip data ends too early: the file is cut off") from None
+    except (OSError, zlib.error) as error:
+        raise UnreadableError(where, f"the gzip data is damaged: {error}") from None
+
+
+def _unzstd(data: bytes, where: str) -> bytes:
+    import zstandard
+
+    parts = []
+    try:
+        while data:
+            frame = zstandard.ZstdDecompressor().decompressobj()
+            parts.append(frame.decompress(data))
+            if not frame.eof:
+                raise UnreadableError(
+                    where, "the Zstandard data ends too early: the file is cut off"
+                )
+            data = frame.unused_data
+    except zstandard.ZstdError as error:
+        raise UnreadableError(where, f"the Zstandard data is damaged: {error}") from None
+    return b"".join(parts)
+
+
+def write_bytes(path: str | os.PathLike[str], data: bytes) -> None:
+    """Write a file in one atomic step: a reader sees the old file or the whole new one.
+
+    ``.gz`` and ``.zst`` at the end of the name choose the packing.
+    """
+    target = Path(path)
+    if target.suffix == ".gz":
+        import gzip
+
+        data = gzip.compress(data, GZIP_LEVEL, mtime=0)
+    elif target.suffix == ".zst":
+        import zstandard
+
+        data = zstandard.ZstdCompressor(level=ZSTD_LEVEL).compress(data)
+    try:
+        _replace(target, data)
+    except OSError as error:
+        raise UnwritableError(str(path), f"cannot be written: {error.strerror}") from None
+
+
+def _replace(target: Path, data: bytes) -> None:
+    if target.exists() and not target.is_file():  # a device or a pipe is written to, not replaced
+        target.write_bytes(data)
+        return
+    target = target.resolve()
+    temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+    try:
+        with temporary.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(target)
+    finally:
+        temporary.unlink(missing_ok=True)  # there only if something went wrong
+    _sync_folder(target.parent)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make the renaming itself survive a power cut, where the system lets folders be opened."""
+    with contextlib.suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
