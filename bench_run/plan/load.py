@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bench_schema.document import Case, GraphId, Outcome, Work
+from bench_schema.document import Case, GraphId, Outcome
 
 from bench_run.errors import GraphError, UsageError
 from bench_run.graph.hipdnn_json import write_graph
@@ -50,19 +50,7 @@ def failed_case(failure: LoadFailure, engine: PlannedEngine) -> Case:
             name, failure.path, failure.sha256, f"unread:{failure.path}", "unknown", "unknown"
         ),
         engine=engine.key,
-        variant={},
         outcome=Outcome("failed", str(failure.error), "load"),
-        init={},
-        rounds=(),
-        summary={},
-        validation=None,
-        work=Work(None, None, None),
-        achieved=None,
-        memory=None,
-        plan={},
-        kernels=(),
-        stopped_by=None,
-        notes=(),
     )
 
 

@@ -260,6 +260,10 @@ def settings_of(options: Options, timer: str) -> Settings:
         rtol=options.rtol,
         atol=options.atol,
         check_budget_s=options.check_budget_s,
+        init=options.init,
+        executions=options.executions,
+        knobs=dict(options.knob),
+        max_rounds=options.max_rounds if options.precision_ratio is not None else None,
     )
 
 

@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bench_schema.document import Case, Outcome
+from bench_schema.document import Case
 
 from bench_run.profilers import amd, ncu
 from bench_run.profilers.trace import join_parts, leave_events
@@ -134,16 +134,7 @@ def _part(case: PlannedCase, kernels: tuple[Kernel, ...], note: str) -> Case:
         graph=case.graph.id,
         engine=case.engine.key,
         variant=case.variant,
-        outcome=Outcome("completed", None),
-        init={},
-        rounds=(),
-        summary={},
-        validation=None,
         work=case.graph.work,
-        achieved=None,
-        memory=None,
-        plan={},
         kernels=kernels,
-        stopped_by=None,
         notes=(note,),
     )

@@ -12,24 +12,12 @@ if TYPE_CHECKING:
 
 def case_of(request: RunCase, outcome: Outcome, **parts: Any) -> Case:
     """A `Case` of this request; what is not given is empty or unknown."""
-    defaults: dict[str, Any] = {
-        "init": {},
-        "rounds": (),
-        "validation": None,
-        "memory": None,
-        "plan": {},
-        "stopped_by": None,
-        "kernels": (),
-        "notes": request.notes,
-    }
     return Case(
         id=request.case_id,
         graph=request.graph_id,
         engine=request.engine,
         variant=request.variant,
         outcome=outcome,
-        summary={},
         work=request.work,
-        achieved=None,
-        **{**defaults, **parts},
+        **{"notes": request.notes, **parts},
     )

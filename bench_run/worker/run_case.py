@@ -6,6 +6,7 @@ The only place where an engine's exceptions become outcomes. A wrong result is s
 from __future__ import annotations
 
 import os
+import platform
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -36,7 +37,7 @@ from bench_run.worker.evaluate import inputs_of
 from bench_run.worker.output_validator import OutputValidator
 
 if TYPE_CHECKING:
-    from bench_run.engines.base import Engine, Plan, PlanFacts, Stream
+    from bench_run.engines.base import Engine, Plan, PlanFacts
     from bench_run.worker.messages import RunCase
 
 Phase = Callable[[str, int], None]
@@ -125,7 +126,7 @@ def _measured_case(
         recorded.measured,
         started,
         validator.checks(),
-        engine.stream,
+        engine,
         telemetry_before=before,
         telemetry_after=after,
         energy_j_per_iteration=used.j_per_iteration,
@@ -168,9 +169,10 @@ def _round(
     measured: Measured,
     started: str,
     checks: Checks | None,
-    stream: Stream,
+    engine: Engine,
     **telemetry: Any,
 ) -> Round:
+    stream = engine.stream
     series = {name: np.array(values, np.int64) for name, values in measured.series.items()}
     cuts = {name: warmup_cut(values) for name, values in series.items()}
     return Round(
@@ -184,9 +186,16 @@ def _round(
         not_warm=tuple(name for name, cut in cuts.items() if cut.not_warm),
         checks=checks,
         executions_per_sample=request.budget.executions,
+        host=platform.node() or None,
+        device_uuid=unit_of(engine.facts.device),
         device_correction_ns=stream.correction_ns() if stream.clock != "host" else None,
         **telemetry,
     )
+
+
+def unit_of(device: str) -> str | None:
+    """The uuid by which an engine names its device; None for the processor and a mere index."""
+    return None if device == "cpu" or device.isdecimal() else device
 
 
 def _memory(engine: Engine, facts: PlanFacts, host_peak_bytes: int | None) -> Memory:

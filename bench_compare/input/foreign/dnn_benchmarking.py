@@ -241,18 +241,7 @@ def _plain_case(graph: GraphId, engine: str, outcome: Outcome) -> Case:
         id="",
         graph=graph,
         engine=engine,
-        variant={},
         outcome=outcome,
-        init={},
-        rounds=(),
-        summary={},
-        validation=None,
-        work=Work(None, None, None),
-        achieved=None,
-        memory=None,
-        plan={},
-        kernels=(),
-        stopped_by=None,
         notes=("imported",),
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from bench_schema import codec
+from bench_schema import files
 
 from bench_compare.cli import COMMANDS, main
 from tests.bench_compare.build import case, document, steady
@@ -12,7 +12,7 @@ from tests.bench_compare.build import case, document, steady
 
 def write(path, seed):
     random = np.random.default_rng(seed)
-    codec.save(path, document([case("g", steady(random, 1e6))], run_id=path.name))
+    files.save(path, document([case("g", steady(random, 1e6))], run_id=path.name))
 
 
 @pytest.mark.parametrize("word", COMMANDS)
