@@ -13,6 +13,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from bench_schema.document import SCHEMA_VERSION
 from bench_schema.files import read
 from bench_schema.journal import journal_path, read_journal
 
@@ -177,4 +178,4 @@ def test_the_sealed_document_is_valid_json_of_the_schema(small_graph, tmp_path):
     bench_run.run(
         [str(small_graph)], output=str(output), engine=["numpy"], rounds=1, iterations=1, warmup=0
     )
-    assert json.loads(output.read_text())["schema_version"] == 1
+    assert json.loads(output.read_text())["schema_version"] == SCHEMA_VERSION
