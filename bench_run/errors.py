@@ -14,11 +14,33 @@ BenchRunError                 one line for the person at the terminal
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 
 class BenchRunError(Exception):
-    """Base of all errors that this package raises on purpose."""
+    """Base of all errors that this package raises on purpose.
+
+    Errors travel between processes: pickled, one is the nearest class of this module with its
+    message and the fields of that class. A subclass that some engine made need not be known where
+    it arrives.
+    """
+
+    FIELDS: ClassVar[tuple[str, ...]] = ()
+    """Attributes that belong to the error beside its message."""
+    detail: str | None = None
+    """The full text behind the message, where there is one."""
+
+    def __reduce__(self) -> tuple[object, ...]:
+        kind = next(c for c in type(self).__mro__ if c.__module__ == __name__)
+        assert issubclass(kind, BenchRunError)
+        return _restore, (kind, str(self), {name: getattr(self, name) for name in kind.FIELDS})
+
+
+def _restore(kind: type[BenchRunError], message: str, fields: dict[str, object]) -> BenchRunError:
+    """The error without its constructor, which wants other arguments."""
+    error = kind.__new__(kind, message)
+    vars(error).update(fields)
+    return error
 
 
 class UsageError(BenchRunError):
@@ -30,6 +52,8 @@ class GraphError(BenchRunError):
 
     ``where`` is the place as the user knows it: ``file: tensors[2].dims``.
     """
+
+    FIELDS = ("where", "what")
 
     def __init__(self, where: str, what: str) -> None:
         super().__init__(f"{where}: {what}")
@@ -52,8 +76,10 @@ class UnsupportedGraphError(BenchRunError):
 class EngineError(BenchRunError):
     """The engine took the graph and failed; the message is the library's own first line.
 
-    ``detail`` keeps the library's full text; ``phase`` says where it happened, where known.
+    ``detail`` keeps the library's full text.
     """
+
+    FIELDS = ("detail",)
 
     def __init__(self, message: str, *, detail: str | None = None) -> None:
         super().__init__(message)
@@ -63,6 +89,7 @@ class EngineError(BenchRunError):
 class WorkerError(BenchRunError):
     """A worker process is gone; ``detail`` holds the end of what it printed."""
 
+    FIELDS = ("detail",)
     status: Literal["crashed", "timed out"] = "crashed"
     """The outcome of the case it was at."""
 

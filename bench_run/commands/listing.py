@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from bench_run.commands.supporting_engines import supporting_engines
 from bench_run.engines import choose_auto, list_engines
-from bench_run.errors import EngineUnavailableError, UsageError
+from bench_run.errors import BenchRunError, EngineUnavailableError, UsageError
 from bench_run.plan.cases import asks_several
 from bench_run.plan.load import gather
 from bench_run.runner.benchmark import opened_on_devices, plan_run
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from bench_run.commands.supporting_engines import SupportingEngines
     from bench_run.graph.model import Graph
     from bench_run.options import Options
+    from bench_run.plan.cases import PlannedCase
+    from bench_run.worker.pool import WorkerPool
 
 WIDTH = 80
 
@@ -52,12 +54,20 @@ def _choices_of_graphs(options: Options) -> list[str]:
     try:
         for case in planned.cases:
             lines.append(f"{case.graph.id.name} on {case.engine.key}:")
-            for choice in pool.variants(case.engine, case.graph.loaded.graph, in_full=True):
-                text = ", ".join(f"{key} {value}" for key, value in choice.items())
-                lines.append(_indented(text or "one way to run it, no choices"))
+            lines += [_indented(text) for text in _choices(pool, case)]
     finally:
         pool.close()
     return lines
+
+
+def _choices(pool: WorkerPool, case: PlannedCase) -> list[str]:
+    """A line for each choice, or the reason why there is none."""
+    try:
+        choices = pool.choices(case.engine, case.graph.loaded.graph)
+    except BenchRunError as error:
+        return [f"refused: {error}"]
+    rows = (", ".join(f"{key} {value}" for key, value in choice.items()) for choice in choices)
+    return [row or "one way to run it, no choices" for row in rows]
 
 
 def _indented(text: str) -> str:

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 from bench_run.engines import ENGINES, list_engines
 from bench_run.engines.spec import parse_spec
-from bench_run.errors import EngineError, EngineUnavailableError
+from bench_run.errors import BenchRunError, WorkerError
 from bench_run.plan.cases import PlannedEngine, plan_engines
 from bench_run.runner.rounds import lack_of_memory
-from bench_run.worker.messages import Attempt, Data
+from bench_run.tensors.data import Data
+from bench_run.worker.messages import Attempt
 from bench_run.worker.pool import WorkerPool
 
 if TYPE_CHECKING:
@@ -38,9 +39,12 @@ class SupportingEngines:
 
     def _ask(self, key: str, request: Attempt) -> str | None:
         try:
-            return self._pool.refusal(self._engines[key], request)
-        except (EngineError, EngineUnavailableError) as error:
+            self._pool.attempt(self._engines[key], request)
+        except WorkerError as error:
+            return f"{error.status}: {error}"
+        except BenchRunError as error:
             return str(error)
+        return None
 
 
 @contextmanager

@@ -1,8 +1,7 @@
 """What an engine, its plans and its stream promise. Protocols only: no code.
 
 The caller keeps every clock and every loop: an engine prepares a graph once and runs it many
-times, and never times itself. Host data travels as *storages*: one-dimensional arrays of the
-tensor's own type and of `Tensor.span` elements, gaps of the strides included, by tensor uid.
+times, and never times itself. Host data travels as storages (`tensors/storage.py`).
 
 Errors. `UnsupportedGraphError` from `build` or `plan`: the graph is not for this engine.
 `EngineError`: it failed. `EngineUnavailableError` from `open`: it cannot run on this machine. Every
@@ -11,21 +10,15 @@ exception of a foreign library becomes one of these in the engine's own file, it
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
-if TYPE_CHECKING:  # specs are parsed where NumPy must not be loaded yet
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
     from contextlib import AbstractContextManager
 
-    import numpy as np
-    import numpy.typing as npt
-
     from bench_run.graph.model import Graph
-
-Storage: TypeAlias = "npt.NDArray[Any]"
-Storages: TypeAlias = Mapping[int, "Storage"]
-Array: TypeAlias = "npt.NDArray[np.generic]"
+    from bench_run.tensors.storage import Storage, Storages
 
 
 @dataclass(frozen=True)
@@ -144,9 +137,7 @@ class Plan(Protocol):
 
 
 class Engine(Protocol):
-    """Optional members: `choices` (graph → what `--list-engines GRAPH` tells), `alternatives`
-    (graph → variants worth trying for the best), `devices` (how many accelerators ``--device``
-    chooses from; absent or None: the engine, or its id, leaves no choice)."""
+    """What every engine can do; the protocols named `Supports…` below are what some can do."""
 
     facts: EngineFacts
     stream: Stream
@@ -165,6 +156,30 @@ class Engine(Protocol):
 
     def close(self) -> None:
         """Give everything back."""
+
+
+@runtime_checkable
+class SupportsChoices(Protocol):
+    """An engine that lists what a person can choose from."""
+
+    def choices(self, graph: Graph) -> Iterable[Mapping[str, str]]:
+        """What `--list-engines GRAPH` shows: engines or plans, best first, with their knobs."""
+
+
+@runtime_checkable
+class SupportsAlternatives(Protocol):
+    """An engine that has several ways to run a graph."""
+
+    def alternatives(self, graph: Graph) -> Sequence[Mapping[str, str]]:
+        """Variants worth trying for the best one."""
+
+
+@runtime_checkable
+class SupportsDevices(Protocol):
+    """An engine that runs on one of several accelerators."""
+
+    devices: int | None
+    """How many ``--device`` chooses from; None: the engine's id leaves no choice."""
 
 
 class EngineModule(Protocol):
@@ -187,3 +202,11 @@ class EngineModule(Protocol):
 
         Raises `EngineUnavailableError`, and `UsageError` for an id or option it does not know.
         """
+
+
+@runtime_checkable
+class SupportsEnvironment(Protocol):
+    """An engine's module whose library reads its settings from the environment when it loads."""
+
+    def environment(self, spec: EngineSpec, options: EngineOptions) -> Mapping[str, str]:
+        """Variables that the worker's process needs from its start."""

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from bench_run.engines.base import Plan, Storage, Storages
+    from bench_run.engines.base import Plan
+    from bench_run.tensors.storage import Storage, Storages
 
 TIMES_CACHE = 3
 """Buffers of all copies together, in sizes of the last-level cache."""

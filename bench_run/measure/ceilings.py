@@ -26,8 +26,9 @@ if TYPE_CHECKING:
 
     from bench_schema.document import Device
 
-    from bench_run.engines.base import Engine, Storages
+    from bench_run.engines.base import Engine
     from bench_run.graph.model import Graph
+    from bench_run.tensors.storage import Storages
 
     Ask: TypeAlias = Callable[[str], "Ceilings | None"]
 

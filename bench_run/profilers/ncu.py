@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from bench_run.engines.base import EngineOptions, EngineSpec
     from bench_run.graph.model import Graph
-    from bench_run.worker.messages import Data
+    from bench_run.tensors.data import Data
 
 TOOL = "ncu"
 DURATION = "gpu__time_duration.sum"

@@ -9,7 +9,7 @@ from pathlib import Path
 from bench_run.engines import engine_module
 from bench_run.profilers.ncu import Profiled
 from bench_run.streams.cuda_driver import driver
-from bench_run.worker.evaluate import inputs_of
+from bench_run.tensors.data import inputs_of
 
 WARMUP = 3
 

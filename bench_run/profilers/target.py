@@ -14,7 +14,7 @@ from pathlib import Path
 from bench_run.engines import engine_module
 from bench_run.errors import BenchRunError
 from bench_run.profilers.ncu import Profiled
-from bench_run.worker.evaluate import inputs_of
+from bench_run.tensors.data import inputs_of
 
 ITERATIONS = 5
 REST_NS = 5_000_000

@@ -12,7 +12,7 @@ from bench_schema.document import SCHEMA_VERSION, Document, Engine, Run, Setting
 
 from bench_run.engines import choose_auto
 from bench_run.engines.spec import parse_spec
-from bench_run.errors import EngineUnavailableError, UsageError
+from bench_run.errors import BenchRunError, EngineUnavailableError, UsageError
 from bench_run.machine.devices import devices
 from bench_run.machine.host import machine
 from bench_run.measure.ceilings import add_ceilings
@@ -21,6 +21,7 @@ from bench_run.plan.cases import (
     EVERY,
     PlannedCase,
     PlannedEngine,
+    PlannedGraph,
     asks_several,
     on_devices,
     plan_cases,
@@ -123,13 +124,23 @@ def expand_variants(planned: Planned, pool: WorkerPool) -> Planned:
         return planned
     graphs = {case.graph.id.path: case.graph for case in planned.cases}
     variants = {
-        (path, engine.key): pool.variants(engine, graph.loaded.graph)
+        (path, engine.key): _variants(pool, engine, graph)
         for engine in planned.engines
         if engine.key in asked
         for path, graph in graphs.items()
     }
     cases = plan_cases(graphs.values(), planned.engines, variants)
     return replace(planned, cases=_only(cases, planned.wanted))
+
+
+def _variants(
+    pool: WorkerPool, engine: PlannedEngine, graph: PlannedGraph
+) -> tuple[Mapping[str, str], ...]:
+    """The engine's variants for a graph; one where it lists none: running that says why."""
+    try:
+        return pool.variants(engine, graph.loaded.graph)
+    except BenchRunError:
+        return ({},)
 
 
 def run_benchmark(options: Options, command: Sequence[str] = ()) -> Document:

@@ -17,7 +17,8 @@ from bench_run.files import Scratch
 from bench_run.measure.time_breakdown import TimeBreakdown
 from bench_run.plan.cases import PlannedEngine, PlannedGraph, of_spec
 from bench_run.runner.reference_workers import Helpers, that_fit
-from bench_run.worker.messages import Data, Evaluate, ValidationSettings
+from bench_run.tensors.data import Data
+from bench_run.worker.messages import Evaluate, ValidationSettings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from bench_run.options import Options
     from bench_run.plan.cases import PlannedCase, PlannedEngine
     from bench_run.progress import Progress
-    from bench_run.worker.messages import Data
+    from bench_run.tensors.data import Data
     from bench_run.worker.pool import WorkerPool
 
 SERIES_OF_PRECISION = ("device_ns", "e2e_ns")

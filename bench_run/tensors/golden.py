@@ -20,8 +20,8 @@ from bench_run.tensors.layout import describe, misfit
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from bench_run.engines.base import Storage, Storages
     from bench_run.graph.model import Graph
+    from bench_run.tensors.storage import Storage, Storages
 
 
 @dataclass(frozen=True)

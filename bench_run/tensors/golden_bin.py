@@ -20,8 +20,8 @@ from bench_run.tensors.layout import describe, storage_size, storage_type
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from bench_run.engines.base import Storage, Storages
     from bench_run.graph.model import Graph, Tensor
+    from bench_run.tensors.storage import Storage, Storages
 
 POINTER = "tensors.dvc"
 _ENTRY = re.compile(r"^\s*(?:-\s+)?(path|md5|size):\s*(\S.*?)\s*$", re.MULTILINE)

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from bench_run.engines.base import Storage, Storages
     from bench_run.graph.model import Graph, Tensor
+    from bench_run.tensors.storage import Storage, Storages
 
 MANIFEST = "manifest.json"
 TENSORS = "tensors.safetensors"

@@ -19,8 +19,8 @@ from bench_run.tensors.layout import empty_storage
 if TYPE_CHECKING:
     from io import BufferedReader
 
-    from bench_run.engines.base import Storage, Storages
     from bench_run.graph.model import Graph
+    from bench_run.tensors.storage import Storage, Storages
 
 SHARE = 4
 """A file takes at most this part (1/4) of the space that is left on its disk."""

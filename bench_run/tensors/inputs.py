@@ -23,8 +23,8 @@ from bench_run.tensors.layout import describe, empty_storage, to_storage
 from bench_run.tensors.roles import OPEN_HINTS, Role, default_init, roles
 
 if TYPE_CHECKING:
-    from bench_run.engines.base import Storage
     from bench_run.graph.model import Graph, Tensor
+    from bench_run.tensors.storage import Storage
 
 SCALE_EXPONENTS = (-3, 3)
 """Block scales are 2^-3 … 2^3."""

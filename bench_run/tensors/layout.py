@@ -18,8 +18,8 @@ from bench_run.graph.dtypes import DTYPES, array_type
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from bench_run.engines.base import Storage
     from bench_run.graph.model import Tensor
+    from bench_run.tensors.storage import Storage
 
 Array = npt.NDArray[Any]
 

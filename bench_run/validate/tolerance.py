@@ -32,8 +32,8 @@ from bench_run.validate.tolerance_tables import (
 )
 
 if TYPE_CHECKING:
-    from bench_run.engines.base import Storages
     from bench_run.graph.model import Graph, Tensor
+    from bench_run.tensors.storage import Storages
     from bench_run.validate.roundoff.estimate import Estimate
 
 VALIDATORS = ("matching", "allclose", "allclose_matching_infinities")

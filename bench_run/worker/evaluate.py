@@ -1,4 +1,4 @@
-"""Inputs of a graph, and its expected outputs computed once. Runs inside a worker."""
+"""The expected outputs of a graph, computed once. Runs inside a worker."""
 
 from __future__ import annotations
 
@@ -8,51 +8,22 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bench_run.errors import GraphError, OutputError
+from bench_run.errors import OutputError
 from bench_run.graph.dtypes import DTYPES
-from bench_run.tensors.input_cache import keep, read_kept
+from bench_run.tensors.data import golden_of, inputs_of
 from bench_run.tensors.layout import logical_view
-from bench_run.worker.messages import Attempt, Data, Evaluate, Evaluated
 
 if TYPE_CHECKING:
-    from bench_run.engines.base import Engine, Storage, Storages
+    from bench_run.engines.base import Engine
     from bench_run.graph.model import Graph, Tensor
-    from bench_run.tensors.golden import Golden
+    from bench_run.tensors.data import Data
+    from bench_run.tensors.storage import Storages
+    from bench_run.worker.messages import Attempt, Evaluate
 
 HIPDNN = "hipdnn:"
 """Stands before the folder of ``--write-golden`` for bundles in hipDNN's own convention."""
 
 Arrays = Mapping[int, np.ndarray[Any, Any]]
-
-
-def inputs_of(graph: Graph, data: Data) -> Storages:
-    """Golden inputs bit for bit where there are some, else seeded ones, which are made once."""
-    if data.golden is not None:
-        return golden_of(graph, data).inputs
-    if data.kept is None:
-        return _seeded(graph, data)
-    found = read_kept(data.kept, graph)
-    if found is None:
-        found = _seeded(graph, data)
-        keep(data.kept, graph, found)
-    return found
-
-
-def _seeded(graph: Graph, data: Data) -> dict[int, Storage]:
-    from bench_run.tensors.inputs import make_inputs, parse_init
-
-    return make_inputs(graph, data.seed, parse_init(data.init))
-
-
-def golden_of(graph: Graph, data: Data) -> Golden:
-    """The golden tensors that `data` names. Raises `GraphError` where they do not fit the graph."""
-    from bench_run.tensors.golden import find_golden, read_golden, why_none
-
-    path = data.graph_path or graph.name
-    bundle = find_golden(path, data.golden)
-    if bundle is None:
-        raise GraphError(path, why_none(path, data.golden))
-    return read_golden(graph, bundle)
 
 
 def expected_of(graph: Graph, inputs: Storages) -> Arrays:
@@ -84,7 +55,7 @@ def attempt(engine: Engine, request: Attempt) -> None:
         engine.plan(engine.build(request.graph, {})).close()
 
 
-def evaluate(engine: Engine | None, request: Evaluate) -> Evaluated:
+def evaluate(engine: Engine | None, request: Evaluate) -> None:
     """Store the expected outputs as ``UID.npy`` in the request's folder."""
     graph = request.graph
     expected: Arrays
@@ -103,7 +74,6 @@ def evaluate(engine: Engine | None, request: Evaluate) -> Evaluated:
     folder.mkdir(parents=True, exist_ok=True)
     for tensor in graph.outputs:
         np.save(folder / f"{tensor.uid}.npy", _lean(expected[tensor.uid], tensor))
-    return Evaluated(str(folder))
 
 
 def _golden_outputs(graph: Graph, data: Data) -> Arrays:

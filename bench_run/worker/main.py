@@ -12,41 +12,38 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Callable, Mapping
 from multiprocessing.connection import Connection
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from bench_run.engines import engine_module
-from bench_run.errors import (
-    EngineError,
-    EngineUnavailableError,
-    GraphError,
-    OutputError,
-    UnsupportedGraphError,
-    UsageError,
-)
+from bench_run.engines.base import SupportsChoices, SupportsDevices
+from bench_run.errors import BenchRunError, EngineError
 from bench_run.worker.messages import (
-    Answer,
+    Answered,
+    AnswerT,
     Attempt,
-    CaseResult,
     Choices,
     Close,
     Evaluate,
+    Incoming,
     MeasureCeilings,
-    MeasuredCeilings,
     Open,
     Opened,
+    Outgoing,
     PhaseStarted,
     Refused,
     Request,
     RunCase,
-    Taken,
     Trace,
-    Traced,
     Variants,
 )
 
 if TYPE_CHECKING:
+    from bench_schema.document import Case
+
     from bench_run.engines.base import Engine
+    from bench_run.measure.ceilings import Ceilings
 
 PR_SET_PDEATHSIG = 1
 
@@ -58,116 +55,122 @@ def die_with_parent() -> None:
 
 
 class EngineServer:
-    """The engine this process holds, and how requests are met."""
+    """The engine this process holds, and how each request is met."""
 
-    def __init__(self, pipe: Connection) -> None:
+    def __init__(self, pipe: Connection[Outgoing, Incoming]) -> None:
         self._pipe = pipe
         self._engine: Engine | None = None
         self._import_ns = 0
         self._name = ""
-        self._timer = "auto"
 
-    def phase(self, name: str, checked_ns: int = 0) -> None:
-        self._pipe.send(PhaseStarted(name, checked_ns))
+    @property
+    def engine(self) -> Engine:
+        assert self._engine is not None, "the first request is Open"
+        return self._engine
+
+    def announce(self, phase: str, checked_ns: int = 0) -> None:
+        self._pipe.send(PhaseStarted(phase, checked_ns))
 
     def open(self, request: Open) -> Opened:
         self._name = request.spec.name
         begin = time.perf_counter_ns()
-        self._engine = engine_module(request.spec.name).open(request.spec, request.options)
+        engine = engine_module(request.spec.name).open(request.spec, request.options)
         self._import_ns = time.perf_counter_ns() - begin
-        self._timer = request.options.timer
-        devices = getattr(self._engine, "devices", None)
-        return Opened(self._engine.facts, self._engine.stream.clock, self._import_ns, devices)
+        self._engine = engine
+        devices = engine.devices if isinstance(engine, SupportsDevices) else None
+        return Opened(engine.facts, engine.stream.clock, self._import_ns, devices)
 
-    def run_case(self, request: RunCase) -> CaseResult:
+    def run_case(self, request: RunCase) -> Case:
         from bench_run.worker.run_case import run_case
 
         gc.collect()
         gc.freeze()  # what imports left behind need not be searched before each case
-        assert self._engine is not None
-        return CaseResult(run_case(self._engine, request, self._import_ns, self.phase))
+        return run_case(self.engine, request, self._import_ns, self.announce)
 
-    def variants(self, request: Variants) -> Choices:
-        assert self._engine is not None
-        ask = getattr(self._engine, "choices", None) if request.in_full else None
-        return Choices(tuple((ask or self._engine.variants)(request.graph)))
+    def variants(self, request: Variants) -> tuple[Mapping[str, str], ...]:
+        return tuple(self.engine.variants(request.graph))
 
-    def attempt(self, request: Attempt) -> Taken:
+    def choices(self, request: Choices) -> tuple[Mapping[str, str], ...]:
+        engine = self.engine
+        if isinstance(engine, SupportsChoices):
+            return tuple(engine.choices(request.graph))
+        return tuple(engine.variants(request.graph))
+
+    def attempt(self, request: Attempt) -> None:
         from bench_run.worker.evaluate import attempt
 
-        assert self._engine is not None
-        attempt(self._engine, request)
-        return Taken()
+        attempt(self.engine, request)
 
-    def evaluate(self, request: Evaluate) -> Answer:
+    def evaluate(self, request: Evaluate) -> None:
         from bench_run.worker.evaluate import evaluate
 
-        return evaluate(self._engine if request.engine else None, request)
+        evaluate(self.engine if request.engine else None, request)
 
-    def trace(self, request: Trace) -> Traced:
+    def trace(self, request: Trace) -> None:
         from bench_run.profilers.trace import leave_part
-        from bench_run.worker.evaluate import inputs_of
+        from bench_run.tensors.data import inputs_of
 
-        assert self._engine is not None
-        plan = self._engine.plan(self._engine.build(request.graph, request.variant))
+        engine = self.engine
+        plan = engine.plan(engine.build(request.graph, request.variant))
         try:
             plan.upload(inputs_of(request.graph, request.data))
             plan.run()
-            self._engine.stream.synchronize()
-            leave_part(plan, self._engine.stream, self._name, request.case_id, request.folder)
+            engine.stream.synchronize()
+            leave_part(plan, engine.stream, self._name, request.case_id, request.folder)
         finally:
             plan.close()
-        return Traced()
 
-    def ceilings(self) -> MeasuredCeilings:
+    def measure_ceilings(self, _: MeasureCeilings) -> Ceilings:
         from bench_run.measure.ceilings import measure_ceilings
 
-        assert self._engine is not None
-        return MeasuredCeilings(measure_ceilings(self._engine))
+        return measure_ceilings(self.engine)
 
     def close(self) -> None:
         if self._engine is not None:
             self._engine.close()
 
 
-def answer(server: EngineServer, request: Request) -> Answer:
-    """The answer to a request; errors of ours become `Refused` with the class's name."""
+Handler = Callable[[EngineServer, Any], object]
+Row = tuple[type[Request[Any]], Handler]
+
+
+def _row(
+    kind: Callable[..., Request[AnswerT]], handler: Callable[[EngineServer, Any], AnswerT]
+) -> Row:
+    """A row of the table: the types agree only where the handler returns the request's answer."""
+    assert isinstance(kind, type)
+    return kind, handler
+
+
+HANDLERS: Mapping[type[Request[Any]], Handler] = dict(
+    (
+        _row(Open, EngineServer.open),
+        _row(RunCase, EngineServer.run_case),
+        _row(Variants, EngineServer.variants),
+        _row(Choices, EngineServer.choices),
+        _row(Attempt, EngineServer.attempt),
+        _row(Evaluate, EngineServer.evaluate),
+        _row(Trace, EngineServer.trace),
+        _row(MeasureCeilings, EngineServer.measure_ceilings),
+    )
+)
+
+
+def answer(server: EngineServer, request: Request[Any]) -> Answered[Any] | Refused:
+    """The answer to a request; errors of ours travel back to be raised where it was asked."""
     try:
-        if isinstance(request, Open):
-            return server.open(request)
-        if isinstance(request, RunCase):
-            return server.run_case(request)
-        if isinstance(request, Variants):
-            return server.variants(request)
-        if isinstance(request, Attempt):
-            return server.attempt(request)
-        if isinstance(request, Trace):
-            return server.trace(request)
-        if isinstance(request, MeasureCeilings):
-            return server.ceilings()
-        assert isinstance(request, Evaluate)
-        return server.evaluate(request)
-    except (
-        EngineError,
-        EngineUnavailableError,
-        GraphError,
-        OutputError,
-        UnsupportedGraphError,
-        UsageError,
-    ) as error:
-        return Refused(type(error).__name__, str(error), getattr(error, "detail", None))
+        return Answered(HANDLERS[type(request)](server, request))
+    except BenchRunError as error:
+        return Refused(error)
     except MemoryError as error:
-        return Refused(
-            "EngineError",
-            f"out of memory on the host: {error}" if str(error) else "out of memory on the host",
-        )
+        return Refused(EngineError(": ".join(("out of memory on the host", *map(str, error.args)))))
 
 
 def main(descriptor: int) -> int:
     """Serve requests from the pipe until told to close, or until the run is gone."""
     die_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the run's to handle
-    pipe: Connection = Connection(descriptor)
+    pipe: Connection[Outgoing, Incoming] = Connection(descriptor)
     os.set_inheritable(descriptor, False)
     server = EngineServer(pipe)
     while True:

@@ -1,31 +1,66 @@
 """What a run and its worker processes say to each other: plain data, pickled over a pipe.
 
-Requests go to the worker, one at a time; each has one answer. A worker that answers nothing is
-dead or hung, and that is an outcome too (`worker.py`).
+Requests go to the worker, one at a time. Each names the type of its answer, and gets either that
+(`Answered`) or the error which stands in its way (`Refused`). A worker that answers nothing is dead
+or hung, and that is an outcome too (`process.py`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
+
+from bench_schema.document import Case
+
+from bench_run.measure.ceilings import Ceilings
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from bench_schema.document import Case, GraphId, Work
+    from bench_schema.document import GraphId, Work
 
     from bench_run.engines.base import EngineFacts, EngineOptions, EngineSpec
+    from bench_run.errors import BenchRunError
     from bench_run.graph.model import Graph
-    from bench_run.measure.ceilings import Ceilings
     from bench_run.measure.loop import SamplingBudget
+    from bench_run.tensors.data import Data
+
+AnswerT = TypeVar("AnswerT")
+
+
+class Request(Generic[AnswerT]):
+    """Something to ask a worker; `AnswerT` is what it answers."""
 
 
 @dataclass(frozen=True)
-class Open:
-    """Load the engine and take the device. Answered by `Opened` or `Refused`."""
+class Answered(Generic[AnswerT]):
+    value: AnswerT
 
-    spec: EngineSpec
-    options: EngineOptions
+
+@dataclass(frozen=True)
+class Refused:
+    """The request cannot be met; the asking side raises `error`."""
+
+    error: BenchRunError
+
+
+@dataclass(frozen=True)
+class PhaseStarted:
+    """Sent by the worker before each phase, so that a hang or a crash can be placed."""
+
+    phase: str
+    checked_ns: int = 0
+    """Part of the phase that ends here which went into checking outputs."""
+
+
+@dataclass(frozen=True)
+class Close:
+    """Give everything back and end. Not answered."""
+
+
+Incoming: TypeAlias = "Request[Any] | Close"
+"""What a worker receives."""
+Outgoing: TypeAlias = "Answered[Any] | Refused | PhaseStarted"
+"""What a worker sends."""
 
 
 @dataclass(frozen=True)
@@ -38,25 +73,11 @@ class Opened:
 
 
 @dataclass(frozen=True)
-class Refused:
-    """The request cannot be met; `kind` is the name of the error class."""
+class Open(Request[Opened]):
+    """Load the engine and take the device."""
 
-    kind: str
-    message: str
-    detail: str | None = None
-
-
-@dataclass(frozen=True)
-class Data:
-    """Where the inputs of a graph come from."""
-
-    seed: int
-    init: tuple[str, ...] = ()
-    golden: str | None = None
-    """Folder with golden tensors; their inputs are fed bit for bit."""
-    graph_path: str | None = None
-    kept: str | None = None
-    """File that keeps seeded inputs once they are made (`tensors/kept.py`)."""
+    spec: EngineSpec
+    options: EngineOptions
 
 
 @dataclass(frozen=True)
@@ -80,8 +101,9 @@ class ValidationSettings:
 
 
 @dataclass(frozen=True)
-class RunCase:
-    """Run one case for one round. Answered by the `Case` with that one round."""
+class RunCase(Request[Case]):
+    """Run one case for one round. The answer is the case with that one round, or with the reason
+    why there is none."""
 
     case_id: str
     graph: Graph
@@ -101,42 +123,30 @@ class RunCase:
 
 
 @dataclass(frozen=True)
-class CaseResult:
-    case: Case
-
-
-@dataclass(frozen=True)
-class Variants:
-    """Ask for the variants of a graph. Answered by `Choices` or `Refused`.
-
-    With ``in_full`` an engine with `choices` tells these: what a person can choose from, knobs
-    included.
-    """
+class Variants(Request[tuple[Mapping[str, str], ...]]):
+    """List the variants of a graph that are a case each."""
 
     graph: Graph
-    in_full: bool = False
 
 
 @dataclass(frozen=True)
-class Choices:
-    variants: tuple[Mapping[str, str], ...]
+class Choices(Request[tuple[Mapping[str, str], ...]]):
+    """List what a person can choose from for a graph, knobs included; the variants where the engine
+    has no such list."""
+
+    graph: Graph
 
 
 @dataclass(frozen=True)
-class Attempt:
-    """Prepare a graph and, with data, run it once. Answered by `Taken` or `Refused`."""
+class Attempt(Request[None]):
+    """Prepare a graph and, with data, run it once."""
 
     graph: Graph
     data: Data | None = None
 
 
 @dataclass(frozen=True)
-class Taken:
-    """The engine takes the graph."""
-
-
-@dataclass(frozen=True)
-class Evaluate:
+class Evaluate(Request[None]):
     """Compute the outputs once and store them as expected values in `folder`.
 
     With ``engine`` false the float64 reference computes; else the worker's engine does.
@@ -151,14 +161,8 @@ class Evaluate:
 
 
 @dataclass(frozen=True)
-class Evaluated:
-    folder: str
-
-
-@dataclass(frozen=True)
-class Trace:
-    """Run some iterations of a case under a tracer and leave them in `folder`. Answered by
-    `Traced`."""
+class Trace(Request[None]):
+    """Run some iterations of a case under a tracer and leave their events in `folder`."""
 
     case_id: str
     graph: Graph
@@ -168,33 +172,5 @@ class Trace:
 
 
 @dataclass(frozen=True)
-class Traced:
-    """It is there."""
-
-
-@dataclass(frozen=True)
-class MeasureCeilings:
-    """Measure what the engine's device can do at most. Answered by `MeasuredCeilings`."""
-
-
-@dataclass(frozen=True)
-class MeasuredCeilings:
-    ceilings: Ceilings
-
-
-@dataclass(frozen=True)
-class Close:
-    """Give everything back and end."""
-
-
-@dataclass(frozen=True)
-class PhaseStarted:
-    """Sent by the worker before each phase, so that a hang or a crash can be placed."""
-
-    phase: str
-    checked_ns: int = 0
-    """Part of the phase that ends here which went into checking outputs."""
-
-
-Request = Open | RunCase | Variants | Attempt | Evaluate | Trace | MeasureCeilings | Close
-Answer = Opened | Refused | CaseResult | Choices | Taken | Evaluated | Traced | MeasuredCeilings
+class MeasureCeilings(Request[Ceilings]):
+    """Measure what the engine's device can do at most."""

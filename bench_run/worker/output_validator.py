@@ -24,7 +24,8 @@ from bench_run.validate.tolerance import Circumstances, Tolerance, read_override
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from bench_run.engines.base import Plan, Storages
+    from bench_run.engines.base import Plan
+    from bench_run.tensors.storage import Storages
     from bench_run.worker.messages import RunCase
 
 

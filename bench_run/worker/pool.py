@@ -7,28 +7,19 @@ from typing import TYPE_CHECKING
 from bench_schema.document import Case, Outcome
 
 from bench_run.engines import engine_module
-from bench_run.errors import (
-    BenchRunError,
-    EngineError,
-    EngineUnavailableError,
-    GraphError,
-    OutputError,
-    UnsupportedGraphError,
-    UsageError,
-    WorkerError,
-)
+from bench_run.engines.base import SupportsEnvironment
+from bench_run.errors import BenchRunError, EngineError, EngineUnavailableError, WorkerError
 from bench_run.measure.time_breakdown import TimeBreakdown
 from bench_run.worker.case_record import case_of
 from bench_run.worker.messages import (
+    AnswerT,
     Attempt,
-    CaseResult,
     Choices,
     Evaluate,
     MeasureCeilings,
-    MeasuredCeilings,
     Open,
     Opened,
-    Refused,
+    Request,
     RunCase,
     Trace,
     Variants,
@@ -42,33 +33,14 @@ if TYPE_CHECKING:
     from bench_run.graph.model import Graph
     from bench_run.measure.ceilings import Ceilings
     from bench_run.plan.cases import PlannedEngine
-    from bench_run.worker.messages import Answer, Request
-
-ERRORS: Mapping[str, type[BenchRunError]] = {
-    error.__name__: error
-    for error in (
-        EngineError, EngineUnavailableError, GraphError, OutputError,
-        UnsupportedGraphError, UsageError,
-    )
-}  # fmt: skip
-
-
-def raise_refusal(refused: Refused) -> None:
-    """The refusal of a worker as the error it was there."""
-    error = ERRORS[refused.kind]
-    if error is GraphError:
-        where, _, what = refused.message.partition(": ")
-        raise GraphError(where, what)
-    if error is EngineError:
-        raise EngineError(refused.message, detail=refused.detail)
-    raise error(refused.message)
 
 
 def own_environment(engine: PlannedEngine) -> Mapping[str, str]:
-    """Variables that the engine's process needs from its start (`environment` of its module)."""
-    hook = getattr(engine_module(engine.spec.name), "environment", None)
-    found: Mapping[str, str] = {} if hook is None else hook(engine.spec, engine.options)
-    return found
+    """Variables that the engine's process needs from its start."""
+    module = engine_module(engine.spec.name)
+    if not isinstance(module, SupportsEnvironment):
+        return {}
+    return module.environment(engine.spec, engine.options)
 
 
 class WorkerPool:
@@ -109,17 +81,13 @@ class WorkerPool:
     def _opened(self, engine: PlannedEngine) -> Worker:
         worker = Worker(self._environment(engine), self._breakdown.phase)
         try:
-            answer = worker.ask(Open(engine.spec, engine.options), self._timeout_s)
-        except WorkerError:
+            opened = worker.ask(Open(engine.spec, engine.options), self._timeout_s)
+        except BenchRunError:
             worker.kill()
             raise
-        if isinstance(answer, Refused):
-            worker.close()
-            raise_refusal(answer)
-        assert isinstance(answer, Opened)
         self._workers[engine.key] = worker
         self._fresh[engine.key] = engine
-        self.opened[engine.key] = answer
+        self.opened[engine.key] = opened
         return worker
 
     def _environment(self, engine: PlannedEngine) -> Mapping[str, str]:
@@ -130,78 +98,71 @@ class WorkerPool:
             self._environments[engine.key] = {**own_environment(engine), **given}
         return self._environments[engine.key]
 
-    def variants(
-        self, engine: PlannedEngine, graph: Graph, *, in_full: bool = False
-    ) -> tuple[Mapping[str, str], ...]:
-        """The engine's variants for a graph; one unnamed where it refuses: the visit says why, and
-        with `in_full` this row does."""
-        try:
-            answer = self._worker(engine).ask(Variants(graph, in_full), self._timeout_s)
-        except WorkerError as error:
-            self._forget(engine)
-            answer = Refused("EngineError", str(error))
-        if isinstance(answer, Choices):
-            return answer.variants
-        assert isinstance(answer, Refused)
-        return ({"refused:": answer.message},) if in_full else ({},)
+    def variants(self, engine: PlannedEngine, graph: Graph) -> tuple[Mapping[str, str], ...]:
+        """The engine's variants for a graph. Raises what stands in the way."""
+        return self._ask(engine, Variants(graph), "listing")
 
-    def refusal(self, engine: PlannedEngine, request: Attempt) -> str | None:
-        """Why the engine does not take a graph, its own loss included; None where it does."""
-        try:
-            answer = self._worker(engine).ask(request, self._timeout_s)
-        except WorkerError as error:
-            self._forget(engine)
-            return f"{error.status}: {error}"
-        return _problem(answer)
+    def choices(self, engine: PlannedEngine, graph: Graph) -> tuple[Mapping[str, str], ...]:
+        """What a person can choose from for a graph. Raises what stands in the way."""
+        return self._ask(engine, Choices(graph), "listing")
 
-    def run_case(self, engine: PlannedEngine, request: RunCase) -> Case:
-        """The case with this visit's round; whatever the worker does becomes an outcome."""
-        try:
-            worker = self._worker(engine)
-            with self._breakdown.on("building"):
-                answer = worker.ask(request, self._timeout_s, engine.build_timeout_s)
-        except WorkerError as error:
-            return case_of(request, self._loss(engine, error))
-        except (EngineError, EngineUnavailableError) as error:
-            # It opened when the run began: now the device or the library is gone.
-            return case_of(request, Outcome("failed", str(error), "import"))
-        if isinstance(answer, Refused):
-            return case_of(request, Outcome("failed", answer.message, worker.phase, answer.detail))
-        assert isinstance(answer, CaseResult)
-        if answer.case.outcome.status in ("failed", "crashed"):
-            self._replace(engine)  # an error may be sticky: the next case gets a fresh process
-        return answer.case
-
-    def _loss(self, engine: PlannedEngine, error: WorkerError) -> Outcome:
-        worker = self._workers.get(engine.key)
-        phase = "import" if worker is None else worker.phase
-        self._forget(engine)
-        return Outcome(error.status, str(error), phase, error.detail)
+    def attempt(self, engine: PlannedEngine, request: Attempt) -> None:
+        """Raises the error for which the engine does not take the graph."""
+        self._ask(engine, request, "trying")
 
     def evaluate(self, engine: PlannedEngine, request: Evaluate) -> str | None:
         """Have expected outputs stored; the reason where that did not work, else None."""
-        return _problem(self._asked(engine, request, "reference"))
+        return self._problem(engine, request, "reference")
 
     def trace(self, engine: PlannedEngine, request: Trace) -> str | None:
         """Have a case traced; the reason where that did not work, else None."""
-        return _problem(self._asked(engine, request, "tracing"))
+        return self._problem(engine, request, "tracing")
 
     def ceilings(self, engine: PlannedEngine) -> Ceilings | None:
         """What the engine's device can do at most, measured now; None where that did not work."""
-        answer = self._asked(engine, MeasureCeilings(), "ceilings")
-        return answer.ceilings if isinstance(answer, MeasuredCeilings) else None
-
-    def _asked(self, engine: PlannedEngine, request: Request, activity: str) -> Answer:
-        """The worker's answer; `Refused` as well where it is lost or does not open."""
         try:
-            worker = self._worker(engine)
+            return self._ask(engine, MeasureCeilings(), "ceilings")
+        except BenchRunError:
+            return None
+
+    def _problem(self, engine: PlannedEngine, request: Request[None], activity: str) -> str | None:
+        try:
+            self._ask(engine, request, activity)
+        except BenchRunError as error:
+            return str(error)
+        return None
+
+    def _ask(self, engine: PlannedEngine, request: Request[AnswerT], activity: str) -> AnswerT:
+        """The answer of the engine's worker. Raises the error that it met, and `WorkerError` where
+        it is lost: the next request starts another one."""
+        worker = self._worker(engine)
+        try:
             with self._breakdown.on(activity):
                 return worker.ask(request, self._timeout_s)
+        except WorkerError:
+            self._forget(engine)
+            raise
+
+    def run_case(self, engine: PlannedEngine, request: RunCase) -> Case:
+        """The case with this round; whatever the worker does becomes an outcome."""
+        try:
+            worker = self._worker(engine)
+        except WorkerError as error:
+            return case_of(request, Outcome(error.status, str(error), "import", error.detail))
+        except (EngineError, EngineUnavailableError) as error:
+            # It opened when the run began: now the device or the library is gone.
+            return case_of(request, Outcome("failed", str(error), "import", error.detail))
+        try:
+            with self._breakdown.on("building"):
+                case = worker.ask(request, self._timeout_s, engine.build_timeout_s)
         except WorkerError as error:
             self._forget(engine)
-            return Refused("WorkerError", str(error))
-        except (EngineError, EngineUnavailableError, UsageError) as error:
-            return Refused(type(error).__name__, str(error))
+            return case_of(request, Outcome(error.status, str(error), worker.phase, error.detail))
+        except BenchRunError as error:
+            return case_of(request, Outcome("failed", str(error), worker.phase, error.detail))
+        if case.outcome.status in ("failed", "crashed"):
+            self._replace(engine)  # an error may be sticky: the next case gets a fresh process
+        return case
 
     def _forget(self, engine: PlannedEngine) -> None:
         worker = self._workers.pop(engine.key, None)
@@ -229,7 +190,3 @@ class WorkerPool:
         for worker in list(self._workers.values()):
             worker.kill()
         self._workers.clear()
-
-
-def _problem(answer: Answer) -> str | None:
-    return answer.message if isinstance(answer, Refused) else None

@@ -2,8 +2,9 @@
 
 Each engine runs in a process of its own, so that a crash, a hang or a poisoned device costs one
 case. The answers travel over a private pipe; what the process prints is drained by a thread that
-keeps the last words. A worker that dies raises `WorkerCrashedError`, one that is silent too long is
-killed with everything it started and raises `WorkerTimeoutError`.
+keeps its end. A refusal raises the error that the worker met. A worker that dies raises
+`WorkerCrashedError`, one that is silent too long is killed with everything it started and raises
+`WorkerTimeoutError`.
 """
 
 from __future__ import annotations
@@ -18,10 +19,19 @@ import sys
 import threading
 import time
 from multiprocessing.connection import Connection, Pipe
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bench_run.errors import WorkerCrashedError, WorkerTimeoutError
-from bench_run.worker.messages import Answer, Close, PhaseStarted, Request
+from bench_run.worker.messages import (
+    Answered,
+    AnswerT,
+    Close,
+    Incoming,
+    Outgoing,
+    PhaseStarted,
+    Refused,
+    Request,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -36,10 +46,10 @@ BUILD_PHASES = ("build", "plan")
 
 
 class Deadline(NamedTuple):
-    """An instant of the monotonic clock, and what is said once it has passed."""
+    """An instant of the monotonic clock, and the reason that is given once it has passed."""
 
     at: float
-    said: str
+    reason: str
 
     @classmethod
     def after(cls, limit_s: float | None, words: str) -> Deadline:
@@ -92,40 +102,51 @@ class Worker:
         )
         os.close(write_end)
         theirs.close()
-        self._pipe: Connection[Request, Answer | PhaseStarted] = ours
-        self._words = OutputTail(read_end)
+        self._pipe: Connection[Incoming, Outgoing] = ours
+        self._tail = OutputTail(read_end)
         self._announce = announce
         self.phase = "import"
         self.pid = self._process.pid
 
     def ask(
-        self, request: Request, timeout_s: float | None, build_timeout_s: float | None = None
-    ) -> Answer:
-        """The answer, or a `WorkerError`; after one the worker is gone. `build_timeout_s` limits
-        each phase in which an engine builds (`BUILD_PHASES`)."""
-        whole = due = Deadline.after(timeout_s, "no answer within")
+        self,
+        request: Request[AnswerT],
+        timeout_s: float | None,
+        build_timeout_s: float | None = None,
+    ) -> AnswerT:
+        """The answer. Raises the error that the worker met, or a `WorkerError`: after one the
+        worker is gone. `build_timeout_s` limits each phase in which an engine builds
+        (`BUILD_PHASES`)."""
         try:
             self._pipe.send(request)
-            while True:
-                answer = self._receive(due)
-                if not isinstance(answer, PhaseStarted):
-                    return answer
-                self.phase = answer.phase
-                limit_s = build_timeout_s if self.phase in BUILD_PHASES else None
-                due = min(whole, Deadline.after(limit_s, "longer than --build-timeout"))
-                if self._announce is not None:
-                    self._announce(answer.phase, answer.checked_ns)
+            reply: Answered[AnswerT] | Refused = self._reply(timeout_s, build_timeout_s)
         except (EOFError, OSError, pickle.UnpicklingError):
-            raise WorkerCrashedError(self._how_it_died(), detail=self._words.text()) from None
+            raise WorkerCrashedError(self._how_it_died(), detail=self._tail.text()) from None
+        if isinstance(reply, Refused):
+            raise reply.error
+        return reply.value
 
-    def _receive(self, due: Deadline) -> Answer | PhaseStarted:
+    def _reply(
+        self, timeout_s: float | None, build_timeout_s: float | None
+    ) -> Answered[Any] | Refused:
+        """What the worker says after the phases it announces."""
+        whole = due = Deadline.after(timeout_s, "no answer within")
+        while isinstance(message := self._receive(due), PhaseStarted):
+            self.phase = message.phase
+            limit_s = build_timeout_s if self.phase in BUILD_PHASES else None
+            due = min(whole, Deadline.after(limit_s, "longer than --build-timeout"))
+            if self._announce is not None:
+                self._announce(message.phase, message.checked_ns)
+        return message
+
+    def _receive(self, due: Deadline) -> Outgoing:
         while not self._pipe.poll(POLL_S):
             if self._process.poll() is not None and not self._pipe.poll(0):
                 raise EOFError
             if time.monotonic() > due.at:
                 self.kill()
-                message = f"{due.said} (during {self.phase}); it was stopped"
-                raise WorkerTimeoutError(message, detail=self._words.text())
+                message = f"{due.reason} (during {self.phase}); it was stopped"
+                raise WorkerTimeoutError(message, detail=self._tail.text())
         return self._pipe.recv()
 
     def _how_it_died(self) -> str:

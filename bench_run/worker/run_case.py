@@ -32,8 +32,8 @@ from bench_run.measure.energy import Used, used_energy
 from bench_run.measure.kernel_pass import with_kernels
 from bench_run.measure.loop import Measured, SamplingBudget, measure
 from bench_run.measure.memory import ProcessPeak
+from bench_run.tensors.data import inputs_of
 from bench_run.worker.case_record import case_of
-from bench_run.worker.evaluate import inputs_of
 from bench_run.worker.output_validator import OutputValidator
 
 if TYPE_CHECKING:
@@ -93,10 +93,11 @@ def run_case(engine: Engine, request: RunCase, import_ns: int, announce: Phase) 
         return _measured_case(engine, validator, request, timeline, started)
     except UnsupportedGraphError as error:
         return case_of(request, Outcome("unsupported", str(error), timeline.current))
-    except (EngineError, MemoryError) as error:
+    except EngineError as error:
+        return case_of(request, Outcome("failed", str(error), timeline.current, error.detail))
+    except MemoryError as error:
         reason = str(error) or "out of memory on the host"
-        detail = getattr(error, "detail", None)
-        return case_of(request, Outcome("failed", reason, timeline.current, detail))
+        return case_of(request, Outcome("failed", reason, timeline.current))
     finally:
         if plan is not None:
             with suppress(EngineError):  # it is about to be replaced; the outcome is known already

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bench_run.engines.base import PlanFacts, Storage, Storages
+from bench_run.engines.base import PlanFacts
 from bench_run.engines.cudnn.library import failures, foreign
 from bench_run.errors import EngineError
 from bench_run.graph.dtypes import DTYPES, array_type
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from bench_run.engines.cudnn.engine import Built
     from bench_run.graph.model import Tensor
     from bench_run.streams.cuda import CapturedGraph, CudaStream
+    from bench_run.tensors.storage import Storage, Storages
 
 
 class CudnnPlan:

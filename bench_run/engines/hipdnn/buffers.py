@@ -11,9 +11,9 @@ from bench_run.graph.dtypes import DTYPES
 from bench_run.tensors.layout import describe, storage_size, storage_type
 
 if TYPE_CHECKING:
-    from bench_run.engines.base import Storage, Storages
     from bench_run.engines.hipdnn.loading import Library
     from bench_run.graph.model import Graph, Tensor
+    from bench_run.tensors.storage import Storage, Storages
 
 POISON = {"integer": 0xA5, "boolean": 0xA5}
 NAN_BYTE = 0xFF  # all ones is NaN in every float type but the fnuz ones

@@ -10,9 +10,10 @@ from bench_run.engines.hipdnn.errors import FOREIGN, failure, foreign_errors, me
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from bench_run.engines.base import PlanFacts, Storage, Storages
+    from bench_run.engines.base import PlanFacts
     from bench_run.engines.hipdnn.buffers import Buffers
     from bench_run.streams.hip import HipStream
+    from bench_run.tensors.storage import Storage, Storages
 
 STEP = "Graph.execute"
 

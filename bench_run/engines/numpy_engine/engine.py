@@ -15,8 +15,6 @@ from bench_run.engines.base import (
     EngineSpec,
     Plan,
     PlanFacts,
-    Storage,
-    Storages,
     Stream,
 )
 from bench_run.engines.numpy_engine.kernels import KERNELS
@@ -31,6 +29,8 @@ from bench_run.streams.host import HostStream, last_level_cache_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+
+    from bench_run.tensors.storage import Storage, Storages
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from bench_run.engines.base import PlanFacts, Storage, Storages
+from bench_run.engines.base import PlanFacts
 from bench_run.engines.torch_engine.errors import foreign_errors
 from bench_run.engines.torch_engine.types import poison, storage, strided
 from bench_run.graph.dtypes import array_type
@@ -16,6 +16,7 @@ from bench_run.graph.dtypes import array_type
 if TYPE_CHECKING:
     from bench_run.engines.torch_engine.program import Program
     from bench_run.graph.model import Graph, Tensor
+    from bench_run.tensors.storage import Storage, Storages
 
 T = torch.Tensor
 Function = Callable[[Sequence[T]], list[T]]

@@ -9,7 +9,7 @@ import numpy as np
 from bench_run.validate.roundoff.estimate import Estimate, constant
 
 if TYPE_CHECKING:
-    from bench_run.engines.base import Storage
+    from bench_run.tensors.storage import Storage
 
 SAMPLE = 1 << 16
 

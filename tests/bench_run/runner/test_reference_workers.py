@@ -16,7 +16,8 @@ from bench_run.options import Options
 from bench_run.plan.cases import PlannedEngine, plan_graph
 from bench_run.runner.reference_workers import Helpers, that_fit
 from bench_run.runner.references import ReferenceStore
-from bench_run.worker.messages import Data, Evaluate
+from bench_run.tensors.data import Data
+from bench_run.worker.messages import Evaluate
 
 NUMPY = PlannedEngine("numpy", EngineSpec("numpy", "numpy"), EngineOptions(), "none")
 

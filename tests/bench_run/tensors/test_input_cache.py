@@ -12,11 +12,10 @@ import pytest
 import bench_run
 from bench_run.graph.make import make_graphs
 from bench_run.runner.references import make_room
+from bench_run.tensors.data import Data, inputs_of
 from bench_run.tensors.input_cache import keep, read_kept
 from bench_run.tensors.inputs import make_inputs
 from bench_run.worker import evaluate
-from bench_run.worker.evaluate import inputs_of
-from bench_run.worker.messages import Data
 
 SPECS = [
     "conv_fwd+bias+relu: n=1 c=3 h=5 w=5 k=4 r=3 s=3 pad=1 dtype=half layout=nhwc",

@@ -1,0 +1,59 @@
+"""Where the inputs of a graph come from: the description that travels between processes, and the
+inputs that it stands for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from bench_run.errors import GraphError
+
+if TYPE_CHECKING:
+    from bench_run.graph.model import Graph
+    from bench_run.tensors.golden import Golden
+    from bench_run.tensors.storage import Storage, Storages
+
+
+@dataclass(frozen=True)
+class Data:
+    """Where the inputs of a graph come from."""
+
+    seed: int
+    init: tuple[str, ...] = ()
+    golden: str | None = None
+    """Folder with golden tensors; their inputs are fed bit for bit."""
+    graph_path: str | None = None
+    kept: str | None = None
+    """File that keeps seeded inputs once they are made (`tensors/input_cache.py`)."""
+
+
+def inputs_of(graph: Graph, data: Data) -> Storages:
+    """Golden inputs bit for bit where there are some, else seeded ones, which are made once."""
+    from bench_run.tensors.input_cache import keep, read_kept
+
+    if data.golden is not None:
+        return golden_of(graph, data).inputs
+    if data.kept is None:
+        return _seeded(graph, data)
+    inputs = read_kept(data.kept, graph)
+    if inputs is None:
+        inputs = _seeded(graph, data)
+        keep(data.kept, graph, inputs)
+    return inputs
+
+
+def _seeded(graph: Graph, data: Data) -> dict[int, Storage]:
+    from bench_run.tensors.inputs import make_inputs, parse_init
+
+    return make_inputs(graph, data.seed, parse_init(data.init))
+
+
+def golden_of(graph: Graph, data: Data) -> Golden:
+    """The golden tensors that `data` names. Raises `GraphError` where they do not fit the graph."""
+    from bench_run.tensors.golden import find_golden, read_golden, why_none
+
+    path = data.graph_path or graph.name
+    bundle = find_golden(path, data.golden)
+    if bundle is None:
+        raise GraphError(path, why_none(path, data.golden))
+    return read_golden(graph, bundle)
