@@ -12,10 +12,10 @@ import pytest
 import bench_run
 from bench_run.graph.make import make_graphs
 from bench_run.runner.references import make_room
+from bench_run.tensors import data as data_module
 from bench_run.tensors.data import Data, inputs_of
 from bench_run.tensors.input_cache import keep, read_kept
 from bench_run.tensors.inputs import make_inputs
-from bench_run.worker import evaluate
 
 SPECS = [
     "conv_fwd+bias+relu: n=1 c=3 h=5 w=5 k=4 r=3 s=3 pad=1 dtype=half layout=nhwc",
@@ -59,7 +59,7 @@ def test_inputs_are_made_once_and_then_read(tmp_path, monkeypatch):
     graph = make_graphs(SPECS[0])[0]
     data = Data(seed=5, kept=str(tmp_path / "inputs"))
     first = inputs_of(graph, data)
-    monkeypatch.delattr(evaluate, "_seeded")
+    monkeypatch.delattr(data_module, "_seeded")
     assert bits(first) == bits(inputs_of(graph, data)) == bits(make_inputs(graph, 5))
 
 
