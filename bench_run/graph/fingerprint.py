@@ -4,9 +4,11 @@ Dims, strides, types, flags, constants, parameters and wiring count. Names, uids
 tensors and of independent nodes, engine preferences and unknown keys do not; neither do tensors
 that no node touches, the strides of dims of length 1, nor the spelling of one and the same mask.
 
-Method: colour refinement (Weisfeiler and Leman, 1968). Each tensor and node starts with the hash of
-its own description; in each round it takes in the colours of its neighbours by port, until no round
-tells more of them apart. The sorted colours of all are the fingerprint.
+Method: colour refinement (Weisfeiler and Leman, 1968). Each tensor and node starts with its own
+description and takes in those of its neighbours by port, until no round tells more of them apart.
+Small graphs are refined all at once, round by round, which is what the fingerprints in existing
+documents were made of; that costs as many rounds as a chain is long, so larger graphs are refined
+a colour at a time (`refinement.py`).
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from bench_run.graph.dtypes import DTYPES
 from bench_run.graph.operations import OPERATIONS
+from bench_run.graph.refinement import quotient
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,22 +28,47 @@ if TYPE_CHECKING:
 _VERSION = 1
 """Part of every hash: changes with the rules above, so that old and new never match by accident."""
 
+_SMALL = 256
+"""Tensors and nodes up to which a graph is refined round by round."""
+
 _Edge = tuple[int, str, int]
 """Index of the node, port (with its place in a list), uid."""
 
 
 def fingerprint(graph: Graph) -> str:
     """Hex SHA-256."""
-    edges = tuple(_edges(graph))
-    used = {uid for _, _, uid in edges}
-    used |= {t.ragged_offset_uid for t in graph.tensors if t.ragged_offset_uid is not None}
-    tensors = {t.uid: _hash(_describe_tensor(t)) for t in graph.tensors if t.uid in used}
+    lean = graph.connected
+    edges = tuple(_edges(lean))
+    small = len(lean.tensors) + len(lean.nodes) <= _SMALL
+    return _by_rounds(lean, edges) if small else _by_colours(lean, edges)
+
+
+def _by_rounds(graph: Graph, edges: tuple[_Edge, ...]) -> str:
+    """The sorted hashes of all when a round tells no more of them apart."""
+    tensors = {tensor.uid: _hash(_describe_tensor(tensor)) for tensor in graph.tensors}
     nodes = [_hash(_describe_node(node)) for node in graph.nodes]
     apart = 0
     while apart < (count := len({*tensors.values(), *nodes})):
         apart = count
         tensors, nodes = _refined(graph, edges, tensors, nodes)
     return _hash((_VERSION, sorted(tensors.values()), sorted(nodes)))
+
+
+def _by_colours(graph: Graph, edges: tuple[_Edge, ...]) -> str:
+    """The stable colours and how they are joined."""
+    descriptions = [repr(_describe_node(node)) for node in graph.nodes]
+    places = {tensor.uid: len(descriptions) + i for i, tensor in enumerate(graph.tensors)}
+    descriptions += [repr(_describe_tensor(tensor)) for tensor in graph.tensors]
+    links: list[list[tuple[str, int]]] = [[] for _ in descriptions]
+    for index, port, uid in edges:
+        links[index].append((port, places[uid]))
+        links[places[uid]].append((port, index))
+    for tensor in graph.tensors:
+        if tensor.ragged_offset_uid is not None:
+            place, offsets = places[tensor.uid], places[tensor.ragged_offset_uid]
+            links[place].append(("offsets", offsets))
+            links[offsets].append(("offsets of", place))
+    return _hash((_VERSION, quotient(descriptions, links)))
 
 
 def _hash(value: Any) -> str:
@@ -89,7 +117,7 @@ def _refined(
         around_tensors[uid].append((port, nodes[index]))
     for tensor in graph.tensors:
         offsets = tensor.ragged_offset_uid
-        if offsets is not None and tensor.uid in tensors:
+        if offsets is not None:
             around_tensors[tensor.uid].append(("offsets", tensors[offsets]))
             around_tensors[offsets].append(("offsets of", tensors[tensor.uid]))
     return (

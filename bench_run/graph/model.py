@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -119,3 +119,16 @@ class Graph:
     @cached_property
     def constants(self) -> tuple[Tensor, ...]:
         return tuple(t for t in self.tensors if t.value is not None)
+
+    @cached_property
+    def connected(self) -> Graph:
+        """The graph without the tensors that nothing uses: no node, nor as offsets a tensor that
+        is used. They mean nothing."""
+        used: set[int] = set()
+        for touched in self.produced | self.consumed:
+            uid: int | None = touched
+            while uid is not None and uid not in used:
+                used.add(uid)
+                uid = self.by_uid[uid].ragged_offset_uid
+        kept = tuple(tensor for tensor in self.tensors if tensor.uid in used)
+        return self if len(kept) == len(self.tensors) else replace(self, tensors=kept)
