@@ -33,7 +33,8 @@ class _Scattered:
         self.places = {_FLAT: dict(data)}
         for name in _OBJECTS:
             value = self.places[_FLAT].pop(name, None)
-            self.places[name] = {} if value is None else dict(fields.as_object(value, where, name))
+            if value is not None:
+                self.places[name] = dict(fields.as_object(value, where, name))
 
     def place(self, name: str) -> str:
         return self.where if name == _FLAT else f"{self.where}.{name}"
@@ -42,7 +43,9 @@ class _Scattered:
         """Place and value of a datum, null where it is nowhere. Two places must agree."""
         found, value = order[0], None
         for name in order:
-            here = self.places[name].pop(key, None)
+            if name not in self.places or key not in self.places[name]:
+                continue
+            here = self.places[name].pop(key)
             if here is None:
                 continue
             if value is not None and here != value:
@@ -59,7 +62,7 @@ class _Scattered:
                     known = ", ".join(port.key for port in (*row.inputs, *row.outputs))
                     what = f"is no port of {row.type}, expected one of {known}"
                     raise GraphError(f"{self.place(name)}.{fields.show_key(key)}", what)
-        objects = {name: self.places[name] for name in _OBJECTS if self.places[name]}
+        objects = {name: self.places[name] for name in _OBJECTS if self.places.get(name)}
         return {**self.places[_FLAT], **objects}
 
 

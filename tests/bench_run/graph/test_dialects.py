@@ -135,3 +135,10 @@ def test_a_tensor_that_no_node_uses_is_pointed_out():
     value = written(pool())
     value["tensors"].append(value["tensors"][0] | {"uid": 77, "name": "idle"})
     assert graph_notes(read(value)) == ("tensors[2] (uid 77 'idle') is used by no node",)
+
+
+def test_of_very_many_unused_tensors_the_first_are_named_and_the_rest_counted():
+    value = written(pool())
+    value["tensors"] += [value["tensors"][0] | {"uid": 100 + i} for i in range(5000)]
+    notes = graph_notes(read(value))
+    assert (21, "4,980 more tensors are used by no node") == (len(notes), notes[-1])
