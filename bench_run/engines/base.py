@@ -113,6 +113,14 @@ class Stream(Protocol):
         """What two marks around nothing but an empty kernel measure too much, in this mode."""
 
 
+@runtime_checkable
+class GateOpensByForce(Protocol):
+    """A stream whose gate may open before its block ends; what was enqueued behind is void."""
+
+    forced_gates: int
+    """How often it did for this plan; read after `synchronize`."""
+
+
 class Plan(Protocol):
     """A graph compiled by an engine, with its buffers. One execution at a time."""
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from bench_schema.document import Kernel
 
 from bench_run.errors import EngineUnavailableError
-from bench_run.measure.loop import Measured, SamplingBudget, on_device
+from bench_run.measure.loop import Measured, SamplingBudget, forced_gates, on_device
 from bench_run.streams import cupti
 from bench_run.streams.demangle import demangled
 
@@ -48,7 +48,7 @@ def with_kernels(
     plan: Plan, stream: Stream, budget: SamplingBudget, measured: Measured
 ) -> Recorded:
     """The measured series and, where the timer asks for it, the kernels' own times."""
-    notes = (FORCED,) if getattr(stream, "forced_gates", 0) else ()
+    notes = (FORCED,) if forced_gates(stream) else ()
     timer = getattr(stream, "timer", "events")
     if not _wanted(timer, measured):
         return Recorded(measured, notes=notes)

@@ -13,6 +13,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from bench_run.engines.base import GateOpensByForce
+
 if TYPE_CHECKING:
     from bench_run.engines.base import Plan, Stream
 
@@ -127,11 +129,12 @@ def on_device(
     """Samples by the device's own clock, in blocks enqueued behind a closed gate.
 
     Behind the gate the device never waits for the host, so launch costs stay out of the samples.
-    What the marks themselves cost is subtracted (`Stream.correction_ns`).
+    What the marks themselves cost is subtracted (`Stream.correction_ns`). A gate that opened by
+    force voids its block: the series begins anew, since gated and other samples are unlike.
     """
     samples: list[int] = []
     correction_ns = stream.correction_ns()
-    started, total_ns = clock(), 0
+    started, total_ns, forced = clock(), 0, forced_gates(stream)
     block = _block_size(stream, budget, estimate_ns)
     while True:
         marks = []
@@ -143,6 +146,10 @@ def on_device(
                     plan.run()
                 marks.append((begin, stream.mark()))
         stream.synchronize()
+        if forced_gates(stream) != forced:
+            samples, total_ns, forced = [], 0, forced_gates(stream)
+            block = _block_size(stream, budget, estimate_ns)
+            continue
         for begin, end in marks:
             elapsed_ns = max(0, round(stream.elapsed_ns(begin, end) - correction_ns))
             samples.append(max(1, elapsed_ns // budget.executions))  # logarithms are taken of it
@@ -153,6 +160,11 @@ def on_device(
             return samples
         if budget.rest_s > 0:
             time.sleep(budget.rest_s)
+
+
+def forced_gates(stream: Stream) -> int:
+    """How many gates opened by force so far."""
+    return stream.forced_gates if isinstance(stream, GateOpensByForce) else 0
 
 
 def _block_size(stream: Stream, budget: SamplingBudget, estimate_ns: int) -> int:

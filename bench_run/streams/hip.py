@@ -1,9 +1,10 @@
 """A HIP stream: events of whatever binding has them, and a stall gate where there is one.
 
 The gate holds back the stream while work is enqueued, so that launch costs stay out of the
-samples. It opens by itself after a while: an engine that waits for the device inside `execute`
-would hang behind it. That is tried once for each plan (`attach`); with such a plan, and with a
-cache flush that may wait, there is no gate, and events then also hold the host's delays.
+samples (`hip_gate.py`). Where it opens by force, because an engine waits for the device inside
+`execute`, `forced_gates` counts up, what was measured behind it is void, and the plan goes on
+without a gate: then events also hold the host's delays, which the plan's facts say. That is tried
+once for each plan, before its samples. With a cache flush that may wait there is no gate either.
 
 The bindings offer no empty kernel, so what two marks cost cannot be told from what a kernel
 costs: nothing is subtracted.
@@ -15,14 +16,16 @@ from contextlib import contextmanager
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, Protocol
 
-from bench_run.errors import EngineError
+from bench_run.errors import BenchRunError, EngineError
+from bench_run.streams.hip_gate import GateGoneError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from bench_run.streams.hip_gate import Gate
+
 GATE_DEPTH = 64
 """Iterations behind one gate: a few launches each stay far below what a queue holds."""
-_FOREIGN = (RuntimeError, TypeError, ValueError, OSError)
 
 
 class Events(Protocol):
@@ -37,31 +40,27 @@ class Events(Protocol):
         """Between two instants that are over."""
 
 
-class StallGate(Protocol):
-    def arm(self, stream: int = 0) -> None: ...
-
-    def release(self) -> None: ...
-
-    def timed_out(self) -> bool: ...
-
-
 class HipStream:
-    """The default stream. Without events its clock is the host's and only `synchronize` matters."""
+    """Without events its clock is the host's and only `synchronize` matters."""
 
     def __init__(
         self,
         wait: Callable[[], None],
         events: Events | None,
-        gate: StallGate | None = None,
+        gate: Gate | None = None,
         flush: Callable[[], None] | None = None,
         *,
         flush_may_wait: bool = True,
+        library: str = "hip",
     ) -> None:
-        self._wait, self._events = wait, events
+        self._wait, self._events, self._library = wait, events, library
         self._gate = None if events is None or (flush is not None and flush_may_wait) else gate
         self._flush = flush
         self._untried: Callable[[], None] | None = None
+        self._gated_block = False
         self.gate_depth = 0
+        self.forced_gates = 0
+        self.no_gate_because: str | None = None
         self.clock = "host" if events is None else "events"
 
     @property
@@ -69,11 +68,14 @@ class HipStream:
         """How device time is taken, in words."""
         if self._events is None:
             return "host clock around synchronised runs"
-        return f"{self._events.name}, " + ("behind a stall gate" if self.gate_depth else "no gate")
+        if self.gate_depth:
+            return f"{self._events.name}, behind a stall gate"
+        why = "" if self.no_gate_because is None else f" ({self.no_gate_because})"
+        return f"{self._events.name}, no gate: times hold the host's launch delays{why}"
 
     def attach(self, run: Callable[[], None]) -> None:
         """Take note of a new plan: its first gated use tries whether it can be held back."""
-        self._untried = run
+        self._untried, self.forced_gates = run, 0
         self.gate_depth = 0 if self._gate is None else GATE_DEPTH
 
     def detach(self, run: Callable[[], None]) -> None:
@@ -86,30 +88,46 @@ class HipStream:
             return perf_counter_ns()
         try:
             return self._events.record()
-        except _FOREIGN as error:
-            raise _failure("event record", error) from error
+        except Exception as error:  # foreign: a driver's words
+            raise self._failure("event record", error) from error
 
     def elapsed_ns(self, begin: Any, end: Any) -> int:
         if self._events is None:
             return int(end - begin)
         try:
             return round(self._events.elapsed_ms(begin, end) * 1e6)
-        except _FOREIGN as error:
-            raise _failure("event elapsed_time", error) from error
+        except Exception as error:  # foreign: as above
+            raise self._failure("event elapsed_time", error) from error
 
     @contextmanager
     def gate(self) -> Iterator[None]:
         if self._gate is None or not self.gate_depth:
             yield
             return
+        held = self._gate.closed()
         try:
-            self._gate.arm(0)
-        except _FOREIGN as error:
-            raise _failure("HipStallGate.arm", error) from error
+            held.__enter__()
+        except GateGoneError as error:
+            self._lose_gate(str(error))
+            yield
+            return
+        self._gated_block = True
         try:
             yield
         finally:
-            self._gate.release()
+            self._release(held)
+
+    def _release(self, held: Any) -> None:
+        try:
+            held.__exit__(None, None, None)
+        except Exception as error:  # foreign: as above
+            raise self._failure("HipStallGate.release", error) from error
+
+    def _lose_gate(self, why: str) -> None:
+        """No gate for the rest of this process; the block is void, since others were gated."""
+        self._gate, self.gate_depth = None, 0
+        self.no_gate_because = why
+        self.forced_gates += 1
 
     def flush(self) -> None:
         if self._flush is not None:
@@ -118,24 +136,34 @@ class HipStream:
     def synchronize(self) -> None:
         try:
             self._wait()
-        except _FOREIGN as error:
-            raise _failure("synchronise", error) from error
+        except BenchRunError:
+            raise
+        except Exception as error:  # foreign: as above
+            raise self._failure("synchronise", error) from error
+        if self._gated_block:
+            self._gated_block = False
+            self._judge_gate()
+
+    def _judge_gate(self) -> None:
+        """Asked after every gated block: a gate that opened by force voids what is behind it."""
+        assert self._gate is not None
+        try:
+            forced = self._gate.was_forced()
+        except Exception as error:  # foreign: as above
+            raise self._failure("HipStallGate.timed_out", error) from error
+        if forced:
+            self.forced_gates += 1
+            self.gate_depth = 0
+            self.no_gate_because = "the engine waits for the device while it is enqueued"
 
     def correction_ns(self) -> float:
         """Nothing; the first call for a plan finds out whether it runs behind a gate."""
         if self._untried is not None and self.gate_depth:
             run, self._untried = self._untried, None
-            if not self._survives_gate(run):
-                self.gate_depth = 0
+            with self.gate():
+                run()
+            self.synchronize()
         return 0.0
 
-    def _survives_gate(self, run: Callable[[], None]) -> bool:
-        assert self._gate is not None
-        with self.gate():
-            run()
-        self.synchronize()
-        return not self._gate.timed_out()
-
-
-def _failure(step: str, error: Exception) -> EngineError:
-    return EngineError(f"hip: {step}: {error}", detail=str(error))
+    def _failure(self, step: str, error: Exception) -> EngineError:
+        return EngineError(f"{self._library}: {step}: {error}", detail=str(error))

@@ -28,11 +28,11 @@ class Runtime:
         if code != 0:
             raise HipError(f"{name} failed with HIP error {code}")
 
-    def memset(self, address: int, value: int, size_bytes: int) -> None:
-        """Enqueued on the default stream; returns at once."""
+    def memset(self, address: int, value: int, size_bytes: int, stream: int) -> None:
+        """Enqueued on the stream; returns at once."""
         self.call(
             "hipMemsetAsync", ctypes.c_void_p(address), ctypes.c_int(value),
-            ctypes.c_size_t(size_bytes), ctypes.c_void_p(0),
+            ctypes.c_size_t(size_bytes), ctypes.c_void_p(stream),
         )  # fmt: skip
 
 
@@ -57,8 +57,9 @@ class RuntimeEvents:
 
     name = "HIP runtime events"
 
-    def __init__(self, runtime: Runtime, count: int) -> None:
+    def __init__(self, runtime: Runtime, count: int, stream: int = 0) -> None:
         self._runtime, self._turn = runtime, 0
+        self._stream = ctypes.c_void_p(stream)
         self._events = [ctypes.c_void_p() for _ in range(count)]
         for event in self._events:
             runtime.call("hipEventCreate", ctypes.byref(event))
@@ -66,7 +67,7 @@ class RuntimeEvents:
     def record(self) -> ctypes.c_void_p:
         self._turn = (self._turn + 1) % len(self._events)
         event = self._events[self._turn]
-        self._runtime.call("hipEventRecord", event, ctypes.c_void_p(0))
+        self._runtime.call("hipEventRecord", event, self._stream)
         return event
 
     def elapsed_ms(self, begin: ctypes.c_void_p, end: ctypes.c_void_p) -> float:
@@ -80,8 +81,9 @@ class HipPythonEvents:
 
     name = "hip-python events"
 
-    def __init__(self, hip: Any, count: int) -> None:
+    def __init__(self, hip: Any, count: int, stream: int = 0) -> None:
         self._hip, self._turn = hip, 0
+        self._stream = stream or None
         self._events = [self._call("hipEventCreate")[0] for _ in range(count)]
 
     def _call(self, name: str, *arguments: Any) -> tuple[Any, ...]:
@@ -92,7 +94,7 @@ class HipPythonEvents:
 
     def record(self) -> Any:
         self._turn = (self._turn + 1) % len(self._events)
-        self._call("hipEventRecord", self._events[self._turn], None)
+        self._call("hipEventRecord", self._events[self._turn], self._stream)
         return self._events[self._turn]
 
     def elapsed_ms(self, begin: Any, end: Any) -> float:
@@ -103,6 +105,6 @@ def hip_python() -> Any:
     """The module, or None where it is not installed or does not load."""
     try:
         from hip import hip
-    except (ImportError, OSError, RuntimeError):
+    except Exception:  # foreign: importing it loads the HIP runtime
         return None
     return hip

@@ -43,6 +43,9 @@ POLL_S = 0.2
 
 BUILD_PHASES = ("build", "plan")
 """Phases in which an engine makes and compiles its plan; the inputs are drawn between them."""
+GATE_PHASE, GATE_LIMIT_S = "gate", 8.0
+"""The trial of a plan behind the closed gate: one run, whose gate has a watchdog of 2 s. Longer
+than that, it will not open any more."""
 
 
 class Deadline(NamedTuple):
@@ -133,8 +136,7 @@ class Worker:
         whole = due = Deadline.after(timeout_s, "no answer within")
         while isinstance(message := self._receive(due), PhaseStarted):
             self.phase = message.phase
-            limit_s = build_timeout_s if self.phase in BUILD_PHASES else None
-            due = min(whole, Deadline.after(limit_s, "longer than --build-timeout"))
+            due = min(whole, _phase_deadline(self.phase, build_timeout_s))
             if self._announce is not None:
                 self._announce(message.phase, message.checked_ns)
         return message
@@ -174,6 +176,13 @@ class Worker:
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
         self._pipe.close()
+
+
+def _phase_deadline(phase: str, build_timeout_s: float | None) -> Deadline:
+    if phase == GATE_PHASE:
+        return Deadline.after(GATE_LIMIT_S, "the gate that holds the device back was closed for")
+    limit_s = build_timeout_s if phase in BUILD_PHASES else None
+    return Deadline.after(limit_s, "longer than --build-timeout")
 
 
 def _signal_name(number: int) -> str:

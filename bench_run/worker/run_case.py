@@ -109,6 +109,8 @@ def _measured_case(
 ) -> Case:
     plan = validator.plan
     validator.check(0)
+    timeline.enter("gate")
+    engine.stream.correction_ns()  # tries whether the plan can be held back: that may hang
     _settle(engine, request.budget.rest_s, timeline)
     before = observe(engine.facts.device, engine.stream)
     timeline.enter("measure")

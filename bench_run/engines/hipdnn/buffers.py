@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bench_run.engines.hipdnn.errors import foreign_errors
 from bench_run.graph.dtypes import DTYPES
 from bench_run.tensors.layout import describe, storage_size, storage_type
 
@@ -45,7 +44,7 @@ class Buffers:
     """
 
     def __init__(self, library: Library, graph: Graph) -> None:
-        self._graph = graph
+        self._graph, self._library = graph, library
         self._device: dict[int, Any] = {}
         self._host: dict[int, Storage] = {}
         self.bytes = 0
@@ -54,13 +53,12 @@ class Buffers:
                 self._host[tensor.uid] = np.zeros(storage_size(tensor), storage_type(tensor))
                 continue
             size = buffer_bytes(tensor)
-            with foreign_errors(f"DeviceBuffer of {size} bytes for {describe(tensor)}"):
+            with library.calling(f"DeviceBuffer of {size} bytes for {describe(tensor)}"):
                 self._device[tensor.uid] = library.module.DeviceBuffer(size)
             self.bytes += size
-        self.pack = {
-            **{uid: int(buffer.ptr()) for uid, buffer in self._device.items()},
-            **{uid: array.ctypes.data for uid, array in self._host.items()},
-        }
+        with library.calling("DeviceBuffer.ptr"):
+            pointers = {uid: int(buffer.ptr()) for uid, buffer in self._device.items()}
+        self.pack = {**pointers, **{uid: a.ctypes.data for uid, a in self._host.items()}}
 
     def upload(self, inputs: Storages) -> None:
         for uid, storage in inputs.items():
@@ -74,16 +72,22 @@ class Buffers:
             self._write(tensor.uid, poison_bytes(tensor))
 
     def _write(self, uid: int, data: bytes) -> None:
-        with foreign_errors(f"DeviceBuffer.copy_from_host of tensor {uid}"):
+        """Empty tensors have nothing to copy: the bindings refuse copies of zero bytes."""
+        if not data:
+            return
+        with self._library.calling(f"DeviceBuffer.copy_from_host of tensor {uid}"):
             self._device[uid].copy_from_host(data)
 
     def download(self) -> dict[int, Storage]:
         found: dict[int, Storage] = {}
         for tensor in self._graph.outputs:
-            with foreign_errors(f"DeviceBuffer.copy_to_host of tensor {tensor.uid}"):
-                data = self._device[tensor.uid].copy_to_host()
+            data = self._read(tensor.uid) if buffer_bytes(tensor) else b""
             found[tensor.uid] = np.frombuffer(data, np.uint8).copy().view(storage_type(tensor))
         return found
+
+    def _read(self, uid: int) -> bytes:
+        with self._library.calling(f"DeviceBuffer.copy_to_host of tensor {uid}"):
+            return bytes(self._device[uid].copy_to_host())
 
     def close(self) -> None:
         """Memory goes back when the last reference does."""

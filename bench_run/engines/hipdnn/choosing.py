@@ -10,8 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from bench_run.engines.hipdnn.errors import FOREIGN, check, foreign_errors, meaning
-from bench_run.engines.hipdnn.ids import NAMES_BY_ID, Choice
+from bench_run.engines.hipdnn import abilities
+from bench_run.engines.hipdnn.errors import check, is_good, meaning
+from bench_run.engines.hipdnn.ids import NAMES_BY_ID, Choice, engine_id
 from bench_run.engines.hipdnn.knobs import settings
 from bench_run.errors import EngineError, UnsupportedGraphError
 
@@ -20,8 +21,10 @@ if TYPE_CHECKING:
 
     from bench_run.engines.hipdnn.loading import Library
 
-HARD = "create_execution_plan_ext"
-SOFT = "set_preferred_engine_id_ext"
+HARD = "Graph.create_execution_plan_ext"
+SOFT = "Graph.set_preferred_engine_id_ext"
+FREE = "Graph.create_execution_plans"
+RANKED = "Graph.get_ranked_engine_ids"
 
 
 @dataclass(frozen=True)
@@ -41,26 +44,28 @@ class Chooser:
         self._library, self._handle = library, handle
 
     def name_of(self, engine: int) -> str:
-        """The engine's name, or its number where nobody knows one."""
-        if self._library.can.engine_id_to_name:
-            with foreign_errors("engine_id_to_name"):
-                name = str(self._library.module.engine_id_to_name(engine))
-            if name:
-                return name
+        """The engine's name, or its number where nobody knows a name that leads back to it."""
+        names = [self._told_name(engine), NAMES_BY_ID.get(engine, "")]
         info = self.info(engine)
-        return NAMES_BY_ID.get(engine, str(engine)) if info is None else str(info.engine_name)
+        if info is not None:
+            names.append(str(abilities.field(info, "engine_name", "")))
+        return next((name for name in names if name and engine_id(name) == engine), str(engine))
+
+    def _told_name(self, engine: int) -> str:
+        if not self._library.can.has("engine_id_to_name"):
+            return ""
+        with self._library.calling("engine_id_to_name"):
+            return str(self._library.module.engine_id_to_name(engine))
 
     def info(self, engine: int) -> Any:
         """hipDNN's `EngineInfo`; None where no loaded plugin has the engine, or none can tell."""
-        function = getattr(self._handle, "get_engine_info", None)
-        if function is None:
+        if not self._library.can.has("Handle.get_engine_info"):
             return None
-        try:
-            return function(engine)
-        except LookupError:
-            return None
-        except FOREIGN as error:
-            raise EngineError(f"hipdnn: Handle.get_engine_info: {error}") from error
+        with self._library.calling("Handle.get_engine_info"):
+            try:
+                return self._handle.get_engine_info(engine)
+            except LookupError:
+                return None
 
     def names(self, engines: Iterable[int]) -> str:
         return ", ".join(self.name_of(engine) for engine in engines)
@@ -68,52 +73,51 @@ class Chooser:
     def ranked(self, native: Any) -> tuple[int, ...]:
         """Engines that accept the graph, best first; none where hipDNN raises, which is its way
         to say so. Only after `build_operation_graph`."""
-        try:
-            return tuple(int(i) for i in native.get_ranked_engine_ids(self._library.modes()))
-        except RuntimeError:
-            return ()
+        with self._library.calling(RANKED):
+            try:
+                return tuple(int(i) for i in native.get_ranked_engine_ids(*self._library.modes()))
+            except RuntimeError:
+                return ()
 
     def select(self, native: Any, choice: Choice, knobs: Mapping[str, str]) -> Selection:
         """Make the plans. Raises `UnsupportedGraphError` where the wanted engine declines."""
         if choice.id is None:
             self._plan_freely(native)
             return Selection(None, "hipDNN's own choice")
-        if self._library.can.create_execution_plan_ext:
+        if self._library.can.has(HARD):
             return self._plan_hard(native, choice.id, knobs)
         return self._plan_softly(native, choice.id, knobs)
 
     def _plan_freely(self, native: Any) -> None:
-        with foreign_errors("Graph.create_execution_plans"):
-            error = native.create_execution_plans(self._library.modes())
-        check("Graph.create_execution_plans", error)
+        self._library.step(native, "create_execution_plans", *self._library.modes())
 
     def _plan_hard(self, native: Any, wanted: int, knobs: Mapping[str, str]) -> Selection:
         made, recorded = settings(self._library, native, wanted, knobs)
-        with foreign_errors(f"Graph.{HARD}"):
+        with self._library.calling(HARD):
             error = native.create_execution_plan_ext(wanted, *([made] if made else []))
-        if not error.is_good():
-            raise self._declined(native, wanted, meaning(f"Graph.{HARD}", error))
-        return Selection(wanted, HARD, recorded)
+            if is_good(error) is None:
+                check(HARD, error)
+            if not is_good(error):
+                raise self._declined(native, wanted, meaning(HARD, error))
+        return Selection(wanted, HARD.rpartition(".")[2], recorded)
 
     def _plan_softly(self, native: Any, wanted: int, knobs: Mapping[str, str]) -> Selection:
         version = self._library.version
         if knobs:
-            raise EngineError(f"hipdnn: {version} has no Graph.{HARD}, which --knob needs")
-        if not self._library.can.set_preferred_engine_id_ext:
-            raise EngineError(f"hipdnn: {version} has neither Graph.{HARD} nor Graph.{SOFT}: "
+            raise EngineError(f"hipdnn: {version} has no {HARD}, which --knob needs")
+        if not self._library.can.has(SOFT):
+            raise EngineError(f"hipdnn: {version} has neither {HARD} nor {SOFT}: "
                               "no engine can be chosen")  # fmt: skip
-        if self._library.can.get_ranked_engine_ids and wanted not in self.ranked(native):
+        if self._library.can.has(RANKED) and wanted not in self.ranked(native):
             raise self._declined(native, wanted, None)
-        with foreign_errors(f"Graph.{SOFT}"):
+        with self._library.calling(SOFT):
             native.set_preferred_engine_id_ext(wanted)
         self._plan_freely(native)
-        return Selection(wanted, SOFT)
+        return Selection(wanted, SOFT.rpartition(".")[2])
 
     def _declined(self, native: Any, wanted: int, cause: Exception | None) -> Exception:
         """The refusal, with the engines that would run the graph."""
-        if isinstance(cause, EngineError):
-            return cause
-        others = self.ranked(native) if self._library.can.get_ranked_engine_ids else None
+        others = self.ranked(native) if self._library.can.has(RANKED) else None
         text = f"hipdnn: {self.name_of(wanted)} does not run this graph"
         if others is not None:
             text += f"; engines that do: {self.names(others) or 'none'}"
@@ -126,7 +130,7 @@ class Chooser:
         """
         if not self._library.can.confirms_engine:
             return selection.wanted, "requested, not confirmed"
-        with foreign_errors("Graph.get_execution_plan_engine_id"):
+        with self._library.calling("Graph.get_execution_plan_engine_id"):
             actual = int(native.get_execution_plan_engine_id())
         if selection.wanted is not None and actual != selection.wanted:
             raise UnsupportedGraphError(
@@ -134,3 +138,13 @@ class Chooser:
                 f"hipDNN took {self.name_of(actual)}; not measured under the wrong name"
             )
         return actual, "confirmed"
+
+    def plan_name(self, native: Any) -> str:
+        """hipDNN's name of the plan. The handle names a plugin's engine, where it is taken."""
+        if not self._library.can.has("Graph.get_plan_name"):
+            return ""
+        with self._library.calling("Graph.get_plan_name"):
+            try:
+                return str(native.get_plan_name(self._handle))
+            except TypeError:  # a release that takes no handle yet
+                return str(native.get_plan_name())

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from bench_run.engines.hipdnn.errors import check, foreign_errors, message_of
+from bench_run.engines.hipdnn.errors import check, is_good, message_of
 from bench_run.errors import UnsupportedGraphError
 from bench_run.graph.hipdnn_write import to_json
 from bench_run.graph.operations import OPERATIONS
@@ -29,6 +29,10 @@ SETTERS = {
     "set_intermediate_data_type": "intermediate_data_type",
     "set_compute_data_type": "compute_data_type",
 }
+
+
+UNSET, FLOAT = "unset", "float"
+"""hipDNN rejects a node whose compute type is unset; a graph type that is not said is float."""
 
 
 def refuse_unwritable(graph: Graph) -> None:
@@ -56,6 +60,11 @@ def graph_text(graph: Graph, *, former: bool = False) -> str:
     """The file's text in the form that the strict reader wants; with `former`, under the keys of
     the first releases."""
     data: dict[str, Any] = to_json(graph)
+    for key in FORMER_KEYS:
+        data[key] = FLOAT if data[key] == UNSET else data[key]
+    for node in data["nodes"]:
+        if node["compute_data_type"] == UNSET:
+            node["compute_data_type"] = data["compute_data_type"]
     if former:
         data = {FORMER_KEYS.get(key, key): value for key, value in data.items()}
     return orjson.dumps(data).decode()
@@ -69,15 +78,20 @@ def deserialise(library: Library, graph: Graph, *, keep_preference: bool) -> Any
     """
     if not keep_preference:
         graph = replace(graph, preferred_engine_id=None)
-    with foreign_errors("Graph.from_json"):
-        native = library.module.Graph()
-        error = native.from_json(graph_text(graph))
-        if not error.is_good() and _wants_former(message_of(error)):
-            native = library.module.Graph()
-            error = native.from_json(graph_text(graph, former=True))
+    native, error = _read(library, graph, former=False)
+    if not is_good(error) and _wants_former(message_of(error)):
+        native, error = _read(library, graph, former=True)
     check("Graph.from_json", error)
-    _set_types(library, native, graph)
     return native
+
+
+def _read(library: Library, graph: Graph, *, former: bool) -> tuple[Any, Any]:
+    """A new graph with its types set, which has to come first, and what reading returned."""
+    with library.calling("Graph"):
+        native = library.module.Graph()
+    _set_types(library, native, graph)
+    with library.calling("Graph.from_json"):
+        return native, native.from_json(graph_text(graph, former=former))
 
 
 def _wants_former(message: str) -> bool:
@@ -89,11 +103,11 @@ def _words(message: str) -> set[str]:
 
 
 def _set_types(library: Library, native: Any, graph: Graph) -> None:
-    """Some releases did not keep the default types of the text: say them again where possible."""
-    types = getattr(library.module, "DataType", None)
+    """Some releases do not keep the default types of the text: say them beforehand as well."""
+    if not library.can.has("DataType"):
+        return
     for setter, field in SETTERS.items():
-        name = getattr(graph, field)
-        value = None if name == "unset" else getattr(types, name.upper(), None)
-        if value is not None and hasattr(native, setter):
-            with foreign_errors(f"Graph.{setter}"):
+        value = getattr(library.module.DataType, getattr(graph, field).upper(), None)
+        if value is not None and library.can.has(f"Graph.{setter}"):
+            with library.calling(f"Graph.{setter}"):
                 getattr(native, setter)(value)

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from bench_run.engines.base import EngineFacts, PlanFacts
 from bench_run.engines.hipdnn.buffers import Buffers
-from bench_run.engines.hipdnn.choosing import Chooser, Selection
+from bench_run.engines.hipdnn.choosing import RANKED, Chooser, Selection
 from bench_run.engines.hipdnn.dialect import deserialise, refuse_unwritable
-from bench_run.engines.hipdnn.errors import check, foreign_errors
 from bench_run.engines.hipdnn.ids import Choice, parse_choice
 from bench_run.engines.hipdnn.knobs import descriptions, offered
 from bench_run.engines.hipdnn.phases import Phases
@@ -65,7 +64,7 @@ class HipdnnEngine:
         """With ``all`` one for each engine that accepts the graph."""
         if not self._opened.choice.every:
             return ({},)
-        if not self._opened.library.can.get_ranked_engine_ids:
+        if not self._opened.library.can.has(RANKED):
             return ({},)  # `build` says why
         native = self._operation_graph(graph, Phases())
         return tuple({"engine": self._chooser.name_of(i)} for i in self._chooser.ranked(native))
@@ -73,15 +72,13 @@ class HipdnnEngine:
     def choices(self, graph: Graph) -> tuple[Mapping[str, str], ...]:
         """For listings: the engines that accept the graph, best first, with their knobs."""
         library = self._opened.library
-        if not library.can.get_ranked_engine_ids:
+        if not library.can.has(RANKED):
             return ({"engines": f"not listed by hipDNN {library.version}"},)
         native = self._operation_graph(graph, Phases())
         found = []
         for engine in self._chooser.ranked(native):
             row = {"engine": self._chooser.name_of(engine), "id": str(engine)}
-            if library.can.get_knobs_for_engine:
-                row.update(descriptions(offered(native, engine)))
-            found.append(row)
+            found.append({**row, **descriptions(offered(library, native, engine))})
         return tuple(found)
 
     def build(self, graph: Graph, variant: Mapping[str, str]) -> Built:
@@ -91,9 +88,8 @@ class HipdnnEngine:
         native = self._operation_graph(graph, phases, choice)
         with phases.time("plans"):
             selection = self._chooser.select(native, choice, self._opened.options.knobs)
-        with phases.time("support"), foreign_errors("Graph.check_support"):
-            error = native.check_support()
-        check("Graph.check_support", error)
+        with phases.time("support"):
+            self._opened.library.step(native, "check_support")
         return Built(graph, native, selection, phases)
 
     def _choice(self, variant: Mapping[str, str]) -> Choice:
@@ -102,7 +98,7 @@ class HipdnnEngine:
             return choice
         if "engine" in variant:
             return parse_choice(variant["engine"])
-        if self._opened.library.can.get_ranked_engine_ids:
+        if self._opened.library.can.has(RANKED):
             raise UnsupportedGraphError("hipdnn: no engine accepts this graph")
         raise UnsupportedGraphError(
             f"hipdnn: {self._opened.library.version} has no Graph.get_ranked_engine_ids, "
@@ -113,20 +109,17 @@ class HipdnnEngine:
         free = choice is not None and choice.id is None
         with phases.time("deserialise"):
             native = deserialise(self._opened.library, graph, keep_preference=free)
-        with phases.time("validate"), foreign_errors("Graph.validate"):
-            error = native.validate()
-        check("Graph.validate", error)
-        with phases.time("operation graph"), foreign_errors("Graph.build_operation_graph"):
-            error = native.build_operation_graph(self._opened.handle)
-        check("Graph.build_operation_graph", error)
+        with phases.time("validate"):
+            self._opened.library.step(native, "validate")
+        with phases.time("operation graph"):
+            self._opened.library.step(native, "build_operation_graph", self._opened.handle)
         return native
 
     def plan(self, built: object) -> HipdnnPlan:
         assert isinstance(built, Built)
         native, phases = built.native, built.phases
-        with phases.time("build"), foreign_errors("Graph.build_plans"):
-            error = native.build_plans()
-        check("Graph.build_plans", error)
+        with phases.time("build"):
+            self._opened.library.step(native, "build_plans")
         engine, certainty = self._chooser.confirm(native, built.selection)
         with phases.time("buffers"):
             workspace_bytes, workspace = self._workspace(native)
@@ -138,16 +131,19 @@ class HipdnnEngine:
             workspace_bytes=workspace_bytes,
             buffer_bytes=sum(buffers.bytes for buffers in sets),
         )
-        handle = self._opened.handle
-        return HipdnnPlan(native, handle, sets, workspace, facts, self._opened.stream)
+        opened = self._opened
+        return HipdnnPlan(
+            opened.library, native, opened.handle, sets, workspace, facts, opened.stream
+        )
 
     def _workspace(self, native: Any) -> tuple[int, Any]:
-        with foreign_errors("Graph.get_workspace_size"):
+        library = self._opened.library
+        with library.calling("Graph.get_workspace_size"):
             size = int(native.get_workspace_size())
         if size == 0:
             return 0, None
-        with foreign_errors(f"DeviceBuffer of {size} bytes for the workspace"):
-            return size, self._opened.library.module.DeviceBuffer(size)
+        with library.calling(f"DeviceBuffer of {size} bytes for the workspace"):
+            return size, library.module.DeviceBuffer(size)
 
     def _extra_copies(self, size_bytes: int) -> int:
         """Sets of buffers beside the first: with *rotate* so many that no cache holds them all."""
@@ -162,9 +158,7 @@ class HipdnnEngine:
             found["engine_id"] = str(engine)
         if selection.wanted is None and built.graph.preferred_engine_id is not None:
             found["preferred_by_file"] = self._chooser.name_of(built.graph.preferred_engine_id)
-        if self._opened.library.can.get_plan_name:
-            with foreign_errors("Graph.get_plan_name"):
-                found["plan"] = str(native.get_plan_name())
+        found["plan"] = self._chooser.plan_name(native)
         found.update({f"knob {name}": value for name, value in selection.knobs.items()})
         found["init"] = built.phases.text()
         return {name: value for name, value in found.items() if value}
@@ -174,5 +168,5 @@ class HipdnnEngine:
 
     def close(self) -> None:
         """Plans are closed before; then the handle can go."""
-        with foreign_errors("destroy_handle"):
+        with self._opened.library.calling("destroy_handle"):
             self._opened.library.module.destroy_handle(self._opened.handle)

@@ -6,15 +6,12 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from bench_run.errors import EngineError, EngineUnavailableError, UnsupportedGraphError
+from bench_run.engines.hipdnn.abilities import field
+from bench_run.errors import BenchRunError, EngineError, EngineUnavailableError
+from bench_run.errors import UnsupportedGraphError as Unsupported
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from bench_run.errors import BenchRunError
-
-FOREIGN = (RuntimeError, TypeError, ValueError, LookupError, OSError, AttributeError)
-"""What the bindings raise, a missing function included."""
 
 _BAD_GRAPH = "hipDNN calls the graph invalid"
 _DECLINED = "no engine runs it"
@@ -26,10 +23,10 @@ MEANINGS: dict[str, tuple[str, type[BenchRunError]]] = {
     "ATTRIBUTE_NOT_SET": (_BAD_GRAPH, EngineError),
     "SHAPE_DEDUCTION_FAILED": (_BAD_GRAPH, EngineError),
     "INVALID_TENSOR_NAME": (_BAD_GRAPH, EngineError),
-    "UNSUPPORTED_GRAPH_FORMAT": ("this hipDNN does not read it", UnsupportedGraphError),
-    "GRAPH_NOT_SUPPORTED": (_DECLINED, UnsupportedGraphError),
-    "HEURISTIC_QUERY_FAILED": (_DECLINED, UnsupportedGraphError),
-    "GRAPH_EXECUTION_PLAN_CREATION_FAILED": (_DECLINED, UnsupportedGraphError),
+    "UNSUPPORTED_GRAPH_FORMAT": ("this hipDNN does not read it", Unsupported),
+    "GRAPH_NOT_SUPPORTED": (_DECLINED, Unsupported),
+    "HEURISTIC_QUERY_FAILED": (_DECLINED, Unsupported),
+    "GRAPH_EXECUTION_PLAN_CREATION_FAILED": (_DECLINED, Unsupported),
     "INVALID_VARIANT_PACK": ("bench-run passed the wrong tensors, please report", EngineError),
     "GRAPH_EXECUTION_FAILED": (_RUN_TIME, EngineError),
     "HIPDNN_BACKEND_ERROR": (_RUN_TIME, EngineError),
@@ -41,30 +38,55 @@ MEANINGS: dict[str, tuple[str, type[BenchRunError]]] = {
 }
 """What each `ErrorCode` says of a case, and the error it becomes."""
 
+BACKEND = "HIPDNN_BACKEND_ERROR"
+DECLINES: dict[str, tuple[str, ...] | None] = {
+    "Graph.create_execution_plan_ext": None,
+    "Graph.create_execution_plans": (BACKEND,),
+}
+"""Steps whose bad codes mean that no engine runs the graph (None: every code): engines decline in
+them with the code of a failure."""
 
-def code_of(error: Any) -> str:
+
+def is_good(error: Any) -> bool | None:
+    """Of hipDNN's `Error` value, whichever of its members this release binds; None where it is no
+    such value."""
+    for name, good in (("is_good", True), ("is_bad", False)):
+        function = field(error, name)
+        if function is not None:
+            return bool(function()) is good
+    code = code_of(error)
+    return None if code is None else code == "OK"
+
+
+def code_of(error: Any) -> str | None:
     """Name of the code of hipDNN's `Error` value."""
-    code = error.get_code() if hasattr(error, "get_code") else error.code
-    return str(getattr(code, "name", code)).rpartition(".")[2]
+    function = field(error, "get_code")
+    code = field(error, "code") if function is None else function()
+    return None if code is None else str(field(code, "name", code)).rpartition(".")[2]
 
 
 def message_of(error: Any) -> str:
-    return str(error.get_message() if hasattr(error, "get_message") else error.err_msg)
+    function = field(error, "get_message")
+    return str(field(error, "err_msg", "") if function is None else function())
 
 
 def check(step: str, error: Any) -> None:
     """Raises what hipDNN's `Error` value means; `step` is the function that returned it."""
-    if not hasattr(error, "is_good"):
+    good = is_good(error)
+    if good is None:
         kind = type(error).__name__
         raise EngineError(f"hipdnn: {step} returned {kind} where an Error was expected")
-    if not error.is_good():
+    if not good:
         raise meaning(step, error)
 
 
 def meaning(step: str, error: Any) -> BenchRunError:
     """The error of ours for a bad `Error` value."""
-    code, text = code_of(error), message_of(error)
+    code, text = code_of(error) or "no code", message_of(error)
     what, kind = MEANINGS.get(code, ("unknown code", EngineError))
+    declines = DECLINES.get(step, ())
+    if declines is None or code in declines:
+        what, kind = _DECLINED, Unsupported
     message = f"hipdnn: {step}: {what} ({code}): {first_line(text)}"
     return EngineError(message, detail=text) if kind is EngineError else kind(message)
 
@@ -75,26 +97,34 @@ def first_line(text: str) -> str:
 
 
 @contextmanager
-def foreign_errors(step: str) -> Iterator[None]:
-    """What the bindings raise inside becomes an `EngineError` that names the step."""
+def foreign_errors(step: str, version: str = "") -> Iterator[None]:
+    """Whatever the bindings raise inside becomes an `EngineError` with function and version."""
     try:
         yield
-    except FOREIGN as error:
-        raise failure(step, error) from error
+    except BenchRunError:
+        raise
     except MemoryError as error:
-        raise EngineError(f"hipdnn: {step}: out of memory on the host") from error
+        raise EngineError(f"{_who(version)}: {step}: out of memory on the host") from error
+    except Exception as error:  # foreign: another release raises what nobody listed
+        raise failure(step, error, version) from error
 
 
-def failure(step: str, error: BaseException) -> EngineError:
+def failure(step: str, error: BaseException, version: str = "") -> EngineError:
     text = str(error) or type(error).__name__
-    return EngineError(f"hipdnn: {step}: {first_line(text)}", detail=text)
+    return EngineError(f"{_who(version)}: {step}: {first_line(text)}", detail=text)
 
 
 @contextmanager
-def opening_errors(step: str) -> Iterator[None]:
+def opening_errors(step: str, version: str = "") -> Iterator[None]:
     """The same while the engine opens: then it is not available."""
     try:
         yield
-    except FOREIGN as error:
+    except BenchRunError:
+        raise
+    except Exception as error:  # foreign: see above
         text = first_line(str(error) or type(error).__name__)
-        raise EngineUnavailableError(f"hipdnn: {step}: {text}") from error
+        raise EngineUnavailableError(f"{_who(version)}: {step}: {text}") from error
+
+
+def _who(version: str) -> str:
+    return f"hipdnn {version}".rstrip()

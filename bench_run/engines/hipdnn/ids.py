@@ -30,7 +30,7 @@ KNOWN_NAMES = (
 ALL = "all"
 FORMS = "a name, a decimal or hexadecimal number, or 'all'"
 _NUMBER = re.compile(r"[+-]?[0-9]+|0[xX][0-9a-fA-F]+")
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.:-]*")
 
 
 @dataclass(frozen=True)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from bench_run.engines.hipdnn.errors import foreign_errors
+from bench_run.engines.hipdnn.abilities import field
 from bench_run.errors import EngineError, UnsupportedGraphError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Mapping
 
     from bench_run.engines.hipdnn.loading import Library
 
@@ -35,10 +35,21 @@ TYPES: dict[str, tuple[str, Callable[[str], Value]]] = {
 """By the name of hipDNN's `KnobValueType`: the type in words, and how its text is read."""
 
 
-def offered(native: Any, engine: int) -> tuple[Any, ...]:
-    """hipDNN's `Knob` values of an engine for this graph."""
-    with foreign_errors("Graph.get_knobs_for_engine"):
-        return tuple(native.get_knobs_for_engine(engine))
+BY_TYPE: dict[type, str] = {int: "INT64", float: "FLOAT64", str: "STRING"}
+"""A knob's type by its default, for releases that do not bind `KnobValueType`."""
+OFFERS = "Graph.get_knobs_for_engine"
+
+
+def offered(library: Library, native: Any, engine: int) -> dict[str, Any]:
+    """hipDNN's `Knob` values of an engine for this graph, by their id."""
+    if not library.can.has(OFFERS):
+        return {}
+    with library.calling(OFFERS):
+        knobs = tuple(native.get_knobs_for_engine(engine))
+    found = {field(knob, "knob_id"): knob for knob in knobs}
+    if None in found:
+        raise EngineError(f"hipdnn: {library.version} has no Knob.knob_id, which --knob needs")
+    return found
 
 
 def settings(
@@ -51,74 +62,79 @@ def settings(
     if not wanted:
         return [], {}
     make = library.need("KnobSetting", "--knob")
-    if not library.can.get_knobs_for_engine:
-        raise EngineError(
-            f"hipdnn: {library.version} has no Graph.get_knobs_for_engine, which --knob needs"
-        )
-    knobs = {knob.knob_id: knob for knob in offered(native, engine)}
+    if not library.can.has(OFFERS):
+        raise EngineError(f"hipdnn: {library.version} has no {OFFERS}, which --knob needs")
+    knobs = offered(library, native, engine)
     made = []
     for name, text in wanted.items():
         if name not in knobs:
             known = ", ".join(sorted(knobs)) or "none"
             raise UnsupportedGraphError(f"hipdnn: the engine has no knob {name!r}; it has {known}")
-        with foreign_errors(f"KnobSetting {name}"):
-            made.append(make(name, value_of(knobs[name], text)))
+        value = value_of(name, knobs[name], text)
+        with library.calling(f"KnobSetting {name}"):
+            made.append(make(name, value))
     return made, dict(wanted)
 
 
-def value_of(knob: Any, text: str) -> Value:
+def value_of(name: str, knob: Any, text: str) -> Value:
     """The text in the knob's type, within its constraint."""
     kind = _type_name(knob)
     if kind not in TYPES:
-        raise EngineError(f"hipdnn: knob {knob.knob_id}: values of type {kind} cannot be set")
+        raise EngineError(f"hipdnn: knob {name}: values of type {kind} cannot be set")
     words, read = TYPES[kind]
     try:
         value = read(text)
     except ValueError:
-        raise EngineError(f"hipdnn: --knob {knob.knob_id}={text}: expected {words}") from None
-    problem = broken_constraint(knob.constraint, value)
+        raise EngineError(f"hipdnn: --knob {name}={text}: expected {words}") from None
+    problem = broken_constraint(field(knob, "constraint"), value)
     if problem is not None:
-        raise EngineError(f"hipdnn: --knob {knob.knob_id}={text}: {problem}")
+        raise EngineError(f"hipdnn: --knob {name}={text}: {problem}")
     return value
 
 
 def broken_constraint(constraint: Any, value: Value) -> str | None:
     """What of a constraint a value breaks, in words. Bounds that are absent hold nothing."""
-    valid = list(getattr(constraint, "valid_values", None) or ())
+    valid = list(field(constraint, "valid_values") or ())
     if valid and value not in valid:
         return f"choose from {', '.join(map(str, valid))}"
     if isinstance(value, str):
-        longest = getattr(constraint, "max_length", None)
+        longest = field(constraint, "max_length")
         if longest and len(value) > longest:
             return f"at most {longest} characters"
         return None
-    low, high = (getattr(constraint, name, None) for name in ("min_value", "max_value"))
+    low, high = (field(constraint, name) for name in ("min_value", "max_value"))
     if (low is not None and value < low) or (high is not None and value > high):
         return f"expected {low} to {high}"
-    step = getattr(constraint, "step", None)
+    step = field(constraint, "step")
     if step and step > 1 and isinstance(value, int) and (value - (low or 0)) % step:
         return f"expected steps of {step} from {low or 0}"
     return None
 
 
-def descriptions(knobs: Iterable[Any]) -> dict[str, str]:
+def descriptions(knobs: Mapping[str, Any]) -> dict[str, str]:
     """Type, default and limits of each knob in a few words, by its id."""
-    return {str(knob.knob_id): _description(knob) for knob in knobs}
+    return {name: _description(knob) for name, knob in knobs.items()}
 
 
 def _description(knob: Any) -> str:
-    kind = _type_name(knob)
-    parts = [TYPES[kind][0] if kind in TYPES else kind, f"default {knob.default_value}"]
-    valid = list(getattr(knob.constraint, "valid_values", None) or ())
-    low, high = (getattr(knob.constraint, name, None) for name in ("min_value", "max_value"))
+    kind, constraint = _type_name(knob), field(knob, "constraint")
+    parts = [TYPES[kind][0] if kind in TYPES else kind]
+    parts.append(f"default {field(knob, 'default_value', 'not told')}")
+    valid = list(field(constraint, "valid_values") or ())
+    low, high = (field(constraint, name) for name in ("min_value", "max_value"))
     if valid:
         parts.append("one of " + " ".join(map(str, valid)))
     elif low is not None or high is not None:
         parts.append(f"{low} to {high}")
-    if getattr(knob, "is_deprecated", False):
+    if field(knob, "is_deprecated", False):
         parts.append("deprecated")
-    return ", ".join(parts) + (f": {knob.description}" if knob.description else "")
+    words = field(knob, "description", "")
+    return ", ".join(parts) + (f": {words}" if words else "")
 
 
 def _type_name(knob: Any) -> str:
-    return str(getattr(knob.value_type, "name", knob.value_type)).rpartition(".")[2]
+    """``INT64``, ``FLOAT64``, ``STRING``: as hipDNN says it, else by the type of the default."""
+    told = field(knob, "value_type")
+    if told is None:
+        return BY_TYPE.get(type(field(knob, "default_value")), "unknown")
+    return str(field(told, "name", told)).rpartition(".")[2]

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import importlib
 import sys
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cached_property
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from bench_run.engines.hipdnn.abilities import Abilities, missing_required, probe
+from bench_run.engines.hipdnn.errors import check, foreign_errors
 from bench_run.errors import EngineUnavailableError
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
     from types import ModuleType
 
 MODULE = "hipdnn_frontend"
@@ -29,67 +32,46 @@ PLACES = (
 )
 """Where the package may lie below an installation prefix; the first that has it is taken."""
 
-REQUIRED: dict[str, tuple[str, ...]] = {
-    "": ("Graph", "create_handle", "destroy_handle", "DeviceBuffer"),
-    "Graph": (
-        "from_json", "validate", "build_operation_graph", "create_execution_plans",
-        "check_support", "build_plans", "get_workspace_size", "execute",
-    ),
-    "DeviceBuffer": ("ptr", "copy_from_host", "copy_to_host"),
-}  # fmt: skip
-"""What no run can do without, by class (``""`` is the module)."""
-
-
-@dataclass(frozen=True)
-class Capabilities:
-    """Which functions that came or went between releases are there; probed by name, not version."""
-
-    get_ranked_engine_ids: bool
-    get_execution_plan_engine_id: bool
-    create_execution_plan_ext: bool
-    set_preferred_engine_id_ext: bool
-    get_knobs_for_engine: bool
-    get_plan_name: bool
-    engine_id_to_name: bool
-    get_engine_info: bool
-    set_engine_plugin_paths: bool
-    hip_stream_synchronize: bool
-    HipEvent: bool
-    HipStallGate: bool
-
-    @property
-    def missing(self) -> tuple[str, ...]:
-        return tuple(field.name for field in fields(self) if not getattr(self, field.name))
-
-    @property
-    def confirms_engine(self) -> bool:
-        return self.get_execution_plan_engine_id
-
 
 @dataclass(frozen=True)
 class Library:
-    """The imported module, its version and its capabilities."""
+    """The imported module, its version and what it has. Foreign calls go through here: whatever
+    they raise becomes ours, with function and version."""
 
     module: Any
     version: str
 
     @cached_property
-    def can(self) -> Capabilities:
-        owners = (self.module, self.module.Graph, getattr(self.module, "Handle", None))
-        found = {f.name: any(hasattr(o, f.name) for o in owners) for f in fields(Capabilities)}
-        return Capabilities(**found)
+    def can(self) -> Abilities:
+        return probe(self.module)
+
+    def calling(self, step: str) -> AbstractContextManager[None]:
+        return foreign_errors(step, self.version)
+
+    def step(self, native: Any, name: str, *arguments: Any) -> None:
+        """A step of the graph; a bad `Error` value becomes ours too."""
+        step = f"Graph.{name}"
+        with self.calling(step):
+            check(step, getattr(native, name)(*arguments))
+
+    def lacks(self, *names: str) -> str | None:
+        """The first of the names that this release has not."""
+        return next((name for name in names if not self.can.has(name)), None)
 
     def need(self, name: str, what_for: str) -> Any:
         """A function or class of the module, or a refusal that names it and the version."""
-        if not hasattr(self.module, name):
+        if not self.can.has(name):
             raise EngineUnavailableError(
                 f"hipdnn: {MODULE} {self.version} has no {name}, which {what_for} needs"
             )
         return getattr(self.module, name)
 
-    def modes(self) -> list[Any]:
-        """The heuristic modes that plans are made with."""
-        return [self.need("HeuristicMode", "planning").FALLBACK]
+    def modes(self) -> tuple[Any, ...]:
+        """Arguments that say how plans are made; none where the release has no such mode: its
+        functions have a default."""
+        if not self.can.has("HeuristicMode.FALLBACK"):
+            return ()
+        return ([self.module.HeuristicMode.FALLBACK],)
 
 
 def load(prefix: str | None) -> Library:
@@ -104,7 +86,7 @@ def load(prefix: str | None) -> Library:
         if error.name != MODULE:
             raise EngineUnavailableError(f"hipdnn: {MODULE} does not load: {error}") from error
         raise EngineUnavailableError(f"hipdnn: no module {MODULE}: {HOW}") from error
-    except (ImportError, OSError, RuntimeError) as error:
+    except Exception as error:  # foreign: its import runs a stranger's code
         raise EngineUnavailableError(
             f"hipdnn: {MODULE} does not load: {error}; it needs hipDNN's backend library and the "
             "HIP runtime on the library path"
@@ -136,12 +118,9 @@ def version_of(module: ModuleType) -> str:
 
 
 def _expect_required(library: Library) -> None:
-    for owner, names in REQUIRED.items():
-        place = getattr(library.module, owner) if owner else library.module
-        for name in names:
-            if not hasattr(place, name):
-                whole = f"{owner}.{name}" if owner else name
-                raise EngineUnavailableError(
-                    f"hipdnn: {MODULE} {library.version} has no {whole}: "
-                    "a release that this engine cannot drive"
-                )
+    missing = missing_required(library.module)
+    if missing is not None:
+        raise EngineUnavailableError(
+            f"hipdnn: {MODULE} {library.version} has no {missing}: "
+            "a release that this engine cannot drive"
+        )

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from bench_run.engines.base import EngineFacts
 from bench_run.engines.hipdnn.arms import library_folder
-from bench_run.engines.hipdnn.choosing import Chooser
+from bench_run.engines.hipdnn.abilities import field
+from bench_run.engines.hipdnn.choosing import HARD, Chooser
 from bench_run.engines.hipdnn.engine import HipdnnEngine, Opened
 from bench_run.engines.hipdnn.errors import opening_errors
 from bench_run.engines.hipdnn.ids import parse_choice
@@ -55,11 +56,11 @@ def open_engine(spec: EngineSpec, options: EngineOptions) -> HipdnnEngine:
     _refuse_blind_name(library, choice)
     count = _count_devices(library)
     set_paths(library, wanted, options.plugin_mode)
-    with phases.time("handle and plugins"), opening_errors("create_handle"):
+    with phases.time("handle and plugins"), opening_errors("create_handle", library.version):
         handle = library.module.create_handle()
     loaded = loaded_paths(library, handle)
     files = chosen_files(spec, wanted, loaded)
-    stream = open_stream(library, options)
+    stream = open_stream(library, handle, options)
     facts = _facts(library, Chooser(library, handle), choice, files, device)
     knobs = _settings(spec, options, wanted)
     facts = replace(facts, knobs=knobs, device_index=options.device)
@@ -87,11 +88,10 @@ def _listed(variable: str) -> list[str]:
 
 def _count_devices(library: Library) -> int:
     """Devices that HIP shows; what the variable or amdsmi say where the module cannot tell."""
-    count = getattr(library.module, "hip_get_device_count", None)
-    if count is None:
+    if not library.can.has("hip_get_device_count"):
         return len(_listed(VISIBLE)) or max(1, len(telemetry_amd.devices()))
-    with opening_errors("hip_get_device_count"):
-        found = int(count())
+    with opening_errors("hip_get_device_count", library.version):
+        found = int(library.module.hip_get_device_count())
     if found == 0:
         raise EngineUnavailableError(
             "hipdnn: no AMD GPU is visible; see bench-run doctor for drivers and permissions, "
@@ -103,7 +103,8 @@ def _count_devices(library: Library) -> int:
 def _refuse_blind_name(library: Library, choice: Choice) -> None:
     """Releases before named engines count them: a name's hash would be ignored in silence."""
     can = library.can
-    if choice.name is not None and not (can.engine_id_to_name or can.confirms_engine):
+    tells = can.has("engine_id_to_name") or can.confirms_engine or can.has(HARD)
+    if choice.name is not None and not tells:
         raise EngineUnavailableError(
             f"hipdnn: {MODULE} {library.version} has no engine_id_to_name and cannot confirm "
             f"{choice.name}: give the engine's number (1 was MIOpen)"
@@ -116,11 +117,11 @@ def _facts(
     place, kind = telemetry_amd.describe_device(device)
     path, sha256 = fingerprint(files)
     libraries = {MODULE: library.version}
-    if library.can.missing:
-        libraries[f"{MODULE} lacks"] = " ".join(library.can.missing)
+    if library.can.lacks:
+        libraries[f"{MODULE} lacks"] = " ".join(library.can.lacks)
     info = None if choice.id is None else chooser.info(choice.id)
     if info is not None:
-        libraries[str(info.engine_name)] = _version(info)
+        libraries[chooser.name_of(choice.id or 0)] = _version(info)
     libraries.update({file.name: file_facts(file) for file in files})
     libraries.update(mapped_libraries())
     return EngineFacts(
@@ -145,4 +146,4 @@ def _settings(spec: EngineSpec, options: EngineOptions, wanted: tuple[str, ...])
 
 
 def _version(info: Any) -> str:
-    return f"{getattr(info, 'version', 'of unknown version')} ({getattr(info, 'plugin_name', '?')})"
+    return f"{field(info, 'version', 'of unknown version')} ({field(info, 'plugin_name', '?')})"

@@ -5,13 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from bench_run.engines.hipdnn.errors import FOREIGN, failure, foreign_errors, meaning
+from bench_run.engines.hipdnn.errors import check, failure, is_good
+from bench_run.errors import BenchRunError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from bench_run.engines.base import PlanFacts
     from bench_run.engines.hipdnn.buffers import Buffers
+    from bench_run.engines.hipdnn.loading import Library
     from bench_run.streams.hip import HipStream
     from bench_run.tensors.storage import Storage, Storages
 
@@ -24,6 +26,7 @@ class HipdnnPlan:
 
     def __init__(
         self,
+        library: Library,
         native: Any,
         handle: Any,
         sets: Sequence[Buffers],
@@ -31,12 +34,14 @@ class HipdnnPlan:
         facts: PlanFacts,
         stream: HipStream,
     ) -> None:
-        self._facts = facts
+        self._facts, self._version = facts, library.version
         self._native, self._handle, self._sets = native, handle, list(sets)
         self._workspace = workspace
-        self._workspace_pointer = 0 if workspace is None else int(workspace.ptr())
+        with library.calling("DeviceBuffer.ptr"):
+            self._workspace_pointer = 0 if workspace is None else int(workspace.ptr())
         self._stream, self._synchronize = stream, stream.synchronize
         self._execute, self._pack, self._turn = native.execute, sets[0].pack, 0
+        self._fast = library.can.has("Error.is_good")
         if len(sets) > 1:
             self.run = self._run_in_turn  # type: ignore[method-assign]
         stream.attach(self.run)
@@ -59,10 +64,12 @@ class HipdnnPlan:
     def run(self) -> None:
         try:
             error = self._execute(self._handle, self._pack, self._workspace_pointer)
-        except FOREIGN as caught:
-            raise failure(STEP, caught) from caught
-        if not error.is_good():
-            raise meaning(STEP, error)
+            if not (error.is_good() if self._fast else is_good(error)):
+                check(STEP, error)
+        except BenchRunError:
+            raise
+        except Exception as caught:  # foreign: another release raises what nobody listed
+            raise failure(STEP, caught, self._version) from caught
 
     def _run_in_turn(self) -> None:
         self._turn = (self._turn + 1) % len(self._sets)
@@ -75,8 +82,7 @@ class HipdnnPlan:
 
     def close(self) -> None:
         """The graph goes before the handle; what the device still does must end first."""
-        with foreign_errors("synchronise"):
-            self._synchronize()
+        self._synchronize()
         self._stream.detach(self.run)
         for buffers in self._sets:
             buffers.close()

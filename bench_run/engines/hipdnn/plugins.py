@@ -59,18 +59,20 @@ def set_paths(library: Library, paths: Sequence[str], mode: str) -> None:
         raise UsageError(f"--plugin-mode {mode}: choose from {', '.join(MODES)}")
     modes = library.need("PluginLoadingMode", "a plugin path")
     function = library.need("set_engine_plugin_paths", "a plugin path")
-    with opening_errors("set_engine_plugin_paths"):
+    with opening_errors("set_engine_plugin_paths", library.version):
         function(list(paths), getattr(modes, mode.upper()))
 
 
 def loaded_paths(library: Library, handle: Any) -> tuple[str, ...] | None:
     """Shared objects that hipDNN says it loaded; None where this release does not tell."""
-    places = ((library.module, (handle,)), (handle, ()))
-    for owner, arguments in places:
-        function = getattr(owner, "get_loaded_engine_plugin_paths", None)
-        if function is not None:
-            with opening_errors("get_loaded_engine_plugin_paths"):
-                return tuple(str(path) for path in function(*arguments))
+    name, can = "get_loaded_engine_plugin_paths", library.can
+    with opening_errors(name, library.version):
+        if can.has(name):
+            return tuple(
+                str(path) for path in library.module.get_loaded_engine_plugin_paths(handle)
+            )
+        if can.has(f"Handle.{name}"):
+            return tuple(str(path) for path in handle.get_loaded_engine_plugin_paths())
     return None
 
 

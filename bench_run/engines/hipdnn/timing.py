@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from bench_run.engines.hipdnn.errors import FOREIGN, failure, foreign_errors
+from bench_run.engines.hipdnn.errors import failure
 from bench_run.errors import EngineError, EngineUnavailableError, UsageError
 from bench_run.streams.hip import GATE_DEPTH, HipStream
+from bench_run.streams.hip_gate import Gate
 from bench_run.streams.hip_runtime import (
-    HipError,
     HipPythonEvents,
     RuntimeEvents,
     hip_python,
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from bench_run.engines.base import EngineOptions
     from bench_run.engines.hipdnn.loading import Library
-    from bench_run.streams.hip import Events, StallGate
+    from bench_run.streams.hip import Events
 
 TIMERS = ("auto", "events", "host")
 EVENTS = 2 * (GATE_DEPTH + 1)
@@ -34,101 +34,112 @@ class OwnEvents:
 
     name = "hipDNN events"
 
-    def __init__(self, event: Callable[[], Any]) -> None:
+    def __init__(self, event: Callable[[], Any], stream: int) -> None:
         self._events, self._turn = [event() for _ in range(EVENTS)], 0
+        self._stream = stream
 
     def record(self) -> Any:
         self._turn = (self._turn + 1) % len(self._events)
         event = self._events[self._turn]
-        event.record(0)
+        event.record(self._stream)
         return event
 
     def elapsed_ms(self, begin: Any, end: Any) -> float:
         return float(begin.elapsed_time(end))
 
 
-def open_stream(library: Library, options: EngineOptions) -> HipStream:
-    """The default stream with the best clock there is, or the one that was asked for."""
+def stream_of(library: Library, handle: Any) -> int:
+    """The stream that the handle's work goes to; the default one where it does not tell."""
+    if not library.can.has("Handle.get_stream"):
+        return 0
+    with library.calling("Handle.get_stream"):
+        return int(handle.get_stream() or 0)
+
+
+def open_stream(library: Library, handle: Any, options: EngineOptions) -> HipStream:
+    """The handle's stream with the best clock there is, or the one that was asked for."""
     if options.timer not in TIMERS:
         raise UsageError(f"--timer {options.timer}: engine hipdnn knows {', '.join(TIMERS)}")
-    events = None if options.timer == "host" else find_events(library)
+    number = stream_of(library, handle)
+    events = None if options.timer == "host" else find_events(library, number)
     if events is None and options.timer == "events":
         raise EngineUnavailableError(
             f"hipdnn: --timer events: {library.version} has no HipEvent, and neither the HIP "
             "runtime nor hip-python could be used in its place"
         )
-    flush, may_wait = _flush(library) if options.cache == "cold" else (None, False)
-    gate = None if events is None else find_gate(library)
-    return HipStream(waiter(library), events, gate, flush, flush_may_wait=may_wait)
+    flush, may_wait = _flush(library, number) if options.cache == "cold" else (None, False)
+    gate = None if events is None else find_gate(library, number)
+    wait, name = waiter(library, number), f"hipdnn {library.version}"
+    return HipStream(wait, events, gate, flush, flush_may_wait=may_wait, library=name)
 
 
-def find_events(library: Library) -> Events | None:
+def find_events(library: Library, stream: int) -> Events | None:
     """hipDNN's own events, else those of the runtime below it, else `hip-python`'s."""
-    if library.can.HipEvent:
-        with foreign_errors("HipEvent"):
-            return OwnEvents(library.module.HipEvent)
+    if library.can.events:
+        with library.calling("HipEvent"):
+            return OwnEvents(library.module.HipEvent, stream)
     runtime = loaded_runtime()
     try:
         if runtime is not None:
-            return RuntimeEvents(runtime, EVENTS)
+            return RuntimeEvents(runtime, EVENTS, stream)
         hip = hip_python()
-        return None if hip is None else HipPythonEvents(hip, EVENTS)
-    except (HipError, AttributeError):
+        return None if hip is None else HipPythonEvents(hip, EVENTS, stream)
+    except Exception:  # foreign: then the host's clock is left
         return None
 
 
-def find_gate(library: Library) -> StallGate | None:
-    """A gate that was seen to close and open; None where the driver lacks stream waits."""
-    can_wait = getattr(library.module, "hip_can_use_stream_wait_value", None)
-    if not library.can.HipStallGate:
+def find_gate(library: Library, stream: int) -> Gate | None:
+    """The gate, not tried yet; None where there is none, or the driver lacks stream waits."""
+    if not library.can.gate:
         return None
-    wait = waiter(library)
-    try:
-        if can_wait is not None and not can_wait():
+    with library.calling("HipStallGate"):
+        ask = "hip_can_use_stream_wait_value"
+        if library.can.has(ask) and not library.module.hip_can_use_stream_wait_value():
             return None
-        gate: StallGate = library.module.HipStallGate()
-        gate.arm(0)
-        gate.release()
-        wait()
-    except FOREIGN:
-        return None
-    return gate
+        gate = library.module.HipStallGate()
+    watched = library.can.has("HipStallGate.timed_out")
+    return Gate(gate, stream, gate.timed_out if watched else None)
 
 
-def waiter(library: Library) -> Callable[[], None]:
-    """Waits for the default stream, by the narrowest function there is.
+def waiter(library: Library, stream: int) -> Callable[[], None]:
+    """Waits for the stream, by the narrowest function there is.
 
-    Without any, a copy from the device is a barrier for that stream.
+    Without any, a copy from the device is a barrier for the default stream.
     """
     module = library.module
-    if library.can.hip_stream_synchronize:
+    if library.can.has("hip_stream_synchronize"):
         stream_synchronize = module.hip_stream_synchronize
-        return lambda: stream_synchronize(0)
-    device_synchronize = getattr(module, "hip_device_synchronize", None)
-    if device_synchronize is not None:
-        wait: Callable[[], None] = device_synchronize
+        return lambda: stream_synchronize(stream)
+    if library.can.has("hip_device_synchronize"):
+        wait: Callable[[], None] = module.hip_device_synchronize
         return wait
-    with foreign_errors("DeviceBuffer"):
+    if stream:
+        raise EngineUnavailableError(
+            f"hipdnn: {library.version} has neither hip_stream_synchronize nor "
+            "hip_device_synchronize, and its handle works on a stream of its own"
+        )
+    with library.calling("DeviceBuffer"):
         barrier = module.DeviceBuffer(1)
     return lambda: barrier.copy_to_host() and None
 
 
-def _flush(library: Library) -> tuple[Callable[[], None], bool]:
+def _flush(library: Library, stream: int) -> tuple[Callable[[], None], bool]:
     """Overwrites more than the caches hold, and whether that may wait for the device: hipDNN's
     own memset may."""
-    with foreign_errors(f"DeviceBuffer of {FLUSH_BYTES} bytes to flush caches"):
+    with library.calling(f"DeviceBuffer of {FLUSH_BYTES} bytes to flush caches"):
         buffer = library.module.DeviceBuffer(FLUSH_BYTES)
-    runtime = loaded_runtime()
-    if runtime is not None:
         address = int(buffer.ptr())
-        return lambda: _guarded(lambda: runtime.memset(address, 0, FLUSH_BYTES)), False
-    if not hasattr(buffer, "zeros"):
+    runtime, version = loaded_runtime(), library.version
+    if runtime is not None:
+        fill = runtime.memset
+        return lambda: _guarded(lambda: fill(address, 0, FLUSH_BYTES, stream), version), False
+    if not library.can.has("DeviceBuffer.zeros"):
         raise EngineError("hipdnn: --cache cold needs DeviceBuffer.zeros or the HIP runtime")
-    return lambda: _guarded(buffer.zeros), True
+    return lambda: _guarded(buffer.zeros, version), True
 
 
-def _guarded(action: Callable[[], Any]) -> None:
+def _guarded(action: Callable[[], Any], version: str) -> None:
     try:
         action()
-    except FOREIGN as error:
-        raise failure("cache flush", error) from error
+    except Exception as error:  # foreign: a driver's words
+        raise failure("cache flush", error, version) from error

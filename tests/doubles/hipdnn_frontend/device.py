@@ -1,17 +1,28 @@
-"""The device: memory at made-up addresses, one queue, a clock of its own.
+"""The device: memory at made-up addresses, one queue, a clock of its own, stall gates.
 
 Work is enqueued and done when somebody waits, so that whoever forgets to wait sees old data. Each
 execution advances the device's clock by what its plugin says, with a little noise, and keeps the
 host waiting as long.
+
+Gates of three generations (``BEHAVIOUR["gate"]``): *no watchdog* waits for `release` for ever,
+*watchdog* opens after `WATCHDOG_S` and says so; with ``HIPDNN_DOUBLE_GATE=sticky`` it then refuses
+to close again, with ``stuck`` no gate ever opens and the waiting thread keeps Python's lock.
 """
 
 from __future__ import annotations
 
+import ctypes
 import itertools
+import os
 import random
 import time
 
+from .surface import behaviour
+
 LATENCY_MS = 0.001
+WATCHDOG_S = 0.1
+STREAM = int(os.environ.get("HIPDNN_DOUBLE_STREAM", "0"))
+"""The stream that every handle without one of its own works on."""
 
 _addresses = itertools.count(0x7F0000000000, 1 << 40)
 _noise = random.Random(20)
@@ -19,7 +30,7 @@ buffers = {}  # by address; the values are bytearrays
 queue = []
 clock_ms = 1000.0
 gates = []
-events_outstanding = 0
+disabled = False
 
 
 def enqueue(action):
@@ -37,9 +48,14 @@ def advance(duration_ms):
 
 
 def synchronize():
-    """Wait for everything; a closed gate opens by force, since nobody else will open it."""
-    for gate in gates:
-        gate.force()
+    """Wait for everything: first until the closed gate is open."""
+    begin = time.monotonic()
+    while gates:
+        if os.environ.get("HIPDNN_DOUBLE_GATE") == "stuck":
+            ctypes.PyDLL(None).sleep(1000)  # holds the lock, as a binding may
+        if behaviour["gate"] == "watchdog" and time.monotonic() - begin > WATCHDOG_S:
+            gates[0]._force()
+        time.sleep(0.001)
     while queue:
         queue.pop(0)()
 
@@ -48,9 +64,26 @@ def hip_device_synchronize():
     synchronize()
 
 
+def hip_stream_synchronize(stream=0):
+    expect_stream(stream)
+    synchronize()
+
+
+def hip_can_use_stream_wait_value():
+    return not os.environ.get("HIPDNN_DOUBLE_NO_GATE")
+
+
+def hip_get_device_count():
+    """As HIP counts: those that the variable names, as long as they are there."""
+    found = range(int(os.environ.get("HIPDNN_DOUBLE_DEVICES", "1")))
+    named = os.environ.get("HIP_VISIBLE_DEVICES")
+    return len(found if named is None else [n for n in named.split(",") if int(n) in found])
+
+
 def expect_stream(stream):
-    if isinstance(stream, bool) or not isinstance(stream, int) or stream != 0:
-        raise TypeError(f"no such stream: {stream!r}")
+    """Marks and gates on another stream than the work's would measure nothing."""
+    if stream != STREAM:
+        raise RuntimeError(f"hipErrorInvalidHandle: no stream {stream}")
 
 
 class Memory:
@@ -66,7 +99,7 @@ class Memory:
 
 class DeviceBuffer:
     def __init__(self, size_bytes):
-        if isinstance(size_bytes, bool) or not isinstance(size_bytes, int) or size_bytes < 0:
+        if size_bytes < 0:
             raise TypeError("DeviceBuffer(): incompatible function arguments")
         if size_bytes > 1 << 36:
             raise RuntimeError("hipMalloc failed: out of memory")
@@ -90,17 +123,20 @@ class DeviceBuffer:
             buffers[self._address].write(bytes(self._size))
 
     def copy_from_host(self, data):
-        if type(data) is not bytes:
-            raise TypeError("copy_from_host(): incompatible function arguments, expected bytes")
+        self._expect_bytes()
         if len(data) != self._size:
             raise RuntimeError(f"copy_from_host: {len(data)} bytes for a buffer of {self._size}")
         synchronize()
-        if self._size:
-            buffers[self._address].write(data)
+        buffers[self._address].write(data)
 
     def copy_to_host(self):
+        self._expect_bytes()
         synchronize()
-        return bytes(buffers[self._address].data) if self._size else b""
+        return bytes(buffers[self._address].data)
+
+    def _expect_bytes(self):
+        if not self._size:
+            raise RuntimeError("hipMemcpy failed: hipErrorInvalidValue (a copy of zero bytes)")
 
 
 class HipEvent:
@@ -138,32 +174,32 @@ class HipEvent:
 
 class HipStallGate:
     def __init__(self):
-        self._armed, self._forced = False, False
-
-    def __enter__(self):
-        self.arm()
-        return self
-
-    def __exit__(self, *_):
-        self.release()
+        self._forced, self._alive = False, True
 
     def arm(self, stream=0):
         expect_stream(stream)
-        if queue:
+        if not self._alive:
+            raise RuntimeError("HipStallGate: used after destroy")
+        if disabled:
+            raise RuntimeError("HipStallGate: disabled after a stall watchdog timeout")
+        if queue or gates:
             raise RuntimeError("HipStallGate.arm: the stream must be synchronised first")
-        self._armed, self._forced = True, False
+        self._forced = False
         gates.append(self)
 
-    def force(self):
+    def _force(self):
+        global disabled
         self._forced = True
+        disabled = os.environ.get("HIPDNN_DOUBLE_GATE") == "sticky"
+        gates.remove(self)
 
     def release(self):
-        if self._armed:
-            self._armed = False
+        if self in gates and os.environ.get("HIPDNN_DOUBLE_GATE") != "stuck":
             gates.remove(self)
 
     def timed_out(self):
         return self._forced
 
-    def close(self):
+    def destroy(self):
         self.release()
+        self._alive = False

@@ -2,28 +2,29 @@
 
 from __future__ import annotations
 
-from .enums import ErrorCode
+from .surface import classes
 
 
 class Error:
     def __init__(self, code, err_msg=""):
-        self.code, self.err_msg = code, err_msg
+        self._code, self._err_msg = code, err_msg
 
     def get_code(self):
-        return self.code
+        return self._code
 
     def get_message(self):
-        return self.err_msg
+        return self._err_msg
 
     def is_good(self):
-        return self.code is ErrorCode.OK
+        return self._code.name == "OK"
 
     def is_bad(self):
-        return not self.is_good()
+        return self._code.name != "OK"
 
 
-GOOD = Error(ErrorCode.OK)
+def good():
+    return bad("OK", "")
 
 
 def bad(name, message):
-    return Error(ErrorCode[name], message)
+    return classes["Error"](classes["ErrorCode"][name], message)

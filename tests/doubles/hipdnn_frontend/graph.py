@@ -1,4 +1,4 @@
-"""The graph in three releases: the order of calls is checked, failures are `Error` values."""
+"""The graph: the order of calls is checked, failures are `Error` values, getters raise."""
 
 from __future__ import annotations
 
@@ -8,29 +8,29 @@ import os
 import numpy as np
 
 from bench_run.errors import GraphError, UnsupportedGraphError
+from bench_run.graph.dtypes import DTYPES
 from bench_run.graph.hipdnn_json import read_graph
 from bench_run.reference import evaluate
 from bench_run.tensors.layout import logical_view, storage_type, to_storage
 
-from . import device
-from .enums import DataType, HeuristicMode
-from .errors import GOOD, bad
-from .knobs import KNOBS
+from . import device, knobs, tuning
+from .errors import bad, good
+from .surface import behaviour, classes
 
 ORDER = ("new", "read", "valid", "operations", "planned", "supported", "built")
-TYPE_KEYS = ("io_data_type", "intermediate_data_type", "compute_data_type")
-FORMER_TYPE_KEYS = ("io_type", "intermediate_type", "compute_type")
+TYPE_KEYS = {
+    "current": ("io_data_type", "intermediate_data_type", "compute_data_type"),
+    "former": ("io_type", "intermediate_type", "compute_type"),
+}
 WORKSPACE_BYTES = 256
+BENCHMARKING = "global.benchmarking"
 
 
-class OldGraph:
-    """Numbered engines, soft preference only, former keys, no query of the engine that ran."""
-
-    type_keys = FORMER_TYPE_KEYS
-
+class Graph:
     def __init__(self):
         self._state, self._graph, self._handle = "new", None, None
         self._preferred, self._engine, self._storages = None, None, {}
+        self._types, self._benchmarking, self._searched = {}, False, False
 
     def _before(self, state, step):
         if ORDER.index(self._state) < ORDER.index(state):
@@ -39,36 +39,52 @@ class OldGraph:
             )
         return None
 
+    def _set_type(self, role, data_type):
+        """Types are said before the text is read: later they are not looked at any more."""
+        if self._state != "new":
+            raise RuntimeError(f"set_{role}_data_type: the graph is read already")
+        self._types[role] = data_type.name
+        return self
+
+    def set_io_data_type(self, data_type):
+        return self._set_type("io", data_type)
+
+    def set_intermediate_data_type(self, data_type):
+        return self._set_type("intermediate", data_type)
+
+    def set_compute_data_type(self, data_type):
+        return self._set_type("compute", data_type)
+
     def from_json(self, text):
-        if not isinstance(text, str):
-            raise TypeError("from_json(): incompatible function arguments")
         data = json.loads(text)
-        for key in (*self.type_keys, "name", "tensors", "nodes"):
-            if key not in data:
-                return bad(
-                    "INVALID_VALUE", f"[json.exception.out_of_range.403] key '{key}' not found"
-                )
-        for node in data["nodes"]:
-            if node.get("compute_data_type", "unset") == "unset" and self.type_keys == TYPE_KEYS:
-                return bad("INVALID_VALUE", f"node {node.get('name')!r}: compute type is unset")
+        problem = self._unreadable(data)
+        if problem is not None:
+            return bad("INVALID_VALUE", problem)
         for tensor in data["tensors"]:
-            missing = {"uid", "name", "dims", "strides", "virtual"} - set(tensor)
-            if missing:
-                return bad("INVALID_VALUE", f"key '{missing.pop()}' not found")
+            if DTYPES[tensor["data_type"]].name.upper() not in classes["DataType"].__members__:
+                return bad("INVALID_VALUE", f"unknown data type {tensor['data_type']!r}")
         try:
             self._graph = read_graph(text.encode(), "graph")
         except GraphError as error:
             return bad("INVALID_VALUE", str(error))
         self._preferred = self._graph.preferred_engine_id
         self._state = "read"
-        return GOOD
+        return good()
 
-    def set_compute_data_type(self, kind):
-        if not isinstance(kind, DataType):
-            raise TypeError("set_compute_data_type(): incompatible function arguments")
-        return self
-
-    set_io_data_type = set_intermediate_data_type = set_compute_data_type
+    def _unreadable(self, data):
+        """What the strict reader misses in the text; None where it is fine."""
+        for key in (*TYPE_KEYS[behaviour["keys"]], "name", "tensors", "nodes"):
+            if key not in data:
+                return f"[json.exception.out_of_range.403] key '{key}' not found"
+        for node in data["nodes"]:
+            kind = node.get("compute_data_type", "unset")
+            if kind == "unset" and behaviour["keys"] == "current":
+                return f"node {node.get('name')!r}: compute type is unset"
+        for tensor in data["tensors"]:
+            missing = {"uid", "name", "dims", "strides", "virtual"} - set(tensor)
+            if missing:
+                return f"key '{missing.pop()}' not found"
+        return None
 
     def set_preferred_engine_id_ext(self, engine_id):
         if self._state in ORDER[ORDER.index("planned") :]:
@@ -78,31 +94,57 @@ class OldGraph:
     def validate(self):
         problem = self._before("read", "validate")
         self._state = self._state if problem else "valid"
-        return problem or _forced("validate") or GOOD
+        return problem or _forced("validate") or good()
 
     def build_operation_graph(self, handle):
         problem = self._before("valid", "build_operation_graph")
         if problem:
             return problem
-        handle.expect_alive()
+        handle._expect_alive()
         self._handle, self._state = handle, "operations"
-        return _forced("build_operation_graph") or GOOD
+        return _forced("build_operation_graph") or good()
 
     def _accepting(self):
         """Engines that take the graph, the first of the first plugin first."""
-        return [engine for engine in self._handle.engines.values() if engine.takes(self._graph)]
+        return [engine for engine in self._handle._engines.values() if engine.takes(self._graph)]
 
-    def create_execution_plans(self, modes=(HeuristicMode.FALLBACK,)):
+    def create_execution_plans(self, modes=()):
         problem = self._before("operations", "create_execution_plans")
         if problem:
             return problem
-        assert all(isinstance(mode, HeuristicMode) for mode in modes)
         engines = self._accepting()
         if not engines:
-            return bad("GRAPH_EXECUTION_PLAN_CREATION_FAILED", "no engine configurations")
+            return bad(*behaviour["no engine"])
         chosen = [engine for engine in engines if engine.id == self._preferred]
         self._engine, self._state = (chosen or engines)[0], "planned"
-        return _forced("create_execution_plans") or GOOD
+        return _forced("create_execution_plans") or good()
+
+    def get_ranked_engine_ids(self, modes):
+        if self._before("operations", ""):
+            raise RuntimeError("get_ranked_engine_ids: build_operation_graph comes first")
+        found = [engine.id for engine in self._accepting()]
+        if not found:
+            raise RuntimeError("HEURISTIC_QUERY_FAILED: no engine accepts the graph")
+        return found
+
+    def create_execution_plan_ext(self, engine_id, knob_settings=()):
+        problem = self._before("operations", "create_execution_plan_ext")
+        problem = problem or knobs.problem(knob_settings)
+        if problem:
+            return problem
+        accepting = {engine.id: engine for engine in self._accepting()}
+        if engine_id not in accepting:
+            return bad(*behaviour["declines"])
+        self._engine, self._state = accepting[engine_id], "planned"
+        self._benchmarking = any(
+            s._knob_id == BENCHMARKING and s._value == 1 for s in knob_settings
+        )
+        return _forced("create_execution_plan_ext") or good()
+
+    def get_knobs_for_engine(self, engine_id):
+        if engine_id not in self._handle._engines:
+            raise RuntimeError(f"no engine {engine_id}")
+        return knobs.offered()
 
     def check_support(self):
         problem = self._before("planned", "check_support")
@@ -115,30 +157,75 @@ class OldGraph:
         except UnsupportedGraphError as error:
             return bad("GRAPH_NOT_SUPPORTED", str(error))
         self._state = "supported"
-        return _forced("check_support") or GOOD
+        return _forced("check_support") or good()
 
-    def build_plans(self):
+    def build_plans(self, policy=None):
         problem = self._before("supported", "build_plans")
         if problem:
             return problem
         self._engine.do("build")
         self._state = "built"
-        return _forced("build_plans") or GOOD
+        return _forced("build_plans") or good()
+
+    def _expect_built(self, step):
+        if self._state != "built":
+            raise RuntimeError(f"{step}: no plan was built")
 
     def get_workspace_size(self):
-        if self._state != "built":
-            raise RuntimeError("get_workspace_size: no plan was built")
+        self._expect_built("get_workspace_size")
         return WORKSPACE_BYTES
 
+    def get_autotune_workspace_size(self):
+        return WORKSPACE_BYTES
+
+    def get_execution_plan_engine_id(self):
+        self._expect_built("get_execution_plan_engine_id")
+        return self._engine.id
+
+    def get_plan_name(self, handle=None):
+        """Without the handle a plugin's engine is its number in hexadecimal digits."""
+        self._expect_built("get_plan_name")
+        number = f"0x{self._engine.id & 0xFFFFFFFFFFFFFFFF:016x}"
+        return f"{number if handle is None else self._engine.name}_plan_0"
+
+    def add_all_engines(self, modes):
+        return self
+
+    def autotune(self, handle, variant_pack, workspace=0, workspace_size=None, config=None):
+        if self._before("operations", "autotune"):
+            raise RuntimeError("autotune: build_operation_graph comes first")
+        problem = self._wrong_pack(variant_pack, workspace)
+        if problem:
+            raise RuntimeError(problem._err_msg)
+        found, engines = tuning.results(self._accepting())
+        if not engines:
+            raise RuntimeError("autotune: no candidates")
+        self._engine, self._state, self._benchmarking = engines[0], "built", True
+        self._searched = True
+        return found
+
+    def execute_timed_ext(self, handle, variant_pack, workspace=0):
+        device.synchronize()
+        error = self._execute(handle, variant_pack, workspace)
+        before = device.clock_ms
+        device.synchronize()
+        kind = classes["TimingQuality"]["DEVICE_ONLY"]
+        return error, classes["ExecutionTiming"](device.clock_ms - before, kind)
+
     def execute(self, handle, variant_pack, workspace=0):
-        handle.expect_alive()
+        return self._execute(handle, variant_pack, workspace)
+
+    def _execute(self, handle, variant_pack, workspace):
+        handle._expect_alive()
         problem = self._before("built", "execute") or self._wrong_pack(variant_pack, workspace)
         if problem:
             return problem
         self._engine.do("execute")
         pack = dict(variant_pack)
         device.enqueue(lambda: self._run(pack))
-        return _forced("execute") or GOOD
+        if self._engine.plugin.get("waits"):
+            device.synchronize()
+        return _forced("execute") or good()
 
     def _wrong_pack(self, pack, workspace):
         wanted = {t.uid: t for t in self._graph.tensors if not t.virtual and t.value is None}
@@ -150,7 +237,8 @@ class OldGraph:
                 raise TypeError("execute(): expected {int: int}")
             size = wanted[uid].span * storage_type(wanted[uid]).itemsize
             memory = device.buffers.get(pointer)
-            if not wanted[uid].runtime_scalar and (memory is None or len(memory.data) != size):
+            there = size == 0 or (memory is not None and len(memory.data) == size)
+            if not wanted[uid].runtime_scalar and not there:
                 return bad("INVALID_VARIANT_PACK", f"uid {uid}: no buffer of {size} bytes there")
         scratch = device.buffers.get(workspace)
         if scratch is None or len(scratch.data) < WORKSPACE_BYTES:
@@ -158,75 +246,21 @@ class OldGraph:
         return None
 
     def _run(self, pack):
-        plugin, graph = self._engine.plugin, self._graph
+        engine, graph = self._engine, self._graph
         key = tuple((pack[t.uid], device.buffers[pack[t.uid]].writes) for t in graph.inputs
-                    if not t.runtime_scalar)  # fmt: skip
+                    if not t.runtime_scalar and t.span)  # fmt: skip
         if key not in self._storages:
             self._storages = {
-                key: _results(graph, _inputs(graph, pack), plugin.get("wrong", False))
+                key: _results(graph, _inputs(graph, pack), engine.plugin.get("wrong", False))
             }
         for uid, data in self._storages[key].items():
-            device.buffers[pack[uid]].data[:] = data
-        device.advance(plugin.get("milliseconds", 0.0))
-
-
-class TellingGraph(OldGraph):
-    """Today's keys; the engine that ran can be asked for, but still only be preferred."""
-
-    type_keys = TYPE_KEYS
-
-    def get_execution_plan_engine_id(self):
-        if self._state != "built":
-            raise RuntimeError("get_execution_plan_engine_id: no plan was built")
-        return self._engine.id
-
-
-class MiddleGraph(TellingGraph):
-    """Ranking and hard choice by id."""
-
-    def get_ranked_engine_ids(self, modes):
-        if self._before("operations", ""):
-            raise RuntimeError("get_ranked_engine_ids: build_operation_graph comes first")
-        found = [engine.id for engine in self._accepting()]
-        if not found:
-            raise RuntimeError("HEURISTIC_QUERY_FAILED: no engine accepts the graph")
-        return found
-
-    def create_execution_plan_ext(self, engine_id):
-        problem = self._before("operations", "create_execution_plan_ext")
-        if problem:
-            return problem
-        accepting = {engine.id: engine for engine in self._accepting()}
-        if engine_id not in accepting:
-            return bad("GRAPH_EXECUTION_PLAN_CREATION_FAILED", f"engine {engine_id} does not apply")
-        self._engine, self._state = accepting[engine_id], "planned"
-        return GOOD
-
-    def build_plans(self, policy=None):
-        return super().build_plans()
-
-
-class NewestGraph(MiddleGraph):
-    """Knobs, plan names."""
-
-    def create_execution_plan_ext(self, engine_id, knob_settings=()):
-        known = {knob.knob_id: knob for knob in KNOBS}
-        for setting in knob_settings:
-            knob = known.get(setting.knob_id)  # an unknown one is only warned of
-            if knob is not None and not knob.validate(setting.value):
-                return bad("INVALID_VALUE", f"knob {setting.knob_id}: wrong type")
-        return super().create_execution_plan_ext(engine_id)
-
-    def get_knobs_for_engine(self, engine_id):
-        if engine_id not in self._handle.engines:
-            raise RuntimeError(f"no engine {engine_id}")
-        return list(KNOBS)
-
-    def get_plan_name(self):
-        return f"{self._engine.name}_plan_0"
-
-
-RELEASES = {"old": OldGraph, "telling": TellingGraph, "middle": MiddleGraph, "newest": NewestGraph}
+            if data:
+                device.buffers[pack[uid]].data[:] = data
+        if self._benchmarking and not self._searched:
+            self._searched = True
+            tuning.search(engine, graph)
+        tuned = self._benchmarking or tuning.is_tuned(engine, graph)
+        device.advance(tuning.milliseconds(engine, tuned))
 
 
 def _forced(step):
@@ -243,7 +277,7 @@ def _inputs(graph, pack):
             size = tensor.span * kind.itemsize
             raw = (np.ctypeslib.ctypes.c_uint8 * size).from_address(pack[tensor.uid])
         else:
-            raw = device.buffers[pack[tensor.uid]].data
+            raw = device.buffers[pack[tensor.uid]].data if tensor.span else b""
         found[tensor.uid] = np.frombuffer(raw, np.uint8).view(kind)
     return found
 

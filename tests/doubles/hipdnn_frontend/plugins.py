@@ -1,9 +1,11 @@
 """Plugins and handles. A plugin is a JSON file that ends in ``.so``:
 
     {"engines": [{"name": "MIOPEN_ENGINE", "id": 1}], "version": "1.0.0", "milliseconds": 0.2,
-     "types": ["ConvolutionFwdAttributes"], "wrong": false, "misdeed": {"execute": "segfault"}}
+     "types": ["ConvolutionFwdAttributes"], "wrong": false, "misdeed": {"execute": "segfault"},
+     "tuned_milliseconds": 0.176, "search_milliseconds": 50, "waits": false}
 
-Only ``engines`` has to be there. ``types`` are the node types it takes (all of them unless given).
+Only ``engines`` has to be there. ``types`` are the node types it takes (all of them unless given);
+``waits`` is an engine that waits for the device inside `execute`.
 """
 
 from __future__ import annotations
@@ -13,13 +15,13 @@ import os
 import weakref
 from pathlib import Path
 
-from . import misdeeds
-from .enums import PluginLoadingMode
+from . import device, misdeeds
+from .surface import behaviour, classes
 
 DEFAULT = Path(__file__).parents[1] / "hipdnn_plugins" / "engines"
 _handles = weakref.WeakSet()
 _named = []
-_mode = PluginLoadingMode.ADDITIVE
+_additive = True
 
 
 def fnv1a(name):
@@ -34,8 +36,7 @@ class Engine:
 
     def __init__(self, path, plugin, engine):
         self.path, self.plugin, self.name = path, plugin, engine["name"]
-        old = os.environ.get("HIPDNN_DOUBLE_PROFILE") == "old"
-        self.id = engine.get("id", 1) if old else fnv1a(self.name)
+        self.id = engine.get("id", 1) if behaviour["ids"] == "numbered" else fnv1a(self.name)
         self.types = engine.get("types", plugin.get("types"))
         self.misdeed = plugin.get("misdeed", {})
 
@@ -53,7 +54,7 @@ def _files(paths):
 
 def _load():
     paths = list(_named)
-    if _mode is PluginLoadingMode.ADDITIVE:
+    if _additive:
         paths.append(os.environ.get("HIPDNN_PLUGIN_DIR", DEFAULT))
     engines, loaded = {}, []
     for path in _files(paths):
@@ -69,46 +70,56 @@ def _load():
     return engines, loaded
 
 
-def set_engine_plugin_paths(paths, mode=PluginLoadingMode.ADDITIVE):
-    global _mode
-    if not isinstance(paths, list) or not all(isinstance(path, str) for path in paths):
+def set_engine_plugin_paths(paths, mode=...):
+    global _additive
+    if not all(isinstance(path, str) for path in paths):
         raise TypeError("set_engine_plugin_paths(): expected list[str]")
-    if any(handle.alive for handle in _handles):
+    if any(handle._alive for handle in _handles):
         raise RuntimeError("set_engine_plugin_paths: a handle is alive")
     _named[:] = paths
-    _mode = PluginLoadingMode(mode)
+    _additive = mode is ... or mode.name == "ADDITIVE"
 
 
 class Handle:
     def __init__(self, stream=0):
-        self.stream, self.alive = stream, True
-        self.engines, self._loaded = _load()
+        self._stream, self._alive = stream or device.STREAM, True
+        self._engines, self._loaded = _load()
         _handles.add(self)
 
     def get(self):
-        self.expect_alive()
+        self._expect_alive()
         return id(self)
 
-    def expect_alive(self):
-        if not self.alive:
+    def get_stream(self):
+        return self._stream
+
+    def _expect_alive(self):
+        if not self._alive:
             raise RuntimeError("the handle was destroyed")
 
     def get_loaded_engine_plugin_paths(self):
-        self.expect_alive()
+        self._expect_alive()
         return list(self._loaded)
+
+    def get_engine_info(self, engine_id):
+        self._expect_alive()
+        if engine_id not in self._engines:
+            raise IndexError(f"no loaded plugin has engine {engine_id}")
+        return classes["EngineInfo"](self._engines[engine_id])
 
 
 def create_handle(stream=0):
-    return Handle(stream)
+    return classes["Handle"](stream)
 
 
 def destroy_handle(handle):
-    handle.expect_alive()
-    handle.alive = False
+    handle._expect_alive()
+    handle._alive = False
 
 
 def get_loaded_engine_plugin_paths(handle):
-    return handle.get_loaded_engine_plugin_paths()
+    handle._expect_alive()
+    return list(handle._loaded)
 
 
 BUILT_IN = ("MIOPEN_ENGINE", "HIPBLASLT_ENGINE")
@@ -120,17 +131,6 @@ def engine_id_to_name(engine_id):
 
 class EngineInfo:
     def __init__(self, engine):
-        self.engine_id, self.engine_name = engine.id, engine.name
-        self.plugin_name, self.type = engine.path.stem, "engine"
-        self.version = engine.plugin.get("version", "1.0.0")
-
-
-def _get_engine_info(self, engine_id):
-    self.expect_alive()
-    if engine_id not in self.engines:
-        raise IndexError(f"no loaded plugin has engine {engine_id}")
-    return EngineInfo(self.engines[engine_id])
-
-
-def with_engine_info(handle_class):
-    handle_class.get_engine_info = _get_engine_info
+        self._engine_id, self._engine_name = engine.id, engine.name
+        self._plugin_name, self._type = engine.path.stem, "engine"
+        self._version = engine.plugin.get("version", "1.0.0")

@@ -1,0 +1,82 @@
+"""hipDNN's stall gate, in whatever generation it is, with a way out.
+
+The first generation has no watchdog: an engine that waits for the device inside `execute` would
+wait behind a closed gate for ever, so a thread of ours opens it after `LIMIT_S`. Later ones open by
+themselves and say so (`timed_out`). Either way what was enqueued behind that gate is void. Newer
+still, a gate that opened by force refuses to close again in that process (`GateGoneError`).
+"""
+
+from __future__ import annotations
+
+import threading
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+LIMIT_S = 2.0
+"""No block of launches takes the host that long."""
+
+
+class StallGate(Protocol):
+    def arm(self, stream: int, /) -> None: ...
+
+    def release(self) -> None: ...
+
+
+class GateGoneError(Exception):
+    """The gate cannot be closed any more; the words are the bindings'."""
+
+
+class Gate:
+    """Closes the stream; opens when the block ends or, at the latest, after the limit.
+
+    `timed_out` is the gate's own word on whether its watchdog opened it; without it there is no
+    watchdog, and ours watches.
+    """
+
+    def __init__(
+        self,
+        gate: StallGate,
+        stream: int,
+        timed_out: Callable[[], bool] | None = None,
+        limit_s: float = LIMIT_S,
+    ) -> None:
+        self._gate, self._stream, self._limit_s = gate, stream, limit_s
+        self._timed_out = timed_out
+        self._lock = threading.Lock()
+        self._closed = self._forced = False
+
+    @contextmanager
+    def closed(self) -> Iterator[None]:
+        self._forced = False
+        try:
+            self._gate.arm(self._stream)
+        except Exception as error:  # foreign: sticky gates and drivers without stream waits
+            raise GateGoneError(str(error)) from error
+        self._closed = True
+        watchdog = None if self._timed_out is not None else self._watch()
+        try:
+            yield
+        finally:
+            if watchdog is not None:
+                watchdog.cancel()
+            self._open(forced=False)
+
+    def _watch(self) -> threading.Timer:
+        watchdog = threading.Timer(self._limit_s, self._open, kwargs={"forced": True})
+        watchdog.daemon = True
+        watchdog.start()
+        return watchdog
+
+    def _open(self, *, forced: bool) -> None:
+        """Once for each closing, by whoever comes first."""
+        with self._lock:
+            if self._closed:
+                self._closed, self._forced = False, forced
+                self._gate.release()
+
+    def was_forced(self) -> bool:
+        """Whether the last gate opened before its block ended; asked once its work is done."""
+        return self._forced or (self._timed_out is not None and bool(self._timed_out()))
