@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from bench_run.engines.base import EngineFacts
-from bench_run.engines.hipdnn.arms import library_folder
 from bench_run.engines.hipdnn.abilities import field
+from bench_run.engines.hipdnn.arms import library_folder
 from bench_run.engines.hipdnn.choosing import HARD, Chooser
 from bench_run.engines.hipdnn.engine import HipdnnEngine, Opened
 from bench_run.engines.hipdnn.errors import opening_errors
