@@ -108,7 +108,7 @@ class Chooser:
         if not self._library.can.has(SOFT):
             raise EngineError(f"hipdnn: {version} has neither {HARD} nor {SOFT}: "
                               "no engine can be chosen")  # fmt: skip
-        if self._library.can.has(RANKED) and wanted not in self.ranked(native):
+        if self._library.cannot_rank is None and wanted not in self.ranked(native):
             raise self._declined(native, wanted, None)
         with self._library.calling(SOFT):
             native.set_preferred_engine_id_ext(wanted)
@@ -117,7 +117,7 @@ class Chooser:
 
     def _declined(self, native: Any, wanted: int, cause: Exception | None) -> Exception:
         """The refusal, with the engines that would run the graph."""
-        others = self.ranked(native) if self._library.can.has(RANKED) else None
+        others = self.ranked(native) if self._library.cannot_rank is None else None
         text = f"hipdnn: {self.name_of(wanted)} does not run this graph"
         if others is not None:
             text += f"; engines that do: {self.names(others) or 'none'}"

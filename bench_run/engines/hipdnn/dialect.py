@@ -11,7 +11,7 @@ from bench_run.engines.hipdnn.errors import check, is_good, message_of
 from bench_run.errors import UnsupportedGraphError
 from bench_run.graph.hipdnn_write import to_json
 from bench_run.graph.operations import OPERATIONS
-from bench_run.tensors.layout import storage_type
+from bench_run.tensors.layout import describe, storage_type
 
 if TYPE_CHECKING:
     from bench_run.engines.hipdnn.loading import Library
@@ -56,6 +56,18 @@ def refuse_unwritable(graph: Graph) -> None:
                 raise UnsupportedGraphError(f"hipdnn: {node.label}: {error}") from None
 
 
+def refuse_unknown_types(library: Library, graph: Graph) -> None:
+    """Raises `UnsupportedGraphError` for a type that this release has no name for."""
+    if not library.can.has("DataType"):
+        return
+    for tensor in graph.tensors:
+        if getattr(library.module.DataType, tensor.data_type.upper(), None) is None:
+            raise UnsupportedGraphError(
+                f"hipdnn: {library.version} has no data type {tensor.data_type}, "
+                f"which {describe(tensor)} has"
+            )
+
+
 def graph_text(graph: Graph, *, former: bool = False) -> str:
     """The file's text in the form that the strict reader wants; with `former`, under the keys of
     the first releases."""
@@ -76,6 +88,7 @@ def deserialise(library: Library, graph: Graph, *, keep_preference: bool) -> Any
     The reader itself tells which keys it wants: text in today's form first; where it complains
     about a former key, or about the lack of one, the former form.
     """
+    refuse_unknown_types(library, graph)
     if not keep_preference:
         graph = replace(graph, preferred_engine_id=None)
     native, error = _read(library, graph, former=False)

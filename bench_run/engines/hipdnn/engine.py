@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from bench_run.engines.base import EngineFacts, PlanFacts
 from bench_run.engines.hipdnn.buffers import Buffers
-from bench_run.engines.hipdnn.choosing import RANKED, Chooser, Selection
+from bench_run.engines.hipdnn.choosing import Chooser, Selection
 from bench_run.engines.hipdnn.dialect import deserialise, refuse_unwritable
 from bench_run.engines.hipdnn.ids import Choice, parse_choice
 from bench_run.engines.hipdnn.knobs import descriptions, offered
@@ -64,7 +64,7 @@ class HipdnnEngine:
         """With ``all`` one for each engine that accepts the graph."""
         if not self._opened.choice.every:
             return ({},)
-        if not self._opened.library.can.has(RANKED):
+        if self._opened.library.cannot_rank is not None:
             return ({},)  # `build` says why
         native = self._operation_graph(graph, Phases())
         return tuple({"engine": self._chooser.name_of(i)} for i in self._chooser.ranked(native))
@@ -72,7 +72,7 @@ class HipdnnEngine:
     def choices(self, graph: Graph) -> tuple[Mapping[str, str], ...]:
         """For listings: the engines that accept the graph, best first, with their knobs."""
         library = self._opened.library
-        if not library.can.has(RANKED):
+        if library.cannot_rank is not None:
             return ({"engines": f"not listed by hipDNN {library.version}"},)
         native = self._operation_graph(graph, Phases())
         found = []
@@ -98,10 +98,11 @@ class HipdnnEngine:
             return choice
         if "engine" in variant:
             return parse_choice(variant["engine"])
-        if self._opened.library.can.has(RANKED):
+        library = self._opened.library
+        if library.cannot_rank is None:
             raise UnsupportedGraphError("hipdnn: no engine accepts this graph")
         raise UnsupportedGraphError(
-            f"hipdnn: {self._opened.library.version} has no Graph.get_ranked_engine_ids, "
+            f"hipdnn: {library.version} has no {library.cannot_rank}, "
             "which hipdnn:all needs; name an engine"
         )
 

@@ -80,7 +80,10 @@ def value_of(name: str, knob: Any, text: str) -> Value:
     """The text in the knob's type, within its constraint."""
     kind = _type_name(knob)
     if kind not in TYPES:
-        raise EngineError(f"hipdnn: knob {name}: values of type {kind} cannot be set")
+        raise EngineError(
+            f"hipdnn: knob {name}: its type is {kind}: Knob.value_type and Knob.default_value tell "
+            "no other, so it cannot be set"
+        )
     words, read = TYPES[kind]
     try:
         value = read(text)

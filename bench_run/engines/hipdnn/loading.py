@@ -58,6 +58,11 @@ class Library:
         """The first of the names that this release has not."""
         return next((name for name in names if not self.can.has(name)), None)
 
+    @property
+    def cannot_rank(self) -> str | None:
+        """What is missing to ask which engines accept a graph; None where that can be asked."""
+        return self.lacks("Graph.get_ranked_engine_ids", "HeuristicMode", "HeuristicMode.FALLBACK")
+
     def need(self, name: str, what_for: str) -> Any:
         """A function or class of the module, or a refusal that names it and the version."""
         if not self.can.has(name):

@@ -1,4 +1,4 @@
-"""The promises of every engine, asked of hipdnn on three releases of the double."""
+"""The promises of every engine, asked of hipdnn on every release of the double."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from bench_run.engines.spec import parse_spec
 from tests.conformance.test_promises import *  # noqa: F403 - the list of promises is one
 
 
-@pytest.fixture(scope="module", params=["old", "middle", "newest"])
+@pytest.fixture(scope="module", params=["old", "middle", "hard", "newest"])
 def engine_spec(request):
     return request.param
 

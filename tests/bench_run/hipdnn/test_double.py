@@ -61,6 +61,12 @@ def test_a_destroyed_handle_is_refused(double):
         handle.get()
 
 
+@pytest.mark.parametrize("words", [(), (1, 2), ("0",)])
+def test_arguments_that_the_stub_does_not_list_are_refused(double, words):
+    with pytest.raises(TypeError, match="incompatible function arguments"):
+        double().HipStallGate().timed_out(*words, extra=1)
+
+
 def test_execution_shows_only_after_a_wait(double):
     module = double()
     handle, graph = built(module)
@@ -113,21 +119,88 @@ def test_events_that_are_not_over_have_no_time(double):
         event.elapsed_time(event)
 
 
-@pytest.mark.parametrize(
-    ("profile", "absent"),
-    [
-        ("old", {"engine_id_to_name", "hip_stream_synchronize", "HipEvent", "KnobSetting"}),
-        ("telling", {"HipEvent", "KnobSetting"}),
-        ("middle", {"HipEvent", "HipStallGate", "KnobSetting"}),
-        ("newest", set()),
-    ],
-)
-def test_older_releases_lack_what_came_later(double, profile, absent):
+ABSENT = {
+    "old": {"engine_id_to_name", "HipEvent", "HipStallGate", "KnobSetting", "AutotuneConfig"},
+    "middle": {"KnobSetting", "AutotuneConfig"},
+    "hard": {"KnobValueType", "AutotuneConfig"},
+    "newest": set(),
+}
+
+
+@pytest.mark.parametrize("profile", ABSENT)
+def test_older_releases_lack_what_came_later(double, profile):
     module = double(profile)
-    every = {"engine_id_to_name", "hip_stream_synchronize", "HipEvent", "HipStallGate",
-             "KnobSetting"}  # fmt: skip
-    assert absent <= {name for name in every if not hasattr(module, name)}
-    assert hasattr(module, "HipEvent") == (profile == "newest")
+    every = set.union(*ABSENT.values()) - {"KnobValueType"} | ABSENT[profile]
+    assert ABSENT[profile] == {name for name in every if not hasattr(module, name)}
+
+
+@pytest.mark.parametrize("profile", ["middle", "hard"])
+def test_the_first_gate_has_no_word_on_time_outs_and_is_no_context_manager(double, profile):
+    gate = double(profile).HipStallGate()
+    absent = ("timed_out", "close", "__enter__", "__exit__")
+    assert [] == [name for name in absent if hasattr(gate, name)]
+
+
+def test_copies_of_zero_bytes_are_refused(double):
+    buffer = double().DeviceBuffer(0)
+    with pytest.raises(RuntimeError, match="zero bytes"):
+        buffer.copy_from_host(b"")
+    with pytest.raises(RuntimeError, match="zero bytes"):
+        buffer.copy_to_host()
+
+
+def test_a_type_that_is_not_bound_raises_where_it_is_read(double):
+    module = double("hard")
+    handle, graph = built(module)
+    knob = graph.get_knobs_for_engine(graph.get_execution_plan_engine_id())[0]
+    with pytest.raises(TypeError, match="Unable to convert"):
+        _ = knob.value_type
+    assert not hasattr(knob, "constraint")
+    module.destroy_handle(handle)
+
+
+def test_a_knob_judges_a_setting_and_returns_an_error(double):
+    module = double()
+    _, graph = built(module)
+    knob = graph.get_knobs_for_engine(graph.get_execution_plan_engine_id())[0]
+    with pytest.raises(TypeError):
+        knob.validate(1)
+    setting = module.KnobSetting
+    good = [knob.validate(setting("global.benchmarking", value)).is_good() for value in (1, 2)]
+    assert [True, False] == good
+
+
+def test_a_plugins_plan_is_a_number_without_the_handle(double):
+    handle, graph = built(double())
+    assert ["0x15b46865c717a122_plan_0", "MIOPEN_ENGINE_plan_0"] == [
+        graph.get_plan_name(), graph.get_plan_name(handle),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("profile", "kind"), [("old", "fp8_e4m3"), ("hard", "fp8_e4m3_fnuz")])
+def test_types_that_a_release_does_not_know_are_refused(double, profile, kind):
+    text = graph_text(ADD, former=profile == "old").replace(
+        '"data_type":"float"', f'"data_type":"{kind}"'
+    )
+    assert "unknown data type" in double(profile).Graph().from_json(text).get_message()
+
+
+def test_graph_types_come_before_the_text(double):
+    module = double()
+    graph = module.Graph()
+    assert graph.from_json(graph_text(ADD)).is_good()
+    with pytest.raises(RuntimeError, match="read already"):
+        graph.set_io_data_type(module.DataType.FLOAT)
+
+
+def test_a_sticky_gate_stays_open_after_its_watchdog_fired(double, monkeypatch):
+    module = double(gate="sticky")
+    gate = module.HipStallGate()
+    gate.arm(0)
+    module.hip_stream_synchronize(0)
+    assert gate.timed_out()
+    with pytest.raises(RuntimeError, match="disabled after a stall watchdog timeout"):
+        module.HipStallGate().arm(0)
 
 
 def test_the_double_is_not_among_the_installed_packages(root):

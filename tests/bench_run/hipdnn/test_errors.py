@@ -29,8 +29,7 @@ OUTCOMES = {
     "NVRTC_COMPILATION_FAILED": (EngineError, "installation or the device"),
 }
 SLOW = pytest.mark.slow
-STEPS = ("validate", "build_operation_graph", "create_execution_plans", "check_support",
-         "build_plans", "execute")  # fmt: skip
+STEPS = ("validate", "build_operation_graph", "check_support", "build_plans", "execute")
 
 
 def test_every_code_has_a_meaning():
@@ -53,6 +52,23 @@ def test_no_steps_failure_goes_unseen(open_engine, step, profile):
         engine.plan(engine.build(ADD, {})).run()
 
 
+@pytest.mark.parametrize("profile", ["old", "middle", "hard", "newest"])
+def test_no_engine_for_a_graph_is_unsupported_although_its_code_is_a_failures(open_engine, profile):
+    variables = {"fail": "create_execution_plans:HIPDNN_BACKEND_ERROR"}
+    with pytest.raises(UnsupportedGraphError, match=r"create_execution_plans: no engine runs it"):
+        open_engine(profile=profile, variables=variables).build(ADD, {})
+
+
+@pytest.mark.parametrize("code", ["HIPDNN_BACKEND_ERROR", "INVALID_VALUE", "HANDLE_ERROR"])
+def test_a_hard_choice_that_hipdnn_does_not_take_is_unsupported_whatever_its_code(
+    open_engine, code
+):
+    variables = {"fail": f"create_execution_plan_ext:{code}"}
+    engine = open_engine("hipdnn:MIOPEN_ENGINE", variables=variables)
+    with pytest.raises(UnsupportedGraphError, match=rf"MIOPEN_ENGINE does not run this.*{code}"):
+        engine.build(ADD, {})
+
+
 def test_a_code_nobody_knows_is_a_failure(double):
     module = double()
     error = module.Error(type("Code", (), {"name": "NEWEST_TROUBLE"})(), "what now")
@@ -65,14 +81,27 @@ def test_a_step_that_returns_no_error_value_is_named():
         check("Graph.validate", None)
 
 
+class StrangerError(Exception):
+    """An exception that nobody listed."""
+
+
 @pytest.mark.parametrize(
-    "error", [RuntimeError, TypeError, ValueError, IndexError, KeyError, OSError, AttributeError]
+    "error", [RuntimeError, TypeError, IndexError, OSError, AttributeError, StrangerError]
 )
-def test_what_the_bindings_raise_becomes_ours_with_its_cause(error):
-    with pytest.raises(EngineError, match=r"Graph\.execute: .*lost") as caught, \
-            foreign_errors("Graph.execute"):  # fmt: skip
+def test_what_the_bindings_raise_becomes_ours_with_function_version_and_cause(error):
+    words = r"hipdnn 1\.2\.0: Graph\.execute: .*lost"
+    with pytest.raises(EngineError, match=words) as caught, \
+            foreign_errors("Graph.execute", "1.2.0"):  # fmt: skip
         raise error("lost")
     assert isinstance(caught.value.__cause__, error)
+
+
+def test_a_step_that_raises_names_the_function_and_the_version(open_engine, monkeypatch):
+    engine = open_engine()
+    graph = type(engine._opened.library.module.Graph())
+    monkeypatch.delattr(graph, "validate")
+    with pytest.raises(EngineError, match=r"^hipdnn 1\.2\.0: Graph\.validate: .*no attribute"):
+        engine.build(ADD, {})
 
 
 def test_a_getter_that_raises_is_a_failure(open_engine, monkeypatch):

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import ctypes
+import threading
+import time
 from types import SimpleNamespace
 
 import pytest
 
 from bench_run.engines.hipdnn import timing
+from bench_run.engines.hipdnn.loading import Library
 from bench_run.errors import EngineError, EngineUnavailableError
-from bench_run.measure.loop import SamplingBudget, measure
+from bench_run.measure.loop import SamplingBudget, measure, on_device
 from bench_run.streams import hip_runtime
 from bench_run.streams.hip import GATE_DEPTH, HipStream
+from bench_run.streams.hip_gate import Gate
 from bench_run.tensors.inputs import make_inputs
 from tests.conformance.graphs import FAMILIES
 
@@ -41,20 +45,20 @@ def test_the_newest_release_times_behind_its_gate(measured):
 
 
 def test_a_release_without_events_is_timed_by_the_host_and_says_so(measured):
-    words, series = measured("middle")
+    words, series = measured("old")
     assert "host clock around synchronised runs" == words
     assert ["e2e_ns"] == list(series)
 
 
 def test_a_driver_without_stream_waits_has_no_gate(measured):
     words, series = measured(variables={"no_gate": "1"})
-    assert "hipDNN events, no gate" == words
+    assert words.startswith("hipDNN events, no gate: times hold the host's launch delays")
     assert 3 == len(series["device_ns"])
 
 
 def test_a_flush_that_may_wait_leaves_the_gate_out(measured, monkeypatch):
     monkeypatch.setattr(timing, "FLUSH_BYTES", 4096)
-    assert "hipDNN events, no gate" == measured(cache="cold")[0]
+    assert measured(cache="cold")[0].startswith("hipDNN events, no gate")
 
 
 def test_the_hosts_timer_can_be_asked_for(measured):
@@ -62,8 +66,8 @@ def test_the_hosts_timer_can_be_asked_for(measured):
 
 
 def test_events_that_are_nowhere_are_refused_where_they_were_asked_for(open_engine):
-    with pytest.raises(EngineUnavailableError, match=r"--timer events: 0\.5\.0 has no HipEvent"):
-        open_engine(profile="middle", timer="events")
+    with pytest.raises(EngineUnavailableError, match=r"--timer events: 0\.1\.0 has no HipEvent"):
+        open_engine(profile="old", timer="events")
 
 
 def test_rotation_runs_on_copies_of_the_buffers(open_engine):
@@ -88,12 +92,16 @@ class Events:
         return end - begin
 
 
-class Gate:
-    def __init__(self, *, forced=False):
-        self.calls, self.forced = [], forced
+class StallGate:
+    """Scripted; `forced` is what its watchdog says after each block."""
 
-    def arm(self, stream=0):
-        self.calls.append("arm")
+    def __init__(self, *, forced=False, refuses=None):
+        self.calls, self.forced, self.refuses = [], forced, refuses
+
+    def arm(self, stream):
+        if self.refuses is not None:
+            raise RuntimeError(self.refuses)
+        self.calls.append(f"arm {stream}")
 
     def release(self):
         self.calls.append("release")
@@ -103,27 +111,74 @@ class Gate:
 
 
 def stream_with(gate, **options):
-    return HipStream(lambda: None, Events(), gate, **options)
+    held = None if gate is None else Gate(gate, 7, gate.timed_out)
+    return HipStream(lambda: None, Events(), held, **options)
 
 
-def test_a_gate_is_closed_around_the_block():
-    gate = Gate()
+def test_a_gate_is_closed_around_the_block_on_the_stream_of_the_work():
+    gate = StallGate()
     stream = stream_with(gate)
     stream.attach(lambda: None)
     with stream.gate():
         gate.calls.append("work")
-    assert ["arm", "work", "release"] == gate.calls
+    assert ["arm 7", "work", "release"] == gate.calls
 
 
 def test_a_plan_that_waits_behind_the_gate_is_timed_without_it():
-    stream = stream_with(Gate(forced=True))
+    stream = stream_with(StallGate(forced=True))
     stream.attach(lambda: None)
     assert (GATE_DEPTH, 0.0, 0) == (stream.gate_depth, stream.correction_ns(), stream.gate_depth)
-    assert "scripted events, no gate" == stream.timing
+    assert stream.timing.startswith("scripted events, no gate")
+
+
+def test_a_gate_without_watchdog_is_opened_by_ours():
+    gate = StallGate()
+    held, waited = Gate(gate, 0, None, limit_s=0.01), threading.Event()
+    with held.closed():
+        while "release" not in gate.calls:
+            waited.wait(0.005)
+    assert (["arm 0", "release"], True) == (gate.calls, held.was_forced())
+
+
+def test_a_block_that_ends_in_time_is_not_forced():
+    held = Gate(StallGate(), 0, None)
+    with held.closed():
+        pass
+    assert not held.was_forced()
+
+
+def test_a_gate_that_refuses_to_close_is_gone_for_the_process_with_its_words():
+    stream = stream_with(StallGate(refuses="disabled after a stall watchdog timeout"))
+    for _ in range(2):
+        stream.attach(lambda: None)
+        with stream.gate():
+            pass
+    assert (0, None) == (stream.gate_depth, stream._gate)
+    assert stream.timing.endswith("(disabled after a stall watchdog timeout)")
+
+
+class Plan:
+    def run(self):
+        """Enqueues nothing: the scripted events tell the time."""
+
+
+def test_a_forced_block_is_dropped_and_the_graph_measured_again_without_gate():
+    gate = StallGate()
+    stream = stream_with(gate)
+    stream.attach(lambda: None)
+    blocks = []
+
+    def wait():
+        blocks.append(stream.gate_depth)
+        gate.forced = len(blocks) == 3  # the trial and the first block are fine
+
+    stream._wait = wait
+    samples = on_device(Plan(), stream, SamplingBudget(0, 100), 0, time.perf_counter_ns)
+    assert ([GATE_DEPTH] * 3 + [0] * 100, 100) == (blocks, len(samples))
 
 
 def test_the_next_plan_gets_its_own_trial():
-    gate = Gate(forced=True)
+    gate = StallGate(forced=True)
     stream = stream_with(gate)
     stream.attach(lambda: None)
     stream.correction_ns()
@@ -133,7 +188,7 @@ def test_the_next_plan_gets_its_own_trial():
 
 def test_a_plan_is_tried_once():
     runs = []
-    stream = stream_with(Gate())
+    stream = stream_with(StallGate())
     stream.attach(lambda: runs.append(1))
     stream.correction_ns()
     stream.correction_ns()
@@ -153,7 +208,7 @@ def test_a_wait_that_fails_is_an_engines_failure():
         HipStream(fail, None).synchronize()
 
 
-class Library:
+class Runtime:
     """The HIP runtime's functions as ctypes would call them."""
 
     def __init__(self, code=0):
@@ -170,7 +225,7 @@ class Library:
 
 
 def test_the_runtimes_events_are_made_once_and_used_in_turn():
-    library = Library()
+    library = Runtime()
     events = hip_runtime.RuntimeEvents(hip_runtime.Runtime(library), 2)
     first, second, third = (events.record() for _ in range(3))
     assert (first is third, 0.25) == (True, events.elapsed_ms(first, second))
@@ -179,7 +234,7 @@ def test_the_runtimes_events_are_made_once_and_used_in_turn():
 
 def test_a_call_of_the_runtime_that_fails_names_it_and_the_error():
     with pytest.raises(hip_runtime.HipError, match="hipEventCreate failed with HIP error 100"):
-        hip_runtime.RuntimeEvents(hip_runtime.Runtime(Library(100)), 1)
+        hip_runtime.RuntimeEvents(hip_runtime.Runtime(Runtime(100)), 1)
 
 
 def test_the_runtime_is_the_one_that_is_loaded(tmp_path):
@@ -214,6 +269,6 @@ def test_waiting_takes_the_narrowest_function_there_is(have, expected):
         module.hip_stream_synchronize = lambda stream: calls.append("stream")
     if "hip_device_synchronize" in have:
         module.hip_device_synchronize = lambda: calls.append("device")
-    can = SimpleNamespace(hip_stream_synchronize="hip_stream_synchronize" in have)
-    timing.waiter(SimpleNamespace(module=module, can=can))()
+    module.Graph = object
+    timing.waiter(Library(module, "test"), 0)()
     assert [expected] == calls
