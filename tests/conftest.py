@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from tests.conformance.opening import absence
 from tests.support import graph_json
 
 # The same examples in every run, so that a build fails for what it changed. To look for new ones:
@@ -25,6 +26,22 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 ROOT = Path(__file__).resolve().parents[1]
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config, items):
+    """Of the tests that need something absent, one is skipped with the reason and the others are
+    left out: the summary says once what is not here."""
+    told, kept, repeated = set(), [], []
+    for item in items:
+        reasons = (absence(need) for mark in item.iter_markers("needs") for need in mark.args)
+        reason = next(filter(None, reasons), None)
+        (repeated if reason in told else kept).append(item)
+        if reason is not None:
+            told.add(reason)
+            item.add_marker(pytest.mark.skip(reason=reason))
+    config.hook.pytest_deselected(items=repeated)
+    items[:] = kept
 
 
 @pytest.fixture(scope="session")

@@ -9,15 +9,16 @@ from __future__ import annotations
 import pytest
 
 from bench_run.engines import ENGINES
-from tests.conformance.opening import opened
+from tests.conformance.opening import engine_params, opened
 
 SPECS = {"torch": ("torch:cpu",)}
 """What to open of a row where it is not its bare name."""
 
 
-@pytest.fixture(
-    scope="session", params=[spec for name in ENGINES for spec in SPECS.get(name, (name,))]
-)
+EVERY = [spec for name in ENGINES for spec in SPECS.get(name, (name,))]
+
+
+@pytest.fixture(scope="session", params=engine_params(*EVERY))
 def engine_spec(request):
     return request.param
 

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bench_run.engines import engine_module
-from tests.conformance.opening import opened
+from tests.conformance.opening import GPU, engine_params, opened
 from tests.support import graph_json
 
 os.environ.setdefault("NVIDIA_TF32_OVERRIDE", "0")  # as a run does for cuDNN; read at load
@@ -22,13 +21,16 @@ APPROXIMATE = ("tanh_fwd]", "tanh_bwd]")
 
 
 def pytest_collection_modifyitems(items):
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker(pytest.mark.needs(GPU))
     marker = pytest.mark.xfail(reason="cuDNN takes the hardware's approximation of tanh")
     for item in items:
         if "[cudnn-pointwise" in item.nodeid and item.nodeid.endswith(APPROXIMATE):
             item.add_marker(marker)
 
 
-@pytest.fixture(scope="session", params=SPECS)
+@pytest.fixture(scope="session", params=engine_params(*SPECS))
 def engine_spec(request):
     return request.param
 
@@ -65,13 +67,9 @@ def hostile_gpu(tmp_path_factory, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", f"{folder}{os.pathsep}{here}".rstrip(os.pathsep))
 
 
-@pytest.fixture(params=SPECS)
+@pytest.fixture(params=engine_params(*SPECS))
 def spec(request):
     """An engine that can be expected to run here."""
-    module = engine_module(request.param.partition(":")[0])
-    found = getattr(module, "probe_gpu", module.probe)()
-    if not found.ok:
-        pytest.skip(found.reason)
     return request.param
 
 

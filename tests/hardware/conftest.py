@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from tests.conformance.opening import opened
+from tests.conformance.opening import engine_params, opened
 
 
-@pytest.fixture(scope="session")
-def engine_spec():
-    return "hipdnn"
+@pytest.fixture(scope="session", params=engine_params("hipdnn"))
+def engine_spec(request):
+    return request.param
 
 
 @pytest.fixture(scope="session")

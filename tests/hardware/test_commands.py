@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from bench_run.engines import hipdnn
 from tests.hardware.commands import run, sections
 
-pytestmark = pytest.mark.hardware
+pytestmark = [pytest.mark.hardware, pytest.mark.needs("hipdnn")]
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    found = hipdnn.probe()
-    if not found.ok:
-        pytest.skip(found.reason)
     return tmp_path_factory.mktemp("hardware")
 
 

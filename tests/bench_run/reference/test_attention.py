@@ -76,10 +76,12 @@ def data(problem, normal):
     return arrays
 
 
+@pytest.mark.needs("torch:cpu")
 @settings(max_examples=80, deadline=None)
 @given(problem=problems(), order=st.integers(0, 23))
 def test_forward_agrees_with_torch(problem, order, run_node, normal, permuted):
-    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+    import torch
+
     arrays = data(problem, normal)
     sink = normal(problem["q"][1], seed=8) if problem["sink"] else None
     tensors = {port: torch.tensor(a) for port, a in arrays.items()}
@@ -101,10 +103,12 @@ def test_forward_agrees_with_torch(problem, order, run_node, normal, permuted):
     np.testing.assert_allclose(got["stats"], total.numpy(), rtol=1e-11, atol=1e-12)
 
 
+@pytest.mark.needs("torch:cpu")
 @settings(max_examples=60, deadline=None)
 @given(problem=problems())
 def test_backward_agrees_with_autograd(problem, run_node, normal):
-    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+    import torch
+
     arrays = data(problem, normal)
     leaves = {port: torch.tensor(a, requires_grad=True) for port, a in arrays.items()}
     o, total = by_torch(
@@ -121,8 +125,10 @@ def test_backward_agrees_with_autograd(problem, run_node, normal):
         np.testing.assert_allclose(got[name], leaf.grad.numpy(), rtol=1e-9, atol=1e-10)
 
 
+@pytest.mark.needs("torch:cpu")
 def test_agrees_with_torch_own_attention(run_node, normal):
-    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+    import torch
+
     q, k, v = normal(2, 4, 33, 8), normal(2, 2, 47, 8, seed=1), normal(2, 2, 47, 5, seed=2)
     attention = torch.nn.functional.scaled_dot_product_attention
     for causal in (False, True):

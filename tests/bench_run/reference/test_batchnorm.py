@@ -34,10 +34,12 @@ def operands(normal, shape):
     }
 
 
+@pytest.mark.needs("torch:cpu")
 @settings(max_examples=30, deadline=None)
 @given(shape=dims, order=st.integers(0, 119))
 def test_both_forms_of_inference_agree_with_torch(shape, order, run_node, normal, permuted):
-    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+    import torch
+
     given_ = operands(normal, shape)
     flat = {k: torch.tensor(v.reshape(-1)) for k, v in given_.items() if k != "x"}
     expected = torch.nn.functional.batch_norm(
@@ -58,10 +60,12 @@ def test_both_forms_of_inference_agree_with_torch(shape, order, run_node, normal
     np.testing.assert_allclose(y2, expected, rtol=1e-11, atol=1e-11)
 
 
+@pytest.mark.needs("torch:cpu")
 @settings(max_examples=30, deadline=None)
 @given(shape=dims.filter(lambda d: d[0] * np.prod(d[2:]) > 1))
 def test_training_agrees_with_torch(shape, run_node, normal):
-    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+    import torch
+
     given_ = operands(normal, shape)
     running = [torch.tensor(given_[k].reshape(-1)) for k in ("mean", "variance")]
     weights = [torch.tensor(given_[k].reshape(-1)) for k in ("scale", "bias")]
@@ -82,10 +86,12 @@ def test_training_agrees_with_torch(shape, run_node, normal):
         np.testing.assert_allclose(got[port].reshape(-1), value.numpy(), rtol=1e-10, atol=1e-10)
 
 
+@pytest.mark.needs("torch:cpu")
 @settings(max_examples=30, deadline=None)
 @given(shape=dims, saved=st.booleans())
 def test_backward_agrees_with_autograd(shape, saved, run_node, normal):
-    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+    import torch
+
     given_ = operands(normal, shape)
     leaves = [torch.tensor(given_[k], requires_grad=True) for k in ("x", "scale", "bias")]
     x, scale, bias = leaves

@@ -28,10 +28,12 @@ def layers(draw):
     return dims, count, draw(st.sampled_from([row, full])), kept
 
 
+@pytest.mark.needs("torch:cpu")
 @settings(max_examples=30, deadline=None)
 @given(layer=layers(), order=st.integers(0, 23), saved=st.booleans())
 def test_layer_norm_agrees_with_torch(layer, order, saved, run_node, normal, permuted):
-    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+    import torch
+
     dims, count, row, kept = layer
     x, scale, bias, dy = (normal(*d, seed=i) for i, d in enumerate((dims, row, row, dims)))
     epsilon = np.array([1e-2])
@@ -105,12 +107,14 @@ def test_a_scale_that_does_not_name_the_axes_is_refused(scale):
     assert RMS in str(caught.value)
 
 
+@pytest.mark.needs("torch:cpu")
 @settings(max_examples=30, deadline=None)
 @given(
     case=st.sampled_from([c for c in AXES if c[2] is None or c[2][0] != 1]), biased=st.booleans()
 )
 def test_rms_norm_agrees_with_autograd(case, biased, run_node, normal):
-    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+    import torch
+
     dims, row, _, axes = case
     x, scale, bias, dy = (normal(*d, seed=i) for i, d in enumerate((dims, row, row, dims)))
     leaves = [torch.tensor(a, requires_grad=True) for a in (x, scale, bias)]
@@ -129,8 +133,10 @@ def test_rms_norm_agrees_with_autograd(case, biased, run_node, normal):
         np.testing.assert_allclose(back[port], leaf.grad.numpy(), rtol=1e-9, atol=1e-10)
 
 
+@pytest.mark.needs("torch:cpu")
 def test_rms_norm_agrees_with_torch_own(run_node, normal):
-    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+    import torch
+
     x, scale = normal(3, 4, 5), normal(5, seed=1)
     expected = torch.nn.functional.rms_norm(torch.tensor(x), (5,), torch.tensor(scale), 1e-6)
     y = run_node(RMS, {"x": x, "scale": scale, "epsilon": np.array([1e-6])}, {"y": x.shape})["y"]

@@ -31,10 +31,12 @@ def problems(draw, symmetric=False):
     return (*lead, *image), (*lead, *out), sizes
 
 
+@pytest.mark.needs("torch:cpu")
 @settings(max_examples=40, deadline=None)
 @given(problem=problems(symmetric=True), order=st.integers(0, 119))
 def test_max_pooling_and_its_index_agree_with_torch(problem, order, run_node, normal, permuted):
-    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+    import torch
+
     dims, out, sizes = problem
     x = normal(*dims)
     f = torch.nn.functional
@@ -53,10 +55,12 @@ def test_max_pooling_and_its_index_agree_with_torch(problem, order, run_node, no
     np.testing.assert_array_equal(got["index"], index.numpy())
 
 
+@pytest.mark.needs("torch:cpu")
 @settings(max_examples=40, deadline=None)
 @given(problem=problems(symmetric=True), mode=st.sampled_from(AVERAGES))
 def test_averages_agree_with_torch(problem, mode, run_node, normal):
-    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+    import torch
+
     dims, out, sizes = problem
     x = normal(*dims)
     f = torch.nn.functional
