@@ -11,7 +11,7 @@ COMMA := ,
 STAMP := $(VENV)/installed-run
 TEST_STAMP := $(VENV)/installed-test$(EXTRAS)
 
-.PHONY: run test test-slow test-gpu test-hardware check bench clean
+.PHONY: run test test-slow test-gpu test-hardware check support bench clean
 
 run: $(STAMP)
 	$(BIN)/bench-run graphs/ -o run_a.json $(RUN_FLAGS) --quiet
@@ -37,6 +37,9 @@ check: $(TEST_STAMP)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -n auto --dist loadfile
+
+support: $(TEST_STAMP)
+	$(BIN)/python -m tests.support_matrix
 
 bench: $(TEST_STAMP)
 	for script in tests/benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
+from functools import partial
 
 import pytest
 
 from bench_run.engines.cudnn.knobs import settings
-from bench_run.engines.cudnn.library import load, refusals
-from bench_run.engines.cudnn.lowering import Lowering
-from bench_run.engines.cudnn.rewrite import rewrite
+from bench_run.engines.cudnn.library import load
 from bench_run.engines.cudnn.tables import KNOBS, UNNUMBERED_KNOBS
-from bench_run.engines.cudnn.views import views
-from bench_run.errors import EngineUnavailableError, UnsupportedGraphError
+from bench_run.errors import UnsupportedGraphError
 from bench_run.graph.load import load as load_graphs
 from tests.conformance.graphs import FAMILIES
+from tests.conformance.opening import CUDNN
+from tests.support_matrix import lowered
 
 REFUSED = (
     "avgpool_", "bn_backward_unsaved", "dequantized_", "experts_", "layernorm_backward_unsaved",
@@ -26,36 +25,18 @@ its attention wants heads of 8 n elements, its reductions rows or columns."""
 EXCEPT = ("reduction_all", "sdpa_paged")
 
 
+pytestmark = pytest.mark.needs(CUDNN)
+
+
 @pytest.fixture(scope="module")
 def cudnn():
-    if find_spec("cudnn") is None:
-        pytest.skip("cuDNN's frontend is not installed")
-    try:
-        return load()
-    except EngineUnavailableError as error:
-        pytest.skip(str(error))
+    return load()
 
 
 @pytest.fixture
 def validated(cudnn):
     """Has the frontend check a graph as for compute capability 9.0."""
-
-    def run(graph):
-        canonical, kinds = rewrite(graph), cudnn.data_type
-        made = cudnn.pygraph(
-            name="g",
-            io_data_type=kinds.NOT_SET,
-            intermediate_data_type=kinds.FLOAT,
-            compute_data_type=kinds.FLOAT,
-            sm_version=90,
-        )
-        lowering = Lowering(cudnn, made, canonical, views(canonical))
-        with refusals("graph"):
-            lowering.lower()
-            made.validate()
-        return lowering.numbers
-
-    return run
+    return partial(lowered, cudnn)
 
 
 @pytest.mark.parametrize("family", FAMILIES)

@@ -125,10 +125,10 @@ def test_a_convolution_keeps_its_axes_and_strides():
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("layout", ["packed", "last", "gaps"])
 def test_every_graph_is_viewed_or_refused(family, layout):
-    graph = FAMILIES[family]("float", layout)
     try:
-        canonical, found = viewed(graph)
+        canonical, found = viewed(FAMILIES[family]("float", layout))
     except UnsupportedGraphError as error:
-        pytest.skip(str(error))
+        assert str(error).startswith("cudnn: ")  # noqa: PT017 - which ones: tests/data/support
+        return
     assert {t.uid for t in canonical.tensors} == set(found)
     assert all(len(view.dims) >= 3 for view in found.values())
