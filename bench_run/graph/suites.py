@@ -12,12 +12,10 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from bench_run.errors import GraphError
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -27,6 +25,13 @@ else:
 SUFFIX = ".toml"
 """What tells a suite from a graph on the command line; `is_suite` looks inside."""
 
+PREFIX = "suite:"
+"""Before the name of graphs that come with this tool."""
+
+_FOLDERS = (
+    Path(__file__).parents[1] / "graphs",  # of the installed package
+    Path(__file__).parents[2] / "graphs",  # of a checkout
+)
 _KEYS = ("file", "op", "repeat")
 _MOST = 1_000_000
 
@@ -48,6 +53,28 @@ class Suite:
     name: str
     about: str
     entries: tuple[Entry, ...]
+
+
+def own_graphs(argument: str) -> str:
+    """The path behind ``suite:NAME``: a suite file or a folder of graphs that comes with this tool;
+    any other argument as it is. Raises `GraphError` with the known names."""
+    if not argument.startswith(PREFIX):
+        return argument
+    name = argument.removeprefix(PREFIX)
+    known = _own()
+    if name not in known:
+        names = ", ".join(sorted(known)) or "none: they are not installed"
+        raise GraphError(argument, f"no suite of this name; choose from {names}")
+    return str(known[name])
+
+
+def _own() -> dict[str, Path]:
+    """Folders and suite files by name; a suite file goes before a folder of its name."""
+    root = next((folder for folder in _FOLDERS if (folder / "suites").is_dir()), None)
+    if root is None:
+        return {}
+    folders = {path.name: path for path in root.iterdir() if any(path.glob("*.json"))}
+    return {**folders, **{path.stem: path for path in (root / "suites").glob(f"*{SUFFIX}")}}
 
 
 def is_suite(data: bytes) -> bool:

@@ -17,7 +17,7 @@ from bench_run.errors import GraphError, UsageError
 from bench_run.graph.hipdnn_json import write_graph
 from bench_run.graph.load import LoadedGraph, LoadFailure, load
 from bench_run.graph.make import make_graphs
-from bench_run.graph.suites import SUFFIX, read_suite
+from bench_run.graph.suites import SUFFIX, own_graphs, read_suite
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -76,8 +76,9 @@ def gather(options: Options) -> Gathered:
 
 
 def _from_files(arguments: Sequence[str]) -> Gathered:
-    suites = [argument for argument in arguments if argument.endswith(SUFFIX)]
-    report = load([argument for argument in arguments if argument not in suites])
+    paths = [own_graphs(argument) for argument in arguments]
+    suites = [path for path in paths if path.endswith(SUFFIX)]
+    report = load([path for path in paths if path not in suites])
     of_suites = [loaded for suite in suites for loaded in _from_suite(Path(suite))]
     graphs = (*report.graphs, *of_suites)
     return Gathered(graphs, report.failures, report.notes, report.sources)

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from bench_run.errors import GraphError
-from bench_run.graph.suites import Entry, is_suite, read_suite
+from bench_run.graph.suites import Entry, is_suite, own_graphs, read_suite
+from tests.conftest import ROOT
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -62,3 +63,19 @@ def test_a_graph_is_no_suite() -> None:
         False,
         True,
     )
+
+
+def test_graphs_that_come_along_are_found_by_name() -> None:
+    assert (own_graphs("suite:smoke"), own_graphs("suite:resnet50")) == (
+        str(ROOT / "graphs" / "smoke"),
+        str(ROOT / "graphs" / "suites" / "resnet50.toml"),
+    )
+
+
+def test_an_argument_without_the_prefix_is_a_path() -> None:
+    assert own_graphs("graphs/smoke") == "graphs/smoke"
+
+
+def test_an_unknown_name_is_refused_with_the_known_ones() -> None:
+    with pytest.raises(GraphError, match=r"suite:smok: no suite.*resnet50, .*, smoke, transformer"):
+        own_graphs("suite:smok")

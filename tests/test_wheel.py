@@ -1,0 +1,43 @@
+"""The package as it is installed: the commands and the graphs travel in the wheel."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+pytestmark = pytest.mark.slow  # builds a wheel; pip fetches the build tools
+
+
+@pytest.fixture(scope="module")
+def site(root, tmp_path_factory):
+    """A folder into which the wheel was installed, without its dependencies."""
+    folder = tmp_path_factory.mktemp("wheel")
+    pip = [sys.executable, "-m", "pip"]
+    source = tmp_path_factory.mktemp("source") / "tree"
+    subprocess.run(["git", "clone", "-q", str(root), str(source)], check=True)
+    subprocess.run([*pip, "wheel", "-q", "--no-deps", "-w", folder, source], check=True)
+    (wheel,) = folder.glob("*.whl")
+    target = folder / "site"
+    subprocess.run([*pip, "install", "-q", "--no-deps", "--target", target, wheel], check=True)
+    return target
+
+
+@pytest.mark.parametrize("name", ["smoke", "resnet50"])
+def test_graphs_run_by_name_in_an_empty_folder(site, tmp_path, name):
+    quick = ("--engine", "numpy", "--rounds", "1", "--iters", "1", "--warmup", "0")
+    done = subprocess.run(
+        [sys.executable, "-m", "bench_run", f"suite:{name}", *quick],
+        cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(site)}, capture_output=True, text=True,
+    )  # fmt: skip
+    assert (0, True) == (done.returncode, "validation passed" in done.stdout), done.stderr
+
+
+def test_the_version_of_the_wheel_answers(site, tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-c", "import bench_run; print(bench_run.__file__)"],
+        cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(site)}, capture_output=True, text=True,
+    )  # fmt: skip
+    assert str(site) in done.stdout
