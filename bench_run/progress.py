@@ -57,8 +57,3 @@ class Progress:
             self._bar.write(line, file=sys.stderr)
         else:
             print(line, file=sys.stderr, flush=True)
-
-
-def complain(message: str, program: str = "bench-run") -> None:
-    """One line about what went wrong; said even when quiet."""
-    print(f"{program}: {' '.join(message.split())}", file=sys.stderr, flush=True)

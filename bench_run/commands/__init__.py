@@ -1,1 +1,25 @@
-"""One file for each thing `bench-run` can be asked besides a run."""
+"""What `bench-run` can be asked: one module for each command."""
+
+from __future__ import annotations
+
+COMMANDS = {
+    "run": "bench_run.commands.run",
+    "doctor": "bench_run.commands.doctor",
+    "engines": "bench_run.commands.engines",
+    "coverage": "bench_run.commands.coverage",
+    "describe": "bench_run.commands.describe",
+    "help": "bench_run.commands.help",
+}
+"""First word of the command line to the module that answers it: a text ``USAGE`` for docopt, and
+``answer(arguments) -> Outcome``. Importing the module must be cheap: its heavy imports are inside
+of functions. A file or folder with a command's name is given as ``./engines``."""
+
+DEFAULT = "run"
+"""The command when the first word names none."""
+
+ALIASES = {
+    "--list-engines": "engines",
+    "--coverage": "coverage",
+    "--describe": "describe",
+}
+"""Flags that stand for a command, wherever they occur."""

@@ -1,24 +1,56 @@
-"""Which operations which engines take: every operation in its small default shapes, tried out."""
+"""`bench-run coverage`: which operations each engine supports, found by running each of them in its
+small default shapes and in all of its data types."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from tabulate import tabulate
+from bench_run.commands.topics import ENGINES, entries
 
-from bench_run.graph.make import make_graphs
-from bench_run.graph.make.ops import OPS
-from bench_run.graph.work import main_data_type
-
+TYPE_CHECKING = False  # keeps --help fast
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from typing import Any
 
+    from bench_run.commands.outcome import Outcome
     from bench_run.graph.make.recipe import Recipe
     from bench_run.graph.model import Graph
+    from bench_run.options import Options
 
     Attempt = Callable[[str, Graph], str | None]
-    """Why an engine does not take a graph; None where it does."""
+    """Why an engine does not support a graph; None where it does."""
+
+USAGE = f"""Show which operations each engine supports. Every operation of --op is run
+once in small shapes, in all of its data types (default engines: numpy, and
+torch where it is installed). `bench-run --coverage` does the same.
+
+Usage:
+  bench-run coverage [options] [--engine=SPEC]... [--knob=KV]...
+            [--plugin-path=DIR]...
+
+Examples:
+  bench-run coverage
+  bench-run coverage --engine cudnn
+
+{ENGINES}
+Other options:
+{entries("--timeout", "--build-timeout", "--config", "--help")}"""
+
+
+def answer(arguments: Mapping[str, Any]) -> Outcome:
+    """Raises `BenchRunError` where an engine that was named is not available."""
+    from bench_run.commands.outcome import Outcome
+    from bench_run.options import read_options
+
+    return Outcome(coverage(read_options(arguments)))
+
+
+def coverage(options: Options) -> str:
+    """The coverage table of the named engines, numpy and torch where none is named."""
+    from bench_run.commands.supporting_engines import supporting_engines
+
+    with supporting_engines(options, ("numpy", "torch")) as engines:
+        return coverage_text(engines.keys, tuple(cover(engines.keys, engines.run)))
 
 
 @dataclass(frozen=True)
@@ -31,8 +63,8 @@ class Cell:
     def text(self) -> str:
         if not self.refusals:
             return "yes"
-        taken = self.tried - len(self.refusals)
-        return f"{taken} of {self.tried}" if taken else "no"
+        supported = self.tried - len(self.refusals)
+        return f"{supported} of {self.tried}" if supported else "no"
 
 
 @dataclass(frozen=True)
@@ -45,6 +77,9 @@ class Row:
 
 def cover(engines: Sequence[str], attempt: Attempt) -> Iterator[Row]:
     """A row for each operation that an op spec can name, in every type that it has."""
+    from bench_run.graph.make.ops import OPS
+    from bench_run.graph.work import main_data_type
+
     for recipe in OPS.values():
         graphs = small_graphs(recipe)
         data_types = tuple(dict.fromkeys(main_data_type(graph) for graph in graphs))
@@ -53,7 +88,9 @@ def cover(engines: Sequence[str], attempt: Attempt) -> Iterator[Row]:
 
 
 def small_graphs(recipe: Recipe) -> tuple[Graph, ...]:
-    """Small shapes in every type; of an operation that must follow another one, behind matmul."""
+    """Small shapes in every type; an operation that must follow another one comes after matmul."""
+    from bench_run.graph.make import make_graphs
+
     name = f"matmul+{recipe.name}" if recipe.only_after else recipe.name
     return make_graphs(f"{name}: dtype={','.join(recipe.dtypes)}", "small")
 
@@ -64,7 +101,9 @@ def _cell(engine: str, graphs: Sequence[Graph], attempt: Attempt) -> Cell:
 
 
 def coverage_text(engines: Sequence[str], rows: Sequence[Row]) -> str:
-    """The table, then every refusal with its reason, then how many operations each engine takes."""
+    """The table, every refusal with its reason, and how many operations each engine supports."""
+    from tabulate import tabulate
+
     table = tabulate(
         [
             (row.operation, row.direction, *(cell.text() for cell in row.cells), _types(row))

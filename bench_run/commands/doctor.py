@@ -1,7 +1,7 @@
-"""What is present on this machine, and what to install or to allow for what is missing.
+"""`bench-run doctor`: what this machine has, and what to install or to permit for what is missing.
 
-Nothing foreign is run or imported but the telemetry libraries: packages are looked up, plugins are
-listed by name, devices are asked through NVML and amdsmi.
+The telemetry libraries are the only foreign code that is run: packages are looked up, plugins are
+listed by name, devices are read through NVML and amdsmi.
 """
 
 from __future__ import annotations
@@ -9,31 +9,36 @@ from __future__ import annotations
 import os
 import shutil
 from dataclasses import dataclass
-from importlib import metadata, util
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from tabulate import tabulate
-
-from bench_run.commands.listing import engine_list
-from bench_run.machine.devices import devices
-from bench_run.machine.host import machine
-from bench_run.options import Options
-from bench_run.units import size_text
-
+TYPE_CHECKING = False  # keeps --help fast
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
+    from typing import Any
 
     from bench_schema.document import Device, Machine
+
+    from bench_run.commands.outcome import Outcome
+
+USAGE = """Report what this machine has for benchmarks (devices, engines, libraries,
+plugins, tools, permissions), and how to get what is missing.
+
+Usage:
+  bench-run doctor
+
+Options:
+  -h, --help            show help
+"""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that was looked for; `said` is where it is, or how to get it."""
+    """One thing that was looked for."""
 
     ok: bool
     what: str
-    said: str
+    text: str
+    """Where it is, or how to get it."""
 
 
 LIBRARIES = {
@@ -62,8 +67,19 @@ PLUGIN_PLACES = ("lib/hipdnn_plugins/engines", "lib64/hipdnn_plugins/engines")
 COUNTERS_FILE = "/proc/driver/nvidia/params"
 
 
+def answer(_: Mapping[str, Any]) -> Outcome:
+    from bench_run.commands.outcome import Outcome
+
+    return Outcome(doctor())
+
+
 def doctor() -> str:
     """The report, section by section."""
+    from bench_run.commands.engines import engine_list
+    from bench_run.machine.devices import devices
+    from bench_run.machine.host import machine
+    from bench_run.options import Options
+
     host = machine(devices=devices())
     sections = {
         "Libraries": [library(*row) for row in LIBRARIES.items()],
@@ -80,6 +96,8 @@ def doctor() -> str:
 
 
 def _head(host: Machine) -> str:
+    from bench_run.units import size_text
+
     lines = [
         f"host {host.host}: {host.os}, kernel {host.kernel}, Python {host.python}",
         f"processor {host.cpu.model}, {host.cpu.cores} cores, {size_text(host.memory_bytes)}",
@@ -92,6 +110,8 @@ def _head(host: Machine) -> str:
 
 
 def _device_line(device: Device) -> str:
+    from bench_run.units import size_text
+
     facts = [device.arch, None if device.driver is None else f"driver {device.driver}"]
     if device.memory_bytes is not None:
         facts.append(size_text(device.memory_bytes))
@@ -99,11 +119,15 @@ def _device_line(device: Device) -> str:
 
 
 def _rows(findings: Iterable[Finding]) -> str:
-    rows = [("yes" if f.ok else "no", f.what, f.said) for f in findings]
+    from tabulate import tabulate
+
+    rows = [("yes" if f.ok else "no", f.what, f.text) for f in findings]
     return tabulate(rows, tablefmt="plain", disable_numparse=True)
 
 
 def library(module: str, install: tuple[str, str]) -> Finding:
+    from importlib import metadata, util
+
     package, how = install
     if util.find_spec(module) is None:
         return Finding(False, module, how)

@@ -51,7 +51,7 @@ _IMPORT_ERRORS = (
 
 @dataclass(frozen=True)
 class EngineRow:
-    """What `--list-engines` shows of an engine."""
+    """What `bench-run engines` shows of an engine."""
 
     name: str
     summary: str

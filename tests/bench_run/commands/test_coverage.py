@@ -1,4 +1,4 @@
-"""`--coverage`: which operations engines take, found by trying."""
+"""`bench-run coverage`: which operations engines support, found by running them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ GRAPHS = [graph for recipe in OPS.values() for graph in small_graphs(recipe)]
 
 
 def test_the_table_has_a_row_for_every_operation_and_a_column_for_every_engine(bench_run_command):
-    done = bench_run_command("--coverage", "--engine", "numpy")
+    done = bench_run_command("coverage", "--engine", "numpy")
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     assert {"operation", "direction", "numpy"} <= set(lines[0].split())

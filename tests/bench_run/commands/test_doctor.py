@@ -53,7 +53,7 @@ def test_the_folder_of_the_environment_is_listed_too(tmp_path, monkeypatch):
 
 def test_no_plugin_folder_says_how_to_name_one(tmp_path, monkeypatch):
     monkeypatch.delenv("HIPDNN_PLUGIN_DIR", raising=False)
-    assert "--plugin-path" in doctor.plugin_folders(tmp_path)[0].said
+    assert "--plugin-path" in doctor.plugin_folders(tmp_path)[0].text
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="the administrator may do everything")
@@ -61,7 +61,7 @@ def test_a_device_file_that_may_not_be_opened_names_its_group(tmp_path):
     path = tmp_path / "kfd"
     path.write_text("")
     path.chmod(stat.S_IRUSR)
-    assert f"usermod -aG {path.group()}" in doctor.device_file(str(path)).said
+    assert f"usermod -aG {path.group()}" in doctor.device_file(str(path)).text
 
 
 def test_a_device_file_of_ours_is_fine(tmp_path):

@@ -61,9 +61,9 @@ def test_a_rule_that_does_not_fit_is_one_line(bench_run_command, rule, said):
     assert said in done.stderr
 
 
-def test_a_description_says_who_takes_the_graph(bench_run_command):
+def test_a_description_says_which_engines_support_the_graph(bench_run_command):
     done = bench_run_command("--describe", "--op", "mul: dims=4x8", "--engine", "numpy")
-    assert done.stdout.rstrip().endswith("numpy takes it")
+    assert done.stdout.rstrip().endswith("numpy: supported")
 
 
 @pytest.fixture
@@ -78,9 +78,9 @@ def custom(tmp_path):
     return path
 
 
-def test_a_description_says_why_an_engine_does_not_take_a_graph(bench_run_command, custom):
+def test_a_description_says_why_an_engine_does_not_support_a_graph(bench_run_command, custom):
     done = bench_run_command("--describe", custom, "--engine", "numpy")
-    assert "numpy does not: own (CustomOpAttributes)" in done.stdout, done.stderr
+    assert "numpy: not supported: own (CustomOpAttributes)" in done.stdout, done.stderr
 
 
 def test_a_custom_operation_is_unsupported_with_node_and_reason(run_quickly, custom):

@@ -1,0 +1,87 @@
+"""`bench-run describe`: operations, shapes and work of graphs, and which engines support them."""
+
+from __future__ import annotations
+
+from bench_run.commands.topics import ENGINES, INPUT, entries
+
+TYPE_CHECKING = False  # keeps --help fast
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from bench_run.commands.outcome import Outcome
+    from bench_run.commands.supporting_engines import SupportingEngines
+    from bench_run.graph.model import Graph
+    from bench_run.options import Options
+
+USAGE = f"""Describe graphs: operations, tensors, floating-point operations, bytes, and
+which engines support them (default: all engines that can run here).
+`bench-run --describe` does the same.
+
+Usage:
+  bench-run describe [options] [--engine=SPEC]... [--op=SPEC]...
+            [--miopen-driver=LINE]... [--knob=KV]... [--init=RULE]...
+            [--plugin-path=DIR]... [GRAPH]...
+
+Examples:
+  bench-run describe suite:smoke
+  bench-run describe --op 'matmul+bias: m=8 n=8 k=8' --diagram graph.svg
+
+Drawing:
+  --diagram FILE        draw the graph (.svg or .html); for one graph
+
+{INPUT}
+{ENGINES}
+Other options:
+{entries("--timeout", "--build-timeout", "--config", "--help")}"""
+
+WIDTH = 80
+
+
+def answer(arguments: Mapping[str, Any]) -> Outcome:
+    """Raises `BenchRunError` where a graph or an engine cannot be used."""
+    from bench_run.commands.outcome import Outcome
+    from bench_run.options import read_options
+
+    return Outcome(descriptions(read_options(arguments), arguments["--diagram"]))
+
+
+def descriptions(options: Options, diagram_path: str | None) -> str:
+    """Readable text for each graph; with a path, a drawing of the one graph."""
+    from bench_run.commands.supporting_engines import supporting_engines
+    from bench_run.plan.load import gather
+    from bench_run.report.description import describe
+
+    graphs = [loaded.graph for loaded in gather(options).graphs]
+    if diagram_path is not None:
+        _draw(graphs, diagram_path)
+    with supporting_engines(options) as engines:
+        return "\n".join(f"{describe(graph)}{_support_text(engines, graph)}" for graph in graphs)
+
+
+def _draw(graphs: list[Graph], path: str) -> None:
+    from pathlib import Path
+
+    from bench_run.errors import UsageError
+    from bench_run.report.diagram import diagram, page
+    from bench_run.runner.record import writing
+
+    if len(graphs) != 1:
+        raise UsageError(f"--diagram draws one graph, {len(graphs)} were given")
+    draw = {".svg": diagram, ".html": page}.get(Path(path).suffix)
+    if draw is None:
+        raise UsageError(f"--diagram: {path} should end in .svg or .html")
+    with writing(path):
+        Path(path).write_text(draw(graphs[0]), encoding="utf-8")
+
+
+def _support_text(engines: SupportingEngines, graph: Graph) -> str:
+    """A line for each engine: whether it supports the graph, and if not, which node it refuses."""
+    import textwrap
+
+    lines = ["\n"]
+    for key in engines.keys:
+        why = engines.prepare(key, graph)
+        answer = "supported" if why is None else f"not supported: {why.removeprefix(f'{key}: ')}"
+        lines.append(textwrap.fill(f"  {key}: {answer}", WIDTH, subsequent_indent=" " * 4) + "\n")
+    return "".join(lines)

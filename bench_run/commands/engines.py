@@ -1,0 +1,105 @@
+"""`bench-run engines`: which engines can run here, and what they can choose from for a graph."""
+
+from __future__ import annotations
+
+from bench_run.commands.topics import ENGINES, INPUT, entries
+
+TYPE_CHECKING = False  # keeps --help fast
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from bench_run.commands.outcome import Outcome
+    from bench_run.options import Options
+    from bench_run.plan.cases import PlannedCase
+    from bench_run.worker.pool import WorkerPool
+
+USAGE = f"""List all engines: whether each can run on this machine, and if not, how to get
+it. With graphs: the plans, knobs and workspace sizes that each --engine offers
+for them. `bench-run --list-engines` does the same.
+
+Usage:
+  bench-run engines [options] [--engine=SPEC]... [--op=SPEC]...
+            [--miopen-driver=LINE]... [--knob=KV]... [--init=RULE]...
+            [--plugin-path=DIR]... [GRAPH]...
+
+Examples:
+  bench-run engines
+  bench-run engines --engine cudnn graph.json
+
+{ENGINES}
+{INPUT}
+Other options:
+{entries("--timeout", "--build-timeout", "--config", "--help")}"""
+
+WIDTH = 80
+
+
+def answer(arguments: Mapping[str, Any]) -> Outcome:
+    """Raises `BenchRunError` where a graph or an engine cannot be used."""
+    from bench_run.commands.outcome import Outcome
+    from bench_run.options import read_options
+
+    return Outcome(engine_list(read_options(arguments)))
+
+
+def engine_list(options: Options) -> str:
+    """Every engine: whether it can run here, and if not, why and how to get it."""
+    from bench_run.engines import list_engines
+
+    lines = []
+    for row in list_engines():
+        state = "yes" if row.availability.ok else "no "
+        lines.append(_wrapped(f"{state}  {row.name:<8} {row.summary}", first=""))
+        lines.append(_wrapped(row.availability.reason))
+    lines += ["", _auto_line()]
+    if options.graphs or options.op or options.miopen_driver:
+        lines += ["", *_choices_of_graphs(options)]
+    return "\n".join(lines)
+
+
+def _auto_line() -> str:
+    from bench_run.engines import choose_auto
+    from bench_run.errors import EngineUnavailableError
+
+    try:
+        return _wrapped(f"auto here: {choose_auto()[1]}", first="")
+    except EngineUnavailableError as error:
+        return f"auto here: {error}"
+
+
+def _choices_of_graphs(options: Options) -> list[str]:
+    """What the named engines can choose from for each graph: plans, knobs, workspace."""
+    from bench_run.runner.benchmark import plan_run
+    from bench_run.worker.pool import WorkerPool
+
+    planned = plan_run(options)
+    lines = []
+    pool = WorkerPool(options.timeout_s, {})
+    try:
+        for case in planned.cases:
+            lines.append(f"{case.graph.id.name} on {case.engine.key}:")
+            lines += [_wrapped(text) for text in _choices(pool, case)]
+    finally:
+        pool.close()
+    return lines
+
+
+def _choices(pool: WorkerPool, case: PlannedCase) -> list[str]:
+    """A line for each choice, or the reason why there is none."""
+    from bench_run.errors import BenchRunError
+
+    try:
+        choices = pool.choices(case.engine, case.graph.loaded.graph)
+    except BenchRunError as error:
+        return [f"refused: {error}"]
+    rows = (", ".join(f"{key} {value}" for key, value in choice.items()) for choice in choices)
+    return [row or "one way to run it, no choices" for row in rows]
+
+
+def _wrapped(text: str, first: str = " " * 5) -> str:
+    import textwrap
+
+    return textwrap.fill(
+        text, WIDTH, initial_indent=first, subsequent_indent=" " * 5, break_on_hyphens=False
+    )

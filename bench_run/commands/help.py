@@ -1,0 +1,101 @@
+"""`bench-run help`: the first page, the topics of flags, the usage of each command."""
+
+from __future__ import annotations
+
+from bench_run.commands import COMMANDS, DEFAULT
+from bench_run.commands.topics import TOPICS, entries
+
+TYPE_CHECKING = False  # importing typing would cost half the time of --help
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from bench_run.commands.outcome import Outcome
+
+USAGE = """Show help for a topic or a command.
+
+Usage:
+  bench-run help [WORD]
+
+WORD is a topic (input, engines, measure, validate, output), a command, or all.
+"""
+
+FIRST = (
+    "--op",
+    "--engine",
+    "--device",
+    "--iters",
+    "--rounds",
+    "--reference",
+    "--output",
+    "--label",
+    "--markdown",
+    "--quiet",
+)
+"""The flags of the first page."""
+
+PAGE = f"""bench-run: run hipDNN operation graphs, validate outputs, time every iteration.
+
+Usage:
+  bench-run [options] GRAPH...      run graphs
+  bench-run [options] --op SPEC     run graphs made from operation names
+  bench-run COMMAND [options]       answer a question without measuring
+
+GRAPH is a graph file, a folder, a glob, an archive (.tar .tar.gz .tgz .tar.bz2
+.tar.xz .zip), a suite file (.toml), or suite:NAME for graphs that come with
+this tool: suite:smoke takes a few seconds, suite:resnet50 some minutes.
+
+Examples:
+  bench-run suite:smoke                          a table on the terminal
+  bench-run graphs/ -o before.json               and the result document
+  bench-run g.json --engine numpy --engine torch two engines, in turn
+  bench-run g.json --a hipdnn:1@/old --b hipdnn:1@/new
+                                                 two builds of a plugin
+  bench-run --op 'conv_fwd: n=32 c=128 h=28 w=28 k=256 r=3 s=3 pad=1 dtype=half'
+  bench-compare before.json after.json           compare two runs
+
+The options used most:
+{entries(*FIRST)}
+Commands (a file or folder with such a name is given as ./engines):
+  doctor                what this machine has, and how to get what is missing
+  engines               engines that can run here; with GRAPH their plans, knobs
+  coverage              operations that each engine supports, found by running
+  describe              operations, shapes and work of graphs; --diagram FILE
+  help WORD             all other options: input, engines, measure, validate,
+                        output, all; or a command
+
+Exit codes: 0 success; 1 usage error, unreadable input, no device, or a case,
+engine or reference failed; 2 outputs differ from the reference.
+"""
+
+
+def page(command: str) -> str:
+    """What `--help` shows for a command."""
+    from importlib import import_module
+
+    if command == DEFAULT:
+        return PAGE
+    text: str = import_module(COMMANDS[command]).USAGE
+    return text
+
+
+def answer(arguments: Mapping[str, Any]) -> Outcome:
+    """Raises `UsageError` for a word that is neither a topic nor a command."""
+    from bench_run.commands.outcome import Outcome
+
+    return Outcome(_text(arguments["WORD"]))
+
+
+def _text(word: str | None) -> str:
+    if word is None:
+        return PAGE
+    if word == "all":
+        return "\n".join(TOPICS.values())
+    if word not in TOPICS and word not in COMMANDS:
+        from bench_run.commands.suggest import nearest
+        from bench_run.errors import UsageError
+
+        known = (*TOPICS, *COMMANDS, "all")
+        raise UsageError(f"no help on {word!r}{nearest(word, known)}")
+    both = [TOPICS.get(word), page(word) if word in COMMANDS else None]
+    return "\n".join(text for text in both if text is not None)

@@ -1,0 +1,110 @@
+"""What `bench-run` does without a command's name: run graphs, write what was asked for."""
+
+from __future__ import annotations
+
+from bench_run.commands.topics import TOPICS
+
+TYPE_CHECKING = False  # importing typing would cost as much as parsing
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from typing import Any
+
+    from bench_schema.document import Document
+
+    from bench_run.commands.outcome import Outcome
+    from bench_run.options import Options
+
+USAGE = """Usage:
+  bench-run [options] [--engine=SPEC]... [--op=SPEC]... [--miopen-driver=LINE]...
+            [--tag=KV]... [--knob=KV]... [--init=RULE]... [--plugin-path=DIR]... [GRAPH]...
+
+""" + "\n".join(TOPICS.values())
+
+
+def answer(arguments: Mapping[str, Any]) -> Outcome:
+    """Raises `BenchRunError` where nothing can be run."""
+    from bench_run.commands.outcome import Outcome
+    from bench_run.options import read_options
+    from bench_run.runner.benchmark import command_line, run_benchmark
+
+    options = read_options(arguments)
+    if options.dry_run:
+        from bench_run.commands.cases import case_list
+
+        return Outcome(case_list(options))
+    document = run_benchmark(options, command_line())
+    texts = [*_exported(options, document), *_shown(options, document)]
+    lines = [text if text.endswith("\n") else f"{text}\n" for text in texts]
+    return Outcome("".join(lines), exit_code(document), tuple(_remarks(options, document)))
+
+
+def _exported(options: Options, document: Document) -> Iterator[str]:
+    """Write the text formats; yields those for stdout."""
+    from bench_run.report.formats import FORMATS
+    from bench_run.runner.record import writing
+
+    for name, render in FORMATS.items():
+        path = getattr(options, name)
+        if path is None:
+            continue
+        text = render(document)
+        if path == "-":
+            yield text
+            continue
+        with writing(path), open(path, "w", encoding="utf-8", newline="") as file:
+            file.write(text)
+
+
+def _shown(options: Options, document: Document) -> Iterator[str]:
+    """The table, unless stdout has another answer."""
+    from bench_run.report.console import details, side_by_side, table
+    from bench_run.report.formats import FORMATS
+
+    if options.quiet or "-" in (getattr(options, name) for name in FORMATS):
+        return
+    if options.verbose:
+        yield details(document)
+    paired = options.a is not None and not any(case.variant for case in document.cases)
+    yield side_by_side(document) if paired else table(document)
+
+
+def exit_code(document: Document) -> int:
+    """0 all is well; 2 some output is wrong; 1 some case gave no answer, or none completed, or the
+    reference that was named could not check some case."""
+    validations = [case.validation for case in document.cases if case.validation is not None]
+    if any(validation.status == "failed" for validation in validations):
+        return 2
+    statuses = [case.outcome.status for case in document.cases]
+    fine = all(status in ("completed", "unsupported") for status in statuses)
+    answered = fine and "completed" in statuses and document.run.complete
+    return 0 if answered and not_validated(document) is None else 1
+
+
+def _remarks(options: Options, document: Document) -> Iterator[str]:
+    missed = not_validated(document)
+    if missed is not None:
+        yield missed
+    if options.energy:
+        yield from unmet(document, "--energy")
+
+
+def not_validated(document: Document) -> str | None:
+    """A line where cases could not be compared with the reference that was named, with the first
+    of them; ``auto`` names none."""
+    named = document.run.settings.reference
+    if named in ("auto", "none"):
+        return None
+    completed = [case for case in document.cases if case.outcome.status == "completed"]
+    checks = [(case.id, case.validation) for case in completed if case.validation is not None]
+    missed = [(name, check.reason) for name, check in checks if check.status == "not checked"]
+    if not missed:
+        return None
+    name, reason = missed[0]
+    count = f"{len(missed)} of {len(completed)} cases were not checked"
+    return f"--reference {named}: {count}: {reason} ({name})"
+
+
+def unmet(document: Document, flag: str) -> dict[str, None]:
+    """What cases say of a flag that could not be followed, each sentence once."""
+    notes = (note for case in document.cases for note in case.notes)
+    return dict.fromkeys(note for note in notes if note.startswith(f"{flag}:"))

@@ -1,0 +1,151 @@
+"""The help text of every flag, by topic. Text only: docopt reads it, and `--help` shows it.
+
+Each flag is in exactly one topic. A command's ``USAGE`` is made of topics, or of `entries` from
+them, so a flag is described once.
+"""
+
+from __future__ import annotations
+
+INPUT = """\
+Graphs:
+  --op SPEC             make graphs from operation names, shapes and types;
+                        also 'family:activations' or 'all' (graphs/README.md)
+  --miopen-driver LINE  a MIOpenDriver command line, or a file of them (a log
+                        will do)
+  --shapes SET          shapes where --op names none: small, common, large,
+                        skewed or all (default common)
+  --direction D         gradients for --op: fwd, bwd or both
+  --scale-batch N       reduce the batch of every graph to at most N
+  --save-graphs DIR     write the graphs of --op and --miopen-driver to DIR
+  --rerun-from FILE     only the cases that a JSON report of bench-compare calls
+                        slower or unclear
+  --dry-run             list the cases and stop
+
+Input data:
+  --init RULE           how inputs are filled:
+                        [NAME=]normal|uniform|integers|constant:V|file:PATH
+  --seed N              seed of the inputs and of the order of cases (default 0)
+"""
+
+ENGINES = """\
+Engines:
+  -e, --engine SPEC     name[:id][+option][@plugin path]; give it again for more
+                        engines, which are measured in turn (default auto)
+  --a SPEC              with --b: compare two engines in one run; the outputs of
+                        B are validated against those of A
+  --b SPEC              the second engine
+  --AId ID              instead of --a: engine id of a hipDNN plugin
+  --BId ID              instead of --b: engine id of a hipDNN plugin
+  --APath P             plugin path for --AId
+  --BPath P             plugin path for --BId
+  --device N            index of the accelerator, or several as in 0,2, or all
+                        (default 0); several are measured in turn, because they
+                        share power, host and bus. For one engine only:
+                        ENGINE+device=N
+  --knob KEY=VALUE      set a tuning knob of the engine
+  --math MODE           float32 arithmetic: fp32 (strict), tf32 or fast
+                        (default fp32)
+
+hipDNN plugins:
+  --plugin-path DIR     folder of engine plugins
+  --plugin-mode MODE    absolute: only these plugins; additive: also those that
+                        hipDNN finds by itself (default absolute)
+  --hipdnn-prefix DIR   installation prefix in which to look for hipdnn_frontend
+"""
+
+MEASURE = """\
+Sampling:
+  --warmup N            untimed iterations at the start of a round (default 10)
+  --iters N             timed iterations per case, over all rounds (default 100)
+  --rounds N            independent rounds, each in a fresh process and in a new
+                        order (default 5)
+  --min-time S          continue until a case has S seconds of samples
+  --max-time S          stop a case at S seconds of samples, or 'none' for no
+                        limit (default 10)
+  --precision P         add rounds until the median is known to P, such as 1%
+  --max-rounds N        upper limit of rounds for --precision (default 30)
+  --executions N        executions per sample (default 1), for short kernels
+  --timeout S           kill a worker that is silent for S seconds (default 300)
+  --build-timeout S     limit for building a plan (default 60 for each variant
+                        of ENGINE:all, else as --timeout)
+
+Conditions:
+  --timer T             clock of device times: auto, events, cupti or host
+                        (default auto)
+  --cache C             device caches before each iteration: hot, cold or rotate
+                        (default hot)
+  --duty D              cool (pauses between blocks of iterations) or sustained
+                        (default cool)
+  --replay              capture the work once as a device graph and replay it
+
+Separate passes, after the samples:
+  --energy              joules per iteration, over one second in each round
+  --trace FILE          Chrome trace of a few iterations
+  --counters SET        hardware counters
+"""
+
+VALIDATE = """\
+Validation:
+  --reference R         what outputs are compared with: auto, numpy, torch,
+                        golden, none or an engine (default auto)
+  --tolerance T         table of allowed errors: default or hipdnn
+  --rtol X              allowed relative error, for every output
+  --atol X              allowed absolute error, for every output
+  --golden DIR          folder with golden tensors
+  --write-golden DIR    write inputs and reference outputs as golden tensors;
+                        'hipdnn:DIR' writes hipDNN's own file format
+  --mismatches N        worst mismatches to record per output (default 5)
+  --check-budget S      seconds per round for validating timed iterations
+                        (default 0.2)
+  --save-outputs DIR    write the outputs of the first execution
+"""
+
+OUTPUT = """\
+Output files ('-' writes a text format to stdout, in place of the table):
+  -o, --output FILE     result document (.json, .json.gz, .json.zst)
+  --csv FILE            one row per case
+  --csv-samples FILE    one row per iteration
+  --markdown FILE       table in Markdown
+
+The run:
+  --label NAME          name of this run; documents with the same label are
+                        repeats of one measurement
+  --tag KEY=VALUE       metadata to store
+  --resume              continue the unfinished run of the output file
+  --config FILE         read any of these settings from TOML; flags win
+  -q, --quiet           no progress and no table
+  -v, --verbose         all statistics of every case
+  -h, --help            show help
+  --version             show the version
+"""
+
+TOPICS = {
+    "input": INPUT,
+    "engines": ENGINES,
+    "measure": MEASURE,
+    "validate": VALIDATE,
+    "output": OUTPUT,
+}
+"""Topic to its text, in the order of `bench-run help all`."""
+
+
+def flags_of(text: str) -> list[str]:
+    """The long flags that a help text describes, in order."""
+    words = [line.split() for line in text.splitlines() if line.startswith("  -")]
+    return [next(word for word in line if word.startswith("--")) for line in words]
+
+
+def entries(*flags: str) -> str:
+    """The lines that describe these flags, in this order."""
+    described: dict[str, str] = {}
+    for text in TOPICS.values():
+        name = ""
+        for line in text.splitlines(keepends=True):
+            if line.startswith("  -"):
+                (name,) = flags_of(line)
+                described[name] = line
+            elif name and line.startswith("     "):
+                described[name] += line
+            else:
+                name = ""
+    return "".join(described[flag] for flag in flags)

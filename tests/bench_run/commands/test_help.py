@@ -1,0 +1,87 @@
+"""Help: every flag in one topic, a first page of ten, fast, at most 80 columns."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from importlib import import_module
+
+import pytest
+
+from bench_run.commands import COMMANDS
+from bench_run.commands.help import FIRST, PAGE, page
+from bench_run.commands.topics import TOPICS, flags_of
+from bench_run.options import FLAGS
+from tests.conftest import ROOT
+
+# Flags of the command line that are no setting of a run: they select, combine or show.
+OTHERS = {"--AId", "--BId", "--APath", "--BPath", "--config", "--help", "--version"}
+
+
+def test_every_flag_is_in_exactly_one_topic():
+    described = [flag for text in TOPICS.values() for flag in flags_of(text)]
+    assert sorted({*FLAGS, *OTHERS}) == sorted(described)
+
+
+def test_the_first_page_shows_ten_flags():
+    assert (10, list(FIRST)) == (len(FIRST), flags_of(PAGE))
+
+
+def test_the_first_page_names_every_command_and_topic():
+    words = set(PAGE.replace(",", " ").replace(";", " ").split())
+    assert {*COMMANDS, *TOPICS, "all"} - {"run"} <= words
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_of_a_command_is_no_wider_than_80_columns(command):
+    assert [] == [line for line in page(command).splitlines() if len(line) > 80]
+
+
+@pytest.mark.parametrize("topic", TOPICS)
+def test_help_of_a_topic_is_no_wider_than_80_columns(topic):
+    assert [] == [line for line in TOPICS[topic].splitlines() if len(line) > 80]
+
+
+@pytest.mark.parametrize("command", [name for name in COMMANDS if name != "run"])
+def test_a_command_of_the_table_has_a_usage_that_names_it(command):
+    assert f"  bench-run {command}" in import_module(COMMANDS[command]).USAGE
+
+
+@pytest.mark.parametrize("words", [("--help",), *((name, "--help") for name in COMMANDS)])
+def test_help_loads_neither_numpy_nor_typing(words):
+    program = (
+        f"import sys; from bench_run.cli import main; main({list(words)!r}); "
+        "sys.stderr.write(str(sorted({'numpy', 'typing', 'docopt'} & set(sys.modules))))"
+    )
+    paths = f"{ROOT}:{ROOT / 'schema'}"
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", program],
+        capture_output=True, text=True, cwd=ROOT, check=True, env={"PYTHONPATH": paths},
+    )  # fmt: skip
+    assert "[]" == done.stderr
+
+
+def test_a_usage_error_loads_neither_numpy_nor_the_options(root):
+    program = (
+        "import sys; from bench_run.cli import main; main(['--itres', '3']); "
+        "sys.stdout.write(str(sorted({'numpy', 'bench_run.options'} & set(sys.modules))))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True, text=True, cwd=root, check=True,
+        env={"PYTHONPATH": f"{root}:{root / 'schema'}"},
+    )  # fmt: skip
+    assert "[]" == done.stdout
+
+
+def test_help_with_a_topic_shows_the_topic(bench_run_command):
+    assert TOPICS["measure"] == bench_run_command("help", "measure").stdout
+
+
+def test_help_all_shows_every_topic(bench_run_command):
+    text = bench_run_command("help", "all").stdout
+    assert [] == [name for name, topic in TOPICS.items() if topic not in text]
+
+
+def test_help_with_a_commands_name_shows_its_usage(bench_run_command):
+    assert page("coverage") in bench_run_command("help", "coverage").stdout

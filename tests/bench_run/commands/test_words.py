@@ -1,0 +1,67 @@
+"""The first word of the command line: commands, their aliases, and what was probably meant."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.support import graph_json
+
+QUICK = ("--engine", "numpy", "--rounds", "1", "--iters", "2", "--warmup", "0")
+ALIASES = [
+    (("--list-engines",), ("engines",)),
+    (("--describe", "g.json", "--engine", "numpy"), ("describe", "g.json", "--engine", "numpy")),
+    (("g.json", "--engine", "numpy", "--describe"), ("describe", "g.json", "--engine", "numpy")),
+]
+
+
+@pytest.fixture(autouse=True)
+def graph(tmp_path):
+    (tmp_path / "g.json").write_text(json.dumps(graph_json()))
+
+
+@pytest.mark.parametrize(("flag", "word"), ALIASES)
+def test_a_flag_of_old_answers_like_its_command(bench_run_command, flag, word):
+    old, new = bench_run_command(*flag), bench_run_command(*word)
+    assert (0, 0, old.stdout) == (old.returncode, new.returncode, new.stdout)
+
+
+def test_a_folder_with_a_commands_name_is_given_as_a_path(bench_run_command, tmp_path):
+    (tmp_path / "engines").mkdir()
+    (tmp_path / "engines" / "g.json").write_text(json.dumps(graph_json()))
+    done = bench_run_command("./engines", *QUICK)
+    assert (0, True) == (done.returncode, "small_add" in done.stdout)
+
+
+def test_a_drawing_is_written_by_describe(bench_run_command, tmp_path):
+    done = bench_run_command("describe", "g.json", "--engine", "numpy", "--diagram", "g.svg")
+    assert (0, True) == (done.returncode, "<svg" in (tmp_path / "g.svg").read_text())
+
+
+MISTAKES = [
+    (("engins",), "engins: no such file or command; did you mean engines?"),
+    (("g.json", "describe"), "describe is a command and comes first: bench-run describe …"),
+    (("describe", "g.json", "--iters", "3"), "bench-run describe has no flag --iters"),
+    (("help", "mesure"), "no help on 'mesure'; did you mean measure?"),
+    (("help", "xyz"), "no help on 'xyz'; choose from input, engines, measure"),
+    (("doctor", "now"), "invalid arguments: now; see bench-run doctor --help"),
+    (("g.json", "--max", "3"), "--max is ambiguous: --max-time or --max-rounds"),
+    (("g.json", "--iters", "3", "--iters", "4"), "--iters is given twice"),
+    (("g.json", "--quiet=yes"), "--quiet takes no value"),
+    (("g.json", "-z"), "no flag -z; see bench-run help all"),
+    (("g.json", "--list"), "no flag --list; did you mean --list-engines?"),
+    (("suite:smok",), "suite:smok: no suite of this name; choose from activations, batchnorm"),
+]
+
+
+@pytest.mark.parametrize(("words", "line"), MISTAKES, ids=[" ".join(w) for w, _ in MISTAKES])
+def test_a_mistake_is_one_line_that_says_what_to_type(bench_run_command, words, line):
+    done = bench_run_command(*words)
+    assert (1, "", 1) == (done.returncode, done.stdout, len(done.stderr.splitlines()))
+    assert line in done.stderr
+
+
+def test_a_file_that_exists_is_no_mistaken_command(bench_run_command, tmp_path):
+    (tmp_path / "engins").write_text(json.dumps(graph_json()))
+    assert 0 == bench_run_command("engins", *QUICK).returncode
