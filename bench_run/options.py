@@ -268,8 +268,10 @@ def _config_values(path: str) -> dict[str, Any]:
         import tomli as tomllib
     try:
         table = tomllib.loads(Path(path).read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"--config: {path}: {getattr(error, 'strerror', error)}") from None
+    except OSError as error:
+        raise UsageError(f"--config: {path}: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise UsageError(f"--config: {path}: {error}") from None
     except tomllib.TOMLDecodeError as error:
         raise UsageError(f"--config: {path}: not TOML: {error}") from None
     values: dict[str, Any] = {}

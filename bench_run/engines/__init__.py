@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, cast
 
-from bench_run.engines.base import Availability, EngineModule
+from bench_run.engines.base import Availability, EngineModule, SupportsIdProbe
 from bench_run.errors import EngineUnavailableError, UsageError
 
 if TYPE_CHECKING:
@@ -24,13 +24,8 @@ ENTRY_POINTS = "bench_run.engines"
 """Group of third parties' engines: the entry's name is the engine's, its object an
 `EngineModule`."""
 
-AUTO = (
-    ("hipdnn", "hipdnn", "probe"),
-    ("cudnn", "cudnn", "probe"),
-    ("torch:cuda", "torch", "probe_gpu"),
-    ("numpy", "numpy", "probe"),
-)
-"""Spec, row and function that says whether it can run, best first: what `--engine auto` takes."""
+AUTO = ("hipdnn", "cudnn", "torch:cuda", "numpy")
+"""Specs ``name[:id]``, best first: `--engine auto` takes the first that can run."""
 
 _MEMBERS = ("NAME", "SUMMARY", "INSTALL", "probe", "open")
 # What importing a stranger's module is known to end in; anything else is let through as a bug.
@@ -82,14 +77,22 @@ def list_engines() -> tuple[EngineRow, ...]:
 def choose_auto() -> tuple[str, str]:
     """The spec that `auto` stands for here, and a sentence that says why."""
     passed: list[str] = []
-    for text, name, probe in AUTO:
-        if name not in ENGINES:
-            continue
-        found: Availability = getattr(import_module(ENGINES[name]), probe)()
-        if found.ok:
-            return text, f"{text}: {found.reason}" + "".join(f"; {why}" for why in passed)
-        passed.append(f"no {text}: {found.reason}")
+    for text in AUTO:
+        answer = availability(text)
+        if answer.ok:
+            return text, f"{text}: {answer.reason}" + "".join(f"; {why}" for why in passed)
+        passed.append(f"no {text}: {answer.reason}")
     raise EngineUnavailableError("no engine can run here: " + "; ".join(passed))
+
+
+def availability(text: str) -> Availability:
+    """Whether the engine of a spec ``name[:id]`` can run here, as far as that shows before it is
+    opened."""
+    name, _, identifier = text.partition(":")
+    module = engine_module(name)
+    if identifier and isinstance(module, SupportsIdProbe):
+        return module.probe_id(identifier)
+    return module.probe()
 
 
 def _rows() -> Iterator[EngineRow]:

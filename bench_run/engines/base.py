@@ -11,13 +11,13 @@ exception of a foreign library becomes one of these in the engine's own file, it
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
-    from contextlib import AbstractContextManager
 
     from bench_run.graph.model import Graph
+    from bench_run.streams.base import Stream
     from bench_run.tensors.storage import Storage, Storages
 
 
@@ -84,41 +84,6 @@ class PlanFacts:
     chosen: Mapping[str, str] = field(default_factory=dict)
     workspace_bytes: int | None = None
     buffer_bytes: int | None = None
-
-
-class Stream(Protocol):
-    """The queue work goes to, and its clock."""
-
-    clock: str
-    """``host``: marks are host instants, there is no device series. ``events``: device clock."""
-    gate_depth: int
-    """Iterations of one operation that may wait behind a closed gate; 0 where there is no gate."""
-
-    def mark(self) -> object:
-        """Enqueue an instant."""
-
-    def elapsed_ns(self, begin: object, end: object) -> int:
-        """Nanoseconds between two marks whose work is done."""
-
-    def gate(self) -> AbstractContextManager[None]:
-        """Hold back what is enqueued inside the block until it ends, however it ends."""
-
-    def flush(self) -> None:
-        """Enqueue what brings the caches into the chosen state before one iteration."""
-
-    def synchronize(self) -> None:
-        """Wait for everything enqueued."""
-
-    def correction_ns(self) -> float:
-        """What two marks around nothing but an empty kernel measure too much, in this mode."""
-
-
-@runtime_checkable
-class GateOpensByForce(Protocol):
-    """A stream whose gate may open before its block ends; what was enqueued behind is void."""
-
-    forced_gates: int
-    """How often it did for this plan; read after `synchronize`."""
 
 
 class Plan(Protocol):
@@ -190,6 +155,18 @@ class SupportsDevices(Protocol):
     """How many ``--device`` chooses from; None: the engine's id leaves no choice."""
 
 
+TraceEvent: TypeAlias = dict[str, Any]
+"""A complete event of Chrome's trace format; instants in microseconds."""
+
+
+@runtime_checkable
+class SupportsTrace(Protocol):
+    """An engine whose library has a profiler of its own."""
+
+    def trace(self, plan: Plan, iterations: int) -> list[TraceEvent]:
+        """What it recorded of some iterations of the plan."""
+
+
 class EngineModule(Protocol):
     """A row of the ENGINES table, and what the entry-point group `bench_run.engines` loads.
 
@@ -218,3 +195,19 @@ class SupportsEnvironment(Protocol):
 
     def environment(self, spec: EngineSpec, options: EngineOptions) -> Mapping[str, str]:
         """Variables that the worker's process needs from its start."""
+
+
+@runtime_checkable
+class SupportsIdProbe(Protocol):
+    """An engine's module that knows of each id whether it can run here."""
+
+    def probe_id(self, identifier: str) -> Availability:
+        """As `probe`, for the spec ``NAME:identifier``."""
+
+
+@runtime_checkable
+class NamesProfiler(Protocol):
+    """An engine's module whose kernels another profiler sees than NVIDIA's."""
+
+    PROFILER: str
+    """A row of the table `profilers.PROFILERS`."""

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 from bench_schema.document import Telemetry
 
 from bench_run.machine import amd as telemetry_amd
+from bench_run.streams.base import SupportsClockProbe
 
 if TYPE_CHECKING:
-    from bench_run.engines.base import Stream
+    from bench_run.streams.base import Stream
 
 MOVED_RATIO = 0.02
 """A clock that differs by more than this before and after has moved."""
@@ -110,11 +111,11 @@ def throttle_names(bits: int) -> tuple[str, ...]:
 
 def observe(device: str, stream: Stream) -> Telemetry | None:
     """What the device says now, and its clock as a kernel on the stream counts it."""
-    found = snapshot(device)
-    probe = getattr(stream, "probe_clock_mhz", None)
-    if probe is None:
-        return found
-    return replace(Telemetry() if found is None else found, probed_clock_mhz=probe())
+    told = snapshot(device)
+    probed_mhz = stream.probe_clock_mhz() if isinstance(stream, SupportsClockProbe) else None
+    if probed_mhz is None:
+        return told
+    return replace(Telemetry() if told is None else told, probed_clock_mhz=probed_mhz)
 
 
 def disturbances(before: Telemetry | None, after: Telemetry | None) -> tuple[str, ...]:

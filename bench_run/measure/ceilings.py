@@ -17,6 +17,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bench_run.engines.base import SupportsAlternatives
 from bench_run.errors import EngineError, UnsupportedGraphError
 from bench_run.measure.loop import REST_S, SamplingBudget, on_device
 
@@ -82,11 +83,12 @@ def _matrix_rate(engine: Engine, kind: str) -> float | None:
 
     graph = product(kind)
     inputs = make_inputs(graph, 0)
-    listed = getattr(engine, "alternatives", None)
-    try:
-        variants = ({},) if listed is None else listed(graph)
-    except (UnsupportedGraphError, EngineError):
-        return None
+    variants: Sequence[Mapping[str, str]] = ({},)
+    if isinstance(engine, SupportsAlternatives):
+        try:
+            variants = engine.alternatives(graph)
+        except (UnsupportedGraphError, EngineError):
+            return None
     rates = [_rate(engine, graph, inputs, variant) for variant in variants]
     return max((rate for rate in rates if rate is not None), default=None)
 

@@ -11,9 +11,10 @@ import time
 from typing import TYPE_CHECKING
 
 from bench_run.machine.telemetry import highest_clock_mhz
+from bench_run.streams.base import SupportsClockProbe
 
 if TYPE_CHECKING:
-    from bench_run.engines.base import Stream
+    from bench_run.streams.base import Stream
 
 BACK_RATIO = 0.996
 """Of the highest clock: one step of an H200's clock is 0.8 %, and a convolution shows it."""
@@ -26,12 +27,11 @@ _reachable_mhz: dict[str, float] = {}
 def settle(device: str, stream: Stream, rest_s: float) -> None:
     """Rests until the clock, as a kernel counts it, is back; at most `MOST_S`. Does nothing in
     sustained duty (`rest_s` 0) and where clocks are unknown."""
-    probe = getattr(stream, "probe_clock_mhz", None)
     highest = _reachable_mhz.get(device) or highest_clock_mhz(device)
-    if rest_s <= 0 or probe is None or highest is None:
+    if rest_s <= 0 or highest is None or not isinstance(stream, SupportsClockProbe):
         return
     end, best = time.monotonic() + MOST_S, 0.0
-    while (clock := probe()) < BACK_RATIO * highest:
+    while (clock := stream.probe_clock_mhz()) is not None and clock < BACK_RATIO * highest:
         best = max(best, clock)
         if time.monotonic() >= end:
             _reachable_mhz[device] = best

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING
 from bench_run.machine.telemetry import energy_mj
 
 if TYPE_CHECKING:
-    from bench_run.engines.base import Plan, Stream
+    from bench_run.engines.base import Plan
+    from bench_run.streams.base import Stream
 
 WINDOW_S = 1.0
 STEP_S = 1.0

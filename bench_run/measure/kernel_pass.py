@@ -19,10 +19,12 @@ from bench_schema.document import Kernel
 from bench_run.errors import EngineUnavailableError
 from bench_run.measure.loop import Measured, SamplingBudget, forced_gates, on_device
 from bench_run.streams import cupti
+from bench_run.streams.base import SupportsKernelRecords
 from bench_run.streams.demangle import demangled
 
 if TYPE_CHECKING:
-    from bench_run.engines.base import Plan, Stream
+    from bench_run.engines.base import Plan
+    from bench_run.streams.base import Stream
 
 SHORT_NS = 50_000
 MOST_ITERATIONS = 200
@@ -49,7 +51,7 @@ def with_kernels(
 ) -> Recorded:
     """The measured series and, where the timer asks for it, the kernels' own times."""
     notes = (FORCED,) if forced_gates(stream) else ()
-    timer = getattr(stream, "timer", "events")
+    timer = stream.timer if isinstance(stream, SupportsKernelRecords) else "events"
     if not _wanted(timer, measured):
         return Recorded(measured, notes=notes)
     try:

@@ -13,10 +13,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from bench_run.engines.base import GateOpensByForce
+from bench_run.streams.base import GateOpensByForce
 
 if TYPE_CHECKING:
-    from bench_run.engines.base import Plan, Stream
+    from bench_run.engines.base import Plan
+    from bench_run.streams.base import Stream
 
 Clock = Callable[[], int]
 Check = Callable[[int], bool]

@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
-import pickle
 import sys
 import tempfile
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from bench_run.errors import EngineError, EngineUnavailableError
 from bench_run.profilers import program, rocprof
+from bench_run.profilers.base import ITERATIONS, REST_NS, save
 from bench_run.profilers.records import kernels, last_iterations, trace_events
-from bench_run.profilers.target import ITERATIONS, REST_NS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from bench_schema.document import Kernel
 
-    from bench_run.profilers.ncu import Profiled
-    from bench_run.profilers.records import Dispatch
+    from bench_run.engines.base import TraceEvent
+    from bench_run.profilers.base import Profiled
+from bench_run.profilers.records import Dispatch
 
-ENGINES = ("hipdnn",)
-"""Engines whose kernels this profiler sees."""
 TOOL = rocprof.TOOL
 
 
@@ -36,30 +34,23 @@ def why_not() -> str | None:
     return None
 
 
-def trace(
-    case: Profiled, environment: Mapping[str, str], timeout_s: float
-) -> list[dict[str, Any]] | str:
-    """Events of some iterations; a sentence where that did not work."""
-    try:
-        return trace_events(_record(case, (), rocprof.read_trace, environment, timeout_s))
-    except (EngineError, EngineUnavailableError) as error:
-        return str(error)
+def trace(case: Profiled, environment: Mapping[str, str], timeout_s: float) -> list[TraceEvent]:
+    """Events of some iterations. Raises `EngineError`."""
+    return trace_events(_record(case, (), rocprof.read_trace, environment, timeout_s))
 
 
 def count(
-    case: Profiled, name: str, environment: Mapping[str, str], timeout_s: float
-) -> tuple[Kernel, ...] | str:
-    """The case's kernels: times from a pass without counters, then a pass for each group."""
-    try:
-        found = kernels(_record(case, (), rocprof.read_trace, environment, timeout_s))
-        counted: dict[str, dict[str, float]] = {}
-        for group in rocprof.COUNTER_SETS[name]:
-            seen = _record(case, group, rocprof.read_counters, environment, timeout_s)
-            for kernel in kernels(seen):
-                counted.setdefault(kernel.name, {}).update(kernel.counters)
-    except (EngineError, EngineUnavailableError) as error:
-        return str(error)
-    return tuple(replace(kernel, counters=counted.get(kernel.name, {})) for kernel in found)
+    case: Profiled, counters: str, environment: Mapping[str, str], timeout_s: float
+) -> tuple[Kernel, ...]:
+    """The case's kernels: times from a pass without counters, then a pass for each group. Raises
+    `EngineError`."""
+    timed = kernels(_record(case, (), rocprof.read_trace, environment, timeout_s))
+    counted: dict[str, dict[str, float]] = {}
+    for group in rocprof.COUNTER_SETS[counters]:
+        seen = _record(case, group, rocprof.read_counters, environment, timeout_s)
+        for kernel in kernels(seen):
+            counted.setdefault(kernel.name, {}).update(kernel.counters)
+    return tuple(replace(kernel, counters=counted.get(kernel.name, {})) for kernel in timed)
 
 
 def _record(
@@ -72,15 +63,14 @@ def _record(
     """Launches by iteration, as one pass of the profiler saw them."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        request, output = folder / "case.pickle", folder / "out"
-        request.write_bytes(pickle.dumps(case))
+        request, output = save(case, folder), folder / "out"
         target = [sys.executable, "-m", "bench_run.profilers.target", str(request)]
         command = rocprof.command(rocprof.find_tool(), output, target, counters)
         _run(command, environment, timeout_s)
-        found = last_iterations(read(output), ITERATIONS, REST_NS)
-    if found is None:
+        iterations = last_iterations(read(output), ITERATIONS, REST_NS)
+    if iterations is None:
         raise EngineError(f"{TOOL}: its records do not divide into {ITERATIONS} iterations")
-    return found
+    return iterations
 
 
 def _run(command: Sequence[str], environment: Mapping[str, str], timeout_s: float) -> None:

@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import csv
 import io
-import pickle
 import shutil
 import sys
 import tempfile
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,13 +18,12 @@ from bench_schema.document import Kernel
 
 from bench_run.errors import EngineError, UsageError
 from bench_run.profilers import program
+from bench_run.profilers.base import save
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from bench_run.engines.base import EngineOptions, EngineSpec
-    from bench_run.graph.model import Graph
-    from bench_run.tensors.data import Data
+    from bench_run.profilers.base import Profiled
 
 TOOL = "ncu"
 DURATION = "gpu__time_duration.sum"
@@ -51,17 +48,6 @@ SETS: Mapping[str, tuple[str, ...]] = {
 """What ``--counters`` takes, and the metrics it stands for."""
 
 
-@dataclass(frozen=True)
-class Profiled:
-    """What the profiled process is to run: one case, once."""
-
-    spec: EngineSpec
-    options: EngineOptions
-    graph: Graph
-    variant: Mapping[str, str]
-    data: Data
-
-
 def check_set(name: str) -> None:
     if name not in SETS:
         raise UsageError(f"--counters: no set {name!r}; choose from {', '.join(SETS)}")
@@ -70,32 +56,28 @@ def check_set(name: str) -> None:
 def why_not() -> str | None:
     """Why no counters can be read here, in a sentence; None where they can."""
     if shutil.which(TOOL) is None:
-        return f"--counters: {TOOL} (Nsight Compute) is not on the PATH; there are no counters"
+        return f"{TOOL} (Nsight Compute) is not on the PATH"
     return None
 
 
 def count(
-    case: Profiled, name: str, environment: Mapping[str, str], timeout_s: float
-) -> tuple[Kernel, ...] | str:
-    """The case's kernels with the counters of a set; a sentence where that did not work."""
+    case: Profiled, counters: str, environment: Mapping[str, str], timeout_s: float
+) -> tuple[Kernel, ...]:
+    """The case's kernels with the counters of a set. Raises `EngineError`."""
     with tempfile.TemporaryDirectory() as folder:
-        request, log = Path(folder) / "case.pickle", Path(folder) / "counters.csv"
-        request.write_bytes(pickle.dumps(case))
+        request, log = save(case, Path(folder)), Path(folder) / "counters.csv"
         command = [
             TOOL, "--profile-from-start", "off", "--clock-control", "none",
             "--cache-control", "none", "--target-processes", "all", "--csv", "--page", "details",
-            "--print-units", "base", "--metrics", ",".join((DURATION, *SETS[name])),
+            "--print-units", "base", "--metrics", ",".join((DURATION, *SETS[counters])),
             "--log-file", str(log), sys.executable, "-m", "bench_run.profilers.ncu_target",
             str(request),
         ]  # fmt: skip
-        try:
-            done = program.run(command, environment, timeout_s, TOOL)
-        except EngineError as error:
-            return f"--counters: {error}"
+        done = program.run(command, environment, timeout_s, TOOL)
         text = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
     kernels = parse(text)
     if not kernels:
-        return f"--counters: {TOOL} recorded no kernel: {program.output_tail(done, text)}"
+        raise EngineError(f"{TOOL} recorded no kernel: {program.output_tail(done, text)}")
     return kernels
 
 

@@ -1,34 +1,27 @@
-"""The process that the counters are read from: one case, run once between two marks."""
+"""The program that runs under Nsight Compute: one case, run once between two marks.
+
+``python -m bench_run.profilers.ncu_target FILE``: the file is one of `base.save`.
+"""
 
 from __future__ import annotations
 
-import pickle
 import sys
-from pathlib import Path
 
-from bench_run.engines import engine_module
-from bench_run.profilers.ncu import Profiled
+from bench_run.profilers.base import prepared
 from bench_run.streams.cuda_driver import driver
-from bench_run.tensors.data import inputs_of
 
 WARMUP = 3
 
 
 def main(path: str) -> int:
-    case = pickle.loads(Path(path).read_bytes())  # noqa: S301 - written by our own parent
-    assert isinstance(case, Profiled)
-    engine = engine_module(case.spec.name).open(case.spec, case.options)
-    plan = engine.plan(engine.build(case.graph, case.variant))
-    plan.upload(inputs_of(case.graph, case.data))
-    for _ in range(WARMUP):
+    with prepared(path) as (plan, stream):
+        for _ in range(WARMUP):
+            plan.run()
+        stream.synchronize()
+        driver().call("cuProfilerStart")
         plan.run()
-    engine.stream.synchronize()
-    driver().call("cuProfilerStart")
-    plan.run()
-    engine.stream.synchronize()
-    driver().call("cuProfilerStop")
-    plan.close()
-    engine.close()
+        stream.synchronize()
+        driver().call("cuProfilerStop")
     return 0
 
 

@@ -6,11 +6,14 @@ import statistics
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING
 
 from bench_schema.document import Kernel
 
 from bench_run.profilers.trace import DEVICE
+
+if TYPE_CHECKING:
+    from bench_run.engines.base import TraceEvent
 
 
 @dataclass(frozen=True)
@@ -77,12 +80,12 @@ def _median_counters(launches: Sequence[Dispatch]) -> dict[str, float]:
     }
 
 
-def trace_events(iterations: Sequence[Iteration]) -> list[dict[str, Any]]:
+def trace_events(iterations: Sequence[Iteration]) -> list[TraceEvent]:
     """Events of Chrome's trace format on the device's lane; instants in microseconds."""
     return [_event(each, index) for index, iteration in enumerate(iterations) for each in iteration]
 
 
-def _event(each: Dispatch, iteration: int) -> dict[str, Any]:
+def _event(each: Dispatch, iteration: int) -> TraceEvent:
     return {
         "name": each.name,
         "ph": "X",

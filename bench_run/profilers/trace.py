@@ -1,8 +1,8 @@
 """Traces of a few iterations, in a pass of their own, for Chrome or Perfetto: host and device.
 
 A worker leaves one part for each case (`leave_part`); the run joins the parts into one file, each
-beginning at its own zero (`join_parts`). CUPTI sees the device and the driver's calls; for PyTorch
-its own profiler also knows the operations.
+beginning at its own zero (`join_parts`). CUPTI sees the device and the driver's calls; an engine
+whose library has a profiler of its own is asked for its trace.
 """
 
 from __future__ import annotations
@@ -13,17 +13,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from bench_run.engines.base import SupportsTrace
+from bench_run.profilers.base import ITERATIONS
 from bench_run.streams import cupti
+from bench_run.streams.base import SupportsKernelRecords
 from bench_run.streams.demangle import demangled
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from bench_run.engines.base import Plan, Stream
+    from bench_run.engines.base import Engine, Plan, TraceEvent
+    from bench_run.streams.base import Stream
 
-    Event = dict[str, Any]
-
-ITERATIONS = 5
 HOST, CALLS, DEVICE = 0, 1, 2
 LANES = {HOST: "iterations", CALLS: "driver and runtime calls", DEVICE: "kernels, copies, fills"}
 
@@ -33,23 +34,24 @@ class Part:
     """The trace of one case; instants in microseconds."""
 
     case_id: str
-    events: tuple[Event, ...]
+    events: tuple[TraceEvent, ...]
 
 
-def leave_part(plan: Plan, stream: Stream, engine: str, case_id: str, folder: str) -> None:
+def leave_part(engine: Engine, plan: Plan, case_id: str, folder: str) -> None:
     """Trace some iterations of the plan and leave them in `folder`."""
-    if engine == "torch":
-        from bench_run.engines.torch_engine.trace import torch_events
-
-        events = torch_events(plan, stream, ITERATIONS)
-    elif hasattr(stream, "driver") and cupti.available():
-        events = _device_events(plan, stream)
-    else:
-        events = _host_events(_iterations(plan, stream, time.perf_counter_ns))
-    leave_events(events, case_id, folder)
+    leave_events(_events(engine, plan), case_id, folder)
 
 
-def leave_events(events: list[Event], case_id: str, folder: str) -> None:
+def _events(engine: Engine, plan: Plan) -> list[TraceEvent]:
+    stream = engine.stream
+    if isinstance(engine, SupportsTrace):
+        return engine.trace(plan, ITERATIONS)
+    if isinstance(stream, SupportsKernelRecords) and cupti.available():
+        return _device_events(plan, stream)
+    return _host_events(_iterations(plan, stream, time.perf_counter_ns))
+
+
+def leave_events(events: list[TraceEvent], case_id: str, folder: str) -> None:
     """Leave the events of one case in `folder`, as its next part."""
     path = Path(folder) / f"{len(list(Path(folder).iterdir()))}.json"
     path.write_text(json.dumps({"case_id": case_id, "events": events}), encoding="utf-8")
@@ -67,7 +69,7 @@ def _iterations(plan: Plan, stream: Stream, clock: Any) -> list[tuple[int, int, 
     return found
 
 
-def _host_events(instants: Iterable[tuple[int, int, int]]) -> list[Event]:
+def _host_events(instants: Iterable[tuple[int, int, int]]) -> list[TraceEvent]:
     events = []
     for index, (begin, called, end) in enumerate(instants):
         events.append(_event(f"run {index}", HOST, begin, called))
@@ -75,7 +77,7 @@ def _host_events(instants: Iterable[tuple[int, int, int]]) -> list[Event]:
     return events
 
 
-def _device_events(plan: Plan, stream: Stream) -> list[Event]:
+def _device_events(plan: Plan, stream: Stream) -> list[TraceEvent]:
     clock = cupti.load().get_timestamp
     with cupti.Recorder(calls=True) as recorder:
         instants = _iterations(plan, stream, clock)
@@ -85,7 +87,7 @@ def _device_events(plan: Plan, stream: Stream) -> list[Event]:
     return events + [_event(demangled(r.name), DEVICE, r.start_ns, r.end_ns) for r in works]
 
 
-def _event(name: str, lane: int, start_ns: int, end_ns: int) -> Event:
+def _event(name: str, lane: int, start_ns: int, end_ns: int) -> TraceEvent:
     span = {"ts": start_ns / 1e3, "dur": (end_ns - start_ns) / 1e3}
     return {"name": name, "ph": "X", "pid": 0, "tid": lane, **span}
 
@@ -94,13 +96,13 @@ def join_parts(folder: str) -> dict[str, Any]:
     """One Chrome trace of all parts: a process for each case (and each of its processes)."""
     paths = sorted(Path(folder).glob("*.json"), key=lambda path: int(path.stem))
     found = [json.loads(path.read_text(encoding="utf-8")) for path in paths]
-    events: list[Event] = []
+    events: list[TraceEvent] = []
     for place, part in enumerate(found):
         events += _moved(Part(part["case_id"], tuple(part["events"])), 100 * place)
     return {"traceEvents": events, "displayTimeUnit": "ns"}
 
 
-def _moved(part: Part, first: int) -> list[Event]:
+def _moved(part: Part, first: int) -> list[TraceEvent]:
     """The part's events from zero on, its processes numbered from `first`."""
     zero = min((event["ts"] for event in part.events if "ts" in event), default=0)
     numbers: dict[Any, int] = {}
@@ -116,5 +118,5 @@ def _moved(part: Part, first: int) -> list[Event]:
     return [*names, *(_named("thread_name", p, t, LANES[t]) for p, t in sorted(lanes)), *events]
 
 
-def _named(what: str, process: int, thread: int, name: str) -> Event:
+def _named(what: str, process: int, thread: int, name: str) -> TraceEvent:
     return {"name": what, "ph": "M", "pid": process, "tid": thread, "args": {"name": name}}

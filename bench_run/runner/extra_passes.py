@@ -10,7 +10,10 @@ from typing import TYPE_CHECKING
 
 from bench_schema.document import Case
 
-from bench_run.profilers import amd, ncu
+from bench_run.errors import EngineError, EngineUnavailableError
+from bench_run.profilers import ncu
+from bench_run.profilers.base import Profiled, TracesKernels
+from bench_run.profilers.table import profiler_of
 from bench_run.profilers.trace import join_parts, leave_events
 from bench_run.runner.record import writing
 from bench_run.worker.messages import Trace
@@ -25,9 +28,6 @@ if TYPE_CHECKING:
     from bench_run.plan.cases import PlannedCase
     from bench_run.progress import Progress
     from bench_run.runner.rounds import Rounds
-
-NOT_HERE = ("numpy",)
-"""Engines whose work no device profiler sees."""
 
 
 def check_extra(options: Options) -> None:
@@ -48,22 +48,15 @@ def extra_passes(
 
 
 def _trace(options: Options, path: str, rounds: Rounds, progress: Progress) -> None:
-    cases = rounds.completed()
-    on_amd = [case for case in cases if case.engine.spec.name in amd.ENGINES]
-    missing = amd.why_not() if on_amd else None
-    if missing is not None:
-        progress.say(f"--trace: {missing}; of hipdnn the trace holds the host's side only")
+    unseen = _without_tool(rounds)
+    for reason, engines in unseen.items():
+        names = ", ".join(engines)
+        progress.say(f"--trace: {reason}; of {names} the trace holds the host's side only")
     pool = WorkerPool(options.timeout_s, {})
     with tempfile.TemporaryDirectory() as folder:
         try:
-            for case in cases:
-                if case in on_amd and missing is None:
-                    problem = _trace_on_amd(options, rounds, case, folder)
-                else:
-                    data, graph = rounds.data(case), case.graph.loaded.graph
-                    problem = pool.trace(
-                        case.engine, Trace(case.id, graph, case.variant, data, folder)
-                    )
+            for case in rounds.completed():
+                problem = _trace_case(options, rounds, case, pool, folder)
                 if problem is not None:
                     progress.say(f"--trace: {case.id}: {problem}")
         finally:
@@ -72,59 +65,68 @@ def _trace(options: Options, path: str, rounds: Rounds, progress: Progress) -> N
             Path(path).write_text(json.dumps(join_parts(folder)), encoding="utf-8")
 
 
-def _trace_on_amd(options: Options, rounds: Rounds, case: PlannedCase, folder: str) -> str | None:
-    """Leave what AMD's profiler recorded of the case; what went wrong, else None."""
+def _without_tool(rounds: Rounds) -> dict[str, list[str]]:
+    """Engines that only a profiler could trace which is not there, by the reason."""
+    engines: dict[str, list[str]] = {}
+    for name in dict.fromkeys(case.engine.spec.name for case in rounds.completed()):
+        profiler = profiler_of(name)
+        reason = profiler.why_not() if isinstance(profiler, TracesKernels) else None
+        if reason is not None:
+            engines.setdefault(reason, []).append(name)
+    return engines
+
+
+def _trace_case(
+    options: Options, rounds: Rounds, case: PlannedCase, pool: WorkerPool, folder: str
+) -> str | None:
+    """Leave the events of the case in `folder`; what went wrong, else None."""
+    profiler = profiler_of(case.engine.spec.name)
+    if not isinstance(profiler, TracesKernels) or profiler.why_not() is not None:
+        graph = case.graph.loaded.graph
+        request = Trace(case.id, graph, case.variant, rounds.data(case), folder)
+        return pool.trace(case.engine, request)
     profiled, environment = _profiled(rounds, case)
-    found = amd.trace(profiled, environment, options.timeout_s)
-    if isinstance(found, str):
-        return found
-    leave_events(found, case.id, folder)
+    try:
+        leave_events(profiler.trace(profiled, environment, options.timeout_s), case.id, folder)
+    except (EngineError, EngineUnavailableError) as error:
+        return str(error)
     return None
 
 
-def _profiled(rounds: Rounds, case: PlannedCase) -> tuple[ncu.Profiled, dict[str, str]]:
+def _profiled(rounds: Rounds, case: PlannedCase) -> tuple[Profiled, dict[str, str]]:
     """The case for a process of its own, and that process's environment."""
     engine = case.engine
-    profiled = ncu.Profiled(
-        engine.spec, engine.options, case.graph.loaded.graph, case.variant, rounds.data(case)
-    )
+    graph = case.graph.loaded.graph
+    profiled = Profiled(engine.spec, engine.options, graph, case.variant, rounds.data(case))
     return profiled, {**os.environ, **own_environment(engine)}
 
 
 def _count(
     options: Options,
-    name: str,
+    counters: str,
     rounds: Rounds,
     save: Callable[[Case], None],
     progress: Progress,
 ) -> None:
-    said = set()
-    for case in rounds.completed():
-        tool = amd if case.engine.spec.name in amd.ENGINES else ncu
-        problem = tool.why_not()
-        if problem is not None and problem not in said:
-            progress.say(problem)
-            said.add(problem)
-        if problem is None and case.engine.spec.name not in NOT_HERE:
-            _count_case(options, name, rounds, save, progress, case)
-
-
-def _count_case(
-    options: Options,
-    name: str,
-    rounds: Rounds,
-    save: Callable[[Case], None],
-    progress: Progress,
-    case: PlannedCase,
-) -> None:
-    tool = amd if case.engine.spec.name in amd.ENGINES else ncu
-    profiled, environment = _profiled(rounds, case)
-    found = tool.count(profiled, name, environment, options.timeout_s)
-    if isinstance(found, str):
-        progress.say(f"{case.id}: {found}")
-        return
-    note = f"kernels and their times are those of the counters' pass ({tool.TOOL})"
-    save(_part(case, found, note))
+    missing: dict[str, str | None] = {}
+    cases = [c for c in rounds.completed() if rounds.pool.facts(c.engine).device != "cpu"]
+    if not cases:
+        progress.say("--counters: no case ran on a GPU; there are no counters")
+    for case in cases:
+        profiler = profiler_of(case.engine.spec.name)
+        if profiler.TOOL not in missing:
+            missing[profiler.TOOL] = reason = profiler.why_not()
+            if reason is not None:
+                progress.say(f"--counters: {reason}; there are no counters")
+        if missing[profiler.TOOL] is None:
+            profiled, environment = _profiled(rounds, case)
+            try:
+                kernels = profiler.count(profiled, counters, environment, options.timeout_s)
+            except (EngineError, EngineUnavailableError) as error:
+                progress.say(f"--counters: {case.id}: {error}")
+            else:
+                note = f"kernels and their times are those of the counters' pass ({profiler.TOOL})"
+                save(_part(case, kernels, note))
 
 
 def _part(case: PlannedCase, kernels: tuple[Kernel, ...], note: str) -> Case:

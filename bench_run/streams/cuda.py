@@ -108,7 +108,7 @@ class CudaStream:
         self._next = 0
         self._gate = Gate(self.driver, self.handle)
         self._scratch = self.allocate(64)
-        self.probe_clock_mhz = ClockProbe(self.driver, self.handle).megahertz
+        self._probe = ClockProbe(self.driver, self.handle)
         self._flush = self._reader(2 * device.l2_bytes) if cache == "cold" else None
         self._correction_ns: float | None = None
         self.forced_gates = 0
@@ -122,6 +122,9 @@ class CudaStream:
         around = 2 if self._flush is None else 3
         self._gated = True
         self.gate_depth = max(1, QUEUE_LAUNCHES // (launches + around))
+
+    def probe_clock_mhz(self) -> float:
+        return self._probe.megahertz()
 
     def mark(self) -> object:
         event = self._events[self._next]

@@ -52,9 +52,9 @@ class TorchStream:
         self._driver = _driver()
         self._gate = None
         self._handle = c_void_p(self._stream.cuda_stream)
-        self.probe_clock_mhz: Callable[[], float] | None = None
+        self._probe: ClockProbe | None = None
         if self._driver is not None:
-            self.probe_clock_mhz = ClockProbe(self._driver, self._handle).megahertz
+            self._probe = ClockProbe(self._driver, self._handle)
             if self.clock != "host":
                 self._gate = Gate(self._driver, self._handle)
         self._flush = _reader(device) if options.cache == "cold" else None
@@ -69,6 +69,9 @@ class TorchStream:
         around = 2 + (2 if self._flush is not None else 0)
         self._gated = self._gate is not None
         self.gate_depth = 0 if self._gate is None else max(1, QUEUE_LAUNCHES // (launches + around))
+
+    def probe_clock_mhz(self) -> float | None:
+        return None if self._probe is None else self._probe.megahertz()
 
     def mark(self) -> Any:
         event = cuda.Event(enable_timing=True)

@@ -94,8 +94,10 @@ def _from_file(tensor: Tensor, path: Path) -> Storage:
             array = np.load(path, allow_pickle=False)
         else:
             array = np.frombuffer(path.read_bytes(), np.uint8)
-    except (OSError, ValueError) as error:
-        raise UsageError(f"--init: {path}: {getattr(error, 'strerror', None) or error}") from None
+    except OSError as error:
+        raise UsageError(f"--init: {path}: {error.strerror or error}") from None
+    except ValueError as error:
+        raise UsageError(f"--init: {path}: {error}") from None
     if path.suffix == ".npy":
         if array.shape != tensor.dims:
             dims = f"dims {tensor.dims}, the file has {array.shape}"

@@ -61,7 +61,6 @@ class EngineServer:
         self._pipe = pipe
         self._engine: Engine | None = None
         self._import_ns = 0
-        self._name = ""
 
     @property
     def engine(self) -> Engine:
@@ -72,7 +71,6 @@ class EngineServer:
         self._pipe.send(PhaseStarted(phase, checked_ns))
 
     def open(self, request: Open) -> Opened:
-        self._name = request.spec.name
         begin = time.perf_counter_ns()
         engine = engine_module(request.spec.name).open(request.spec, request.options)
         self._import_ns = time.perf_counter_ns() - begin
@@ -116,7 +114,7 @@ class EngineServer:
             plan.upload(inputs_of(request.graph, request.data))
             plan.run()
             engine.stream.synchronize()
-            leave_part(plan, engine.stream, self._name, request.case_id, request.folder)
+            leave_part(engine, plan, request.case_id, request.folder)
         finally:
             plan.close()
 

@@ -62,7 +62,8 @@ class WorkerPool:
         self.opened: dict[str, Opened] = {}
 
     def facts(self, engine: PlannedEngine) -> EngineFacts:
-        if engine.key not in self._workers:
+        """What the engine said of itself when it was opened; it is opened if it never was."""
+        if engine.key not in self.opened:
             self._start(engine)
         return self.opened[engine.key].facts
 

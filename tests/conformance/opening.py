@@ -9,13 +9,12 @@ from importlib.util import find_spec
 
 import pytest
 
-from bench_run.engines import AUTO, engine_module
+from bench_run.engines import availability, engine_module
 from bench_run.engines.base import EngineOptions
 from bench_run.engines.cudnn.library import load
 from bench_run.engines.spec import parse_spec
 from bench_run.errors import EngineUnavailableError
 
-PROBES = {text: name for text, _, name in AUTO}
 GPU, CUDNN = "NVIDIA GPU", "cuDNN"
 """What a test can need besides an engine: the device alone, the library alone."""
 GPU_FILES = "/dev/nvidia[0-9]*"
@@ -29,8 +28,7 @@ def absence(need):
         return None if glob(GPU_FILES) else f"no NVIDIA GPU is visible ({GPU_FILES})"
     if need == CUDNN:
         return _missing_cudnn()
-    module = engine_module(parse_spec(need).name)
-    found = getattr(module, PROBES.get(need, "probe"))()
+    found = availability(need)
     return None if found.ok else f"{need}: {found.reason}"
 
 

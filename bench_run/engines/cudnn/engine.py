@@ -35,9 +35,10 @@ from bench_run.streams.cuda_driver import device_count
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from bench_run.engines.base import EngineOptions, EngineSpec, Plan, Stream
+    from bench_run.engines.base import EngineOptions, EngineSpec, Plan
     from bench_run.engines.cudnn.views import TensorView
     from bench_run.graph.model import Graph, Tensor
+    from bench_run.streams.base import Stream
     from bench_run.streams.cuda import CudaStream
     from bench_run.tensors.storage import Storage
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 NAME = "hipdnn"
 SUMMARY = "AMD's hipDNN; hipdnn[:ENGINE|:ID|:all][@plugin path], A/B of two builds of a plugin"
 INSTALL = "it comes with ROCm's hipDNN; --hipdnn-prefix DIR finds it"
+PROFILER = "rocprofv3"
 
 
 def probe() -> Availability:

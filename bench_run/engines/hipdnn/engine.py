@@ -19,9 +19,10 @@ from bench_run.errors import UnsupportedGraphError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from bench_run.engines.base import EngineOptions, Stream
+    from bench_run.engines.base import EngineOptions
     from bench_run.engines.hipdnn.loading import Library
     from bench_run.graph.model import Graph
+    from bench_run.streams.base import Stream
     from bench_run.streams.hip import HipStream
 
 CACHE_BYTES = 1 << 28

@@ -15,7 +15,6 @@ from bench_run.engines.base import (
     EngineSpec,
     Plan,
     PlanFacts,
-    Stream,
 )
 from bench_run.engines.numpy_engine.kernels import KERNELS
 from bench_run.engines.numpy_engine.op import Op, check_types
@@ -30,6 +29,7 @@ from bench_run.streams.host import HostStream, last_level_cache_bytes
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from bench_run.streams.base import Stream
     from bench_run.tensors.storage import Storage, Storages
 
 

@@ -38,10 +38,10 @@ def probe() -> Availability:
     return Availability(True, f"torch {found} {where}")
 
 
-def probe_gpu() -> Availability:
+def probe_id(identifier: str) -> Availability:
     """Whether ``torch:cuda`` can be expected to run, from device files and the build's name."""
     found = probe()
-    if not found.ok:
+    if not found.ok or not identifier.startswith("cuda"):
         return found
     if not _gpu_in_sight():
         return Availability(False, "no GPU is visible on this machine")

@@ -14,6 +14,7 @@ from bench_run.engines.torch_engine.errors import foreign_errors
 from bench_run.engines.torch_engine.plan import TorchPlan
 from bench_run.engines.torch_engine.program import Program, check
 from bench_run.engines.torch_engine.replay import REHEARSALS, Replayed
+from bench_run.engines.torch_engine.trace import torch_events
 from bench_run.graph.model import Graph
 from bench_run.streams.host import HostStream, last_level_cache_bytes
 
@@ -21,8 +22,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from contextlib import ExitStack
 
-    from bench_run.engines.base import EngineOptions, EngineSpec, Plan, Stream
+    from bench_run.engines.base import EngineOptions, EngineSpec, Plan, TraceEvent
     from bench_run.engines.torch_engine.plan import Function
+    from bench_run.streams.base import Stream
 
 REPLAY_LAUNCHES = 4
 """A captured graph, and copies of results that are not in their output's layout."""
@@ -69,6 +71,10 @@ class TorchEngine:
         for _ in range(REHEARSALS if self._replay else int(self._compile)):
             plan.run()
         return plan
+
+    def trace(self, plan: Plan, iterations: int) -> list[TraceEvent]:
+        on_gpu = self._device.type == "cuda"
+        return torch_events(plan, self.stream, iterations, on_gpu=on_gpu)
 
     def peak_bytes(self) -> int | None:
         if self._device.type != "cuda":

@@ -5,18 +5,19 @@ from __future__ import annotations
 import json
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from bench_run.engines.base import Plan, Stream
+    from bench_run.engines.base import Plan, TraceEvent
+    from bench_run.streams.base import Stream
 
 
-def torch_events(plan: Plan, stream: Stream, iterations: int) -> list[dict[str, Any]]:
+def torch_events(plan: Plan, stream: Stream, iterations: int, *, on_gpu: bool) -> list[TraceEvent]:
     """Complete events of a few iterations, each under a range of its own."""
     from torch.profiler import ProfilerActivity, profile, record_function
 
     kinds = [ProfilerActivity.CPU]
-    if stream.clock != "host" or hasattr(stream, "expect"):
+    if on_gpu:
         kinds.append(ProfilerActivity.CUDA)
     with profile(activities=kinds) as profiler:
         for index in range(iterations):
@@ -26,5 +27,5 @@ def torch_events(plan: Plan, stream: Stream, iterations: int) -> list[dict[str, 
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "trace.json"
         profiler.export_chrome_trace(str(path))
-        found = json.loads(path.read_text(encoding="utf-8"))["traceEvents"]
-    return [event for event in found if event.get("ph") == "X"]
+        events: list[TraceEvent] = json.loads(path.read_text(encoding="utf-8"))["traceEvents"]
+    return [event for event in events if event.get("ph") == "X"]

@@ -114,7 +114,7 @@ def machines(monkeypatch):
 
         def module(name):
             answer = Availability(able.get(name, False), f"{name} says so")
-            return SimpleNamespace(probe=lambda: answer, probe_gpu=lambda: answer)
+            return SimpleNamespace(probe=lambda: answer, probe_id=lambda _: answer)
 
         monkeypatch.setattr(engines, "import_module", module)
 

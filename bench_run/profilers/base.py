@@ -1,0 +1,89 @@
+"""What a profiler is asked, and the process that runs under one: one case, made ready.
+
+A profiler starts a program of ours with the path of a pickled `Profiled` as its argument, which
+`prepared` reads there.
+"""
+
+from __future__ import annotations
+
+import pickle
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+from bench_run.tensors.data import inputs_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from bench_schema.document import Kernel
+
+    from bench_run.engines.base import EngineOptions, EngineSpec, Plan, TraceEvent
+    from bench_run.graph.model import Graph
+    from bench_run.streams.base import Stream
+    from bench_run.tensors.data import Data
+
+ITERATIONS = 5
+"""In a trace."""
+REST_NS = 5_000_000
+"""Between them where only rests tell one from the next: far longer than any gap between the kernels
+of one iteration."""
+
+
+@dataclass(frozen=True)
+class Profiled:
+    """What the profiled process is to run."""
+
+    spec: EngineSpec
+    options: EngineOptions
+    graph: Graph
+    variant: Mapping[str, str]
+    data: Data
+
+
+class Profiler(Protocol):
+    """A row of `table.PROFILERS`: a program that reads hardware counters."""
+
+    TOOL: str
+
+    def why_not(self) -> str | None:
+        """Why nothing can be recorded here, in a sentence; None where it can."""
+
+    def count(
+        self, case: Profiled, counters: str, environment: Mapping[str, str], timeout_s: float
+    ) -> tuple[Kernel, ...]:
+        """The case's kernels with a set of counters. Raises `EngineError`."""
+
+
+@runtime_checkable
+class TracesKernels(Protocol):
+    """A profiler that sees kernels which no recorder inside of the process does."""
+
+    def trace(
+        self, case: Profiled, environment: Mapping[str, str], timeout_s: float
+    ) -> list[TraceEvent]:
+        """Events of `ITERATIONS` iterations. Raises `EngineError`."""
+
+
+def save(case: Profiled, folder: Path) -> Path:
+    """The file that the profiled process reads."""
+    path = folder / "case.pickle"
+    path.write_bytes(pickle.dumps(case))
+    return path
+
+
+@contextmanager
+def prepared(path: str) -> Iterator[tuple[Plan, Stream]]:
+    """The case of the file as a plan with its inputs, on its stream."""
+    from bench_run.engines import engine_module
+
+    case = pickle.loads(Path(path).read_bytes())  # noqa: S301 - written by our own parent
+    assert isinstance(case, Profiled)
+    engine = engine_module(case.spec.name).open(case.spec, case.options)
+    plan = engine.plan(engine.build(case.graph, case.variant))
+    plan.upload(inputs_of(case.graph, case.data))
+    yield plan, engine.stream
+    engine.stream.synchronize()
+    plan.close()
+    engine.close()

@@ -1,0 +1,59 @@
+"""What a stream promises, and what some streams can do beside it. Protocols only: no code."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+
+class Stream(Protocol):
+    """The queue work goes to, and its clock."""
+
+    clock: str
+    """``host``: marks are host instants, there is no device series. ``events``: device clock."""
+    gate_depth: int
+    """Iterations of one operation that may wait behind a closed gate; 0 where there is no gate."""
+
+    def mark(self) -> object:
+        """Enqueue an instant."""
+
+    def elapsed_ns(self, begin: object, end: object) -> int:
+        """Nanoseconds between two marks whose work is done."""
+
+    def gate(self) -> AbstractContextManager[None]:
+        """Hold back what is enqueued inside the block until it ends, however it ends."""
+
+    def flush(self) -> None:
+        """Enqueue what brings the caches into the chosen state before one iteration."""
+
+    def synchronize(self) -> None:
+        """Wait for everything enqueued."""
+
+    def correction_ns(self) -> float:
+        """What two marks around nothing but an empty kernel measure too much, in this mode."""
+
+
+@runtime_checkable
+class SupportsClockProbe(Protocol):
+    """A stream that can count the device's clock by a kernel of its own."""
+
+    def probe_clock_mhz(self) -> float | None:
+        """The clock at this moment; None where this device gives no way to count it."""
+
+
+@runtime_checkable
+class SupportsKernelRecords(Protocol):
+    """A stream whose kernels CUPTI sees, where CUPTI is installed."""
+
+    timer: str
+    """The timer that was asked for: ``auto``, ``events``, ``cupti`` or ``host``."""
+
+
+@runtime_checkable
+class GateOpensByForce(Protocol):
+    """A stream whose gate may open before its block ends; what was enqueued behind is void."""
+
+    forced_gates: int
+    """How often it did for this plan; read after `synchronize`."""
