@@ -1,4 +1,4 @@
-"""Whether a graph is one that can run: GRAPH_FORMAT section 22, and each operation's own rules.
+"""Whether a graph can run: graphs/FORMAT.md (Rules), and each operation's own rules.
 
 Empty tensors (a dim of 0) are refused: there is nothing to compute and nothing to measure. Strides
 may leave gaps, and tensors that are only read may even overlap themselves; what is written may not.

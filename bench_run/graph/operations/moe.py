@@ -1,4 +1,4 @@
-"""Grouped matrix product of a mixture of experts. Source: GRAPH_FORMAT section 19.
+"""Grouped matrix product of a mixture of experts. See graphs/FORMAT.md.
 
 Flops: 2·rows·K·N, where the groups cover all rows: those of token, or the entries of token_index
 where rows are gathered or scattered. The weight gradient counts the same.
