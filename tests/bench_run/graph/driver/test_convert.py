@@ -14,7 +14,6 @@ from bench_run.graph.fingerprint import fingerprint
 from bench_run.graph.hipdnn_json import read_graph
 
 ROOT = Path(__file__).parents[4]
-SHARED = ROOT.parent / "shared" / "hipdnn" / "graphs"
 LOG = "MIOpen(HIP): Command [LogCmdConvolution] ./bin/MIOpenDriver "
 SMALL = "conv -n 2 -c 4 -H 8 -W 8 -k 4 -F 1"
 
@@ -80,12 +79,10 @@ def test_pooling_to_the_same_size_may_pad_more_after_than_before() -> None:
     assert (attributes["pre_padding"], attributes["post_padding"]) == ((0, 0), (1, 1))
 
 
-def test_the_shape_of_a_published_graph_means_the_same() -> None:
-    path = SHARED / "conv_fwd_dilated_nhwc_bf16.json"
-    if not path.exists():
-        pytest.skip("the shared graphs are not beside this checkout")
+def test_a_line_means_the_same_as_the_graph_of_its_shape() -> None:
+    path = ROOT / "tests" / "data" / "graphs" / "conv_fwd_dilated_channels_last.json"
     line = (
-        "convbfp16 -n 16 -c 144 -H 24 -W 16 -k 144 -p 2 -q 2 -l 2 -j 2 --in_layout NHWC "
+        "convbfp16 -n 2 -c 8 -H 12 -W 10 -k 6 -p 2 -q 2 -l 2 -j 2 --in_layout NHWC "
         "--out_layout NHWC -F 1"
     )
     (graph,) = convert_line(line, "line").graphs
