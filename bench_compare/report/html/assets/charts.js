@@ -54,8 +54,8 @@ function roofTrace(points, peak, slope) {
   const left = Math.min(...at, ridge) / 8, right = Math.max(...at, ridge) * 8;
   const x = [left, ...(known(peak) ? [ridge] : []), right];
   const y = x.map((one) => (known(peak) ? Math.min(peak, slope * one) : slope * one));
-  const line = { color: color("soft"), width: 1.5 };
-  return { type: "scatter", mode: "lines", name: "measured ceiling", x, y, line, hoverinfo: "skip" };
+  const line = { color: color("soft"), width: 1.5 }, name = "measured ceiling";
+  return { type: "scatter", mode: "lines", name, x, y, line, hoverinfo: "skip" };
 }
 
 export function rooflineChart(node, sides, ceiling, dtype) {

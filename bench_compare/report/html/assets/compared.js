@@ -55,7 +55,9 @@ function compared() {
 function notes() {
   const owners = new Map();
   for (const side of page.sides) {
-    for (const note of side.notes) owners.set(note, (owners.get(note) || new Set()).add(side.label));
+    for (const note of side.notes) {
+      owners.set(note, (owners.get(note) || new Set()).add(side.label));
+    }
   }
   const items = [...owners].map(([note, labels]) =>
     el("li", {}, `${[...labels].join(", ")}: ${note}`));

@@ -166,7 +166,8 @@ export function courseChart(node, series, sides) {
   if (clocks) {
     const domain = [0, share * CLOCK_SHARE], yaxis = `y${panels}`;
     axes[`yaxis${panels}`] = { domain, title: { text: "clock, MHz" }, nticks: 3 };
-    traces.push(...places.map((place) => clockTrace(series[place], sides[place], place, { yaxis })));
+    const clock = (place) => clockTrace(series[place], sides[place], place, { yaxis });
+    traces.push(...places.map(clock));
   }
   draw(node, traces, {
     height: 150 * places.length + (clocks ? 110 : 0) + 40, shapes, annotations,
@@ -185,7 +186,8 @@ export function courseChart(node, series, sides) {
 // What the marks of the course mean, as [kind, text]; only those that it has.
 export function courseLegend(series, sides) {
   const places = [0, 1].filter((place) => series[place]);
-  const cut = places.some((place) => series[place].n.some((_, round) => cutOf(sides[place], round)));
+  const cut = places.some((place) =>
+    series[place].n.some((_, round) => cutOf(sides[place], round)));
   const rounds = places.some((place) => series[place].n.length > 1);
   const documents = places.some((place) => startsOf(series[place]).length > 1);
   return [

@@ -31,7 +31,7 @@ export function valueText(value, unit, digits = 4) {
   if (!unit && Number.isInteger(value) && Math.abs(value) < 1e9) {
     return value.toLocaleString("en").replace("-", MINUS);
   }
-  if (!(unit in UNITS)) return `${significant(value, digits)}${unit ? "\u00a0" + unit : ""}`;
+  if (!(unit in UNITS)) return `${significant(value, digits)}${unit ? `\u00a0${unit}` : ""}`;
   const [factor, name] = scaleOf(value, unit);
   const scaled = value / factor;
   const exact = Number.isInteger(scaled) && (factor === 1 || unit === "bytes");
@@ -61,9 +61,11 @@ export function changeText(ratio) {
   return `${text === "0.0" ? "±" : percent < 0 ? MINUS : "+"}${text}\u00a0%`;
 }
 
+// One digit more near 1: an interval from ×1.305 to ×1.312 has two ends.
 function factorText(ratio) {
   if (!(ratio > 0)) return `×${ratio}`;
-  return ratio < 1 ? `÷${factor(1 / ratio)}` : `×${factor(ratio)}`;
+  const size = ratio < 1 ? 1 / ratio : ratio;
+  return `${ratio < 1 ? "÷" : "×"}${significant(size, size < 2 ? 4 : 3)}`;
 }
 
 // Both ends as changes; as factors once one of them leaves ±25 %.

@@ -23,7 +23,7 @@ function badNews() {
 }
 
 const tag = (said) => el("span.tag", {}, said);
-const whyText = (place) => (word("why", place) ? ` (other ${word("why", place)})` : "");
+const whyText = (place) => (word("why", place) ? ` (different ${word("why", place)})` : "");
 
 function caseLink(place, name) {
   return [
@@ -43,8 +43,9 @@ const sizeOf = (place) => (known(cases.ratio[place]) ? Math.abs(Math.log(cases.r
 function improvements() {
   const found = every.filter((place) => lookOf(verdictOf(place))[2] === "good")
     .sort((a, b) => sizeOf(b) - sizeOf(a) || a - b);
-  if (!found.length) return total ? [el("h2", {}, "Improvements"), el("p.note", {}, "None.")] : null;
-  return [el("h2", {}, "Improvements"), ...listed(found, improvementItem)];
+  if (!total) return null;
+  const list = found.length ? listed(found, improvementItem) : [el("p.note", {}, "None.")];
+  return [el("h2", {}, "Improvements"), ...list];
 }
 
 function improvementItem(place) {

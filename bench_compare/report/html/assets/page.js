@@ -10,7 +10,7 @@ export const placeOf = new Map(cases.id.map((id, place) => [id, place]));
 export const manySides = page.sides.length > 2;
 
 // Sign in texts, symbol in charts, and the tone that gives the colour: never colour alone.
-export const VERDICTS = new Map(Object.entries({
+const VERDICTS = new Map(Object.entries({
   broken: ["✕", "x", "fatal"],
   "newly wrong": ["≠", "cross", "fatal"],
   removed: ["∅", "circle-x-open", "fatal"],

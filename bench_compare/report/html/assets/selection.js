@@ -22,7 +22,7 @@ export const SORTS = {
   document: ["document order", (a, b) => a - b],
 };
 
-export const ARRANGED = ["ratio", "base", "family", "engine", "label"];
+const ARRANGED = ["ratio", "base", "family", "engine", "label"];
 
 export const state = {
   search: page.start.filter, verdict: "", sort: page.start.sort, backwards: false,

@@ -32,9 +32,9 @@ function leaders() {
   if (!manySides) return state.shown;
   const seen = new Set();
   return state.shown.filter((place) => {
-    const known = seen.has(cases.group[place]);
+    const first = !seen.has(cases.group[place]);
     seen.add(cases.group[place]);
-    return !known;
+    return first;
   });
 }
 
@@ -85,7 +85,7 @@ function caseCell(place) {
   const about = ["family", "dtype", ...(manyWords("engine") ? ["engine"] : []), "variant"];
   const was = cases.was[place] ? `was ${cases.was[place]}` : null;
   const why = word("why", place);
-  const more = [was, why ? `other ${why}` : null, word("notes", place)];
+  const more = [was, why ? `different ${why}` : null, word("notes", place)];
   return el("td.cell-case", {},
     el("a", { href: addressOf(place) }, cases.name[place]),
     el("span.note", {}, aboutText(place, about, more)));
@@ -173,8 +173,18 @@ function listen() {
   });
 }
 
+// Notes that nearly all cases have are not repeated in each row.
+function commonNotes() {
+  const shown = new Set(every.flatMap((place) => word("notes", place).split(", ")));
+  const common = Object.entries(page.noteKinds).filter(([kind]) => !shown.has(kind));
+  const texts = common.map(([kind, count]) =>
+    `${kind} in ${count === total ? "all" : `${counted(count)} of ${counted(total)}`} cases`);
+  return texts.length ? `Notes on the samples: ${texts.join(", ")}.` : "";
+}
+
 export function showTable() {
   span = newsSpan();
+  byId("common-notes").textContent = commonNotes();
   showHeads();
   listen();
   onSelection(redraw);
