@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from functools import partial
+from typing import TypeAlias
 
 import torch
 from torch.nn import functional
@@ -17,7 +18,7 @@ from torch.nn import functional
 from bench_run.engines.torch_engine.op import Call, Op, elementwise
 from bench_run.engines.torch_engine.types import NATIVE
 
-T = torch.Tensor
+T: TypeAlias = torch.Tensor
 aten = torch.ops.aten
 Maker = Callable[[Op], Callable[..., T]]
 
@@ -62,11 +63,13 @@ def _as_they_are(op: Op, kinds: set[torch.dtype]) -> bool:
         return False
     if len(kinds) == 1:
         kind = next(iter(kinds))
-        return op.compute == kind or (op.compute == torch.float32 and op.dtype("out_0") == kind)
+        return bool(
+            op.compute == kind or (op.compute == torch.float32 and op.dtype("out_0") == kind)
+        )
     widest = torch.float16
     for kind in kinds:
         widest = torch.promote_types(widest, kind)
-    return widest == op.compute
+    return bool(widest == op.compute)
 
 
 def _computed(function: Callable[..., T], dtype: torch.dtype, *inputs: T) -> T:
