@@ -62,6 +62,9 @@ def _check_tensor(tensor: Tensor, where: str) -> None:
         raise GraphError(f"{where}.dims", what)
     if min(tensor.strides) < 0:
         raise GraphError(f"{where}.strides", f"is {list(tensor.strides)}, expected 0 or more")
+    if max(tensor.strides) > LARGEST_BYTES:
+        what = f"is {list(tensor.strides)}, expected at most {LARGEST_BYTES} (2^46) in each"
+        raise GraphError(f"{where}.strides", what)
     if tensor.alignment < 1:
         raise GraphError(f"{where}.alignment", f"is {tensor.alignment}, expected 1 or more bytes")
     _check_scalar(tensor, where)

@@ -115,7 +115,8 @@ def _relu(op: Op) -> Callable[..., T]:
 
 
 def _relu_backward(op: Op) -> Callable[..., T]:
-    """dy times (x ≤ L: s; x > U: 0; else 1)."""
+    """dy times (x ≤ L: s; x > U: 0; else 1); 0 selects 0. PyTorch's own gradient of a clamp is 0
+    at U too."""
     lower = float(op.attribute("relu_lower_clip", 0.0))
     upper = float(op.attribute("relu_upper_clip", math.inf))
     slope = float(op.attribute("relu_lower_clip_slope", 0.0))
@@ -123,8 +124,8 @@ def _relu_backward(op: Op) -> Callable[..., T]:
         return lambda dy, x: aten.threshold_backward(dy, x, lower)
 
     def gradient(dy: T, x: T) -> T:
-        inside = torch.where(x <= lower, slope * dy, dy)
-        return torch.where(x > upper, 0.0 * dy, inside)
+        inside = torch.where(x <= lower, slope * dy if slope else 0.0, dy)
+        return torch.where(x > upper, 0.0, inside)
 
     return gradient
 

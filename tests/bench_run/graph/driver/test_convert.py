@@ -73,6 +73,21 @@ def test_statistics_of_a_mixed_batch_norm_are_float_and_its_scale_half() -> None
     assert (types["x"], types["scale"], types["mean"]) == ("half", "half", "float")
 
 
+@pytest.mark.parametrize(
+    ("line", "saying"),
+    [("bnorm -m 1 --forw 2", True), ("bnorm -m 1 --forw 2 -r 1", False)],
+)
+def test_inference_without_running_statistics_says_that_it_is_training(line, saying) -> None:
+    notes = convert_line(line, "line").notes
+    assert saying == any("runs its training kernel" in note for note in notes)
+
+
+def test_a_log_has_the_flag_of_running_statistics_where_the_driver_has_the_other() -> None:
+    logged = "MIOpen(HIP): Command [LogCmdBNorm] ./bin/MIOpenDriver bnorm -m 1 --forw 2 -b 0 -s 1"
+    (graph,) = convert_line(logged, "line").graphs
+    assert graph.nodes[0].type == "BatchnormInferenceAttributesVarianceExt"
+
+
 def test_pooling_to_the_same_size_may_pad_more_after_than_before() -> None:
     (graph,) = convert_line("pool -W 1x1x8x8 -y 2 -x 2 -z same -F 1", "line").graphs
     attributes = graph.nodes[0].attributes
