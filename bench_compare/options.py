@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from bench_compare.errors import UsageError
 from bench_compare.input.sides import Grouping
-from bench_compare.policy.file import parse_center, read_policy
+from bench_compare.policy.file import read_policy
 from bench_compare.policy.parse import parse_allow, parse_fail_on, parse_metric, parse_thresholds
-from bench_compare.policy.values import SUITE, Policy
+from bench_compare.policy.values import Policy
 from bench_compare.report.rows import SORTS
 
 if TYPE_CHECKING:
@@ -100,12 +100,10 @@ def _policy(arguments: Mapping[str, Any]) -> Policy:
     words = [word for text in arguments["--fail-on"] for word in text.split(",") if word]
     if words:
         fail_on = parse_fail_on(words, "--fail-on")
-        policy = replace(policy, fail_on=fail_on, suite_always=SUITE in fail_on)
+        policy = replace(policy, fail_on=fail_on)
     if arguments["--metric"]:
         chosen = [word for text in arguments["--metric"] for word in text.split(",") if word]
         names = tuple(parse_metric(word, "--metric") for word in chosen)
         policy = replace(policy, metrics=names)
-    if arguments["--center"] is not None:
-        policy = replace(policy, center=parse_center(arguments["--center"], "--center"))
     allowed = tuple(parse_allow(text, "--allow") for text in arguments["--allow"])
     return replace(policy, allow=(*policy.allow, *allowed), strict=arguments["--strict"])

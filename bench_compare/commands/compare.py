@@ -50,7 +50,6 @@ What counts:
   --fail-on WHAT        verdicts, metrics, 'suite', by commas; 'none' leaves broken, removed, wrong
                         (default slower,newly-unsupported,suite)
   --allow NAME[=WHAT]   bad news that is expected: a graph's name or a glob of it
-  --center WHEN         take the suite's common movement out: auto, on or off (default auto)
   --strict              exit 1 where settings that must agree differ, or one name means two graphs
   --aa                  all DOC are one build: measure the rate of false alarms, gate nothing
 

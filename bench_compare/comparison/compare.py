@@ -27,7 +27,7 @@ from bench_compare.comparison.verdict import outcome_change
 from bench_compare.input.align import across_engines, align
 from bench_compare.metrics import GATES, METRICS
 from bench_compare.model import CaseComparison, Comparison, Verdict
-from bench_compare.statistics.intervals import false_discovery
+from bench_compare.statistics.discovery import false_discovery
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from bench_compare.input.align import Pair
     from bench_compare.model import MetricComparison, Note, Side
     from bench_compare.policy.values import Policy
-    from bench_compare.statistics.intervals import Array
+    from bench_compare.statistics.arrays import Array
 
 DETAILED = (Verdict.SLOWER, Verdict.FASTER, Verdict.CLOCK, Verdict.UNCLEAR)
 
@@ -65,7 +65,8 @@ def compare(base: Side, others: Sequence[Side], policy: Policy) -> Comparison:
     found = [move for match in matches for move in movements(match.other, match.measured, policy)]
     used = {name for match in matches for name in match.measured}
     unlike = [difference for other in others for difference in differences(base, other)]
-    bad = bad_news(cases, found, policy)
+    deciding = {case.gate for case in cases}
+    bad = bad_news(cases, [move for move in found if move.metric in deciding], policy)
     gate = _common_gate(cases)
     return Comparison(
         base=base,
@@ -289,7 +290,6 @@ def _policy_text(policy: Policy, chosen: Sequence[str]) -> dict[str, str]:
         "threshold": ", ".join(f"{n} {100 * policy.threshold(n):.3g} %" for n in chosen),
         "false-discovery rate": f"{100 * policy.alpha_ratio:.3g} %",
         "fail on": ", ".join(sorted(policy.fail_on)) or "none",
-        "centring": policy.center,
         "noise floor": f"{100 * policy.floor_sd:.3g} %",
         "strict": "yes" if policy.strict else "no",
     }

@@ -13,8 +13,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from bench_compare.statistics.intervals import Array
-    from bench_compare.statistics.samples import Ints
+    from bench_compare.statistics.arrays import Array, Ints
 
     Narrow: TypeAlias = Ints | npt.NDArray[np.int32]
 

@@ -11,37 +11,25 @@ import numpy.typing as npt
 
 from bench_compare.comparison import observations
 from bench_compare.metrics import Exact, Metric, PerRound, Rate, Sampled
+from bench_compare.statistics.arrays import Array, Ints, units
 from bench_compare.statistics.clock_resolution import resolution
-from bench_compare.statistics.intervals import (
-    Array,
-    Documents,
-    Estimates,
-    Mask,
-    Welch,
-    WithinRoundVariance,
-    common_movement,
-    estimate,
-    row_mean,
-    units,
-    welch,
-)
+from bench_compare.statistics.columns import Columns
+from bench_compare.statistics.intervals import Estimates, estimate
 from bench_compare.statistics.samples import RoundStatistics, section_variance
+from bench_compare.statistics.suite import Shift, common_movement
+from bench_compare.statistics.variances import WithinRoundVariance
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from bench_schema.document import Document
+
     from bench_compare.comparison.observations import ObservationMatrix, Rounds
     from bench_compare.input.align import Pair
-    from bench_compare.model import CaseSide, Side, Unit
+    from bench_compare.model import CaseSide, Side
     from bench_compare.policy.values import Policy
 
 Values: TypeAlias = npt.NDArray[np.float64]
-
-DOCUMENTS_FOR_UNIT = 3
-"""From this many documents a side on, documents are the units, else rounds."""
-CASES_FOR_CENTRING = 30
-LEAST_CASES_FOR_CENTRING = 10
-"""Even when it is asked for: of a few cases the common movement is their own."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,29 +41,20 @@ class SideSamples:
 
 
 @dataclass(frozen=True, eq=False)
-class Movement:
-    """What each unit did to all cases, and what follows for the sides."""
-
-    welch: Welch
-    centred: bool
-
-
-@dataclass(frozen=True, eq=False)
 class Measured:
     """A metric of all pairs of two sides. Logarithms; rows are cases."""
 
     metric: Metric
-    unit: Unit
-    documents: Documents
     base: Array
-    """Shape (cases, units), as measured."""
+    """Shape (cases, rounds), as measured."""
     other: Array
+    columns: tuple[Columns, Columns]
     base_level: Array
     """Log of the side's value, from a summary where there are no samples."""
     other_level: Array
     estimates: Estimates
-    """Relative to the common movement where `movement` says so."""
-    movement: Movement | None
+    movement: Shift | None
+    """What all cases did together, of metrics that gate."""
     cycles: Estimates | None = None
     """The same with time multiplied by clock, where clocks are known."""
     samples: tuple[SideSamples, SideSamples] | None = None
@@ -102,10 +81,10 @@ class ComparisonInputs:
     other: tuple[CaseSide | None, ...]
     series: frozenset[str]
     """Names of the series that any case has, samples or a summary."""
-    unit: Unit
-    documents: Documents
-    """Of each side, where rounds are the units and no document is on both sides: then each side
-    carries what its documents' machine was doing."""
+    documents: tuple[Ints, Ints]
+    """Number of each document of either side; equal numbers are one run."""
+    blocks: tuple[Ints, Ints]
+    """Number of the unit of hardware that each document was measured on."""
     policy: Policy
 
 
@@ -113,20 +92,26 @@ def comparison_inputs(
     pairs: Sequence[Pair], sides: tuple[Side, Side], policy: Policy
 ) -> ComparisonInputs:
     """Cases are measurable where they completed and nothing says that the two are unlike."""
-    many = min(len(side.sources) for side in sides) >= DOCUMENTS_FOR_UNIT
     base = tuple(_measurable(pair.base, pair) for pair in pairs)
     other = tuple(_measurable(pair.other, pair) for pair in pairs)
     readers = (observations.series_names, observations.summary_names)
     series = frozenset(name for side in (base, other) for read in readers for name in read(side))
-    unit: Unit = "document" if many else "round"
-    documents = None if many else _documents(sides)
-    return ComparisonInputs(pairs, base, other, series, unit, documents, policy)
+    runs = [[source.document.run.id for source in side.sources] for side in sides]
+    units_of = [[hardware(source.document, side) for source in side.sources] for side in sides]
+    return ComparisonInputs(pairs, base, other, series, _numbers(runs), _numbers(units_of), policy)
 
 
-def _documents(sides: tuple[Side, Side]) -> Documents:
-    """How many documents each side has; None where they share one, whose rounds took turns."""
-    base, other = ({source.document.run.id for source in side.sources} for side in sides)
-    return None if base & other else (len(base), len(other))
+def hardware(document: Document, side: Side) -> tuple[str, ...]:
+    """The unit of hardware that a side's cases of a document ran on: host and devices."""
+    devices = {e.device for e in document.engines if e.key in side.engines}
+    return (document.machine.host, *sorted(devices))
+
+
+def _numbers(sides: Sequence[Sequence[object]]) -> tuple[Ints, Ints]:
+    """The same number for the same thing, on both sides."""
+    known = {thing: number for number, thing in enumerate(dict.fromkeys((*sides[0], *sides[1])))}
+    first, second = (np.array([known[thing] for thing in side], np.int64) for side in sides)
+    return first, second
 
 
 def _measurable(side: CaseSide | None, pair: Pair) -> CaseSide | None:
@@ -211,45 +196,28 @@ def _build(
     sides: tuple[ObservationMatrix, ObservationMatrix],
     within: WithinRoundVariance | None = None,
 ) -> Measured:
-    base, other = (_in_units(side, inputs).values for side in sides)
-    levels = (row_mean(base), row_mean(other))
-    matched = np.isfinite(levels[0]) & np.isfinite(levels[1])
-    moved = _movement(metric, inputs, (base, other), matched)
-    centred = (base, other)
-    if moved is not None and moved[0].centred:
-        centred = (base - moved[1], other - moved[2])
+    columns = _columns(inputs, sides)
+    found = estimate(sides[0].values, sides[1].values, columns, within, inputs.policy.floor_sd)
     return Measured(
         metric=metric,
-        unit=inputs.unit,
-        documents=inputs.documents,
-        base=base,
-        other=other,
-        base_level=levels[0],
-        other_level=levels[1],
-        estimates=estimate(*centred, within, inputs.policy.floor_sd, inputs.documents),
-        movement=None if moved is None else moved[0],
+        base=sides[0].values,
+        other=sides[1].values,
+        columns=columns,
+        base_level=found.base_level,
+        other_level=found.other_level,
+        estimates=found,
+        movement=common_movement(found) if metric.gates else None,
     )
 
 
-def _in_units(side: ObservationMatrix, inputs: ComparisonInputs) -> ObservationMatrix:
-    return observations.by_document(side) if inputs.unit == "document" else side
-
-
-def _movement(
-    metric: Metric, inputs: ComparisonInputs, sides: tuple[Array, Array], matched: Mask
-) -> tuple[Movement, Array, Array] | None:
-    """Only what gates is centred: other metrics are shown as they are."""
-    if not metric.gates or not matched.any():
-        return None
-    cases = int(matched.sum())
-    auto = inputs.unit == "document" and cases >= CASES_FOR_CENTRING
-    asked = cases >= LEAST_CASES_FOR_CENTRING
-    centred = {"auto": auto, "on": asked, "off": False}[inputs.policy.center]
-    base, other = common_movement(sides[0][matched], sides[1][matched])
-    if not (np.isfinite(base).any() and np.isfinite(other).any()):
-        return None
-    zeros = (np.nan_to_num(base), np.nan_to_num(other))
-    return Movement(welch(base, other, inputs.documents), centred), *zeros
+def _columns(
+    inputs: ComparisonInputs, sides: tuple[ObservationMatrix, ObservationMatrix]
+) -> tuple[Columns, Columns]:
+    base, other = (
+        Columns(inputs.documents[n][side.sources], side.rounds, inputs.blocks[n][side.sources])
+        for n, side in enumerate(sides)
+    )
+    return base, other
 
 
 def _cycles(
@@ -264,9 +232,8 @@ def _cycles(
     for time, clock in zip(times, clocks, strict=True):
         cycles = replace(time, values=time.values + clock.values)
         whole = units(cycles.values) == units(time.values)
-        values = np.where(whole[:, None], _in_units(cycles, inputs).values, np.nan)
-        sums.append(values)
-    return estimate(sums[0], sums[1], None, inputs.policy.floor_sd, inputs.documents)
+        sums.append(np.where(whole[:, None], cycles.values, np.nan))
+    return estimate(sums[0], sums[1], _columns(inputs, times), None, inputs.policy.floor_sd)
 
 
 def _per_round(metric: Metric, reading: PerRound, inputs: ComparisonInputs) -> Measured | None:
@@ -318,6 +285,8 @@ def _mirrored(found: Estimates, offset: Array) -> Estimates:
     return replace(
         found,
         shift=offset - found.shift,
+        base_level=np.full_like(offset, np.nan),
+        other_level=np.full_like(offset, np.nan),
         low=offset - found.high,
         high=offset - found.low,
         same_low=offset - found.same_high,

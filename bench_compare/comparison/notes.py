@@ -10,7 +10,7 @@ import numpy as np
 
 from bench_compare.comparison.observations import observation_matrix
 from bench_compare.model import Note
-from bench_compare.statistics.intervals import row_mean, units
+from bench_compare.statistics.arrays import row_mean, units
 from bench_compare.statistics.samples import rectangles
 
 if TYPE_CHECKING:
@@ -18,8 +18,7 @@ if TYPE_CHECKING:
 
     from bench_compare.comparison.estimates import SideSamples
     from bench_compare.model import CaseSide, Side, SideName
-    from bench_compare.statistics.intervals import Array
-    from bench_compare.statistics.samples import Ints
+    from bench_compare.statistics.arrays import Array, Ints
 
 DRIFT_RATIO = 0.01
 DRIFT_SIGMAS = 4.0

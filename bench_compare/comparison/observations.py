@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from bench_compare.statistics.intervals import Array, row_mean
 from bench_compare.statistics.samples import RoundStatistics, round_statistics
 
 if TYPE_CHECKING:
@@ -19,8 +18,8 @@ if TYPE_CHECKING:
 
     from bench_compare.metrics import PerRound
     from bench_compare.model import CaseSide
+    from bench_compare.statistics.arrays import Array, Ints
 
-Ints: TypeAlias = npt.NDArray[np.int64]
 Sides: TypeAlias = "Sequence[CaseSide | None]"
 """One entry a case of the comparison; None where it cannot be measured."""
 
@@ -32,6 +31,8 @@ class ObservationMatrix:
     values: Array
     sources: Ints
     """Document of each column, as an index into `Side.sources`."""
+    rounds: Ints
+    """`Round.index` of each column."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,7 +123,7 @@ def observation_matrix(
     columns, place = np.unique(code, return_inverse=True)
     matrix = np.full((height, len(columns)), np.nan)
     matrix[case, place.ravel()] = values
-    return ObservationMatrix(matrix, columns >> 32)
+    return ObservationMatrix(matrix, columns >> 32, columns & 0xFFFF_FFFF)
 
 
 def sampled(sides: Sides, name: str) -> tuple[ObservationMatrix, Rounds, RoundStatistics]:
@@ -146,7 +147,8 @@ def per_round(sides: Sides, reading: PerRound) -> ObservationMatrix:
         if len(values := read(case))
     ]
     if not found:
-        return ObservationMatrix(np.empty((len(sides), 0)), np.empty(0, np.int64))
+        nothing = np.empty(0, np.int64)
+        return ObservationMatrix(np.empty((len(sides), 0)), nothing, nothing)
     every = np.concatenate([values for _, _, values in found], dtype=float)
     counts = np.fromiter((len(values) for _, _, values in found), np.int64, len(found))
     starts = np.repeat(np.cumsum(counts) - counts, counts)
@@ -160,15 +162,6 @@ def _logs(values: Array, least: float) -> Array:
     lifted = np.maximum(values, least)
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.asarray(np.where(lifted > 0, np.log(lifted), np.nan))
-
-
-def by_document(side: ObservationMatrix) -> ObservationMatrix:
-    """One column a document: the mean over its rounds."""
-    numbers = np.unique(side.sources)
-    columns = [row_mean(side.values[:, side.sources == number]) for number in numbers]
-    height = len(side.values)
-    values = np.stack(columns, axis=1) if columns else np.empty((height, 0))
-    return ObservationMatrix(values, numbers)
 
 
 def clocks(rounds: Rounds, height: int) -> ObservationMatrix:

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     )
     from bench_compare.policy.values import Policy
 
+LEAST_CASES = 10
+"""Fewer cases have no common movement: their own verdicts tell all of it."""
 WORSENED = frozenset({Verdict.SLOWER, Verdict.WORSE})
 
 
@@ -53,10 +55,9 @@ def _news(
 
 
 def _of_suite(movements: Sequence[CommonMovement], policy: Policy) -> Iterator[BadNews]:
-    """The common movement gates where it was taken out of the cases, or where that was asked."""
+    """The common movement gates whatever `--fail-on` lists; of a few cases it is their own."""
     for movement in movements:
-        gates = SUITE in policy.fail_on and (movement.centred or policy.suite_always)
-        if gates and movement.verdict in WORSENED:
+        if movement.cases >= LEAST_CASES and movement.verdict in WORSENED:
             allowed = policy.allows([SUITE], movement.verdict)
             yield BadNews(None, SUITE, movement.metric, movement.verdict, movement.reason, allowed)
 

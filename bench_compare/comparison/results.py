@@ -20,7 +20,8 @@ from bench_compare.comparison.verdict import (
     words,
 )
 from bench_compare.model import MetricComparison, Verdict
-from bench_compare.statistics.intervals import rounds_needed
+from bench_compare.statistics.discovery import rounds_needed
+from bench_compare.statistics.intervals import DOCUMENT, PAIR
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -31,9 +32,11 @@ if TYPE_CHECKING:
     from bench_compare.metrics import Metric
     from bench_compare.model import Unit
     from bench_compare.policy.values import Policy
-    from bench_compare.statistics.intervals import Array, Mask
+    from bench_compare.statistics.arrays import Array, Mask
 
 Moves: TypeAlias = "npt.NDArray[np.int64]"
+
+UNITS: dict[int, Unit] = {PAIR: "pair", DOCUMENT: "document"}
 
 Results: TypeAlias = list[MetricComparison | None]
 """One entry a case; None where neither side has the metric."""
@@ -98,11 +101,11 @@ def _rows(
         _exp(found.high),
         _known(found.p),
         _known(q),
-        _exp(raw),
         _known(rounds_needed(found, limit)),
         thresholds,
         zip(found.base_units.tolist(), found.other_units.tolist(), strict=True),
         (found.documents > 0).tolist(),
+        found.unit.tolist(),
         _ticks(measured, limit).tolist(),
         strict=True,
     )
@@ -114,7 +117,7 @@ def _rows(
 def _row(  # type: ignore[no-untyped-def]
     measured: Measured, verdicts: dict[int, Verdict], row
 ) -> MetricComparison | None:
-    move, clock, base, other, ratio, low, high, p, q, raw, needed, threshold, units, *rest = row
+    move, clock, base, other, ratio, low, high, p, q, needed, threshold, units, *rest = row
     metric = measured.metric
     if base is None and other is None:
         return None
@@ -122,9 +125,9 @@ def _row(  # type: ignore[no-untyped-def]
         return _one_sided(metric, base, other, threshold)
     if move == Move.UNKNOWN:  # ratio of summaries
         move = Move.UNCLEAR
-    unit = _unit(measured.unit, units)
+    documents, kind, tick = rest
+    unit = _unit(kind, units)
     more = int(needed) if needed is not None and move == Move.UNCLEAR else None
-    documents, tick = rest
     lacks = "document" if documents else unit
     evidence = Evidence(move, ratio, low, high, q, threshold, units, lacks, more, tick)
     return MetricComparison(
@@ -143,7 +146,6 @@ def _row(  # type: ignore[no-untyped-def]
         other_rounds=units[1],
         unit=unit,
         provisional=min(units) < LEAST_UNITS,
-        raw_ratio=raw,
         rounds_needed=more,
     )
 
@@ -153,10 +155,12 @@ def _reason(evidence: Evidence, clock: bool) -> str:
     return f"{text}; cycles did not move, the clock did" if clock else text
 
 
-def _unit(unit: Unit, units: tuple[int, int]) -> Unit:
+def _unit(kind: int, units: tuple[int, int]) -> Unit:
     if min(units) == 0:
         return "summary"
-    return "iteration" if max(units) == 1 else unit
+    if kind in UNITS:
+        return UNITS[kind]
+    return "iteration" if max(units) == 1 else "round"
 
 
 def _one_sided(
@@ -195,7 +199,6 @@ def _plain(
         other_rounds=int(other is not None),
         unit="summary",
         provisional=False,
-        raw_ratio=ratio,
         rounds_needed=None,
     )
 

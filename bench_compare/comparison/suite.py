@@ -9,20 +9,24 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bench_compare.comparison.estimates import Measured
+from bench_compare.comparison.results import UNITS
 from bench_compare.comparison.verdict import percent, words
 from bench_compare.metrics import PerRound, Sampled
 from bench_compare.model import CommonMovement, SuiteNumber, Verdict
-from bench_compare.statistics.intervals import pooled_variance, suite
+from bench_compare.statistics.intervals import take
+from bench_compare.statistics.suite import suite
+from bench_compare.statistics.variances import pooled_variance
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from bench_compare.comparison.estimates import ExactMeasured, Movement
-    from bench_compare.comparison.observations import Ints
+    from bench_compare.comparison.estimates import ExactMeasured
     from bench_compare.input.align import Pair
-    from bench_compare.model import Scope, Side
+    from bench_compare.model import Scope, Side, Unit
     from bench_compare.policy.values import Policy
-    from bench_compare.statistics.intervals import Array, Welch
+    from bench_compare.statistics.arrays import Array, Ints
+    from bench_compare.statistics.intervals import Estimates
+    from bench_compare.statistics.suite import Shift
 
 
 def suite_numbers(
@@ -34,8 +38,7 @@ def suite_numbers(
     for one in measured.values():
         if not isinstance(one, Measured) or not isinstance(one.metric.reading, Sampled | PerRound):
             continue  # the matrices of rates are those of the time beneath
-        both = np.isfinite(one.base).any(axis=1) * np.isfinite(one.other).any(axis=1)
-        matched = np.flatnonzero(both)
+        matched = np.flatnonzero(np.isfinite(one.estimates.shift))
         if not matched.size:
             yield from _of_summaries(other, one)
             continue
@@ -90,21 +93,21 @@ def _number(
     rows: Ints,
     weights: Array | None = None,
 ) -> SuiteNumber:
-    base, second = measured.base[rows], measured.other[rows]
+    found = take(measured.estimates, rows)
     weight = None if weights is None else weights[rows]
-    found = suite(base, second, weight, measured.documents)
-    used = [int(np.isfinite(side).any(axis=0).sum()) for side in (base, second)]
+    sides = measured.base[rows], measured.other[rows]
+    shift, used = suite(*sides, measured.columns, found, weight)
     return SuiteNumber(
         other_label=other.label,
         metric=measured.metric.name,
         scope=scope[0],
         name=scope[1],
-        ratio=math.exp(found.shift),
-        ci_low=None if found.low is None else math.exp(found.low),
-        ci_high=None if found.high is None else math.exp(found.high),
+        ratio=math.exp(shift.shift),
+        ci_low=None if shift.low is None else math.exp(shift.low),
+        ci_high=None if shift.high is None else math.exp(shift.high),
         count=len(rows),
-        rounds=(used[0], used[1]),
-        unit=measured.unit,
+        rounds=used,
+        unit=common_unit(found),
     )
 
 
@@ -115,6 +118,8 @@ def between_document_warnings(
     metric that decides."""
     one = measured.get(gate) if gate is not None else None
     if not isinstance(one, Measured):
+        return []
+    if common_unit(one.estimates) != "round":
         return []
     count = int((one.estimates.documents > 0).sum())
     if 2 * count <= int(np.isfinite(one.estimates.shift).sum()):
@@ -137,12 +142,16 @@ def movements(
             yield _movement(other, one, one.movement, policy)
 
 
-def _movement(
-    other: Side, measured: Measured, movement: Movement, policy: Policy
-) -> CommonMovement:
-    found = movement.welch
+def common_unit(found: Estimates) -> Unit:
+    """What most cases have as their unit."""
+    kind = int(np.bincount(found.unit).argmax())
+    single = found.single.sum() * 2 > len(found.single)
+    return "iteration" if single else UNITS.get(kind, "round")
+
+
+def _movement(other: Side, measured: Measured, found: Shift, policy: Policy) -> CommonMovement:
     verdict, why = _judge(measured, found, policy)
-    taken = "taken out of the cases' verdicts" if movement.centred else "part of every case's ratio"
+    known = np.isfinite(measured.estimates.shift)
     return CommonMovement(
         other_label=other.label,
         metric=measured.metric.name,
@@ -150,19 +159,33 @@ def _movement(
         ci_low=None if found.low is None else math.exp(found.low),
         ci_high=None if found.high is None else math.exp(found.high),
         verdict=verdict,
-        reason=f"all cases together {percent(math.exp(found.shift))}, {taken}: {why}",
-        centred=movement.centred,
+        reason=f"all cases together {percent(math.exp(found.shift))}: {why}",
+        cases=int(known.sum()),
     )
 
 
-def _judge(measured: Measured, found: Welch, policy: Policy) -> tuple[Verdict, str]:
-    """Same is asked of the 95 % interval here: there is one such number, and it may gate."""
+def _judge(measured: Measured, found: Shift, policy: Policy) -> tuple[Verdict, str]:
+    """Same is asked of the 95 % interval here: there is one such number, and it gates."""
     limit = math.log1p(policy.threshold(measured.metric.name))
+    known = np.isfinite(measured.estimates.shift)
+    unit = common_unit(take(measured.estimates, np.flatnonzero(known)))
     if found.low is None or found.high is None or found.p is None:
-        return Verdict.UNCLEAR, f"a single {measured.unit} a side has no interval"
-    if found.p <= policy.alpha_ratio and abs(found.shift) >= limit:
+        return Verdict.UNCLEAR, f"a single {_noun(unit)} a side has no interval"
+    least = max(limit, _resolution(measured))
+    if found.p <= policy.alpha_ratio and abs(found.shift) >= least:
         move = 1 if found.shift > 0 else -1
         return words(measured.metric)[move], "environment, or a change of the whole build"
     if found.low >= -limit and found.high <= limit:
         return Verdict.SAME, "within the threshold"
-    return Verdict.UNCLEAR, f"its interval over {measured.unit}s reaches across the threshold"
+    return Verdict.UNCLEAR, f"its interval over {_noun(unit)}s reaches across the threshold"
+
+
+def _noun(unit: Unit) -> str:
+    return "round" if unit == "iteration" else unit
+
+
+def _resolution(measured: Measured) -> float:
+    """What the clock tells apart in the middle case."""
+    if measured.resolution is None:
+        return 0.0
+    return float(np.median(measured.resolution[np.isfinite(measured.estimates.shift)]))

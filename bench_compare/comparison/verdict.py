@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
     from bench_compare.metrics import Metric
     from bench_compare.model import CaseSide, Unit
-    from bench_compare.statistics.intervals import Array, Estimates
+    from bench_compare.statistics.arrays import Array
+    from bench_compare.statistics.intervals import Estimates
 
 
 class Move(IntEnum):

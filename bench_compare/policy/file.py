@@ -3,7 +3,6 @@
 threshold = "1%"
 fail-on = ["slower", "suite"]
 allow = ["conv_old*", "matmul_x=slower"]
-center = "auto"
 noise-floor = "0.2%"
 
 [thresholds]
@@ -29,13 +28,13 @@ from bench_compare.policy.parse import (
     parse_thresholds,
     read_toml,
 )
-from bench_compare.policy.values import CENTERINGS, SUITE, GraphRule, Policy
+from bench_compare.policy.values import GraphRule, Policy
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-KEYS = ("threshold", "thresholds", "fail-on", "allow", "center", "noise-floor", "graph")
+KEYS = ("threshold", "thresholds", "fail-on", "allow", "noise-floor", "graph")
 GRAPH_KEYS = ("name", "threshold", "metric")
 
 
@@ -57,22 +56,14 @@ def parse_policy(table: Mapping[str, Any], where: str) -> Policy:
     if "fail-on" in table:
         words = _words(table["fail-on"], f"{where}: fail-on")
         fail_on = parse_fail_on(words, f"{where}: fail-on")
-        policy = replace(policy, fail_on=fail_on, suite_always=SUITE in fail_on)
+        policy = replace(policy, fail_on=fail_on)
     if "allow" in table:
         words = _words(table["allow"], f"{where}: allow")
         policy = replace(policy, allow=tuple(parse_allow(w, f"{where}: allow") for w in words))
-    if "center" in table:
-        policy = replace(policy, center=parse_center(table["center"], f"{where}: center"))
     if "noise-floor" in table:
         floor = _ratio(table["noise-floor"], f"{where}: noise-floor")
         policy = replace(policy, floor_sd=floor)
     return replace(policy, rules=_rules(table.get("graph", []), f"{where}: graph"))
-
-
-def parse_center(value: object, where: str) -> str:
-    if value not in CENTERINGS:
-        raise UsageError(f"{where}: {value!r}; choose from {', '.join(CENTERINGS)}")
-    return str(value)
 
 
 def _rules(rows: object, where: str) -> tuple[GraphRule, ...]:

@@ -19,7 +19,6 @@ SUITE = "suite"
 """The word of ``--fail-on`` and the name for ``--allow`` that mean the common movement."""
 
 DEFAULT_FAIL_ON = (Verdict.SLOWER.value, Verdict.NEWLY_UNSUPPORTED.value, SUITE)
-CENTERINGS = ("auto", "on", "off")
 
 
 @dataclass(frozen=True)
@@ -47,11 +46,9 @@ class Policy:
     rules: tuple[GraphRule, ...] = ()
     metrics: tuple[str, ...] = tuple(METRICS)
     fail_on: frozenset[str] = frozenset(DEFAULT_FAIL_ON)
-    """Verdict words, `SUITE`, or names of metrics (any worsening of that metric)."""
-    suite_always: bool = False
-    """The common movement gates even where it was not taken out of the cases."""
+    """Verdict words or names of metrics (any worsening of that metric); the common movement gates
+    always."""
     allow: tuple[Allowance, ...] = ()
-    center: str = "auto"
     strict: bool = False
     alpha_ratio: float = 0.05
     floor_sd: float = 0.002

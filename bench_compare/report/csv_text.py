@@ -44,7 +44,6 @@ METRIC_COLUMNS: dict[str, Callable[[MetricComparison], object]] = {
     "ratio": lambda m: m.ratio,
     "ci_low": lambda m: m.ci_low,
     "ci_high": lambda m: m.ci_high,
-    "raw_ratio": lambda m: m.raw_ratio,
     "p": lambda m: m.p,
     "q": lambda m: m.q,
     "metric_verdict": lambda m: m.verdict.value,

@@ -1,4 +1,4 @@
-"""JSON: the whole comparison, for programs. Its schema is `compare_v1.json` beside this file.
+"""JSON: the whole comparison, for programs. Its schema is `compare_v2.json` beside this file.
 
 ``bench-run --rerun-from`` reads it back: each case carries graph path, name, fingerprint, engine
 key and verdict. Sorting, filtering and colours do not apply: it is the record.
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
         View,
     )
 
-COMPARE_VERSION = 1
+COMPARE_VERSION = 2
 METRIC_FIELDS = tuple(
     "reason" if name == "make_reason" else name
     for name in MetricComparison.__struct_fields__

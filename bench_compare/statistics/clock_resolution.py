@@ -13,8 +13,7 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from bench_compare.statistics.intervals import Array
-    from bench_compare.statistics.samples import Ints
+    from bench_compare.statistics.arrays import Array, Ints
 
 COARSE_BELOW_NS = 50_000
 """Of longer times even half a microsecond is within any threshold of use."""

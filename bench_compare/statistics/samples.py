@@ -9,16 +9,14 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-Array: TypeAlias = npt.NDArray[np.float64]
-Ints: TypeAlias = npt.NDArray[np.int64]
+    from bench_compare.statistics.arrays import Array, Ints
 
 BLOCK_SAMPLES = 1 << 16
 """Samples in one rectangle: half a MiB, so that the work on it stays in the cache."""

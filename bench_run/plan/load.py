@@ -151,7 +151,7 @@ def _driver_text(argument: str) -> tuple[str, str]:
 
 def save_graphs(graphs: Sequence[LoadedGraph], folder: Path) -> None:
     """Write graphs as ordinary files, one for each name."""
-    from bench_run.files import writing
+    from bench_run.runner.record import writing
 
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)

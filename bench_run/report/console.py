@@ -10,7 +10,6 @@ from tabulate import tabulate
 
 from bench_run.report.labels import labelled, plan_labels
 from bench_run.report.speedup import speed_up
-from bench_run.text import one_line
 from bench_run.units import percent_text, rate_text, shortened, size_text, time_text
 
 if TYPE_CHECKING:
@@ -105,10 +104,10 @@ def _with_names(lines: list[str], names: list[str], grouped: bool) -> list[str]:
 def _row(case: Case) -> tuple[str, ...]:
     summary = main_summary(case)
     if summary is None:
-        return (one_line(case.graph.name), case.engine, case.outcome.status, "", "", "", "", "")
+        return (case.graph.name, case.engine, case.outcome.status, "", "", "", "", "")
     achieved = case.achieved
     return (
-        one_line(case.graph.name),
+        case.graph.name,
         case.engine,
         time_text(summary.median),
         percent_text(half_width_ratio(summary)),

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from dataclasses import asdict, replace
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bench_schema.errors import UnwritableError
 from bench_schema.files import read
 from bench_schema.journal import Journal, journal_path, ordered, read_journal, seal
 from bench_schema.merge import find_device, merge_cases, with_rates
 
 from bench_run.errors import OutputError, UsageError
-from bench_run.files import writing
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from bench_schema.document import Case, Document
 
@@ -26,6 +27,17 @@ if TYPE_CHECKING:
 def now() -> str:
     """This instant, ISO 8601 with time zone."""
     return datetime.now(timezone.utc).isoformat(timespec="milliseconds")
+
+
+@contextlib.contextmanager
+def writing(path: str | Path) -> Iterator[None]:
+    """A refusal to write as one line that names the file."""
+    try:
+        yield
+    except UnwritableError as error:
+        raise OutputError(str(error)) from error
+    except OSError as error:
+        raise OutputError(f"cannot write {path}: {error.strerror or error}") from error
 
 
 class Record:

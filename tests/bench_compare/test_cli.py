@@ -82,7 +82,6 @@ def test_the_exit_code_is_the_answer(files, words, expected, capsys):
         ("a.json b.json --fail-on slow", "--fail-on: no verdict 'slow'"),
         ("a.json b.json --threshold 5", "--threshold: '5' is not between"),
         ("a.json b.json --policy p.toml", "p.toml: No such file"),
-        ("a.json b.json --center maybe", "--center: 'maybe'; choose from auto"),
         ("a.json b.json --group-by colour", "--group-by: no grouping 'colour'"),
         ("a.json b.json --group-by engine", "only one engine, numpy"),
         ("a.json b.json --base c", "--base: no side 'c'"),

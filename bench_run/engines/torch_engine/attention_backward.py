@@ -7,7 +7,6 @@ dV = Pᵀ·dO, summed over the query heads that share a head of k or v; dbias = 
 from __future__ import annotations
 
 import math
-from typing import TypeAlias
 
 import torch
 
@@ -23,7 +22,7 @@ from bench_run.engines.torch_engine.attention_sequences import Sequences
 from bench_run.engines.torch_engine.op import Call, Op, elementwise
 from bench_run.graph.operations.sdpa import band
 
-T: TypeAlias = torch.Tensor
+T = torch.Tensor
 
 
 def attention_backward(op: Op) -> Call:

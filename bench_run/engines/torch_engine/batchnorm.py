@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
-
 import torch
 
 from bench_run.engines.torch_engine.op import Call, Op, elementwise
 
-T: TypeAlias = torch.Tensor
+T = torch.Tensor
 aten = torch.ops.aten
 
 BACKWARD_EPSILON = 1e-5

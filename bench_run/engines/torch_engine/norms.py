@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import TypeAlias
 
 import torch
 from torch.nn import functional
@@ -11,7 +10,7 @@ from torch.nn import functional
 from bench_run.engines.torch_engine.op import Call, Op, elementwise
 from bench_run.graph.operations.norms import rmsnorm_axes
 
-T: TypeAlias = torch.Tensor
+T = torch.Tensor
 aten = torch.ops.aten
 
 

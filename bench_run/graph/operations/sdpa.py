@@ -1,4 +1,4 @@
-"""Scaled dot-product attention, forward and backward. See graphs/FORMAT.md.
+"""Scaled dot-product attention, forward and backward. Sources: GRAPH_FORMAT sections 16 and 17.
 
 Flops: 2·pairs·(D + Dv), where pairs are the (query row, key) pairs that the masks leave, counted
 exactly, over batch and query heads; the softmax is left out. Backward 2.5 times as much, by custom.

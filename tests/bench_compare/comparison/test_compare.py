@@ -145,19 +145,32 @@ def suites(label, movement):
     return side(label, *documents)
 
 
-def test_a_common_movement_is_taken_out_of_the_cases_and_gates_as_a_suite():
+def test_a_common_movement_is_part_of_every_ratio_and_a_row_of_its_own():
     found = compare(suites("a", 0.0), [suites("b", 0.05)], Policy())
-    assert found.counts[Verdict.SLOWER] == 0
-    (movement,) = found.movements
-    assert (movement.centred, movement.verdict) == (True, Verdict.SLOWER)
-    assert [news.name for news in found.bad_news] == ["suite"]
-    assert found.cases[0].gate_metric.raw_ratio == pytest.approx(1.05, abs=0.01)
-
-
-def test_centring_can_be_turned_off():
-    found = compare(suites("a", 0.0), [suites("b", 0.05)], Policy(center="off"))
     assert found.counts[Verdict.SLOWER] == 40
-    assert not found.movements[0].centred
+    (movement,) = found.movements
+    assert (movement.verdict, movement.cases) == (Verdict.SLOWER, 40)
+    assert found.cases[0].gate_metric.ratio == pytest.approx(1.05, abs=0.01)
+
+
+@pytest.mark.parametrize("fail_on", [{"slower"}, {"broken"}, set()])
+def test_a_common_movement_gates_whatever_the_list_names(fail_on):
+    policy = Policy(fail_on=frozenset(fail_on), threshold_ratio=0.01)
+    found = compare(suites("a", 0.0), [suites("b", 0.3)], policy)
+    assert "suite" in [news.name for news in found.bad_news]
+    assert exit_code(found) == 2
+
+
+def test_a_common_movement_can_be_allowed_by_its_name():
+    policy = Policy(fail_on=frozenset(), allow=(Allowance("suite"),))
+    assert exit_code(compare(suites("a", 0.0), [suites("b", 0.3)], policy)) == 0
+
+
+def test_no_verdict_contradicts_the_ratio_of_the_values_beside_it():
+    found = compare(suites("a", 0.0), [suites("b", 0.05)], Policy())
+    for one in found.cases:
+        metric = one.gate_metric
+        assert metric.ratio == pytest.approx(metric.other / metric.base)
 
 
 def test_the_suite_number_is_told_by_family_and_engine():
@@ -296,9 +309,9 @@ def test_swapping_the_sides_swaps_every_verdict(cases, seed):
             assert one.gate_metric.ratio == pytest.approx(1 / two.gate_metric.ratio)
 
 
-def test_centring_on_demand_needs_more_than_a_handful_of_cases():
-    found = held([quiet()], [quiet(1.05 * MS, seed=1)], Policy(center="on"))
-    assert (only(found).verdict, found.movements[0].centred) == (Verdict.SLOWER, False)
+def test_a_few_cases_have_no_common_movement_that_gates():
+    found = held([quiet()], [quiet(1.05 * MS, seed=1)], Policy(fail_on=frozenset()))
+    assert (only(found).verdict, exit_code(found)) == (Verdict.SLOWER, 0)
 
 
 @pytest.mark.parametrize(

@@ -82,7 +82,6 @@ def test_a_file_says_all_that_flags_say(tmp_path):
         threshold = "2%"
         fail-on = ["slower", "suite"]
         allow = ["old*"]
-        center = "off"
         noise-floor = "0.5%"
         [thresholds]
         init_ns = "20%"
@@ -98,9 +97,7 @@ def test_a_file_says_all_that_flags_say(tmp_path):
         metric_thresholds={"init_ns": 0.2},
         rules=(GraphRule("conv_*", 0.03, "device_ns"),),
         fail_on=frozenset({"slower", "suite"}),
-        suite_always=True,
         allow=(Allowance("old*"),),
-        center="off",
         floor_sd=0.005,
     )
 
@@ -112,7 +109,6 @@ def test_a_file_says_all_that_flags_say(tmp_path):
         ({"graph": [{"name": "g"}]}, "graph 1: threshold is missing"),
         ({"graph": [{"name": "g", "threshold": "1%", "x": 1}]}, "graph 1: no key 'x'"),
         ({"fail-on": "slower"}, "fail-on: a list of texts is expected"),
-        ({"center": "yes"}, "center: 'yes'; choose from auto, on, off"),
         ({"thresholds": {"e2e": "1%"}}, "thresholds: no metric 'e2e'"),
         ({"graph": "conv"}, "graph: a list of tables is expected"),
         ({"thresholds": "1%"}, "thresholds: a table is expected"),

@@ -96,7 +96,6 @@ def metric(name, base, ratio, verdict, *, half=0.004, **changes):
         "other_rounds": 5,
         "unit": "round",
         "provisional": False,
-        "raw_ratio": ratio,
         "rounds_needed": None,
     }
     return MetricComparison(**{**values, **changes})
@@ -245,7 +244,7 @@ def build():
             SettingDifference("driver", "570.10", "580.65", "after", False),
         ),
         movements=(
-            CommonMovement("after", "device_ns", 1.004, 0.999, 1.009, Verdict.SAME, moved, False),
+            CommonMovement("after", "device_ns", 1.004, 0.999, 1.009, Verdict.SAME, moved, 12),
         ),
         bad_news=(
             bad(cases[1], SLOWER),

@@ -11,22 +11,27 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from bench_compare.statistics import intervals
+from bench_compare.statistics import discovery
+from bench_compare.statistics.arrays import column_median
+from bench_compare.statistics.columns import Columns, single_documents
+from bench_compare.statistics.discovery import false_discovery, rounds_needed
 from bench_compare.statistics.intervals import (
+    DOCUMENT,
+    PAIR,
+    ROUND,
+    estimate,
+)
+from bench_compare.statistics.parts import BetweenDocuments
+from bench_compare.statistics.suite import common_movement, suite
+from bench_compare.statistics.variances import (
     DEFAULT_RUN_SD,
     FLOOR_SD,
     UNSETTLED_SD,
     WithinRoundVariance,
-    common_movement,
     decade_strata,
-    estimate,
-    false_discovery,
     pooled_variance,
-    rounds_needed,
     run_variance,
     shrink,
-    suite,
-    welch,
 )
 
 NAN = math.nan
@@ -35,6 +40,12 @@ LOGS = hnp.arrays(float, (7, 4), elements=st.floats(5, 20))
 
 def rows(*values):
     return np.array(values, float)
+
+
+def in_turns(count):
+    """Rounds of one document, none of which holds both sides."""
+    first, second = single_documents(count, count)
+    return first, Columns(first.document, second.round + count, second.block)
 
 
 def test_the_shift_is_the_difference_of_the_means_of_the_rounds():
@@ -48,7 +59,7 @@ def test_variance_is_pooled_within_the_sides():
 
 
 def test_the_interval_is_students_with_the_pooled_degrees_of_freedom():
-    found = estimate(rows([1, 2, 3]), rows([1, 2, 3]))
+    found = estimate(rows([1, 2, 3]), rows([1, 2, 3]), in_turns(3))
     half = 2.7764451 * math.sqrt(1.0 * (1 / 3 + 1 / 3))
     assert (found.low[0], found.high[0]) == (pytest.approx(-half), pytest.approx(half))
 
@@ -71,7 +82,7 @@ def test_single_rounds_without_an_inner_spread_have_no_interval():
 
 def test_single_rounds_use_their_inner_spread_and_that_between_runs():
     inner = WithinRoundVariance(np.array([1e-6]), np.array([7.0]))
-    found = estimate(rows([1.0]), rows([2.0]), inner)
+    found = estimate(rows([1.0]), rows([2.0]), None, inner)
     assert found.variance[0] == pytest.approx(1e-6 + 2 * DEFAULT_RUN_SD**2)
     assert (found.dof[0], found.single[0]) == (7.0, True)
 
@@ -141,47 +152,111 @@ def test_another_unit_of_time_changes_no_ratio(base, other, factor):
     assert np.allclose(there.low, scaled.low, atol=1e-9)
 
 
-def test_welch_is_welchs():
-    found = welch(np.array([1.0, 2, 3]), np.array([4.0, 6, 8, 6]))
-    error = math.sqrt(1 / 3 + (8 / 3) / 4)
-    dof = (1 / 3 + 2 / 3) ** 2 / ((1 / 3) ** 2 / 2 + (2 / 3) ** 2 / 3)
-    stats = pytest.importorskip("scipy.special", reason="for the quantile")
-    assert found.shift == pytest.approx(4.0)
-    assert found.high == pytest.approx(4.0 + stats.stdtrit(dof, 0.975) * error)
+def suite_of(base, other, weights=None):
+    columns = single_documents(base.shape[1], other.shape[1])
+    return suite(base, other, columns, estimate(base, other), weights)[0]
 
 
 def test_one_unit_a_side_has_no_interval():
-    found = welch(np.array([1.0]), np.array([2.0]))
+    found = suite_of(rows([1.0]), rows([2.0]))
     assert (found.shift, found.low, found.p) == (1.0, None, None)
 
 
 def test_the_suite_number_is_the_geometric_mean_over_cases():
-    found = suite(np.zeros((2, 3)), np.array([[0.2] * 3, [0.4] * 3]))
+    found = suite_of(np.zeros((2, 3)), np.array([[0.2] * 3, [0.4] * 3]))
     assert found.shift == pytest.approx(0.3)
 
 
 def test_the_suite_number_can_weigh_long_cases_more():
-    found = suite(np.zeros((2, 2)), np.array([[0.2] * 2, [0.4] * 2]), np.array([3.0, 1.0]))
-    assert found.shift == pytest.approx(0.25)
+    other = np.array([[0.2] * 2, [0.4] * 2])
+    assert suite_of(np.zeros((2, 2)), other, np.array([3.0, 1.0])).shift == pytest.approx(0.25)
 
 
 def test_a_case_that_one_round_lacks_does_not_move_the_suite():
     base = np.array([[1.0, 1.0, 1.0], [9.0, NAN, 9.0]])
-    found = suite(base, base)
+    found = suite_of(base, base)
     assert (found.shift, found.low) == (0.0, 0.0)
 
 
-def test_what_a_unit_does_to_all_cases_is_its_common_movement():
-    effects = np.array([0.03, -0.01, 0.0])
-    base = np.linspace(1, 9, 9)[:, None] + effects
-    common, other = common_movement(base, np.linspace(1, 9, 9)[:, None] + np.zeros(3))
-    assert np.allclose(common - other, effects)
+def documents(*rounds):
+    """Columns of one side: as many documents as numbers of rounds."""
+    count = sum(rounds)
+    number = np.repeat(np.arange(len(rounds)), rounds)
+    return Columns(number, np.arange(count), np.zeros(count, int))
+
+
+def apart(columns, by=100):
+    """The same in other runs."""
+    return Columns(columns.document + by, columns.round, columns.block)
+
+
+def test_what_documents_do_to_all_cases_is_in_the_variance_of_each():
+    random = np.random.default_rng(0)
+    effects = random.normal(0, 0.02, (2, 3))
+    sides = [np.repeat(effect, 5) + random.normal(0, 1e-4, (40, 15)) for effect in effects]
+    columns = documents(5, 5, 5)
+    found = estimate(sides[0], sides[1], (columns, apart(columns)))
+    squares = ((effects - effects.mean(axis=1, keepdims=True)) ** 2).sum()
+    assert (found.unit == DOCUMENT).all()
+    assert found.variance == pytest.approx(squares / 4 * (2 / 3), rel=0.05)
+    assert found.dof == pytest.approx(4, rel=0.05)
+
+
+def test_what_moved_both_sides_of_a_visit_cancels():
+    random = np.random.default_rng(0)
+    visits = random.normal(0, 0.3, 15)
+    base, other = (visits + random.normal(0, 0.001, (1, 15)) for _ in range(2))
+    columns = documents(5, 5, 5)
+    found = estimate(base, other + 0.05, (columns, columns))
+    assert (found.unit[0], found.base_units[0]) == (PAIR, 15)
+    assert found.shift[0] == pytest.approx(0.05, abs=0.002)
+    assert found.high[0] - found.low[0] < 0.01
+
+
+def test_a_suite_in_pieces_keeps_its_rounds():
+    base = np.full((3, 15), NAN)
+    for piece in range(3):
+        base[piece, 5 * piece : 5 * piece + 5] = [1, 1.001, 0.999, 1, 1]
+    columns = documents(5, 5, 5)
+    found = estimate(base, base + math.log(2), (columns, apart(columns)))
+    assert (found.unit == ROUND).all()
+    assert found.base_units.tolist() == [5, 5, 5]
+    assert (found.low > math.log(1.9)).all()
+
+
+def test_sides_are_compared_within_the_units_of_hardware_that_both_have():
+    unit = np.array([0, 0, 0, 1, 1, 1])
+    columns = Columns(np.arange(6), np.zeros(6, int), unit)
+    base = np.array([[1.0, 1.01, 0.99, 2.0, 2.01, 1.99]])
+    one = Columns(np.arange(4) + 100, np.zeros(4, int), np.array([0, 1, 1, 1]))
+    other = np.array([[1.0, 2.0, 2.01, 1.99]])
+    found = estimate(base, other, (columns, one))
+    assert found.shift[0] == pytest.approx(0.0, abs=1e-12)
+    assert found.low[0] > -0.03
+
+
+def test_rounds_that_no_document_repeats_take_their_spread_from_what_is_known():
+    base = rows([1, 1.001, 0.999])
+    known = [np.array([x]) for x in (0.01**2, 5.0, 0.01**2, 50.0)]
+    plain, wide = estimate(base, base), estimate(base, base, between=BetweenDocuments(*known))
+    assert wide.variance[0] - plain.variance[0] == pytest.approx(4e-4, rel=0.05)
+    assert wide.dof[0] < 20
+
+
+def test_the_common_movement_is_the_middle_shift_with_the_shared_spread():
+    random = np.random.default_rng(3)
+    base = random.normal(0, 1e-4, (20, 5)) + random.normal(0, 0.01, 5)
+    other = random.normal(0, 1e-4, (20, 5)) + random.normal(0, 0.01, 5) + 0.1
+    found = estimate(base, other)
+    moved = common_movement(found)
+    assert moved.shift == pytest.approx(float(np.median(found.shift)))
+    assert 0.005 < moved.high - moved.shift < 0.05
 
 
 def test_a_column_that_nobody_has_is_unknown_and_silent():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        middle = intervals.column_median(np.array([[NAN, 1.0], [NAN, 3.0]]))
+        middle = column_median(np.array([[NAN, 1.0], [NAN, 3.0]]))
     assert math.isnan(middle[0])
     assert middle[1] == 2.0
 
@@ -204,29 +279,23 @@ RESTLESS = (rows([1.0, 1.1, 1.2]), rows([1.5, 1.6, 1.7]))
 
 def test_quiet_rounds_add_nothing_between_single_documents():
     base, other = rows([1, 1.001, 0.999]), rows([1.02, 1.021, 1.019])
-    with_documents = estimate(base, other, documents=(1, 1))
-    assert with_documents.variance[0] == estimate(base, other).variance[0]
-    assert with_documents.documents[0] == 0
+    apart_, together = estimate(base, other), estimate(base, other, in_turns(3))
+    assert apart_.variance[0] == together.variance[0]
+    assert apart_.documents[0] == 0
 
 
 def test_rounds_that_scatter_add_their_variance_between_single_documents():
-    found = estimate(*RESTLESS, documents=(1, 1))
+    found = estimate(*RESTLESS)
     within = 0.01 * (1 / 3 + 1 / 3)
     between = (0.01 - UNSETTLED_SD**2) * (1 / 1 + 1 / 1)
     assert found.variance[0] == pytest.approx(within + between)
     assert found.documents[0] == 1
 
 
-def test_more_documents_a_side_take_the_added_variance_down():
-    one, two = (estimate(*RESTLESS, documents=(n, n)).variance[0] for n in (1, 2))
-    within = 0.01 * (1 / 3 + 1 / 3)
-    assert two - within == pytest.approx((one - within) / 2)
-
-
 def test_a_quiet_case_among_restless_ones_takes_the_variance_of_the_middle_one():
     quiet = [1.0, 1.0, 1.0]
     base, other = np.array([quiet, [1, 1.1, 1.2], [1, 1.1, 1.2]]), np.ones((3, 3))
-    found = estimate(base, other, documents=(1, 1))
+    found = estimate(base, other)
     middle = 0.02 / 4  # squares of 0.1, 0 and 0.1 over four degrees of freedom
     within = FLOOR_SD**2 * (1 / 3 + 1 / 3)
     between = 2 * (middle - UNSETTLED_SD**2)
@@ -235,17 +304,17 @@ def test_a_quiet_case_among_restless_ones_takes_the_variance_of_the_middle_one()
 
 
 def test_where_documents_are_missing_it_is_documents_that_are_asked_for():
-    found = estimate(*RESTLESS, documents=(1, 1))
+    found = estimate(*RESTLESS)
     needed = rounds_needed(found, np.array([0.01]))[0]
     one_each = found.variance[0]
-    z = intervals.DISCOVERY_Z + intervals.POWER_Z
+    z = discovery.DISCOVERY_Z + discovery.POWER_Z
     assert needed == math.ceil(one_each * (z / 0.5) ** 2) - 1
 
 
 def test_the_suites_interval_widens_too_where_single_documents_are_restless():
-    base, other = np.array([1.0, 1.1, 1.2]), np.array([1.5, 1.6, 1.7])
-    alone, apart = welch(base, other), welch(base, other, (1, 1))
+    base, other = rows([1.0, 1.1, 1.2]), rows([1.5, 1.6, 1.7])
+    found = estimate(base, other)
+    apart_ = suite(base, other, single_documents(3, 3), found)[0]
+    alone = estimate(base, other, in_turns(3))
     factor = math.sqrt(1 + 2 * (0.01 - UNSETTLED_SD**2) / (0.02 / 3))
-    assert alone.high is not None
-    assert apart.high is not None
-    assert apart.high - apart.shift == pytest.approx(factor * (alone.high - alone.shift))
+    assert apart_.high - apart_.shift == pytest.approx(factor * (alone.high[0] - alone.shift[0]))

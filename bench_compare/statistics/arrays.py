@@ -1,0 +1,34 @@
+"""Means, counts and medians of matrices in which NaN means "not observed"."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+Array: TypeAlias = npt.NDArray[np.float64]
+Mask: TypeAlias = npt.NDArray[np.bool_]
+Ints: TypeAlias = npt.NDArray[np.int64]
+
+
+def row_mean(values: Array) -> Array:
+    """Mean of what is known in each row; NaN where nothing is."""
+    known = np.isfinite(values)
+    count = known.sum(axis=1)
+    total = np.where(known, values, 0.0).sum(axis=1)
+    return np.asarray(np.where(count > 0, total / np.maximum(count, 1), np.nan))
+
+
+def units(values: Array) -> npt.NDArray[np.int64]:
+    return np.asarray(np.isfinite(values).sum(axis=1))
+
+
+def column_median(values: Array) -> Array:
+    """Median of what is known in each column; NaN where nothing is."""
+    ordered = np.sort(values, axis=0)  # NaN last
+    count = np.isfinite(ordered).sum(axis=0)
+    columns = np.arange(values.shape[1])
+    low, high = ((np.maximum(place, 0), columns) for place in ((count - 1) // 2, count // 2))
+    middle = (ordered[low] + ordered[np.minimum(high[0], len(values) - 1), columns]) / 2
+    return np.asarray(np.where(count > 0, middle, np.nan))

@@ -1,0 +1,139 @@
+"""Two sides fitted in blocks: level, spread, and what all cases of an observation share.
+
+A *block* is what both sides were measured in: a unit of hardware, or one visit of a document that
+holds both sides. Sides are compared within blocks, so that what a block does to both cancels.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from bench_compare.statistics.arrays import Array, Ints, Mask, column_median
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+LEAST_LEVERAGE = 1e-9
+"""Below it an observation is fitted exactly and tells nothing of the spread."""
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """One entry a case; NaN where it is unknown."""
+
+    base: Array
+    """Level: mean over blocks of the mean in the block."""
+    other: Array
+    leverage: Array
+    """Variance of other - base, in units of the variance of one observation."""
+    squares: Array
+    """Sum of squared residuals."""
+    own_squares: Array
+    """The same without what all cases of an observation share."""
+    dof: Array
+    common_variance: float
+    """Of one observation: what all cases share, e.g. the state of a machine during a document."""
+    common_dof: float
+
+
+def fit(values: Array, side: Ints, block: Ints) -> Fit:
+    """`values`: cases × observations, NaN where there is none; `side` is 0 (base) or 1 (other).
+
+    Levels are least-squares means over blocks that both sides have; residuals are those of the
+    additive model block + side. The shared part of an observation is the median over cases of its
+    residuals.
+    """
+    height = len(values)
+    levels = np.full((2, height), np.nan)
+    leverage, dof = np.full(height, np.nan), np.zeros(height)
+    residual = np.full_like(values, np.nan)
+    for rows, columns in _patterns(values):
+        kept, blocks = _comparable(columns, side[columns], block[columns])
+        part = values[np.ix_(rows, kept)]
+        weights = [_weights(side[kept] == number, blocks) for number in (0, 1)]
+        for number, weight in enumerate(weights):
+            if weight.any():
+                levels[number, rows] = part @ weight
+        if all(weight.any() for weight in weights):
+            leverage[rows] = sum(float(weight @ weight) for weight in weights)
+        remainder, rank = _remainder(side[kept], blocks)
+        dof[rows] = len(kept) - rank
+        free = np.flatnonzero(np.diag(remainder) > LEAST_LEVERAGE)
+        residual[np.ix_(rows, kept[free])] = part @ remainder[:, free]
+    common = column_median(residual)
+    common_dof = _common_dof(np.isfinite(residual), side, block)
+    own = np.nan_to_num(residual - common)
+    return Fit(
+        base=levels[0],
+        other=levels[1],
+        leverage=leverage,
+        squares=(np.nan_to_num(residual) ** 2).sum(axis=1),
+        own_squares=(own**2).sum(axis=1),
+        dof=dof,
+        common_variance=float(np.nansum(common**2)) / common_dof if common_dof > 0 else 0.0,
+        common_dof=common_dof,
+    )
+
+
+def _patterns(values: Array) -> Iterator[tuple[Ints, Ints]]:
+    """(rows, columns) of cases that have the same observations; at least one."""
+    known = np.isfinite(values)
+    if known.size and known.all():
+        yield np.arange(len(values)), np.arange(values.shape[1])
+        return
+    seen, place = np.unique(np.packbits(known, axis=1), axis=0, return_inverse=True)
+    for number in range(len(seen)):
+        rows = np.flatnonzero(place.ravel() == number)
+        columns = np.flatnonzero(known[rows[0]])
+        if columns.size:
+            yield rows, columns
+
+
+def _comparable(columns: Ints, side: Ints, block: Ints) -> tuple[Ints, Ints]:
+    """Observations in blocks that both sides have, and their blocks; where there is no such block,
+    or one side only, all of them (in one block if the sides share none)."""
+    both = np.intersect1d(block[side == 0], block[side == 1])
+    if both.size:
+        kept = np.isin(block, both)
+        return columns[kept], block[kept]
+    one_sided = side.min() == side.max()
+    return columns, block if one_sided else np.zeros_like(block)
+
+
+def _weights(mine: Mask, block: Ints) -> Array:
+    """Of each observation in the level of a side."""
+    weights = np.zeros(len(block))
+    numbers = np.unique(block[mine])
+    for number in numbers:
+        here = mine & (block == number)
+        weights[here] = 1 / (len(numbers) * here.sum())
+    return weights
+
+
+def _remainder(side: Ints, block: Ints) -> tuple[Array, int]:
+    """The matrix that leaves of observations what block and side do not explain, and the number of
+    parameters that it takes."""
+    model = (block[:, None] == np.unique(block)).astype(float)
+    if side.min() != side.max():
+        model = np.column_stack([model, side])
+    return np.eye(len(side)) - model @ np.linalg.pinv(model), model.shape[1]
+
+
+def _common_dof(known: Mask, side: Ints, block: Ints) -> float:
+    """Degrees of freedom of what observations share: cases of a suite in pieces link only the
+    observations of their piece."""
+    piece = np.arange(known.shape[1])
+    for row in np.unique(known, axis=0):
+        columns = np.flatnonzero(row)
+        if columns.size:
+            joined = np.isin(piece, piece[columns])
+            piece[joined] = piece[columns].min()
+    found = 0.0
+    for number in np.unique(piece[known.any(axis=0)]):
+        columns = np.flatnonzero((piece == number) & known.any(axis=0))
+        kept, blocks = _comparable(columns, side[columns], block[columns])
+        found += max(0, len(kept) - _remainder(side[kept], blocks)[1])
+    return found

@@ -1,0 +1,143 @@
+"""Estimates of the cases that have one kind of unit, and what is added for what units cannot tell.
+
+Source: Satterthwaite 1946 (degrees of freedom of a sum of variances).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from bench_compare.statistics.special import t_quantile
+from bench_compare.statistics.variances import (
+    POOLING_CASES,
+    between_document_variance,
+    shrink,
+)
+
+if TYPE_CHECKING:
+    from bench_compare.statistics.arrays import Array, Ints, Mask
+    from bench_compare.statistics.fits import Fit
+
+
+@dataclass(frozen=True, eq=False)
+class BetweenDocuments:
+    """Variances between documents of one build, as known beforehand; one entry a case, NaN where
+    nothing is known."""
+
+    common: Array
+    """What a document does to all of its cases."""
+    common_dof: Array
+    own: Array
+    """What it does to a single case."""
+    own_dof: Array
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """Estimates of the cases that have one kind of unit."""
+
+    shift: Array
+    levels: tuple[Array, Array]
+    variance: Array
+    dof: Array
+    common: Array
+    """Variance."""
+    common_dof: Array
+    counts: tuple[Ints, Ints]
+    rounds: Array
+    """Sum of the inverses of the numbers of rounds: the least variance in units of the floor's."""
+    documents: Ints
+    single: Mask
+
+
+def part_of(found: Fit, counts: tuple[Ints, Ints], rounds: Array) -> Part:
+    """Variance of the shift: own part, shrunk over cases, and the part that all cases share. With
+    few cases each keeps its own variance, shared part included."""
+    shift = found.other - found.base
+    level = np.where(np.isfinite(shift), (found.base + found.other) / 2, found.base)
+    level = np.where(np.isfinite(level), level, found.other)
+    many = ((found.dof > 0) & np.isfinite(level)).sum() >= POOLING_CASES
+    squares = found.own_squares if many else found.squares
+    own = np.where(found.dof > 0, squares / np.maximum(found.dof, 1), np.nan)
+    own, dof = shrink(own, found.dof, level)
+    common = np.full(len(own), found.common_variance)
+    variance = own + common if many else own
+    if many and found.common_dof > 0:
+        dof = satterthwaite((own, dof), (common, np.full(len(own), found.common_dof)))
+    return Part(
+        shift=shift,
+        levels=(found.base, found.other),
+        variance=variance * found.leverage,
+        dof=dof,
+        common=common * found.leverage,
+        common_dof=np.full(len(own), found.common_dof),
+        counts=counts,
+        rounds=rounds,
+        documents=np.zeros(len(own), np.int64),
+        single=np.zeros(len(own), bool),
+    )
+
+
+def satterthwaite(*parts: tuple[Array, Array]) -> Array:
+    """Degrees of freedom of the sum of variances (variance, degrees of freedom)."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        total = np.asarray(sum(variance for variance, _ in parts))
+        lost = np.asarray(sum(variance**2 / dof for variance, dof in parts))
+        return np.where(lost > 0, total**2 / lost, parts[0][1])
+
+
+SINGLES = 2.0
+"""One document of base and one of other: 1 / 1 + 1 / 1."""
+
+
+def with_unsettled(part: Part) -> Part:
+    """Add what rounds that do not keep still let expect of documents."""
+    spread = np.where(part.single, np.nan, part.variance / part.rounds)
+    states = between_document_variance(spread) * SINGLES
+    return replace(
+        part,
+        variance=part.variance + states,
+        common=part.common + states,
+        common_dof=np.where(states > 0, part.dof, part.common_dof),
+        documents=np.where(states > 0, 1, part.documents),
+    )
+
+
+def with_known(part: Part, between: BetweenDocuments | None) -> Part:
+    """Add what is known of documents, where it makes the interval wider than it is."""
+    if between is None:
+        return part
+    common, own = between.common * SINGLES, between.own * SINGLES
+    variance = part.variance + np.nan_to_num(common + own)
+    known = np.isfinite(common + own) & (part.documents == 0)
+    dof = satterthwaite(
+        (part.variance, part.dof), (common, between.common_dof), (own, between.own_dof)
+    )
+    return replace(
+        part,
+        variance=np.where(known, variance, part.variance),
+        dof=np.where(known, dof, part.dof),
+        common=np.where(known, part.common + common, part.common),
+        common_dof=np.where(known, between.common_dof, part.common_dof),
+        documents=np.where(known, 1, part.documents),
+    )
+
+
+def wider(part: Part, coarse: Part) -> Part:
+    """For each case the spread of pairs or of documents, whichever leaves the wider interval."""
+
+    def half(one: Part) -> Array:
+        dof = np.where(one.dof > 0, one.dof, np.nan)
+        return np.nan_to_num(t_quantile(0.975, dof) * np.sqrt(one.variance))
+
+    use = half(coarse) > half(part)
+    return replace(
+        part,
+        variance=np.where(use, coarse.variance, part.variance),
+        dof=np.where(use, coarse.dof, part.dof),
+        common=np.where(use, coarse.common, part.common),
+        common_dof=np.where(use, coarse.common_dof, part.common_dof),
+    )

@@ -1,0 +1,111 @@
+"""Numbers of all cases together: what they did in common, and the mean over them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from bench_compare.statistics.arrays import Array, row_mean
+from bench_compare.statistics.columns import Columns, by_document
+from bench_compare.statistics.intervals import DOCUMENT, ROUND, Estimates, estimate
+from bench_compare.statistics.parts import BetweenDocuments
+from bench_compare.statistics.special import t_quantile, t_two_sided
+
+EXACT = 1e-24
+"""A variance of logarithms below it is that of rounding."""
+
+
+@dataclass(frozen=True)
+class Shift:
+    """A difference of two logarithms; the interval (95 %) and p are unknown where no spread is."""
+
+    shift: float
+    low: float | None
+    high: float | None
+    p: float | None
+
+
+def _shift(value: float, variance: float, dof: float) -> Shift:
+    if not (math.isfinite(variance) and dof > 0):
+        return Shift(value, None, None, None)
+    if variance < EXACT:  # every unit repeated every other
+        return Shift(value, value, value, 1.0 if value == 0 else 0.0)
+    error = math.sqrt(variance)
+    half = float(t_quantile(0.975, np.array([dof]))[0]) * error
+    p = float(t_two_sided(np.array([value / error]), np.array([dof]))[0])
+    return Shift(value, value - half, value + half, p)
+
+
+def common_movement(found: Estimates) -> Shift | None:
+    """What all cases did together: the median shift of the cases with the commonest unit, with the
+    interval of the part that they share."""
+    rows = np.flatnonzero(np.isfinite(found.shift))
+    if not rows.size:
+        return None
+    unit = np.bincount(found.unit[rows]).argmax()
+    rows = rows[found.unit[rows] == unit]
+    shift = float(np.median(found.shift[rows]))
+    known = rows[np.isfinite(found.common_dof[rows]) & ~found.single[rows]]
+    if not known.size:
+        return Shift(shift, None, None, None)
+    variance, dof = (float(np.median(x[known])) for x in (found.common_variance, found.common_dof))
+    return _shift(shift, variance, dof)
+
+
+def suite(
+    base: Array,
+    other: Array,
+    columns: tuple[Columns, Columns],
+    found: Estimates,
+    weights: Array | None = None,
+    between: BetweenDocuments | None = None,
+) -> tuple[Shift, tuple[int, int]]:
+    """Shift of the (weighted) mean over cases, with an interval over units, and the numbers of
+    units: no bootstrap over cases, which share what their unit shares. `found` are the estimates
+    of the cases."""
+    weight = np.ones(len(base)) if weights is None else weights
+    unit = int(np.bincount(found.unit).argmax())
+    sides = [base, other]
+    places = list(columns)
+    if unit == DOCUMENT:
+        both = [by_document(*one) for one in zip(sides, places, strict=True)]
+        sides, places = [one for one, _ in both], [one for _, one in both]
+    elif unit == ROUND:
+        places = [_one_document(place, number) for number, place in enumerate(places)]
+    means = [_unit_means(side, weight)[None, :] for side in sides]
+    total = estimate(means[0], means[1], (places[0], places[1]), None, 0.0, _mean(between, weight))
+    shift = float(np.average(found.shift, weights=weight))
+    one = _shift(shift, float(total.variance[0]), float(total.dof[0]))
+    return one, (int(total.base_units[0]), int(total.other_units[0]))
+
+
+def _one_document(columns: Columns, number: int) -> Columns:
+    """Rounds of pieces of a suite as rounds of the whole."""
+    document = np.full_like(columns.document, number)
+    return Columns(document, np.arange(len(document)), columns.block)
+
+
+def _mean(between: BetweenDocuments | None, weight: Array) -> BetweenDocuments | None:
+    """Of the mean over cases: what they share stays, what is their own averages out."""
+    if between is None or not np.isfinite(between.common + between.own).all():
+        return None
+    share = weight / weight.sum()
+    return BetweenDocuments(
+        np.array([between.common.max()]),
+        np.array([between.common_dof.min()]),
+        np.array([float(share**2 @ between.own)]),
+        np.array([between.own_dof.min()]),
+    )
+
+
+def _unit_means(side: Array, weight: Array) -> Array:
+    """(Weighted) mean over cases of each unit; cases that a unit lacks leave it unchanged."""
+    level = row_mean(side)
+    deviation = side - level[:, None]
+    known = np.isfinite(deviation)
+    heavy = np.where(known, weight[:, None], 0.0).sum(axis=0)
+    total = (np.where(known, deviation, 0.0) * weight[:, None]).sum(axis=0)
+    means = float(np.average(level, weights=weight)) + total / np.maximum(heavy, 1e-300)
+    return np.asarray(np.where(heavy > 0, means, np.nan))

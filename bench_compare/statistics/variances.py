@@ -1,0 +1,149 @@
+"""How much observations scatter: own variances, variances shrunk towards those of like cases, and
+what single rounds or documents cannot tell of themselves.
+
+Source: Smyth 2004, Linear models and empirical Bayes methods (pooled variances).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from bench_compare.statistics.arrays import Array, Ints, row_mean, units
+from bench_compare.statistics.special import digamma, inverse_trigamma, trigamma
+
+FLOOR_SD = 0.002
+"""Nothing is known better than this from one unit: 0.2 %, to be re-estimated from A/A runs."""
+DEFAULT_RUN_SD = 0.005
+"""Between-run spread where neither rounds nor the bulk of the cases tell it: 0.5 %."""
+POOLING_CASES = 30
+"""Variances are shrunk towards each other from this many cases of similar length on."""
+BULK_CASES = 10
+BULK_DOF = 12.0
+"""Many cases tell the spread between runs well, but it is not the same for all of them: with more,
+simulated suites of unlike noise raise false alarms."""
+UNSETTLED_SD = 0.02
+"""Rounds that scatter by more than 2 % show states of the machine (neighbours, clocks, other
+programs), not noise of single rounds. Such states outlast a round, often a whole document: between
+documents of one build, run one after another on a shared virtual machine, medians differed by 0.2
+to 0.6 of what rounds differ, rounds counted as independent (`tests/benchmarks/compare_honesty.py`).
+"""
+LEAST_VARIANCE = (FLOOR_SD / 10) ** 2
+"""Keeps logarithms of variances finite where a coarse clock repeats itself exactly."""
+
+
+def pooled_variance(base: Array, other: Array) -> tuple[Array, Array]:
+    """Variance of one unit within its side, and its degrees of freedom (NaN and 0: unknown)."""
+    squares = np.zeros(len(base))
+    dof = np.zeros(len(base))
+    for side in (base, other):
+        deviation = side - row_mean(side)[:, None]
+        squares += (np.where(np.isfinite(deviation), deviation, 0.0) ** 2).sum(axis=1)
+        dof += np.maximum(units(side) - 1, 0)
+    return np.where(dof > 0, squares / np.maximum(dof, 1), np.nan), dof
+
+
+def decade_strata(level: Array) -> Ints:
+    """Number of the stratum of each case: decades of time, joined upwards until each holds
+    `POOLING_CASES`; a short last one joins the one below."""
+    decade = np.floor(level / math.log(10)).astype(np.int64)
+    stratum = np.zeros(len(level), np.int64)
+    number = held = 0
+    for value in np.unique(decade):
+        held += int(np.sum(decade == value))
+        stratum[decade == value] = number
+        if held >= POOLING_CASES:
+            number, held = number + 1, 0
+    if 0 < held < POOLING_CASES and number > 0:
+        stratum[stratum == number] = number - 1
+    return stratum
+
+
+def prior(variance: Array, dof: Array) -> tuple[float, float]:
+    """(d0, s0²) of a scaled inverse chi-square prior, from the spread of the logarithms of the
+    variances, winsorised at 5 and 95 % (1.12 makes good for that)."""
+    half = dof / 2
+    e = np.log(np.maximum(variance, LEAST_VARIANCE)) - digamma(half) + np.log(half)
+    e = np.clip(e, *np.quantile(e, (0.05, 0.95)))
+    excess = 1.12 * float(e.var(ddof=1)) - float(np.mean(trigamma(half)))
+    if excess <= 0.02:
+        return 100.0, math.exp(float(e.mean()))
+    d0 = min(100.0, 2 * inverse_trigamma(excess))
+    correction = float(digamma(np.array([d0 / 2]))[0]) - math.log(d0 / 2)
+    return d0, math.exp(float(e.mean()) + correction)
+
+
+def shrink(variance: Array, dof: Array, level: Array) -> tuple[Array, Array]:
+    """Variances moved towards those of cases of similar length, with the degrees of freedom that
+    this adds; below `POOLING_CASES` cases they stay as they are."""
+    known = np.isfinite(variance) & (dof > 0) & np.isfinite(level)
+    if known.sum() < POOLING_CASES:
+        return variance, dof
+    result, degrees = variance.copy(), dof.copy()
+    places = np.flatnonzero(known)
+    stratum = decade_strata(level[places])
+    for number in np.unique(stratum):
+        at = places[stratum == number]
+        d0, s0 = prior(variance[at], dof[at])
+        result[at] = (d0 * s0 + dof[at] * variance[at]) / (d0 + dof[at])
+        degrees[at] = d0 + dof[at]
+    return result, degrees
+
+
+def between_document_variance(variance: Array) -> Array:
+    """Variance between documents, one entry a case, from that of their rounds.
+
+    Nothing on a quiet machine. Else a document may differ from another as much as rounds do, those
+    of the case or, as states hit all cases, those of the middle case.
+    """
+    known = np.isfinite(variance)
+    if not known.any():
+        return np.zeros_like(variance)
+    typical = np.maximum(variance, np.quantile(variance[known], 0.5))
+    return np.where(known, np.maximum(typical - UNSETTLED_SD**2, 0), 0)
+
+
+def run_variance(shift: Array, within: Array) -> float:
+    """Between-run variance from the bulk of the comparison: the most that brings the 50 % or the
+    80 % quantile of the standardised shifts down to that of a normal distribution."""
+    known = np.isfinite(shift) & np.isfinite(within)
+    if known.sum() < BULK_CASES:
+        return DEFAULT_RUN_SD**2
+    distance = np.abs(shift[known] - np.median(shift[known]))
+    inside = within[known]
+
+    def excess(s2: float, share: float, normal: float) -> float:
+        spread = distance / np.sqrt(inside + 2 * s2 + 1e-18)
+        return float(np.quantile(spread, share)) - normal
+
+    found = 0.0
+    for share, normal in ((0.5, 0.674490), (0.8, 1.281552)):
+        low, high = 0.0, 4.0
+        if excess(low, share, normal) <= 0:
+            continue
+        for _ in range(50):
+            middle = (low + high) / 2
+            low, high = (middle, high) if excess(middle, share, normal) > 0 else (low, middle)
+        found = max(found, high)
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class WithinRoundVariance:
+    """What single rounds know of their own spread (`samples.section_variance`), both sides
+    together: variance of the shift and degrees of freedom, one entry a case."""
+
+    variance: Array
+    dof: Array
+
+
+def single_round_variance(shift: Array, within: WithinRoundVariance) -> tuple[Array, Array]:
+    """Variance of the shifts of single rounds, and its degrees of freedom (Satterthwaite 1946):
+    the part that comes from the bulk counts `BULK_DOF`."""
+    run = 2 * run_variance(shift, within.variance)
+    total = within.variance + run
+    if np.isfinite(within.variance).sum() < BULK_CASES:
+        return total, within.dof
+    return total, total**2 / (within.variance**2 / within.dof + run**2 / BULK_DOF)
