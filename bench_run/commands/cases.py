@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from bench_run.plan.cases import asks_several
-from bench_run.runner.benchmark import opened_on_devices, plan_run
+from bench_run.runner.planning import plan_closed
 
 if TYPE_CHECKING:
     from bench_run.options import Options
@@ -14,9 +13,7 @@ if TYPE_CHECKING:
 def case_list(options: Options) -> str:
     """The cases of a run, one line each; for several devices engines are opened, since only they
     know how many there are."""
-    planned = plan_run(options)
-    if asks_several(options):
-        planned = opened_on_devices(options, planned)
+    planned = plan_closed(options)
     notes = [f"note: {note}" for note in planned.gathered.notes]
     lines = [f"{case.id}  ({case.graph.id.path})" for case in planned.cases]
     effort = f"{options.iterations} iterations in {options.rounds} rounds each"

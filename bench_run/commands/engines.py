@@ -70,10 +70,10 @@ def _auto_line() -> str:
 
 def _choices_of_graphs(options: Options) -> list[str]:
     """What the named engines can choose from for each graph: plans, knobs, workspace."""
-    from bench_run.runner.benchmark import plan_run
+    from bench_run.runner.planning import plan_closed
     from bench_run.worker.pool import WorkerPool
 
-    planned = plan_run(options)
+    planned = plan_closed(options)
     lines = []
     pool = WorkerPool(options.timeout_s, {})
     try:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from bench_run.options import Options
+    from bench_run.plan.cases import PlannedCase
 
 OPEN_VERDICTS = ("slower", "unclear")
 
@@ -64,3 +65,13 @@ def narrowed(options: Options, wanted: Wanted) -> Options:
         graphs=options.graphs if given else wanted.paths,
         engine=options.engine if named else wanted.engines,
     )
+
+
+def only_wanted(cases: tuple[PlannedCase, ...], wanted: Wanted | None) -> tuple[PlannedCase, ...]:
+    """The cases that a comparison left open; all without one. Raises `UsageError` for none."""
+    if wanted is None:
+        return cases
+    chosen = tuple(c for c in cases if (c.graph.id.fingerprint, c.engine.key) in wanted.pairs)
+    if not chosen:
+        raise UsageError("--rerun-from: none of its open cases is among these graphs and engines")
+    return chosen

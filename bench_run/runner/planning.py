@@ -1,0 +1,147 @@
+"""What a run covers: graphs and engines as the options name them, and the cases that they make.
+
+Cases are planned once (`plan_run`), when engines are known with their devices and variants; where
+these are not needed, no engine is opened for it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from bench_run.engines import choose_auto
+from bench_run.engines.spec import parse_spec
+from bench_run.errors import BenchRunError, EngineUnavailableError
+from bench_run.plan.cases import (
+    EVERY,
+    PlannedCase,
+    PlannedEngine,
+    PlannedGraph,
+    asks_several,
+    on_devices,
+    plan_cases,
+    plan_engines,
+    plan_graph,
+)
+from bench_run.plan.checks import check_options
+from bench_run.plan.load import Gathered, gather
+from bench_run.plan.rerun import Wanted, narrowed, only_wanted, read_wanted
+from bench_run.worker.pool import WorkerPool
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from bench_run.options import Options
+
+    Variants = Mapping[tuple[str, str], Sequence[Mapping[str, str]]]
+    """By graph's path and engine's key; a pair that is not listed has one."""
+
+
+@dataclass(frozen=True)
+class Outline:
+    """What the options ask for, before any engine is open."""
+
+    options: Options
+    engines: tuple[PlannedEngine, ...]
+    graphs: tuple[PlannedGraph, ...]
+    gathered: Gathered
+    reason: str | None
+    """Why the engine was chosen, when the user left the choice to us."""
+    wanted: Wanted | None
+    """The pairs of graph and engine that are to be run; None for all."""
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A run before anything is measured."""
+
+    engines: tuple[PlannedEngine, ...]
+    cases: tuple[PlannedCase, ...]
+    gathered: Gathered
+
+
+def outline_run(options: Options) -> Outline:
+    """Graphs and engines of a run. Raises `UsageError` and `GraphError`."""
+    wanted = None if options.rerun_from is None else read_wanted(options.rerun_from)
+    if wanted is not None:
+        options = narrowed(options, wanted)
+    gathered = gather(options)
+    notes = check_options(options, gathered.graphs)
+    gathered = replace(gathered, notes=(*gathered.notes, *notes))
+    texts, reason = _engine_texts(options)
+    engines = plan_engines(options, [parse_spec(text) for text in texts])
+    graphs = tuple(plan_graph(loaded) for loaded in gathered.graphs)
+    return Outline(options, engines, graphs, gathered, reason, wanted)
+
+
+def _engine_texts(options: Options) -> tuple[tuple[str, ...], str | None]:
+    if options.a is not None and options.b is not None:
+        return (options.a, options.b), None
+    if options.engine and options.engine != ("auto",):
+        return options.engine, None
+    text, reason = choose_auto()
+    return (text,), reason
+
+
+def plan_run(outline: Outline, engines: Sequence[PlannedEngine], variants: Variants) -> Planned:
+    """The cases of a run on these engines. Raises `UsageError` where none is wanted."""
+    cases = only_wanted(plan_cases(outline.graphs, engines, variants), outline.wanted)
+    return Planned(tuple(engines), cases, outline.gathered)
+
+
+def plan_closed(options: Options) -> Planned:
+    """A run as far as it is known without asking for variants; engines are opened only to count
+    devices."""
+    outline = outline_run(options)
+    if not asks_several(options):
+        return plan_run(outline, outline.engines, {})
+    pool = WorkerPool(options.timeout_s, {})
+    try:
+        return plan_run(outline, open_engines(outline, pool), {})
+    finally:
+        pool.close()
+
+
+def plan_opened(outline: Outline, pool: WorkerPool) -> Planned:
+    """A run whose engines are open: each engine once before anything is measured, so that one which
+    is not there ends the run. Raises `EngineUnavailableError`."""
+    engines = open_engines(outline, pool)
+    return plan_run(outline, engines, list_variants(outline, engines, pool))
+
+
+def open_engines(outline: Outline, pool: WorkerPool) -> tuple[PlannedEngine, ...]:
+    """Each engine on each of the devices asked for, as many as it sees."""
+    for engine in outline.engines:
+        _open(engine, pool)
+    visible = {engine.key: pool.opened[engine.key].devices for engine in outline.engines}
+    engines = on_devices(outline.options, outline.engines, visible)
+    for engine in engines:
+        _open(engine, pool)
+    return engines
+
+
+def _open(engine: PlannedEngine, pool: WorkerPool) -> None:
+    try:
+        pool.facts(engine)
+    except EngineUnavailableError as error:
+        raise EngineUnavailableError(f"engine {engine.key}: {error}") from None
+
+
+def list_variants(outline: Outline, engines: Sequence[PlannedEngine], pool: WorkerPool) -> Variants:
+    """The variants of engines of which every one is asked for (``cudnn:all``)."""
+    return {
+        (graph.id.path, engine.key): _variants(engine, graph, pool)
+        for engine in engines
+        if engine.spec.id == EVERY
+        for graph in outline.graphs
+    }
+
+
+def _variants(
+    engine: PlannedEngine, graph: PlannedGraph, pool: WorkerPool
+) -> tuple[Mapping[str, str], ...]:
+    """One where the engine lists none: running that says why."""
+    try:
+        return pool.variants(engine, graph.loaded.graph)
+    except BenchRunError:
+        return ({},)
