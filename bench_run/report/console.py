@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 import tabulate as tables
+from bench_schema.summary import half_width_ratio, main_series
 from tabulate import tabulate
 
 from bench_run.report.labels import labelled, plan_labels
@@ -17,20 +18,13 @@ if TYPE_CHECKING:
 
     from bench_schema.document import Case, Document, Memory, Summary, Validation
 
-MAIN_SERIES = ("device_ns", "e2e_ns")
-"""The first of these that a case has is its time in tables."""
-
 WIDTH = 80
 HEADERS = ("graph", "engine", "median", "±", "TFLOP/s", "GB/s", "peak", "validation")
 ALIGN = ("left", "left", "right", "right", "right", "right", "right", "left")
 
 
-def main_series(case: Case) -> str | None:
-    return next((name for name in MAIN_SERIES if name in case.summary), None)
-
-
 def main_summary(case: Case) -> Summary | None:
-    name = main_series(case)
+    name = main_series(case.summary)
     return None if name is None else case.summary[name]
 
 
@@ -121,13 +115,6 @@ def _row(case: Case) -> tuple[str, ...]:
 def peak_text(memory: Memory | None) -> str:
     """Most memory that the engine held over the case, on the device or in its process."""
     return size_text(None if memory is None else memory.peak_bytes, 3)
-
-
-def half_width_ratio(summary: Summary) -> float | None:
-    """Half of the median's 95 % interval, relative to the median."""
-    if summary.median_ci_low is None or summary.median_ci_high is None or summary.median == 0:
-        return None
-    return (summary.median_ci_high - summary.median_ci_low) / 2 / summary.median
 
 
 def validation_text(validation: Validation | None) -> str:
@@ -251,7 +238,7 @@ def side_by_side(document: Document) -> str:
 
 def _pair_row(a: Case, b: Case) -> tuple[str, ...]:
     name = shortened(a.graph.name, 26)
-    series = main_series(a)
+    series = main_series(a.summary)
     if series is None or series not in b.summary:
         return (name, _state(a), _state(b), "–", "–", validation_text(b.validation))
     ratio = speed_up(a, b, series)

@@ -32,7 +32,9 @@ def markdown(document: Document) -> str:
 
 
 def _row(case: Case, *labels: str) -> tuple[str, ...]:
-    from bench_run.report.console import half_width_ratio, main_summary, peak_text, validation_text
+    from bench_schema.summary import half_width_ratio
+
+    from bench_run.report.console import main_summary, peak_text, validation_text
 
     summary, achieved = main_summary(case), case.achieved
     return (

@@ -21,6 +21,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from bench_schema.summary import main_series
+
 from bench_run.errors import UsageError
 from bench_run.graph.make.ops import OPS, find
 from bench_run.graph.make.spec import make_graphs
@@ -145,7 +147,7 @@ def _rows(
 
 def _times(case: Case) -> dict[str, Any]:
     """Statistics of the case's main series, their names ending in the unit."""
-    series = next((name for name in ("device_ns", "e2e_ns") if name in case.summary), None)
+    series = main_series(case.summary)
     if series is None:
         return {"series": None}
     achieved = {} if case.achieved is None else asdict(case.achieved)

@@ -15,7 +15,12 @@ from typing import TYPE_CHECKING
 
 import psutil
 from bench_schema.document import Case, Outcome, Samples
-from bench_schema.summary import summarize
+from bench_schema.summary import (
+    MIN_ROUNDS_FOR_T,
+    half_width_ratio,
+    main_series,
+    summarize,
+)
 
 from bench_run.graph.dtypes import DTYPES
 from bench_run.measure.loop import REST_S, SamplingBudget
@@ -31,9 +36,6 @@ if TYPE_CHECKING:
     from bench_run.progress import Progress
     from bench_run.tensors.data import Data
     from bench_run.worker.pool import WorkerPool
-
-SERIES_OF_PRECISION = ("device_ns", "e2e_ns")
-"""The precision rule looks at the first of these that a case has."""
 
 
 @dataclass
@@ -54,7 +56,8 @@ class CaseState:
             self.ended = visited.outcome.status
         for each in visited.rounds:
             self.rounds += 1
-            name = next(name for name in SERIES_OF_PRECISION if name in each.series)
+            name = main_series(each.series)
+            assert name is not None, "a round has samples"
             self.samples.append(each.series[name])
             self.cuts.append(each.cut.get(name, 0))
 
@@ -63,13 +66,10 @@ class CaseState:
         return width is not None and width <= target_ratio
 
     def half_width_ratio(self) -> float | None:
-        """Half width of the median's 95 % interval over the median; unknown below three rounds."""
-        if self.rounds < 3:
+        """Of the median's interval; unknown below three rounds."""
+        if self.rounds < MIN_ROUNDS_FOR_T:
             return None
-        summary = summarize(self.samples, self.cuts)
-        if summary.median_ci_low is None or summary.median_ci_high is None or not summary.median:
-            return None
-        return (summary.median_ci_high - summary.median_ci_low) / 2 / summary.median
+        return half_width_ratio(summarize(self.samples, self.cuts))
 
 
 Save = Callable[[Case], None]

@@ -21,7 +21,7 @@ import numpy.typing as npt
 from bench_schema.document import Achieved, Device, Samples, Summary, Work
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Container, Mapping, Sequence
 
 Floats = npt.NDArray[np.float64]
 
@@ -31,7 +31,8 @@ EVIDENCE = 4.0
 20 warm samples the share that is called not warm falls from 40 % to 4 % (5 % at an autocorrelation
 of 0.5); a transient of 10 % is found as often and leaves the same bias as without this rule."""
 MAIN_SERIES = ("device_ns", "e2e_ns")
-"""The series that rates are given for: the first that a case has."""
+"""The first of these that a case has is its time: in tables, for rates, for a precision asked
+for."""
 CONFIDENCE = 0.95
 MIN_ROUNDS_FOR_T = 3
 
@@ -101,6 +102,18 @@ def summarize(rounds: Sequence[Samples], cuts: Sequence[int]) -> Summary:
         median_ci_low=low,
         median_ci_high=high,
     )
+
+
+def main_series(series: Container[str]) -> str | None:
+    """The name of the series that is a case's time, among those it has; None where it has none."""
+    return next((name for name in MAIN_SERIES if name in series), None)
+
+
+def half_width_ratio(summary: Summary) -> float | None:
+    """Half of the median's 95 % interval, relative to the median."""
+    if summary.median_ci_low is None or summary.median_ci_high is None or summary.median == 0:
+        return None
+    return (summary.median_ci_high - summary.median_ci_low) / 2 / summary.median
 
 
 def quantile(ordered: npt.NDArray[np.int64] | Floats, share: float) -> float:
@@ -180,7 +193,7 @@ def achieved(
     work: Work, summary: Mapping[str, Summary], device: Device | None, data_type: str
 ) -> Achieved | None:
     """Rates at the median of the main series; None without samples or at a median of no time."""
-    series = next((name for name in MAIN_SERIES if name in summary), None)
+    series = main_series(summary)
     if series is None or summary[series].median <= 0:
         return None
     median_ns = summary[series].median
