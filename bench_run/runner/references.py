@@ -41,11 +41,12 @@ class ReferenceStore:
         options: Options,
         engines: Mapping[str, PlannedEngine],
         breakdown: TimeBreakdown | None = None,
+        helpers: Helpers | None = None,
     ) -> None:
         self._options = options
         self._engines = engines
         self._breakdown = TimeBreakdown() if breakdown is None else breakdown
-        self._helpers = Helpers(options.timeout_s)
+        self._helpers = Helpers(options.timeout_s) if helpers is None else helpers
         self._scratch = Scratch()
         self._inputs = self._scratch.folder("inputs")
         self._outputs = self._scratch.folder("outputs")

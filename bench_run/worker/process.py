@@ -175,7 +175,8 @@ class Worker:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
-        self._pipe.close()
+        with contextlib.suppress(OSError):  # another thread, whose answer ended, closes it too
+            self._pipe.close()
 
 
 def _phase_deadline(phase: str, build_timeout_s: float | None) -> Deadline:

@@ -181,29 +181,18 @@ def test_engines_and_machine_may_become_known_later(path, stored):
     assert found.machine == machine
 
 
-def test_a_full_disk_leaves_the_journal_whole(path, stored):
-    class Full:
-        """Takes half of a line, then the disk is full."""
-
-        def __init__(self, file):
-            self.file, self.room = file, 500
-
-        def write(self, data):
-            if not self.room:
-                raise OSError(28, "No space left on device")
-            taken, self.room = self.file.write(data[: self.room]), 0
-            return taken
-
-        def __getattr__(self, name):
-            return getattr(self.file, name)
-
+def test_a_disk_that_takes_half_of_a_line_leaves_the_journal_whole(path, stored):
+    resource = pytest.importorskip("resource", reason="sizes of files are limited on Unix only")
     before = path.read_bytes()
+    most, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     with Journal.reopen(path) as out:
-        real, out._file = out._file, Full(out._file)
-        with pytest.raises(UnwritableError, match="cannot be written: No space left on device"):
-            out.append_case(stored.cases[0])
+        resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) + 500, hard))  # half of a line
+        try:
+            with pytest.raises(UnwritableError, match="cannot be written: File too large"):
+                out.append_case(stored.cases[0])
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (most, hard))
         assert path.read_bytes() == before
-        out._file = real
         out.append_case(stored.cases[0])
     assert path.read_bytes().count(b"\n") == before.count(b"\n") + 1
 

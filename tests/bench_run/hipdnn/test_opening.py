@@ -9,7 +9,6 @@ import pytest
 
 from bench_run.engines import hipdnn
 from bench_run.engines.base import EngineOptions
-from bench_run.engines.hipdnn import opening
 from bench_run.engines.spec import parse_spec
 from bench_run.errors import EngineUnavailableError, UsageError
 from tests.conformance.graphs import FAMILIES
@@ -103,22 +102,22 @@ def test_what_a_release_lacks_is_on_record(open_engine):
     assert {"KnobSetting", "Graph.get_knobs_for_engine"} <= set(lacks.split())
 
 
-def test_a_device_is_chosen_before_the_library_loads(monkeypatch):
+def test_a_device_is_chosen_before_the_library_loads(open_engine, monkeypatch):
     monkeypatch.setenv("HIP_VISIBLE_DEVICES", "2, 5")
-    assert "5" == opening._take_device(1)
+    open_engine(variables={"devices": 6}, device=1)
     assert "5" == os.environ["HIP_VISIBLE_DEVICES"]
 
 
-def test_a_device_that_is_not_visible_is_refused(monkeypatch):
+def test_a_device_that_is_not_visible_is_refused(open_engine, monkeypatch):
     monkeypatch.setenv("HIP_VISIBLE_DEVICES", "2,5")
     with pytest.raises(EngineUnavailableError, match="shows 2"):
-        opening._take_device(2)
+        open_engine(device=2)
 
 
-def test_a_device_is_counted_within_what_the_runtime_below_shows(monkeypatch):
+def test_a_device_is_counted_within_what_the_runtime_below_shows(open_engine, monkeypatch):
     monkeypatch.delenv("HIP_VISIBLE_DEVICES", raising=False)
     monkeypatch.setenv("ROCR_VISIBLE_DEVICES", "4,6")
-    assert "4" == opening._take_device(0)
+    assert "hip:4" == open_engine(device=0).facts.device
 
 
 def test_settings_of_the_engine_are_on_record(open_engine, plugin, tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import sys
 import threading
 import time
 from types import SimpleNamespace
@@ -70,12 +71,22 @@ def test_events_that_are_nowhere_are_refused_where_they_were_asked_for(open_engi
         open_engine(profile="old", timer="events")
 
 
-def test_rotation_runs_on_copies_of_the_buffers(open_engine):
-    engine = open_engine(cache="rotate")
+def test_rotation_runs_on_copies_of_the_buffers(open_engine, monkeypatch):
+    engine, packs = open_engine(cache="rotate"), []
+    graph_class = sys.modules["hipdnn_frontend"].Graph
+    execute = graph_class.execute
+
+    def recorded(self, handle, pack, workspace=0):
+        packs.append(tuple(sorted(pack.items())))
+        return execute(self, handle, pack, workspace)
+
+    monkeypatch.setattr(graph_class, "execute", recorded)
     plan = engine.plan(engine.build(ADD, {}))
-    assert plan.facts.buffer_bytes == 256 * 3 * ADD.outputs[0].bytes
-    assert len(plan._sets) == 256
+    for _ in range(2 * 256):
+        plan.run()
     plan.close()
+    assert plan.facts.buffer_bytes == 256 * 3 * ADD.outputs[0].bytes
+    assert (256, packs[:256]) == (len(set(packs)), packs[256:])
 
 
 class Events:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +18,7 @@ from bench_run.runner.reference_workers import Helpers, that_fit
 from bench_run.runner.references import ReferenceStore
 from bench_run.tensors.data import Data
 from bench_run.worker.messages import Evaluate
+from tests.support import child_pids
 
 NUMPY = PlannedEngine("numpy", EngineSpec("numpy", "numpy"), EngineOptions(), "none")
 
@@ -52,12 +53,12 @@ def test_side_by_side_gives_what_one_by_one_gives(three, tmp_path):
 
 
 def test_a_helper_serves_again(three, tmp_path):
+    others = child_pids()
     three.evaluate(tasks(tmp_path, 3))
-    before = [worker.pid for pool in three._crews for worker in pool._workers.values()]
+    helpers = child_pids() - others
     time.sleep(0.1)
     three.evaluate(tasks(tmp_path, 3))
-    after = [worker.pid for pool in three._crews for worker in pool._workers.values()]
-    assert (3, before) == (len(before), after)
+    assert (3, helpers) == (len(helpers), child_pids() - others)
 
 
 def test_what_goes_wrong_costs_its_own_task(three, tmp_path):
@@ -69,13 +70,12 @@ def test_what_goes_wrong_costs_its_own_task(three, tmp_path):
 
 def test_closing_does_not_wait_for_what_they_do(three, tmp_path):
     long = tasks(tmp_path, 3, "matmul: m=8192 n=8192 k=8192")
-    asking = threading.Thread(target=three.evaluate, args=(long,))
-    asking.start()
-    time.sleep(0.2)
-    begin = time.monotonic()
-    three.close()
-    asking.join()
-    assert time.monotonic() - begin < 10
+    with ThreadPoolExecutor() as threads:
+        asked = threads.submit(three.evaluate, long)
+        time.sleep(0.2)
+        three.close()
+        reasons = asked.result(timeout=60)
+    assert all("the worker process" in reason for reason in reasons)
 
 
 def test_the_first_graph_always_fits_and_others_while_there_is_memory():
@@ -86,14 +86,13 @@ def test_the_first_graph_always_fits_and_others_while_there_is_memory():
 
 def test_what_is_asked_for_next_is_computed_along(graph_folder):
     graphs = [plan_graph(loaded) for loaded in load([str(graph_folder)]).graphs]
-    store = ReferenceStore(Options(), {"numpy": NUMPY})
-    store._helpers.close()
-    store._helpers = Helpers(60.0, cores=6)
+    store = ReferenceStore(Options(), {"numpy": NUMPY}, helpers=Helpers(60.0, cores=6))
     store.announce((graph, "auto") for graph in graphs)
-    first = store.validation_settings(graphs[1], "auto")
-    known = {path: folder for (path, _), (folder, _) in store._known.items()}
-    assert [graph.id.path for graph in graphs[1:]] == list(known)
-    assert first.expected == known[graphs[1].id.path]
-    values = [np.load(next(Path(folder).glob("*.npy"))).shape for folder in known.values()]
-    assert values == [graph.loaded.graph.outputs[0].dims for graph in graphs[1:]]
+    first = Path(store.validation_settings(graphs[1], "auto").expected)
+    ready = {folder: folder.stat().st_mtime_ns for folder in first.parent.iterdir()}
+    asked = [Path(store.validation_settings(graph, "auto").expected) for graph in graphs[1:]]
+    assert asked[0] == first
+    assert ready == {folder: folder.stat().st_mtime_ns for folder in asked}
+    shapes = [np.load(next(folder.glob("*.npy"))).shape for folder in asked]
+    assert shapes == [graph.loaded.graph.outputs[0].dims for graph in graphs[1:]]
     store.close()

@@ -17,6 +17,7 @@ from bench_run.plan.cases import plan_engines
 from bench_run.runner.rounds import CaseState, budget, lack_of_memory, shuffled
 from bench_run.worker import pool
 from bench_run.worker.process import Worker
+from tests.support import child_pids
 
 
 def cases(graphs=6, engines=("a", "b")):
@@ -130,16 +131,18 @@ def test_the_process_that_opened_the_engine_serves_the_first_round(small_graph, 
 
 def test_a_process_that_did_more_than_open_serves_no_round():
     engine = plan_engines(Options(), [parse_spec("numpy")])[0]
-    several = pool.WorkerPool(10.0, {})
+    several, others = pool.WorkerPool(10.0, {}), child_pids()
     several.facts(engine)
+    assert 1 == len(child_pids() - others)
     several.variants(engine, make_graphs("add: dims=4x4")[0])
     several.keep_fresh([engine])
-    assert {} == several._workers
+    assert set() == child_pids() - others
 
 
 def test_a_process_of_an_engine_with_other_options_serves_no_round():
     engine = plan_engines(Options(), [parse_spec("numpy")])[0]
-    several = pool.WorkerPool(10.0, {})
+    several, others = pool.WorkerPool(10.0, {}), child_pids()
     several.facts(engine)
+    assert 1 == len(child_pids() - others)
     several.keep_fresh([replace(engine, options=replace(engine.options, device=1))])
-    assert {} == several._workers
+    assert set() == child_pids() - others
