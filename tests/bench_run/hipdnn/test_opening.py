@@ -104,7 +104,7 @@ def test_what_a_release_lacks_is_on_record(open_engine):
 
 def test_a_device_is_chosen_before_the_library_loads(open_engine, monkeypatch):
     monkeypatch.setenv("HIP_VISIBLE_DEVICES", "2, 5")
-    open_engine(variables={"devices": 6}, device=1)
+    open_engine(variables={"devices": "6"}, device=1)
     assert "5" == os.environ["HIP_VISIBLE_DEVICES"]
 
 

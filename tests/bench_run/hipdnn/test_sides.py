@@ -21,9 +21,10 @@ from bench_compare.cli import main as compare
 from bench_run.cli import main
 from bench_run.engines.base import EngineOptions
 from bench_run.engines.spec import parse_spec
+from bench_run.graph.make import make_graphs
 from bench_run.plan.cases import PlannedEngine
 from bench_run.worker.pool import WorkerPool
-from tests.support import graph_json
+from tests.support import child_pids, graph_json
 
 if TYPE_CHECKING:
     from bench_schema.document import Document
@@ -219,8 +220,19 @@ def test_an_a_b_run_killed_with_9_keeps_its_visits_and_resumes(
     assert json.loads(output.read_text())["run"]["complete"]
 
 
-def test_a_sides_caches_serve_all_of_its_rounds_and_nobody_elses(tmp_path):
-    spec, pool = parse_spec(write_plugin(tmp_path / "same")), WorkerPool(1.0, {})
+def cache_folder(pool, side):
+    """Of a fresh process, as the system knows its environment."""
+    pool.keep_fresh([])
+    others = child_pids()
+    pool.variants(side, make_graphs("add: dims=4x8")[0])
+    (pid,) = child_pids() - others
+    return psutil.Process(pid).environ()["HIPDNN_CACHE_DIR"]
+
+
+def test_a_sides_caches_serve_all_of_its_rounds_and_nobody_elses(release, tmp_path):
+    release()
+    spec, pool = parse_spec(write_plugin(tmp_path / "same")), WorkerPool(30.0, {})
     sides = [PlannedEngine(key, spec, EngineOptions(), "none") for key in ("A", "B")]
-    first, again, other = (pool._environment(sides[i])["HIPDNN_CACHE_DIR"] for i in (0, 0, 1))
+    first, again, other = (cache_folder(pool, sides[index]) for index in (0, 0, 1))
+    pool.close()
     assert (True, False) == (first == again, first == other)
