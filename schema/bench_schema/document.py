@@ -109,6 +109,8 @@ class Run:
     settings: Settings
     shard: str | None = None
     """Which share of the cases this run had, as in ``2/8``."""
+    notes: tuple[str, ...] = ()
+    """What should be known of the whole run, such as records that were lost to damage."""
 
 
 @dataclass(frozen=True, slots=True)

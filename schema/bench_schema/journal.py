@@ -1,6 +1,6 @@
 """The journal of an unfinished run: ``OUT.json.journal`` beside ``OUT.json``.
 
-Lines of JSON, each an object with one field that says what it adds:
+Lines of JSON, each an object with a field that says what it adds, and a checksum (`lines`):
 
     {"journal": Document}   the first line: a document without cases, not complete
     {"case": Case}          the rounds of one visit to a case
@@ -8,15 +8,15 @@ Lines of JSON, each an object with one field that says what it adds:
     {"machine": Machine}    the machine, now known better
 
 A line counts once its newline is there, so a crash costs the line that was being written and
-nothing else. Saving costs the size of the line, never that of the document.
+nothing else; a line that is damaged later costs what it held. Saving costs the size of the line,
+never that of the document.
 """
 
 from __future__ import annotations
 
 import contextlib
-import itertools
 import os
-import re
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -33,21 +33,21 @@ from bench_schema.codec import (
     whole_numbers,
 )
 from bench_schema.document import SCHEMA_VERSION, Case, Document, Engine, Machine
-from bench_schema.errors import SchemaError, UnreadableError, UnwritableError
+from bench_schema.errors import SchemaError, UnwritableError
+from bench_schema.lines import ENDING, JOURNAL_START, Line, line, read_lines
 from bench_schema.merge import find_device, merge_cases, with_rates
 from bench_schema.packing import read_bytes, write_bytes
 from bench_schema.upgrade import version_of
 from bench_schema.validator import check
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
     from types import TracebackType
 
 __all__ = ["Journal", "document_of", "journal_path", "merge_cases", "read_journal", "seal"]
 
 PathLike: TypeAlias = str | os.PathLike[str]
 
-JOURNAL_START = b'{"journal":'
 LINES = {
     "journal": ("", Document),
     "case": ("Case", Case),
@@ -55,8 +55,6 @@ LINES = {
     "machine": ("Machine", Machine),
 }
 """Field of a line → definition of the schema that its value follows, and its class."""
-NO_HEADER = "not a journal, or cut off within its first line: nothing was finished"
-OPENING = re.compile(rb'\{"(\w+)":')
 
 
 def journal_path(output: PathLike) -> Path:
@@ -67,40 +65,44 @@ def journal_path(output: PathLike) -> Path:
 class Journal:
     """An open journal; every append is one write that reaches the operating system at once."""
 
-    def __init__(self, path: PathLike, mode: str) -> None:
+    def __init__(self, path: PathLike, engines: set[str]) -> None:
         self.path = Path(path)
-        self._engines: set[str] = set()
+        self._engines = engines
         try:
-            self._file = self.path.open(mode, buffering=0)
-        except FileExistsError:
-            raise UnwritableError(str(path), "an unfinished run is there already") from None
+            self._file = self.path.open("r+b", buffering=0)
         except OSError as error:
             raise UnwritableError(str(path), f"cannot be written: {error.strerror}") from None
+        self._file.seek(0, os.SEEK_END)
 
     @classmethod
-    def create(cls, path: PathLike, header: Document) -> Journal:
-        """A new journal; refuses to overwrite one, for it holds measurements."""
+    def create(cls, path: PathLike, header: Document, cases: Sequence[Case] = ()) -> Journal:
+        """A new journal, there as a whole or not at all, with the cases that are known already.
+
+        Refuses to overwrite one, for it holds measurements.
+        """
         if header.cases:
             raise ValueError("the header of a journal has no cases: append them")
-        run = replace(header.run, complete=False, finished=None)
-        line = _line("journal", replace(header, run=run), str(path))
-        journal = cls(path, "xb")
-        journal._write(line)
-        journal._engines.update(engine.key for engine in header.engines)
-        return journal
+        if Path(path).exists():
+            raise UnwritableError(str(path), "an unfinished run is there already")
+        _write_whole(path, header, cases)
+        return cls(path, {engine.key for engine in header.engines})
 
     @classmethod
     def reopen(cls, path: PathLike) -> Journal:
-        """An existing journal to go on with; a torn last line is dropped from the file."""
-        journal = cls(path, "r+b")
-        data = journal.path.read_bytes()
-        whole = data.rfind(b"\n") + 1
-        if not data.startswith(JOURNAL_START) or whole == 0:
-            journal.close()
-            raise UnreadableError(str(path), NO_HEADER)
-        journal._engines = _engine_keys(data, str(path))
-        journal._file.truncate(whole)
-        journal._file.seek(whole)
+        """An existing journal to go on with; a torn last line is dropped from the file.
+
+        One of an older version is written anew in the present form.
+        """
+        data = read_bytes(path)
+        header, _, _ = _collect(data, str(path), [])
+        if not _is_present(data):
+            document = document_of(data, str(path))
+            _write_whole(path, replace(document, cases=()), document.cases)
+        journal = cls(path, {engine.key for engine in header.engines})
+        if _is_present(data):
+            whole = data.rfind(b"\n") + 1
+            journal._file.truncate(whole)
+            journal._file.seek(whole)
         return journal
 
     def append_case(self, case: Case) -> None:
@@ -153,7 +155,21 @@ def _line(field: str, value: Case | Engine | Machine | Document, where: str) -> 
     """One line, sure to be readable: it is checked as it will be on reading."""
     data = encode(value)
     read_value(field, data, f"{where}: new {field}")
-    return b'{"%s":%s}\n' % (field.encode(), data)
+    return line(field, data)
+
+
+def _write_whole(path: PathLike, header: Document, cases: Sequence[Case]) -> None:
+    """A journal in one atomic step: a run that is killed meanwhile leaves none, or all of it."""
+    run = replace(header.run, complete=False, finished=None)
+    first = _line("journal", replace(header, run=run), str(path))
+    write_bytes(path, b"".join([first, *(_line("case", case, str(path)) for case in cases)]))
+
+
+def _is_present(data: bytes) -> bool:
+    """Whether lines of the present form may follow."""
+    first = data[: data.find(b"\n")]
+    begin = JOURNAL_START + b'{"schema_version":%d,' % SCHEMA_VERSION
+    return first.startswith(begin) and ENDING.search(first) is not None
 
 
 def read_journal(path: PathLike) -> Document:
@@ -162,9 +178,10 @@ def read_journal(path: PathLike) -> Document:
 
 
 def document_of(data: bytes, where: str) -> Document:
-    """The document that the text of a journal holds so far."""
+    """The document that the text of a journal holds so far; its run notes what was left out."""
+    damage: list[str] = []
     with collector_paused():
-        header, parts = _collect(data, where)
+        header, parts, lost = _collect(data, where, damage)
         by_id: dict[str, list[Case]] = {}
         for part in parts:
             by_id.setdefault(part.id, []).append(part)
@@ -173,39 +190,23 @@ def document_of(data: bytes, where: str) -> Document:
             with_rates(merge_cases(visits), devices.get(visits[0].engine))
             for visits in by_id.values()
         )
-        return replace(header, cases=cases)
+        notes = (*header.run.notes, *damage, *lost)
+        return replace(header, cases=cases, run=replace(header.run, notes=notes))
 
 
-def _lines(data: bytes, where: str) -> Iterator[tuple[str, bytes, str]]:
-    """Field, text of its value and place of every whole line."""
-    start = 0
-    for number in itertools.count(1):
-        end = data.find(b"\n", start)
-        if end < 0:
-            return
-        opening = OPENING.match(data, start, end)
-        field = opening[1].decode() if opening else ""
-        place = f"{where}: line {number}"
-        if opening is None or field not in LINES or data[end - 1 : end] != b"}":
-            raise SchemaError(place, f"expected an object with one field of {', '.join(LINES)}")
-        yield field, data[opening.end() : end - 1], place
-        start = end + 1
-
-
-def _collect(data: bytes, where: str) -> tuple[Document, list[Case]]:
-    """The header with engines and machine as known last, and the parts of cases."""
-    lines = _lines(data, where)
-    field, text, place = next(lines, ("", b"", where))
-    if field != "journal":
-        raise UnreadableError(where, NO_HEADER)
-    if version_of(parse(text, place), place) < SCHEMA_VERSION:
-        document = from_tree(_tree(_lines(data, where)), where)
-        return document, list(document.cases)
-    header: Document = read_value(field, text, place)
+def _collect(data: bytes, where: str, damage: list[str]) -> tuple[Document, list[Case], list[str]]:
+    """The header with engines and machine as known last, the parts of cases, and sentences on
+    parts of engines that nobody knows."""
+    lines = read_lines(data, where, damage)
+    first = next(lines)
+    if version_of(parse(first.text, first.place), first.place) < SCHEMA_VERSION:
+        document = from_tree(_tree([first, *lines]), where)
+        return replace(document, cases=()), *_of_engines(document.engines, document.cases)
+    header: Document = read_value(first.field, first.text, first.place)
     engines = {engine.key: engine for engine in header.engines}
     machine, parts = header.machine, list(header.cases)
-    for field, text, place in lines:
-        value = read_value(field, text, place)
+    for each in lines:
+        value = read_value(each.field, each.text, each.place)
         if isinstance(value, Case):
             parts.append(value)
         elif isinstance(value, Engine):
@@ -213,19 +214,20 @@ def _collect(data: bytes, where: str) -> tuple[Document, list[Case]]:
         elif isinstance(value, Machine):
             machine = value
         else:
-            raise SchemaError(place, "a second header")
-    return replace(header, engines=tuple(engines.values()), machine=machine), parts
+            raise SchemaError(each.place, "a second header")
+    known = tuple(engines.values())
+    return replace(header, engines=known, machine=machine), *_of_engines(known, parts)
 
 
-def _engine_keys(data: bytes, where: str) -> set[str]:
-    """Keys of the engines that a journal has so far, without reading its cases."""
-    keys: set[str] = set()
-    for field, text, place in _lines(data, where):
-        if field == "engine":
-            keys.add(read_value(field, text, place).key)
-        elif field == "journal":
-            keys.update(engine["key"] for engine in parse(text, place)["engines"])
-    return keys
+def _of_engines(engines: Sequence[Engine], parts: Sequence[Case]) -> tuple[list[Case], list[str]]:
+    """The parts of known engines, and a sentence on the others: their engine's line is damaged."""
+    keys = {engine.key for engine in engines}
+    lost = Counter(part.engine for part in parts if part.engine not in keys)
+    sentences = [
+        f"{count} records of engine {key} were left out: what it is was in a damaged line"
+        for key, count in lost.items()
+    ]
+    return [part for part in parts if part.engine in keys], sentences
 
 
 def read_value(field: str, text: bytes, where: str) -> Any:
@@ -239,9 +241,9 @@ def read_value(field: str, text: bytes, where: str) -> Any:
         return build(whole_numbers(tree), kind)
 
 
-def _tree(lines: Iterator[tuple[str, bytes, str]]) -> dict[str, Any]:
+def _tree(lines: Sequence[Line]) -> dict[str, Any]:
     """The journal of an older version as one tree, so that it is upgraded as documents are."""
-    values = [(field, parse(text, place)) for field, text, place in lines]
+    values = [(each.field, parse(each.text, each.place)) for each in lines]
     tree: dict[str, Any] = values[0][1]
     engines = {engine["key"]: engine for engine in tree["engines"]}
     for field, value in values[1:]:

@@ -12,12 +12,14 @@ from bench_schema import codec, files, journal
 from bench_schema.document import SCHEMA_VERSION
 from bench_schema.errors import (
     DocumentError,
-    NotJsonError,
     SchemaError,
     UnreadableError,
     UnwritableError,
 )
 from bench_schema.journal import Journal, read_journal, seal
+from bench_schema.lines import line
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 NOW = "2026-03-01T10:00:00+01:00"
 
@@ -90,11 +92,11 @@ def test_a_journal_is_told_by_content_also_when_packed(path, tmp_path):
     assert codec.encode(files.read(tmp_path / "x")) == codec.encode(files.read(path))
 
 
-def test_every_line_is_one_object_with_one_field(path):
+def test_every_line_is_one_object_with_a_field_and_a_checksum(path):
     import json
 
     fields = [list(json.loads(line)) for line in path.read_text().splitlines()]
-    assert fields == [["journal"], *[["case"]] * (len(fields) - 1)]
+    assert fields == [["journal", "crc32"], *[["case", "crc32"]] * (len(fields) - 1)]
 
 
 def test_torn_at_any_byte_a_journal_loses_the_torn_line_only(tmp_path, header, stored):
@@ -125,6 +127,14 @@ def test_a_journal_torn_in_its_first_line_cannot_be_reopened(path):
     path.write_bytes(path.read_bytes()[:100])
     with pytest.raises(UnreadableError, match=r"run\.json\.journal: not a journal, or cut off"):
         Journal.reopen(path)
+
+
+def test_a_journal_begins_with_all_cases_that_are_known_or_not_at_all(tmp_path, header, stored):
+    with pytest.raises(SchemaError, match="new case"):
+        Journal.create(tmp_path / "j", header, [*stored.cases, replace(stored.cases[0], id="")])
+    assert os.listdir(tmp_path) == []
+    Journal.create(tmp_path / "j", header, stored.cases).close()
+    assert [case.id for case in read_journal(tmp_path / "j").cases] == [c.id for c in stored.cases]
 
 
 def test_an_existing_journal_is_not_overwritten(path, header):
@@ -197,24 +207,117 @@ def test_a_disk_that_takes_half_of_a_line_leaves_the_journal_whole(path, stored)
     assert path.read_bytes().count(b"\n") == before.count(b"\n") + 1
 
 
-BROKEN_LINES = {
-    "not JSON": (b'{"case":nonsense}\n', "line 9: not JSON"),
-    "unknown field": (b'{"graph":{}}\n', "line 9: expected an object with one field of journal"),
-    "empty line": (b"\n", "line 9: expected an object with one field"),
-    "wrong case": (b'{"case":{"id":"x"}}\n', "line 9: the document: lacks"),
-    "two fields": (b'{"case":{},"engine":{}}\n', "line 9: not JSON"),
+def lines_of(path):
+    return path.read_bytes().splitlines(keepends=True)
+
+
+@pytest.mark.parametrize("number", range(1, 9))
+def test_a_damaged_line_keeps_all_others_and_is_named(path, number):
+    lines = lines_of(path)
+    whole = [*lines[:number], *lines[number + 1 :]]
+    lines[number] = lines[number].replace(b"e", b"f", 1)
+    kept = journal.document_of(b"".join(whole), "x")
+    found = journal.document_of(b"".join(lines), "x")
+    assert found.run.notes[len(kept.run.notes) :] == (
+        f"line {number + 1} of the journal ({len(lines[number]) - 1} bytes) is damaged and was "
+        "left out",
+    )
+    assert codec.encode(replace(found, run=kept.run)) == codec.encode(kept)
+
+
+@given(data=st.data())
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_a_changed_byte_anywhere_costs_one_record_at_most(small_journal, data):
+    place = data.draw(st.integers(small_journal.index(b"\n") + 1, len(small_journal) - 2))
+    byte = data.draw(st.integers(0, 255).filter(lambda byte: byte != small_journal[place]))
+    before = journal.document_of(small_journal, "x")
+    changed = small_journal[:place] + bytes([byte]) + small_journal[place + 1 :]
+    after = journal.document_of(changed, "x")
+    lost = {case.id for case in before.cases} - {case.id for case in after.cases}
+    assert len(lost) <= 1
+    assert len(after.run.notes) > len(before.run.notes)
+
+
+@pytest.fixture(scope="session")
+def small_journal(tmp_path_factory, header, stored):
+    path = tmp_path_factory.mktemp("journal") / "j"
+    write(path, header, stored.cases[1:])
+    return path.read_bytes()
+
+
+def test_two_lines_whose_newline_is_lost_are_both_kept(small_journal):
+    end = small_journal.index(b"\n", small_journal.index(b"\n") + 1)
+    joined = small_journal[:end] + b" " + small_journal[end + 1 :]
+    expected, found = (journal.document_of(text, "x") for text in (small_journal, joined))
+    assert [case.id for case in found.cases] == [case.id for case in expected.cases]
+    assert found.run.notes[-1].endswith("left out, but for 2 whole records in it")
+
+
+def test_a_damaged_header_is_said(path):
+    path.write_bytes(path.read_bytes().replace(b'"host":', b'"gost":', 1))
+    with pytest.raises(UnreadableError, match="line 1: the header is damaged"):
+        read_journal(path)
+
+
+def test_records_of_an_engine_in_a_damaged_line_wait_for_it(path, stored):
+    engine = replace(stored.engines[0], key="torch")
+    with Journal.reopen(path) as out:
+        out.append_engine(engine)
+        out.append_case(replace(stored.cases[1], id="new", engine="torch"))
+    lines = lines_of(path)
+    lines[-2] = lines[-2].replace(b"torch", b"porch")
+    path.write_bytes(b"".join(lines))
+    found = read_journal(path)
+    assert "new" not in {case.id for case in found.cases}
+    assert found.run.notes[-1].startswith("1 records of engine torch were left out")
+    with Journal.reopen(path) as out:
+        out.append_engine(engine)
+    assert "new" in {case.id for case in read_journal(path).cases}
+
+
+WRONG_LINES = {
+    "unknown field": (line("graph", b"{}"), "line 9: expected an object with one field of journal"),
+    "wrong case": (line("case", b'{"id":"x"}'), "line 9: the document: lacks"),
     "second header": (None, "line 9: a second header"),
 }
 
 
-@pytest.mark.parametrize(("line", "sentence"), BROKEN_LINES.values(), ids=BROKEN_LINES)
-def test_a_broken_line_is_named_by_number(tmp_path, header, stored, line, sentence):
-    path = tmp_path / "j"
-    write(path, header, stored.cases[1:] + stored.cases[5:])
-    first = path.read_bytes().splitlines(keepends=True)[0]
-    path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:8]) + (line or first))
-    with pytest.raises((SchemaError, NotJsonError), match=sentence):
+@pytest.mark.parametrize(("text", "sentence"), WRONG_LINES.values(), ids=WRONG_LINES)
+def test_a_line_that_is_whole_but_wrong_is_named_by_number(path, text, sentence):
+    lines = lines_of(path)[:8]
+    path.write_bytes(b"".join(lines) + (text or lines[0]))
+    with pytest.raises(SchemaError, match=sentence):
         read_journal(path)
+
+
+def test_a_journal_of_version_1_is_read(old_journal):
+    found = read_journal(old_journal)
+    assert [len(case.rounds) for case in found.cases] == [2, 1, 0]
+    assert found.engines[0].libraries == {"cudnn": "9.15"}
+
+
+def test_a_damaged_line_of_a_journal_of_version_1_is_left_out(old_journal):
+    lines = lines_of(old_journal)
+    lines[2] = lines[2][:200] + b"\n"
+    found = journal.document_of(b"".join(lines), "x")
+    assert sum(len(case.rounds) for case in found.cases) == 2
+    assert found.run.notes == ("line 3 of the journal (200 bytes) is damaged and was left out",)
+
+
+def test_a_journal_of_version_1_goes_on_in_the_present_form(old_journal, tmp_path, stored):
+    path = tmp_path / "j"
+    path.write_bytes(old_journal.read_bytes() + b'{"case":{"id":')
+    before = read_journal(path)
+    with Journal.reopen(path) as out:
+        out.append_case(replace(stored.cases[1], id="new"))
+    after = read_journal(path)
+    assert codec.encode(replace(after, cases=after.cases[:-1])) == codec.encode(before)
+    assert after.cases[-1].id == "new"
+
+
+@pytest.fixture
+def old_journal(stored_path):
+    return stored_path.with_name("v1.json.journal")
 
 
 def test_sealing_writes_the_document_and_removes_the_journal(path, tmp_path):
@@ -245,7 +348,9 @@ def test_a_journal_of_an_older_version_is_upgraded_as_documents_are(path, monkey
 
 
 def test_a_journal_of_the_future_is_refused(path):
-    path.write_bytes(path.read_bytes().replace(b'"schema_version":2', b'"schema_version":7', 1))
+    header = lines_of(path)[0].replace(b'"schema_version":2', b'"schema_version":7')
+    text = header[len(b'{"journal":') : header.rindex(b',"crc32"')]
+    path.write_bytes(line("journal", text))
     with pytest.raises(DocumentError, match=r"line 1: follows version 7 of the schema"):
         read_journal(path)
 
