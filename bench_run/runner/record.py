@@ -12,6 +12,7 @@ from bench_schema.errors import UnwritableError
 from bench_schema.files import read
 from bench_schema.journal import Journal, journal_path, ordered, read_journal, seal
 from bench_schema.merge import find_device, merge_cases, with_rates
+from bench_schema.packing import remove_unfinished
 
 from bench_run.errors import OutputError, UsageError
 from bench_run.runner.output_lock import OutputLock
@@ -69,19 +70,20 @@ class Record:
         output = Path(options.output)
         if output.is_dir():
             raise OutputError(f"cannot write {output}: it is a directory")
-        lock = OutputLock(output)
-        try:
-            with writing(output):
-                earlier = _earlier(output) if options.resume else None
-                if earlier is None:
-                    return cls(header, output, _new_journal(output, header), lock)
+        with contextlib.ExitStack() as undo, writing(output):
+            lock = OutputLock(output)
+            undo.callback(lock.release)
+            for path in (output, journal_path(output)):
+                remove_unfinished(path)
+            earlier = _earlier(output) if options.resume else None
+            if earlier is None:
+                record = cls(header, output, _new_journal(output, header), lock)
+            else:
                 refuse_other_work(earlier, header, cases)
                 record = cls(header, output, _old_journal(output, earlier), lock)
-        except BaseException:
-            lock.release()
-            raise
-        record.done, record.notes = earlier.cases, earlier.run.notes
-        return record
+                record.done, record.notes = earlier.cases, earlier.run.notes
+            undo.pop_all()  # from here on the record holds the lock
+            return record
 
     def __enter__(self) -> Record:
         return self

@@ -143,6 +143,13 @@ def test_a_lock_that_a_killed_run_left_is_taken_over(folder):
     assert not lock_path(folder / "run.json").exists()
 
 
+def test_what_a_killed_writer_left_is_removed(folder):
+    (folder / ".run.json.123.tmp").write_text("{")
+    (folder / ".run.json.journal.123.tmp").write_text("{")
+    resume(folder)
+    assert {"g.json", "run.json"} == {path.name for path in folder.iterdir()}
+
+
 def test_a_refused_run_leaves_no_lock(folder):
     with pytest.raises(UsageError):
         resume(folder, seed=9)
