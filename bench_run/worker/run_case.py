@@ -38,7 +38,8 @@ from bench_run.worker.case_record import case_of
 from bench_run.worker.output_validator import OutputValidator
 
 if TYPE_CHECKING:
-    from bench_run.engines.base import Engine, Plan, PlanFacts, Stream
+    from bench_run.engines.base import Engine, Plan, PlanFacts
+    from bench_run.streams.base import Stream
     from bench_run.worker.messages import RunCase
 
 Phase = Callable[[str, int], None]
