@@ -116,7 +116,7 @@ def _row(case: Case) -> tuple[str, ...]:
 
 def is_ungated(case: Case) -> bool:
     """Whether the case's device times hold the host's launch delays: events without a gate."""
-    device = main_series(case) == "device_ns"
+    device = main_series(case.summary) == "device_ns"
     return device and any(each.device_timing == "events" for each in case.rounds)
 
 
