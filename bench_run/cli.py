@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 
 from bench_run.commands import ALIASES, COMMANDS, DEFAULT
+from bench_run.text import visible
 
 TYPE_CHECKING = False  # importing typing would cost half the time of --help
 if TYPE_CHECKING:
@@ -105,11 +106,11 @@ def _answered(module: Any, arguments: dict[str, Any]) -> int:
 
 def _say(text: str) -> int:
     """Put the answer on stdout."""
-    sys.stdout.write(text if text.endswith("\n") else text + "\n")
+    sys.stdout.write(visible(text if text.endswith("\n") else text + "\n"))
     sys.stdout.flush()
     return 0
 
 
 def _complain(sentence: str) -> None:
-    sys.stderr.write(f"bench-run: {' '.join(sentence.split())}\n")
+    sys.stderr.write(f"bench-run: {visible(' '.join(sentence.split()))}\n")
     sys.stderr.flush()

@@ -1,4 +1,5 @@
-"""The folder for what a run keeps on disk only while it lasts.
+"""Small things with files: errors of writing in one line, files replaced as a whole, and the folder
+for what a run keeps only while it lasts.
 
 A run that is killed cannot remove its own, so the next one does: a folder whose lock nobody holds
 belongs to nobody. The kernel gives a lock back however its process ends.
@@ -10,8 +11,16 @@ import fcntl
 import os
 import shutil
 import tempfile
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bench_schema.errors import UnwritableError
+
+from bench_run.errors import OutputError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 PREFIX = "bench-run-"
 LOCK = "lock"
@@ -49,3 +58,28 @@ def _sweep(parent: Path) -> None:
                 shutil.rmtree(lock.parent, ignore_errors=True)
             finally:
                 os.close(descriptor)
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """A file beside `path` to write to: it takes that place when the block ends well, else it goes.
+    Whoever reads `path` finds the whole of one version."""
+    part = path.with_name(f"{path.name}.{os.getpid()}")
+    try:
+        yield part
+        part.replace(path)
+    except BaseException:
+        with suppress(OSError):  # it may not exist, nor its folder
+            part.unlink()
+        raise
+
+
+@contextmanager
+def writing(path: str | Path) -> Iterator[None]:
+    """A refusal to write as one line that names the file."""
+    try:
+        yield
+    except UnwritableError as error:
+        raise OutputError(str(error)) from error
+    except OSError as error:
+        raise OutputError(f"cannot write {path}: {error.strerror or error}") from error

@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
+from bench_run.text import one_line, visible
+
 if TYPE_CHECKING:
     from types import TracebackType
 
@@ -38,7 +40,7 @@ class Progress:
 
     def visiting(self, name: str, engine: str) -> None:
         if self._bar is not None:
-            self._bar.set_postfix_str(f"{name[:40]} on {engine}")
+            self._bar.set_postfix_str(one_line(f"{name[:40]} on {engine}"))
 
     def visited(self) -> None:
         if self._bar is not None:
@@ -54,6 +56,6 @@ class Progress:
         if self._quiet:
             return
         if self._bar is not None:
-            self._bar.write(line, file=sys.stderr)
+            self._bar.write(visible(line), file=sys.stderr)
         else:
-            print(line, file=sys.stderr, flush=True)
+            print(visible(line), file=sys.stderr, flush=True)

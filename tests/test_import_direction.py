@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+from functools import cache
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -22,13 +24,129 @@ ENGINES = sorted(
 )  # fmt: skip
 
 
+BELOW = {
+    "bench_run": {
+        "errors": (),
+        "units": (),
+        "progress": (),
+        "files": ("errors",),
+        "graph": ("errors",),
+        "streams": ("errors",),
+        "machine": ("errors", "streams"),
+        "reference": ("errors", "graph"),
+        "tensors": ("errors", "files", "graph", "reference"),
+        "report": ("graph", "units"),
+        "options": ("errors", "tensors"),
+        "engines": ("errors", "units", "graph", "streams", "machine", "tensors"),
+        "validate": ("errors", "graph", "reference", "tensors"),
+        "measure": ("errors", "graph", "streams", "machine", "tensors", "engines"),
+        "profilers": ("errors", "graph", "streams", "tensors", "engines"),
+        "plan": ("errors", "files", "graph", "tensors", "options", "engines"),
+        "worker": ("errors", "files", "graph", "streams", "machine", "reference", "tensors",
+                   "engines", "validate", "measure", "profilers", "plan"),
+        "runner": ("errors", "files", "progress", "graph", "machine", "tensors", "options",
+                   "engines", "validate", "measure", "profilers", "plan", "worker"),
+        "commands": ("errors", "files", "units", "graph", "machine", "tensors", "report",
+                     "options", "engines", "plan", "worker", "runner"),
+        "__init__": ("runner",),
+        "cli": ("errors", "commands", "runner"),
+        "__main__": ("cli",),
+    },
+    "bench_schema": {
+        "errors": (),
+        "document": (),
+        "integers": (),
+        "finite": ("document",),
+        "reals": ("document",),
+        "summary": ("document",),
+        "packing": ("errors",),
+        "acceptor": ("integers",),
+        "upgrade": ("errors", "document"),
+        "validator": ("errors", "acceptor"),
+        "merge": ("document", "reals", "summary"),
+        "codec": ("errors", "document", "finite", "acceptor", "upgrade", "validator"),
+        "journal": ("errors", "document", "packing", "acceptor", "upgrade", "validator", "merge",
+                    "codec"),
+        "files": ("document", "packing", "codec", "journal"),
+        "__init__": (),
+    },
+}  # fmt: skip
+"""Room to the rooms it may import: each stands above it in the table, so no arrow runs upward."""
+
+
+@cache
+def nodes(path):
+    return tuple(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+
+
 def imports(path):
     """Dotted names that a module imports, wherever in it."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in nodes(path):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
             yield node.module
+
+
+def module_name(path, package):
+    """Dotted; a package's own name for its `__init__`."""
+    parts = path.relative_to(PACKAGES[package].parent).with_suffix("").parts
+    return ".".join(parts).removesuffix(".__init__")
+
+
+NAMES = {module_name(path, package) for path, package in MODULES}
+
+
+def used_modules(path):
+    """Modules of ours that a module imports, wherever in it, types included."""
+    for node in nodes(path):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if alias.name in NAMES)
+        elif isinstance(node, ast.ImportFrom) and node.module in NAMES:
+            inner = (f"{node.module}.{alias.name}" for alias in node.names)
+            yield from (name if name in NAMES else node.module for name in inner)
+
+
+def room(dotted):
+    """Of a module: the folder or file at the top of its package."""
+    return (*dotted.split("."), "__init__")[1]
+
+
+ROOMS = sorted({(package, room(module_name(path, package))) for path, package in MODULES
+                if package in BELOW})  # fmt: skip
+
+
+@pytest.mark.parametrize(("package", "name"), ROOMS)
+def test_a_room_imports_only_the_rooms_below_it(package, name):
+    found = {
+        room(used)
+        for path, owner in MODULES
+        if owner == package and room(module_name(path, package)) == name
+        for used in used_modules(path)
+        if used.split(".")[0] == package
+    }
+    assert set() == found - {name, *BELOW[package][name]}
+
+
+@pytest.mark.parametrize("package", BELOW)
+def test_the_table_of_rooms_runs_one_way(package):
+    order = list(BELOW[package])
+    upward = [(a, b) for a in order for b in BELOW[package][a] if order.index(b) >= order.index(a)]
+    assert [] == upward
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_modules_import_each_other_in_no_circle(package):
+    uses = {module_name(path, owner): {*used_modules(path)} - {module_name(path, owner)}
+            for path, owner in MODULES if owner == package}  # fmt: skip
+    try:
+        TopologicalSorter(uses).prepare()
+    except CycleError as error:
+        pytest.fail(" → ".join(error.args[1]))
+
+
+def test_at_most_eight_modules_stand_at_the_top_of_bench_run():
+    assert len(list(PACKAGES["bench_run"].glob("*.py"))) <= 8
 
 
 def importers(name, allowed=()):
@@ -103,7 +221,7 @@ def test_only_the_ends_print():
         str(path.relative_to(ROOT))
         for path, _ in MODULES
         if path.name not in PRINTERS
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for node in nodes(path)
         if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "print"
     ]
     assert [] == found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
@@ -9,7 +10,7 @@ from bench_compare.errors import UsageError
 from bench_compare.model import CaseComparison, Comparison, Verdict, View
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
 NEWS: tuple[Verdict, ...] = (
     Verdict.BROKEN,
@@ -47,9 +48,18 @@ def _time(case: CaseComparison) -> float:
     return next((value for value in values if value is not None), 0.0)
 
 
+def _gained(case: CaseComparison) -> float:
+    """By how much the value grew."""
+    metric = case.gate_metric
+    if metric is None or metric.base is None or metric.other is None:
+        return -math.inf
+    return metric.other - metric.base
+
+
 SORTS: dict[str, Callable[[CaseComparison], tuple[object, ...]]] = {
     "news": lambda case: (_RANK[case.verdict], -_size(case), case.name),
     "ratio": lambda case: (-_size(case), case.name),
+    "difference": lambda case: (-_gained(case), case.name),
     "name": lambda case: (case.name, case.engine),
     "family": lambda case: (case.family, case.name),
     "time": lambda case: (-_time(case), case.name),
@@ -64,10 +74,15 @@ def _words(case: CaseComparison) -> Iterator[str]:
 
 
 def matches(case: CaseComparison, pattern: str) -> bool:
-    """Whether any word of the case holds the text, or fits the glob; letter case does not count."""
-    wanted = pattern.lower()
+    """Whether every word of the pattern is part of a word of the case, or a glob of it; letter
+    case does not count."""
+    words = [word.lower() for word in _words(case)]
+    return all(_fits(words, wanted) for wanted in pattern.lower().split())
+
+
+def _fits(words: Sequence[str], wanted: str) -> bool:
     fits = fnmatchcase if any(sign in wanted for sign in "*?[") else str.__contains__
-    return any(fits(word.lower(), wanted) for word in _words(case))
+    return any(fits(word, wanted) for word in words)
 
 
 def rows(comparison: Comparison, view: View) -> tuple[CaseComparison, ...]:

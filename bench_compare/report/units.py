@@ -21,6 +21,8 @@ STEPS: dict[str, Sequence[tuple[float, str]]] = {"ns": TIMES, "bytes": SIZES, "B
 
 PERCENT_BELOW = 2.0
 """A change by less than this factor reads as a percentage, a larger one as a factor."""
+WIDE_INTERVAL = 1.25
+"""An interval beyond this factor reads as factors: a percentage of it means nothing."""
 UNKNOWN = "-"
 COUNT_BELOW = 1e9
 """A whole number without a unit is a count up to here, and shown as one."""
@@ -72,22 +74,39 @@ def _factor(value: float) -> str:
 
 
 def interval_text(low: float | None, high: float | None) -> str:
-    """Both ends as changes: ``+1.2% to +2.4%``."""
+    """Both ends as changes, ``+1.2% to +2.4%``; as factors, ``÷2.94 to ×2.31``, once one of them
+    leaves ±25 %."""
     if low is None or high is None:
         return UNKNOWN
-    return f"{change_text(low)} to {change_text(high)}"
+    show = factor_text if low < 1 / WIDE_INTERVAL or high > WIDE_INTERVAL else change_text
+    return f"{show(low)} to {show(high)}"
+
+
+def factor_text(ratio: float) -> str:
+    """``×1.305``, ``÷2.40``: one digit more near 1, where both ends of an interval look alike."""
+    if ratio <= 0 or not math.isfinite(ratio):
+        return f"×{ratio:g}"
+    size = max(ratio, 1 / ratio)
+    return f"{'÷' if ratio < 1 else '×'}{significant(size, 4 if size < PERCENT_BELOW else 3)}"
 
 
 def margin_text(ratio: float | None, low: float | None, high: float | None) -> str:
-    """The wider half of the interval, in the terms of `change_text`: ``±0.4``."""
+    """The wider half of the interval, in the terms of `change_text`: ``±0.4``. Where it is more
+    than 25 % of the ratio, both ends as factors: ``÷2.9…×2.3``."""
     if ratio is None or low is None or high is None or not 0 < ratio < math.inf:
         return ""
+    if low <= 0 or max(high / ratio, ratio / low) > WIDE_INTERVAL:
+        return "…".join(_short_factor(end) for end in (low, high))
     if ratio <= 1 / PERCENT_BELOW:
-        if low <= 0:
-            return ""
         ratio, low, high = 1 / ratio, 1 / high, 1 / low
     half = max(high - ratio, ratio - low)
     if ratio >= PERCENT_BELOW:
         decimals = len(_factor(ratio).partition(".")[2])
         return f"±{half:.{decimals}f}"
     return f"±{100 * half:.1f}"
+
+
+def _short_factor(ratio: float) -> str:
+    if ratio <= 0 or not math.isfinite(ratio):
+        return f"×{ratio:g}"
+    return f"{'÷' if ratio < 1 else '×'}{significant(max(ratio, 1 / ratio), 2)}"

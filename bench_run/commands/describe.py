@@ -63,8 +63,8 @@ def _draw(graphs: list[Graph], path: str) -> None:
     from pathlib import Path
 
     from bench_run.errors import UsageError
+    from bench_run.files import writing
     from bench_run.report.diagram import diagram, page
-    from bench_run.runner.record import writing
 
     if len(graphs) != 1:
         raise UsageError(f"--diagram draws one graph, {len(graphs)} were given")

@@ -40,8 +40,8 @@ def answer(arguments: Mapping[str, Any]) -> Outcome:
 
 def _exported(options: Options, document: Document) -> Iterator[str]:
     """Write the text formats; yields those for stdout."""
+    from bench_run.files import writing
     from bench_run.report.formats import FORMATS
-    from bench_run.runner.record import writing
 
     for name, render in FORMATS.items():
         path = getattr(options, name)

@@ -1,4 +1,4 @@
-"""Whether a graph is one that can run: GRAPH_FORMAT section 22, and each operation's own rules.
+"""Whether a graph can run: graphs/FORMAT.md (Rules), and each operation's own rules.
 
 Empty tensors (a dim of 0) are refused: there is nothing to compute and nothing to measure. Strides
 may leave gaps, and tensors that are only read may even overlap themselves; what is written may not.
@@ -62,6 +62,9 @@ def _check_tensor(tensor: Tensor, where: str) -> None:
         raise GraphError(f"{where}.dims", what)
     if min(tensor.strides) < 0:
         raise GraphError(f"{where}.strides", f"is {list(tensor.strides)}, expected 0 or more")
+    if max(tensor.strides) > LARGEST_BYTES:
+        what = f"is {list(tensor.strides)}, expected at most {LARGEST_BYTES} (2^46) in each"
+        raise GraphError(f"{where}.strides", what)
     if tensor.alignment < 1:
         raise GraphError(f"{where}.alignment", f"is {tensor.alignment}, expected 1 or more bytes")
     _check_scalar(tensor, where)

@@ -1,4 +1,4 @@
-"""Compile-time constants: a tensor's ``value`` and its type. Source: GRAPH_FORMAT section 3."""
+"""Compile-time constants: a tensor's ``value`` and its type. See graphs/FORMAT.md, Tensors."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """One node of a file as a `Node`, wherever the file's dialect put its data.
 
-Three dialects are in use (GRAPH_FORMAT section 6): uids in ``inputs``/``outputs``, flat on the
+Three dialects are in use (graphs/FORMAT.md, Nodes): uids in ``inputs``/``outputs``, flat on the
 node, or in ``attributes``; parameters in ``parameters``, ``attributes``, ``inputs`` or flat. Each
 datum is looked for in all of these places, and what is left over is kept.
 """

@@ -1,6 +1,6 @@
 """Which files of a folder or archive are graphs, and what the others are. Names only, no contents.
 
-Sources: GOLDEN_DATA sections 1 and 4 for hipDNN's bundles and sweeps.
+hipDNN's bundles and sweeps: graphs/FORMAT.md, Golden data and Sweeps.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Graph → hipDNN's JSON, in the form that its strict C++ reader wants (GRAPH_FORMAT section 6, A).
+"""Graph → hipDNN's JSON, in the form that its strict C++ reader expects (graphs/FORMAT.md, form A).
 
 Every key that reader looks up is there: types, ``virtual`` and pass-by-value flags in full,
 optional keys as null or left out, operation by operation (the rows of the operations table say).

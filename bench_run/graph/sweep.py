@@ -1,4 +1,4 @@
-"""hipDNN's sweeps: a template and a list of cases → graphs. Source: GOLDEN_DATA section 4.
+"""hipDNN's sweeps: a template and a list of cases → graphs. See graphs/FORMAT.md.
 
 A value of the template that is a text of exactly the form ``${case.path}`` is replaced as a whole.
 Inside an object with an integer ``uid`` the path is looked up in the case's entry for that tensor

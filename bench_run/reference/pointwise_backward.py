@@ -22,8 +22,10 @@ SQRT_2_PI = np.sqrt(2.0 / np.pi)
 
 
 def _relu(p: Parameters, dy: Array, x: Array) -> Array:
-    """x ≤ L: s; x > U: 0; else 1."""
-    return dy * np.where(x <= p.lower, p.slope, np.where(x > p.upper, 0.0, 1.0))
+    """x ≤ L: s; x > U: 0; else 1, so also at U and at NaN. Where the factor is 0, so is dx, even
+    if dy is infinite or NaN."""
+    low = p.slope * dy if p.slope else 0.0
+    return np.where(x <= p.lower, low, np.where(x > p.upper, 0.0, dy))
 
 
 def _elu(p: Parameters, dy: Array, x: Array) -> Array:

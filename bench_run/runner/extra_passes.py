@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 from bench_schema.document import Case
 
 from bench_run.errors import EngineError, EngineUnavailableError
+from bench_run.files import writing
 from bench_run.profilers import ncu
 from bench_run.profilers.base import Profiled, TracesKernels
 from bench_run.profilers.table import profiler_of
 from bench_run.profilers.trace import join_parts, leave_events
-from bench_run.runner.record import writing
 from bench_run.worker.messages import Trace
 from bench_run.worker.pool import WorkerPool, own_environment
 

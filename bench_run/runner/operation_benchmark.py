@@ -26,6 +26,7 @@ from bench_schema.summary import main_series
 from bench_run.errors import UsageError
 from bench_run.graph.make.ops import OPS, find
 from bench_run.graph.make.spec import make_graphs
+from bench_run.runner.call import run
 
 if TYPE_CHECKING:
     from bench_schema.document import Case, Document
@@ -53,14 +54,12 @@ def run_performance_test(
     ``options`` are those of `bench_run.run` (``engine``, ``shapes``, ``seed`` …). Raises
     `bench_run.errors.BenchRunError` as `run` does; a case that fails is a row that says why.
     """
-    import bench_run
-
     rows = []
     for name in (ops,) if isinstance(ops, str) else ops:
         for given in inputs or ({},):
             spec, direction = op_spec(name, given), _direction(name, run_backward)
             usual = {"rounds": min(MOST_ROUNDS, runs), "direction": direction}
-            document = bench_run.run(
+            document = run(
                 (), op=(spec,), **{"warmup": warmup, "iterations": runs, **usual, **options}
             )
             directions = _directions(spec, str(options.get("shapes", "common")))

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractContextManager
 
-    from bench_run.engines.base import EngineOptions
 
 CALIBRATIONS = 64
 cuda: Any = torch.cuda  # partly without types
@@ -42,10 +41,10 @@ class TorchStream:
     """Runs on a stream of its own, which it makes the current one. `clock` is ``host`` where the
     host's timer was asked for: then only `synchronize` matters."""
 
-    def __init__(self, device: torch.device, options: EngineOptions) -> None:
-        if options.cache not in CACHES:
-            raise UsageError(f"no cache state {options.cache!r}; choose from {', '.join(CACHES)}")
-        self.timer, self.clock = options.timer, clock_of(options.timer)
+    def __init__(self, device: torch.device, cache: str = "hot", timer: str = "auto") -> None:
+        if cache not in CACHES:
+            raise UsageError(f"no cache state {cache!r}; choose from {', '.join(CACHES)}")
+        self.timer, self.clock = timer, clock_of(timer)
         self._device = device
         self._stream = cuda.Stream(device)
         cuda.set_stream(self._stream)
@@ -57,7 +56,7 @@ class TorchStream:
             self._probe = ClockProbe(self._driver, self._handle)
             if self.clock != "host":
                 self._gate = Gate(self._driver, self._handle)
-        self._flush = _reader(device) if options.cache == "cold" else None
+        self._flush = _reader(device) if cache == "cold" else None
         self._correction_ns: float | None = None
         self.forced_gates = 0
         self._gated = True
@@ -140,11 +139,11 @@ def _driver() -> Driver | None:
         return None
 
 
-def open_stream(device: torch.device, options: EngineOptions) -> TorchStream:
+def open_stream(device: torch.device, cache: str = "hot", timer: str = "auto") -> TorchStream:
     """Takes the device: makes its context, and the stream the current one of this thread."""
     cuda.set_device(device)
     cuda.init()
-    return TorchStream(device, options)
+    return TorchStream(device, cache, timer)
 
 
 def l2_bytes(device: torch.device) -> int:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from bench_run.errors import GraphError, OutputError
+from bench_run.files import replacing
 from bench_run.graph.dtypes import DTYPES, array_type
 
 if TYPE_CHECKING:
@@ -63,15 +62,11 @@ def raw(array: Array) -> memoryview:
 
 def write_bytes(path: Path, *parts: bytes | memoryview) -> Path:
     """Write a file by way of a temporary one beside it; raises `OutputError`."""
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with partial.open("wb") as file:
+        with replacing(path) as part, part.open("wb") as file:
             file.writelines(parts)
-        partial.replace(path)
     except OSError as error:
-        with suppress(OSError):  # it may not exist, nor its folder
-            partial.unlink()
         raise OutputError(f"{path}: {error.strerror or error}") from None
     return path
 

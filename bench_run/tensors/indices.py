@@ -1,7 +1,7 @@
 """Inputs that are positions, lengths and page numbers: random, and always inside of their range.
 
 A wild index makes a GPU read outside of its memory, so nothing here is drawn before its range is
-known, and what GRAPH_FORMAT leaves uncertain is refused.
+known, and what graphs/FORMAT.md leaves open is refused.
 """
 
 from __future__ import annotations

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from bench_run.files import replacing
 from bench_run.tensors.layout import empty_storage
 
 if TYPE_CHECKING:
@@ -42,16 +43,14 @@ def read_kept(path: str, graph: Graph) -> dict[int, Storage] | None:
 def keep(path: str, graph: Graph, inputs: Storages) -> bool:
     """Write the inputs for those who come later; returns whether there was room for them."""
     storages = {tensor.uid: inputs[tensor.uid] for tensor in graph.inputs}
-    part = Path(f"{path}.{os.getpid()}")
+    target = Path(path)
     try:
-        if _size(storages) > shutil.disk_usage(part.parent).free // SHARE:
+        if _size(storages) > shutil.disk_usage(target.parent).free // SHARE:
             return False
-        with open(part, "wb") as file:
+        with replacing(target) as part, open(part, "wb") as file:
             for storage in storages.values():
                 file.write(np.ascontiguousarray(storage).view(np.uint8).data)
-        part.replace(path)
     except OSError:  # the folder is gone, or the disk is full
-        part.unlink(missing_ok=True)
         return False
     return True
 

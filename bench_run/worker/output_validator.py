@@ -7,7 +7,6 @@ left the very same bytes: then the result is the same.
 
 from __future__ import annotations
 
-import os
 import pickle
 import time
 from contextlib import suppress
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from bench_schema.document import Checks, Validation
 
+from bench_run.files import replacing
 from bench_run.validate.outputs import CheckResult, OutputChecker, save_outputs, validation
 from bench_run.validate.tolerance import Circumstances, Tolerance, read_overrides, tolerances
 
@@ -127,10 +127,8 @@ class Remembered:
         """Does nothing where nothing is new; what cannot be written is found out again."""
         if len(self.results) == self.saved:
             return
-        part = self.path.with_name(f"{self.path.name}.{os.getpid()}")
-        with suppress(OSError):
+        with suppress(OSError), replacing(self.path) as part:
             part.write_bytes(pickle.dumps((self.tolerances, self.results)))
-            part.replace(self.path)
 
 
 def _checker(request: RunCase, inputs: Storages, known: Remembered) -> OutputChecker:

@@ -11,8 +11,6 @@ import base64
 import hashlib
 import html
 from importlib.resources import files
-from importlib.util import find_spec
-from pathlib import Path
 from string import Template
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +18,7 @@ import orjson
 
 from bench_compare.errors import UsageError
 from bench_compare.report import words
+from bench_compare.report.html.bundle import bundled
 from bench_compare.report.html.details import CHUNK, blocks
 from bench_compare.report.html.front import front_data
 
@@ -28,8 +27,8 @@ if TYPE_CHECKING:
 
     from bench_compare.model import Comparison, View
 
-SCRIPTS = ("format", "store", "theme", "head", "overview", "table", "charts", "panel", "main")
-"""Our code, in the order in which it is joined; one file each under ``assets``."""
+ENTRY = "main"
+"""The module of ours that starts the page; each is a file under ``assets``."""
 ESCAPED = "<>&\u2028\u2029"
 """Inside JSON these appear only in strings, where the escaped form means the same."""
 POLICY = (
@@ -71,8 +70,7 @@ def _asset(name: str) -> str:
 
 
 def _code() -> str:
-    parts = "\n".join(_asset(f"{name}.js") for name in SCRIPTS)
-    return f'(() => {{\n"use strict";\n{parts}\n}})();\n'
+    return bundled(ENTRY, lambda name: _asset(f"{name}.js"))
 
 
 def _digest(text: str) -> str:
@@ -80,12 +78,6 @@ def _digest(text: str) -> str:
 
 
 def _plotly_js() -> str:
-    """plotly.js as plotly.py carries it; to import that takes ten times as long as to read it."""
-    spec = find_spec("plotly")
-    for place in () if spec is None else spec.submodule_search_locations or ():
-        path = Path(place, "package_data", "plotly.min.js")
-        if path.is_file():
-            return path.read_bytes().decode("utf-8")
     from plotly.offline import get_plotlyjs
 
     return str(get_plotlyjs())

@@ -18,8 +18,9 @@ from bench_schema.document import SERIES
 
 from bench_compare.model import Verdict
 from bench_compare.report.html.front import floats, short
-from bench_compare.report.html.sampling import Budget, budget, reduced
+from bench_compare.report.html.sampling import Budget, Held, budget, reduced
 from bench_compare.report.rows import NEWS
+from bench_compare.report.why import EngineChanges, case_changes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
     from bench_compare.model import CaseComparison, CaseSide, Comparison, Detail, MetricComparison
     from bench_compare.report.html.front import Floats
+    from bench_compare.report.why import Change
 
 CHUNK = 32
 """Cases in a block."""
@@ -47,7 +49,7 @@ _ORDER = {gate: sorted(SERIES, key=lambda name: name != gate) for gate in (None,
 """The series that a verdict rests on first."""
 _RANK = {verdict: place for place, verdict in enumerate(NEWS)}
 
-Series: TypeAlias = "dict[str, dict[str, list[Samples]]]"
+Series: TypeAlias = "dict[str, dict[str, Held]]"
 """Rounds by the name of the series, then by side: 0 base, 1 other."""
 Display: TypeAlias = "dict[str, dict[str, dict[str, Any]]]"
 """The same, reduced for display."""
@@ -70,6 +72,7 @@ def _texts(comparison: Comparison) -> Iterator[bytes]:
     kept = next(number for most, number in SERIES_KEPT if len(cases) <= most)
     series = [_series(case, kept) for case in cases]
     plan = budget(sum(len(sides) for one in series for sides in one.values()))
+    engines = EngineChanges(comparison)
     for start in range(0, len(cases), GROUP):
         group = cases[start : start + GROUP]
         displays = _displays(series[start : start + GROUP], plan)
@@ -78,14 +81,14 @@ def _texts(comparison: Comparison) -> Iterator[bytes]:
             places = slice(i, i + CHUNK)
             shown = zip(group[places], displays[places], tables[places], strict=True)
             block = {
-                "cases": [_case(*one) for one in shown],
+                "cases": [_case(*one, engines.of(one[0])) for one in shown],
                 "metrics": _metrics(group[places], comparison.metrics),
             }
             yield orjson.dumps(block, option=orjson.OPT_SERIALIZE_NUMPY)
 
 
 def _displays(series: Sequence[Series], plan: Budget) -> list[Display]:
-    flat = [rounds for case in series for sides in case.values() for rounds in sides.values()]
+    flat = [held for case in series for sides in case.values() for held in sides.values()]
     found = iter(reduced(flat, plan))
     return [
         {name: {side: next(found) for side in sides} for name, sides in case.items()}
@@ -98,7 +101,7 @@ def _series(case: CaseComparison, most: int) -> Series:
     found: Series = {}
     for name in _ORDER[case.gate]:
         sides = {"0": _rounds(case.base, name), "1": _rounds(case.other, name)}
-        known = {place: rounds for place, rounds in sides.items() if rounds}
+        known = {place: held for place, held in sides.items() if held.rounds}
         if known:
             found[name] = known
         if len(found) == most:
@@ -114,15 +117,19 @@ def _left_out(case: CaseComparison, display: Display) -> list[str]:
     return [name for name in SERIES if name in names and name not in display]
 
 
-def _rounds(side: CaseSide | None, name: str) -> list[Samples]:
-    if side is None:
-        return []
-    return [
-        samples
-        for case in side.cases
-        for one in case.rounds
-        if (samples := one.series.get(name)) is not None and samples.size
-    ]
+def _rounds(side: CaseSide | None, name: str) -> Held:
+    rounds: list[Samples] = []
+    cuts: list[int] = []
+    documents: list[int] = []
+    for case in () if side is None else side.cases:
+        before = len(rounds)
+        for one in case.rounds:
+            samples = one.series.get(name)
+            if samples is not None and samples.size:
+                rounds.append(samples)
+                cuts.append(min(one.cut.get(name) or 0, samples.size - 1))
+        documents += [len(rounds) - before] if len(rounds) > before else []
+    return Held(rounds, cuts, documents)
 
 
 def _tables(cases: Sequence[CaseComparison]) -> list[tuple[Floats, Floats]]:
@@ -141,9 +148,15 @@ def _tables(cases: Sequence[CaseComparison]) -> list[tuple[Floats, Floats]]:
     return list(zip(parts[::2], parts[1::2], strict=True))
 
 
-def _case(case: CaseComparison, display: Display, tables: tuple[Floats, Floats]) -> dict[str, Any]:
+def _case(
+    case: CaseComparison,
+    display: Display,
+    tables: tuple[Floats, Floats],
+    engines: Sequence[Change],
+) -> dict[str, Any]:
     return {
         "reason": case.reason,
+        "why": [[one.name, one.base, one.other] for one in (*case_changes(case), *engines)],
         "fingerprint": case.fingerprint,
         "notes": [[note.kind, note.side, note.text] for note in case.notes],
         "detail": _detail(case.detail),

@@ -5,6 +5,7 @@ Names are stored once in tables and referred to by place; the samples are in `de
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -14,6 +15,7 @@ from bench_compare.model import Verdict, exit_code
 from bench_compare.report import words
 from bench_compare.report.html.sampling import FEW, MANY, shares
 from bench_compare.report.rows import NEWS, SORTS
+from bench_compare.report.why import kinds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
 
 Floats: TypeAlias = "npt.NDArray[np.float32]"
 
+COMMON_SHARE = 0.9
+"""A note that so many cases have is said once."""
 DIGITS = 6
 """Significant digits of single numbers in the page."""
 
@@ -42,6 +46,7 @@ WORDS: dict[str, Callable[[CaseComparison], str]] = {
     "label": lambda case: case.other_label,
     "variant": lambda case: ", ".join(f"{k}={v}" for k, v in case.variant.items()),
     "metric": lambda case: case.gate or "",
+    "why": lambda case: ", ".join(kinds(case)),
 }
 
 
@@ -83,6 +88,7 @@ def front_data(comparison: Comparison, view: View, chunk: int) -> dict[str, Any]
         "quiet": [str(v) for v in (Verdict.SAME, Verdict.UNCLEAR, Verdict.UNMEASURED)],
         "ceilings": _ceilings(comparison),
         "shares": {str(number): shares(number).round(4).tolist() for number in (FEW, MANY)},
+        "noteKinds": note_counts(comparison.cases),
         "start": {"sort": view.sort if view.sort in SORTS else "news", "filter": view.filter or ""},
         "chunk": chunk,
         "cases": columns(comparison.cases),
@@ -153,7 +159,7 @@ def columns(cases: Sequence[CaseComparison]) -> dict[str, Any]:
         "name": [case.name for case in cases],
         "verdict": [rank[case.verdict] for case in cases],
         "provisional": [int(words.provisional(case)) for case in cases],
-        "notes": [len(case.notes) for case in cases],
+        "group": _groups(cases),
         "was": {
             str(i): case.base.name for i, case in enumerate(cases) if case.renamed and case.base
         },
@@ -162,7 +168,38 @@ def columns(cases: Sequence[CaseComparison]) -> dict[str, Any]:
         table[name] = floats([None if m is None else read(m) for m in gates])
     for name, word in WORDS.items():
         table[name] = _coded(word(case) for case in cases)
+    common = _common_notes(cases)
+    table["notes"] = _coded(
+        ", ".join(kind for kind in _note_kinds(case) if kind not in common) for case in cases
+    )
     return table
+
+
+def _groups(cases: Sequence[CaseComparison]) -> list[int]:
+    """Cases with one number hold the same case of the base against different sides."""
+    places: dict[object, int] = {}
+    return [places.setdefault(_identity(case), len(places)) for case in cases]
+
+
+def _identity(case: CaseComparison) -> object:
+    if case.base is not None:
+        return id(case.base.cases[0])
+    return case.name, case.fingerprint, tuple(case.variant.items())
+
+
+def _note_kinds(case: CaseComparison) -> Iterable[str]:
+    return dict.fromkeys(note.kind for note in case.notes)
+
+
+def note_counts(cases: Sequence[CaseComparison]) -> dict[str, int]:
+    """How many cases have a note of each kind."""
+    return dict(Counter(kind for case in cases for kind in _note_kinds(case)))
+
+
+def _common_notes(cases: Sequence[CaseComparison]) -> set[str]:
+    """Kinds of notes that nearly all cases have: said once, above the table."""
+    least = max(COMMON_SHARE * len(cases), 2)
+    return {kind for kind, number in note_counts(cases).items() if number >= least}
 
 
 def _coded(values: Iterable[str]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -51,14 +51,26 @@ class Budget:
         return max((self.values - self.quantiles) // 3, 8)
 
 
+class Held(NamedTuple):
+    """One series of one side: its rounds, in the order of the documents."""
+
+    rounds: Sequence[Samples]
+    cuts: Sequence[int]
+    """Leading samples of each round that do not count."""
+    documents: Sequence[int]
+    """Rounds of each document."""
+
+
 def budget(series_count: int) -> Budget:
     return Budget(min(max(PAGE_VALUES // max(series_count, 1), LEAST), MOST))
 
 
-def reduced(series: Sequence[Sequence[Samples]], plan: Budget) -> list[dict[str, Any]]:
-    """Each series (its rounds in order) as a mapping that serialises small.
+def reduced(series: Sequence[Held], plan: Budget) -> list[dict[str, Any]]:
+    """Each series as a mapping that serialises small.
 
-    Every value is ``offset + step * integer`` nanoseconds. ``n`` are the samples of each round.
+    Every value is ``offset + step * integer`` nanoseconds. ``n`` are the samples of each round,
+    ``mids`` the medians of what counts of them, ``docs`` the rounds of each document (left out
+    where there is one document).
     Whole: ``raw``, all samples in order. Reduced: ``q``, the quantiles of `shares` as differences,
     the first from the offset; ``buckets`` of each round; ``mid`` the median of each bucket;
     ``down`` and ``up`` how far below and above it the extremes lie.
@@ -66,21 +78,37 @@ def reduced(series: Sequence[Sequence[Samples]], plan: Budget) -> list[dict[str,
     results: list[dict[str, Any]] = [{}] * len(series)
     for lengths, members in _alike(series).items():
         for batch in _batches(members):
-            parts = [samples for i in batch for samples in series[i]]
+            parts = [samples for i in batch for samples in series[i].rounds]
             samples = np.concatenate(parts).reshape(len(batch), -1)
             rows = (
                 _whole(samples) if sum(lengths) <= plan.values else _short(samples, lengths, plan)
             )
-            for index, row in zip(batch, rows, strict=True):
-                results[index] = {"n": lengths, **row}
+            middles = _middles(samples, lengths, [series[i].cuts for i in batch])
+            for index, row, middle in zip(batch, rows, middles, strict=True):
+                mids = np.rint((middle - row["offset"]) / row["step"]).astype(np.int64)
+                results[index] = {"n": lengths, "mids": mids, **row}
+                if len(series[index].documents) > 1:
+                    results[index]["docs"] = series[index].documents
     return results
 
 
-def _alike(series: Sequence[Sequence[Samples]]) -> Mapping[tuple[int, ...], list[int]]:
+def _middles(
+    samples: Ints, lengths: tuple[int, ...], cuts: Sequence[Sequence[int]]
+) -> npt.NDArray[np.float64]:
+    """Median of each round without its cut, shape (series, rounds)."""
+    ends = np.cumsum(lengths)
+    rounds = [samples[:, end - length : end] for end, length in zip(ends, lengths, strict=True)]
+    found = np.stack([np.median(one, axis=1) for one in rounds], axis=1)
+    for row, column in np.argwhere(np.array(cuts)).tolist():
+        found[row, column] = np.median(rounds[column][row, cuts[row][column] :])
+    return found
+
+
+def _alike(series: Sequence[Held]) -> Mapping[tuple[int, ...], list[int]]:
     """Positions of the series by the lengths of their rounds: those are reduced together."""
     groups: dict[tuple[int, ...], list[int]] = {}
     for index, one in enumerate(series):
-        groups.setdefault(tuple(map(len, one)), []).append(index)
+        groups.setdefault(tuple(map(len, one.rounds)), []).append(index)
     return groups
 
 

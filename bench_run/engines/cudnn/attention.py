@@ -9,7 +9,7 @@ from bench_run.engines.cudnn.rewrite import refuse
 from bench_run.graph.operations.sdpa import band
 
 if TYPE_CHECKING:
-    from bench_run.engines.cudnn.lowering import Call
+    from bench_run.engines.cudnn.operands import Call
 
 REFUSED = (
     "seed", "offset", "dropout_mask", "dropout_scale", "dropout_scale_inv", "block_mask",

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from bench_run.engines.base import EngineFacts
+from bench_run.engines.cudnn.built import NOT_CHOSEN, Built
 from bench_run.engines.cudnn.choices import choices, knobs_taken
-from bench_run.engines.cudnn.knobs import knob_text
 from bench_run.engines.cudnn.library import load, refusals, versions
-from bench_run.engines.cudnn.lowering import Lowering, host_scalars
-from bench_run.engines.cudnn.plan import CudnnPlan, brought
+from bench_run.engines.cudnn.lowering import Lowering
+from bench_run.engines.cudnn.operands import host_scalars
+from bench_run.engines.cudnn.plan import CudnnPlan
 from bench_run.engines.cudnn.plans import (
     Choice,
-    Chosen,
     build,
     candidates,
     names,
@@ -28,7 +26,6 @@ from bench_run.engines.cudnn.views import views
 from bench_run.engines.rotate import RotatingPlan, copies
 from bench_run.engines.spec import refuse_unknown
 from bench_run.errors import EngineError, EngineUnavailableError, UnsupportedGraphError
-from bench_run.graph.dtypes import DTYPES
 from bench_run.streams.cuda import open_stream
 from bench_run.streams.cuda_driver import device_count
 
@@ -36,64 +33,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from bench_run.engines.base import EngineOptions, EngineSpec, Plan
-    from bench_run.engines.cudnn.views import TensorView
-    from bench_run.graph.model import Graph, Tensor
+    from bench_run.graph.model import Graph
     from bench_run.streams.base import Stream
     from bench_run.streams.cuda import CudaStream
-    from bench_run.tensors.storage import Storage
 
 MOST_VARIANTS = 200
 MOST_ALTERNATIVES = 8
-
-
-@dataclass(frozen=True)
-class Built:
-    """A graph in cuDNN's form. `pygraph` lists plans; `chosen` is the one that was built."""
-
-    graph: Graph
-    """As it was given: its inputs and outputs are those of the plan."""
-    scalars: tuple[Tensor, ...]
-    views: Mapping[int, TensorView]
-    numbers: Mapping[int, int]
-    pygraph: Any
-    listed: list[str]
-    places: list[int]
-    chosen: Chosen
-    math: str
-    backend: str
-
-    def elements(self, tensor: Tensor) -> int:
-        """Of the tensor's buffer: its span, or what it is spread over."""
-        spread = self.views[tensor.uid].spread
-        return tensor.span if spread is None else int(np.prod(spread.dims))
-
-    def brought(self, tensor: Tensor, storage: Storage) -> Any:
-        spread = self.views[tensor.uid].spread
-        if spread is None:
-            return np.ascontiguousarray(storage)
-        return brought(tensor, storage, spread.dims, spread.order)
-
-    def size(self, tensor: Tensor) -> int:
-        """Bytes of the tensor's buffer."""
-        return self.elements(tensor) * DTYPES[tensor.data_type].bits // 8
-
-    def facts(self) -> dict[str, str]:
-        spread = [t.name or str(t.uid) for t in self.graph.inputs if self.views[t.uid].spread]
-        found = {
-            "plan": self.chosen.name,
-            "index": str(self.chosen.index),
-            "backend": self.backend,
-            "math": self.math,
-            "knobs": knob_text(self.chosen.name),
-        }
-        if self.chosen.notes:
-            found["notes"] = ", ".join(self.chosen.notes)
-        if spread:
-            found["spread_inputs"] = ", ".join(spread)
-        return found
-
-
-_NOTHING = Chosen(-1, "", 0, ())
 
 
 class CudnnEngine:
@@ -182,7 +127,7 @@ class CudnnEngine:
             pygraph=pygraph,
             listed=names(pygraph),
             places=[],
-            chosen=_NOTHING,
+            chosen=NOT_CHOSEN,
             math=self._math,
             backend=self._versions["cudnn"],
         )

@@ -1,7 +1,7 @@
 """Nodes into calls of cuDNN's `pygraph`: one row of `NODES` for each node type.
 
 A row's function makes the call and returns the results by port. Everything it needs of the graph
-comes through `Lowering`: operands by port, parameters, the compute type.
+comes through `Call` (`operands.py`).
 """
 
 from __future__ import annotations
@@ -9,48 +9,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from bench_run.engines.cudnn import attention
+from bench_run.engines.cudnn.operands import Call, Operands
 from bench_run.engines.cudnn.rewrite import refuse
-from bench_run.engines.cudnn.tables import ACTIVATION, DATA_TYPES, FIXED, POINTWISE, REDUCTIONS
-from bench_run.errors import UnsupportedGraphError
+from bench_run.engines.cudnn.tables import ACTIVATION, FIXED, POINTWISE, REDUCTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from bench_run.engines.cudnn.views import TensorView
-    from bench_run.graph.model import Graph, Node
-
 Results = dict[str, Any]
 
-HOST_PORTS = frozenset(("epsilon", "momentum"))
-"""Ports whose scalar cuDNN reads on the host."""
-EXPLICIT = frozenset(
-    ("ConvolutionBwdAttributes", "ConvolutionWrwAttributes", "ReductionAttributes",
-     "SdpaAttributes", "SdpaBackwardAttributes")
-)  # fmt: skip
-"""Nodes whose results cuDNN cannot deduce the dims of."""
 
-
-def host_scalars(graph: Graph) -> frozenset[int]:
-    """Uids of tensors that are handed over by value, from host memory."""
-    by_port = {
-        uid for node in graph.nodes for port, uid in node.inputs.items() if port in HOST_PORTS
-    }
-    scales = {
-        node.inputs["scale"] for node in graph.nodes
-        if node.type.startswith("Sdpa") and "scale" in node.inputs
-    }  # fmt: skip
-    marked = {t.uid for t in graph.tensors if t.runtime_scalar or t.value is not None}
-    return frozenset(by_port | scales | marked)
-
-
-class Lowering:
-    """Builds one `pygraph`. Uids in it are the graph's, numbered from 1: `numbers`."""
-
-    def __init__(self, cudnn: Any, pygraph: Any, graph: Graph, views: Mapping[int, TensorView]):
-        self.cudnn, self.pygraph, self.graph, self.views = cudnn, pygraph, graph, views
-        self.numbers = {tensor.uid: i for i, tensor in enumerate(graph.tensors, start=1)}
-        self._host = host_scalars(graph)
-        self._made: dict[int, Any] = {}
+class Lowering(Operands):
+    """Builds one `pygraph`."""
 
     def lower(self) -> None:
         for node in self.graph.nodes:
@@ -61,68 +31,7 @@ class Lowering:
             for port, uid in node.outputs.items():
                 if results.get(port) is None:
                     raise refuse(node, f"cuDNN gives no output {port}")
-                self._give(node, uid, results[port])
-
-    def data_type(self, name: str) -> Any:
-        if name not in DATA_TYPES:
-            raise UnsupportedGraphError(f"cudnn: there is no data type {name} in cuDNN")
-        return getattr(self.cudnn.data_type, DATA_TYPES[name])
-
-    def tensor(self, uid: int) -> Any:
-        """The tensor as an operand, described to cuDNN when it is first met."""
-        if uid not in self._made:
-            tensor, view = self.graph.by_uid[uid], self.views[uid]
-            self._made[uid] = self.pygraph.tensor(
-                uid=self.numbers[uid],
-                name=f"t{uid}",
-                dim=list(view.dims),
-                stride=list(view.strides),
-                data_type=self.data_type(tensor.data_type),
-                is_pass_by_value=uid in self._host,
-            )
-        return self._made[uid]
-
-    def _give(self, node: Node, uid: int, result: Any) -> None:
-        tensor, view = self.graph.by_uid[uid], self.views[uid]
-        result.set_uid(self.numbers[uid]).set_name(f"t{uid}")
-        result.set_data_type(self.data_type(tensor.data_type))
-        if not tensor.virtual or node.type in EXPLICIT:
-            result.set_dim(list(view.dims)).set_stride(list(view.strides))
-        result.set_output(not tensor.virtual)
-        self._made[uid] = result
-
-
-class Call:
-    """One node, as a row's function sees it."""
-
-    def __init__(self, lowering: Lowering, node: Node) -> None:
-        self.node, self._lowering = node, lowering
-        self.cudnn, self.graph = lowering.cudnn, lowering.graph
-        compute = lowering.data_type(node.compute_data_type)
-        self._common = {"name": node.name or node.type, "compute_data_type": compute}
-
-    def has(self, port: str) -> bool:
-        return port in self.node.inputs or port in self.node.outputs
-
-    def operand(self, port: str) -> Any:
-        """The tensor at `port`; None for an unused one."""
-        uid = self.node.inputs.get(port)
-        return None if uid is None else self._lowering.tensor(uid)
-
-    def tensor_of(self, port: str) -> Any:
-        """What the graph says of the tensor at `port`, input or output."""
-        return self.graph.by_uid[{**self.node.inputs, **self.node.outputs}[port]]
-
-    def attribute(self, name: str) -> Any:
-        return self.node.attributes.get(name)
-
-    def need(self, *ports: str) -> None:
-        for port in ports:
-            if not self.has(port):
-                raise refuse(self.node, f"cuDNN needs {port}, which this node leaves out")
-
-    def make(self, method: str, **arguments: Any) -> Any:
-        return getattr(self._lowering.pygraph, method)(**arguments, **self._common)
+                self.give(node, uid, results[port])
 
 
 def _convolution(method: str, first: str, second: str, result: str, arguments: str) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -10,12 +10,11 @@ from bench_run.engines.base import PlanFacts
 from bench_run.engines.cudnn.library import failures, foreign
 from bench_run.errors import EngineError
 from bench_run.graph.dtypes import DTYPES, array_type
-from bench_run.tensors.layout import logical_view
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from bench_run.engines.cudnn.engine import Built
+    from bench_run.engines.cudnn.built import Built
     from bench_run.graph.model import Tensor
     from bench_run.streams.cuda import CapturedGraph, CudaStream
     from bench_run.tensors.storage import Storage, Storages
@@ -77,7 +76,7 @@ class CudnnPlan:
             if tensor.uid in self._host:
                 self._host[tensor.uid][...] = inputs[tensor.uid].reshape(-1)[0]
                 continue
-            data = self._built.brought(tensor, inputs[tensor.uid])
+            data = self._built.spread_out(tensor, inputs[tensor.uid])
             self._stream.copy_in(self._buffers[tensor.uid], int(data.ctypes.data), data.nbytes)
             self._stream.synchronize()
 
@@ -114,11 +113,3 @@ def _scalar(tensor: Tensor) -> Storage:
     if tensor.value is not None:
         data[0] = tensor.value
     return data
-
-
-def brought(tensor: Tensor, storage: Storage, dims: tuple[int, ...], order: tuple[int, ...]) -> Any:
-    """The input broadcast to `dims`, its axes laid out in `order`."""
-    logical = logical_view(storage, tensor)
-    missing = len(dims) - logical.ndim
-    widened = logical.reshape((1,) * missing + logical.shape)
-    return np.ascontiguousarray(np.broadcast_to(widened, dims).transpose(order)).reshape(-1)

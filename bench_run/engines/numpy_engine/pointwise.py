@@ -129,19 +129,21 @@ def _relu_forward(e: Expression) -> None:
 
 
 def _relu_backward(e: Expression) -> None:
-    """dy times (x ≤ L: s; x > U: 0; else 1)."""
+    """dy times (x ≤ L: s; x > U: 0; else 1); 0 selects 0."""
     dy, x = e.inputs
     lower, upper = e.number("relu_lower_clip", 0.0), e.number("relu_upper_clip", math.inf)
     slope = e.number("relu_lower_clip_slope", 0.0)
-    outside, low = e.temporary(np.bool_), e.temporary()
+    outside = e.temporary(np.bool_)
+    low: Operand = 0.0
+    if slope:
+        low = e.temporary()
+        e.put(np.multiply, dy, slope, out=low)
     e.op.program.copy(e.out, np.broadcast_to(dy, e.out.shape))
     e.put(np.less_equal, x, lower, out=outside)
-    e.put(np.multiply, dy, slope, out=low)
     _overwrite(e, low, outside)
     if upper != math.inf:
         e.put(np.greater, x, upper, out=outside)
-        e.put(np.multiply, dy, 0.0, out=low)
-        _overwrite(e, low, outside)
+        _overwrite(e, 0.0, outside)
 
 
 def _sigmoid_of(e: Expression, x: Array, out: Array, beta: float = 1.0) -> None:

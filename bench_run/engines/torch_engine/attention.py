@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import torch
 from torch.nn import functional
@@ -31,7 +31,7 @@ from bench_run.graph.operations.sdpa import band
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-T = torch.Tensor
+T: TypeAlias = torch.Tensor
 
 FACTORS = ("descale_q", "descale_k", "descale_v", "descale_s", "scale_s", "scale_o")
 STATISTICS = ("stats", "max", "sum_exp")

@@ -7,6 +7,7 @@ dV = Pᵀ·dO, summed over the query heads that share a head of k or v; dbias = 
 from __future__ import annotations
 
 import math
+from typing import TypeAlias
 
 import torch
 
@@ -22,7 +23,7 @@ from bench_run.engines.torch_engine.attention_sequences import Sequences
 from bench_run.engines.torch_engine.op import Call, Op, elementwise
 from bench_run.graph.operations.sdpa import band
 
-T = torch.Tensor
+T: TypeAlias = torch.Tensor
 
 
 def attention_backward(op: Op) -> Call:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import torch
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from bench_run.graph.operations.sdpa import Band
 
-T = torch.Tensor
+T: TypeAlias = torch.Tensor
 
 LAUNCHES = 40
 DROPOUT = ("dropout_mask", "dropout_scale", "dropout_scale_inv")

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import torch
 
 if TYPE_CHECKING:
     from bench_run.engines.torch_engine.op import Op
 
-T = torch.Tensor
+T: TypeAlias = torch.Tensor
 Given = Mapping[str, T]
 
 

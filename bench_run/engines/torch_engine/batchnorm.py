@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 import torch
 
 from bench_run.engines.torch_engine.op import Call, Op, elementwise
 
-T = torch.Tensor
+T: TypeAlias = torch.Tensor
 aten = torch.ops.aten
 
 BACKWARD_EPSILON = 1e-5

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 import torch
 
 from bench_run.engines.torch_engine.op import Call, Op, elementwise
 from bench_run.graph.dtypes import DTYPES
 
-T = torch.Tensor
+T: TypeAlias = torch.Tensor
 
 
 def dequantize(op: Op) -> Call:

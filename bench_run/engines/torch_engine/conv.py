@@ -10,13 +10,14 @@ in TF32, so matrix units may take them as that and still add up in float32.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import torch
 from torch.nn import functional
 
 from bench_run.engines.torch_engine.op import Call, Op, elementwise
 
-T = torch.Tensor
+T: TypeAlias = torch.Tensor
 CONVOLUTIONS = {1: functional.conv1d, 2: functional.conv2d, 3: functional.conv3d}
 LAUNCHES = 14
 

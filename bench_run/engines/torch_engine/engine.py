@@ -103,7 +103,7 @@ def _stream(device: torch.device, options: EngineOptions) -> tuple[Stream, Calla
         return HostStream(options.cache), lambda _launches: None
     from bench_run.streams.torch import open_stream
 
-    stream = open_stream(device, options)
+    stream = open_stream(device, options.cache, options.timer)
     return stream, stream.expect
 
 

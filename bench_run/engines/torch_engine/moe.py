@@ -6,11 +6,13 @@ taken over all rows and the rows that are not its own are left out.
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 import torch
 
 from bench_run.engines.torch_engine.op import Call, Op, elementwise
 
-T = torch.Tensor
+T: TypeAlias = torch.Tensor
 
 
 def _experts(offsets: T, rows: int, experts: int) -> T:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import TypeAlias
 
 import torch
 from torch.nn import functional
@@ -10,7 +11,7 @@ from torch.nn import functional
 from bench_run.engines.torch_engine.op import Call, Op, elementwise
 from bench_run.graph.operations.norms import rmsnorm_axes
 
-T = torch.Tensor
+T: TypeAlias = torch.Tensor
 aten = torch.ops.aten
 
 

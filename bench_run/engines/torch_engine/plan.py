@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import torch
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from bench_run.graph.model import Graph, Tensor
     from bench_run.tensors.storage import Storage, Storages
 
-T = torch.Tensor
+T: TypeAlias = torch.Tensor
 Function = Callable[[Sequence[T]], list[T]]
 
 FOREIGN = (RuntimeError, TypeError, ValueError, IndexError, MemoryError)
@@ -109,4 +109,4 @@ def _bytes(array: Storage) -> T:
 def _storage(tensor: Tensor, value: T) -> Storage:
     flat = value.as_strided((tensor.span,), (1,)).cpu()
     raw = flat.view(torch.uint8).numpy()
-    return raw.view(array_type(tensor.data_type)).copy()
+    return np.array(raw.view(array_type(tensor.data_type)))

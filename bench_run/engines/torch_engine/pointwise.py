@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from functools import partial
+from typing import TypeAlias
 
 import torch
 from torch.nn import functional
@@ -17,7 +18,7 @@ from torch.nn import functional
 from bench_run.engines.torch_engine.op import Call, Op, elementwise
 from bench_run.engines.torch_engine.types import NATIVE
 
-T = torch.Tensor
+T: TypeAlias = torch.Tensor
 aten = torch.ops.aten
 Maker = Callable[[Op], Callable[..., T]]
 
@@ -62,11 +63,13 @@ def _as_they_are(op: Op, kinds: set[torch.dtype]) -> bool:
         return False
     if len(kinds) == 1:
         kind = next(iter(kinds))
-        return op.compute == kind or (op.compute == torch.float32 and op.dtype("out_0") == kind)
+        return bool(
+            op.compute == kind or (op.compute == torch.float32 and op.dtype("out_0") == kind)
+        )
     widest = torch.float16
     for kind in kinds:
         widest = torch.promote_types(widest, kind)
-    return widest == op.compute
+    return bool(widest == op.compute)
 
 
 def _computed(function: Callable[..., T], dtype: torch.dtype, *inputs: T) -> T:
@@ -112,7 +115,8 @@ def _relu(op: Op) -> Callable[..., T]:
 
 
 def _relu_backward(op: Op) -> Callable[..., T]:
-    """dy times (x ≤ L: s; x > U: 0; else 1)."""
+    """dy times (x ≤ L: s; x > U: 0; else 1); 0 selects 0. PyTorch's own gradient of a clamp is 0
+    at U too."""
     lower = float(op.attribute("relu_lower_clip", 0.0))
     upper = float(op.attribute("relu_upper_clip", math.inf))
     slope = float(op.attribute("relu_lower_clip_slope", 0.0))
@@ -120,8 +124,8 @@ def _relu_backward(op: Op) -> Callable[..., T]:
         return lambda dy, x: aten.threshold_backward(dy, x, lower)
 
     def gradient(dy: T, x: T) -> T:
-        inside = torch.where(x <= lower, slope * dy, dy)
-        return torch.where(x > upper, 0.0 * dy, inside)
+        inside = torch.where(x <= lower, slope * dy if slope else 0.0, dy)
+        return torch.where(x > upper, 0.0, inside)
 
     return gradient
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from bench_run.graph.model import Graph, Node
 
-T = torch.Tensor
+T: TypeAlias = torch.Tensor
 
 
 @dataclass(frozen=True)

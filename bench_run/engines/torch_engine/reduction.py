@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import torch
 
@@ -11,7 +11,7 @@ from bench_run.engines.torch_engine.op import Call, Op, elementwise
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-T = torch.Tensor
+T: TypeAlias = torch.Tensor
 Axes = tuple[int, ...]
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import torch
 from torch.nn import functional
@@ -19,7 +19,7 @@ from bench_run.engines.torch_engine.op import Call, Op, elementwise
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-T = torch.Tensor
+T: TypeAlias = torch.Tensor
 MAXIMA: Mapping[int, Callable[..., tuple[T, T]]] = {
     1: functional.max_pool1d_with_indices,
     2: functional.max_pool2d_with_indices,

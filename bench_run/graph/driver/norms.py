@@ -12,6 +12,10 @@ STATISTICS = {"bnormfp16": "half", "bnormbfp16": "bfloat16"}
 """Base words whose statistics have the type of x; float for all the others."""
 
 _CHOSEN = ("epsilon 1e-5 and momentum 0.1: the driver's own differ between versions",)
+_NO_ESTIMATES = (
+    "inference without running statistics (-r 1): MIOpen is given no estimates and runs its"
+    " training kernel, so this is training that keeps no statistics"
+)
 
 
 def convert_bnorm(ask: Ask, data_type: str) -> Answer:
@@ -25,7 +29,8 @@ def convert_bnorm(ask: Ask, data_type: str) -> Answer:
     backward = values["back"] == "1" and forward == "none"
     dropped = values["back"] == "1" and forward != "none"
     kind = "backward" if backward else "training" if forward == "none" else forward
-    op, own = _operation(ask, kind)
+    untrained = kind == "inference" and not _flags(ask)[1]
+    op, own = _operation(ask, "training" if untrained else kind)
     if values["activ_mode"]:
         if backward:
             return refused("batch norm backward with an activation (-f) has no single graph")
@@ -36,22 +41,27 @@ def convert_bnorm(ask: Ask, data_type: str) -> Answer:
     items = {**_shape(ask), **own, "dtype": data_type, **_types(ask, data_type)}
     rows = (
         (kind != "backward" and "inverse" not in op, _CHOSEN[0]),
+        (untrained, _NO_ESTIMATES),
         (dropped, "backward dropped, as the driver does when both directions are asked for"),
     )
     return Answer((spec(op, items),), notes(rows))
 
 
 def _operation(ask: Ask, kind: str) -> tuple[str, dict[str, Any]]:
-    """The log has the two flags for statistics the other way round."""
-    save, run = ask.values["save"] == "1", ask.values["run"] == "1"
-    if ask.from_log:
-        save, run = run, save
+    save, run = _flags(ask)
     if kind == "training":
         return "batchnorm_training", {"saved": save, "running": run}
     if kind == "backward":
         return "batchnorm_bwd", {"saved": save}
     inverse = ask.values["inverse_variance"] == "1"
     return ("batchnorm_inference" if inverse else "batchnorm_inference_variance"), {}
+
+
+def _flags(ask: Ask) -> tuple[bool, bool]:
+    """Whether statistics of the batch are saved, and running ones are used. The log has the two
+    flags the other way round."""
+    save, run = ask.values["save"] == "1", ask.values["run"] == "1"
+    return (run, save) if ask.from_log else (save, run)
 
 
 def _shape(ask: Ask) -> dict[str, Any]:

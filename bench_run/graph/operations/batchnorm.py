@@ -1,4 +1,4 @@
-"""Batch normalisation in its four forms. Source: GRAPH_FORMAT section 9.
+"""Batch normalisation in its four forms. See graphs/FORMAT.md.
 
 x is [N, C, spatial…], what belongs to a channel [1, C, 1…].
 Flops count the steps of the formulas for each element of x; work per channel is left out:

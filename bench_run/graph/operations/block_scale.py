@@ -1,4 +1,4 @@
-"""Quantisation by blocks that share a scale (MX formats). Source: GRAPH_FORMAT section 18.
+"""Quantisation by blocks that share a scale (MX formats). See graphs/FORMAT.md.
 
 Flops per element of x: 1 product to dequantise; 3 to quantise (magnitude, maximum, division).
 """

@@ -1,4 +1,4 @@
-"""Convolution forward, data gradient, weight gradient. Source: GRAPH_FORMAT section 8.
+"""Convolution forward, data gradient, weight gradient. See graphs/FORMAT.md.
 
 One rule serves all three: the same x, w and y, of which another one is the result.
 Flops: 2·N·K·(C/G)·Πoutput·Πkernel in every direction, a multiplication and an addition a tap.

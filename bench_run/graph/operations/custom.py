@@ -1,4 +1,4 @@
-"""An operation that only a plugin knows. Source: GRAPH_FORMAT section 20.
+"""An operation that only a plugin knows. See graphs/FORMAT.md.
 
 The file lists its tensors without names; here they are ports ``input_0`` …, ``output_0`` ….
 """

@@ -1,4 +1,4 @@
-"""Matrix product with batches. Source: GRAPH_FORMAT section 12.
+"""Matrix product with batches. See graphs/FORMAT.md.
 
 C[…, M, N] = Σ_k A[…, M, k]·B[…, k, N]; a transposed operand is a matter of its strides.
 Flops: 2·batch·M·N·K.

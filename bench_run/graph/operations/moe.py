@@ -1,4 +1,4 @@
-"""Grouped matrix product of a mixture of experts. Source: GRAPH_FORMAT section 19.
+"""Grouped matrix product of a mixture of experts. See graphs/FORMAT.md.
 
 Flops: 2·rows·K·N, where the groups cover all rows: those of token, or the entries of token_index
 where rows are gathered or scattered. The weight gradient counts the same.
@@ -50,11 +50,29 @@ def _check_forward(view: View) -> None:
         raise view.parameter_error(
             "mode", "is scatter, which needs token_ks and a top_k of 1 or more"
         )
+    _check_index(view)
     expect_rank(view, "output", 3, 3)
     output, columns = view["output"].dims, view["weight"].dims[2]
     expect_dims(view, "output", (1, output[1], columns), "columns of weight")
     if mode == "none":
         expect_dims(view, "output", (1, view["token"].dims[1], columns), "rows of token")
+    if mode == "gather" and index is not None:
+        expect_dims(view, "output", (1, index.elements, columns), "an index for each row")
+
+
+def _check_index(view: View) -> None:
+    """Indices stand in one row: of any length where rows are gathered, one for each row of token
+    where they are scattered."""
+    rows = view["token"].dims[1]
+    for port in ("token_index", "token_ks"):
+        index = view.get(port)
+        if index is None:
+            continue
+        if max(index.dims) != index.elements:
+            raise view.port_error(port, f"has dims {list(index.dims)}, expected one row of numbers")
+        if view.attribute("mode") == "scatter" and index.elements != rows:
+            what = f"has {index.elements} elements, expected one for each of the {rows} rows"
+            raise view.port_error(port, what)
 
 
 def _check_backward(view: View) -> None:

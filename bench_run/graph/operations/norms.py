@@ -1,4 +1,4 @@
-"""Layer norm and RMS norm, forward and backward. Sources: GRAPH_FORMAT sections 10 and 11.
+"""Layer norm and RMS norm, forward and backward. See graphs/FORMAT.md.
 
 Flops count the steps of the formulas for each element of x; work per row is left out: layer norm 7
 (sum, square, sum of squares, subtract, two products, add), RMS norm 4 (square, sum, two products)

@@ -1,4 +1,4 @@
-"""Element-wise operations: one node type, 47 modes. Source: GRAPH_FORMAT section 13.
+"""Element-wise operations: one node type, 47 modes. See graphs/FORMAT.md.
 
 Flops per element of the output: the arithmetic steps of the formula, where one evaluation of a
 special function (exp, tanh, erf, a root …) is one step, whatever it costs, and so are a comparison
@@ -113,7 +113,15 @@ def _operands(view: View, mode: PointwiseMode) -> list[Tensor]:
     return [operand for operand in operands if operand is not None]
 
 
+def _check_clips(view: View) -> None:
+    lower, upper = view.attribute("relu_lower_clip"), view.attribute("relu_upper_clip")
+    if upper is not None and (0.0 if lower is None else lower) > upper:
+        what = f"is {upper}, below the lower clip, {0 if lower is None else lower}"
+        raise view.parameter_error("relu_upper_clip", what)
+
+
 def _check(view: View) -> None:
+    _check_clips(view)
     name = view.attribute("operation")
     mode = POINTWISE_MODES.get(name)
     if mode is None:

@@ -1,4 +1,4 @@
-"""Reduction over the axes where the result has length 1. Source: GRAPH_FORMAT section 14.
+"""Reduction over the axes where the result has length 1. See graphs/FORMAT.md.
 
 Flops per element of the input: one step to combine, one more to square or test it.
 """

@@ -1,4 +1,4 @@
-"""Pooling, forward and backward. Source: GRAPH_FORMAT section 15.
+"""Pooling, forward and backward. See graphs/FORMAT.md.
 
 Flops: one step for each element of each window; an average divides once more.
 """

@@ -1,4 +1,4 @@
-"""Scaled dot-product attention, forward and backward. Sources: GRAPH_FORMAT sections 16 and 17.
+"""Scaled dot-product attention, forward and backward. See graphs/FORMAT.md.
 
 Flops: 2·pairs·(D + Dv), where pairs are the (query row, key) pairs that the masks leave, counted
 exactly, over batch and query heads; the softmax is left out. Backward 2.5 times as much, by custom.
@@ -26,8 +26,6 @@ from bench_run.graph.operations.base import (
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from bench_run.graph.model import Node
-
 _MASKS = ("causal_mask", "causal_mask_bottom_right")
 
 
@@ -50,11 +48,6 @@ def band(attributes: Mapping[str, Any]) -> Band:
         right = 0
     bottom = attributes.get("diagonal_alignment") == "bottom_right"
     return Band(left, right, bottom or bool(attributes.get("causal_mask_bottom_right")))
-
-
-def has_scale(node: Node) -> bool:
-    """Whether the graph says how scores are scaled, by a tensor or a number."""
-    return "scale" in node.inputs or node.attributes.get("attn_scale_value") is not None
 
 
 def _bound(value: int | None) -> int | None:

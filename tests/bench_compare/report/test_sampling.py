@@ -2,13 +2,18 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench_compare.report.html.sampling import FEW, MANY, Budget, budget, reduced, shares
+from bench_compare.report.html.sampling import FEW, MANY, Budget, Held, budget, reduced, shares
 
 ROUNDS = st.lists(st.lists(st.integers(1, 10**12), min_size=1, max_size=80), min_size=1, max_size=6)
 
 
 def arrays(rounds):
     return [np.array(values, dtype=np.int64) for values in rounds]
+
+
+def held(rounds, cuts=None, documents=None):
+    samples = arrays(rounds)
+    return Held(samples, cuts or [0] * len(samples), documents or [len(samples)])
 
 
 def bucket_edges(one):
@@ -25,7 +30,7 @@ def bucket_edges(one):
 
 @given(ROUNDS)
 def test_a_short_series_comes_back_within_half_a_step(rounds):
-    [one] = reduced([arrays(rounds)], Budget(1_000))
+    [one] = reduced([held(rounds)], Budget(1_000))
     samples = np.concatenate(arrays(rounds))
     back = one["offset"] + one["step"] * one["raw"]
     assert np.abs(back - samples).max() <= one["step"] * 0.5 + 1e-3 * samples.max() / 1e3
@@ -33,7 +38,7 @@ def test_a_short_series_comes_back_within_half_a_step(rounds):
 
 @given(ROUNDS)
 def test_buckets_hold_least_median_and_largest_of_their_samples(rounds):
-    [one] = reduced([arrays(rounds)], Budget(0))
+    [one] = reduced([held(rounds)], Budget(0))
     if "raw" in one:
         return
     samples = np.concatenate(arrays(rounds))
@@ -45,20 +50,20 @@ def test_buckets_hold_least_median_and_largest_of_their_samples(rounds):
 
 @given(ROUNDS)
 def test_no_bucket_crosses_a_round(rounds):
-    [one] = reduced([arrays(rounds)], Budget(0))
+    [one] = reduced([held(rounds)], Budget(0))
     ends = set(np.cumsum(one["n"]).tolist())
     assert "raw" in one or ends <= {end for _, end in bucket_edges(one)}
 
 
 def test_quantiles_begin_with_the_least_and_end_with_the_largest():
     samples = np.random.default_rng(1).integers(10_000, 20_000, 5_000)
-    [one] = reduced([[samples]], Budget(300))
+    [one] = reduced([held([samples])], Budget(300))
     ends = one["offset"] + one["step"] * np.cumsum(one["q"])[[0, -1]]
     assert np.abs(ends - [samples.min(), samples.max()]).max() <= one["step"]
 
 
 def test_series_of_unlike_lengths_keep_their_order():
-    series = [arrays([[5] * n]) for n in (3, 70, 3, 500, 70)]
+    series = [held([[5] * n]) for n in (3, 70, 3, 500, 70)]
     assert [3, 70, 3, 500, 70] == [sum(one["n"]) for one in reduced(series, Budget(100))]
 
 
@@ -76,3 +81,22 @@ def test_the_more_series_the_less_each_gets():
 
 def test_no_series_is_no_work():
     assert [] == reduced([], budget(0))
+
+
+@given(ROUNDS, st.data())
+def test_each_round_tells_the_median_of_what_counts(rounds, data):
+    cuts = [data.draw(st.integers(0, len(one) - 1)) for one in rounds]
+    [one] = reduced([held(rounds, cuts)], Budget(0))
+    expected = [np.median(values[cut:]) for values, cut in zip(rounds, cuts, strict=True)]
+    error = np.abs(one["offset"] + one["step"] * one["mids"] - expected)
+    assert error.max() <= one["step"] * 0.5 + 1e-6 * max(expected)
+
+
+def test_rounds_of_several_documents_say_whose_they_are():
+    [one] = reduced([held([[5, 6]] * 5, documents=[3, 2])], Budget(0))
+    assert [3, 2] == one["docs"]
+
+
+def test_a_single_document_needs_no_word():
+    [one] = reduced([held([[5, 6]] * 5)], Budget(0))
+    assert "docs" not in one

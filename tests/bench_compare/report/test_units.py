@@ -54,6 +54,28 @@ def test_the_margin_speaks_in_the_terms_of_the_change():
     assert ["±2.0", "±0.10", "±1.00"] == margins
 
 
+@pytest.mark.parametrize(
+    ("low", "high", "text"),
+    [
+        (1.012, 1.024, "+1.2% to +2.4%"),
+        (0.81, 1.24, "-19.0% to +24.0%"),
+        (0.34, 2.31, "÷2.94 to ×2.31"),
+        (1.305, 1.312, "×1.305 to ×1.312"),
+        (0.5, 0.99, "÷2.00 to ÷1.010"),
+        (0.0, 7.87, "×0 to ×7.87"),
+    ],
+)
+def test_an_interval_beyond_a_quarter_is_told_as_factors(low, high, text):
+    assert text == interval_text(low, high)
+
+
+def test_a_margin_beyond_a_quarter_is_both_ends():
+    assert ("÷2.9…×2.3", "×0…×7.9") == (
+        margin_text(0.886, 0.34, 2.31),
+        margin_text(1.0, 0.0, 7.87),
+    )
+
+
 @given(st.floats(allow_nan=True, allow_infinity=True))
 def test_every_number_has_a_text(value):
     assert all(isinstance(show(value), str) for show in (significant, change_text))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from bench_run.engines.cudnn.plan import brought
+from bench_run.engines.cudnn.built import spread_out
 from bench_run.engines.cudnn.rewrite import rewrite
 from bench_run.engines.cudnn.views import views
 from bench_run.errors import UnsupportedGraphError
@@ -66,7 +66,7 @@ def test_a_spread_input_has_its_values_in_the_order_of_the_rows():
     graph = add((2, 3, 4, 5), (1, 3, 1, 1))
     _, found = viewed(graph)
     spread = found[1].spread
-    values = brought(graph.inputs[1], np.float32([1, 2, 3]), spread.dims, spread.order)
+    values = spread_out(graph.inputs[1], np.float32([1, 2, 3]), spread.dims, spread.order)
     assert [1, 2, 3, 1, 2, 3] == list(values)
 
 
@@ -75,7 +75,7 @@ def test_a_spread_input_of_another_order_is_laid_out_anew():
     _, found = viewed(graph)
     spread = found[1].spread
     storage = np.arange(12, dtype=np.float32)  # axis 1 is the fastest
-    values = brought(graph.inputs[1], storage, spread.dims, spread.order)
+    values = spread_out(graph.inputs[1], storage, spread.dims, spread.order)
     assert [0, 3, 6, 9, 1, 4, 7, 10, 2, 5, 8, 11] == list(values)
 
 

@@ -13,11 +13,11 @@ from bench_run.graph.model import Graph, Node, Tensor
 from bench_run.graph.operations import POINTWISE_MODES, make_node
 
 ROOT = Path(__file__).resolve().parents[3]
-SHARED = ROOT.parent / "shared" / "hipdnn" / "graphs"
-SHARED_FILES = tuple(sorted(SHARED.glob("*.json")))
-SHARED_GRAPHS = tuple(
+COLLECTION = ROOT / "tests" / "data" / "graphs"
+"""Small graphs of ours in every dialect and with every feature that files of others have."""
+COLLECTED = tuple(
     path
-    for path in SHARED_FILES
+    for path in sorted(COLLECTION.glob("*.json"))
     if not path.name.endswith((".template.json", ".sweep.json", ".meta.json"))
 )
 

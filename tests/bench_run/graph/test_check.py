@@ -108,3 +108,62 @@ def test_every_hint_of_every_port_is_explained():
 )
 def test_axes_of_rms_norm_follow_from_its_shapes(x, scale, inv_rms, axes):
     assert rmsnorm_axes(x, scale, inv_rms) == axes
+
+
+def grouped(mode, index, ks=None, output=(1, 6, 5), rows=6):
+    dims = {"token": (1, rows, 4), "weight": (2, 4, 5), "first_token_offset": (2, 1, 1)}
+    dims |= {"token_index": index, **({} if ks is None else {"token_ks": ks}), "output": output}
+    kinds = {"token": "float", "weight": "float", "output": "float"}
+    tensors = [
+        tensor(i, shape, kinds.get(port, "int32")) for i, (port, shape) in enumerate(dims.items())
+    ]
+    uids = {port: i for i, port in enumerate(dims)}
+    result = {"output": uids.pop("output")}
+    node = make_node("moe_grouped_matmul", uids, result, {"mode": mode, "top_k": 2})
+    return graph(tensors, [node])
+
+
+@pytest.mark.parametrize(
+    ("made", "saying"),
+    [
+        (grouped("gather", (1, 3, 1)), r"has dims \[1, 6, 5\], expected \[1, 3, 5\]"),
+        (grouped("gather", (2, 3, 1)), r"has dims \[2, 3, 1\], expected one row of numbers"),
+        (
+            grouped("scatter", (1, 5, 1), (1, 6, 1)),
+            "5 elements, expected one for each",
+        ),
+        (
+            grouped("scatter", (1, 6, 1), (1, 5, 1)),
+            "5 elements, expected one for each",
+        ),
+    ],
+)
+def test_indices_that_do_not_fit_the_rows_are_refused(made, saying):
+    with pytest.raises(GraphError, match=saying):
+        check(made)
+
+
+def test_indices_that_fit_are_allowed():
+    for made in (grouped("gather", (1, 6, 1)), grouped("scatter", (6,), (1, 6, 1), (1, 9, 5))):
+        assert check(made) == made
+
+
+def test_a_stride_that_no_memory_has_is_refused_even_of_a_dim_of_1():
+    wide = tensor(1, [1, 4], strides=(2**63 - 1, 1))
+    with pytest.raises(GraphError, match=r"tensors\[0\].strides: is .*, expected at most"):
+        check(graph([wide, tensor(2, [1, 4])], [pointwise("neg", [1], 2)]))
+
+
+@pytest.mark.parametrize(
+    "clips",
+    [
+        {"relu_lower_clip": 2.0, "relu_upper_clip": 1.0},
+        {"relu_upper_clip": -1.0},
+    ],
+)
+@pytest.mark.parametrize("mode", ["relu_fwd", "relu_bwd"])
+def test_an_upper_clip_below_the_lower_one_is_refused(mode, clips):
+    operands = [1] if mode == "relu_fwd" else [1, 1]
+    whole = graph([tensor(1, [4]), tensor(2, [4])], [pointwise(mode, operands, 2, **clips)])
+    with pytest.raises(GraphError, match=r"relu_upper_clip: is .*, below the lower clip"):
+        check(whole)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from bench_run.errors import GraphError
 from bench_run.graph.hipdnn_json import read_graph, write_graph
 from bench_run.graph.work import family, work
-from tests.bench_run.graph.builders import SHARED_GRAPHS, conv_bias_relu, graphs
+from tests.bench_run.graph.builders import COLLECTED, conv_bias_relu, graphs
 
 scalars = (
     st.none()
@@ -25,7 +25,7 @@ anything = st.recursive(
     max_leaves=6,
 )
 ORIGINALS = [json.loads(write_graph(conv_bias_relu()))]
-ORIGINALS += [json.loads(path.read_bytes()) for path in SHARED_GRAPHS]
+ORIGINALS += [json.loads(path.read_bytes()) for path in COLLECTED]
 
 
 def places(value, path=()):

@@ -1,4 +1,4 @@
-"""Whole sets through the command: every operation, driver lines, hipDNN's own graphs."""
+"""Whole sets through the command: every operation, driver lines, every dialect."""
 
 from __future__ import annotations
 
@@ -9,16 +9,12 @@ import pytest
 from bench_run.graph.make.ops import OPS
 
 ROOT = Path(__file__).resolve().parents[3]
-SHARED = ROOT.parent / "shared" / "hipdnn" / "graphs"
+COLLECTION = ROOT / "tests" / "data" / "graphs"
 DRIVER = ROOT / "tests" / "data" / "driver" / "small.txt"
 ENGINES = ("--engine", "torch", "--engine", "numpy")
-CONTRADICTORY = "ckdsl_paged_varlen_fp16.json"
-HEAVY = ("golden_sdpa_bhsd_fp16_causal_gqa4.json", "ckdsl_sliding_window_fp16_gqa8.json")
+CONTRADICTORY = "sdpa_pages_that_contradict.json"
 
-needs_torch = pytest.importorskip("torch", reason="PyTorch is not installed")
-needs_shared = pytest.mark.skipif(
-    not SHARED.is_dir(), reason="hipDNN's graphs are not beside the checkout"
-)
+pytestmark = pytest.mark.needs("torch:cpu")
 
 
 def faults(document):
@@ -83,34 +79,13 @@ def test_driver_lines_without_a_graph_say_why(bench_run_command):
     assert [] == [reason for reason in REASONS if reason not in done.stdout]
 
 
-def shared_paths(*, heavy):
-    return [p for p in sorted(SHARED.glob("*.json")) if (p.name in HEAVY) == heavy]
-
-
-@needs_shared
-def test_hipdnns_graphs_are_right_or_unsupported_with_node_and_reason(run_quickly):
-    _, document = run_quickly(*_graphs(), *ENGINES, "--scale-batch", "1")
+def test_graphs_of_every_dialect_are_right_or_unsupported_with_node_and_reason(run_quickly):
+    _, document = run_quickly(COLLECTION, *ENGINES)
     assert [] == faults(document)
     assert {CONTRADICTORY} == {Path(path).name for path in unsupported(document)}
     assert 36 <= len({case.graph.path for case in document.cases})
 
 
-def _graphs():
-    """Concrete graphs and the template that has its cases beside it."""
-    names = (path for path in shared_paths(heavy=False) if ".template" not in path.name)
-    graphs = [path for path in names if not path.name.endswith((".meta.json", ".sweep.json"))]
-    return [*graphs, SHARED / "template_conv_bias_1d.template.json"]
-
-
-@needs_shared
-@pytest.mark.slow
-def test_hipdnns_graphs_are_right_at_their_own_size(run_quickly):
-    _, document = run_quickly(SHARED, *ENGINES, timeout=1800)
-    assert [] == faults(document)
-    assert {CONTRADICTORY} == {Path(path).name for path in unsupported(document)}
-
-
-@needs_shared
 def test_a_template_without_its_cases_is_said_to_be_left_out(bench_run_command):
-    done = bench_run_command(SHARED, "--engine", "numpy", "--dry-run")
+    done = bench_run_command(COLLECTION, "--engine", "numpy", "--dry-run")
     assert 7 == done.stdout.count("is a sweep template, left out")

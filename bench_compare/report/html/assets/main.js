@@ -1,30 +1,26 @@
 // Everything that needs no chart first, then the charts once plotly.js is there.
 
+import { showCompared } from "./compared.js";
+import { showGroups } from "./groups.js";
+import { showHead } from "./head.js";
+import { showNews } from "./news.js";
+import { showOverview } from "./overview.js";
+import { openCase, showPanelOnDemand } from "./panel.js";
+import { startSelection } from "./selection.js";
+import { showTable } from "./table.js";
+import { showTheme } from "./theme.js";
+import { addTip } from "./tip.js";
+
 showHead();
+showNews();
+showCompared();
+showGroups();
 showTable();
 showPanelOnDemand();
-document.body.append(tip);
-setTheme("auto");
-byId("theme").addEventListener(
-  "click", () => setTheme(THEMES[(THEMES.indexOf(theme) + 1) % THEMES.length])
-);
-themeListeners.push(showOverview, redrawPanel);
-systemDark.addEventListener("change", () => setTheme(theme));
-for (
-  const option of byId("arrange").options
-) option.hidden = option.value !== "ratio" && !manyWords(option.value);
-byId("arrange").addEventListener("change", (event) => {
-  arrangement = event.target.value;
-  showOverview();
-});
-let narrow = window.innerWidth < 600;
-window.addEventListener("resize", () => {
-  if (narrow === (window.innerWidth < 600)) return;
-  narrow = !narrow;
-  showOverview();
-});
+addTip();
+showTheme();
 window.addEventListener("load", () => {
   showOverview();
-  openFromAddress();
+  startSelection(openCase);
   document.documentElement.dataset.ready = String(Math.round(performance.now()));
 });

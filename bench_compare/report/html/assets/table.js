@@ -1,169 +1,191 @@
-// The table of cases: search, verdict filter, sort, and rows drawn a hundred at a time.
+// The table of cases, drawn a hundred rows at a time. Several sides are columns of one row.
+
+import { badge, byId, el, sign } from "./dom.js";
+import {
+  changeText, counted, differenceText, intervalText, known, plural, valueText,
+} from "./format.js";
+import {
+  aboutText, cases, differenceOf, every, lookOf, manySides, manyWords, page, siblingsOf, total,
+  unitOf, verdictOf, word,
+} from "./page.js";
+import { intervalStrip, spanOf, stripAxis } from "./ratios.js";
+import { addressOf, onSelection, select, sortBy, SORTS, state } from "./selection.js";
 
 const STEP = 100;
-const time = (place) => (
-  known(cases.other[place]) ? cases.other[place] : known(cases.base[place]) ? cases.base[place] : -1
-);
-const size = (place) => (known(cases.ratio[place]) ? cases.ratio[place] : 1);
-const text = (a, b) => (a < b ? -1 : a > b ? 1 : 0);
-const byName = (a, b) => text(cases.name[a], cases.name[b]) || a - b;
-
-const SORTS = {
-  news: [
-    "news first",
-    (a, b) => cases.verdict[a] - cases.verdict[b] || size(b) - size(a) || byName(a, b),
-  ],
-  ratio: ["change", (a, b) => size(b) - size(a) || byName(a, b)],
-  name: ["name", byName],
-  family: ["family", (a, b) => text(word("family", a), word("family", b)) || byName(a, b)],
-  time: ["time", (a, b) => time(b) - time(a) || byName(a, b)],
-  document: ["document order", (a, b) => a - b],
-};
-const COLUMNS = [
+const ONE_SIDE = [
   ["verdict", "news", ""], ["case", "name", ""], ["base", null, "number"],
-  ["other", "time", "number"],
-  ["change", "ratio", "number"], ["95 % interval", null, "interval"],
+  ["other", "time", "number"], ["difference", "difference", "number"],
+  ["change", "ratio", "number"], ["", null, "interval"],
 ];
-const state = {
-  search: "", verdict: null, sort: "news", backwards: false, shown: [], drawn: 0, span: 1,
-};
-const haystacks = new Map();
+const SHARED = [["verdict", "news", ""], ["case", "name", ""], ["base", "time", "number"]];
+const labels = page.sides.slice(1).map((side) => side.label);
+let rows = [], drawn = 0, span = 1;
 
-function haystack(place) {
-  if (!haystacks.has(place)) {
-    const words = [
-      "family", "engine", "dtype", "label", "variant",
-    ].map((column) => word(column, place));
-    haystacks.set(
-      place,
-      [
-        cases.name[place], cases.was[place] || "", verdictOf(place), ...words
-      ].map((part) => part.toLowerCase())
-    );
-  }
-  return haystacks.get(place);
+// Where no interval is news, all of them set the span of the small drawings.
+function newsSpan() {
+  const news = every.filter((place) => !page.quiet.includes(verdictOf(place)));
+  return spanOf((news.length ? news : every).map((place) => cases.ratio[place]), 0.8);
 }
 
-// A part of a word, or with * ? [ a glob of the whole word, as in the command's --filter.
-function matcher(search) {
-  const wanted = search.trim().toLowerCase();
-  if (!wanted) return () => true;
-  if (!/[*?]/.test(wanted)) return (place) => haystack(place).some((part) => part.includes(wanted));
-  const escaped = wanted.replace(
-    /[.+^${}()|\[\]\\]/g, "\\$&"
-  ).replace(/\*/g, ".*").replace(/\?/g, ".");
-  const glob = new RegExp(`^${escaped}$`, "s");
-  return (place) => haystack(place).some((part) => glob.test(part));
+// The first case of each row in the order of the selection.
+function leaders() {
+  if (!manySides) return state.shown;
+  const seen = new Set();
+  return state.shown.filter((place) => {
+    const first = !seen.has(cases.group[place]);
+    seen.add(cases.group[place]);
+    return first;
+  });
 }
 
-function refresh() {
-  const fits = matcher(state.search);
-  const order = SORTS[state.sort][1];
-  state.shown = [...cases.id.keys()].filter(
-    (place) => (!state.verdict || verdictOf(place) === state.verdict) && fits(place)
-  ).sort(order);
-  if (state.backwards) state.shown.reverse();
-  state.drawn = 0;
+function redraw() {
+  rows = leaders();
+  drawn = 0;
   byId("rows").tBodies[0].replaceChildren();
-  byId("none").hidden = state.shown.length > 0 || total === 0;
-  byId("rows").hidden = !state.shown.length;
+  byId("none").hidden = rows.length > 0 || total === 0;
+  byId("rows").hidden = !rows.length;
   const all = plural(total, "case"), part = counted(state.shown.length);
-  byId("shown").textContent = state.shown.length === total ? all : `${part} of ${all}`;
+  const found = state.shown.length === total ? all : `${part} of ${all}`;
+  byId("shown").textContent = manySides ? `${found} in ${plural(rows.length, "row")}` : found;
   byId("sort").value = state.sort;
-  for (const button of document.querySelectorAll(".count")) button.setAttribute(
-    "aria-pressed", String(button.dataset.verdict === state.verdict)
-  );
+  if (document.activeElement !== byId("search")) byId("search").value = state.search;
+  markHeads();
+  drawMore();
+}
+
+function markHeads() {
+  for (const button of document.querySelectorAll(".count")) {
+    button.setAttribute("aria-pressed", String(button.dataset.verdict === state.verdict));
+  }
   for (const head of byId("rows").querySelectorAll("th[data-sort]")) {
     const here = head.dataset.sort === state.sort;
     head.setAttribute("aria-sort", here ? (state.backwards ? "descending" : "ascending") : "none");
   }
-  drawMore();
 }
 
 function drawMore() {
-  const next = state.shown.slice(state.drawn, state.drawn + STEP);
-  byId("rows").tBodies[0].append(...next.map(row));
-  state.drawn += next.length;
-  const left = state.shown.length - state.drawn;
+  const next = rows.slice(drawn, drawn + STEP);
+  byId("rows").tBodies[0].append(...next.map(manySides ? wideRow : row));
+  drawn += next.length;
+  const left = rows.length - drawn;
   byId("more").hidden = left === 0;
-  byId("more").textContent = `Show ${Math.min(left, STEP)} more of ${left.toLocaleString("en")}`;
+  byId("more").textContent = `Show ${Math.min(left, STEP)} more of ${counted(left)}`;
 }
+
+const valueOf = (place, column) => {
+  const value = cases[column][place];
+  return known(value) ? valueText(value, unitOf(place)) : "";
+};
+
+function verdictCell(place) {
+  return el("td.cell-verdict", {}, badge(verdictOf(place), Boolean(cases.provisional[place])));
+}
+
+function caseCell(place) {
+  const about = ["family", "dtype", ...(manyWords("engine") ? ["engine"] : []), "variant"];
+  const was = cases.was[place] ? `was ${cases.was[place]}` : null;
+  const why = word("why", place);
+  const more = [was, why ? `different ${why}` : null, word("notes", place)];
+  return el("td.cell-case", {},
+    el("a", { href: addressOf(place) }, cases.name[place]),
+    el("span.note", {}, aboutText(place, about, more)));
+}
+
+const changeOf = (place) => (known(cases.ratio[place]) ? changeText(cases.ratio[place]) : "");
+
+function strip(place) {
+  const [low, ratio, high] = ["low", "ratio", "high"].map((column) => cases[column][place]);
+  return intervalStrip(low, ratio, high, span, lookOf(verdictOf(place))[2]);
+}
+
+const intervalOf = (place) =>
+  (known(cases.low[place]) ? intervalText(cases.low[place], cases.high[place]) : null);
 
 function row(place) {
-  const value = (number) => (known(number) ? valueText(number, unitOf(place)) : "");
-  const about = ["family", "dtype"];
-  if (manyWords("engine")) about.push("engine");
-  if (manySides) about.push("label");
-  about.push("variant");
-  const more = [
-    cases.was[place] ? `was ${cases.was[place]}` : null,
-    cases.notes[place] ? plural(cases.notes[place], "note") : null,
-  ];
-  const tone = VERDICTS.get(verdictOf(place))[2];
-  const [low, ratio, high] = ["low", "ratio", "high"].map((column) => cases[column][place]);
-  const interval = known(low) ? intervalText(low, high) : null;
+  const moved = differenceText(differenceOf(place), unitOf(place));
   return el("tr", { "data-id": cases.id[place] },
-    el("td.cell-verdict", {}, badge(verdictOf(place), Boolean(cases.provisional[place]))),
-    el("td.cell-case", {}, el("a", { href: `#${cases.id[place]}` }, cases.name[place]),
-      el("span.note", {}, aboutText(place, about, more))),
-    el("td.number.cell-base", {}, value(cases.base[place])),
-    el("td.number.cell-other", {}, value(cases.other[place])),
-    el("td.number.cell-change", {}, known(ratio) ? changeText(ratio) : ""),
-    el("td.cell-interval", { title: interval }, intervalBar(low, ratio, high, state.span, tone)));
+    verdictCell(place), caseCell(place),
+    el("td.number.cell-base", {}, valueOf(place, "base")),
+    el("td.number.cell-other", {}, valueOf(place, "other")),
+    el("td.number.cell-difference", {}, moved),
+    el("td.number.cell-change", {}, changeOf(place)),
+    el("td.cell-interval", { title: intervalOf(place) }, strip(place)));
 }
 
-function toggleVerdict(verdict) {
-  state.verdict = state.verdict === verdict ? null : verdict;
-  refreshAll();
+// One graph of the base, and what every other side made of it.
+function wideRow(place) {
+  const places = new Map(siblingsOf(place).map((one) => [word("label", one), one]));
+  return el("tr", { "data-id": cases.id[place] },
+    verdictCell(place), caseCell(place),
+    el("td.number.cell-base", {}, valueOf(place, "base")),
+    labels.map((label) => sideCell(places.get(label), label)));
 }
 
-function sortBy(name) {
-  state.backwards = state.sort === name && !state.backwards;
-  state.sort = name;
-  refreshAll();
+function sideCell(place, label) {
+  if (place === undefined) return el("td.cell-side", { "data-label": label }, "not compared");
+  const verdict = verdictOf(place), value = valueOf(place, "other");
+  const title = [verdict, value, intervalOf(place)].filter(Boolean).join(", ");
+  const link = { href: addressOf(place), title, class: lookOf(verdict)[2] };
+  return el("td.cell-side", { "data-label": label },
+    el("a", link, sign(verdict), changeOf(place) || verdict), strip(place));
 }
 
-function refreshAll() {
-  refresh();
-  showOverview();
+function headOf([title, sort, kind]) {
+  const sortable = { "data-sort": sort, "aria-sort": sort ? "none" : null };
+  const press = { type: "button", onclick: () => sortBy(sort) };
+  const content = sort ? el("button.head", press, title) : title;
+  return el("th", { scope: "col", class: kind || null, ...sortable },
+    kind === "interval" ? stripAxis(span) : content);
 }
 
-function showTable() {
-  state.span = newsSpan();
-  const heads = COLUMNS.map(([title, sort, kind]) => el("th", {
-    scope: "col", class: kind || null, "data-sort": sort, "aria-sort": sort ? "none" : null,
-  }, sort ? el("button.head", { type: "button", onclick: () => sortBy(sort) }, title) : title));
+function sideHead(label) {
+  return el("th.cell-side", { scope: "col" }, el("span.side-name", {}, label), stripAxis(span));
+}
+
+function showHeads() {
+  const heads = manySides
+    ? [...SHARED.map(headOf), ...labels.map(sideHead)] : ONE_SIDE.map(headOf);
   byId("rows").tHead.replaceChildren(el("tr", {}, heads));
-  byId("sort").append(
-    ...Object.entries(SORTS).map(([name, [title]]) => el("option", { value: name }, title))
-  );
-  state.sort = page.start.sort;
-  state.search = page.start.filter;
-  byId("search").value = state.search;
+  byId("rows").classList.toggle("many", manySides);
+  const options = Object.entries(SORTS).map(([name, [title]]) =>
+    el("option", { value: name }, title));
+  byId("sort").append(...options);
+}
+
+function listen() {
   let pause;
   byId("search").addEventListener("input", (event) => {
     clearTimeout(pause);
-    pause = setTimeout(() => {
-      state.search = event.target.value;
-      refreshAll();
-    }, total > 1000 ? 150 : 30);
+    const search = event.target.value;
+    pause = setTimeout(() => select({ search }), total > 1000 ? 150 : 30);
   });
-  byId("sort").addEventListener("change", (event) => {
-    state.backwards = false;
-    state.sort = event.target.value;
-    refreshAll();
-  });
+  byId("sort").addEventListener("change", (event) =>
+    select({ sort: event.target.value, backwards: false }));
   byId("more").addEventListener("click", drawMore);
   byId("reset").addEventListener("click", () => {
-    Object.assign(state, { search: "", verdict: null });
     byId("search").value = "";
-    refreshAll();
+    select({ search: "", verdict: "" });
   });
   byId("rows").addEventListener("click", (event) => {
     const line = event.target.closest("tr[data-id]");
-    if (
-      line && !event.target.closest("a") && !String(window.getSelection())
-    ) location.hash = line.dataset.id;
+    if (!line || event.target.closest("a") || String(window.getSelection())) return;
+    location.hash = line.querySelector("a").hash;
   });
-  refresh();
+}
+
+// Notes that nearly all cases have are not repeated in each row.
+function commonNotes() {
+  const shown = new Set(every.flatMap((place) => word("notes", place).split(", ")));
+  const common = Object.entries(page.noteKinds).filter(([kind]) => !shown.has(kind));
+  const texts = common.map(([kind, count]) =>
+    `${kind} in ${count === total ? "all" : `${counted(count)} of ${counted(total)}`} cases`);
+  return texts.length ? `Notes on the samples: ${texts.join(", ")}.` : "";
+}
+
+export function showTable() {
+  span = newsSpan();
+  byId("common-notes").textContent = commonNotes();
+  showHeads();
+  listen();
+  onSelection(redraw);
 }

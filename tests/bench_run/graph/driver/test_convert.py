@@ -14,7 +14,6 @@ from bench_run.graph.fingerprint import fingerprint
 from bench_run.graph.hipdnn_json import read_graph
 
 ROOT = Path(__file__).parents[4]
-SHARED = ROOT.parent / "shared" / "hipdnn" / "graphs"
 LOG = "MIOpen(HIP): Command [LogCmdConvolution] ./bin/MIOpenDriver "
 SMALL = "conv -n 2 -c 4 -H 8 -W 8 -k 4 -F 1"
 
@@ -74,18 +73,31 @@ def test_statistics_of_a_mixed_batch_norm_are_float_and_its_scale_half() -> None
     assert (types["x"], types["scale"], types["mean"]) == ("half", "half", "float")
 
 
+@pytest.mark.parametrize(
+    ("line", "saying"),
+    [("bnorm -m 1 --forw 2", True), ("bnorm -m 1 --forw 2 -r 1", False)],
+)
+def test_inference_without_running_statistics_says_that_it_is_training(line, saying) -> None:
+    notes = convert_line(line, "line").notes
+    assert saying == any("runs its training kernel" in note for note in notes)
+
+
+def test_a_log_has_the_flag_of_running_statistics_where_the_driver_has_the_other() -> None:
+    logged = "MIOpen(HIP): Command [LogCmdBNorm] ./bin/MIOpenDriver bnorm -m 1 --forw 2 -b 0 -s 1"
+    (graph,) = convert_line(logged, "line").graphs
+    assert graph.nodes[0].type == "BatchnormInferenceAttributesVarianceExt"
+
+
 def test_pooling_to_the_same_size_may_pad_more_after_than_before() -> None:
     (graph,) = convert_line("pool -W 1x1x8x8 -y 2 -x 2 -z same -F 1", "line").graphs
     attributes = graph.nodes[0].attributes
     assert (attributes["pre_padding"], attributes["post_padding"]) == ((0, 0), (1, 1))
 
 
-def test_the_shape_of_a_published_graph_means_the_same() -> None:
-    path = SHARED / "conv_fwd_dilated_nhwc_bf16.json"
-    if not path.exists():
-        pytest.skip("the shared graphs are not beside this checkout")
+def test_a_line_means_the_same_as_the_graph_of_its_shape() -> None:
+    path = ROOT / "tests" / "data" / "graphs" / "conv_fwd_dilated_channels_last.json"
     line = (
-        "convbfp16 -n 16 -c 144 -H 24 -W 16 -k 144 -p 2 -q 2 -l 2 -j 2 --in_layout NHWC "
+        "convbfp16 -n 2 -c 8 -H 12 -W 10 -k 6 -p 2 -q 2 -l 2 -j 2 --in_layout NHWC "
         "--out_layout NHWC -F 1"
     )
     (graph,) = convert_line(line, "line").graphs

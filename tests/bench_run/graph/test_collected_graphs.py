@@ -1,4 +1,4 @@
-"""The collected real graphs: all load, and nothing in them is lost on the way back to JSON."""
+"""The collected graphs: all load, and nothing in them is lost on the way back to JSON."""
 
 import json
 
@@ -7,23 +7,16 @@ import pytest
 from bench_run.graph.dtypes import ALIASES
 from bench_run.graph.hipdnn_json import read_graph, to_json, write_graph
 from bench_run.graph.load import load
-from tests.bench_run.graph.builders import SHARED, SHARED_FILES, SHARED_GRAPHS
+from tests.bench_run.graph.builders import COLLECTED, COLLECTION
 
-needs_graphs = pytest.mark.skipif(
-    not SHARED_FILES, reason="the folder with the collected graphs is not beside the checkout"
-)
-real_graph = pytest.mark.parametrize("path", SHARED_GRAPHS, ids=lambda path: path.stem)
+every_graph = pytest.mark.parametrize("path", COLLECTED, ids=lambda path: path.stem)
 
 RENAMED = {
     "io_type": "io_data_type",
     "compute_type": "compute_data_type",
     "intermediate_type": "intermediate_data_type",
 }
-FULL_DIALECT_A = (
-    "conv_bias_1d_strided_dilated_asympad_fp32",
-    "mx_matmul_fp8_e4m3_to_bf16_32x32x128",
-    "mx_matmul_fp8_e4m3_to_bf16_64x64x256",
-)
+FULL_DIALECT_A = ("conv_bias_1d_expanded", "mx_matmul_16x24x64", "mx_matmul_32x8x96")
 
 
 def leaves(node):
@@ -42,36 +35,32 @@ def same(key, value, back):
     return value == back
 
 
-@needs_graphs
 def test_the_folder_gives_every_graph_and_the_sweeps_cases():
-    report = load([str(SHARED)])
+    report = load([str(COLLECTION)])
     assert not report.failures
     cases = [loaded.path for loaded in report.graphs if "#" in loaded.path]
-    assert len(report.graphs) == len(SHARED_GRAPHS) + len(cases)
-    assert cases == [str(SHARED / "template_conv_bias_1d.template.json") + "#case"]
+    assert len(report.graphs) == len(COLLECTED) + len(cases)
+    assert cases == [str(COLLECTION / "conv_bias_1d.template.json") + "#strided"]
 
 
-@needs_graphs
 def test_templates_without_cases_are_left_out_with_a_note():
-    notes = load([str(SHARED)]).notes
+    notes = load([str(COLLECTION)]).notes
     assert len(notes) == 7
     assert all("is a sweep template, left out" in note for note in notes)
 
 
-@needs_graphs
 def test_metadata_beside_a_graph_comes_with_it():
-    report = load([str(SHARED / "golden_sdpa_bhsd_fp16_causal_gqa4.json")])
-    assert report.graphs[0].metadata["seed"] == 42
+    report = load([str(COLLECTION / "sdpa_with_metadata.json")])
+    assert report.graphs[0].metadata["seed"] == 7
 
 
-@needs_graphs
 def test_the_expanded_sweep_is_the_graph_that_was_expanded_by_hand():
-    case = load([str(SHARED / "template_conv_bias_1d.template.json")]).graphs[0]
-    by_hand = load([str(SHARED / "conv_bias_1d_strided_dilated_asympad_fp32.json")]).graphs[0]
+    case = load([str(COLLECTION / "conv_bias_1d.template.json")]).graphs[0]
+    by_hand = load([str(COLLECTION / "conv_bias_1d_expanded.json")]).graphs[0]
     assert case.graph == by_hand.graph
 
 
-@real_graph
+@every_graph
 def test_reading_what_was_written_gives_the_same_graph(path):
     graph = read_graph(path.read_bytes(), path.name)
     text = write_graph(graph)
@@ -79,7 +68,7 @@ def test_reading_what_was_written_gives_the_same_graph(path):
     assert write_graph(read_graph(text, path.name)) == text
 
 
-@real_graph
+@every_graph
 def test_no_datum_of_the_graph_itself_is_lost(path):
     original = json.loads(path.read_bytes())
     back = to_json(read_graph(path.read_bytes(), path.name))
@@ -88,7 +77,7 @@ def test_no_datum_of_the_graph_itself_is_lost(path):
             assert same(key, value, back[RENAMED.get(key, key)])
 
 
-@real_graph
+@every_graph
 def test_no_datum_of_a_tensor_is_lost(path):
     original = json.loads(path.read_bytes())
     back = to_json(read_graph(path.read_bytes(), path.name))
@@ -97,7 +86,7 @@ def test_no_datum_of_a_tensor_is_lost(path):
         assert lost == set()
 
 
-@real_graph
+@every_graph
 def test_no_datum_of_a_node_is_lost(path):
     original = json.loads(path.read_bytes())
     back = to_json(read_graph(path.read_bytes(), path.name))
@@ -111,7 +100,6 @@ def test_no_datum_of_a_node_is_lost(path):
 
 
 @pytest.mark.parametrize("name", FULL_DIALECT_A)
-@needs_graphs
-def test_what_the_cpp_serialiser_wrote_comes_back_key_for_key(name):
-    text = (SHARED / f"{name}.json").read_bytes()
+def test_a_file_in_the_form_of_the_cpp_serialiser_comes_back_key_for_key(name):
+    text = (COLLECTION / f"{name}.json").read_bytes()
     assert to_json(read_graph(text, name)) == json.loads(text)

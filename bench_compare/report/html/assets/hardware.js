@@ -1,0 +1,59 @@
+// The sections of the panel on initialisation and on the ceilings of the device.
+
+import { initChart, peakOf, rooflineChart, rooflinePoints } from "./charts.js";
+import { el } from "./dom.js";
+import { sum } from "./distributions.js";
+import { known, significant, valueText } from "./format.js";
+import { page, word } from "./page.js";
+import { bothSides, part, sidesText, valuesOf } from "./parts.js";
+
+// A node that draws its chart once it stands on the page.
+function chart(drawChart) {
+  const node = el("div.chart");
+  node.drawChart = () => drawChart(node);
+  return node;
+}
+
+export function initSection(detail) {
+  const totals = bothSides(detail, (side) => (side.init ? sum(Object.values(side.init)) : null));
+  const told = valuesOf(detail, "init_ns");
+  const shown = totals.map((value, place) => (known(told[place]) ? told[place] : value));
+  const text = sidesText(shown, (name, value) => `${name} ${valueText(value, "ns")}`);
+  if (!totals.some(known)) return null;
+  return part("Initialisation", chart((node) => initChart(node, detail.sides)),
+    el("p.note", {}, `Median of each phase over the rounds; in all ${text}.`));
+}
+
+// Of the base, else of the side that the case is of.
+function ceilingOf(place) {
+  const label = word("label", place);
+  const other = page.sides.findIndex((side, at) => at && side.label === label);
+  const both = [page.ceilings[0], page.ceilings[other]];
+  return both.find((ceiling) => ceiling && known(ceiling.gbps)) || null;
+}
+
+// The sides with the compute rate of the table above, where the case has that metric.
+function withRates(detail) {
+  const told = valuesOf(detail, "tflops");
+  return detail.sides.map((side, place) => {
+    if (!side || !side.achieved || !known(told[place])) return side;
+    const [series, before, gbps, share] = side.achieved;
+    const scaled = known(share) && before ? (share * told[place]) / before : share;
+    return { ...side, achieved: [series, told[place], gbps, scaled] };
+  });
+}
+
+export function rooflineSection(detail) {
+  const ceiling = ceilingOf(detail.place), sides = withRates(detail);
+  if (!rooflinePoints(sides).length || !ceiling) return null;
+  const dtype = word("dtype", detail.place), peak = peakOf(ceiling, dtype);
+  const rates = [
+    valueText(ceiling.gbps, "GB/s"),
+    known(peak) ? valueText(peak, "TFLOP/s") : "an unknown matrix rate",
+  ];
+  const shares = sides.map((side) => (side && side.achieved ? side.achieved[3] : null));
+  const reached = sidesText(shares, (name, share) => `${name} ${significant(100 * share, 3)} %`);
+  return part("Roofline", chart((node) => rooflineChart(node, sides, ceiling, dtype)),
+    el("p.note", {}, `Ceilings measured on the device: ${rates.join(" and ")}.`,
+      reached ? ` Share of the ceiling: ${reached}.` : ""));
+}
