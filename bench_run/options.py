@@ -23,6 +23,7 @@ DUTIES = ("cool", "sustained")
 MATHS = ("fp32", "tf32", "fast")
 TOLERANCES = ("default", "hipdnn")
 SHAPES = ("small", "common", "large", "skewed", "all")
+SDPA_SCALES = ("one", "rsqrt")
 DIRECTIONS = ("fwd", "bwd", "both")
 
 
@@ -36,6 +37,7 @@ class Options:
     shapes: str = "common"
     direction: str | None = None
     scale_batch: int | None = None
+    sdpa_scale: str | None = None
     save_graphs: str | None = None
     engine: tuple[str, ...] = ()
     a: str | None = None
@@ -188,6 +190,7 @@ FLAGS: dict[str, Flag] = {
     "--shapes": Flag("shapes", _choice(SHAPES)),
     "--direction": Flag("direction", _choice(DIRECTIONS)),
     "--scale-batch": Flag("scale_batch", _whole(1)),
+    "--sdpa-scale": Flag("sdpa_scale", _choice(SDPA_SCALES)),
     "--save-graphs": Flag("save_graphs", _text),
     "--engine": Flag("engine", _text, many=True),
     "--a": Flag("a", _text),

@@ -16,6 +16,9 @@ Graphs:
                         skewed or all (default common)
   --direction D         gradients for --op: fwd, bwd or both
   --scale-batch N       reduce the batch of every graph to at most N
+  --sdpa-scale S        scale of attention graphs that store none: one, or
+                        rsqrt for 1/sqrt(head size); without it the engine
+                        hipdnn refuses them
   --save-graphs DIR     write the graphs of --op and --miopen-driver to DIR
   --rerun-from FILE     only the cases that a JSON report of bench-compare calls
                         slower or unclear

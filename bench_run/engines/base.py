@@ -75,6 +75,8 @@ class EngineFacts:
     knobs: Mapping[str, str] = field(default_factory=dict)
     device_index: int | None = None
     """What ``--device`` calls it: as the engine's runtime counts the devices it shows."""
+    abilities: Mapping[str, str] | None = None
+    """What was found of the library's optional abilities, by name."""
 
 
 @dataclass(frozen=True)

@@ -87,8 +87,9 @@ def describe_device(device: str) -> tuple[str, str]:
     return _uuid(handle) or f"hip:{device}", str(asic.get("market_name") or "AMD GPU")
 
 
-def snapshot(device: str) -> Telemetry | None:
-    """What the device says now; None where nothing can be asked."""
+def snapshot(device: str, *, at_once: bool = False) -> Telemetry | None:
+    """What the device says now; None where nothing can be asked. With `at_once` not whether a
+    limit slows it down: amdsmi sleeps 100 ms to tell."""
     handle, smi = _handle(device), _amdsmi()
     if handle is None:
         return None
@@ -98,7 +99,7 @@ def snapshot(device: str) -> Telemetry | None:
         memory_clock_mhz=_clock(handle, "MEM", "clk", "cur_clk"),
         power_w=_number(power, "current_socket_power", "socket_power", "average_socket_power"),
         temperature_c=_temperature(handle, smi),
-        throttle=_violations(handle),
+        throttle=() if at_once else _violations(handle),
     )
 
 

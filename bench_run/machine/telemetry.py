@@ -78,11 +78,12 @@ def nvml_text(name: str, *arguments: Any) -> str | None:
     return found.decode() if isinstance(found, bytes) else str(found)
 
 
-def snapshot(device: str) -> Telemetry | None:
-    """What the device says now; None where nothing can be asked."""
+def snapshot(device: str, *, at_once: bool = False) -> Telemetry | None:
+    """What the device says now; None where nothing can be asked. With `at_once` nothing is asked
+    that makes the caller wait: the device would cool down meanwhile."""
     handle, library = _handle(device), nvml()
     if handle is None:
-        return None if device == "cpu" else telemetry_amd.snapshot(device)
+        return None if device == "cpu" else telemetry_amd.snapshot(device, at_once=at_once)
     power_mw = nvml_number("nvmlDeviceGetPowerUsage", handle)
     reasons = nvml_number("nvmlDeviceGetCurrentClocksEventReasons", handle)
     if reasons is None:
@@ -109,9 +110,10 @@ def throttle_names(bits: int) -> tuple[str, ...]:
     return tuple(name for bit, name in THROTTLE_REASONS.items() if bits & bit)
 
 
-def observe(device: str, stream: Stream) -> Telemetry | None:
-    """What the device says now, and its clock as a kernel on the stream counts it."""
-    told = snapshot(device)
+def observe(device: str, stream: Stream, *, at_once: bool = False) -> Telemetry | None:
+    """What the device says now, and its clock as a kernel on the stream counts it; `at_once` as
+    for `snapshot`."""
+    told = snapshot(device, at_once=at_once)
     probed_mhz = stream.probe_clock_mhz() if isinstance(stream, SupportsClockProbe) else None
     if probed_mhz is None:
         return told

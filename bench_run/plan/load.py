@@ -17,6 +17,7 @@ from bench_run.errors import GraphError, UsageError
 from bench_run.graph.hipdnn_json import write_graph
 from bench_run.graph.load import LoadedGraph, LoadFailure, load
 from bench_run.graph.make import make_graphs
+from bench_run.graph.sdpa_scale import with_sdpa_scale
 from bench_run.graph.suites import SUFFIX, own_graphs, read_suite
 
 if TYPE_CHECKING:
@@ -71,6 +72,8 @@ def gather(options: Options) -> Gathered:
         save_graphs([*made, *driven.graphs], Path(options.save_graphs))
     if options.scale_batch is not None:
         graphs = [_scaled(loaded, options.scale_batch) for loaded in graphs]
+    if options.sdpa_scale is not None:
+        graphs = [with_sdpa_scale(loaded, options.sdpa_scale) for loaded in graphs]
     notes = (*files.notes, *driven.notes)
     return Gathered(tuple(graphs), failures, notes, files.keepers)
 

@@ -15,10 +15,12 @@ from bench_run.text import one_line
 from bench_run.units import percent_text, rate_text, shortened, size_text, time_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from bench_schema.document import Case, Document, Memory, Summary, Validation
 
+UNGATED = "*"
+UNGATED_MEANS = "measured without a gate: device times that hold the host's launch delays"
 WIDTH = 80
 HEADERS = ("graph", "engine", "median", "±", "TFLOP/s", "GB/s", "peak", "validation")
 ALIGN = ("left", "left", "right", "right", "right", "right", "right", "left")
@@ -104,13 +106,23 @@ def _row(case: Case) -> tuple[str, ...]:
     return (
         one_line(case.graph.name),
         case.engine,
-        time_text(summary.median),
+        _time(case, summary),
         percent_text(half_width_ratio(summary)),
         rate_text(None if achieved is None else achieved.tflops),
         rate_text(None if achieved is None else achieved.gbps),
         peak_text(case.memory),
         validation_text(case.validation),
     )
+
+
+def is_ungated(case: Case) -> bool:
+    """Whether the case's device times hold the host's launch delays: events without a gate."""
+    device = main_series(case.summary) == "device_ns"
+    return device and any(each.device_timing == "events" for each in case.rounds)
+
+
+def _time(case: Case, summary: Summary) -> str:
+    return time_text(summary.median) + (UNGATED if is_ungated(case) else "")
 
 
 def peak_text(memory: Memory | None) -> str:
@@ -127,7 +139,7 @@ def validation_text(validation: Validation | None) -> str:
     return f"{wrong} wrong"
 
 
-def _endings(cases: Iterable[Case]) -> list[str]:
+def _endings(cases: Sequence[Case]) -> list[str]:
     """One line for each case that did not complete or is wrong, with the reason."""
     lines = []
     for case in cases:
@@ -137,6 +149,8 @@ def _endings(cases: Iterable[Case]) -> list[str]:
             lines.append(f"{case.id}: wrong: {case.validation.reason}")
         elif case.validation is not None and _unexpectedly_unchecked(case.validation):
             lines.append(f"{case.id}: not checked: {case.validation.reason}")
+    if any(is_ungated(case) for case in cases):
+        lines.append(f"{UNGATED} {UNGATED_MEANS}")
     return [*lines, ""] if lines else []
 
 
@@ -252,4 +266,4 @@ def _pair_row(a: Case, b: Case) -> tuple[str, ...]:
 
 def _state(case: Case) -> str:
     summary = main_summary(case)
-    return case.outcome.status if summary is None else time_text(summary.median)
+    return case.outcome.status if summary is None else _time(case, summary)

@@ -52,7 +52,8 @@ def run_benchmark(options: Options, command: Sequence[str] = ()) -> Document:
     pool = WorkerPool(options.timeout_s, {}, breakdown)
     try:
         opened = _open_all(outline, options, pool)
-        record = Record.begin(options, _header(options, opened, command))
+        header = _header(options, opened, command)
+        record = Record.begin(options, header, opened.planned.cases)
         return _measured(options, opened.planned, record, pool, breakdown)
     finally:
         pool.close()
@@ -65,6 +66,8 @@ def _measured(
     total = len(order) * options.rounds
     with Progress(total, quiet=options.quiet) as progress, record:
         rounds = Rounds(options, planned.cases, record.add, progress, pool, breakdown)
+        for note in record.notes:
+            progress.say(f"note: {note}")
         rounds.resume(record.done)
         for case in planned.gathered.failed(planned.engines):
             record.add(case)
@@ -75,7 +78,7 @@ def _measured(
             progress.say("interrupted: what was measured is kept; go on with --resume")
             return record.finish(order, complete=False)
         progress.say(breakdown.line())
-    return record.finish(order, complete=True)
+        return record.finish(order, complete=True)
 
 
 @dataclass(frozen=True)

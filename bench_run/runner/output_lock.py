@@ -6,16 +6,18 @@ run leaves is an unlocked file, which the next one takes over.
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import fcntl
 import os
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from bench_run.errors import OutputError
 
+if TYPE_CHECKING:
+    from pathlib import Path
+
 UNSUPPORTED = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
-"""What file systems say that know no locks; there a run goes on without."""
+"""What file systems say that have no locks; there a run goes on without."""
 
 
 def lock_path(output: Path) -> Path:
@@ -28,38 +30,37 @@ class OutputLock:
 
     def __init__(self, output: Path) -> None:
         self._path = lock_path(output)
-        self._file = self._acquire(output)
+        self._file = self._open(output)
+        while not self._is_there():  # its owner removed it between our opening and locking it
+            os.close(self._file)
+            self._file = self._open(output)
+        os.ftruncate(self._file, 0)
+        os.pwrite(self._file, f"process {os.getpid()}\n".encode(), 0)
 
-    def _acquire(self, output: Path) -> int:
-        while True:
-            try:
-                file = os.open(self._path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o644)
-            except OSError as error:
-                raise OutputError(f"cannot write {output}: {error.strerror}") from None
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
+    def _open(self, output: Path) -> int:
+        """The lock file, locked."""
+        try:
+            file = os.open(self._path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o644)
+        except OSError as error:
+            raise OutputError(f"cannot write {output}: {error.strerror}") from None
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            if error.errno not in UNSUPPORTED:
                 owner = os.pread(file, 100, 0).decode("utf-8", "replace").strip()
                 os.close(file)
                 raise OutputError(
-                    f"{output}: another run is writing it ({owner or 'just started'}): "
-                    "wait for it, or choose another output"
+                    f"{output}: another run writes to it ({owner or 'just started'}): "
+                    "wait until it has ended, or choose another output"
                 ) from None
-            except OSError as error:
-                if error.errno not in UNSUPPORTED:
-                    os.close(file)
-                    raise OutputError(f"cannot lock {self._path}: {error.strerror}") from None
-            if self._is_there(file):
-                os.ftruncate(file, 0)
-                os.pwrite(file, f"process {os.getpid()}\n".encode(), 0)
-                return file
-            os.close(file)  # its owner removed it meanwhile
+        return file
 
-    def _is_there(self, file: int) -> bool:
+    def _is_there(self) -> bool:
         """Whether the locked file is still the one that others find under its name."""
-        with contextlib.suppress(FileNotFoundError):
-            return os.path.samestat(os.fstat(file), self._path.stat())
-        return False
+        try:
+            return os.path.samestat(os.fstat(self._file), self._path.stat())
+        except FileNotFoundError:
+            return False
 
     def release(self) -> None:
         """Remove the file while it is still locked."""

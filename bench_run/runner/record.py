@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict, replace
+import contextlib
+from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,9 +11,12 @@ from typing import TYPE_CHECKING
 from bench_schema.files import read
 from bench_schema.journal import Journal, journal_path, ordered, read_journal, seal
 from bench_schema.merge import find_device, merge_cases, with_rates
+from bench_schema.packing import remove_unfinished
 
 from bench_run.errors import OutputError, UsageError
 from bench_run.files import writing
+from bench_run.runner.output_lock import OutputLock
+from bench_run.runner.resume import refuse_other_work
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,6 +24,7 @@ if TYPE_CHECKING:
     from bench_schema.document import Case, Document
 
     from bench_run.options import Options
+    from bench_run.plan.cases import PlannedCase
 
 
 def now() -> str:
@@ -31,51 +35,44 @@ def now() -> str:
 class Record:
     """Keeps what is measured: in the journal beside the output, or in memory without one."""
 
-    def __init__(self, header: Document, output: Path | None, journal: Journal | None) -> None:
+    def __init__(
+        self,
+        header: Document,
+        output: Path | None = None,
+        journal: Journal | None = None,
+        lock: OutputLock | None = None,
+    ) -> None:
         self._header = header
         self._output = output
         self._journal = journal
+        self._lock = lock
         self._parts: list[Case] = []
         self.done: tuple[Case, ...] = ()
+        self.notes: tuple[str, ...] = ()
+        """What should be known of the run that this one goes on with."""
 
     @classmethod
-    def begin(cls, options: Options, header: Document) -> Record:
+    def begin(cls, options: Options, header: Document, cases: Sequence[PlannedCase]) -> Record:
         """A fresh record, or the one that ``--resume`` goes on with."""
         if options.output is None:
-            return cls(header, None, None)
+            return cls(header)
         output = Path(options.output)
-        path = journal_path(output)
-        with writing(output):
-            if options.resume:
-                earlier = _earlier(output, path)
-                if earlier is not None:
-                    return cls._go_on(header, output, path, earlier)
-            elif path.exists():
-                raise UsageError(
-                    f"{path} holds an unfinished run: go on with --resume, or delete it"
-                )
-            if output.is_dir():
-                raise OutputError(f"cannot write {output}: it is a folder")
-            return cls(header, output, Journal.create(path, header))
-
-    @classmethod
-    def _go_on(cls, header: Document, output: Path, path: Path, earlier: Document) -> Record:
-        _refuse_other_settings(earlier, header)
-        if path.exists():
-            journal = Journal.reopen(path)
-            known = {engine.key for engine in earlier.engines}
-            for engine in header.engines:
-                if engine.key not in known:
-                    journal.append_engine(engine)
-        else:
-            engines = {e.key: e for e in (*header.engines, *earlier.engines)}
-            start = replace(earlier, cases=(), engines=tuple(engines.values()))
-            journal = Journal.create(path, start)
-            for case in earlier.cases:
-                journal.append_case(case)
-        record = cls(header, output, journal)
-        record.done = earlier.cases
-        return record
+        if output.is_dir():
+            raise OutputError(f"cannot write {output}: it is a directory")
+        with contextlib.ExitStack() as undo, writing(output):
+            lock = OutputLock(output)
+            undo.callback(lock.release)
+            for path in (output, journal_path(output)):
+                remove_unfinished(path)
+            earlier = _earlier(output) if options.resume else None
+            if earlier is None:
+                record = cls(header, output, _new_journal(output, header), lock)
+            else:
+                refuse_other_work(earlier, header, cases)
+                record = cls(header, output, _old_journal(output, earlier), lock)
+                record.done, record.notes = earlier.cases, earlier.run.notes
+            undo.pop_all()  # from here on the record holds the lock
+            return record
 
     def __enter__(self) -> Record:
         return self
@@ -83,6 +80,8 @@ class Record:
     def __exit__(self, *_: object) -> None:
         if self._journal is not None:
             self._journal.close()
+        if self._lock is not None:
+            self._lock.release()
 
     def add(self, case: Case) -> None:
         """Keep one partial case, on disk before anything else is measured."""
@@ -124,21 +123,24 @@ def assemble(header: Document, parts: Sequence[Case], *, complete: bool) -> Docu
     )
 
 
-def _earlier(output: Path, path: Path) -> Document | None:
+def _new_journal(output: Path, header: Document) -> Journal:
+    path = journal_path(output)
+    if path.exists():
+        raise UsageError(f"{path} holds an unfinished run: go on with --resume, or delete it")
+    return Journal.create(path, header)
+
+
+def _old_journal(output: Path, earlier: Document) -> Journal:
+    """The journal to go on with; where the earlier run was sealed it is made of its document."""
+    path = journal_path(output)
+    if path.exists():
+        return Journal.reopen(path)
+    return Journal.create(path, replace(earlier, cases=()), earlier.cases)
+
+
+def _earlier(output: Path) -> Document | None:
     """The run to go on with: its journal, or the document of an interrupted run."""
+    path = journal_path(output)
     if path.exists():
         return read_journal(path)
-    if output.exists():
-        return read(output)
-    return None
-
-
-def _refuse_other_settings(earlier: Document, header: Document) -> None:
-    """A resumed run must go on as it began, or its numbers would not belong together."""
-    before, now = asdict(earlier.run.settings), asdict(header.run.settings)
-    for name, value in now.items():
-        if before[name] != value:
-            raise UsageError(
-                f"--resume: the unfinished run has {name} {json.dumps(before[name])}, "
-                f"this one {json.dumps(value)}"
-            )
+    return read(output) if output.exists() else None

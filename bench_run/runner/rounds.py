@@ -49,6 +49,8 @@ class CaseState:
     samples: list[Samples] = field(default_factory=list)
     cuts: list[int] = field(default_factory=list)
     last: Case | None = None
+    indices: set[int] = field(default_factory=set)
+    """Of the rounds that were measured: an earlier run may have lost one between others."""
 
     def take(self, visited: Case) -> None:
         self.last = visited
@@ -56,6 +58,7 @@ class CaseState:
             self.ended = visited.outcome.status
         for each in visited.rounds:
             self.rounds += 1
+            self.indices.add(each.index)
             name = main_series(each.series)
             assert name is not None, "a round has samples"
             self.samples.append(each.series[name])
@@ -113,7 +116,7 @@ class Rounds:
         """All rounds; then, with a precision asked for, more rounds where they are needed."""
         try:
             for index in range(self._options.rounds):
-                due = [s.case for s in self._open_states() if s.rounds <= index]
+                due = [s.case for s in self._open_states() if index not in s.indices]
                 self._round(index, due)
             if self._options.precision_ratio is not None:
                 self._refine()
@@ -133,7 +136,7 @@ class Rounds:
             precise = [state for state in open_states if state.is_precise(target)]
             self._note_end(precise, "precision")
             open_states = [s for s in open_states if s not in precise and s.ended is None]
-            due = [state.case for state in open_states if state.rounds <= index]
+            due = [state.case for state in open_states if index not in state.indices]
             self._progress.more(len(due))
             self._round(index, due)
         precise = [state for state in open_states if state.is_precise(target)]

@@ -19,6 +19,7 @@ from bench_schema.document import (
     INIT_PHASES,
     Case,
     Checks,
+    DeviceTiming,
     Memory,
     Outcome,
     Round,
@@ -29,8 +30,8 @@ from bench_run.errors import EngineError, UnsupportedGraphError
 from bench_run.machine.telemetry import disturbances, observe
 from bench_run.measure.clock_wait import settle
 from bench_run.measure.energy import Used, used_energy
-from bench_run.measure.kernel_pass import with_kernels
-from bench_run.measure.loop import Measured, SamplingBudget, measure
+from bench_run.measure.kernel_pass import Recorded, with_kernels
+from bench_run.measure.loop import Measured, SamplingBudget, forced_gates, measure
 from bench_run.measure.memory import ProcessPeak
 from bench_run.tensors.data import inputs_of
 from bench_run.worker.case_record import case_of
@@ -38,6 +39,7 @@ from bench_run.worker.output_validator import OutputValidator
 
 if TYPE_CHECKING:
     from bench_run.engines.base import Engine, Plan, PlanFacts
+    from bench_run.streams.base import Stream
     from bench_run.worker.messages import RunCase
 
 Phase = Callable[[str, int], None]
@@ -107,12 +109,12 @@ def run_case(engine: Engine, request: RunCase, import_ns: int, announce: Phase) 
 def _measured_case(
     engine: Engine, validator: OutputValidator, request: RunCase, timeline: Timeline, started: str
 ) -> Case:
-    plan = validator.plan
+    plan, forced = validator.plan, forced_gates(engine.stream)
     validator.check(0)
     timeline.enter("gate")
     engine.stream.correction_ns()  # tries whether the plan can be held back: that may hang
     _settle(engine, request.budget.rest_s, timeline)
-    before = observe(engine.facts.device, engine.stream)
+    before = observe(engine.facts.device, engine.stream, at_once=True)
     timeline.enter("measure")
     budget = affordable(request.budget, timeline.phases["first_run_ns"])
     measured = measure(plan, engine.stream, budget, validator.timed_check)
@@ -135,6 +137,7 @@ def _measured_case(
         energy_j_per_iteration=used.j_per_iteration,
         energy_window_s=used.window_s,
         notes=notes,
+        device_timing=_device_timing(engine.stream, recorded, forced),
     )
     if recorded.spans:
         measured_round = replace(measured_round, device_correction_ns=0.0)
@@ -167,13 +170,23 @@ def affordable(budget: SamplingBudget, first_run_ns: int) -> SamplingBudget:
     return replace(budget, warmup=0)
 
 
+def _device_timing(stream: Stream, recorded: Recorded, forced_before: int) -> DeviceTiming | None:
+    """How the device's times were taken; None where there are none."""
+    if recorded.spans:
+        return "kernel records"
+    if "device_ns" not in recorded.measured.series:
+        return None
+    gated = stream.gate_depth > 0 and forced_gates(stream) == forced_before
+    return "gated events" if gated else "events"
+
+
 def _round(
     request: RunCase,
     measured: Measured,
     started: str,
     checks: Checks | None,
     engine: Engine,
-    **telemetry: Any,
+    **observed: Any,
 ) -> Round:
     stream = engine.stream
     series = {name: np.array(values, np.int64) for name, values in measured.series.items()}
@@ -192,13 +205,14 @@ def _round(
         host=platform.node() or None,
         device_uuid=unit_of(engine.facts.device),
         device_correction_ns=stream.correction_ns() if stream.clock != "host" else None,
-        **telemetry,
+        **observed,
     )
 
 
 def unit_of(device: str) -> str | None:
     """The uuid by which an engine names its device; None for the processor and a mere index."""
-    return None if device == "cpu" or device.isdecimal() else device
+    index = device.rpartition(":")[2].isdecimal()
+    return None if device == "cpu" or index else device
 
 
 def _memory(engine: Engine, facts: PlanFacts, host_peak_bytes: int | None) -> Memory:

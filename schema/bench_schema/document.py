@@ -14,6 +14,55 @@ from typing import Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from bench_schema.provenance import (
+    Cpu,
+    Device,
+    Engine,
+    Machine,
+    Part,
+    Revision,
+    Run,
+    Settings,
+    Tool,
+)
+
+__all__ = [
+    "COMPLETED",
+    "INIT_PHASES",
+    "SCHEMA_VERSION",
+    "SERIES",
+    "UNKNOWN_WORK",
+    "Achieved",
+    "Case",
+    "Checks",
+    "Cpu",
+    "Device",
+    "DeviceTiming",
+    "Document",
+    "Engine",
+    "GraphId",
+    "Kernel",
+    "Machine",
+    "Memory",
+    "Mismatch",
+    "Outcome",
+    "OutputValidation",
+    "Part",
+    "Real",
+    "Revision",
+    "Round",
+    "Run",
+    "Samples",
+    "Settings",
+    "Status",
+    "Summary",
+    "Surroundings",
+    "Telemetry",
+    "Tool",
+    "Validation",
+    "Work",
+]
+
 SCHEMA_VERSION = 2
 
 Samples: TypeAlias = npt.NDArray[np.int64]
@@ -33,154 +82,6 @@ the sum and the span of the kernels of one iteration as a profiler recorded them
 INIT_PHASES = ("load_ns", "import_ns", "build_ns", "plan_ns", "first_run_ns")
 """Graph file to value; engine library; graph to the engine's form; plan, compilation, buffers and
 inputs; first execution, synchronised. Their sum is the initialisation time of a case."""
-
-
-@dataclass(frozen=True, slots=True)
-class Tool:
-    name: str
-    version: str
-
-
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """How the samples were taken. A comparison checks the first five fields first."""
-
-    timer: str
-    """``host``, ``events`` or ``cupti``: which clock filled the main series."""
-    cache: str
-    """``hot``, ``cold`` or ``rotate``."""
-    duty: str
-    """``cool`` (rests between blocks) or ``sustained``."""
-    math: str
-    """``fp32``, ``tf32`` or ``fast``: what float32 arithmetic may be replaced with."""
-    replay: bool
-    """Whether a captured graph was replayed in place of single launches."""
-    warmup: int
-    """Iterations before the samples, in each round."""
-    iterations: int
-    """Samples asked for, over all rounds."""
-    rounds: int
-    min_time_s: float | None
-    max_time_s: float | None
-    precision_ratio: float | None
-    """Half width of the median's interval at which no further round is added."""
-    timeout_s: float | None
-    seed: int
-    """Seeds the inputs and the order of the cases in each round."""
-    reference: str
-    tolerance: str
-    """Name of the tolerance table: ``default``, ``hipdnn``."""
-    rtol: float | None
-    atol: float | None
-    check_budget_s: float
-    """Seconds a round may spend on validating the outputs of timed iterations."""
-    init: tuple[str, ...] | None = None
-    """How inputs were filled, as asked for; empty: seeded by their roles."""
-    executions: int | None = None
-    """Executions that make one sample."""
-    knobs: Mapping[str, str] | None = None
-    """Settings of engines that were asked for; `Engine.knobs` has those that an engine took."""
-    threads: int | None = None
-    """Processor threads that an engine was held to; None: not held to a number."""
-    max_rounds: int | None = None
-    until: Literal["decided"] | None = None
-    """``decided``: rounds were added until each pair had a verdict."""
-    worker_start: Literal["exec", "fork"] | None = None
-    round_preparation: Literal["alone", "side by side"] | None = None
-    """Whether plans of several rounds were prepared at the same time."""
-    device_parallelism: Literal["none", "prepare", "measure"] | None = None
-    """What several devices of a host did at the same time."""
-    vendor_caches: Literal["fresh", "shared", "user"] | None = None
-    """Caches of the vendor's libraries: made for the run, in a named folder, or the user's own."""
-
-
-@dataclass(frozen=True, slots=True)
-class Run:
-    id: str
-    label: str | None
-    tags: Mapping[str, str]
-    started: str
-    """ISO 8601 with time zone, as all instants in the document."""
-    finished: str | None
-    complete: bool
-    """False while cases are missing: an interrupted run, or a journal read before its end."""
-    command: tuple[str, ...]
-    tool: Tool
-    settings: Settings
-    shard: str | None = None
-    """Which share of the cases this run had, as in ``2/8``."""
-    notes: tuple[str, ...] = ()
-    """What should be known of the whole run, such as records that were lost to damage."""
-
-
-@dataclass(frozen=True, slots=True)
-class Cpu:
-    model: str | None
-    cores: int | None
-    threads: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class Device:
-    """One accelerator. Ceilings are measured on it, not taken from a data sheet."""
-
-    index: int
-    name: str
-    uuid: str | None = None
-    driver: str | None = None
-    arch: str | None = None
-    memory_bytes: int | None = None
-    l2_bytes: int | None = None
-    max_sm_clock_mhz: float | None = None
-    max_memory_clock_mhz: float | None = None
-    power_limit_w: float | None = None
-    ceiling_gbps: float | None = None
-    """Measured copy bandwidth, bytes read plus bytes written, GB/s."""
-    ceiling_tflops: Mapping[str, float] = field(default_factory=dict)
-    """Measured matrix rate by data type, TFLOP/s."""
-
-
-@dataclass(frozen=True, slots=True)
-class Revision:
-    """Version control state of the folder the graphs came from."""
-
-    commit: str
-    dirty: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Machine:
-    host: str
-    os: str
-    kernel: str
-    cpu: Cpu
-    memory_bytes: int | None
-    python: str
-    packages: Mapping[str, str]
-    devices: tuple[Device, ...]
-    environment: Mapping[str, str]
-    """Variables that change which kernel runs (MIOPEN_*, HIPDNN_*, NVIDIA_TF32_OVERRIDE …)."""
-    graphs_revision: Revision | None
-
-
-@dataclass(frozen=True, slots=True)
-class Engine:
-    key: str
-    """As asked for on the command line; unique in the document; cases refer to it."""
-    name: str
-    id: str | None
-    plugin_path: str | None
-    plugin_sha256: str | None
-    libraries: Mapping[str, str]
-    device: str
-    """``cpu`` or the uuid (else the index) of the device in `Machine.devices`."""
-    device_kind: str
-    """Product name of what it ran on: a comparison of unlike kinds is pointed out."""
-    knobs: Mapping[str, str]
-    device_index: int | None = None
-    """What the run called the device; the machine's list may count otherwise. None: no choice."""
-    abilities: Mapping[str, str] | None = None
-    """What was found of the library's optional abilities, by name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -435,14 +336,6 @@ class Case:
     notes: tuple[str, ...] = ()
     implausible: str | None = None
     """Which limit of the machine its time beats, in a sentence; None: none that is known."""
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """One of the runs that were merged into a document."""
-
-    run: Run
-    machine: Machine
 
 
 @dataclass(frozen=True, eq=False, slots=True)

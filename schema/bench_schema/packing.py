@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import glob
 import os
 from pathlib import Path
 
@@ -75,6 +76,13 @@ def write_bytes(path: str | os.PathLike[str], data: bytes) -> None:
         _replace(target, data)
     except OSError as error:
         raise UnwritableError(str(path), f"cannot be written: {error.strerror}") from None
+
+
+def remove_unfinished(path: str | os.PathLike[str]) -> None:
+    """Remove what killed writers of the file left beside it; nobody else may be writing it."""
+    target = Path(path).resolve()
+    for left in target.parent.glob(f".{glob.escape(target.name)}.[0-9]*.tmp"):
+        left.unlink(missing_ok=True)
 
 
 def _replace(target: Path, data: bytes) -> None:

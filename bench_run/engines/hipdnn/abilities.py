@@ -57,10 +57,10 @@ class Abilities:
         return self.present.issuperset(names)
 
     @property
-    def lacks(self) -> tuple[str, ...]:
-        """What is missing, without the members of classes that are missing themselves."""
-        owners = {name.partition(".")[0] for name in self.missing if "." not in name}
-        return tuple(n for n in self.missing if "." not in n or n.partition(".")[0] not in owners)
+    def words(self) -> dict[str, str]:
+        """The record as the document and `doctor` show it."""
+        names = sorted(self.present.union(self.missing))
+        return {name: "yes" if name in self.present else "no" for name in names}
 
     @property
     def events(self) -> bool:

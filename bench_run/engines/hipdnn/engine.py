@@ -13,6 +13,7 @@ from bench_run.engines.hipdnn.ids import Choice, parse_choice
 from bench_run.engines.hipdnn.knobs import descriptions, offered
 from bench_run.engines.hipdnn.phases import Phases
 from bench_run.engines.hipdnn.plan import HipdnnPlan
+from bench_run.engines.hipdnn.undefined import refuse_undefined
 from bench_run.engines.rotate import copies
 from bench_run.errors import UnsupportedGraphError
 
@@ -84,6 +85,7 @@ class HipdnnEngine:
 
     def build(self, graph: Graph, variant: Mapping[str, str]) -> Built:
         refuse_unwritable(graph)
+        refuse_undefined(graph)
         choice = self._choice(variant)
         phases = Phases(self._opened.phases)
         native = self._operation_graph(graph, phases, choice)

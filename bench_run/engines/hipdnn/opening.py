@@ -117,8 +117,6 @@ def _facts(
     place, kind = telemetry_amd.describe_device(device)
     path, sha256 = fingerprint(files)
     libraries = {MODULE: library.version}
-    if library.can.lacks:
-        libraries[f"{MODULE} lacks"] = " ".join(library.can.lacks)
     info = None if choice.id is None else chooser.info(choice.id)
     if info is not None:
         libraries[chooser.name_of(choice.id or 0)] = _version(info)
@@ -131,6 +129,7 @@ def _facts(
         device_kind=kind,
         plugin_path=path,
         plugin_sha256=sha256,
+        abilities=library.can.words,
     )
 
 

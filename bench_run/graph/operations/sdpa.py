@@ -26,6 +26,8 @@ from bench_run.graph.operations.base import (
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from bench_run.graph.model import Node
+
 _MASKS = ("causal_mask", "causal_mask_bottom_right")
 
 
@@ -48,6 +50,11 @@ def band(attributes: Mapping[str, Any]) -> Band:
         right = 0
     bottom = attributes.get("diagonal_alignment") == "bottom_right"
     return Band(left, right, bottom or bool(attributes.get("causal_mask_bottom_right")))
+
+
+def has_scale(node: Node) -> bool:
+    """Whether the graph says how scores are scaled, by a tensor or a number."""
+    return "scale" in node.inputs or node.attributes.get("attn_scale_value") is not None
 
 
 def _bound(value: int | None) -> int | None:

@@ -6,7 +6,8 @@ host waiting as long.
 
 Gates of three generations (``BEHAVIOUR["gate"]``): *no watchdog* waits for `release` for ever,
 *watchdog* opens after `WATCHDOG_S` and says so; with ``HIPDNN_DOUBLE_GATE=sticky`` it then refuses
-to close again, with ``stuck`` no gate ever opens and the waiting thread keeps Python's lock.
+to close again, with ``stuck`` no gate ever opens, and with ``locked`` whoever waits behind a closed
+one keeps Python's lock, so that nobody can open it.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ def synchronize():
     """Wait for everything: first until the closed gate is open."""
     begin = time.monotonic()
     while gates:
-        if os.environ.get("HIPDNN_DOUBLE_GATE") == "stuck":
+        if os.environ.get("HIPDNN_DOUBLE_GATE") in ("stuck", "locked"):
             ctypes.PyDLL(None).sleep(1000)  # holds the lock, as a binding may
         if behaviour["gate"] == "watchdog" and time.monotonic() - begin > WATCHDOG_S:
             gates[0]._force()

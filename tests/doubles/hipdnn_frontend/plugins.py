@@ -2,10 +2,10 @@
 
     {"engines": [{"name": "MIOPEN_ENGINE", "id": 1}], "version": "1.0.0", "milliseconds": 0.2,
      "types": ["ConvolutionFwdAttributes"], "wrong": false, "misdeed": {"execute": "segfault"},
-     "tuned_milliseconds": 0.176, "search_milliseconds": 50, "waits": false}
+     "tuned_milliseconds": 0.176, "search_milliseconds": 50, "waits": []}
 
 Only ``engines`` has to be there. ``types`` are the node types it takes (all of them unless given);
-``waits`` is an engine that waits for the device inside `execute`.
+``waits`` are those for which it waits for the device inside `execute`.
 """
 
 from __future__ import annotations

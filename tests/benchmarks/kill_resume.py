@@ -1,0 +1,151 @@
+"""Kills runs at random moments, resumes them, and looks for rounds that were lost or mixed.
+
+    python tests/benchmarks/kill_resume.py [KILLS] [SEED]
+
+KILLS (1,000) times a run, or the resumption of one, is killed with SIGKILL after a random time:
+while it starts, measures, saves or seals. After three kills on average it may end. Then every
+round that any journal had shown must be in the document, once, as it was measured; every case must
+have all its rounds; and no file but the document may be left. Prints one line of figures; exit
+code 1 if anything was lost.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from bench_schema.errors import DocumentError
+from bench_schema.files import read
+from bench_schema.journal import journal_path, read_journal
+
+ROOT = Path(__file__).resolve().parents[2]
+GRAPHS, ROUNDS, ITERATIONS = 3, 3, 6
+ENDING = 0.25
+"""Chance that a run is let end."""
+LONGEST_S = 4.0
+
+
+def graph(index):
+    """A sum of two tensors, each with a shape of its own."""
+    dims = [4, 8 + index]
+    names = ("a", "b", "c")
+    tensors = [
+        {"uid": uid, "name": name, "dims": dims, "strides": [dims[1], 1], "data_type": "float"}
+        for uid, name in enumerate(names)
+    ]
+    node = {
+        "name": "node",
+        "type": "PointwiseAttributes",
+        "compute_data_type": "float",
+        "inputs": {"operation": "add", "in_0_tensor_uid": 0, "in_1_tensor_uid": 1},
+        "outputs": {"out_0_tensor_uid": 2},
+    }
+    types = dict.fromkeys(("io_data_type", "intermediate_data_type", "compute_data_type"), "float")
+    tensors = [{**tensor, "virtual": False} for tensor in tensors]
+    return {"name": f"add_{index}", **types, "tensors": tensors, "nodes": [node]}
+
+
+def start(folder):
+    command = [sys.executable, "-m", "bench_run", "graphs", "-o", "run.json", "--resume", "-q"]
+    command += ["-e", "numpy", "--warmup", "0"]
+    command += ["--rounds", str(ROUNDS), "--iters", str(ITERATIONS)]
+    paths = os.pathsep.join([str(ROOT), str(ROOT / "schema")])
+    env = {**os.environ, "PYTHONPATH": paths, "TMPDIR": str(folder / "tmp")}
+    return subprocess.Popen(command, cwd=folder, env=env, stderr=subprocess.PIPE, text=True)
+
+
+def rounds_of(document):
+    return {
+        (case.id, each.index): (each.started, *each.series["e2e_ns"].tolist())
+        for case in document.cases
+        for each in case.rounds
+    }
+
+
+def saved(folder):
+    """What a journal or document of the folder holds; nothing where there is none yet."""
+    output = folder / "run.json"
+    path = journal_path(output)
+    if path.exists():
+        return rounds_of(read_journal(path))
+    return rounds_of(read(output)) if output.exists() else {}
+
+
+def problems(folder, seen):
+    """What is wrong with the document of a run that ended."""
+    document = read(folder / "run.json")
+    found = rounds_of(document)
+    wanted = {(f"add_{g} on numpy", r) for g in range(GRAPHS) for r in range(ROUNDS)}
+    count = sum(len(case.rounds) for case in document.cases)
+    left = {path.name for path in folder.iterdir()} - {"graphs", "tmp", "run.json"}
+    checks = {
+        "rounds changed or lost": {
+            key: value for key, value in seen.items() if found.get(key) != value
+        },
+        "rounds missing": wanted - found.keys(),
+        "rounds twice": count - len(found),
+        "files left": left,
+        "not complete": not document.run.complete,
+        "notes": document.run.notes,
+    }
+    return {name: what for name, what in checks.items() if what}
+
+
+def one_run(folder, chance):
+    """Kills until the run may end. Gives the number of kills and what went wrong."""
+    seen, kills = {}, 0
+    while True:
+        process = start(folder)
+        ends = chance.random() < ENDING
+        try:
+            process.wait(None if ends else chance.uniform(0, LONGEST_S))
+        except subprocess.TimeoutExpired:
+            process.kill()
+            kills += 1
+        words = process.communicate()[1]
+        if process.returncode not in (0, -9):
+            return kills, {f"exit code {process.returncode}": words}
+        try:
+            now = saved(folder)
+        except DocumentError as error:
+            return kills, {"unreadable": str(error)}
+        lost = {key: value for key, value in seen.items() if now.get(key) != value}
+        if lost:
+            return kills, {"rounds changed or lost after a kill": lost}
+        seen |= now
+        if process.returncode == 0:
+            return kills, problems(folder, seen)
+
+
+def main(wanted=1000, seed=0):
+    chance = random.Random(seed)
+    kills = runs = 0
+    wrong = []
+    began = time.perf_counter()
+    while kills < wanted:
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            (folder / "graphs").mkdir()
+            (folder / "tmp").mkdir()
+            for index in range(GRAPHS):
+                (folder / "graphs" / f"add_{index}.json").write_text(json.dumps(graph(index)))
+            more, what = one_run(folder, chance)
+        kills, runs = kills + more, runs + 1
+        if what:
+            wrong.append(what)
+            print(f"run {runs}: {what}", file=sys.stderr)
+    seconds = time.perf_counter() - began
+    print(
+        f"{kills} kills in {runs} runs, {seconds:.0f} s: {len(wrong)} runs lost or mixed anything"
+    )
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*map(int, sys.argv[1:])))
