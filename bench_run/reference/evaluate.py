@@ -9,7 +9,7 @@ import numpy as np
 from bench_run.errors import GraphError
 from bench_run.graph.dtypes import DTYPES, array_type
 from bench_run.reference.common import Array, Operation, refusal
-from bench_run.reference.rounding import rounded, settle, widen
+from bench_run.reference.rounding import expected, rounded, settle, widen
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,7 +33,7 @@ def run(graph: Graph, inputs: Mapping[int, Array], operations: Mapping[str, Oper
             for uid, value in _outcome(graph, node, values, operations).items():
                 tensor = graph.by_uid[uid]
                 if not tensor.virtual:
-                    results[uid] = value
+                    results[uid] = expected(value, tensor.data_type)
                 if uid in last_use:
                     values[uid] = rounded(value, tensor.data_type)
             for uid in _read(node):

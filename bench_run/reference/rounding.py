@@ -35,6 +35,13 @@ def settle(value: Array, data_type: str) -> Array:
     return value.astype(WIDE[kind], copy=False)
 
 
+def expected(value: Array, data_type: str) -> Array:
+    """A settled result as outputs are held against it: whole numbers within the range of their
+    type, others not rounded, since how far an engine's rounding may be off is a tolerance's
+    business."""
+    return rounded(value, data_type) if DTYPES[data_type].kind == "integer" else value
+
+
 def rounded(value: Array, data_type: str) -> Array:
     """A settled result rounded to the values of its tensor's type, still in the wide type.
 

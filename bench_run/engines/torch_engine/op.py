@@ -73,7 +73,10 @@ class Op:
         return self.compute
 
     def _is_finer(self, port: str, kind: torch.dtype) -> bool:
+        """Than `kind`; whole numbers are finer than narrow floats, which end too soon."""
         dtype = self.dtype(port) if self.has(port) else kind
+        if not dtype.is_floating_point and dtype != torch.bool:
+            return kind in (torch.float16, torch.bfloat16)
         return dtype in NATIVE and torch.promote_types(dtype, kind) != kind
 
     def constant(self, port: str) -> float | None:

@@ -62,6 +62,8 @@ def settle(value: torch.Tensor, data_type: str) -> torch.Tensor:
         value = value.to(_widest(value.dtype)).clamp(low, row.largest)
     elif row.kind == "integer" and data_type != "int64" and value.dtype != torch.bool:
         limits = torch.iinfo(wanted)
+        if value.dtype.is_floating_point:
+            value = value.to(torch.float64)  # narrower ones do not have these limits
         value = value.clamp(limits.min, limits.max)
     return value.to(wanted)
 

@@ -36,8 +36,8 @@ PARAMETERS = (
     ),
     Parameter("broadcast", "none", "operand that all batches share", "choice", "shared",
               choices=("none", "a", "b"), shape=False),
-    Parameter("out", None, "data type of C; as dtype", "dtype", "to", shape=False, follows="dtype",
-              choices=(*_FLOATS, *_FP8, "int8", "int32")),
+    Parameter("out", None, "data type of C; as dtype, of int8 int32", "dtype", "to",
+              shape=False, follows="dtype", choices=(*_FLOATS, *_FP8, "int8", "int32")),
 )  # fmt: skip
 
 SHAPES = {
@@ -52,7 +52,8 @@ _MATRIX = {"n": "row", "t": "col"}
 
 def complete(params: Params) -> Params:
     out = dict(params)
-    out["out"] = out["dtype"] if out["out"] is None else out["out"]
+    sums = "int32" if out["dtype"] == "int8" else out["dtype"]
+    out["out"] = sums if out["out"] is None else out["out"]
     if out["broadcast"] != "none" and out["batch"] is None:
         raise UsageError(f"matmul: broadcast={out['broadcast']} needs batch")
     return out
@@ -77,7 +78,7 @@ def _build(builder: Builder, params: Params, _: Value | None) -> Value:
     b = builder.tensor("b", b_dims, strides_of(b_dims, b_order))
     dims = (*(params["batch"] or ()), params["m"], params["n"])
     order = matrix_order(len(dims), params["c_layout"])
-    kind = "int32" if params["out"] == "int8" else params["out"]
+    kind = params["out"]
     c = builder.result("matmul", dims, order, channel=len(dims) - 1, name="c", data_type=kind)
     builder.node("MatmulAttributes", "matmul", {"a": a, "b": b}, {"c": c.uid})
     return c
