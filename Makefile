@@ -14,7 +14,7 @@ TEST_STAMP := $(VENV)/installed-test$(EXTRAS)
 LINT := $(VENV)/lint
 LINT_STAMP := $(LINT)/installed
 
-.PHONY: run test test-slow test-gpu test-hardware check lint support bench clean
+.PHONY: run test test-slow test-gpu test-hardware check lint support tables bench clean
 
 run: $(STAMP)
 	$(BIN)/bench-run graphs/ -o run_a.json $(RUN_FLAGS) --quiet
@@ -47,6 +47,9 @@ lint: $(TEST_STAMP) $(LINT_STAMP)
 
 support: $(TEST_STAMP)
 	$(BIN)/python -m tests.support_matrix
+
+tables: $(TEST_STAMP)
+	$(BIN)/python -m tests.doc_tables
 
 bench: $(TEST_STAMP)
 	for script in tests/benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done

@@ -12,9 +12,10 @@ from bench_run.graph.make.build import Builder, Dims, Value
 from bench_run.graph.make.images import DTYPE, LAYOUT, complete_image, image_dims, image_rows
 from bench_run.graph.make.parameters import Parameter, Params
 from bench_run.graph.make.recipe import Recipe
+from bench_run.graph.operations import POINTWISE_MODES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
 DIMS = Parameter("dims", None, "lengths of any rank, row-major, in place of n c d h w", "dims", "")
 
@@ -216,36 +217,28 @@ _ACTIVATIONS: tuple[Any, ...] = (
     ("tanh", "tanh", "tanh x", (), {}),
 )
 
-_UNARY = (
-    ("abs", "|x|"), ("ceil", "smallest integer above"), ("erf", "error function"),
-    ("exp", "exp x"), ("floor", "largest integer below"), ("identity", "copy"), ("log", "ln x"),
-    ("neg", "-x"), ("reciprocal", "1 / x"), ("rsqrt", "1 / sqrt(x)"), ("sin", "sin x"),
-    ("sqrt", "square root"), ("tan", "tan x"),
-)  # fmt: skip
+_DTYPES = {"arithmetic": _NUMBERS}
+"""Data types of a family; the others have those of `Recipe`."""
 
-_BINARY = (
-    ("add", "x + b", ()), ("add_square", "x + b²", ()), ("div", "x / b", ()),
-    ("max_op", "larger of x and b", ("max",)), ("min_op", "smaller of x and b", ("min",)),
-    ("mul", "x · b", ()), ("sub", "x - b", ()),
-)  # fmt: skip
 
-_COMPARISONS = (
-    ("cmp_eq", "x = b"), ("cmp_ge", "x ≥ b"), ("cmp_gt", "x > b"), ("cmp_le", "x ≤ b"),
-    ("cmp_lt", "x < b"), ("cmp_neq", "x ≠ b"), ("logical_and", "x and b"), ("logical_or", "x or b"),
-)  # fmt: skip
+def _plain(family: str) -> Iterator[Recipe]:
+    """The operations that a row of `POINTWISE_MODES` describes in full."""
+    more = {"dtypes": _DTYPES[family]} if family in _DTYPES else {}
+    for name, row in POINTWISE_MODES.items():
+        if row.family == family:
+            mode = Mode(name, row.arity, {})
+            yield _recipe(name, family, row.summary, mode, aliases=row.aliases, **more)
+
 
 RECIPES: tuple[Recipe, ...] = (
     *(recipe for row in _ACTIVATIONS for recipe in _activation(*row)),
-    *(_recipe(name, "math", summary, Mode(name, 1, {})) for name, summary in _UNARY),
+    *_plain("math"),
     _recipe("gen_index", "math", "index along an axis",
             Mode("gen_index", 1, {"axis": "axis_tensor_uid"}), extra=(AXIS,)),
-    *(
-        _recipe(name, "arithmetic", summary, Mode(name, 2, {}), aliases=names, dtypes=_NUMBERS)
-        for name, summary, names in _BINARY
-    ),
+    *_plain("arithmetic"),
     Recipe("bias", "arithmetic", "adds one number a channel to what it follows", _build_bias,
            (DTYPE,), {}, chains=True, only_after=True),
-    *(_recipe(name, "logic", summary, Mode(name, 2, {})) for name, summary in _COMPARISONS),
+    *_plain("logic"),
     _recipe("logical_not", "logic", "not x", Mode("logical_not", 1, {})),
     _recipe("binary_select", "logic", "x where the mask is set, else b",
             Mode("binary_select", 3, {}), make=_build_select),

@@ -17,15 +17,10 @@ from bench_run.graph.make.images import (
 )
 from bench_run.graph.make.parameters import Parameter, Params
 from bench_run.graph.make.recipe import Recipe
+from bench_run.graph.operations.reduction import SUMMARIES
 
 if TYPE_CHECKING:
     from bench_run.graph.make.build import Builder, Dims, Value
-
-_MODES = {
-    "add": "sum", "mul": "product", "min": "smallest", "max": "largest", "amax": "largest |x|",
-    "avg": "mean", "norm1": "sum of |x|", "norm2": "root of the sum of squares",
-    "mul_no_zeros": "product of what is not zero",
-}  # fmt: skip
 
 _REDUCTION = (
     Parameter("dims", (1024, 1024), "lengths, of any rank", "dims", "", always=True),
@@ -175,7 +170,7 @@ RECIPES: tuple[Recipe, ...] = (
             _REDUCTION, _REDUCTION_SHAPES, complete=partial(_complete_reduction, f"reduce_{mode}"),
             chains=True,
         )
-        for mode, words in _MODES.items()
+        for mode, words in SUMMARIES.items()
     ),
     *_pooling("maxpool", "maxpool", "largest of each window", (_INDEX,)),
     *_pooling("avgpool", "avgpool_exclude_padding", "mean of each window, padding left out", ()),

@@ -27,6 +27,13 @@ class PointwiseMode:
     """Parameters the mode looks at."""
     backward: bool = False
     """in_0 is dy and in_1 the input of the forward operation."""
+    family: str = ""
+    """Of the op specs that are made from this row alone; empty: `graph/make/pointwise.py` has rows
+    of its own for the mode."""
+    summary: str = ""
+    """What such an op spec computes."""
+    aliases: tuple[str, ...] = ()
+    """Its other names."""
 
     def hint(self, operand: int) -> str:
         return self.hints[operand] if operand < len(self.hints) else "general"
@@ -37,51 +44,55 @@ _POSITIVE = ("positive",)
 _BOTH = ("condition", "condition")
 
 POINTWISE_MODES: dict[str, PointwiseMode] = {
-    "abs": PointwiseMode(1, 1),
-    "add": PointwiseMode(2, 1),
-    "add_square": PointwiseMode(2, 2),
+    "abs": PointwiseMode(1, 1, family="math", summary="|x|"),
+    "add": PointwiseMode(2, 1, family="arithmetic", summary="x + b"),
+    "add_square": PointwiseMode(2, 2, family="arithmetic", summary="x + b²"),
     "binary_select": PointwiseMode(3, 1, ("general", "general", "condition")),
-    "ceil": PointwiseMode(1, 1),
-    "cmp_eq": PointwiseMode(2, 1),
-    "cmp_ge": PointwiseMode(2, 1),
-    "cmp_gt": PointwiseMode(2, 1),
-    "cmp_le": PointwiseMode(2, 1),
-    "cmp_lt": PointwiseMode(2, 1),
-    "cmp_neq": PointwiseMode(2, 1),
-    "div": PointwiseMode(2, 1, ("general", "positive")),
+    "ceil": PointwiseMode(1, 1, family="math", summary="smallest integer above"),
+    "cmp_eq": PointwiseMode(2, 1, family="logic", summary="x = b"),
+    "cmp_ge": PointwiseMode(2, 1, family="logic", summary="x ≥ b"),
+    "cmp_gt": PointwiseMode(2, 1, family="logic", summary="x > b"),
+    "cmp_le": PointwiseMode(2, 1, family="logic", summary="x ≤ b"),
+    "cmp_lt": PointwiseMode(2, 1, family="logic", summary="x < b"),
+    "cmp_neq": PointwiseMode(2, 1, family="logic", summary="x ≠ b"),
+    "div": PointwiseMode(2, 1, ("general", "positive"), family="arithmetic", summary="x / b"),
     "elu_bwd": PointwiseMode(2, 4, attributes=("elu_alpha",), backward=True),
     "elu_fwd": PointwiseMode(1, 4, attributes=("elu_alpha",)),
-    "erf": PointwiseMode(1, 1),
-    "exp": PointwiseMode(1, 1),
-    "floor": PointwiseMode(1, 1),
+    "erf": PointwiseMode(1, 1, family="math", summary="error function"),
+    "exp": PointwiseMode(1, 1, family="math", summary="exp x"),
+    "floor": PointwiseMode(1, 1, family="math", summary="largest integer below"),
     "gelu_approx_tanh_bwd": PointwiseMode(2, 19, backward=True),
     "gelu_approx_tanh_fwd": PointwiseMode(1, 9),
     "gelu_bwd": PointwiseMode(2, 11, backward=True),
     "gelu_fwd": PointwiseMode(1, 5),
     "gen_index": PointwiseMode(1, 0, attributes=("axis_tensor_uid",)),
-    "identity": PointwiseMode(1, 0),
-    "log": PointwiseMode(1, 1, _POSITIVE),
-    "logical_and": PointwiseMode(2, 0, _BOTH),
+    "identity": PointwiseMode(1, 0, family="math", summary="copy"),
+    "log": PointwiseMode(1, 1, _POSITIVE, family="math", summary="ln x"),
+    "logical_and": PointwiseMode(2, 0, _BOTH, family="logic", summary="x and b"),
     "logical_not": PointwiseMode(1, 0, ("condition",)),
-    "logical_or": PointwiseMode(2, 0, _BOTH),
-    "max_op": PointwiseMode(2, 1),
-    "min_op": PointwiseMode(2, 1),
-    "mul": PointwiseMode(2, 1),
-    "neg": PointwiseMode(1, 1),
-    "reciprocal": PointwiseMode(1, 1, _POSITIVE),
+    "logical_or": PointwiseMode(2, 0, _BOTH, family="logic", summary="x or b"),
+    "max_op": PointwiseMode(
+        2, 1, family="arithmetic", summary="larger of x and b", aliases=("max",)
+    ),
+    "min_op": PointwiseMode(
+        2, 1, family="arithmetic", summary="smaller of x and b", aliases=("min",)
+    ),
+    "mul": PointwiseMode(2, 1, family="arithmetic", summary="x · b"),
+    "neg": PointwiseMode(1, 1, family="math", summary="-x"),
+    "reciprocal": PointwiseMode(1, 1, _POSITIVE, family="math", summary="1 / x"),
     "relu_bwd": PointwiseMode(2, 2, attributes=_RELU, backward=True),
     "relu_fwd": PointwiseMode(1, 1, attributes=_RELU),
-    "rsqrt": PointwiseMode(1, 2, _POSITIVE),
+    "rsqrt": PointwiseMode(1, 2, _POSITIVE, family="math", summary="1 / sqrt(x)"),
     "sigmoid_bwd": PointwiseMode(2, 7, backward=True),
     "sigmoid_fwd": PointwiseMode(1, 4),
-    "sin": PointwiseMode(1, 1),
+    "sin": PointwiseMode(1, 1, family="math", summary="sin x"),
     "softplus_bwd": PointwiseMode(2, 6, attributes=("softplus_beta",), backward=True),
     "softplus_fwd": PointwiseMode(1, 5, attributes=("softplus_beta",)),
-    "sqrt": PointwiseMode(1, 1, _POSITIVE),
-    "sub": PointwiseMode(2, 1),
+    "sqrt": PointwiseMode(1, 1, _POSITIVE, family="math", summary="square root"),
+    "sub": PointwiseMode(2, 1, family="arithmetic", summary="x - b"),
     "swish_bwd": PointwiseMode(2, 11, attributes=("swish_beta",), backward=True),
     "swish_fwd": PointwiseMode(1, 5, attributes=("swish_beta",)),
-    "tan": PointwiseMode(1, 1, ("unit",)),
+    "tan": PointwiseMode(1, 1, ("unit",), family="math", summary="tan x"),
     "tanh_bwd": PointwiseMode(2, 4, backward=True),
     "tanh_fwd": PointwiseMode(1, 1),
 }

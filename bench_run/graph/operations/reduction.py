@@ -20,6 +20,19 @@ REDUCTION_MODES = {
 }
 """Flops per element of the input, by the spelling of the file."""
 
+SUMMARIES = {
+    "add": "sum",
+    "mul": "product",
+    "min": "smallest",
+    "max": "largest",
+    "amax": "largest |x|",
+    "avg": "mean",
+    "norm1": "sum of |x|",
+    "norm2": "root of the sum of squares",
+    "mul_no_zeros": "product of what is not zero",
+}
+"""What each mode computes, for the list of op specs."""
+
 _CHOICES = ("not_set", *REDUCTION_MODES)
 
 

@@ -12,9 +12,10 @@ from bench_run.graph.hipdnn_json import read_graph
 from bench_run.graph.hipdnn_write import write_graph
 from bench_run.graph.make import make_graphs
 from bench_run.graph.make.collection import collection_files, write_collection
-from bench_run.graph.make.table import operations_table, parameters_table
+from bench_run.graph.make.ops import OPS
 from bench_run.graph.suites import read_suite
 from bench_run.graph.work import work
+from tests.doc_tables import PAGES, filled_in
 
 GRAPHS = Path(__file__).parents[4] / "graphs"
 LIST = GRAPHS / "collection.txt"
@@ -100,6 +101,12 @@ def test_graphs_are_equal_after_the_round_trip_through_the_file() -> None:
     assert dataclasses.asdict(again) == dataclasses.asdict(graph)
 
 
-def test_the_readme_holds_the_tables_of_operations_and_parameters() -> None:
-    text = (GRAPHS / "README.md").read_text()
-    assert (operations_table() in text, parameters_table() in text) == (True, True)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_a_page_holds_the_tables_of_the_code(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    assert filled_in(text) == text, "make tables writes them"
+
+
+def test_the_readme_names_every_operation() -> None:
+    text = (GRAPHS / "README.md").read_text(encoding="utf-8")
+    assert [name for name in OPS if f"`{name}`" not in text] == []

@@ -1,0 +1,126 @@
+"""The tables of `graphs/README.md` and `graphs/FORMAT.md`, made from the operations tables.
+
+`python -m tests.doc_tables` (`make tables`) writes them between their markers
+``<!-- table NAME -->`` and ``<!-- end -->``; a test holds the pages against the code.
+"""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from pathlib import Path
+
+from bench_run.graph.make.ops import OPS
+from bench_run.graph.make.parameters import expected, show_value
+from bench_run.graph.operations import OPERATIONS, POINTWISE_MODES
+
+GRAPHS = Path(__file__).resolve().parents[1] / "graphs"
+PAGES = (GRAPHS / "README.md", GRAPHS / "FORMAT.md")
+_TABLE = re.compile(r"(<!-- table ([\w ]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+
+
+def filled_in(text):
+    """A page with its tables as the code has them."""
+    return _TABLE.sub(lambda match: f"{match[1]}{_table(match[2])}\n{match[3]}", text)
+
+
+def _table(name):
+    tables = {
+        "operations": operations_table,
+        "parameters": parameters_table,
+        "modes": modes_list,
+    }
+    return tables[name]() if name in tables else node_types(name.split())
+
+
+def node_types(families):
+    """Node types of these families with ports and parameters."""
+    rows = ["| Type | Inputs | Outputs | Parameters |", "| --- | --- | --- | --- |"]
+    known = (row for row in OPERATIONS.values() if row.family in families)
+    return "\n".join((*rows, *(_node_type(row) for row in known)))
+
+
+def _node_type(row):
+    ports = [" ".join(map(_port, ports)) for ports in (row.inputs, row.outputs)]
+    parameters = "; ".join(map(_parameter, row.parameters)) or "none"
+    return f"| `{row.type}` | {ports[0]} | {ports[1]} | {parameters} |"
+
+
+def _port(port):
+    optional = "" if port.required else "?"
+    return f"`{port.name}`{optional}" + ("…" if port.many or port.numbered else "")
+
+
+def _parameter(parameter):
+    name = f"`{parameter.name}`" + ("" if parameter.required else "?")
+    if parameter.name == "operation":
+        return f"{name} (a mode)"
+    return f"{name} ({', '.join(parameter.choices) or parameter.kind})"
+
+
+def modes_list():
+    """The pointwise modes by what they read."""
+    groups = {
+        "One operand": (1, False),
+        "Two operands": (2, False),
+        "Gradients, `in_0` is dy and `in_1` the input of the forward operation": (2, True),
+    }
+    lines = []
+    for title, kind in groups.items():
+        names = [f"`{n}`" for n, m in POINTWISE_MODES.items() if (m.arity, m.backward) == kind]
+        text = " ".join(names)
+        wrapped = textwrap.fill(text, 98, initial_indent="  ", subsequent_indent="  ")
+        lines += [f"- {title}:", wrapped]
+    return "\n".join(lines)
+
+
+def operations_table():
+    """Every operation: its family, other names, gradients, and what it computes."""
+    rows = ["| Family | Operation | Gradients | What it computes |", "| --- | --- | --- | --- |"]
+    return "\n".join((*rows, *(_operation_row(recipe) for recipe in OPS.values())))
+
+
+def parameters_table():
+    """Every parameter once, with the operations that have it in this meaning."""
+    rows = ["| Key | Value | Meaning | Operations |", "| --- | --- | --- | --- |"]
+    users = {}
+    for recipe in OPS.values():
+        for row in recipe.parameters:
+            if row.key != "dtype":
+                users.setdefault((row.key, _values(row), row.help), []).append(recipe)
+    lines = (
+        f"| `{key}` | {values} | {words} | {_users(recipes)} |"
+        for (key, values, words), recipes in users.items()
+    )
+    return "\n".join((*rows, *lines))
+
+
+def _operation_row(recipe):
+    names = " ".join(f"`{name}`" for name in (recipe.name, *recipe.aliases))
+    gradients = " ".join(f"`{name}`" for name in recipe.backward)
+    return f"| {recipe.family} | {names} | {gradients} | {_cell(recipe.summary)} |"
+
+
+def _values(row):
+    words = expected(row).removeprefix("one of ")
+    usual = "" if row.default is None else f" ({show_value(row.default, row.kind)})"
+    return _cell(words + usual)
+
+
+def _users(recipes):
+    """Families where all operations of one have it, else names."""
+    words = []
+    for family in dict.fromkeys(recipe.family for recipe in recipes):
+        users = [recipe.name for recipe in recipes if recipe.family == family]
+        every = [r.name for r in OPS.values() if r.family == family and not r.only_after]
+        words += [f"all of {family}"] if set(every) <= set(users) and len(every) > 1 else users
+    return ", ".join(words)
+
+
+def _cell(text):
+    return text.replace("|", "\\|")
+
+
+if __name__ == "__main__":
+    for page in PAGES:
+        page.write_text(filled_in(page.read_text(encoding="utf-8")), encoding="utf-8")
