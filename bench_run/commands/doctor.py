@@ -96,7 +96,7 @@ def doctor() -> str:
 
 
 def _head(host: Machine) -> str:
-    from bench_run.units import size_text
+    from bench_run.text import size_text
 
     lines = [
         f"host {host.host}: {host.os}, kernel {host.kernel}, Python {host.python}",
@@ -110,7 +110,7 @@ def _head(host: Machine) -> str:
 
 
 def _device_line(device: Device) -> str:
-    from bench_run.units import size_text
+    from bench_run.text import size_text
 
     facts = [device.arch, None if device.driver is None else f"driver {device.driver}"]
     if device.memory_bytes is not None:

@@ -11,8 +11,7 @@ from tabulate import tabulate
 
 from bench_run.report.labels import labelled, plan_labels
 from bench_run.report.speedup import speed_up
-from bench_run.text import one_line
-from bench_run.units import percent_text, rate_text, shortened, size_text, time_text
+from bench_run.text import one_line, percent_text, rate_text, shortened, size_text, time_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -10,7 +10,7 @@ from tabulate import tabulate
 from bench_run.graph.layouts import is_packed, layout_name
 from bench_run.graph.operations import OPERATIONS, node_view
 from bench_run.graph.work import family, work
-from bench_run.units import shortened, significant, size_text
+from bench_run.text import shortened, significant, size_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

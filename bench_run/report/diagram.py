@@ -18,7 +18,7 @@ from bench_run.report.description import (
     tensor_name,
 )
 from bench_run.report.layers import arrange
-from bench_run.units import shortened
+from bench_run.text import shortened
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

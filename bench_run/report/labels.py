@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from bench_run.units import shortened
+from bench_run.text import shortened
 
 if TYPE_CHECKING:
     from bench_schema.document import Case, Document

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from tabulate import tabulate
 
 from bench_run.report.labels import plan_labels
-from bench_run.units import percent_text, rate_text, time_text
+from bench_run.text import percent_text, rate_text, time_text
 
 if TYPE_CHECKING:
     from bench_schema.document import Case, Document

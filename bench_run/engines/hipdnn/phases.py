@@ -6,7 +6,7 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from bench_run.units import time_text
+from bench_run.text import time_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
