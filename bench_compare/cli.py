@@ -21,6 +21,7 @@ COMMANDS: dict[str, str] = {
 Without such a word documents are compared; a file or folder of that name is given as ``./compare``.
 """
 DEFAULT = "compare"
+LEAST_COLUMNS = 40
 
 
 def entry() -> None:
@@ -94,9 +95,10 @@ def _write(outcome: Outcome, done: list[Outcome]) -> int:
 
 
 def _width() -> int:
+    """What COLUMNS says, else what the terminal says, else 80; reports need a little room."""
     from shutil import get_terminal_size
 
-    return get_terminal_size((80, 24)).columns if sys.stdout.isatty() else 80
+    return max(get_terminal_size((80, 24)).columns, LEAST_COLUMNS)
 
 
 def _complain(sentence: str) -> None:

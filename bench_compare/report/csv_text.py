@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from bench_compare.metrics import METRICS
+from bench_compare.report import words
 from bench_compare.report.rows import rows
 
 if TYPE_CHECKING:
@@ -36,6 +37,9 @@ CASE_COLUMNS: dict[str, Callable[[CaseComparison], object]] = {
     "reason": lambda case: _plain(case.reason),
     "notes": lambda case: _plain("; ".join(f"{n.side}: {n.text}" for n in case.notes)),
 }
+UNFINISHED = "unfinished"
+"""Column with the sides of which a run did not reach its end: ``base``, ``other``, ``base other``,
+or nothing."""
 METRIC_COLUMNS: dict[str, Callable[[MetricComparison], object]] = {
     "metric": lambda m: m.metric,
     "unit": lambda m: METRICS[m.metric].unit,
@@ -60,14 +64,25 @@ def render(comparison: Comparison, view: View) -> str:
     """All cases that pass the filter; a case without metrics keeps one row."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow([*CASE_COLUMNS, *METRIC_COLUMNS])
+    writer.writerow([*CASE_COLUMNS, UNFINISHED, *METRIC_COLUMNS])
+    unfinished = _unfinished(comparison)
     for case in rows(comparison, replace(view, all=True)):
         head = [read(case) for read in CASE_COLUMNS.values()]
+        head.append(unfinished[case.other_label])
         for metric in case.metrics.values():
             writer.writerow([*head, *(_cell(read(metric)) for read in METRIC_COLUMNS.values())])
         if not case.metrics:
             writer.writerow([*head, *("" for _ in METRIC_COLUMNS)])
     return out.getvalue()
+
+
+def _unfinished(comparison: Comparison) -> dict[str, str]:
+    """By the label of the other side."""
+    found = {}
+    for other in comparison.others:
+        sides = {"base": comparison.base, "other": other}
+        found[other.label] = " ".join(n for n, side in sides.items() if words.unfinished(side))
+    return found
 
 
 def _cell(value: object) -> object:

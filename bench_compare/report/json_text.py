@@ -90,6 +90,7 @@ def _side(side: Side) -> dict[str, Any]:
                 "run_id": source.document.run.id,
                 "started": source.document.run.started,
                 "host": source.document.machine.host,
+                "complete": source.document.run.complete,
             }
             for source in side.sources
         ],

@@ -3,7 +3,8 @@
 broken → error; other bad news (slower, removed, newly wrong …) → failure; allowed bad news →
 passed, told in system-out; no answer (unclear, incomparable, not measured) → skipped, because a
 pass would claim what was not shown; everything else → passed. Bad news of the suite as a whole is
-a test of its own, so are the reasons why nothing could be compared.
+a test of its own, so are the reasons why nothing could be compared. A document of a run that did
+not finish is a skipped test.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ def render(comparison: Comparison, view: View) -> str:  # noqa: ARG001 - every c
     for number, problem in enumerate(comparison.problems, start=1):
         test = ET.SubElement(suite, "testcase", classname="comparison", name=f"problem {number}")
         _result(test, "error", "not comparable", problem)
+    _unfinished(suite, comparison)
     for item in news.get(None, ()):
         test = ET.SubElement(suite, "testcase", classname="suite", name=safe(item.name))
         _tell(test, [item])
@@ -44,6 +46,15 @@ def render(comparison: Comparison, view: View) -> str:  # noqa: ARG001 - every c
     root.append(suite)
     ET.indent(root)
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{ET.tostring(root, encoding="unicode")}\n'
+
+
+def _unfinished(suite: ET.Element, comparison: Comparison) -> None:
+    """A run that did not reach its end answers for less than its suite."""
+    for side in (comparison.base, *comparison.others):
+        for path in words.unfinished(side):
+            test = ET.SubElement(suite, "testcase", classname="documents", name=safe(path))
+            text = f"{side.label}: this run did not finish, cases or rounds may be missing"
+            _result(test, "skipped", "unfinished run", text)
 
 
 def _by_case(bad_news: Sequence[BadNews]) -> Mapping[str | None, list[BadNews]]:

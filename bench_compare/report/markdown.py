@@ -60,7 +60,11 @@ def render(comparison: Comparison, view: View) -> str:
         )
         if block
     )
-    folded = {"More bad news": bad[FIRST_ROWS:], "Good news": good, "No news": rest}
+    folded = {
+        "More bad news": bad[FIRST_ROWS:],
+        "Improvements and additions": good,
+        "Unchanged and unclear cases": rest,
+    }
     for title, cases in folded.items():
         text += _folded(title, cases, comparison, ROOM - len(text))
     return text + "\n"
@@ -95,6 +99,7 @@ def _headline(comparison: Comparison) -> str:
     lines = [f"{len(comparison.cases)} cases: {counts}"] if comparison.cases else []
     lines += [prose(words.suite_text(n)) for n in words.headline_numbers(comparison)]
     lines += [prose(text) for text in words.movement_texts(comparison)]
+    lines += [prose(text) for text in (words.why_text(comparison),) if text]
     return "  \n".join(lines)
 
 

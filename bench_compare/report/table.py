@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import textwrap
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tabulate import tabulate
 
@@ -39,7 +39,13 @@ WIDE = 110
 """From this width on there is room for both ends of the interval."""
 GAP, HEAD = 2, 2
 """Between columns, and what tabulate adds to the width of a head."""
-NARROWEST_NAME = 14
+NARROWEST_NAME = 18
+"""Where a column of names would be narrower, a case has lines of its own."""
+NARROW = 64
+"""Below this width differences are sentences instead of columns."""
+ROLE = " " * 7
+"""The room of ``other`` and the gap after it."""
+PLAIN: dict[str, Any] = {"disable_numparse": True}
 SIDE_FACTS = ("host", "device", "engine", "sampling")
 APPEARED = (Verdict.FIXED, Verdict.ADDED)
 TOLD = frozenset({*words.VANISHED, *APPEARED})
@@ -47,22 +53,30 @@ TOLD = frozenset({*words.VANISHED, *APPEARED})
 
 
 def render(comparison: Comparison, view: View) -> str:
-    """The report as text of at most `View.width` columns, a newline at the end."""
+    """The report as text of at most `View.width` columns (40 at least), a newline at the end."""
     shown = rows(comparison, view)
     blocks = [_opening(comparison, view), _differences(comparison, view)]
     blocks.append(_headline(comparison, view))
-    if view.sort == "news":
-        news, rest = _news_and_rest(shown)
-        blocks += [
-            _told([case for case in shown if case.verdict in words.VANISHED], comparison, view),
-            _measured(news, comparison, view),
-            _told([case for case in shown if case.verdict in APPEARED], comparison, view),
-            _measured(rest, comparison, view),
-        ]
-    else:
-        blocks.append(_measured(shown, comparison, view))
+    for side in comparison.others:
+        of_side = [case for case in shown if case.other_label == side.label]
+        if of_side and words.many_others(comparison):
+            blocks.append(_paint(_wrap(f"== {safe(side.label)}", view), BOLD, view))
+        blocks += _cases(of_side, comparison, view)
     blocks += [_other_news(comparison, view), _closing(comparison, shown, view)]
     return "\n\n".join(block for block in blocks if block) + "\n"
+
+
+def _cases(shown: Sequence[CaseComparison], comparison: Comparison, view: View) -> list[str]:
+    """Of one side, in the order that was asked for."""
+    if view.sort != "news":
+        return [_measured(shown, comparison, view)]
+    news, rest = _news_and_rest(shown)
+    return [
+        _told([case for case in shown if case.verdict in words.VANISHED], comparison, view),
+        _measured(news, comparison, view),
+        _told([case for case in shown if case.verdict in APPEARED], comparison, view),
+        _measured(rest, comparison, view),
+    ]
 
 
 def _news_and_rest(
@@ -100,25 +114,36 @@ def _headline(comparison: Comparison, view: View) -> str:
     # A number stays beside its word: a no-break space while wrapping.
     counts = re.sub(r"(\d) ", "\\1\xa0", words.counts_text(comparison))
     lines = [_paint(_wrap(counts, view).replace("\xa0", " "), BOLD, view)]
-    lines += [_wrap(text, view) for text in _suite(comparison)]
+    lines += [
+        _wrap(text, view) for text in (*_suite(comparison), words.why_text(comparison)) if text
+    ]
     return "\n".join(lines)
 
 
 def _sides(comparison: Comparison, view: View) -> Iterable[str]:
-    """A line for each side; facts that all of them share come once, below."""
+    """Lines for each side; facts that all of them share come once, below."""
     sides = [("base", comparison.base), *(("other", side) for side in comparison.others)]
     facts = [words.side_facts(side) for _, side in sides]
     shared = [n for n in SIDE_FACTS if n in facts[0] and len({f.get(n) for f in facts}) == 1]
-    width = min(max(len(safe(side.label)) for _, side in sides), view.width // 3)
+    width = max(len(safe(side.label)) for _, side in sides)
     for (role, side), known in zip(sides, facts, strict=True):
         number = len(side.sources)
         parts = [f"{number} documents" if number > 1 else known["documents"]]
         parts += [known[name] for name in SIDE_FACTS if name in known and name not in shared]
-        head = f"{role:5}  {cut(safe(side.label), width):{width}}  "
-        yield _wrap("; ".join(parts), view, " " * len(head), head)
+        yield from _side(f"{role:5}  ", f"{safe(side.label):{width}}", "; ".join(parts), view)
     if shared:
         text = "; ".join(facts[0][name] for name in shared)
-        yield _wrap(text, view, " " * 7, "both   " if len(sides) == 2 else "all    ")
+        yield _wrap(text, view, ROLE, "both   " if len(sides) == 2 else "all    ")
+
+
+def _side(role: str, label: str, facts: str, view: View) -> Iterable[str]:
+    """On one line where the labels are short, else the facts below the whole label."""
+    if len(label) <= view.width // 3:
+        head = f"{role}{label}  "
+        yield _wrap(facts, view, " " * len(head), head)
+    else:
+        yield _wrap(label.rstrip(), view, ROLE, role)
+        yield _wrap(facts, view, ROLE, ROLE)
 
 
 def _suite(comparison: Comparison) -> Iterable[str]:
@@ -132,20 +157,31 @@ def _suite(comparison: Comparison) -> Iterable[str]:
 def _differences(comparison: Comparison, view: View) -> str:
     if not comparison.differences:
         return ""
-    many = words.many_others(comparison)
-    cell = (view.width - 38) // (3 if many else 2)
+    if words.many_others(comparison) or view.width < NARROW:
+        return "\n".join(["Differs", *_difference_lines(comparison, view)])
+    cell = (view.width - 38) // 2
     table = [
         [
             _paint(cut(safe(d.name), 18), "1;31" if d.must_agree else None, view),
             cut(safe(d.base), cell),
             cut(safe(d.other), cell),
-            *([cut(safe(d.other_label), cell)] if many else []),
             "must agree" if d.must_agree else "",
         ]
         for d in comparison.differences
     ]
-    headers = ["Differs", "base", "other", *(["of"] if many else []), ""]
-    return tabulate(table, headers, tablefmt="plain", disable_numparse=True)
+    return tabulate(table, ["Differs", "base", "other", ""], tablefmt="plain", **PLAIN)
+
+
+def _difference_lines(comparison: Comparison, view: View) -> Iterable[str]:
+    """A sentence each: labels are told in full, and no column is too narrow to read."""
+    many = words.many_others(comparison)
+    for d in comparison.differences:
+        must = "must agree, " if d.must_agree else ""
+        of = f" ({safe(d.other_label)})" if many else ""
+        text = _wrap(
+            f"{must}{safe(d.name)}: {safe(d.base)} → {safe(d.other)}{of}", view, "    ", "  "
+        )
+        yield _paint(text, "1;31" if d.must_agree else None, view)
 
 
 def _told(told: Sequence[CaseComparison], comparison: Comparison, view: View) -> str:
@@ -164,7 +200,6 @@ def _told(told: Sequence[CaseComparison], comparison: Comparison, view: View) ->
 def _full_name(case: CaseComparison, comparison: Comparison) -> str:
     parts = [words.case_name(case)]
     parts += [f"on {safe(case.engine)}"] if words.many_engines(comparison) else []
-    parts += [f"in {safe(case.other_label)}"] if words.many_others(comparison) else []
     return " ".join(parts)
 
 
@@ -172,32 +207,36 @@ def _measured(group: Sequence[CaseComparison], comparison: Comparison, view: Vie
     """One line a case. The name gets the room that the numbers leave."""
     if not group:
         return ""
-    wide = view.width >= WIDE
     columns = [
         ("", [words.verdict_text(case) for case in group], "left"),
-        *_numbers(group, wide),
-        *(
-            [("engine", [safe(c.engine) for c in group], "left")]
-            if words.many_engines(comparison)
-            else []
-        ),
-        *(
-            [("of", [safe(c.other_label) for c in group], "left")]
-            if words.many_others(comparison)
-            else []
-        ),
+        *_numbers(group, view.width >= WIDE),
     ]
-    limit = view.width // 7
-    columns = [
-        (title, _fit(cells, limit) if title in {"engine", "of"} else cells, align)
-        for title, cells, align in columns
-    ]
+    if words.many_engines(comparison):
+        engines = _fit([safe(case.engine) for case in group], view.width // 7)
+        columns.append(("engine", engines, "left"))
     used = sum(max([len(title) + HEAD, *map(len, cells)]) + GAP for title, cells, _ in columns)
+    if view.width - used < NARROWEST_NAME:
+        return "\n".join(_stacked(case, comparison, view) for case in group)
     full = [words.case_name(case) for case in group]
-    short = shortened(full, max(view.width - used, NARROWEST_NAME))
+    short = shortened(full, view.width - used)
     columns.insert(1, ("case", [short[name] for name in full], "left"))
     columns[0] = ("", [_verdict_cell(case, view) for case in group], "left")
     return _plain(columns)
+
+
+def _stacked(case: CaseComparison, comparison: Comparison, view: View) -> str:
+    """A case on lines of its own, where there is no room for columns."""
+    verdict = words.verdict_text(case)
+    name = words.case_name(case)
+    if words.many_engines(comparison):
+        name += f" on {safe(case.engine)}"
+    first = _wrap(name, view, "  ", f"{verdict} ")[len(verdict) :]
+    base, other, change, _ = _number_cells(case, wide=True)
+    lines = [_paint(verdict, COLORS.get(case.verdict), view) + first]
+    if change:
+        margin = _number_cells(case, wide=False)[3]
+        lines.append(_wrap(f"{base} → {other}, {change} {margin}".rstrip(), view, "  ", "  "))
+    return "\n".join(lines)
 
 
 def _numbers(group: Sequence[CaseComparison], wide: bool) -> list[tuple[str, list[str], str]]:

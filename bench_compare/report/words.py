@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from bench_compare.metrics import METRICS
 from bench_compare.model import Verdict
 from bench_compare.report.names import safe
-from bench_compare.report.rows import NEWS
+from bench_compare.report.rows import NEWS, QUIET
 from bench_compare.report.units import change_text, interval_text, value_text
+from bench_compare.report.why import kinds
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -150,6 +152,23 @@ def movement_texts(comparison: Comparison) -> list[str]:
         safe(f"{m.other_label + ', ' if many else ''}{metric_title(m.metric)}: {m.reason}")
         for m in gated or comparison.movements
     ]
+
+
+def unfinished(side: Side) -> list[str]:
+    """Paths of the documents whose run did not reach its end."""
+    return [source.path for source in side.sources if not source.document.run.complete]
+
+
+def why_text(comparison: Comparison) -> str:
+    """How many of the cases that moved have another plan, other kernels, another clock; empty
+    where none has."""
+    moved = [case for case in comparison.cases if case.verdict not in QUIET]
+    counts = Counter(kind for case in moved for kind in kinds(case))
+    if not counts:
+        return ""
+    parts = ", ".join(f"{kind} in {number}" for kind, number in counts.items())
+    cases = "1 changed case" if len(moved) == 1 else f"{len(moved)} changed cases"
+    return f"Of {cases}, the other side has a different {parts}."
 
 
 def headline_numbers(comparison: Comparison, scope: str = "all") -> list[SuiteNumber]:

@@ -194,3 +194,11 @@ def test_help_fits_a_terminal_of_a_hundred_columns():
 
 def test_every_metric_has_a_title_and_a_threshold():
     assert all(row.title and 0 < row.threshold_ratio < 1 for row in METRICS.values())
+
+
+@pytest.mark.parametrize(("columns", "widest"), [("40", 40), ("70", 70), ("7", 40), ("200", 200)])
+def test_columns_count_without_a_terminal(files, columns, widest, monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", columns)
+    main(["a.json", "slow.json", "--all"])
+    lines = capsys.readouterr().out.splitlines()
+    assert 0.75 * min(widest, 110) <= max(map(len, lines)) <= widest

@@ -88,6 +88,7 @@ def front_data(comparison: Comparison, view: View, chunk: int) -> dict[str, Any]
         "quiet": [str(v) for v in (Verdict.SAME, Verdict.UNCLEAR, Verdict.UNMEASURED)],
         "ceilings": _ceilings(comparison),
         "shares": {str(number): shares(number).round(4).tolist() for number in (FEW, MANY)},
+        "why": words.why_text(comparison),
         "noteKinds": note_counts(comparison.cases),
         "start": {"sort": view.sort if view.sort in SORTS else "news", "filter": view.filter or ""},
         "chunk": chunk,

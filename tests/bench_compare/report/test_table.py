@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 
 from bench_compare.errors import UsageError
@@ -54,13 +56,51 @@ def test_engines_get_a_column_where_there_are_several(make):
     assert "engine" in table(make.comparison(cases), View())
 
 
-def test_the_other_label_gets_a_column_where_there_are_several(make):
-    cases = [make.row(i, "g", Verdict.SLOWER, 1.5, other_label=x) for i, x in enumerate("xy")]
-    sides = [make.Side(x, (make.Source(x, make.document(x), "bench"),), ("cudnn",)) for x in "xy"]
-    text = table(make.comparison(cases, others=tuple(sides)), View())
-    assert ["x", "y"] == [
-        line.split()[-1] for line in text.splitlines() if "×" in line or "+50" in line
+def three_sides(make, labels):
+    rows = [
+        make.row(i, make.LONG + f"{i}", verdict, 1.5 if i % 2 else 0.5, other_label=label)
+        for label in labels
+        for i, verdict in enumerate((Verdict.FASTER, Verdict.SLOWER))
     ]
+    sides = [make.Side(x, (make.Source(x, make.document(x), "bench"),), ("cudnn",)) for x in labels]
+    return make.comparison(rows, others=tuple(sides))
+
+
+def test_the_rows_of_a_side_stand_below_its_label(make):
+    lines = table(three_sides(make, "xy"), View()).splitlines()
+    first = [line.split()[0] for line in lines if line.startswith(("slower", "faster", "=="))]
+    assert ["==", "slower", "faster"] * 2 == first
+
+
+LABELS = ("after the update of the driver", "nightly build of the experimental branch")
+
+
+def test_labels_of_several_sides_are_told_in_full(make):
+    text = table(three_sides(make, LABELS), View())
+    assert set(LABELS) <= {line.removeprefix("== ") for line in text.splitlines()}
+
+
+def test_names_beside_several_sides_keep_thirty_characters(make):
+    text = table(three_sides(make, LABELS), View())
+    names = [line.split()[1] for line in text.splitlines() if line.startswith(("slower", "faster"))]
+    assert 4 == len(names)
+    assert min(map(len, names)) >= 30
+
+
+@pytest.mark.parametrize("width", [40, 50, 63, 64, 72])
+@pytest.mark.parametrize("which", ["suite", "hostile_suite", "three"])
+def test_a_narrow_terminal_does_not_overflow(which, width, request, make):
+    sides = three_sides(make, LABELS) if which == "three" else request.getfixturevalue(which)
+    text = table(sides, View(width=width, all=True))
+    assert [] == [line for line in text.splitlines() if len(line) > width]
+
+
+def test_what_changed_beside_the_numbers_is_counted(make):
+    moved = make.row(1, "g", Verdict.SLOWER, 1.5)
+    plan = {"engine id": "57"}
+    other = replace(moved.other, cases=(replace(moved.other.cases[0], plan=plan),))
+    text = table(make.comparison([replace(moved, other=other)]), View())
+    assert "Of 1 changed case, the other side has a different plan in 1." in text
 
 
 def test_an_empty_comparison_says_why(make):

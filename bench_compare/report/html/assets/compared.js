@@ -1,30 +1,15 @@
 // What was compared: what differs first, then facts of the sides, then how it was judged.
 
 import { el, fill, rowHead, table } from "./dom.js";
-import { counted, plural, UNKNOWN } from "./format.js";
-import { every, manySides, page, verdictOf, word } from "./page.js";
+import { UNKNOWN } from "./format.js";
+import { manySides, page } from "./page.js";
 
 // Facts that differ between any two runs.
 const USUAL = new Set(["documents", "started", "tags"]);
 
 export function showCompared() {
-  fill("differences", whyCases(), differences());
+  fill("differences", page.why ? el("p", {}, page.why) : null, differences());
   fill("compared", compared());
-}
-
-// How many of the cases that moved have another plan, other kernels or another clock.
-function whyCases() {
-  const moved = every.filter((place) => !page.quiet.includes(verdictOf(place)));
-  const counts = new Map();
-  for (const place of moved) {
-    for (const why of word("why", place).split(", ").filter(Boolean)) {
-      counts.set(why, (counts.get(why) || 0) + 1);
-    }
-  }
-  if (!counts.size) return null;
-  const parts = [...counts].map(([why, count]) => `${why} in ${counted(count)}`);
-  const changed = plural(moved.length, "changed case");
-  return el("p", {}, `Of ${changed}, the other side has a different ${parts.join(", ")}.`);
 }
 
 function differences() {

@@ -1,0 +1,62 @@
+from dataclasses import replace
+
+import pytest
+from bench_schema.document import Kernel, Telemetry
+
+from bench_compare.model import Verdict
+from bench_compare.report.why import EngineChanges, case_changes, kinds
+
+
+@pytest.fixture
+def moved(make):
+    return make.row(1, "g", Verdict.SLOWER, 1.5)
+
+
+def with_other(case, **changes):
+    return replace(
+        case, other=replace(case.other, cases=(replace(case.other.cases[0], **changes),))
+    )
+
+
+def test_two_sides_alike_have_nothing_to_tell(moved):
+    assert [] == case_changes(with_other(moved, kernels=moved.base.cases[0].kernels))
+
+
+def test_a_plan_that_differs_names_the_key_and_both_values(moved):
+    [change] = case_changes(with_other(moved, plan={"engine id": "57", "math": "fp32"}))
+    assert ("plan", "plan, engine id", "8", "57") == change
+
+
+def test_other_kernels_are_named(moved):
+    [change] = case_changes(with_other(moved, kernels=(Kernel("splitk", 2, 1.0),)))
+    assert ("kernels", "splitk") == (change.kind, change.other)
+
+
+def test_a_side_that_was_not_traced_has_no_other_kernels(moved):
+    assert [] == kinds(with_other(moved, kernels=()))
+
+
+def at_clock(case, mhz):
+    one = case.other.cases[0]
+    rounds = [replace(r, telemetry_before=None, telemetry_after=Telemetry(mhz)) for r in one.rounds]
+    return with_other(case, rounds=tuple(rounds))
+
+
+@pytest.mark.parametrize(("mhz", "expected"), [(1965.0, []), (1900.0, ["clock"])])
+def test_a_clock_counts_from_one_percent_on(moved, mhz, expected):
+    assert expected == kinds(at_clock(moved, mhz))
+
+
+def test_a_side_that_is_absent_is_not_held_against_anything(make):
+    assert [] == case_changes(make.row(1, "g", Verdict.REMOVED))
+
+
+def test_libraries_of_the_engine_of_a_case_are_told(make, moved):
+    comparison = make.comparison([moved])
+    [after] = comparison.others
+    [source] = after.sources
+    [engine] = source.document.engines
+    document = replace(source.document, engines=(replace(engine, libraries={"cudnn": "9.13.0"}),))
+    sides = (replace(after, sources=(replace(source, document=document),)),)
+    [change] = EngineChanges(replace(comparison, others=sides)).of(moved)
+    assert ("libraries", "cudnn 9.1.0", "cudnn 9.13.0") == (change.kind, change.base, change.other)
