@@ -1,18 +1,21 @@
 """The page in a real browser: headless Chromium, driven by selenium, without a network."""
 
 import math
+import re
 import time
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from bench_schema.document import Summary
 
 from bench_compare.comparison.compare import compare
-from bench_compare.model import Side, Source, View
+from bench_compare.model import Side, Source, Verdict, View
 from bench_compare.policy.values import Policy
 from bench_compare.report import render
 from bench_compare.report.html import details
-from tests.bench_compare.build import case, document
+from tests.bench_compare.build import case, document, round_, steady
 from tests.benchmarks import html_size
 
 CHROMIUM, DRIVER = Path("/usr/bin/chromium"), Path("/usr/bin/chromedriver")
@@ -60,10 +63,54 @@ def imported():
     return compare(sides[0], sides[1:], Policy())
 
 
+def side(label, documents, factor, *, seed, plan="8"):
+    """Documents of three cases in three rounds each, the second of them moved by a factor."""
+    random = np.random.default_rng(seed)
+    held = []
+    for number in range(documents):
+        cases = [
+            case(
+                f"graph_{index}",
+                [
+                    replace(round_(at, {"e2e_ns": row}), cut={"e2e_ns": 3})
+                    for at, row in enumerate(
+                        steady(random, 1e6 * (factor if index == 1 else 1), rounds=3)
+                    )
+                ],
+                plan={"engine id": plan if index == 1 else "8"},
+            )
+            for index in range(3)
+        ]
+        one = document(cases, label, run_id=f"{label} {number}")
+        held.append(Source(f"{label}_{number}.json", one, "bench"))
+    return Side(label, tuple(held), ("numpy",))
+
+
+def several():
+    """Two documents a side."""
+    return compare(side("old", 2, 1.0, seed=1), [side("new", 2, 1.3, seed=2)], Policy())
+
+
+def three():
+    others = [side("new", 1, 1.3, seed=2, plan="57"), side("newest", 1, 0.7, seed=3)]
+    return compare(side("old", 1, 1.0, seed=1), others, Policy())
+
+
+def many_bad(make):
+    """More bad news than the page shows at once."""
+    notes = tuple(make.Note("drift", side, "drifts by 2 %") for side in ("base", "other"))
+    cases = [
+        make.row(i, f"slow_{i:02}", Verdict.SLOWER, 1.2 + i / 100, notes=notes) for i in range(30)
+    ]
+    bad = tuple(make.bad(item, make.SLOWER) for item in cases)
+    return make.comparison(cases, bad_news=bad)
+
+
 @pytest.fixture(scope="module")
-def pages(tmp_path_factory, suite, hostile_suite):
+def pages(tmp_path_factory, suite, hostile_suite, make):
     folder = tmp_path_factory.mktemp("pages")
     made = {"suite": suite, "hostile": hostile_suite, "imported": imported()}
+    made |= {"several": several(), "three": three(), "bad": many_bad(make)}
     for name, comparison in made.items():
         (folder / f"{name}.html").write_text(render("html", comparison, View()), encoding="utf-8")
     with pytest.MonkeyPatch.context() as patch:
@@ -279,7 +326,176 @@ def test_hostile_names_are_text_everywhere(opened, make):
     )
 
 
-@pytest.mark.parametrize("name", ["suite", "hostile", "imported"])
+def traces(browser, chart, wanted):
+    """What plotly draws: a property of each trace of a chart."""
+    script = "return document.getElementById(arguments[0]).data.map(one => one[arguments[1]])"
+    return browser.execute_script(script, chart, wanted)
+
+
+def test_rounds_are_dots_under_the_distribution(panel):
+    browser = panel("c0002")
+    axes = enumerate(traces(browser, "distribution", "yaxis"))
+    below = [at for at, axis in axes if axis == "y2"]
+    xs = [traces(browser, "distribution", "x")[at] for at in below]
+    assert [5, 5] == [len(x) for x in xs]
+
+
+def test_documents_are_dots_of_their_own_and_decide(opened):
+    browser = opened("several", "#c0002")
+    wait_for_case(browser, "c0002")
+    texts = [text for text in traces(browser, "distribution", "text") if text]
+    assert ["document 1", "document 2"] == texts[1] == texts[3]
+    assert "Diamonds: each document" in find(browser, "#distribution-note").text
+
+
+def test_the_dot_of_a_round_is_its_median_without_the_warm_up(opened):
+    browser = opened("several", "#c0001")
+    wait_for_case(browser, "c0001")
+    first = traces(browser, "distribution", "x")[1][0]
+    samples = several().cases[0].base.cases[0].rounds[0].series["e2e_ns"]
+    assert math.isclose(first * 1e6, np.median(samples[3:]), rel_tol=1e-4)
+
+
+def test_lines_divide_documents_and_a_legend_tells_the_marks(opened):
+    browser = opened("several", "#c0001")
+    wait_for_case(browser, "c0001")
+    marks = find(browser, "#course-marks").text
+    assert ["grey band", "dotted line", "solid line"] == re.findall(r"(\w+ (?:band|line)):", marks)
+    script = "return document.getElementById('course').layout.annotations.map(one => one.text)"
+    assert ["document 1", "document 2"] * 2 == browser.execute_script(script)
+
+
+def test_a_legend_tells_the_band_of_the_overview(opened):
+    note = find(opened(), "#overview-note").text
+    assert "Grey band: changes within the threshold of 1" in note
+
+
+def test_improvements_stand_beside_the_bad_news(opened):
+    browser = opened()
+    left, right = (
+        browser.execute_script("return arguments[0].getBoundingClientRect()", find(browser, name))
+        for name in ("#bad-news", "#improvements")
+    )
+    assert (left["top"], True) == (right["top"], left["right"] <= right["left"])
+    assert "faster" in find(browser, "#improvements li").text
+
+
+def test_what_differs_comes_before_the_numbers_of_a_case(opened):
+    browser = opened("three", "#c0002")
+    wait_for_case(browser, "c0002")
+    titles = [one.text for one in browser.find_elements("css selector", "#panel h3")]
+    assert "What differs" == titles[0]
+    assert "plan, engine id 8 57" in find(browser, "#panel .part").text
+
+
+def test_the_head_counts_what_differs(opened):
+    text = find(opened("three"), "#differences").text
+    assert text.startswith("Of 2 changed cases, the other side has a different plan in 1.")
+
+
+def test_the_difference_in_time_sorts(opened):
+    browser = opened()
+    find(browser, "th[data-sort=difference] button").click()
+    cells = [one.text for one in browser.find_elements("css selector", ".cell-difference")]
+    assert ["+9.06 µs", "+7.32 µs", "+2.74 µs"] == cells[:3]
+
+
+def test_base_and_change_make_a_scatter(opened):
+    browser = opened(anchor="#arrange=base")
+    layout = "return document.getElementById('overview').layout.xaxis.type"
+    assert "log" == browser.execute_script(layout)
+    points = [x for xs in traces(browser, "overview", "x") for x in xs]
+    assert 6 == len(points)
+    assert math.isclose(840 / 1e3, min(points), rel_tol=1e-5)
+
+
+def test_several_sides_are_columns_of_one_row(opened):
+    browser = opened("three")
+    assert "6 cases in 3 rows" == find(browser, "#shown").text
+    heads = [one.text for one in browser.find_elements("css selector", "#rows .side-name")]
+    row = next(
+        one
+        for one in browser.find_elements("css selector", "#rows tbody tr")
+        if "graph_1" in one.text
+    )
+    cells = [one.text for one in row.find_elements("css selector", ".cell-side")]
+    assert ["new", "newest"] == heads
+    assert ["▲", "▼"] == [cell[0] for cell in cells]
+
+
+def test_the_cell_of_a_side_opens_its_case(opened):
+    browser = opened("three")
+    browser.find_elements("css selector", "#rows tbody tr:first-child .cell-side a")[1].click()
+    wait_for_case(browser, "c0005")
+    assert "newest" == find(browser, "#panel [aria-current]").text
+
+
+def test_what_both_sides_and_all_cases_note_is_said_once(opened):
+    browser = opened("bad", "#c0000")
+    wait_for_case(browser, "c0000")
+    assert "drift base and other: drifts by 2 %" == find(browser, "#panel .notes").text
+    assert "Notes on the samples: drift in all cases." == find(browser, "#common-notes").text
+    assert "drift" not in find(browser, "#rows").text
+
+
+def test_numbers_of_a_panel_agree(panel):
+    """The lines in the distribution are the values of the table below it."""
+    browser = panel("c0002")
+    script = "return document.getElementById('distribution').layout.shapes.map(one => one.x0)"
+    row = find(browser, "#panel .metrics tbody tr").text
+    values = [float(text) for text in re.findall(r"([\d.]+)\s*µs", row)[:2]]
+    assert values == pytest.approx(browser.execute_script(script), rel=1e-3)
+
+
+def test_the_address_keeps_search_verdict_and_sort(opened):
+    browser = opened()
+    find(browser, "#search").send_keys("conv")
+    until(lambda: len(shown(browser)) < 10)
+    find(browser, "th[data-sort=ratio] button").click()
+    find(browser, ".count[data-verdict=slower]").click()
+    address, rows = browser.current_url.partition("#")[2], shown(browser)
+    assert {"find=conv", "sort=ratio", "verdict=slower"} == set(address.split("&"))
+    assert rows == shown(opened(anchor=f"#{address}"))
+    assert "conv" == find(browser, "#search").get_attribute("value")
+
+
+def test_the_address_of_a_case_keeps_the_selection(opened):
+    browser = opened(anchor="#sort=name&case=c0003")
+    wait_for_case(browser, "c0003")
+    assert "name" == find(browser, "#sort").get_attribute("value")
+
+
+def test_an_address_of_nothing_known_shows_everything(opened):
+    browser = opened(anchor="#sort=magic&verdict=odd&arrange=7&case=c9999")
+    assert (10, []) == (len(shown(browser)), problems(browser))
+
+
+def test_the_words_of_a_search_must_all_fit(opened):
+    browser = opened()
+    find(browser, "#search").send_keys("nhwc slower")
+    assert until(lambda: shown(browser) == ["c0002"])
+
+
+def test_interval_strips_have_an_axis(opened):
+    browser = opened()
+    ticks = browser.find_elements("css selector", "#rows th .tick")
+    assert ["÷", "0", "×"] == [tick.text[0] for tick in ticks]
+    assert 3 == len(browser.find_elements("css selector", "#groups th .tick"))
+
+
+def test_paper_shows_all_bad_news_and_light_colours(opened):
+    browser = opened("bad", scheme="dark")
+    items = "return document.querySelectorAll('#bad-news li').length"
+    before = browser.execute_script(items)
+    browser.execute_cdp_cmd("Page.printToPDF", {})
+    assert (8, 30) == (before, browser.execute_script(items))
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+    color = "return getComputedStyle(document.body).color"
+    assert "rgb(28, 31, 35)" == browser.execute_script(color)
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
+
+
+@pytest.mark.parametrize("name", ["suite", "hostile", "imported", "several", "three"])
 def test_nothing_scrolls_sideways_on_a_phone(opened, name):
     browser = opened(name, anchor="#c0001", width=390)
     wait_for_case(browser, "c0001")

@@ -22,7 +22,7 @@ export function noteList(detail) {
   const items = [...kinds].map(([kind, found]) => {
     const texts = [...found].map(([said, sides]) => (new Set(sides).size > 1
       ? `${SIDE_NAMES.join(" and ")}: ${said}` : `${sides[0]}: ${said}`));
-    return el("li", {}, el("span.tag", {}, kind), texts.join("; "));
+    return el("li", {}, el("span.tag", {}, kind), " ", texts.join("; "));
   });
   return items.length ? el("ul.notes", {}, items) : null;
 }

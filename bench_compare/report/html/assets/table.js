@@ -21,10 +21,11 @@ const SHARED = [["verdict", "news", ""], ["case", "name", ""], ["base", "time", 
 const labels = page.sides.slice(1).map((side) => side.label);
 let rows = [], drawn = 0, span = 1;
 
-// Where no interval is news, all of them set the span of the small drawings.
+// Where no interval is news, the ends of all of them set the span of the small drawings.
 function newsSpan() {
   const news = every.filter((place) => !page.quiet.includes(verdictOf(place)));
-  return spanOf((news.length ? news : every).map((place) => cases.ratio[place]), 0.8);
+  if (news.length) return spanOf(news.map((place) => cases.ratio[place]), 0.8);
+  return spanOf(every.flatMap((place) => [cases.low[place], cases.high[place]]), 0.8);
 }
 
 // The first case of each row in the order of the selection.
