@@ -111,6 +111,25 @@ class Plan(Protocol):
         """Give the buffers back."""
 
 
+@runtime_checkable
+class LocatesOutputs(Protocol):
+    """Optional, of a plan: where its outputs lie. Without it nobody can see whether each timed
+    iteration wrote them; other iterations are checked in their place."""
+
+    def locate_outputs(self, *, upcoming: bool) -> Mapping[int, Storage | int]:
+        """By uid, the memory of each output of the last run, or with `upcoming` that which the
+        next run will write: in the host's memory a storage that shares it, else the address on the
+        device. Empty where that is not known."""
+
+
+@runtime_checkable
+class KeepsInputs(Protocol):
+    """Optional, of a plan: whether its inputs are still what was uploaded."""
+
+    def changed_inputs(self, inputs: Storages) -> tuple[int, ...]:
+        """Uids of the inputs whose bytes on the device are no longer these."""
+
+
 class Engine(Protocol):
     """What every engine can do; the protocols named `Supports…` below are what some can do."""
 

@@ -7,11 +7,12 @@ this leaves the outputs of the run before in the cache as dirty lines, as real p
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import cycle
 from typing import TYPE_CHECKING
 
+from bench_run.engines.base import KeepsInputs, LocatesOutputs
+
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from bench_run.engines.base import Plan
     from bench_run.tensors.storage import Storage, Storages
@@ -33,7 +34,7 @@ class RotatingPlan:
 
     def __init__(self, plans: Sequence[Plan]) -> None:
         self._plans = plans
-        self._turns = cycle(plans)
+        self._next = 0
         self._last = plans[0]
         first = plans[0].facts
         self.facts = replace(first, chosen={**first.chosen, "buffer copies": str(len(plans))})
@@ -47,11 +48,20 @@ class RotatingPlan:
             plan.poison()
 
     def run(self) -> None:
-        self._last = next(self._turns)
+        self._last = self._plans[self._next]
+        self._next = (self._next + 1) % len(self._plans)
         self._last.run()
 
     def download(self) -> dict[int, Storage]:
         return self._last.download()
+
+    def locate_outputs(self, *, upcoming: bool) -> Mapping[int, Storage | int]:
+        plan = self._plans[self._next] if upcoming else self._last
+        return plan.locate_outputs(upcoming=upcoming) if isinstance(plan, LocatesOutputs) else {}
+
+    def changed_inputs(self, inputs: Storages) -> tuple[int, ...]:
+        keeping = (plan for plan in self._plans if isinstance(plan, KeepsInputs))
+        return tuple(sorted({uid for plan in keeping for uid in plan.changed_inputs(inputs)}))
 
     def close(self) -> None:
         for plan in self._plans:

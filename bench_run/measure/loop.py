@@ -13,11 +13,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from bench_run.measure.canaries import Canaries, NoCanaries
 from bench_run.streams.base import GateOpensByForce
 
 if TYPE_CHECKING:
     from bench_run.engines.base import Plan
     from bench_run.streams.base import Stream
+
+NONE = NoCanaries()
 
 Clock = Callable[[], int]
 Check = Callable[[int], bool]
@@ -72,26 +75,32 @@ def measure(
     budget: SamplingBudget,
     check: Check | None = None,
     clock: Clock = time.perf_counter_ns,
+    canaries: Canaries = NONE,
 ) -> Measured:
     """Warm up, then the device pass where the stream has a clock, then the end-to-end pass."""
     with quiet():
-        warmup = end_to_end(plan, stream, _warmup_effort(budget), None, clock)[0]
+        warmup = end_to_end(plan, stream, _warmup_budget(budget), None, clock, canaries)[0]
         series: dict[str, list[int]] = {}
         if stream.clock != "host":
             estimate_ns = min(warmup) if warmup else 0
-            series["device_ns"] = on_device(plan, stream, budget, estimate_ns, clock)
-        series["e2e_ns"], stopped_by = end_to_end(plan, stream, budget, check, clock)
+            series["device_ns"] = on_device(plan, stream, budget, estimate_ns, clock, canaries)
+        series["e2e_ns"], stopped_by = end_to_end(plan, stream, budget, check, clock, canaries)
     return Measured({"e2e_ns": warmup}, series, stopped_by)
 
 
-def _warmup_effort(budget: SamplingBudget) -> SamplingBudget:
+def _warmup_budget(budget: SamplingBudget) -> SamplingBudget:
     """Warm-up takes at most half as long as a pass may."""
     limit = None if budget.max_time_ns is None else budget.max_time_ns // 2
     return SamplingBudget(budget.warmup, budget.warmup, 0, limit, budget.executions)
 
 
 def end_to_end(
-    plan: Plan, stream: Stream, budget: SamplingBudget, check: Check | None, clock: Clock
+    plan: Plan,
+    stream: Stream,
+    budget: SamplingBudget,
+    check: Check | None,
+    clock: Clock,
+    canaries: Canaries = NONE,
 ) -> tuple[list[int], str]:
     """Samples of call, execution and wait, one after another."""
     samples: list[int] = []
@@ -101,6 +110,7 @@ def end_to_end(
     executions, limit_ns = budget.executions, budget.max_time_ns
     count, total_ns, started = 0, 0, clock()
     while True:
+        canaries.put_out()
         flush()
         synchronize()
         begin = clock()
@@ -111,13 +121,16 @@ def end_to_end(
                 run()
         synchronize()
         end = clock()
+        canaries.look()
         keep((end - begin) // executions)
         count += 1
         total_ns += end - begin
         disturbed = check is not None and check(count - 1)
         if count >= budget.iterations and total_ns >= budget.min_time_ns:
+            canaries.drain()
             return samples, "iterations" if count == budget.iterations else "min time"
         if limit_ns is not None and clock() - started >= limit_ns:
+            canaries.drain()
             return samples, "max time"
         if disturbed:
             run()  # brings the caches back to what the next sample expects
@@ -125,7 +138,12 @@ def end_to_end(
 
 
 def on_device(
-    plan: Plan, stream: Stream, budget: SamplingBudget, estimate_ns: int, clock: Clock
+    plan: Plan,
+    stream: Stream,
+    budget: SamplingBudget,
+    estimate_ns: int,
+    clock: Clock,
+    canaries: Canaries = NONE,
 ) -> list[int]:
     """Samples by the device's own clock, in blocks enqueued behind a closed gate.
 
@@ -136,20 +154,23 @@ def on_device(
     samples: list[int] = []
     correction_ns = stream.correction_ns()
     started, total_ns, forced = clock(), 0, forced_gates(stream)
-    block = _block_size(stream, budget, estimate_ns)
+    block = _block_size(stream, budget, estimate_ns, canaries.launches)
     while True:
         marks = []
         with stream.gate():
             for _ in range(min(block, max(1, budget.iterations - len(samples)))):
+                canaries.exchange()
                 stream.flush()
                 begin = stream.mark()
                 for _ in range(budget.executions):
                     plan.run()
                 marks.append((begin, stream.mark()))
+            canaries.look()
         stream.synchronize()
+        canaries.drain()
         if forced_gates(stream) != forced:
             samples, total_ns, forced = [], 0, forced_gates(stream)
-            block = _block_size(stream, budget, estimate_ns)
+            block = _block_size(stream, budget, estimate_ns, canaries.launches)
             continue
         for begin, end in marks:
             elapsed_ns = max(0, round(stream.elapsed_ns(begin, end) - correction_ns))
@@ -168,9 +189,13 @@ def forced_gates(stream: Stream) -> int:
     return stream.forced_gates if isinstance(stream, GateOpensByForce) else 0
 
 
-def _block_size(stream: Stream, budget: SamplingBudget, estimate_ns: int) -> int:
-    """Iterations behind one gate: never more than the queue holds, in cool duty no long blocks."""
-    depth = max(1, stream.gate_depth // budget.executions)
+def _block_size(stream: Stream, budget: SamplingBudget, estimate_ns: int, canaries: int) -> int:
+    """Iterations behind one gate: never more than the queue holds, in cool duty no long blocks.
+
+    Three launches at least are in each iteration that `Stream.gate_depth` speaks of: the work and
+    two marks. So the launches of canaries take their share of the queue.
+    """
+    depth = max(1, 3 * stream.gate_depth // (3 + canaries) // budget.executions)
     if budget.rest_s <= 0 or estimate_ns <= 0:
         return depth
     return max(1, min(depth, BUSY_BLOCK_NS // (estimate_ns * budget.executions)))

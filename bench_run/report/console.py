@@ -110,7 +110,7 @@ def _row(case: Case) -> tuple[str, ...]:
         rate_text(None if achieved is None else achieved.tflops),
         rate_text(None if achieved is None else achieved.gbps),
         peak_text(case.memory),
-        validation_text(case.validation),
+        validation_text(case.validation, case.implausible),
     )
 
 
@@ -129,13 +129,14 @@ def peak_text(memory: Memory | None) -> str:
     return size_text(None if memory is None else memory.peak_bytes, 3)
 
 
-def validation_text(validation: Validation | None) -> str:
-    if validation is None or validation.status == "not checked":
-        return "–"
-    if validation.status == "passed":
-        return "passed"
-    wrong = sum(output.mismatched for output in validation.outputs)
-    return f"{wrong} wrong"
+def validation_text(validation: Validation | None, implausible: str | None = None) -> str:
+    """In a word or two; a time that no machine reaches outweighs outputs that look right."""
+    if validation is not None and validation.status == "failed":
+        wrong = sum(output.mismatched for output in validation.outputs)
+        return f"{wrong} wrong" if wrong else "failed"
+    if implausible is not None:
+        return "implausible"
+    return "–" if validation is None or validation.status == "not checked" else "passed"
 
 
 def _endings(cases: Sequence[Case]) -> list[str]:
@@ -148,6 +149,8 @@ def _endings(cases: Sequence[Case]) -> list[str]:
             lines.append(f"{case.id}: wrong: {case.validation.reason}")
         elif case.validation is not None and _unexpectedly_unchecked(case.validation):
             lines.append(f"{case.id}: not checked: {case.validation.reason}")
+        if case.implausible is not None:
+            lines.append(f"{case.id}: implausible: {case.implausible}")
     if any(is_ungated(case) for case in cases):
         lines.append(f"{UNGATED} {UNGATED_MEANS}")
     return [*lines, ""] if lines else []
@@ -188,6 +191,8 @@ def _block(case: Case) -> str:
         lines.append(_memory_line(case.memory))
     lines += [f"{key}: {value}" for key, value in case.plan.items()]
     lines += _validation_lines(case.validation)
+    if case.implausible is not None:
+        lines.append(f"implausible: {case.implausible}")
     lines += [f"note: {note}" for note in case.notes]
     if case.stopped_by is not None:
         lines.append(f"stopped by: {case.stopped_by}")
@@ -254,13 +259,20 @@ def _pair_row(a: Case, b: Case) -> tuple[str, ...]:
     name = shortened(a.graph.name, 26)
     series = main_series(a.summary)
     if series is None or series not in b.summary:
-        return (name, _state(a), _state(b), "–", "–", validation_text(b.validation))
+        return (name, _state(a), _state(b), "–", "–", validation_text(b.validation, b.implausible))
     ratio = speed_up(a, b, series)
     interval = "–"
     if ratio.low is not None and ratio.high is not None:
         interval = f"{ratio.low:.3f} to {ratio.high:.3f}"
     value = "–" if not math.isfinite(ratio.value) else f"{ratio.value:.3f}×"
-    return (name, _state(a), _state(b), value, interval, validation_text(b.validation))
+    return (
+        name,
+        _state(a),
+        _state(b),
+        value,
+        interval,
+        validation_text(b.validation, b.implausible),
+    )
 
 
 def _state(case: Case) -> str:

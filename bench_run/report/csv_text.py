@@ -13,7 +13,7 @@ CASE_COLUMNS = (
     "id", "graph", "path", "fingerprint", "family", "data_type", "engine", "variant", "plan",
     "outcome", "reason", "validation", "mismatched", "series", *(f.name for f in fields(Summary)),
     "init_ns", "flops", "moved_bytes", "tflops", "gbps", "peak_bytes", "workspace_bytes",
-    "buffer_bytes",
+    "buffer_bytes", "implausible",
 )  # fmt: skip
 SAMPLE_COLUMNS = (
     "id", "graph", "engine", "round", "series", "iteration", "warmup", "cut", "time_ns",
@@ -48,6 +48,7 @@ def _case_rows(case: Case) -> list[dict[str, Any]]:
         "reason": case.outcome.reason,
         "flops": case.work.flops,
         "moved_bytes": case.work.moved_bytes,
+        "implausible": case.implausible,
     }
     if case.validation is not None:
         base["validation"] = case.validation.status

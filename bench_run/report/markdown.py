@@ -47,7 +47,7 @@ def _row(case: Case, *labels: str) -> tuple[str, ...]:
         rate_text(None if achieved is None else achieved.tflops),
         rate_text(None if achieved is None else achieved.gbps),
         peak_text(case.memory),
-        validation_text(case.validation),
+        validation_text(case.validation, case.implausible),
     )
 
 

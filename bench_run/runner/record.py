@@ -115,11 +115,15 @@ def assemble(header: Document, parts: Sequence[Case], *, complete: bool) -> Docu
     for part in parts:
         by_id.setdefault(part.id, []).append(part)
     devices = {e.key: find_device(header.machine, e.device) for e in header.engines}
+    processors = {e.key: header.machine.cpu for e in header.engines if e.device == "cpu"}
     cases = (merge_cases(group) for group in by_id.values())
     return replace(
         header,
         run=replace(header.run, finished=now(), complete=complete),
-        cases=tuple(with_rates(case, devices.get(case.engine)) for case in cases),
+        cases=tuple(
+            with_rates(case, devices.get(case.engine), processors.get(case.engine))
+            for case in cases
+        ),
     )
 
 

@@ -5,7 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from contextlib import AbstractContextManager
+
+    import numpy as np
+    import numpy.typing as npt
 
 
 class Stream(Protocol):
@@ -57,3 +61,30 @@ class GateOpensByForce(Protocol):
 
     forced_gates: int
     """How often it did for this plan; read after `synchronize`."""
+
+
+class DeviceWatch(Protocol):
+    """Reads and writes a few bytes of device memory in stream order."""
+
+    def look(self, address: int) -> None:
+        """Enqueue: keep the watched bytes as they are now."""
+
+    def put_out(self, address: int) -> None:
+        """Enqueue: overwrite the watched bytes."""
+
+    def drain(self) -> Iterable[npt.NDArray[np.uint8]]:
+        """Wait; then what each `look` since the last call saw, in order."""
+
+    def close(self) -> None:
+        """Give its memory back."""
+
+
+@runtime_checkable
+class WatchesMemory(Protocol):
+    """Optional, of a stream."""
+
+    def watch(
+        self, offsets: npt.NDArray[np.int64], values: npt.NDArray[np.uint8]
+    ) -> DeviceWatch | None:
+        """For bytes at these offsets of an address, to be overwritten with these values. None
+        where this build of the library has no way to."""

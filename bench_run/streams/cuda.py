@@ -22,9 +22,13 @@ from typing import TYPE_CHECKING
 from bench_run.errors import EngineError, EngineUnavailableError, UsageError
 from bench_run.streams import cupti
 from bench_run.streams.cuda_driver import RELAXED_CAPTURE, DeviceFacts, Driver, driver
+from bench_run.streams.cuda_watch import CudaWatch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    import numpy as np
+    import numpy.typing as npt
 
 CACHES = ("hot", "cold", "rotate")
 QUEUE_LAUNCHES = 900
@@ -196,6 +200,9 @@ class CudaStream:
 
     def fill(self, address: int, byte: int, size: int) -> None:
         self.driver.call("cuMemsetD8Async", address, byte, size, self.handle)
+
+    def watch(self, offsets: npt.NDArray[np.int64], values: npt.NDArray[np.uint8]) -> CudaWatch:
+        return CudaWatch(self.driver, self.handle, offsets, values)
 
     def copy_in(self, address: int, host: int, size: int) -> None:
         self.driver.call("cuMemcpyHtoDAsync_v2", address, host, size, self.handle)

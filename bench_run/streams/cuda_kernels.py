@@ -3,12 +3,13 @@
 ``bench_empty`` does nothing. ``bench_gate`` holds the stream until the word in pinned host memory
 has reached a generation, or until its time is over: then it says so in the next word. It opens by
 itself whatever the host does. ``bench_clock`` counts cycles and nanoseconds from one tick of the
-global timer to a later one. ``bench_read`` reads a buffer, 16 bytes at a time.
+global timer to a later one. ``bench_read`` reads a buffer, 16 bytes at a time. ``bench_look`` keeps
+single bytes of a buffer, one a thread, and ``bench_put`` overwrites them.
 """
 
 from __future__ import annotations
 
-NAMES = ("bench_empty", "bench_gate", "bench_clock", "bench_read")
+NAMES = ("bench_empty", "bench_gate", "bench_clock", "bench_read", "bench_look", "bench_put")
 
 PTX = b"""
 .version 6.3
@@ -103,6 +104,46 @@ DONE:
   setp.ne.u32 %p2, %r11, 0x9e3779b9;
   @%p2 ret;
   st.global.u32 [%d3], %r11;
+  ret;
+}
+
+.visible .entry bench_look(.param .u64 base, .param .u64 offsets, .param .u64 kept)
+{
+  .reg .b16 %h<2>;
+  .reg .b32 %r<2>;
+  .reg .b64 %d<10>;
+  ld.param.u64 %d1, [base];
+  ld.param.u64 %d2, [offsets];
+  ld.param.u64 %d3, [kept];
+  mov.u32 %r1, %tid.x;
+  cvt.u64.u32 %d4, %r1;
+  shl.b64 %d5, %d4, 3;
+  add.u64 %d6, %d2, %d5;
+  ld.global.u64 %d7, [%d6];
+  add.u64 %d8, %d1, %d7;
+  add.u64 %d9, %d3, %d4;
+  ld.global.u8 %h1, [%d8];
+  st.global.u8 [%d9], %h1;
+  ret;
+}
+
+.visible .entry bench_put(.param .u64 base, .param .u64 offsets, .param .u64 values)
+{
+  .reg .b16 %h<2>;
+  .reg .b32 %r<2>;
+  .reg .b64 %d<10>;
+  ld.param.u64 %d1, [base];
+  ld.param.u64 %d2, [offsets];
+  ld.param.u64 %d3, [values];
+  mov.u32 %r1, %tid.x;
+  cvt.u64.u32 %d4, %r1;
+  shl.b64 %d5, %d4, 3;
+  add.u64 %d6, %d2, %d5;
+  ld.global.u64 %d7, [%d6];
+  add.u64 %d8, %d1, %d7;
+  add.u64 %d9, %d3, %d4;
+  ld.global.u8 %h1, [%d9];
+  st.global.u8 [%d8], %h1;
   ret;
 }
 """

@@ -27,11 +27,14 @@ from bench_run.streams.cuda import (
     clock_of,
 )
 from bench_run.streams.cuda_driver import Driver, driver
+from bench_run.streams.cuda_watch import CudaWatch
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractContextManager
 
+    import numpy as np
+    import numpy.typing as npt
 
 CALIBRATIONS = 64
 cuda: Any = torch.cuda  # partly without types
@@ -94,6 +97,13 @@ class TorchStream:
         if self._gated and self._gate is not None and self._gate.timed_out():
             self.forced_gates += 1
             self._gated = False
+
+    def watch(
+        self, offsets: npt.NDArray[np.int64], values: npt.NDArray[np.uint8]
+    ) -> CudaWatch | None:
+        if self._driver is None:
+            return None
+        return CudaWatch(self._driver, self._handle, offsets, values)
 
     def correction_ns(self) -> float:
         if self._correction_ns is None:

@@ -125,3 +125,14 @@ def _distinct(axes: Sequence[tuple[int, int]]) -> bool:
     for _, dim in axes:
         elements *= dim
     return offsets.size == elements
+
+
+def same_bytes(one: Array, other: Array) -> bool:
+    """Whether two arrays hold the very same bytes, NaN included."""
+    if one.nbytes != other.nbytes:
+        return False
+    return bool(np.array_equal(_raw(one), _raw(other)))
+
+
+def _raw(array: Array) -> npt.NDArray[np.uint8]:
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8)

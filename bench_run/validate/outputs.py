@@ -2,7 +2,7 @@
 
 A result is wrong where an element is outside of its tolerance (`tolerance.py`); how NaN and
 infinities are held against each other is said in `tensors/difference.py`. Before the first run the
-outputs are filled with `poison_value`, so that an element nobody writes is a mismatch.
+outputs are poisoned (`tensors/poison.py`), so that an element nobody writes is a mismatch.
 """
 
 from __future__ import annotations
@@ -44,20 +44,6 @@ class CheckResult:
     outputs: tuple[OutputValidation, ...]
     accepted_with: Mapping[int, str] = field(default_factory=dict)
     """By uid of a wrong output the first flag with which it would be right, if there is one."""
-
-
-def poison_value(data_type: str) -> bytes:
-    """One element that is no result: NaN where the type has it, else a pattern rarely met.
-
-    All bytes of an element are equal, so memory may be filled byte by byte. A boolean has no such
-    value; true is as good as false.
-    """
-    row = DTYPES[data_type]
-    if row.kind == "boolean":
-        return b"\x01"
-    if data_type.endswith("_fnuz"):
-        return b"\x80"
-    return (b"\xa5" if row.kind == "integer" else b"\xff") * max(1, row.bytes)
 
 
 def in_memory_order(storage: Storage, tensor: Tensor) -> Array:

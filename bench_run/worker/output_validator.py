@@ -8,64 +8,73 @@ left the very same bytes: then the result is the same.
 from __future__ import annotations
 
 import pickle
+import random
 import time
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from bench_schema.document import Checks, Validation
 
+from bench_run.engines.base import KeepsInputs
 from bench_run.files import replacing
+from bench_run.tensors.layout import describe
 from bench_run.validate.outputs import CheckResult, OutputChecker, save_outputs, validation
 from bench_run.validate.tolerance import Circumstances, Tolerance, read_overrides, tolerances
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from bench_run.engines.base import Plan
+    from bench_run.measure.canaries import Canaries
     from bench_run.tensors.storage import Storages
     from bench_run.worker.messages import RunCase
 
+INPUT_BYTES_EACH_ROUND = 64 * 1024**2
+"""Larger inputs are held against their copy in the first round only."""
+
 
 class OutputValidator:
-    """Validates the first run and, as far as the budget allows, the timed iterations."""
+    """Validates the first run and, as far as the budget allows, the timed iterations.
 
-    def __init__(self, plan: Plan, request: RunCase, inputs: Storages) -> None:
+    Where the plan's outputs can be reached, each timed iteration runs on canaries (see
+    `bench_run.measure.canaries`), and what is checked are the outputs it left. Elsewhere the
+    iteration is repeated on poisoned outputs, and those are checked.
+    """
+
+    def __init__(self, plan: Plan, request: RunCase, inputs: Storages, canaries: Canaries) -> None:
         self.plan = plan
+        self.canaries = canaries
         self._request = request
-        self._judgement = request.validation_settings
+        self._settings = request.validation_settings
         self._known: Remembered | None = None
         self._checker: OutputChecker | None = None
-        if self._judgement.expected is not None:
-            self._known = Remembered.read(self._judgement.expected)
+        if self._settings.expected is not None:
+            self._known = Remembered.read(self._settings.expected)
             self._checker = _checker(request, inputs, self._known)
-        self._budget_ns = round(request.validation_settings.budget_s * 1e9)
+        self._budget_ns = round(self._settings.budget_s * 1e9)
         self._spent_ns = 0
+        self._draw = random.Random(f"{request.case_id} {request.round_index}")  # noqa: S311
+        self._share = 1.0
         self._rows: list[tuple[int, int, Any, str]] = []
         self._last_checked = -1
-        self._results: list[Any] = []
+        self._results: list[CheckResult] = []
+        self._repeats = 0
+        self._last: CheckResult | None = None
+        """The run on outputs that were poisoned in full, after the last sample."""
+        self._changed_inputs: tuple[int, ...] | None = None
 
-    def check(self, iteration: int, *, timed: bool = False) -> None:
-        """Hold the plan's outputs, as they are now, against the reference."""
+    def check_first(self, outputs: Storages) -> None:
+        """Hold the outputs of the first run, which began on poisoned ones, against the
+        reference."""
         if self._checker is None:
             return
-        begin = time.perf_counter_ns()
-        outputs = self.plan.download()
-        result = self._checker.check(outputs)
-        if timed:
-            self._rows.append((iteration, result.mismatched, result.max_abs, result.checksum))
-        elif self._judgement.save_outputs is not None:
-            save_outputs(
-                Path(self._judgement.save_outputs),
-                self._request.case_id,
-                outputs,
-                self._request.graph,
-            )
-        self._results.append(result)
-        self._last_checked = iteration if timed else -1
-        self._spent_ns += (time.perf_counter_ns() - begin) if timed else 0
+        self._results.append(self._checker.check(outputs))
+        if self._settings.save_outputs is not None:
+            folder = Path(self._settings.save_outputs)
+            save_outputs(folder, self._request.case_id, outputs, self._request.graph)
 
     @property
     def timed_ns(self) -> int:
@@ -73,21 +82,57 @@ class OutputValidator:
         return self._spent_ns
 
     def timed_check(self, iteration: int) -> bool:
-        """After a timed iteration; returns whether the outputs were looked at."""
-        if self._checker is None or (iteration > 0 and self._spent_ns >= self._budget_ns):
+        """After a timed iteration; returns whether the outputs were looked at.
+
+        The first is, then others at random: as many as the budget pays for.
+        """
+        if self._checker is None or not self._is_chosen(iteration):
             return False
-        self.check(iteration, timed=True)
+        self._check(iteration)
+        if iteration == 0:
+            left_ns = max(0, self._budget_ns - self._spent_ns)
+            affordable = left_ns / max(1, self._spent_ns)
+            self._share = affordable / max(1, self._request.budget.iterations - 1)
         return True
 
-    def finish(self, iterations: int) -> None:
-        """The last timed iteration is checked whatever the budget says.
+    def _is_chosen(self, iteration: int) -> bool:
+        if iteration == 0:
+            return True
+        return self._spent_ns < self._budget_ns and self._draw.random() < self._share
 
-        The outputs are still those of the last run, which repeated the last sample's work.
-        """
-        if self._checker is not None and self._last_checked != iterations - 1:
-            self.check(iterations - 1, timed=True)
+    def _check(self, iteration: int) -> None:
+        assert self._checker is not None
+        begin = time.perf_counter_ns()
+        if not self.canaries.watching:
+            self._repeat()
+        result = self._checker.check(self.plan.download())
+        self._rows.append((iteration, result.mismatched, result.max_abs, result.checksum))
+        self._results.append(result)
+        self._last_checked = iteration
+        self._spent_ns += time.perf_counter_ns() - begin
+
+    def _repeat(self) -> None:
+        """Once more, with nothing of the run before left in the outputs."""
+        self._repeats += 1
+        self.plan.poison()
+        self.plan.run()
+
+    def finish(self, iterations: int, inputs: Callable[[], Storages]) -> None:
+        """The last timed iteration is checked whatever the budget says, and so is one more run, on
+        outputs that are poisoned in full; then whether the inputs are what they were."""
+        if self._checker is not None:
+            if self._last_checked != iterations - 1:
+                self._check(iterations - 1)
+            self._repeat()
+            self._last = self._checker.check(self.plan.download())
+            if isinstance(self.plan, KeepsInputs) and self._affords_inputs():
+                self._changed_inputs = self.plan.changed_inputs(inputs())
         if self._known is not None:
             self._known.save()
+
+    def _affords_inputs(self) -> bool:
+        size = sum(tensor.bytes for tensor in self._request.graph.inputs)
+        return self._request.round_index == 0 or size <= INPUT_BYTES_EACH_ROUND
 
     def checks(self) -> Checks | None:
         if self._checker is None:
@@ -96,11 +141,52 @@ class OutputValidator:
         return Checks(*columns)
 
     def validation(self) -> Validation:
-        validation_settings = self._judgement
+        settings = self._settings
         if self._checker is None:
-            reason = validation_settings.reason or "no reference was asked for"
-            return Validation("not checked", validation_settings.reference, reason, (), 0, 0, None)
-        return validation(validation_settings.reference, self._request.graph, self._results)
+            reason = settings.reason or "no reference was asked for"
+            found = Validation("not checked", settings.reference, reason, (), 0, 0, None)
+        else:
+            found = self._found()
+        changed = self._changed_inputs
+        found = replace(
+            found,
+            iterations_poisoned=self.canaries.looked + self._repeats,
+            inputs_unchanged=None if changed is None else not changed,
+        )
+        problems = [*self._untouched(), *self._changed()]
+        if not problems:
+            return found
+        also = [found.reason] if found.status == "failed" and found.reason else []
+        wrong = found.iterations_mismatched + self.canaries.untouched
+        return replace(
+            found,
+            status="failed",
+            reason="; ".join([*problems, *also]),
+            iterations_mismatched=wrong,
+        )
+
+    def _found(self) -> Validation:
+        """Of the first run and the checked iterations; where these are right, of the last run."""
+        reference, graph = self._settings.reference, self._request.graph
+        found = validation(reference, graph, self._results)
+        if found.status == "failed" or self._last is None or not self._last.mismatched:
+            return found
+        last = validation(reference, graph, [self._last])
+        reason = f"right until it was run once more on poisoned outputs: {last.reason}"
+        return replace(found, status="failed", reason=reason, outputs=last.outputs)
+
+    def _untouched(self) -> Iterator[str]:
+        if self.canaries.untouched:
+            yield (
+                f"{self.canaries.untouched} of {self.canaries.looked} iterations wrote nothing: "
+                "the outputs were still as they had been before the iteration"
+            )
+
+    def _changed(self) -> Iterator[str]:
+        if self._changed_inputs:
+            graph = self._request.graph
+            names = ", ".join(describe(graph.by_uid[uid]) for uid in self._changed_inputs)
+            yield f"the engine wrote into its inputs: {names}"
 
 
 @dataclass

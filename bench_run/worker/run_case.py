@@ -9,7 +9,7 @@ import os
 import platform
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
@@ -28,6 +28,7 @@ from bench_schema.summary import warmup_cut
 
 from bench_run.errors import EngineError, UnsupportedGraphError
 from bench_run.machine.telemetry import disturbances, observe
+from bench_run.measure.canaries import canaries_of
 from bench_run.measure.clock_wait import settle
 from bench_run.measure.energy import Used, used_energy
 from bench_run.measure.kernel_pass import Recorded, with_kernels
@@ -90,9 +91,14 @@ def run_case(engine: Engine, request: RunCase, import_ns: int, announce: Phase) 
             engine.stream.synchronize()
         timeline.host_peak_bytes = host_peak.taken_bytes()
         timeline.enter("validate")
-        validator = OutputValidator(plan, request, inputs)
-        del inputs
-        return _measured_case(engine, validator, request, timeline, started)
+        outputs = plan.download()
+        name = f"{request.case_id} {request.round_index}"
+        canaries = canaries_of(plan, engine.stream, request.graph, outputs, name)
+        with closing(canaries):
+            validator = OutputValidator(plan, request, inputs, canaries)
+            validator.check_first(outputs)
+            del inputs, outputs
+            return _measured_case(engine, validator, request, timeline, started)
     except UnsupportedGraphError as error:
         return case_of(request, Outcome("unsupported", str(error), timeline.current))
     except EngineError as error:
@@ -110,17 +116,18 @@ def _measured_case(
     engine: Engine, validator: OutputValidator, request: RunCase, timeline: Timeline, started: str
 ) -> Case:
     plan, forced = validator.plan, forced_gates(engine.stream)
-    validator.check(0)
     timeline.enter("gate")
     engine.stream.correction_ns()  # tries whether the plan can be held back: that may hang
     _settle(engine, request.budget.rest_s, timeline)
     before = observe(engine.facts.device, engine.stream, at_once=True)
     timeline.enter("measure")
     budget = affordable(request.budget, timeline.phases["first_run_ns"])
-    measured = measure(plan, engine.stream, budget, validator.timed_check)
+    measured = measure(
+        plan, engine.stream, budget, validator.timed_check, canaries=validator.canaries
+    )
     after = observe(engine.facts.device, engine.stream)
     timeline.enter("validate", validator.timed_ns)
-    validator.finish(len(measured.series["e2e_ns"]))
+    validator.finish(len(measured.series["e2e_ns"]), lambda: inputs_of(request.graph, request.data))
     _settle(engine, request.budget.rest_s, timeline)
     timeline.enter("measure")
     recorded = with_kernels(plan, engine.stream, budget, measured)

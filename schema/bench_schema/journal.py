@@ -186,8 +186,11 @@ def document_of(data: bytes, where: str) -> Document:
         for part in parts:
             by_id.setdefault(part.id, []).append(part)
         devices = {e.key: find_device(header.machine, e.device) for e in header.engines}
+        processors = {e.key: header.machine.cpu for e in header.engines if e.device == "cpu"}
         cases = tuple(
-            with_rates(merge_cases(visits), devices.get(visits[0].engine))
+            with_rates(
+                merge_cases(visits), devices.get(visits[0].engine), processors.get(visits[0].engine)
+            )
             for visits in by_id.values()
         )
         notes = (*header.run.notes, *damage, *lost)

@@ -12,6 +12,7 @@ from bench_schema.document import (
     SERIES,
     UNKNOWN_WORK,
     Case,
+    Cpu,
     Device,
     Machine,
     Memory,
@@ -24,6 +25,7 @@ from bench_schema.document import (
     Summary,
     Validation,
 )
+from bench_schema.plausible import implausible
 from bench_schema.reals import unspell
 from bench_schema.summary import achieved, summarize
 
@@ -69,9 +71,15 @@ def merge_cases(parts: Sequence[Case]) -> Case:
     )
 
 
-def with_rates(case: Case, device: Device | None) -> Case:
-    """The case with its achieved rates, held against the ceilings of the device it ran on."""
-    return replace(case, achieved=achieved(case.work, case.summary, device, case.graph.data_type))
+def with_rates(case: Case, device: Device | None, cpu: Cpu | None = None) -> Case:
+    """The case with its achieved rates, held against the ceilings of the device it ran on, and
+    whether these are beaten. `cpu`: the processor where it ran there."""
+    kind = case.graph.data_type
+    return replace(
+        case,
+        achieved=achieved(case.work, case.summary, device, kind),
+        implausible=implausible(case.work, case.summary, device, cpu, kind) or case.implausible,
+    )
 
 
 def find_device(machine: Machine, key: str) -> Device | None:

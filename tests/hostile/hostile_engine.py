@@ -9,9 +9,11 @@ from __future__ import annotations
 import ctypes
 import locale
 import os
+import random
 import signal
 import sys
 import time
+from dataclasses import replace
 
 import numpy as np
 
@@ -32,12 +34,14 @@ def probe():
 def open(spec, options):  # noqa: A001 - the protocol's name
     if spec.id == "exit-on-open":
         os._exit(7)
-    return Hostile(spec.id or "fine", numpy_engine.open(EngineSpec("numpy", "numpy"), options))
+    inner = numpy_engine.open(EngineSpec("numpy", "numpy"), replace(options, replay=False))
+    return Hostile(spec.id or "fine", inner, options.replay)
 
 
 class Hostile:
-    def __init__(self, way, engine):
+    def __init__(self, way, engine, replay=False):
         self.way = way
+        self.replay = replay
         self.engine = engine
         self.facts = engine.facts
         self.stream = engine.stream
@@ -56,7 +60,7 @@ class Hostile:
         graph, inner = built
         if self.way == "hang-plan":
             time.sleep(1000)
-        return HostilePlan(self.way, graph, self.engine.plan(inner))
+        return HostilePlan(self.way, graph, self.engine.plan(inner), self.replay)
 
     def peak_bytes(self):
         return self.engine.peak_bytes()
@@ -66,7 +70,8 @@ class Hostile:
 
 
 class HostilePlan:
-    def __init__(self, way, graph, plan):
+    def __init__(self, way, graph, plan, replay=False):
+        self.replay = replay
         self.way = way
         self.graph = graph
         self.plan = plan
@@ -74,6 +79,9 @@ class HostilePlan:
         self.runs = 0
         self.inputs = {}
         self.poison, self.close = plan.poison, plan.close
+        if self.way not in LAZY_OUT_OF_REACH:
+            self.locate_outputs = plan.locate_outputs
+        self.changed_inputs = plan.changed_inputs
 
     def upload(self, inputs):
         self.inputs = inputs
@@ -82,7 +90,8 @@ class HostilePlan:
     def run(self):
         self.runs += 1
         MISDEEDS.get(self.way, lambda _: None)(self)
-        if self.way != "unwritten":
+        lazy = LAZY.get(self.way.removesuffix("-out-of-reach"))
+        if self.way != "unwritten" and not (lazy and lazy(self)):
             self.plan.run()
 
     def download(self):
@@ -130,6 +139,48 @@ def _fork(_):
 def _raise(_):
     raise ValueError("a bug of the engine")
 
+
+def _fails_silently(plan):
+    """A launch fails once, and no launch after it does anything."""
+    return plan.runs > 17
+
+
+def _scribbles(plan):
+    """Computes in the memory of an input."""
+    graph = plan.graph
+    plan.plan.run()
+    inner = plan.plan.program.homes[graph.inputs[0].uid]
+    inner[...] = inner + 1
+    return True
+
+
+def _half(plan):
+    """Computes the first half of the output, the rest is left as it was."""
+    graph = plan.graph
+    home = plan.plan.program.homes[graph.outputs[0].uid]
+    kept = home.copy()
+    plan.plan.run()
+    home[home.size // 2 :] = kept[home.size // 2 :]
+    return plan.runs > 0
+
+
+LAZY = {
+    "lazy-after-the-first": lambda plan: plan.runs > 1,
+    "lazy-every-second": lambda plan: plan.runs % 2 == 0,
+    "lazy-every-tenth": lambda plan: plan.runs % 10 == 0,
+    "lazy-at-random": lambda plan: plan.runs > 1 and random.random() < 0.1,
+    "lazy-from-the-twelfth": lambda plan: plan.runs >= 12,
+    "lazy-only-when-timed": lambda plan: 12 <= plan.runs < 30,
+    "lazy-after-a-failure": _fails_silently,
+    "lazy-in-half": _half,
+    "lazy-under-replay": lambda plan: plan.replay and plan.runs > 1,
+    "lazy-in-bursts": lambda plan: plan.runs % 20 in (13, 14),
+    "lazy-last-iterations": lambda plan: plan.runs > 28,
+    "scribbles": _scribbles,
+}
+"""Ways of doing nothing, by the number of the run; true: this run is left out."""
+LAZY_OUT_OF_REACH = tuple(f"{way}-out-of-reach" for way in LAZY)
+"""The same by an engine that does not say where its outputs lie."""
 
 MISDEEDS = {
     "segfault": lambda _: ctypes.string_at(0),

@@ -9,7 +9,9 @@ import numpy as np
 from bench_run.engines.base import PlanFacts
 from bench_run.engines.cudnn.library import failures, foreign
 from bench_run.errors import EngineError
-from bench_run.graph.dtypes import DTYPES, array_type
+from bench_run.graph.dtypes import array_type
+from bench_run.tensors.layout import same_bytes
+from bench_run.tensors.poison import poison_byte
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -82,8 +84,8 @@ class CudnnPlan:
 
     def poison(self) -> None:
         for tensor in self._built.graph.outputs:
-            pattern = 0xFF if DTYPES[tensor.data_type].kind in ("float", "scale") else 0xA5
-            self._stream.fill(self._buffers[tensor.uid], pattern, self._sizes[tensor.uid])
+            byte = poison_byte(tensor.data_type)
+            self._stream.fill(self._buffers[tensor.uid], byte, self._sizes[tensor.uid])
         self._stream.synchronize()
 
     def download(self) -> dict[int, Storage]:
@@ -96,6 +98,22 @@ class CudnnPlan:
             found[tensor.uid] = data
         self._stream.synchronize()
         return found
+
+    def locate_outputs(self, *, upcoming: bool) -> dict[int, Storage | int]:  # noqa: ARG002
+        return {tensor.uid: self._buffers[tensor.uid] for tensor in self._built.graph.outputs}
+
+    def changed_inputs(self, inputs: Storages) -> tuple[int, ...]:
+        found = []
+        for tensor in self._built.graph.inputs:
+            if tensor.uid not in self._host:
+                given = self._built.spread_out(tensor, inputs[tensor.uid])
+                data = np.empty_like(given)
+                address = self._buffers[tensor.uid]
+                self._stream.copy_out(int(data.ctypes.data), address, data.nbytes)
+                self._stream.synchronize()
+                if not same_bytes(data, given):
+                    found.append(tensor.uid)
+        return tuple(found)
 
     def close(self) -> None:
         self._stream.synchronize()

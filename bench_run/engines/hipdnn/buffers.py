@@ -6,17 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bench_run.graph.dtypes import DTYPES
 from bench_run.tensors.layout import describe, storage_size, storage_type
+from bench_run.tensors.poison import poison_byte
 
 if TYPE_CHECKING:
     from bench_run.engines.hipdnn.loading import Library
     from bench_run.graph.model import Graph, Tensor
     from bench_run.tensors.storage import Storage, Storages
-
-POISON = {"integer": 0xA5, "boolean": 0xA5}
-NAN_BYTE = 0xFF  # all ones is NaN in every float type but the fnuz ones
-FNUZ_NAN = 0x80
 
 
 def buffer_bytes(tensor: Tensor) -> int:
@@ -30,11 +26,7 @@ def bound_tensors(graph: Graph) -> tuple[Tensor, ...]:
 
 
 def poison_bytes(tensor: Tensor) -> bytes:
-    """NaN where the type has one, else bytes of 0xA5."""
-    byte = POISON.get(DTYPES[tensor.data_type].kind, NAN_BYTE)
-    if tensor.data_type.endswith("fnuz"):
-        byte = FNUZ_NAN
-    return bytes([byte]) * buffer_bytes(tensor)
+    return bytes([poison_byte(tensor.data_type)]) * buffer_bytes(tensor)
 
 
 class Buffers:

@@ -18,13 +18,15 @@ from bench_run.engines.base import (
 )
 from bench_run.engines.numpy_engine.kernels import KERNELS
 from bench_run.engines.numpy_engine.op import Op, check_types
-from bench_run.engines.numpy_engine.program import Program, poison
+from bench_run.engines.numpy_engine.program import Program
 from bench_run.engines.processor import processor_name
 from bench_run.engines.rotate import RotatingPlan, copies
 from bench_run.engines.spec import refuse_unknown
 from bench_run.errors import EngineError, UnsupportedGraphError, UsageError
 from bench_run.graph.model import Graph
 from bench_run.streams.host import HostStream, last_level_cache_bytes
+from bench_run.tensors.layout import same_bytes
+from bench_run.tensors.poison import fill_with_poison
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -63,7 +65,7 @@ class NumpyPlan:
 
     def poison(self) -> None:
         for tensor in self.program.graph.outputs:
-            poison(self.program.homes[tensor.uid], tensor.data_type)
+            fill_with_poison(self.program.homes[tensor.uid], tensor.data_type)
 
     def run(self) -> None:
         for step in self._steps:
@@ -73,6 +75,13 @@ class NumpyPlan:
     def download(self) -> dict[int, Storage]:
         outputs = self.program.graph.outputs
         return {tensor.uid: self.program.homes[tensor.uid].copy() for tensor in outputs}
+
+    def locate_outputs(self, *, upcoming: bool) -> Mapping[int, Storage | int]:  # noqa: ARG002
+        return {t.uid: self.program.homes[t.uid] for t in self.program.graph.outputs}
+
+    def changed_inputs(self, inputs: Storages) -> tuple[int, ...]:
+        homes = self.program.homes
+        return tuple(uid for uid, given in inputs.items() if not same_bytes(homes[uid], given))
 
     def close(self) -> None:
         self._steps = []

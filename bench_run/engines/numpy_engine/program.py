@@ -179,11 +179,3 @@ def _home(tensor: Tensor) -> Array:
     if tensor.value is not None:
         return np.full(tensor.span, tensor.value).astype(dtype)
     return np.zeros(tensor.span, dtype)
-
-
-def poison(home: Array, data_type: str) -> None:
-    """NaN where the type has one, else bytes of 0xA5."""
-    if DTYPES[data_type].kind in ("float", "scale"):
-        home.fill(np.nan)
-    else:
-        home.view(np.uint8).fill(0xA5)

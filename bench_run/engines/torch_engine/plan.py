@@ -12,6 +12,7 @@ from bench_run.engines.base import PlanFacts
 from bench_run.engines.torch_engine.errors import foreign_errors
 from bench_run.engines.torch_engine.types import poison, storage, strided
 from bench_run.graph.dtypes import array_type
+from bench_run.tensors.layout import same_bytes
 
 if TYPE_CHECKING:
     from bench_run.engines.torch_engine.program import Program
@@ -68,6 +69,25 @@ class TorchPlan:
             outputs = self._graph.outputs
             found = self._results if self._results else self._buffers
             return {t.uid: _storage(t, value) for t, value in zip(outputs, found, strict=True)}
+
+    def locate_outputs(self, *, upcoming: bool) -> dict[int, Storage | int]:  # noqa: ARG002
+        """Results that are allocated anew lie where those before them did, once these are freed."""
+        found = self._results if self._results else self._buffers
+        outputs = zip(self._graph.outputs, found, strict=True)
+        if self._device.type != "cpu":
+            return {tensor.uid: value.data_ptr() for tensor, value in outputs}
+        return {
+            tensor.uid: value.as_strided((tensor.span,), (1,)).view(torch.uint8).numpy()
+            for tensor, value in outputs
+        }
+
+    def changed_inputs(self, inputs: Storages) -> tuple[int, ...]:
+        with foreign_errors("download"):
+            return tuple(
+                tensor.uid
+                for tensor in self._graph.inputs
+                if not same_bytes(_storage(tensor, self._homes[tensor.uid]), inputs[tensor.uid])
+            )
 
     def close(self) -> None:
         self._results, self._inputs, self._buffers = [], [], []

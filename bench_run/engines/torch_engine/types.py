@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from bench_run.graph.dtypes import DTYPES
+from bench_run.tensors.poison import poison_byte
 
 if TYPE_CHECKING:
     from bench_run.graph.model import Tensor
@@ -32,9 +33,6 @@ if hasattr(torch, "float8_e8m0fnu"):  # from PyTorch 2.7
 NATIVE = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 """Types that kernels take as they are, computing narrow ones in float32."""
 
-_POISON = {"integer": 0xA5, "boolean": 0xA5}
-_FNUZ_NAN = 0x80
-
 
 def storage(tensor: Tensor, device: torch.device) -> torch.Tensor:
     """Zeros: one-dimensional, the tensor's span."""
@@ -46,9 +44,7 @@ def strided(flat: torch.Tensor, tensor: Tensor) -> torch.Tensor:
 
 
 def poison(flat: torch.Tensor, data_type: str) -> None:
-    """NaN where the type has one, else bytes of 0xA5."""
-    pattern = _POISON.get(DTYPES[data_type].kind, 0xFF)  # all ones: NaN in every other float
-    flat.view(torch.uint8).fill_(_FNUZ_NAN if data_type.endswith("fnuz") else pattern)
+    flat.view(torch.uint8).fill_(poison_byte(data_type))
 
 
 def settle(value: torch.Tensor, data_type: str) -> torch.Tensor:

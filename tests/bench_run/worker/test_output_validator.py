@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from bench_run.graph.make import make_graphs
+from bench_run.measure.loop import SamplingBudget
 from bench_run.tensors.inputs import make_inputs
 from bench_run.tensors.layout import to_storage
 from bench_run.worker.evaluate import expected_of
@@ -17,6 +18,7 @@ from bench_run.worker.output_validator import OutputValidator, Remembered
 GRAPH = make_graphs("add: dims=4x8 dtype=float")[0]
 OUTPUT = GRAPH.outputs[0]
 INPUTS = make_inputs(GRAPH, 0)
+CANARIES = SimpleNamespace(watching=True, looked=0, untouched=0)
 EXPECTED = expected_of(GRAPH, INPUTS)[OUTPUT.uid]
 
 
@@ -26,20 +28,38 @@ def folder(tmp_path):
     return tmp_path
 
 
+class LeftBehind:
+    """A plan whose runs leave these outputs, the last of them for ever."""
+
+    def __init__(self, runs):
+        self.left = [{OUTPUT.uid: to_storage(array, OUTPUT)} for array in runs]
+        self.poisoned = 0
+
+    def run(self):
+        return None
+
+    def poison(self):
+        self.poisoned += 1
+
+    def download(self):
+        return self.left.pop(0) if len(self.left) > 1 else self.left[0]
+
+
 def judged(folder, *runs, expected=True):
-    """The validator of a visit whose first run and timed iterations left these outputs."""
-    left = iter([{OUTPUT.uid: to_storage(array, OUTPUT)} for array in runs])
-    plan = SimpleNamespace(download=lambda: next(left))
+    """The validator of a round whose first run and timed iterations left these outputs."""
+    plan = LeftBehind(runs)
     request = SimpleNamespace(
         graph=GRAPH,
         case_id="case",
+        round_index=0,
+        budget=SamplingBudget(0, len(runs) - 1),
         validation_settings=ValidationSettings("numpy", str(folder) if expected else None),
     )
-    validator = OutputValidator(plan, request, INPUTS)
-    validator.check(0)
+    validator = OutputValidator(plan, request, INPUTS, CANARIES)
+    validator.check_first(plan.download())
     for iteration in range(len(runs) - 1):
         validator.timed_check(iteration)
-    validator.finish(len(runs) - 1)
+    validator.finish(len(runs) - 1, lambda: INPUTS)
     return validator
 
 
