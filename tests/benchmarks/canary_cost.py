@@ -79,7 +79,8 @@ def show(engine, op):
             f"  {statistics.median(values):.4f} ({min(values):.4f} to {max(values):.4f}) of "
             f"{statistics.median(medians[name]) / 1e3:.2f} µs {name}: {op}"
         )
-    assert canaries.looked and not canaries.untouched, (canaries.looked, canaries.untouched)
+    if canaries.untouched or not canaries.looked:
+        raise SystemExit(f"{op}: {canaries.untouched} of {canaries.looked} looked untouched")
     canaries.close()
     plan.close()
 
