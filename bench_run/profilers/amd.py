@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bench_run.errors import EngineError, EngineUnavailableError
+from bench_run.machine import amd as machine
 from bench_run.profilers import program, rocprof
-from bench_run.profilers.base import ITERATIONS, REST_NS, save
+from bench_run.profilers.amd_counters import counters_of
+from bench_run.profilers.base import ITERATIONS, REST_NS, Counted, save
 from bench_run.profilers.records import kernels, last_iterations, trace_events
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-
-    from bench_schema.document import Kernel
 
     from bench_run.engines.base import TraceEvent
     from bench_run.profilers.base import Profiled
@@ -41,16 +41,30 @@ def trace(case: Profiled, environment: Mapping[str, str], timeout_s: float) -> l
 
 def count(
     case: Profiled, counters: str, environment: Mapping[str, str], timeout_s: float
-) -> tuple[Kernel, ...]:
-    """The case's kernels: times from a pass without counters, then a pass for each group. Raises
-    `EngineError`."""
+) -> Counted:
+    """The case's kernels: times from a pass without counters, then a pass for each counter of its
+    chip; one that cannot be had costs itself. Raises `EngineError` where none can."""
     timed = kernels(_record(case, (), rocprof.read_trace, environment, timeout_s))
     counted: dict[str, dict[str, float]] = {}
-    for group in rocprof.COUNTER_SETS[counters]:
-        seen = _record(case, group, rocprof.read_counters, environment, timeout_s)
+    missed: list[str] = []
+    for counter in counters_of(counters, arch_of(case.options.device)):
+        try:
+            seen = _record(case, (counter,), rocprof.read_counters, environment, timeout_s)
+        except EngineError as error:
+            missed.append(f"no {counter}: {error}")
+            continue
         for kernel in kernels(seen):
             counted.setdefault(kernel.name, {}).update(kernel.counters)
-    return tuple(replace(kernel, counters=counted.get(kernel.name, {})) for kernel in timed)
+    if not counted:
+        raise EngineError(missed[0] if missed else f"{TOOL} recorded no kernel")
+    found = (replace(kernel, counters=counted.get(kernel.name, {})) for kernel in timed)
+    return Counted(tuple(found), tuple(missed))
+
+
+def arch_of(device: int) -> str | None:
+    """The chip of a device, such as ``gfx942``, as amdsmi tells it."""
+    found = {each.index: each.arch for each in machine.devices()}
+    return found.get(device)
 
 
 def _record(
@@ -60,7 +74,9 @@ def _record(
     environment: Mapping[str, str],
     timeout_s: float,
 ) -> list[list[Dispatch]]:
-    """Launches by iteration, as one pass of the profiler saw them."""
+    """Launches by iteration, as one pass of the profiler saw them. By the host's clock, so that no
+    gate is ever closed: kernels that the profiler runs one at a time would wait behind it."""
+    case = replace(case, options=replace(case.options, timer="host"))
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         request, output = save(case, folder), folder / "out"

@@ -42,6 +42,14 @@ class Profiled:
     data: Data
 
 
+@dataclass(frozen=True)
+class Counted:
+    """Kernels with their counters; notes say which counters could not be had, and why."""
+
+    kernels: tuple[Kernel, ...]
+    notes: tuple[str, ...] = ()
+
+
 class Profiler(Protocol):
     """A row of `table.PROFILERS`: a program that reads hardware counters."""
 
@@ -52,7 +60,7 @@ class Profiler(Protocol):
 
     def count(
         self, case: Profiled, counters: str, environment: Mapping[str, str], timeout_s: float
-    ) -> tuple[Kernel, ...]:
+    ) -> Counted:
         """The case's kernels with a set of counters. Raises `EngineError`."""
 
 

@@ -18,7 +18,7 @@ from bench_schema.document import Kernel
 
 from bench_run.errors import EngineError, UsageError
 from bench_run.profilers import program
-from bench_run.profilers.base import save
+from bench_run.profilers.base import Counted, save
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -62,7 +62,7 @@ def why_not() -> str | None:
 
 def count(
     case: Profiled, counters: str, environment: Mapping[str, str], timeout_s: float
-) -> tuple[Kernel, ...]:
+) -> Counted:
     """The case's kernels with the counters of a set. Raises `EngineError`."""
     with tempfile.TemporaryDirectory() as folder:
         request, log = save(case, Path(folder)), Path(folder) / "counters.csv"
@@ -78,7 +78,7 @@ def count(
     kernels = parse(text)
     if not kernels:
         raise EngineError(f"{TOOL} recorded no kernel: {program.output_tail(done, text)}")
-    return kernels
+    return Counted(kernels)
 
 
 def parse(text: str) -> tuple[Kernel, ...]:

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import csv
 import io
+import os
 import shutil
+import sysconfig
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -21,24 +23,23 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 TOOL = "rocprofv3"
+OWN_PLACE = "/opt/rocm/bin"
 INSTALL = "it comes with ROCm's rocprofiler-sdk (package rocprofiler-sdk, /opt/rocm/bin)"
-
-MEMORY = (("FETCH_SIZE",), ("WRITE_SIZE",), ("L2CacheHit",), ("MemUnitStalled",))
-COMPUTE = (("VALUBusy",), ("VALUUtilization",), ("MfmaUtil",), ("OccupancyPercent",))
-COUNTER_SETS: Mapping[str, tuple[tuple[str, ...], ...]] = {
-    "memory": MEMORY,
-    "compute": COMPUTE,
-    "basic": (*MEMORY, *COMPUTE),
-}
-"""What ``--counters`` takes: derived counters that every Instinct generation has, one a pass, since
-how many fit into one differs between generations."""
 
 _TRACE_COLUMNS = ("Dispatch_Id", "Kernel_Name", "Start_Timestamp", "End_Timestamp")
 _COUNTER_COLUMNS = (*_TRACE_COLUMNS, "Counter_Name", "Counter_Value")
 
 
 def find_tool() -> str:
-    path = shutil.which(TOOL) or shutil.which(TOOL, path="/opt/rocm/bin")
+    """The profiler of the ROCm in use: that of the wheels beside this Python, then the one of
+    ``$ROCM_PATH``, then of /opt/rocm; one that is only on the path may be another release's."""
+    rocm = os.environ.get("ROCM_PATH")
+    places = [sysconfig.get_path("scripts"), None if rocm is None else f"{rocm}/bin", OWN_PLACE]
+    for place in places:
+        path = None if place is None else shutil.which(TOOL, path=place)
+        if path is not None:
+            return path
+    path = shutil.which(TOOL)
     if path is None:
         raise EngineUnavailableError(f"{TOOL} is not on the path: {INSTALL}")
     return path

@@ -121,15 +121,17 @@ def _count(
         if missing[profiler.TOOL] is None:
             profiled, environment = _profiled(rounds, case)
             try:
-                kernels = profiler.count(profiled, counters, environment, options.timeout_s)
+                counted = profiler.count(profiled, counters, environment, options.timeout_s)
             except (EngineError, EngineUnavailableError) as error:
                 progress.say(f"--counters: {case.id}: {error}")
             else:
                 note = f"kernels and their times are those of the counters' pass ({profiler.TOOL})"
-                save(_part(case, kernels, note))
+                for missed in counted.notes:
+                    progress.say(f"--counters: {case.id}: {missed}")
+                save(_part(case, counted.kernels, note, *counted.notes))
 
 
-def _part(case: PlannedCase, kernels: tuple[Kernel, ...], note: str) -> Case:
+def _part(case: PlannedCase, kernels: tuple[Kernel, ...], *notes: str) -> Case:
     """The case with its kernels alone, to be merged with the parts that its rounds left."""
     return Case(
         id=case.id,
@@ -138,5 +140,5 @@ def _part(case: PlannedCase, kernels: tuple[Kernel, ...], note: str) -> Case:
         variant=case.variant,
         work=case.graph.work,
         kernels=kernels,
-        notes=(note,),
+        notes=notes,
     )

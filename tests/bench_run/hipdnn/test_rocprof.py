@@ -12,6 +12,7 @@ from bench_schema.files import read
 from bench_run.cli import main
 from bench_run.errors import EngineError, EngineUnavailableError
 from bench_run.profilers import ncu, rocprof
+from bench_run.profilers.amd_counters import BY_ARCH, UNKNOWN, counters_of
 from bench_run.profilers.base import REST_NS
 from bench_run.profilers.records import kernels, last_iterations, trace_events
 
@@ -58,16 +59,44 @@ def test_a_trace_is_one_command(tmp_path):
     assert expected.split() == found
 
 
-def test_counters_are_a_command_for_each_pass(tmp_path):
-    commands = [
-        rocprof.command("rocprofv3", tmp_path, ["p"], names)
-        for names in rocprof.COUNTER_SETS["memory"]
+def test_a_counter_is_a_command_of_its_own(tmp_path):
+    assert ["--pmc", "FETCH_SIZE"] == rocprof.command("rocprofv3", tmp_path, ["p"], ["FETCH_SIZE"])[
+        1:3
     ]
-    assert [["--pmc", "FETCH_SIZE"], ["--pmc", "WRITE_SIZE"]] == [c[1:3] for c in commands[:2]]
 
 
-def test_both_vendors_know_the_same_sets():
-    assert set(ncu.SETS) == set(rocprof.COUNTER_SETS)
+@pytest.mark.parametrize("arch", [*BY_ARCH, None])
+def test_both_vendors_know_the_same_sets(arch):
+    assert set(ncu.SETS) == set(UNKNOWN if arch is None else BY_ARCH[arch])
+
+
+@pytest.mark.parametrize(
+    ("arch", "has", "lacks"),
+    [
+        ("gfx90a", "L2CacheHit", "TCC_HIT_sum"),
+        ("gfx942", "TCC_HIT_sum", "L2CacheHit"),
+        ("gfx950", "TCC_MISS_sum", "L2CacheHit"),
+        ("gfx1151", "L2CacheHit", "MfmaUtil"),
+    ],
+)
+def test_a_chip_is_asked_for_what_it_has(arch, has, lacks):
+    names = counters_of("basic", arch)
+    assert (True, False) == (has in names, lacks in names)
+
+
+def test_the_tool_is_that_of_the_rocm_in_use(tmp_path, monkeypatch):
+    for place in ("path", "rocm/bin", "wheel"):
+        (tmp_path / place).mkdir(parents=True)
+        (tmp_path / place / "rocprofv3").write_text("#!/bin/sh\n")
+        (tmp_path / place / "rocprofv3").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path / "path"))
+    monkeypatch.setenv("ROCM_PATH", str(tmp_path / "rocm"))
+    monkeypatch.setattr("sysconfig.get_path", lambda _: str(tmp_path / "wheel"))
+    found = []
+    for place in ("wheel", "rocm/bin", "path"):
+        found.append(rocprof.find_tool())
+        (tmp_path / place / "rocprofv3").unlink()
+    assert [str(tmp_path / p / "rocprofv3") for p in ("wheel", "rocm/bin", "path")] == found
 
 
 def test_without_the_tool_one_line_says_where_it_comes_from(monkeypatch):
@@ -88,25 +117,27 @@ def test_a_file_without_the_documented_columns_names_them(tmp_path):
 
 
 TOOL = """#!{python}
-# Stands in for rocprofv3: runs the program, and writes one launch for each of its runs.
-import pathlib, subprocess, sys
+# Stands in for rocprofv3: runs the program, and leaves the files of a chip in the documented form.
+import os, pathlib, pickle, shutil, subprocess, sys
 words = sys.argv[1:]
 program = words[words.index("--") + 1 :]
+if pickle.loads(pathlib.Path(program[-1]).read_bytes()).options.timer != "host":
+    sys.exit("a closed gate would never open: kernels run one at a time")
+record = words[words.index("--pmc") + 1] if "--pmc" in words else "trace"
+source = pathlib.Path(os.environ["RECORDED_CHIP"]) / record
+if not source.is_dir():
+    sys.exit("Unable to find counter: " + record)
 done = subprocess.run(program)
-place = pathlib.Path(words[words.index("-d") + 1]) / "77"
-place.mkdir(parents=True)
-times = [(1_000_000_000 + 6_000_000 * i, 1_000_020_000 + 6_000_000 * i) for i in range(6)]
-if "--pmc" in words:
-    name = words[words.index("--pmc") + 1]
-    head = "Dispatch_Id,Kernel_Name,Start_Timestamp,End_Timestamp,Counter_Name,Counter_Value"
-    rows = [f"{{i}},add_kernel,{{b}},{{e}},{{name}},12.5" for i, (b, e) in enumerate(times)]
-    (place / "bench_counter_collection.csv").write_text("\\n".join([head, *rows]))
-else:
-    head = "Dispatch_Id,Kernel_Name,Start_Timestamp,End_Timestamp"
-    rows = [f"{{i}},add_kernel,{{b}},{{e}}" for i, (b, e) in enumerate(times)]
-    (place / "bench_kernel_trace.csv").write_text("\\n".join([head, *rows]))
+shutil.copytree(source, pathlib.Path(words[words.index("-d") + 1]) / "77")
 sys.exit(done.returncode)
 """
+
+
+@pytest.fixture(params=["gfx90a", "gfx942"])
+def chip(request, recorded, monkeypatch):
+    """A chip of which the stand-in knows the counters."""
+    monkeypatch.setenv("RECORDED_CHIP", str(recorded / request.param))
+    return request.param
 
 
 @pytest.fixture
@@ -122,19 +153,41 @@ def profiler(tmp_path, monkeypatch):
 SMALL = ("--engine", "hipdnn:MIOPEN_ENGINE", "--rounds", "1", "--iters", "2", "--warmup", "1")
 
 
-def test_a_run_records_kernels_counters_and_a_trace(
-    profiler, release, small_graph, tmp_path, monkeypatch
+COUNTED = {
+    "gfx90a": {"FETCH_SIZE": 3072, "WRITE_SIZE": 1024.5, "MemUnitStalled": 3.25,
+               "L2CacheHit": 71.4},
+    "gfx942": {"FETCH_SIZE": 3000, "WRITE_SIZE": 1024, "MemUnitStalled": 1.5,
+               "TCC_HIT_sum": 5120, "TCC_MISS_sum": 2048},
+}  # fmt: skip
+
+
+def test_counters_of_each_chip_are_taken_without_gate_and_with_kernels_and_a_trace(
+    profiler, chip, release, small_graph, tmp_path, monkeypatch, capsys
 ):
     release()
-    monkeypatch.setitem(rocprof.COUNTER_SETS, "memory", (("FETCH_SIZE",),))
+    monkeypatch.setattr("bench_run.profilers.amd.arch_of", lambda _: chip)
     output, trace = tmp_path / "run.json", tmp_path / "trace.json"
     words = ["--counters", "memory", "--trace", str(trace), "-o", str(output)]
     assert 0 == main([str(small_graph), *SMALL, *words])
     (kernel,) = read(output).cases[0].kernels
-    assert ("add_kernel", 1, 20000) == (kernel.name, kernel.count, kernel.median_ns)
-    assert {"FETCH_SIZE": 12.5} == dict(kernel.counters)
+    assert (GEMM, 1, 41000) == (kernel.name, kernel.count, kernel.median_ns)
+    assert COUNTED[chip] == dict(kernel.counters)
+    assert "no " not in capsys.readouterr().err
     events = [e for e in json.loads(trace.read_text())["traceEvents"] if e["ph"] == "X"]
-    assert (0, ["add_kernel"] * 5) == (events[0]["ts"], [event["name"] for event in events])
+    assert (0, [GEMM] * 5) == (events[0]["ts"], [event["name"] for event in events])
+
+
+def test_a_counter_that_the_chip_lacks_costs_itself_and_is_named(
+    profiler, chip, release, small_graph, tmp_path, capsys
+):
+    release()
+    output = tmp_path / "run.json"
+    assert 0 == main([str(small_graph), *SMALL, "--counters", "memory", "-o", str(output)])
+    (case,) = read(output).cases
+    assert COUNTED[chip] == dict(case.kernels[0].counters)
+    lacking = {"L2CacheHit", "TCC_HIT_sum", "TCC_MISS_sum"} - set(COUNTED[chip])
+    notes = [note for note in case.notes if "Unable to find counter" in note]
+    assert lacking == {note.split()[1].rstrip(":") for note in notes}
 
 
 def test_without_the_tool_the_run_says_so_in_one_line(release, small_graph, capsys):
