@@ -40,7 +40,7 @@ BELOW = {
         "engines": ("errors", "text", "graph", "streams", "machine", "tensors"),
         "validate": ("errors", "graph", "reference", "tensors"),
         "measure": ("errors", "graph", "streams", "machine", "tensors", "engines"),
-        "profilers": ("errors", "graph", "streams", "tensors", "engines"),
+        "profilers": ("errors", "graph", "streams", "machine", "tensors", "engines"),
         "plan": ("errors", "files", "graph", "tensors", "options", "engines"),
         "worker": ("errors", "files", "graph", "streams", "machine", "reference", "tensors",
                    "engines", "validate", "measure", "profilers", "plan"),
