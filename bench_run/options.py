@@ -350,6 +350,12 @@ def checked(options: Options) -> Options:
     longest = math.inf if options.max_time_s is None else options.max_time_s
     if options.min_time_s is not None and options.min_time_s > longest:
         raise UsageError(f"--min-time {options.min_time_s:g} is more than --max-time {longest:g}")
+    if options.precision_ratio is None and options.max_rounds != Options.max_rounds:
+        raise UsageError("--max-rounds goes with --precision, which adds rounds")
+    if options.precision_ratio is not None and options.max_rounds < options.rounds:
+        raise UsageError(
+            f"--max-rounds {options.max_rounds} is less than --rounds {options.rounds}"
+        )
     if options.iterations < options.rounds:
         raise UsageError(
             f"--iters {options.iterations} is less than --rounds {options.rounds}: "

@@ -62,9 +62,10 @@ Sampling:
   --iters N             timed iterations per case, over all rounds (default 100)
   --rounds N            independent rounds, each in a fresh process and in a new
                         order (default 5)
-  --min-time S          continue until a case has S seconds of samples
-  --max-time S          stop a case at S seconds of samples, or 'none' for no
-                        limit (default 10)
+  --min-time S          continue until a case has S seconds of samples, device
+                        and end-to-end samples each
+  --max-time S          stop a case at S seconds of samples, each as above, or
+                        'none' for no limit (default 10)
   --precision P         add rounds until the median is known to P, such as 1%
   --max-rounds N        upper limit of rounds for --precision (default 30)
   --executions N        executions per sample (default 1), for short kernels

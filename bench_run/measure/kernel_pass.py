@@ -10,7 +10,6 @@ is recorded while samples are taken.
 from __future__ import annotations
 
 import statistics
-import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -79,7 +78,7 @@ def _record(
     with cupti.Recorder() as recorder:
         plan.run()  # the first launch under CUPTI is slow
         stream.synchronize()
-        begun = len(on_device(plan, stream, single, 0, time.perf_counter_ns))
+        begun = len(on_device(plan, stream, single, 0))
     groups = cupti.iterations(recorder.records, begun + 1)
     if groups is None:
         return None

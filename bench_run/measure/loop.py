@@ -41,7 +41,8 @@ class SamplingBudget:
     min_time_ns: int = 0
     """Samples are added until they sum up to this."""
     max_time_ns: int | None = None
-    """No sample begins after this long in a pass; at least one is taken."""
+    """No sample begins once those of a pass sum up to this; at least one is taken. Rests, checks
+    and flushes between samples do not count."""
     executions: int = 1
     """Executions in one sample; the sample is their total divided by it."""
     rest_s: float = 0.0
@@ -83,7 +84,7 @@ def measure(
         series: dict[str, list[int]] = {}
         if stream.clock != "host":
             estimate_ns = min(warmup) if warmup else 0
-            series["device_ns"] = on_device(plan, stream, budget, estimate_ns, clock, canaries)
+            series["device_ns"] = on_device(plan, stream, budget, estimate_ns, canaries)
         series["e2e_ns"], stopped_by = end_to_end(plan, stream, budget, check, clock, canaries)
     return Measured({"e2e_ns": warmup}, series, stopped_by)
 
@@ -108,7 +109,7 @@ def end_to_end(
         return samples, "iterations"
     run, synchronize, flush, keep = plan.run, stream.synchronize, stream.flush, samples.append
     executions, limit_ns = budget.executions, budget.max_time_ns
-    count, total_ns, started = 0, 0, clock()
+    count, total_ns = 0, 0
     while True:
         canaries.put_out()
         flush()
@@ -129,7 +130,7 @@ def end_to_end(
         if count >= budget.iterations and total_ns >= budget.min_time_ns:
             canaries.drain()
             return samples, "iterations" if count == budget.iterations else "min time"
-        if limit_ns is not None and clock() - started >= limit_ns:
+        if limit_ns is not None and total_ns >= limit_ns:
             canaries.drain()
             return samples, "max time"
         if disturbed:
@@ -142,7 +143,6 @@ def on_device(
     stream: Stream,
     budget: SamplingBudget,
     estimate_ns: int,
-    clock: Clock,
     canaries: Canaries = NONE,
 ) -> list[int]:
     """Samples by the device's own clock, in blocks enqueued behind a closed gate.
@@ -153,7 +153,7 @@ def on_device(
     """
     samples: list[int] = []
     correction_ns = stream.correction_ns()
-    started, total_ns, forced = clock(), 0, forced_gates(stream)
+    total_ns, forced = 0, forced_gates(stream)
     block = _block_size(stream, budget, estimate_ns, canaries.launches)
     while True:
         marks = []
@@ -173,12 +173,13 @@ def on_device(
             block = _block_size(stream, budget, estimate_ns, canaries.launches)
             continue
         for begin, end in marks:
-            elapsed_ns = max(0, round(stream.elapsed_ns(begin, end) - correction_ns))
-            samples.append(max(1, elapsed_ns // budget.executions))  # logarithms are taken of it
-            total_ns += elapsed_ns
+            elapsed_ns = stream.elapsed_ns(begin, end)
+            corrected_ns = max(0, round(elapsed_ns - correction_ns))
+            samples.append(max(1, corrected_ns // budget.executions))  # logarithms are taken of it
+            total_ns += round(elapsed_ns)
         if len(samples) >= budget.iterations and total_ns >= budget.min_time_ns:
             return samples
-        if budget.max_time_ns is not None and clock() - started >= budget.max_time_ns:
+        if budget.max_time_ns is not None and total_ns >= budget.max_time_ns:
             return samples
         if budget.rest_s > 0:
             time.sleep(budget.rest_s)

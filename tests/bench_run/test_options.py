@@ -48,6 +48,8 @@ BAD = [
     ({"a": "numpy", "b": "torch", "engine": ["numpy"]}, "give one or the other"),
     ({"iters": "3"}, "--iters 3 is less than --rounds 5"),
     ({"min_time": "3", "max_time": "2"}, "--min-time 3 is more than --max-time 2"),
+    ({"precision": "1%", "max_rounds": "4"}, "--max-rounds 4 is less than --rounds 5"),
+    ({"max_rounds": "9"}, "--max-rounds goes with --precision"),
     ({"resume": True}, "--resume needs -o FILE"),
     ({"APath": "p"}, "--APath goes with --AId"),
     ({"config": "/no/such/file.toml"}, "--config: /no/such/file.toml: No such file"),

@@ -84,7 +84,7 @@ def show(name, medians):
 
 def ours(engine, plan):
     budget = SamplingBudget(0, SAMPLES, rest_s=REST_S)
-    return on_device(plan, engine.stream, budget, 1_000_000, time.perf_counter_ns)
+    return on_device(plan, engine.stream, budget, 1_000_000)
 
 
 def by_cupti(engine, plan):

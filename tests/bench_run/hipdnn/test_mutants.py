@@ -64,7 +64,7 @@ def run(open_engine, spec, profile, variables, options):
     plan.poison()
     samples, _ = end_to_end(plan, engine.stream, BUDGET, None, time.perf_counter_ns)
     if engine.stream.clock != "host":
-        samples += on_device(plan, engine.stream, BUDGET, 0, time.perf_counter_ns)
+        samples += on_device(plan, engine.stream, BUDGET, 0)
     assert len(samples) in (2, 4)
     found = plan.download()
     plan.close()

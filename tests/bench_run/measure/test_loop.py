@@ -95,6 +95,24 @@ def test_max_time_still_takes_one_sample():
     assert result.series["e2e_ns"] == [10_000]
 
 
+def test_what_lies_between_samples_does_not_count_for_the_times():
+    stream = ScriptedStream([10] * 9)
+
+    def check(_):
+        stream.now += 1_000
+        return False
+
+    result, _ = measured(stream, SamplingBudget(0, 9, max_time_ns=45), check)
+    assert (len(result.series["e2e_ns"]), result.stopped_by) == (5, "max time")
+
+
+def test_rests_do_not_count_for_the_time_of_the_device_pass():
+    stream = ScriptedStream([10] * 30, clock="events", gate_depth=2)
+    stream.flush = lambda: setattr(stream, "now", stream.now + 1_000)
+    result, _ = measured(stream, SamplingBudget(0, 9, max_time_ns=45))
+    assert len(result.series["device_ns"]) == 6
+
+
 def test_warmup_takes_at_most_half_of_the_time():
     result, _ = measured(ScriptedStream([10] * 40), SamplingBudget(20, 2, max_time_ns=100))
     assert len(result.warmup["e2e_ns"]) == 5
