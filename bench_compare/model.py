@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -36,7 +36,11 @@ class Verdict(str, Enum):
     ADDED = "added"
     REMOVED = "removed"
     NEWLY_WRONG = "newly wrong"
+    WRONG = "wrong"
+    """On both sides."""
     NEWLY_UNSUPPORTED = "newly unsupported"
+    LOST = "lost"
+    """Base had it and other has not: checked outputs, equal bytes, accuracy, device time."""
     INCOMPARABLE = "incomparable"
     UNMEASURED = "not measured"
     """Neither side completed it, or the metric is not in both documents."""
@@ -171,6 +175,13 @@ class Detail:
     """Percent to other / base of that quantile: 5, 25, 50, 75, 95."""
 
 
+class Change(NamedTuple):
+    """What became of a case, apart from its numbers."""
+
+    verdict: Verdict
+    reason: str
+
+
 @dataclass(frozen=True, eq=False)
 class CaseSide:
     """What one side knows of a case: its cases, one for each document that holds it."""
@@ -181,6 +192,8 @@ class CaseSide:
     cases: tuple[Case, ...]
     sources: tuple[int, ...]
     """Parallel to `cases`: index into `Side.sources`."""
+    missing: int = 0
+    """Documents that should hold the case and do not."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -207,6 +220,8 @@ class CaseComparison:
     gate: str | None
     """Name of the metric that `verdict` rests on."""
     metrics: Mapping[str, MetricComparison]
+    changes: tuple[Change, ...] = ()
+    """All that became of it, worst first; `verdict` is one of them or that of the gate metric."""
     notes: tuple[Note, ...] = ()
     detail: Detail | None = None
 

@@ -19,11 +19,18 @@ from bench_compare.comparison.estimates import (
     measure,
 )
 from bench_compare.comparison.notes import case_notes, sample_notes
-from bench_compare.comparison.regressions import bad_news, problems, warnings
+from bench_compare.comparison.outcomes import changes
+from bench_compare.comparison.regressions import (
+    GOOD,
+    WORSENED,
+    bad_limits,
+    bad_news,
+    problems,
+    warnings,
+)
 from bench_compare.comparison.results import Results, judged
 from bench_compare.comparison.settings import differences
 from bench_compare.comparison.suite import between_document_warnings, movements, suite_numbers
-from bench_compare.comparison.verdict import outcome_change
 from bench_compare.input.align import across_engines, align
 from bench_compare.metrics import GATES, METRICS
 from bench_compare.model import CaseComparison, Comparison, Verdict
@@ -36,7 +43,7 @@ if TYPE_CHECKING:
 
     from bench_compare.comparison.estimates import SideSamples
     from bench_compare.input.align import Pair
-    from bench_compare.model import MetricComparison, Note, Side
+    from bench_compare.model import Change, MetricComparison, Note, Side
     from bench_compare.policy.values import Policy
     from bench_compare.statistics.arrays import Array
 
@@ -66,7 +73,8 @@ def compare(base: Side, others: Sequence[Side], policy: Policy) -> Comparison:
     used = {name for match in matches for name in match.measured}
     unlike = [difference for other in others for difference in differences(base, other)]
     deciding = {case.gate for case in cases}
-    bad = bad_news(cases, [move for move in found if move.metric in deciding], policy)
+    moved = [move for move in found if move.metric in deciding]
+    bad = (*bad_news(cases, moved, policy), *bad_limits(unlike, policy))
     gate = _common_gate(cases)
     return Comparison(
         base=base,
@@ -199,7 +207,8 @@ def _case(
     side = pair.base if pair.other is None else pair.other
     assert side is not None, "a pair has a side"
     graph = side.cases[-1].graph
-    verdict, reason = _headline(pair, found, gate, notes)
+    became = () if pair.unlike is not None else changes(pair.base, pair.other)
+    verdict, reason = _headline(pair, (found, gate), became, notes)
     return CaseComparison(
         id=number,
         name=graph.name,
@@ -215,6 +224,7 @@ def _case(
         reason=reason,
         gate=gate,
         metrics=found,
+        changes=became,
         notes=notes,
     )
 
@@ -226,23 +236,27 @@ def _engine(pair: Pair) -> str:
 
 def _headline(
     pair: Pair,
-    found: Mapping[str, MetricComparison],
-    gate: str | None,
+    measured: tuple[Mapping[str, MetricComparison], str | None],
+    became: Sequence[Change],
     notes: Sequence[Note],
 ) -> tuple[Verdict, str]:
+    """Bad changes first, then a slow-down, then good changes, then whatever the metric says."""
     if pair.unlike is not None:
         return Verdict.INCOMPARABLE, pair.unlike
-    change = outcome_change(pair.base, pair.other)
-    if change is not None:
-        return change
-    if gate is None:
+    found, gate = measured
+    metric = None if gate is None else found[gate]
+    if became and (became[0].verdict not in GOOD or metric is None):
+        return became[0]
+    if metric is None:
         return Verdict.UNMEASURED, "no metric that decides was measured on both sides"
-    metric = found[gate]
+    if became and metric.verdict not in WORSENED:
+        return became[0]
+    texts = [metric.reason, *(f"{change.verdict}: {change.reason}" for change in became)]
     modes = [note.side for note in notes if note.kind == "bimodal"]
-    if not modes:
-        return metric.verdict, metric.reason
-    where = " and ".join(dict.fromkeys(modes))
-    return metric.verdict, f"{metric.reason}; the samples of {where} have two modes"
+    if modes:
+        where = " and ".join(dict.fromkeys(modes))
+        texts.append(f"the samples of {where} have two modes")
+    return metric.verdict, "; ".join(texts)
 
 
 def _with_details(

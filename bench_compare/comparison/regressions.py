@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from bench_compare.comparison.settings import mixed
+from bench_compare.comparison.settings import DEVICE_LIMITS, mixed
 from bench_compare.model import BadNews, Verdict
 from bench_compare.policy.values import ALWAYS_BAD, SUITE
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 LEAST_CASES = 10
 """Fewer cases have no common movement: their own verdicts tell all of it."""
 WORSENED = frozenset({Verdict.SLOWER, Verdict.WORSE})
+GOOD = frozenset({Verdict.FIXED, Verdict.ADDED})
 
 
 def bad_news(
@@ -33,12 +34,20 @@ def bad_news(
 
 
 def _of_case(case: CaseComparison, policy: Policy) -> Iterator[BadNews]:
+    """Each bad thing for itself, so that allowing one does not hide another."""
     names = [case.id, *(side.name for side in (case.base, case.other) if side is not None)]
-    if case.verdict in ALWAYS_BAD or case.verdict.value in policy.fail_on:
+    for change in case.changes:
+        if change.verdict in ALWAYS_BAD or change.verdict.value in policy.fail_on:
+            yield _news(case, names, None, change, policy)
+    gate = case.gate_metric
+    outcomes = {change.verdict for change in case.changes}
+    if gate is not None and gate.verdict.value in policy.fail_on:
+        yield _news(case, names, case.gate, (gate.verdict, gate.reason), policy)
+    elif case.verdict.value in policy.fail_on and case.verdict not in outcomes:
         yield _news(case, names, case.gate, (case.verdict, case.reason), policy)
     for name in sorted(policy.fail_on.intersection(case.metrics)):
         metric = case.metrics[name]
-        counted = name == case.gate and case.verdict.value in policy.fail_on
+        counted = name == case.gate and metric.verdict.value in policy.fail_on
         if metric.verdict in WORSENED and not counted:
             yield _news(case, names, name, (metric.verdict, metric.reason), policy)
 
@@ -62,6 +71,23 @@ def _of_suite(movements: Sequence[CommonMovement], policy: Policy) -> Iterator[B
             yield BadNews(None, SUITE, movement.metric, movement.verdict, movement.reason, allowed)
 
 
+def bad_limits(unlike: Sequence[SettingDifference], policy: Policy) -> list[BadNews]:
+    """Devices of one kind that were held to other limits: the numbers are those of another device,
+    whatever they say."""
+    return [
+        BadNews(
+            case=None,
+            name=d.name,
+            metric=None,
+            verdict=Verdict.INCOMPARABLE,
+            sentence=f"{d.name} differs: {d.base} against {d.other} ({d.other_label})",
+            allowed=policy.allows([d.name], Verdict.INCOMPARABLE),
+        )
+        for d in unlike
+        if d.name in DEVICE_LIMITS
+    ]
+
+
 def problems(
     cases: Sequence[CaseComparison],
     unlike: Sequence[SettingDifference],
@@ -73,7 +99,7 @@ def problems(
     shared = [case for case in cases if case.base is not None and case.other is not None]
     if not shared:
         found.append("nothing compared: the documents have no case in common")
-    elif not bad and not any(case.gate is not None for case in shared):
+    elif not _outcome_news(bad) and not any(case.gate is not None for case in shared):
         found.append(f"nothing compared: no case was measured on both sides{_apart(shared)}")
     if policy.strict:
         found += [
@@ -81,10 +107,17 @@ def problems(
             for d in unlike
             if d.must_agree
         ]
-        found += [
-            f"{case.name}: {case.reason}" for case in cases if case.verdict is Verdict.INCOMPARABLE
-        ]
+    found += [
+        f"{case.name}: {case.reason}"
+        for case in cases
+        if case.verdict is Verdict.INCOMPARABLE and not policy.allows([case.name], case.verdict)
+    ]
     return tuple(found)
+
+
+def _outcome_news(bad: Sequence[BadNews]) -> bool:
+    """Whether something became of a case that answers the question without any measurement."""
+    return any(news.case is not None and news.verdict is not Verdict.LOST for news in bad)
 
 
 def _apart(cases: Sequence[CaseComparison]) -> str:

@@ -9,21 +9,27 @@ from bench_compare.model import SettingDifference
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from bench_schema.document import Document, Engine
+    from bench_schema.document import Device, Document, Engine
 
     from bench_compare.model import Side
 
-MUST_AGREE: dict[str, Callable[[Document], str]] = {
+MUST_AGREE: dict[str, Callable[[Document], str | None]] = {
     "timer": lambda d: d.run.settings.timer,
     "cache": lambda d: d.run.settings.cache,
     "duty": lambda d: d.run.settings.duty,
     "math": lambda d: d.run.settings.math,
     "replay": lambda d: "yes" if d.run.settings.replay else "no",
+    "init": lambda d: None if d.run.settings.init is None else ", ".join(d.run.settings.init),
+    "executions": lambda d: _known(d.run.settings.executions),
+    "knobs": lambda d: None if d.run.settings.knobs is None else _table(d.run.settings.knobs),
+    "threads": lambda d: _known(d.run.settings.threads),
+    "check budget": lambda d: f"{d.run.settings.check_budget_s:g} s",
 }
 """Where one of these differs, the numbers do not mean the same thing; nor do those of unlike kinds
-of device (`differences`). Data types are part of a graph's meaning, so `align` sees to them."""
+of device (`differences`). What a document does not tell (None: older versions) is not held against
+it. Data types are part of a graph's meaning, so `align` sees to them."""
 
-SHOULD_AGREE: dict[str, Callable[[Document], str]] = {
+SHOULD_AGREE: dict[str, Callable[[Document], str | None]] = {
     "tolerance": lambda d: d.run.settings.tolerance,
     "rtol": lambda d: _text(d.run.settings.rtol),
     "atol": lambda d: _text(d.run.settings.atol),
@@ -51,6 +57,19 @@ ENGINE_FACTS: dict[str, Callable[[Engine], str]] = {
 }
 
 
+DEVICE_LIMITS: dict[str, Callable[[Device], float | None]] = {
+    "power limit": lambda d: d.power_limit_w,
+    "clocks": lambda d: d.max_sm_clock_mhz,
+    "memory clocks": lambda d: d.max_memory_clock_mhz,
+}
+"""What a device was held to: with another limit the same device is another device."""
+LIMIT_UNITS = {"power limit": "W", "clocks": "MHz", "memory clocks": "MHz"}
+
+
+def _known(value: object) -> str | None:
+    return None if value is None else str(value)
+
+
 def _text(value: object) -> str:
     return "unknown" if value is None else str(value)
 
@@ -66,8 +85,9 @@ def _revision(document: Document) -> str:
     return revision.commit[:12] + (" with changes" if revision.dirty else "")
 
 
-def _joined(values: Iterable[str]) -> str:
-    return " and ".join(sorted(set(values)))
+def _joined(values: Iterable[str | None]) -> str:
+    """Distinct values; empty where none is known."""
+    return " and ".join(sorted({value for value in values if value is not None}))
 
 
 def _engines(side: Side) -> list[Engine]:
@@ -80,7 +100,7 @@ def differences(base: Side, other: Side) -> list[SettingDifference]:
     found: list[SettingDifference] = []
 
     def note(name: str, texts: tuple[str, str], must_agree: bool) -> None:
-        if texts[0] != texts[1]:
+        if texts[0] and texts[1] and texts[0] != texts[1]:
             found.append(SettingDifference(name, *texts, other.label, must_agree))
 
     documents = [[source.document for source in side.sources] for side in (base, other)]
@@ -93,17 +113,46 @@ def differences(base: Side, other: Side) -> list[SettingDifference]:
     note("device kind", (kinds[0], kinds[1]), True)
     drivers = [_joined(_drivers(side)) for side in documents]
     note("driver", (drivers[0], drivers[1]), False)
+    found += limits(base, other)
     for name, fact in ENGINE_FACTS.items():
         a, b = (_joined(fact(engine) for engine in side) for side in engines)
         note(name, (a, b), False)
     return sorted(found, key=lambda difference: not difference.must_agree)
 
 
+def limits(base: Side, other: Side) -> list[SettingDifference]:
+    """Limits of the devices of one kind that the two sides do not share."""
+    devices = [_devices(side) for side in (base, other)]
+    found = []
+    for kind in devices[0].keys() & devices[1].keys():
+        for name, read in DEVICE_LIMITS.items():
+            unit = LIMIT_UNITS[name]
+            a, b = (
+                _joined(None if (v := read(d)) is None else f"{v:g} {unit}" for d in side[kind])
+                for side in devices
+            )
+            if a and b and a != b:
+                found.append(SettingDifference(name, a, b, other.label, must_agree=True))
+    return found
+
+
+def _devices(side: Side) -> dict[str, list[Device]]:
+    """Devices that a side's engines ran on, by kind."""
+    found: dict[str, list[Device]] = {}
+    for source in side.sources:
+        document = source.document
+        used = {e.device for e in document.engines if e.key in side.engines}
+        for device in document.machine.devices:
+            if device.uuid is None or device.uuid in used:
+                found.setdefault(device.name, []).append(device)
+    return found
+
+
 def mixed(side: Side) -> list[str]:
     """Sentences on what the documents of one side do not share, though they must."""
     sentences = []
     for name, read in MUST_AGREE.items():
-        values = {read(source.document) for source in side.sources}
+        values = {read(source.document) for source in side.sources} - {None}
         if len(values) > 1:
             sentences.append(f"{side.label}: its documents mix {name} {_joined(values)}")
     return sentences

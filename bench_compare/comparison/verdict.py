@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from bench_compare.metrics import Metric
-    from bench_compare.model import CaseSide, Unit
+    from bench_compare.model import Unit
     from bench_compare.statistics.arrays import Array
     from bench_compare.statistics.intervals import Estimates
 
@@ -145,55 +145,3 @@ def _provisional(evidence: Evidence) -> str:
     if min(evidence.units) == 1:
         return "; provisional, a single round cannot tell a change from a difference between runs"
     return "; provisional, two rounds a side say little of their spread"
-
-
-def completed(side: CaseSide) -> bool:
-    """Whether every document of the side that holds the case completed it."""
-    return all(case.outcome.status == "completed" for case in side.cases)
-
-
-def wrong(side: CaseSide) -> bool:
-    """Whether validation failed in any document of the side."""
-    return any(
-        case.validation is not None and case.validation.status == "failed" for case in side.cases
-    )
-
-
-def ended(side: CaseSide) -> str:
-    """How a case that did not complete ended, in words."""
-    outcome = next(c.outcome for c in side.cases if c.outcome.status != "completed")
-    return f"{outcome.status}: {outcome.reason}" if outcome.reason else outcome.status
-
-
-def outcome_change(base: CaseSide | None, other: CaseSide | None) -> tuple[Verdict, str] | None:
-    """What became of a case, if that is news; None where both sides completed it equally well."""
-    if base is None or other is None:
-        return _one_sided(base, other)
-    if completed(base) and completed(other):
-        return _validation_change(base, other)
-    if completed(other):
-        return Verdict.FIXED, f"base {ended(base)}"
-    if not completed(base):
-        return Verdict.UNMEASURED, f"base {ended(base)}; other {ended(other)}"
-    unsupported = any(case.outcome.status == "unsupported" for case in other.cases)
-    return Verdict.NEWLY_UNSUPPORTED if unsupported else Verdict.BROKEN, f"other {ended(other)}"
-
-
-def _one_sided(base: CaseSide | None, other: CaseSide | None) -> tuple[Verdict, str]:
-    side = other if base is None else base
-    assert side is not None, "a case belongs to one side at least"
-    verdict, where = (
-        (Verdict.ADDED, "only in other") if base is None else (Verdict.REMOVED, "only in base")
-    )
-    return verdict, where if completed(side) else f"{where}, where it is {ended(side)}"
-
-
-def _validation_change(base: CaseSide, other: CaseSide) -> tuple[Verdict, str] | None:
-    if wrong(base) == wrong(other):
-        return None
-    if wrong(other):
-        failed = [c.validation for c in other.cases if c.validation is not None]
-        sentence = next((v.reason for v in failed if v.status == "failed" and v.reason), None)
-        return Verdict.NEWLY_WRONG, sentence or "outputs are outside of the tolerance"
-    checked = all(c.validation and c.validation.status == "passed" for c in other.cases)
-    return (Verdict.FIXED, "outputs are right now") if checked else None

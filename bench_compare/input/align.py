@@ -7,7 +7,8 @@ meaning is a row of its own and no comparison.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import PurePath
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from bench_compare.errors import InputError
@@ -28,7 +29,8 @@ class Key(NamedTuple):
     is compared."""
     variant: tuple[tuple[str, str], ...]
     twin: str
-    """Name of the graph where a document holds the same meaning more than once, else empty."""
+    """Name of the graph, and the end of its path where names do not tell it apart, where a document
+    holds the same meaning more than once; else empty."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,9 +79,11 @@ def align(base: Side, other: Side) -> list[Pair]:
         names = dict.fromkeys(names, "")
     keyed = [list(_keys(side, names)) for side in (base, other)]
     twins = _twins(keyed)
+    depth = _path_depth(keyed, twins)
     left, right = (
-        _cases(side, keys, twins) for side, keys in zip((base, other), keyed, strict=True)
+        _cases(side, keys, twins, depth) for side, keys in zip((base, other), keyed, strict=True)
     )
+    left, right = _with_missing((base, left), (other, right))
     if _foreign(left) != _foreign(right):
         left, right = _by_name(left), _by_name(right)
     pairs = [Pair(key, side, right.get(key)) for key, side in left.items()]
@@ -106,15 +110,79 @@ def _twins(sides: Iterable[Keyed]) -> set[Key]:
     return {key for counts in counted for (_, key), times in counts.items() if times > 1}
 
 
-def _cases(side: Side, keys: Keyed, twins: set[Key]) -> dict[Key, CaseSide]:
+def _path_depth(sides: Iterable[Keyed], twins: set[Key]) -> int:
+    """How many last parts of their paths tell twins of one name apart; 0 where names do."""
+    groups: dict[object, list[tuple[str, ...]]] = defaultdict(list)
+    for side, keys in enumerate(sides):
+        for number, case, key in keys:
+            if key in twins:
+                path = PurePath(case.graph.path).parts
+                groups[side, number, key, case.graph.name].append(path)
+    depth = 0
+    for paths in groups.values():
+        while len({path[len(path) - min(depth, len(path)) :] for path in paths}) < len(set(paths)):
+            depth += 1
+    return depth
+
+
+def _twin(case: Case, depth: int) -> str:
+    return (
+        "/".join((*PurePath(case.graph.path).parts[-depth:], case.graph.name))
+        if depth
+        else (case.graph.name)
+    )
+
+
+def _cases(side: Side, keys: Keyed, twins: set[Key], depth: int) -> dict[Key, CaseSide]:
     found: dict[Key, list[tuple[int, Case]]] = defaultdict(list)
     for number, case, plain in keys:
-        key = plain._replace(twin=case.graph.name) if plain in twins else plain
+        key = plain._replace(twin=_twin(case, depth)) if plain in twins else plain
         held = found[key]
         if held and held[-1][0] == number:
             _refuse(side, number, held[-1][1], case)
         held.append((number, case))
     return {key: _case_side(held) for key, held in found.items()}
+
+
+def _with_missing(
+    *sides: tuple[Side, dict[Key, CaseSide]],
+) -> list[dict[Key, CaseSide]]:
+    """Each case with the number of documents that should hold it and do not: those that hold
+    another case of its piece. A piece is what documents of either side hold together, so that a
+    suite that is split over documents misses nothing."""
+    piece = _pieces([cases for _, cases in sides])
+    result = []
+    for side, cases in sides:
+        holders: dict[Key, set[int]] = defaultdict(set)
+        for key, one in cases.items():
+            holders[piece[key]].update(one.sources)
+        empty = set(range(len(side.sources))) - set().union(*holders.values())
+        result.append(
+            {
+                key: replace(one, missing=len(holders[piece[key]] | empty) - len(one.sources))
+                for key, one in cases.items()
+            }
+        )
+    return result
+
+
+def _pieces(sides: Iterable[dict[Key, CaseSide]]) -> dict[Key, Key]:
+    """Each case to the first one of its piece."""
+    leader: dict[Key, Key] = {}
+
+    def first(key: Key) -> Key:
+        while leader[key] != key:
+            leader[key] = leader[leader[key]]
+            key = leader[key]
+        return key
+
+    for cases in sides:
+        held: dict[int, Key] = {}
+        for key, one in cases.items():
+            leader.setdefault(key, key)
+            for number in one.sources:
+                leader[first(key)] = first(held.setdefault(number, key))
+    return {key: first(key) for key in leader}
 
 
 def _case_side(held: list[tuple[int, Case]]) -> CaseSide:

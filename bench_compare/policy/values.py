@@ -12,7 +12,9 @@ from bench_compare.model import Verdict
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-ALWAYS_BAD = frozenset({Verdict.BROKEN, Verdict.REMOVED, Verdict.NEWLY_WRONG})
+ALWAYS_BAD = frozenset(
+    {Verdict.BROKEN, Verdict.REMOVED, Verdict.NEWLY_WRONG, Verdict.WRONG, Verdict.LOST}
+)
 """Bad news whatever ``--fail-on`` says; only a name can be allowed to."""
 
 SUITE = "suite"

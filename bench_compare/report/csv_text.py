@@ -12,7 +12,7 @@ from bench_compare.report import words
 from bench_compare.report.rows import rows
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from bench_compare.model import CaseComparison, Comparison, MetricComparison, View
 
@@ -35,11 +35,14 @@ CASE_COLUMNS: dict[str, Callable[[CaseComparison], object]] = {
     "data_type": lambda case: _plain(case.data_type),
     "fingerprint": lambda case: _plain(case.fingerprint),
     "reason": lambda case: _plain(case.reason),
+    "changes": lambda case: _plain("; ".join(f"{c.verdict}: {c.reason}" for c in case.changes)),
     "notes": lambda case: _plain("; ".join(f"{n.side}: {n.text}" for n in case.notes)),
 }
 UNFINISHED = "unfinished"
 """Column with the sides of which a run did not reach its end: ``base``, ``other``, ``base other``,
 or nothing."""
+WARNINGS = "comparison_warnings"
+"""The last column, the same in every row: what a reader must know of the whole comparison."""
 METRIC_COLUMNS: dict[str, Callable[[MetricComparison], object]] = {
     "metric": lambda m: m.metric,
     "unit": lambda m: METRICS[m.metric].unit,
@@ -64,15 +67,17 @@ def render(comparison: Comparison, view: View) -> str:
     """All cases that pass the filter; a case without metrics keeps one row."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow([*CASE_COLUMNS, UNFINISHED, *METRIC_COLUMNS])
+    writer.writerow([*CASE_COLUMNS, UNFINISHED, *METRIC_COLUMNS, WARNINGS])
     unfinished = _unfinished(comparison)
+    warnings = _plain("; ".join([*comparison.problems, *comparison.warnings, *_news(comparison)]))
     for case in rows(comparison, replace(view, all=True)):
         head = [read(case) for read in CASE_COLUMNS.values()]
         head.append(unfinished[case.other_label])
         for metric in case.metrics.values():
-            writer.writerow([*head, *(_cell(read(metric)) for read in METRIC_COLUMNS.values())])
+            cells = (_cell(read(metric)) for read in METRIC_COLUMNS.values())
+            writer.writerow([*head, *cells, warnings])
         if not case.metrics:
-            writer.writerow([*head, *("" for _ in METRIC_COLUMNS)])
+            writer.writerow([*head, *("" for _ in METRIC_COLUMNS), warnings])
     return out.getvalue()
 
 
@@ -83,6 +88,16 @@ def _unfinished(comparison: Comparison) -> dict[str, str]:
         sides = {"base": comparison.base, "other": other}
         found[other.label] = " ".join(n for n, side in sides.items() if words.unfinished(side))
     return found
+
+
+def _news(comparison: Comparison) -> Iterator[str]:
+    """Bad news of no single case, and settings that must agree and do not."""
+    yield from (words.news_text(news) for news in comparison.bad_news if news.case is None)
+    yield from (
+        f"{d.name}: {d.base} → {d.other}"
+        for d in comparison.differences
+        if d.must_agree or d.name == "driver"
+    )
 
 
 def _cell(value: object) -> object:

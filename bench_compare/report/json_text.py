@@ -112,6 +112,7 @@ def _case(case: CaseComparison) -> dict[str, Any]:
         "gate": case.gate,
         "base": _case_side(case.base),
         "other": _case_side(case.other),
+        "changes": [{"verdict": c.verdict.value, "reason": c.reason} for c in case.changes],
         "metrics": {name: _metric(metric) for name, metric in case.metrics.items()},
         "notes": [_values(note) for note in case.notes],
         "detail": _detail(case.detail),

@@ -39,6 +39,8 @@ def render(comparison: Comparison, view: View) -> str:  # noqa: ARG001 - every c
         _tell(test, [item])
     for case in comparison.cases:
         _case(suite, case, news.get(case.id, ()))
+    if comparison.warnings:
+        ET.SubElement(suite, "system-out").text = "\n".join(map(safe, comparison.warnings))
     for attribute, tag in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped")):
         suite.set(attribute, str(len(suite.findall(f"testcase/{tag}"))))
     suite.set("tests", str(len(suite.findall("testcase"))))
@@ -74,6 +76,8 @@ def _facts(comparison: Comparison) -> dict[str, str]:
     facts = {"counts": words.counts_text(comparison), **comparison.policy}
     for number in words.headline_numbers(comparison):
         facts[f"suite {number.metric} {number.other_label}"] = words.suite_text(number)
+    for place, warning in enumerate(comparison.warnings, start=1):
+        facts[f"warning {place}"] = warning
     for d in comparison.differences:
         facts[f"differs: {d.name} ({d.other_label})"] = f"{d.base} → {d.other}"
     return facts

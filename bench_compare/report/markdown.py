@@ -29,6 +29,8 @@ MARKS: dict[Verdict, str] = {
     Verdict.NEWLY_WRONG: "❌",
     Verdict.REMOVED: "❌",
     Verdict.NEWLY_UNSUPPORTED: "❌",
+    Verdict.WRONG: "❌",
+    Verdict.LOST: "❌",
     Verdict.INCOMPARABLE: "⚠️",
     Verdict.SLOWER: "🔺",
     Verdict.WORSE: "🔺",

@@ -15,8 +15,10 @@ if TYPE_CHECKING:
 NEWS: tuple[Verdict, ...] = (
     Verdict.BROKEN,
     Verdict.NEWLY_WRONG,
+    Verdict.WRONG,
     Verdict.REMOVED,
     Verdict.NEWLY_UNSUPPORTED,
+    Verdict.LOST,
     Verdict.INCOMPARABLE,
     Verdict.SLOWER,
     Verdict.WORSE,

@@ -24,6 +24,8 @@ COLORS: dict[Verdict, str] = {
     Verdict.NEWLY_WRONG: "1;31",
     Verdict.REMOVED: "1;31",
     Verdict.NEWLY_UNSUPPORTED: "31",
+    Verdict.WRONG: "31",
+    Verdict.LOST: "31",
     Verdict.INCOMPARABLE: "35",
     Verdict.SLOWER: "31",
     Verdict.WORSE: "31",

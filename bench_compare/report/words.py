@@ -29,8 +29,10 @@ if TYPE_CHECKING:
 VANISHED = (
     Verdict.BROKEN,
     Verdict.NEWLY_WRONG,
+    Verdict.WRONG,
     Verdict.REMOVED,
     Verdict.NEWLY_UNSUPPORTED,
+    Verdict.LOST,
     Verdict.INCOMPARABLE,
 )
 """News without a ratio, worst first: shown as sentences."""

@@ -14,15 +14,13 @@ from bench_compare.comparison.verdict import (
     Move,
     exact_move,
     judge,
-    outcome_change,
     percent,
     reason,
     words,
 )
 from bench_compare.metrics import METRICS
-from bench_compare.model import CaseSide, Verdict
+from bench_compare.model import Verdict
 from bench_compare.statistics.intervals import estimate
-from tests.bench_compare.build import case, validation
 
 LIMIT = math.log1p(0.01)
 POSITIVE = st.floats(0, 1e9)
@@ -120,50 +118,3 @@ def test_the_reason_is_a_sentence_that_says_it(given_evidence, words_in_it):
 )
 def test_ratios_read_as_changes(ratio, expected):
     assert percent(ratio) == expected
-
-
-def one_side(**changes):
-    return CaseSide("g", "numpy", (case("g", **changes),), (0,))
-
-
-OK = one_side()
-FAILED = one_side(status="failed", reason="no memory")
-UNSUPPORTED = one_side(status="unsupported", reason="no such mode")
-RIGHT = one_side(validation=validation())
-WRONG = one_side(validation=validation("failed", 3))
-UNCHECKED = one_side(validation=validation("not checked"))
-
-
-@pytest.mark.parametrize(
-    ("base", "other", "expected"),
-    [
-        (None, OK, Verdict.ADDED),
-        (OK, None, Verdict.REMOVED),
-        (OK, FAILED, Verdict.BROKEN),
-        (OK, one_side(status="crashed"), Verdict.BROKEN),
-        (OK, one_side(status="timed out"), Verdict.BROKEN),
-        (OK, UNSUPPORTED, Verdict.NEWLY_UNSUPPORTED),
-        (FAILED, OK, Verdict.FIXED),
-        (UNSUPPORTED, OK, Verdict.FIXED),
-        (FAILED, UNSUPPORTED, Verdict.UNMEASURED),
-        (RIGHT, WRONG, Verdict.NEWLY_WRONG),
-        (UNCHECKED, WRONG, Verdict.NEWLY_WRONG),
-        (WRONG, RIGHT, Verdict.FIXED),
-    ],
-)
-def test_what_became_of_a_case_is_news(base, other, expected):
-    assert outcome_change(base, other)[0] is expected
-
-
-@pytest.mark.parametrize(("base", "other"), [(OK, OK), (WRONG, WRONG), (WRONG, UNCHECKED)])
-def test_equal_outcomes_are_no_news(base, other):
-    assert outcome_change(base, other) is None
-
-
-def test_the_reason_of_a_broken_case_is_the_librarys():
-    assert outcome_change(OK, FAILED)[1] == "other failed: no memory"
-
-
-def test_a_case_that_failed_in_one_of_its_documents_is_not_completed():
-    flaky = CaseSide("g", "numpy", (case("g"), case("g", status="crashed")), (0, 1))
-    assert outcome_change(OK, flaky)[0] is Verdict.BROKEN

@@ -72,6 +72,33 @@ def test_twins_meet_by_their_names():
     assert pairs(base, base[::-1]) == [("one", "one", True), ("two", "two", True)]
 
 
+def test_twins_of_one_name_meet_by_the_ends_of_their_paths():
+    base = [case("g", path=f"graphs/{place}/g.json", variant={}) for place in ("one", "two")]
+    other = [case("g", path=f"/far/away/graphs/{place}/g.json") for place in ("two", "one")]
+    found = align(side("a", document(base)), side("b", document(other)))
+    paths = [(p.base.cases[0].graph.path[-10:], p.other.cases[0].graph.path[-10:]) for p in found]
+    assert [("one/g.json", "one/g.json"), ("two/g.json", "two/g.json")] == paths
+
+
+def held_by(*documents):
+    return side("a", *(document([case(n) for n in names], run_id=names) for names in documents))
+
+
+def test_a_document_that_lacks_a_case_of_its_piece_misses_it():
+    found = align(held_by("xy", "xy", "xy"), held_by("xy", "y", "y"))
+    assert [(0, 2), (0, 0)] == [(p.base.missing, p.other.missing) for p in found]
+
+
+def test_a_suite_in_pieces_misses_nothing():
+    found = align(held_by("uv", "xy"), held_by("uv", "xy"))
+    assert {(0, 0)} == {(p.base.missing, p.other.missing) for p in found}
+
+
+def test_an_empty_document_misses_everything():
+    found = align(held_by("x", "x"), held_by("x", ""))
+    assert [(0, 1)] == [(p.base.missing, p.other.missing) for p in found]
+
+
 def test_a_case_that_is_there_twice_is_refused():
     twice = side("a", document([case("g"), case("g")]))
     with pytest.raises(InputError, match=r"a0\.json: graph 'g' on engine 'numpy' is there twice"):

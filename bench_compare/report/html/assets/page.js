@@ -13,8 +13,10 @@ export const manySides = page.sides.length > 2;
 const VERDICTS = new Map(Object.entries({
   broken: ["✕", "x", "fatal"],
   "newly wrong": ["≠", "cross", "fatal"],
+  wrong: ["≠", "cross", "fatal"],
   removed: ["∅", "circle-x-open", "fatal"],
   "newly unsupported": ["⊘", "circle-x-open", "fatal"],
+  lost: ["−", "circle-x-open", "fatal"],
   incomparable: ["?", "diamond-x-open", "odd"],
   slower: ["▲", "triangle-up", "bad"],
   worse: ["▲", "triangle-up", "bad"],

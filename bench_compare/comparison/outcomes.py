@@ -1,0 +1,221 @@
+"""What became of a case: outcomes of both sides compared as counts of documents.
+
+A side may have several documents, and a case may be missing, broken or wrong in some of them only.
+Each kind of trouble is a share of documents; it is news where the shares differ, and nothing that
+got worse hides behind something else that did.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from bench_compare.input.align import identity
+from bench_compare.model import Change, Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from bench_schema.document import Case, OutputValidation
+
+    from bench_compare.model import CaseSide
+
+MEASURED_FIRST = "device_ns"
+"""The series that decides where it is there."""
+ERROR_GROWTH = 1000.0
+"""An error that grew by this factor is news even within its tolerance."""
+ERROR_FLOOR = 1e-3
+"""Of the tolerance: smaller errors are taken for so much."""
+
+
+class Share(NamedTuple):
+    """A number of documents of each side, and of how many."""
+
+    base: int
+    of_base: int
+    other: int
+    of_other: int
+
+    @property
+    def worse(self) -> bool:
+        return self.other * self.of_base > self.base * self.of_other
+
+    @property
+    def better(self) -> bool:
+        return self.other * self.of_base < self.base * self.of_other
+
+    @property
+    def text(self) -> str:
+        """Nothing where each side has one document: the sentence says it already."""
+        if max(self.of_base, self.of_other) == 1:
+            return ""
+        return (
+            f" (in {self.other} of {self.of_other} documents of other, "
+            f"{self.base} of {self.of_base} of base)"
+        )
+
+
+def changes(base: CaseSide | None, other: CaseSide | None) -> tuple[Change, ...]:
+    """What became of a case, worst first; nothing where both sides fared alike."""
+    if base is None or other is None:
+        return (_one_sided(base, other),)
+    found = [*_completion(base, other), *_presence(base, other), *_validation(base, other)]
+    if identity(base.engine) == identity(other.engine):
+        found += _lost(base, other)
+    return tuple(sorted(found, key=lambda change: ORDER.index(change.verdict)))
+
+
+ORDER = (
+    Verdict.BROKEN,
+    Verdict.NEWLY_WRONG,
+    Verdict.WRONG,
+    Verdict.REMOVED,
+    Verdict.NEWLY_UNSUPPORTED,
+    Verdict.LOST,
+    Verdict.UNMEASURED,
+    Verdict.FIXED,
+    Verdict.ADDED,
+)
+
+
+def completed(side: CaseSide) -> bool:
+    """Whether every document of the side that holds the case completed it."""
+    return all(_completed(case) for case in side.cases)
+
+
+def _completed(case: Case) -> bool:
+    return case.outcome.status == "completed"
+
+
+def _broken(case: Case) -> bool:
+    return case.outcome.status not in ("completed", "unsupported")
+
+
+def _share(base: CaseSide, other: CaseSide, holds: Callable[[Case], bool]) -> Share:
+    return Share(
+        sum(map(holds, base.cases)), len(base.cases), sum(map(holds, other.cases)), len(other.cases)
+    )
+
+
+def ended(side: CaseSide, holds: Callable[[Case], bool] = lambda case: not _completed(case)) -> str:
+    """How a case that did not complete ended, in words."""
+    outcome = next(c.outcome for c in side.cases if holds(c))
+    return f"{outcome.status}: {outcome.reason}" if outcome.reason else outcome.status
+
+
+def _one_sided(base: CaseSide | None, other: CaseSide | None) -> Change:
+    side = other if base is None else base
+    assert side is not None, "a case belongs to one side at least"
+    verdict, where = (
+        (Verdict.ADDED, "only in other") if base is None else (Verdict.REMOVED, "only in base")
+    )
+    text = where if completed(side) else f"{where}, where it is {ended(side)}"
+    return Change(verdict, text)
+
+
+def _completion(base: CaseSide, other: CaseSide) -> Iterator[Change]:
+    incomplete = _share(base, other, lambda case: not _completed(case))
+    broken = _share(base, other, _broken)
+    none = incomplete.base == incomplete.of_base and incomplete.other == incomplete.of_other
+    if none:
+        yield Change(Verdict.UNMEASURED, f"base {ended(base)}; other {ended(other)}")
+    elif broken.worse and not incomplete.better:
+        yield Change(Verdict.BROKEN, f"other {ended(other, _broken)}{broken.text}")
+    elif incomplete.worse:
+        yield Change(Verdict.NEWLY_UNSUPPORTED, f"other {ended(other)}{incomplete.text}")
+    elif incomplete.better:
+        yield Change(Verdict.FIXED, f"base {ended(base)}{incomplete.text}")
+
+
+def _presence(base: CaseSide, other: CaseSide) -> Iterator[Change]:
+    missing = Share(
+        base.missing,
+        base.missing + len(base.cases),
+        other.missing,
+        other.missing + len(other.cases),
+    )
+    if missing.worse:
+        yield Change(Verdict.REMOVED, f"missing{missing.text}")
+    elif missing.better:
+        yield Change(Verdict.ADDED, f"missing{missing.text}")
+
+
+def _wrong(case: Case) -> bool:
+    return case.validation is not None and case.validation.status == "failed"
+
+
+def _validation(base: CaseSide, other: CaseSide) -> Iterator[Change]:
+    share = _share(base, other, _wrong)
+    if share.worse:
+        yield Change(Verdict.NEWLY_WRONG, f"{_complaint(other)}{share.text}")
+    elif share.other:
+        yield Change(Verdict.WRONG, f"wrong on both sides: {_complaint(other)}{share.text}")
+    elif share.better and all(_checked(case) for case in other.cases if _completed(case)):
+        yield Change(Verdict.FIXED, f"outputs are right now{share.text}")
+
+
+def _complaint(side: CaseSide) -> str:
+    failed = [c.validation for c in side.cases if c.validation is not None]
+    sentence = next((v.reason for v in failed if v.status == "failed" and v.reason), None)
+    return sentence or "outputs are outside of the tolerance"
+
+
+def _checked(case: Case) -> bool:
+    return case.validation is not None and case.validation.status != "not checked"
+
+
+def _lost(base: CaseSide, other: CaseSide) -> Iterator[Change]:
+    """What base had and other has not, among the documents that completed the case."""
+    sides = [[case for case in side.cases if _completed(case)] for side in (base, other)]
+    if not all(sides):
+        return
+    for holds, sentence in LOSSES:
+        had, has = ([holds(case) for case in side] for side in sides)
+        share = Share(had.count(False), len(had), has.count(False), len(has))
+        if share.worse and any(had):
+            yield Change(Verdict.LOST, f"{sentence}{share.text}")
+    grown = _error_growth(*sides)
+    if grown is not None:
+        yield Change(Verdict.LOST, grown)
+
+
+def _deterministic(case: Case) -> bool:
+    return case.validation is None or case.validation.deterministic is not False
+
+
+def _on_device(case: Case) -> bool:
+    rounds = any(MEASURED_FIRST in one.series for one in case.rounds)
+    return rounds or (not case.rounds and MEASURED_FIRST in case.summary)
+
+
+LOSSES: tuple[tuple[Callable[[Case], bool], str], ...] = (
+    (_checked, "outputs are no longer checked"),
+    (_deterministic, "iterations give different bytes, which they did not in base"),
+    (_on_device, "device time is no longer measured, only end-to-end time"),
+)
+"""What a completed case may have, and the sentence where it is gone."""
+
+
+def _error_growth(base: Sequence[Case], other: Sequence[Case]) -> str | None:
+    """A sentence where an error within its tolerance grew by `ERROR_GROWTH`."""
+    before, after = _errors(base), _errors(other)
+    for name in before.keys() & after.keys():
+        least, most = before[name], after[name]
+        if most > 0 and most >= ERROR_GROWTH * least:
+            return f"the error of {name} grew from {least:.2g} to {most:.2g} within its tolerance"
+    return None
+
+
+def _errors(cases: Sequence[Case]) -> dict[str, float]:
+    """The largest error of each output that passed."""
+    found: dict[str, float] = {}
+    for case in cases:
+        if case.validation is not None and case.validation.status == "passed":
+            for output in case.validation.outputs:
+                error = max(_error(output), ERROR_FLOOR * output.atol)
+                found[output.name] = max(found.get(output.name, 0.0), error)
+    return found
+
+
+def _error(output: OutputValidation) -> float:
+    value = float(output.max_abs)
+    return float("inf") if value != value else value
