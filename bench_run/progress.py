@@ -20,7 +20,7 @@ class Progress:
         if not quiet and sys.stderr.isatty():
             from tqdm import tqdm
 
-            self._bar = tqdm(total=total, unit="visit", dynamic_ncols=True, leave=False)
+            self._bar = tqdm(total=total, unit="case", dynamic_ncols=True, leave=False)
 
     def __enter__(self) -> Progress:
         return self
@@ -38,18 +38,18 @@ class Progress:
         if self._bar is None and not self._quiet:
             print(f"round {index + 1} of {rounds}: {cases} cases", file=sys.stderr, flush=True)
 
-    def visiting(self, name: str, engine: str) -> None:
+    def start_case(self, name: str, engine: str) -> None:
         if self._bar is not None:
             self._bar.set_postfix_str(one_line(f"{name[:40]} on {engine}"))
 
-    def visited(self) -> None:
+    def finish_case(self) -> None:
         if self._bar is not None:
             self._bar.update()
 
-    def more(self, visits: int) -> None:
+    def more(self, cases: int) -> None:
         """The precision rule asked for more."""
         if self._bar is not None:
-            self._bar.total += visits
+            self._bar.total += cases
 
     def say(self, line: str) -> None:
         """A line of conversation, above the bar."""

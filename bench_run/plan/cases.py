@@ -63,10 +63,10 @@ class PlannedCase:
 def plan_graph(loaded: LoadedGraph) -> PlannedGraph:
     """Tensors that nothing uses go no further; golden files may name them, and fit no other."""
     with collector_paused():
-        return _planned(loaded if loaded.golden else replace(loaded, graph=loaded.graph.connected))
+        return _identify(loaded if loaded.golden else replace(loaded, graph=loaded.graph.connected))
 
 
-def _planned(loaded: LoadedGraph) -> PlannedGraph:
+def _identify(loaded: LoadedGraph) -> PlannedGraph:
     graph = loaded.graph
     graph_id = GraphId(
         name=graph.name or PurePath(loaded.path.rpartition("!")[2]).stem,

@@ -71,7 +71,7 @@ def gather(options: Options) -> Gathered:
     if options.save_graphs is not None:
         save_graphs([*made, *driven.graphs], Path(options.save_graphs))
     if options.scale_batch is not None:
-        graphs = [_scaled(loaded, options.scale_batch) for loaded in graphs]
+        graphs = [_scale(loaded, options.scale_batch) for loaded in graphs]
     if options.sdpa_scale is not None:
         graphs = [with_sdpa_scale(loaded, options.sdpa_scale) for loaded in graphs]
     notes = (*files.notes, *driven.notes)
@@ -94,7 +94,7 @@ def _from_suite(path: Path) -> Iterator[LoadedGraph]:
         note = f"occurs {entry.repeat} times in {suite.name}"
         if entry.op is not None:
             for graph in make_graphs(entry.op):
-                yield made_graph(graph, (note,))
+                yield make_graph(graph, (note,))
         else:
             report = load([str(entry.file)])
             if report.failures:
@@ -106,10 +106,10 @@ def _from_suite(path: Path) -> Iterator[LoadedGraph]:
 def _from_specs(options: Options) -> Iterator[LoadedGraph]:
     for spec in options.op:
         for graph in make_graphs(spec, options.shapes, options.direction):
-            yield made_graph(graph)
+            yield make_graph(graph)
 
 
-def made_graph(graph: Graph, notes: tuple[str, ...] = ()) -> LoadedGraph:
+def make_graph(graph: Graph, notes: tuple[str, ...] = ()) -> LoadedGraph:
     """A graph made from nothing, as if it had been read from the file it would be saved to."""
     text = write_graph(graph)
     return LoadedGraph(
@@ -138,7 +138,7 @@ def _from_driver(arguments: Sequence[str]) -> Gathered:
             if command.reason is not None:
                 notes.append(f"{command.where}: {command.reason}")
             often = (f"stands {command.count} times in {where}",) if command.count > 1 else ()
-            graphs += [made_graph(g, (*command.notes, *often)) for g in command.graphs]
+            graphs += [make_graph(g, (*command.notes, *often)) for g in command.graphs]
     return Gathered(tuple(graphs), tuple(failures), tuple(notes))
 
 
@@ -162,7 +162,7 @@ def save_graphs(graphs: Sequence[LoadedGraph], folder: Path) -> None:
             (folder / loaded.path).write_bytes(loaded.text)
 
 
-def _scaled(loaded: LoadedGraph, batch: int) -> LoadedGraph:
+def _scale(loaded: LoadedGraph, batch: int) -> LoadedGraph:
     from bench_run.graph.scale import scale_batch
 
     scaled = scale_batch(loaded.graph, batch)

@@ -56,7 +56,7 @@ def _file(path: str) -> str:
     return path.partition("!")[0].partition("#")[0]
 
 
-def narrowed(options: Options, wanted: Wanted) -> Options:
+def narrow_options(options: Options, wanted: Wanted) -> Options:
     """The options with the comparison's graphs and engines where the user named none."""
     given = bool(options.graphs or options.op or options.miopen_driver)
     named = bool(options.engine) or options.a is not None
@@ -67,7 +67,7 @@ def narrowed(options: Options, wanted: Wanted) -> Options:
     )
 
 
-def only_wanted(cases: tuple[PlannedCase, ...], wanted: Wanted | None) -> tuple[PlannedCase, ...]:
+def select_wanted(cases: tuple[PlannedCase, ...], wanted: Wanted | None) -> tuple[PlannedCase, ...]:
     """The cases that a comparison left open; all without one. Raises `UsageError` for none."""
     if wanted is None:
         return cases

@@ -54,12 +54,12 @@ def run_benchmark(options: Options, command: Sequence[str] = ()) -> Document:
         opened = _open_all(outline, options, pool)
         header = _header(options, opened, command)
         record = Record.begin(options, header, opened.planned.cases)
-        return _measured(options, opened.planned, record, pool, breakdown)
+        return _measure(options, opened.planned, record, pool, breakdown)
     finally:
         pool.close()
 
 
-def _measured(
+def _measure(
     options: Options, planned: Planned, record: Record, pool: WorkerPool, breakdown: TimeBreakdown
 ) -> Document:
     order = [case.id for case in planned.cases]

@@ -25,7 +25,7 @@ from bench_run.plan.cases import (
 )
 from bench_run.plan.checks import check_options
 from bench_run.plan.load import Gathered, gather
-from bench_run.plan.rerun import Wanted, narrowed, only_wanted, read_wanted
+from bench_run.plan.rerun import Wanted, narrow_options, read_wanted, select_wanted
 from bench_run.worker.pool import WorkerPool
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def outline_run(options: Options) -> Outline:
     """Graphs and engines of a run. Raises `UsageError` and `GraphError`."""
     wanted = None if options.rerun_from is None else read_wanted(options.rerun_from)
     if wanted is not None:
-        options = narrowed(options, wanted)
+        options = narrow_options(options, wanted)
     gathered = gather(options)
     notes = check_options(options, gathered.graphs)
     gathered = replace(gathered, notes=(*gathered.notes, *notes))
@@ -85,7 +85,7 @@ def _engine_texts(options: Options) -> tuple[tuple[str, ...], str | None]:
 
 def plan_run(outline: Outline, engines: Sequence[PlannedEngine], variants: Variants) -> Planned:
     """The cases of a run on these engines. Raises `UsageError` where none is wanted."""
-    cases = only_wanted(plan_cases(outline.graphs, engines, variants), outline.wanted)
+    cases = select_wanted(plan_cases(outline.graphs, engines, variants), outline.wanted)
     return Planned(tuple(engines), cases, outline.gathered)
 
 

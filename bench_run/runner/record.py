@@ -94,7 +94,7 @@ class Record:
     def finish(self, order: Sequence[str], *, complete: bool) -> Document:
         """The document, sealed in place of the journal where there is an output.
 
-        `order` lists the ids of the cases as they were planned, not as they were visited.
+        `order` lists the ids of the cases as they were planned, not as they were run.
         """
         if self._output is None:
             document = assemble(self._header, self._parts, complete=complete)

@@ -40,27 +40,27 @@ class Helpers:
         cores = available_cores() if cores is None else cores
         self.count = max(1, min(MOST, cores // CORES_EACH))
         threads = {} if self.count == 1 else dict.fromkeys(BLAS_THREADS, str(cores // self.count))
-        self._crews = [WorkerPool(timeout_s, {"numpy": threads}) for _ in range(self.count)]
+        self._workers = [WorkerPool(timeout_s, {"numpy": threads}) for _ in range(self.count)]
         self._pool = ThreadPoolExecutor(self.count)
-        self._asked: list[Future[str | None]] = []
+        self._pending: list[Future[str | None]] = []
 
     def evaluate(self, tasks: Sequence[Task]) -> list[str | None]:
         """For each task, at most `count` of them, the reason why it did not work, or None."""
         assert len(tasks) <= self.count
         if len(tasks) == 1:
-            return [self._crews[0].evaluate(*tasks[0])]
-        self._asked = [
+            return [self._workers[0].evaluate(*tasks[0])]
+        self._pending = [
             self._pool.submit(pool.evaluate, *task)
-            for pool, task in zip(self._crews, tasks, strict=False)
+            for pool, task in zip(self._workers, tasks, strict=False)
         ]
-        return [future.result() for future in self._asked]
+        return [future.result() for future in self._pending]
 
     def close(self) -> None:
         """At once, whatever they are doing."""
         self._pool.shutdown(wait=False, cancel_futures=True)
-        left = set(self._asked)
+        left = set(self._pending)
         while True:
-            for pool in self._crews:
+            for pool in self._workers:
                 pool.kill()
             left = wait(left, timeout=0.1).not_done  # one may have been starting its worker
             if not left:
@@ -71,7 +71,7 @@ def available_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def that_fit(graphs: Sequence[Graph]) -> Iterator[Graph]:
+def take_fitting(graphs: Sequence[Graph]) -> Iterator[Graph]:
     """The first graph, and those after it that can be computed beside it in half of the memory."""
     left = psutil.virtual_memory().available // 2
     for place, graph in enumerate(graphs):

@@ -16,7 +16,7 @@ from bench_run.engines.base import EngineOptions, EngineSpec
 from bench_run.files import Scratch
 from bench_run.measure.time_breakdown import TimeBreakdown
 from bench_run.plan.cases import PlannedEngine, PlannedGraph, of_spec
-from bench_run.runner.reference_workers import Helpers, that_fit
+from bench_run.runner.reference_workers import Helpers, take_fitting
 from bench_run.tensors.data import Data
 from bench_run.worker.messages import Evaluate, ValidationSettings
 
@@ -34,7 +34,7 @@ OWN = ("numpy", "golden")
 
 
 class ReferenceStore:
-    """Gives every visit what its outputs are held against."""
+    """Gives every run of a case what its outputs are held against."""
 
     def __init__(
         self,
@@ -62,10 +62,10 @@ class ReferenceStore:
             init=self._options.init,
             golden=golden,
             graph_path=graph.loaded.path,
-            kept=None if golden is not None else self._kept(graph),
+            cache=None if golden is not None else self._cache_file(graph),
         )
 
-    def _kept(self, graph: PlannedGraph) -> str | None:
+    def _cache_file(self, graph: PlannedGraph) -> str | None:
         """File for the graph's seeded inputs; None once the run is over."""
         name = hashlib.sha256(graph.id.path.encode()).hexdigest()[:16]
         if not self._inputs.is_dir():
@@ -93,7 +93,7 @@ class ReferenceStore:
         return asked
 
     def announce(self, asked: Iterable[tuple[PlannedGraph, str]]) -> None:
-        """What the next visits will ask for, in their order: some is computed side by side."""
+        """What the next cases will ask for, in their order: some is computed side by side."""
         keyed = [((g.id.path, self.reference(g, word)), g) for g, word in asked]
         self._upcoming = {key: g for key, g in keyed if self._why_none(g, key[1]) is None}
 
@@ -146,7 +146,7 @@ class ReferenceStore:
             return []
         later = [k for k in keys[keys.index(key) + 1 :] if k[1] in OWN and self._is_missing(k)]
         several = [key, *later[: self._helpers.count - 1]]
-        fitting = list(that_fit([self._upcoming[k].loaded.graph for k in several]))
+        fitting = list(take_fitting([self._upcoming[k].loaded.graph for k in several]))
         return [(self._upcoming[k], k[1]) for k in several[1 : len(fitting)]]
 
     def _compute(self, asked: Sequence[tuple[PlannedGraph, str]]) -> None:

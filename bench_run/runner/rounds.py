@@ -1,4 +1,4 @@
-"""A whole run: cases in reshuffled rounds, engines interleaved, every visit journalled.
+"""A whole run: cases in reshuffled rounds, engines interleaved, every run of a case journalled.
 
 Rounds are the independent unit of the statistics, so the iterations of a case are split over
 rounds, each with fresh workers and a new order. Engines take turns on each graph (A B, then B A),
@@ -52,11 +52,11 @@ class CaseState:
     indices: set[int] = field(default_factory=set)
     """Of the rounds that were measured: an earlier run may have lost one between others."""
 
-    def take(self, visited: Case) -> None:
-        self.last = visited
-        if visited.outcome.status != "completed":
-            self.ended = visited.outcome.status
-        for each in visited.rounds:
+    def take(self, result: Case) -> None:
+        self.last = result
+        if result.outcome.status != "completed":
+            self.ended = result.outcome.status
+        for each in result.rounds:
             self.rounds += 1
             self.indices.add(each.index)
             name = main_series(each.series)
@@ -79,7 +79,7 @@ Save = Callable[[Case], None]
 
 
 class Rounds:
-    """Runs the cases of one run; `save` is called with the partial case of every visit."""
+    """Runs the cases of one run; `save` is called with the partial case that each round leaves."""
 
     def __init__(
         self,
@@ -154,22 +154,22 @@ class Rounds:
         if not cases:
             return
         self._progress.round(index, max(self._options.rounds, index + 1), len(cases))
-        order = shuffled(cases, self._options.seed, index)
+        order = shuffle_cases(cases, self._options.seed, index)
         self._references.announce(
             (case.graph, case.engine.reference)
             for case in order
             if lack_of_memory(case.graph.loaded.graph) is None
         )
         for position, case in enumerate(order):
-            self._progress.visiting(case.graph.id.name, case.engine.key)
+            self._progress.start_case(case.graph.id.name, case.engine.key)
             if self.states[case.id].ended is None:
-                visited = self._visit(case, index, position)
-                self.states[case.id].take(visited)
-                self._save(visited)
-            self._progress.visited()
+                result = self._run_case(case, index, position)
+                self.states[case.id].take(result)
+                self._save(result)
+            self._progress.finish_case()
         self.pool.close()
 
-    def _visit(self, case: PlannedCase, index: int, position: int) -> Case:
+    def _run_case(self, case: PlannedCase, index: int, position: int) -> Case:
         problem = lack_of_memory(case.graph.loaded.graph)
         reference = case.engine.reference if problem is None else "none"
         request = self._request(case, index, position, reference)
@@ -197,7 +197,7 @@ class Rounds:
         )
 
 
-def shuffled(cases: Sequence[PlannedCase], seed: int, index: int) -> list[PlannedCase]:
+def shuffle_cases(cases: Sequence[PlannedCase], seed: int, index: int) -> list[PlannedCase]:
     """Graphs in an order drawn from (seed, round); the engines of a graph side by side, their
     order turned round by round."""
     groups: dict[str, list[PlannedCase]] = defaultdict(list)

@@ -23,26 +23,26 @@ class Data:
     golden: str | None = None
     """Folder with golden tensors; their inputs are fed bit for bit."""
     graph_path: str | None = None
-    kept: str | None = None
+    cache: str | None = None
     """File that keeps seeded inputs once they are made (`tensors/input_cache.py`)."""
 
 
 def inputs_of(graph: Graph, data: Data) -> Storages:
     """Golden inputs bit for bit where there are some, else seeded ones, which are made once."""
-    from bench_run.tensors.input_cache import keep, read_kept
+    from bench_run.tensors.input_cache import read_inputs, store_inputs
 
     if data.golden is not None:
         return golden_of(graph, data).inputs
-    if data.kept is None:
-        return _seeded(graph, data)
-    inputs = read_kept(data.kept, graph)
+    if data.cache is None:
+        return _make_seeded(graph, data)
+    inputs = read_inputs(data.cache, graph)
     if inputs is None:
-        inputs = _seeded(graph, data)
-        keep(data.kept, graph, inputs)
+        inputs = _make_seeded(graph, data)
+        store_inputs(data.cache, graph, inputs)
     return inputs
 
 
-def _seeded(graph: Graph, data: Data) -> dict[int, Storage]:
+def _make_seeded(graph: Graph, data: Data) -> dict[int, Storage]:
     from bench_run.tensors.inputs import make_inputs, parse_init
 
     return make_inputs(graph, data.seed, parse_init(data.init))

@@ -72,7 +72,7 @@ def read_golden(graph: Graph, bundle: Bundle) -> Golden:
     else:
         storages, provenance = golden_bin.read(graph, bundle.folder, bundle.prefix)
     inputs, outputs = (
-        _checked(bundle, storages, tensors) for tensors in (graph.inputs, graph.outputs)
+        _check(bundle, storages, tensors) for tensors in (graph.inputs, graph.outputs)
     )
     return Golden(inputs, outputs, provenance)
 
@@ -122,7 +122,7 @@ def _candidates(
     return tuple(found)
 
 
-def _checked(bundle: Bundle, storages: Storages, tensors: Any) -> dict[int, Storage]:
+def _check(bundle: Bundle, storages: Storages, tensors: Any) -> dict[int, Storage]:
     for tensor in tensors:
         if tensor.uid not in storages:
             raise GraphError(str(bundle.folder), f"no golden data for {describe(tensor)}")

@@ -68,7 +68,7 @@ def parse_init(texts: Sequence[str]) -> InitPlan:
         match = _PLAIN.match(text) or _NAMED.match(text)
         if match is None:
             raise UsageError(f"--init: no distribution in {text!r}; {_choices()}")
-        init = _parsed(text, match["kind"], match["rest"])
+        init = _parse(text, match["kind"], match["rest"])
         tensor = match.groupdict().get("tensor")
         if tensor is None:
             default = init
@@ -87,7 +87,7 @@ def _choices() -> str:
     return "write [TENSOR=] and one of " + ", ".join(kind.usage for kind in KINDS.values())
 
 
-def _parsed(text: str, kind: str, rest: str | None) -> Init:
+def _parse(text: str, kind: str, rest: str | None) -> Init:
     if kind == "file":
         if not rest:
             raise UsageError(f"--init: {text!r} names no file; write {KINDS[kind].usage}")

@@ -1,4 +1,4 @@
-"""Inputs that were made once, kept in a file for the visits that follow: the same bits, read in a
+"""Inputs that were made once, kept in a file for the rounds that follow: the same bits, read in a
 tenth of the time.
 
 One file a graph: the bytes of its storages, one after another in the order of `Graph.inputs`. It
@@ -27,7 +27,7 @@ SHARE = 4
 """A file takes at most this part (1/4) of the space that is left on its disk."""
 
 
-def read_kept(path: str, graph: Graph) -> dict[int, Storage] | None:
+def read_inputs(path: str, graph: Graph) -> dict[int, Storage] | None:
     """The inputs in fresh memory; None where the file is missing or not of this graph."""
     try:
         with open(path, "rb") as file:
@@ -40,7 +40,7 @@ def read_kept(path: str, graph: Graph) -> dict[int, Storage] | None:
     return made if whole else None
 
 
-def keep(path: str, graph: Graph, inputs: Storages) -> bool:
+def store_inputs(path: str, graph: Graph, inputs: Storages) -> bool:
     """Write the inputs for those who come later; returns whether there was room for them."""
     storages = {tensor.uid: inputs[tensor.uid] for tensor in graph.inputs}
     target = Path(path)

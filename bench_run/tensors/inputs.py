@@ -43,7 +43,7 @@ def make_inputs(graph: Graph, seed: int, init: InitPlan | None = None) -> dict[i
     for tensor in graph.inputs:
         role, named = by_uid[tensor.uid], plan.named(tensor)
         if named is not None:
-            made[tensor.uid] = _asked(tensor, named, seed)
+            made[tensor.uid] = _initialise(tensor, named, seed)
         elif role.hint in DERIVED_HINTS:
             derived.append(role)
         else:
@@ -64,27 +64,27 @@ def _by_role(graph: Graph, tensor: Tensor, role: Role, default: Init | None, see
         head_size = graph.by_uid[role.node.inputs["q"]].dims[-1]
         return to_storage(np.full(tensor.dims, head_size**-0.5), tensor)
     if role.hint == "block_scale" or row.kind == "scale":
-        return _drawn(tensor, powers_of_two(*SCALE_EXPONENTS), seed)
+        return _draw(tensor, powers_of_two(*SCALE_EXPONENTS), seed)
     signed = row.kind == "float" or (row.kind == "integer" and row.name != "uint8")
     if default is not None and role.hint in OPEN_HINTS and signed:
-        return _asked(tensor, default, seed)
-    return _drawn(tensor, draw_of(default_init(graph, tensor, role), row), seed)
+        return _initialise(tensor, default, seed)
+    return _draw(tensor, draw_of(default_init(graph, tensor, role), row), seed)
 
 
-def _drawn(tensor: Tensor, draw: Draw, seed: int) -> Storage:
+def _draw(tensor: Tensor, draw: Draw, seed: int) -> Storage:
     storage = empty_storage(tensor)
     fill(storage, draw, bit_stream(seed, tensor.uid))
     return storage
 
 
-def _asked(tensor: Tensor, init: Init, seed: int) -> Storage:
+def _initialise(tensor: Tensor, init: Init, seed: int) -> Storage:
     if init.kind == "file":
         return _from_file(tensor, Path(init.path or ""))
     try:
         draw = draw_of(init, DTYPES[tensor.data_type])
     except UsageError as error:
         raise UsageError(f"{error}, the type of {describe(tensor)}") from None
-    return _drawn(tensor, draw, seed)
+    return _draw(tensor, draw, seed)
 
 
 def _from_file(tensor: Tensor, path: Path) -> Storage:

@@ -81,11 +81,11 @@ def to_storage(array: npt.ArrayLike, tensor: Tensor) -> Storage:
     if values.shape != tensor.dims:
         raise ValueError(f"{describe(tensor)}: expected dims {tensor.dims}, got {values.shape}")
     storage = np.zeros(storage_size(tensor), storage_type(tensor))
-    logical_view(storage, tensor)[...] = _narrowed(values, tensor.data_type)
+    logical_view(storage, tensor)[...] = _narrow(values, tensor.data_type)
     return storage
 
 
-def _narrowed(values: Array, data_type: str) -> Array:
+def _narrow(values: Array, data_type: str) -> Array:
     row = DTYPES[data_type]
     wanted = array_type(data_type)
     if values.dtype == wanted:

@@ -219,7 +219,7 @@ class OutputChecker:
 
 
 def validation(reference: str, graph: Graph, results: Sequence[CheckResult]) -> Validation:
-    """The verdict over the results of a visit: the first run, then the timed iterations.
+    """The verdict over the results of one round: the first run, then the timed iterations.
 
     The outputs shown are those of the first wrong result, else of the first.
     """

@@ -1,4 +1,4 @@
-"""A case as a visit leaves it: with one round, or with the reason why there is none."""
+"""A case as one round leaves it: with one round, or with the reason why there is none."""
 
 from __future__ import annotations
 

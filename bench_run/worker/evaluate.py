@@ -26,7 +26,7 @@ HIPDNN = "hipdnn:"
 Arrays = Mapping[int, np.ndarray[Any, Any]]
 
 
-def expected_of(graph: Graph, inputs: Storages) -> Arrays:
+def compute_expected(graph: Graph, inputs: Storages) -> Arrays:
     """The float64 reference's outputs: logical arrays by uid, not rounded to the output's type."""
     from bench_run.reference import evaluate as reference
 
@@ -34,7 +34,7 @@ def expected_of(graph: Graph, inputs: Storages) -> Arrays:
     return reference(graph, {uid: logical_view(s, by_uid[uid]) for uid, s in inputs.items()})
 
 
-def engine_outputs(engine: Engine, graph: Graph, inputs: Storages) -> Storages:
+def run_engine(engine: Engine, graph: Graph, inputs: Storages) -> Storages:
     """What another engine computes: one run on poisoned outputs."""
     plan = engine.plan(engine.build(graph, {}))
     try:
@@ -50,7 +50,7 @@ def engine_outputs(engine: Engine, graph: Graph, inputs: Storages) -> Storages:
 def attempt(engine: Engine, request: Attempt) -> None:
     """Prepare the graph and, with data, run it once. Raises what the engine raises."""
     if request.data is not None:
-        engine_outputs(engine, request.graph, inputs_of(request.graph, request.data))
+        run_engine(engine, request.graph, inputs_of(request.graph, request.data))
     else:
         engine.plan(engine.build(request.graph, {})).close()
 
@@ -64,9 +64,9 @@ def evaluate(engine: Engine | None, request: Evaluate) -> None:
     else:
         inputs = inputs_of(graph, request.data)
         if engine is None:
-            expected = expected_of(graph, inputs)
+            expected = compute_expected(graph, inputs)
         else:
-            storages = engine_outputs(engine, graph, inputs)
+            storages = run_engine(engine, graph, inputs)
             expected = {uid: logical_view(s, graph.by_uid[uid]) for uid, s in storages.items()}
         if request.write_golden is not None:
             _write_golden(request, inputs, expected)

@@ -77,9 +77,9 @@ class WorkerPool:
 
     def _start(self, engine: PlannedEngine) -> Worker:
         with self._breakdown.on("starting workers"):
-            return self._opened(engine)
+            return self._open(engine)
 
-    def _opened(self, engine: PlannedEngine) -> Worker:
+    def _open(self, engine: PlannedEngine) -> Worker:
         worker = Worker(self._environment(engine), self._breakdown.phase)
         try:
             opened = worker.ask(Open(engine.spec, engine.options), self._timeout_s)

@@ -1,4 +1,4 @@
-"""One visit of a case: build, plan, first run, validate, measure. Runs inside a worker.
+"""One round of a case: build, plan, first run, validate, measure. Runs inside a worker.
 
 The only place where an engine's exceptions become outcomes. A wrong result is still timed.
 """
@@ -71,7 +71,7 @@ class Timeline:
 
 
 def run_case(engine: Engine, request: RunCase, import_ns: int, announce: Phase) -> Case:
-    """The case with the round that this visit measured, or with the reason why there is none."""
+    """The case with the round that was measured, or with the reason why there is none."""
     timeline = Timeline(announce, {"load_ns": request.load_ns, "import_ns": import_ns})
     started = datetime.now(timezone.utc).isoformat(timespec="milliseconds")
     plan: Plan | None = None

@@ -20,10 +20,10 @@ ALLOWED_ROUNDOFFS = 16
 @functools.cache
 def case(family, dtype, layout):
     """Graph, inputs as storages, and the reference's outputs rounded to their types, by uid."""
-    return expected_of(FAMILIES[family](dtype, layout))
+    return compute_expected(FAMILIES[family](dtype, layout))
 
 
-def expected_of(graph):
+def compute_expected(graph):
     """As `case`, of any graph."""
     inputs = make_inputs(graph, 1)
     arrays = {t.uid: logical_view(inputs[t.uid], t) for t in graph.inputs}

@@ -12,7 +12,7 @@ from bench_run.errors import UnsupportedGraphError
 from bench_run.graph.model import Graph, Node
 from bench_run.tensors.inputs import make_inputs
 from bench_run.tensors.layout import empty_storage, logical_view
-from tests.conformance.data import case, expected_of, misses
+from tests.conformance.data import case, compute_expected, misses
 from tests.conformance.graphs import FAMILIES, FLOATS
 from tests.conformance.opening import outputs, planned
 from tests.conformance.sketch import LAYOUTS, Sketch
@@ -60,7 +60,7 @@ def test_results_agree_with_the_reference_in_every_type_and_layout(engine, engin
 
 @pytest.mark.parametrize("name", TYPED)
 def test_results_agree_with_the_reference_in_other_types(engine, supported, name):
-    graph, inputs, expected = expected_of(TYPED[name]())
+    graph, inputs, expected = compute_expected(TYPED[name]())
     supported(graph)
     assert [] == misses(graph, outputs(engine, graph, inputs), expected)
 

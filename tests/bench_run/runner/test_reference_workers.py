@@ -14,7 +14,7 @@ from bench_run.graph.load import load
 from bench_run.graph.make import make_graphs
 from bench_run.options import Options
 from bench_run.plan.cases import PlannedEngine, plan_graph
-from bench_run.runner.reference_workers import Helpers, that_fit
+from bench_run.runner.reference_workers import Helpers, take_fitting
 from bench_run.runner.references import ReferenceStore
 from bench_run.tensors.data import Data
 from bench_run.worker.messages import Evaluate
@@ -80,8 +80,8 @@ def test_closing_does_not_wait_for_what_they_do(three, tmp_path):
 
 def test_the_first_graph_always_fits_and_others_while_there_is_memory():
     small, huge = make_graphs("add: dims=4x8")[0], make_graphs("add: dims=1048576x1048576")[0]
-    assert [huge] == list(that_fit([huge, small]))
-    assert [small, small] == list(that_fit([small, small, huge, small]))
+    assert [huge] == list(take_fitting([huge, small]))
+    assert [small, small] == list(take_fitting([small, small, huge, small]))
 
 
 def test_what_is_asked_for_next_is_computed_along(graph_folder):

@@ -14,7 +14,7 @@ from bench_run.engines.spec import parse_spec
 from bench_run.graph.make import make_graphs
 from bench_run.options import Options
 from bench_run.plan.cases import plan_engines
-from bench_run.runner.rounds import CaseState, budget, lack_of_memory, shuffled
+from bench_run.runner.rounds import CaseState, budget, lack_of_memory, shuffle_cases
 from bench_run.worker import pool
 from bench_run.worker.process import Worker
 from tests.support import child_pids
@@ -31,7 +31,7 @@ def cases(graphs=6, engines=("a", "b")):
 
 
 def order(seed, index):
-    return [(c.graph.id.path, c.engine.key) for c in shuffled(cases(), seed, index)]
+    return [(c.graph.id.path, c.engine.key) for c in shuffle_cases(cases(), seed, index)]
 
 
 def test_every_case_is_visited_once_in_a_round():

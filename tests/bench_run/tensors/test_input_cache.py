@@ -14,7 +14,7 @@ from bench_run.graph.make import make_graphs
 from bench_run.runner.references import make_room
 from bench_run.tensors import data as data_module
 from bench_run.tensors.data import Data, inputs_of
-from bench_run.tensors.input_cache import keep, read_kept
+from bench_run.tensors.input_cache import read_inputs, store_inputs
 from bench_run.tensors.inputs import make_inputs
 
 SPECS = [
@@ -33,39 +33,39 @@ def test_what_is_read_is_what_was_made_bit_for_bit(tmp_path, spec):
     graph = make_graphs(spec)[0]
     made = make_inputs(graph, 3)
     path = str(tmp_path / "inputs")
-    assert keep(path, graph, made)
-    assert bits(made) == bits(read_kept(path, graph))
+    assert store_inputs(path, graph, made)
+    assert bits(made) == bits(read_inputs(path, graph))
 
 
 def test_nothing_kept_is_nothing_read(tmp_path):
-    assert read_kept(str(tmp_path / "none"), make_graphs(SPECS[0])[0]) is None
+    assert read_inputs(str(tmp_path / "none"), make_graphs(SPECS[0])[0]) is None
 
 
 def test_a_file_of_another_size_is_not_read(tmp_path):
     graph = make_graphs(SPECS[0])[0]
     path = tmp_path / "inputs"
-    keep(str(path), graph, make_inputs(graph, 0))
+    store_inputs(str(path), graph, make_inputs(graph, 0))
     path.write_bytes(path.read_bytes()[:-1])
-    assert read_kept(str(path), graph) is None
+    assert read_inputs(str(path), graph) is None
 
 
 def test_where_the_folder_is_gone_nothing_is_kept_and_nothing_left(tmp_path):
     graph = make_graphs(SPECS[0])[0]
-    kept = keep(str(tmp_path / "gone" / "inputs"), graph, make_inputs(graph, 0))
+    kept = store_inputs(str(tmp_path / "gone" / "inputs"), graph, make_inputs(graph, 0))
     assert (False, []) == (kept, list(tmp_path.iterdir()))
 
 
 def test_inputs_are_made_once_and_then_read(tmp_path, monkeypatch):
     graph = make_graphs(SPECS[0])[0]
-    data = Data(seed=5, kept=str(tmp_path / "inputs"))
+    data = Data(seed=5, cache=str(tmp_path / "inputs"))
     first = inputs_of(graph, data)
-    monkeypatch.delattr(data_module, "_seeded")
+    monkeypatch.delattr(data_module, "_make_seeded")
     assert bits(first) == bits(inputs_of(graph, data)) == bits(make_inputs(graph, 5))
 
 
 def test_inputs_that_were_read_may_be_written_to(tmp_path):
     graph = make_graphs(SPECS[0])[0]
-    data = Data(seed=5, kept=str(tmp_path / "inputs"))
+    data = Data(seed=5, cache=str(tmp_path / "inputs"))
     inputs_of(graph, data)
     inputs_of(graph, data)[graph.inputs[0].uid][...] = 0
     again = inputs_of(graph, data)
@@ -74,7 +74,7 @@ def test_inputs_that_were_read_may_be_written_to(tmp_path):
 
 def test_without_a_file_nothing_is_kept(tmp_path):
     graph = make_graphs(SPECS[0])[0]
-    data = replace(Data(seed=5), kept=None)
+    data = replace(Data(seed=5), cache=None)
     assert bits(make_inputs(graph, 5)) == bits(inputs_of(graph, data))
 
 

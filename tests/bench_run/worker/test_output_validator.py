@@ -11,7 +11,7 @@ from bench_run.graph.make import make_graphs
 from bench_run.measure.loop import SamplingBudget
 from bench_run.tensors.inputs import make_inputs
 from bench_run.tensors.layout import to_storage
-from bench_run.worker.evaluate import expected_of
+from bench_run.worker.evaluate import compute_expected
 from bench_run.worker.messages import ValidationSettings
 from bench_run.worker.output_validator import OutputValidator, Remembered
 
@@ -19,7 +19,7 @@ GRAPH = make_graphs("add: dims=4x8 dtype=float")[0]
 OUTPUT = GRAPH.outputs[0]
 INPUTS = make_inputs(GRAPH, 0)
 CANARIES = SimpleNamespace(watching=True, looked=0, untouched=0)
-EXPECTED = expected_of(GRAPH, INPUTS)[OUTPUT.uid]
+EXPECTED = compute_expected(GRAPH, INPUTS)[OUTPUT.uid]
 
 
 @pytest.fixture
