@@ -38,7 +38,7 @@ BELOW = {
         "report": ("graph", "text"),
         "options": ("errors", "tensors"),
         "engines": ("errors", "text", "graph", "streams", "machine", "tensors"),
-        "validate": ("errors", "graph", "reference", "tensors"),
+        "validate": ("errors", "files", "graph", "reference", "tensors"),
         "measure": ("errors", "graph", "streams", "machine", "tensors", "engines"),
         "profilers": ("errors", "graph", "streams", "machine", "tensors", "engines"),
         "plan": ("errors", "files", "graph", "tensors", "options", "engines"),

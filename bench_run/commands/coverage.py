@@ -46,10 +46,11 @@ def answer(arguments: Mapping[str, Any]) -> Outcome:
 
 
 def coverage(options: Options) -> str:
-    """The coverage table of the named engines, numpy and torch where none is named."""
+    """The coverage table of the named engines, of those for the processor where none is named."""
     from bench_run.commands.supporting_engines import supporting_engines
+    from bench_run.engines import PROCESSOR_ENGINES
 
-    with supporting_engines(options, ("numpy", "torch")) as engines:
+    with supporting_engines(options, PROCESSOR_ENGINES) as engines:
         return coverage_text(engines.keys, tuple(cover(engines.keys, engines.run)))
 
 

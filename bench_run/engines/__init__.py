@@ -20,6 +20,9 @@ ENGINES = {
     "cudnn": "bench_run.engines.cudnn",
 }
 
+PROCESSOR_ENGINES = ("numpy", "torch")
+"""Engines that need no accelerator; the first runs wherever this package does."""
+
 ENTRY_POINTS = "bench_run.engines"
 """Group of third parties' engines: the entry's name is the engine's, its object an
 `EngineModule`."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import psutil
 
+from bench_run.engines import PROCESSOR_ENGINES
 from bench_run.worker.pool import WorkerPool
 
 if TYPE_CHECKING:
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from bench_run.plan.cases import PlannedEngine
     from bench_run.worker.messages import Evaluate
 
+HELPER = PROCESSOR_ENGINES[0]
+"""The engine whose workers compute references: one that runs wherever this package does."""
 MOST = 8
 CORES_EACH = 2
 BLAS_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
@@ -40,7 +43,7 @@ class Helpers:
         cores = available_cores() if cores is None else cores
         self.count = max(1, min(MOST, cores // CORES_EACH))
         threads = {} if self.count == 1 else dict.fromkeys(BLAS_THREADS, str(cores // self.count))
-        self._workers = [WorkerPool(timeout_s, {"numpy": threads}) for _ in range(self.count)]
+        self._workers = [WorkerPool(timeout_s, {HELPER: threads}) for _ in range(self.count)]
         self._pool = ThreadPoolExecutor(self.count)
         self._pending: list[Future[str | None]] = []
 

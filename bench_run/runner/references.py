@@ -16,9 +16,10 @@ from bench_run.engines.base import EngineOptions, EngineSpec
 from bench_run.files import Scratch
 from bench_run.measure.time_breakdown import TimeBreakdown
 from bench_run.plan.cases import PlannedEngine, PlannedGraph, of_spec
-from bench_run.runner.reference_workers import Helpers, take_fitting
+from bench_run.runner.reference_workers import HELPER, Helpers, take_fitting
 from bench_run.tensors.data import Data
-from bench_run.worker.messages import Evaluate, ValidationSettings
+from bench_run.validate.settings import FORMULAS, GOLDEN, ValidationSettings
+from bench_run.worker.messages import Evaluate
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -29,7 +30,7 @@ SPOOL_BYTES = 8 << 30
 """Most that expected outputs may take on disk, and most that inputs may; the oldest make room and
 are computed again."""
 
-OWN = ("numpy", "golden")
+OWN = (FORMULAS, GOLDEN)
 """References that need no engine, only a processor."""
 
 
@@ -89,7 +90,7 @@ class ReferenceStore:
     def reference(self, graph: PlannedGraph, asked: str) -> str:
         """``auto`` is golden tensors where the graph has them, else the float64 reference."""
         if asked == "auto":
-            return "numpy" if self._golden(graph) is None else "golden"
+            return FORMULAS if self._golden(graph) is None else GOLDEN
         return asked
 
     def announce(self, asked: Iterable[tuple[PlannedGraph, str]]) -> None:
@@ -128,7 +129,7 @@ class ReferenceStore:
     def _why_none(self, graph: PlannedGraph, reference: str) -> str | None:
         if reference == "none":
             return "no reference was asked for"
-        if reference == "golden" and self._golden(graph) is None:
+        if reference == GOLDEN and self._golden(graph) is None:
             return "the graph has no golden tensors"
         return None
 
@@ -176,7 +177,7 @@ class ReferenceStore:
     def _engine(self, reference: str) -> PlannedEngine:
         """The engine whose worker computes: golden files and float64 need none of their own."""
         if reference in OWN:
-            return PlannedEngine("numpy", EngineSpec("numpy", "numpy"), EngineOptions(), "none")
+            return PlannedEngine(HELPER, EngineSpec(HELPER, HELPER), EngineOptions(), "none")
         if reference in self._engines:
             return self._engines[reference]
         from bench_run.engines.spec import parse_spec

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from bench_run.graph.model import Graph
     from bench_run.measure.loop import SamplingBudget
     from bench_run.tensors.data import Data
+    from bench_run.validate.settings import ValidationSettings
 
 AnswerT = TypeVar("AnswerT")
 
@@ -78,26 +79,6 @@ class Open(Request[Opened]):
 
     spec: EngineSpec
     options: EngineOptions
-
-
-@dataclass(frozen=True)
-class ValidationSettings:
-    """What the outputs are held against, and how strictly."""
-
-    reference: str
-    expected: str | None
-    """Folder with one ``UID.npy`` for each output; None: outputs are not checked."""
-    reason: str | None = None
-    """Why nothing is expected."""
-    policy: str = "default"
-    rtol: float | None = None
-    atol: float | None = None
-    mismatches: int = 5
-    budget_s: float = 0.2
-    save_outputs: str | None = None
-    math: str = "fp32"
-    sidecar: str | None = None
-    """File with the graph's own tolerances."""
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,5 @@
-"""A visit's outputs, the first run's and, as far as the time allows, the timed ones', held against
-what is expected of them.
+"""The outputs of one round, the first run's and, as far as the time allows, the timed ones', held
+against what is expected of them.
 
 That is done element by element in float64, unless an earlier iteration or round of the same graph
 left the very same bytes: then the result is the same.
@@ -7,33 +7,44 @@ left the very same bytes: then the result is the same.
 
 from __future__ import annotations
 
-import pickle
 import random
 import time
-from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from bench_schema.document import Checks, Validation
 
 from bench_run.engines.base import KeepsInputs
-from bench_run.files import replacing
 from bench_run.tensors.layout import describe
-from bench_run.validate.outputs import CheckResult, OutputChecker, save_outputs, validation
-from bench_run.validate.tolerance import Circumstances, Tolerance, read_overrides, tolerances
+from bench_run.validate.expected import make_checker
+from bench_run.validate.outputs import CheckResult, save_outputs, validation
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator
 
     from bench_run.engines.base import Plan
+    from bench_run.graph.model import Graph
     from bench_run.measure.canaries import Canaries
     from bench_run.tensors.storage import Storages
-    from bench_run.worker.messages import RunCase
+    from bench_run.validate.expected import Remembered
+    from bench_run.validate.outputs import OutputChecker
+    from bench_run.validate.settings import ValidationSettings
 
 INPUT_BYTES_EACH_ROUND = 64 * 1024**2
 """Larger inputs are held against their copy in the first round only."""
+
+
+@dataclass(frozen=True)
+class Subject:
+    """Whose outputs are validated, and by what."""
+
+    case_id: str
+    graph: Graph
+    settings: ValidationSettings
+    round_index: int
+    iterations: int
+    """That will be timed."""
 
 
 class OutputValidator:
@@ -44,19 +55,19 @@ class OutputValidator:
     iteration is repeated on poisoned outputs, and those are checked.
     """
 
-    def __init__(self, plan: Plan, request: RunCase, inputs: Storages, canaries: Canaries) -> None:
+    def __init__(self, plan: Plan, subject: Subject, inputs: Storages, canaries: Canaries) -> None:
         self.plan = plan
         self.canaries = canaries
-        self._request = request
-        self._settings = request.validation_settings
-        self._known: Remembered | None = None
+        self._subject = subject
+        self._settings, self._graph = subject.settings, subject.graph
         self._checker: OutputChecker | None = None
-        if self._settings.expected is not None:
-            self._known = Remembered.read(self._settings.expected)
-            self._checker = _checker(request, inputs, self._known)
+        self._known: Remembered | None = None
+        made = make_checker(subject.graph, inputs, subject.settings)
+        if made is not None:
+            self._checker, self._known = made
         self._budget_ns = round(self._settings.budget_s * 1e9)
         self._spent_ns = 0
-        self._draw = random.Random(f"{request.case_id} {request.round_index}")  # noqa: S311
+        self._draw = random.Random(f"{subject.case_id} {subject.round_index}")  # noqa: S311
         self._share = 1.0
         self._rows: list[tuple[int, int, Any, str]] = []
         self._last_checked = -1
@@ -74,7 +85,7 @@ class OutputValidator:
         self._results.append(self._checker.check(outputs))
         if self._settings.save_outputs is not None:
             folder = Path(self._settings.save_outputs)
-            save_outputs(folder, self._request.case_id, outputs, self._request.graph)
+            save_outputs(folder, self._subject.case_id, outputs, self._graph)
 
     @property
     def timed_ns(self) -> int:
@@ -92,7 +103,7 @@ class OutputValidator:
         if iteration == 0:
             left_ns = max(0, self._budget_ns - self._spent_ns)
             affordable = left_ns / max(1, self._spent_ns)
-            self._share = affordable / max(1, self._request.budget.iterations - 1)
+            self._share = affordable / max(1, self._subject.iterations - 1)
         return True
 
     def _is_chosen(self, iteration: int) -> bool:
@@ -131,8 +142,8 @@ class OutputValidator:
             self._known.save()
 
     def _affords_inputs(self) -> bool:
-        size = sum(tensor.bytes for tensor in self._request.graph.inputs)
-        return self._request.round_index == 0 or size <= INPUT_BYTES_EACH_ROUND
+        size = sum(tensor.bytes for tensor in self._graph.inputs)
+        return self._subject.round_index == 0 or size <= INPUT_BYTES_EACH_ROUND
 
     def checks(self) -> Checks | None:
         if self._checker is None:
@@ -167,7 +178,7 @@ class OutputValidator:
 
     def _found(self) -> Validation:
         """Of the first run and the checked iterations; where these are right, of the last run."""
-        reference, graph = self._settings.reference, self._request.graph
+        reference, graph = self._settings.reference, self._graph
         found = validation(reference, graph, self._results)
         if found.status == "failed" or self._last is None or not self._last.mismatched:
             return found
@@ -184,66 +195,6 @@ class OutputValidator:
 
     def _changed(self) -> Iterator[str]:
         if self._changed_inputs:
-            graph = self._request.graph
+            graph = self._graph
             names = ", ".join(describe(graph.by_uid[uid]) for uid in self._changed_inputs)
             yield f"the engine wrote into its inputs: {names}"
-
-
-@dataclass
-class Remembered:
-    """What earlier visits found out about a graph: a file beside its expected outputs, so valid for
-    as long as these are, in one run."""
-
-    path: Path
-    tolerances: dict[int, Tolerance] | None = None
-    results: dict[str, CheckResult] = field(default_factory=dict)
-    """By checksum of the outputs."""
-    saved: int = 0
-
-    @classmethod
-    def read(cls, folder: str) -> Remembered:
-        path = Path(folder) / "remembered"
-        try:
-            allowed, results = pickle.loads(path.read_bytes())  # noqa: S301 - written below
-        except (OSError, EOFError, pickle.UnpicklingError):
-            return cls(path)
-        return cls(path, allowed, results, len(results))
-
-    def save(self) -> None:
-        """Does nothing where nothing is new; what cannot be written is found out again."""
-        if len(self.results) == self.saved:
-            return
-        with suppress(OSError), replacing(self.path) as part:
-            part.write_bytes(pickle.dumps((self.tolerances, self.results)))
-
-
-def _checker(request: RunCase, inputs: Storages, known: Remembered) -> OutputChecker:
-    validation_settings = request.validation_settings
-    assert validation_settings.expected is not None
-    if known.tolerances is None:
-        known.tolerances = _tolerances(request, inputs)
-    expected = load_expected(validation_settings.expected)
-    return OutputChecker(
-        request.graph, expected, known.tolerances, validation_settings.mismatches, known.results
-    )
-
-
-def _tolerances(request: RunCase, inputs: Storages) -> dict[int, Tolerance]:
-    validation_settings = request.validation_settings
-    overrides = None
-    if validation_settings.sidecar is not None:
-        overrides = read_overrides(Path(validation_settings.sidecar), request.graph)
-    return tolerances(
-        request.graph,
-        validation_settings.policy,
-        validation_settings.rtol,
-        validation_settings.atol,
-        Circumstances(inputs, validation_settings.math, validation_settings.reference != "numpy"),
-        overrides,
-    )
-
-
-def load_expected(folder: str) -> Mapping[int, np.ndarray[Any, Any]]:
-    """Expected outputs by uid, mapped from disk rather than read."""
-    paths = Path(folder).glob("*.npy")
-    return {int(path.stem): np.load(path, mmap_mode="r") for path in paths}

@@ -36,7 +36,7 @@ from bench_run.measure.loop import Measured, SamplingBudget, forced_gates, measu
 from bench_run.measure.memory import ProcessPeak
 from bench_run.tensors.data import inputs_of
 from bench_run.worker.case_record import case_of
-from bench_run.worker.output_validator import OutputValidator
+from bench_run.worker.output_validator import OutputValidator, Subject
 
 if TYPE_CHECKING:
     from bench_run.engines.base import Engine, Plan, PlanFacts
@@ -95,7 +95,14 @@ def run_case(engine: Engine, request: RunCase, import_ns: int, announce: Phase) 
         name = f"{request.case_id} {request.round_index}"
         canaries = canaries_of(plan, engine.stream, request.graph, outputs, name)
         with closing(canaries):
-            validator = OutputValidator(plan, request, inputs, canaries)
+            subject = Subject(
+                request.case_id,
+                request.graph,
+                request.validation_settings,
+                request.round_index,
+                request.budget.iterations,
+            )
+            validator = OutputValidator(plan, subject, inputs, canaries)
             validator.check_first(outputs)
             del inputs, outputs
             return _measured_case(engine, validator, request, timeline, started)

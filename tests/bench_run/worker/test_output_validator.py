@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from bench_run.graph.make import make_graphs
-from bench_run.measure.loop import SamplingBudget
 from bench_run.tensors.inputs import make_inputs
 from bench_run.tensors.layout import to_storage
+from bench_run.validate.expected import Remembered
+from bench_run.validate.settings import ValidationSettings
 from bench_run.worker.evaluate import compute_expected
-from bench_run.worker.messages import ValidationSettings
-from bench_run.worker.output_validator import OutputValidator, Remembered
+from bench_run.worker.output_validator import OutputValidator, Subject
 
 GRAPH = make_graphs("add: dims=4x8 dtype=float")[0]
 OUTPUT = GRAPH.outputs[0]
@@ -48,14 +48,9 @@ class LeftBehind:
 def judged(folder, *runs, expected=True):
     """The validator of a round whose first run and timed iterations left these outputs."""
     plan = LeftBehind(runs)
-    request = SimpleNamespace(
-        graph=GRAPH,
-        case_id="case",
-        round_index=0,
-        budget=SamplingBudget(0, len(runs) - 1),
-        validation_settings=ValidationSettings("numpy", str(folder) if expected else None),
-    )
-    validator = OutputValidator(plan, request, INPUTS, CANARIES)
+    settings = ValidationSettings("numpy", str(folder) if expected else None)
+    subject = Subject("case", GRAPH, settings, 0, len(runs) - 1)
+    validator = OutputValidator(plan, subject, INPUTS, CANARIES)
     validator.check_first(plan.download())
     for iteration in range(len(runs) - 1):
         validator.timed_check(iteration)

@@ -1,0 +1,86 @@
+"""Expected outputs and what allows a result to differ from them, remembered from round to round."""
+
+from __future__ import annotations
+
+import pickle
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bench_run.files import replacing
+from bench_run.validate.outputs import CheckResult, OutputChecker
+from bench_run.validate.tolerance import Circumstances, Tolerance, read_overrides, tolerances
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from bench_run.graph.model import Graph
+    from bench_run.tensors.storage import Storages
+    from bench_run.validate.settings import ValidationSettings
+
+
+@dataclass
+class Remembered:
+    """What earlier rounds found out about a graph: a file beside its expected outputs, so valid for
+    as long as these are, in one run."""
+
+    path: Path
+    tolerances: dict[int, Tolerance] | None = None
+    results: dict[str, CheckResult] = field(default_factory=dict)
+    """By checksum of the outputs."""
+    saved: int = 0
+
+    @classmethod
+    def read(cls, folder: str) -> Remembered:
+        path = Path(folder) / "remembered"
+        try:
+            allowed, results = pickle.loads(path.read_bytes())  # noqa: S301 - written below
+        except (OSError, EOFError, pickle.UnpicklingError):
+            return cls(path)
+        return cls(path, allowed, results, len(results))
+
+    def save(self) -> None:
+        """Does nothing where nothing is new; what cannot be written is found out again."""
+        if len(self.results) == self.saved:
+            return
+        with suppress(OSError), replacing(self.path) as part:
+            part.write_bytes(pickle.dumps((self.tolerances, self.results)))
+
+
+def make_checker(
+    graph: Graph, inputs: Storages, settings: ValidationSettings
+) -> tuple[OutputChecker, Remembered] | None:
+    """The checker of a graph's outputs, and what it remembers; None where nothing is expected."""
+    if settings.expected is None:
+        return None
+    known = Remembered.read(settings.expected)
+    if known.tolerances is None:
+        known.tolerances = _tolerances(graph, inputs, settings)
+    expected = load_expected(settings.expected)
+    mismatches = settings.mismatches
+    return OutputChecker(graph, expected, known.tolerances, mismatches, known.results), known
+
+
+def _tolerances(
+    graph: Graph, inputs: Storages, settings: ValidationSettings
+) -> dict[int, Tolerance]:
+    overrides = None
+    if settings.sidecar is not None:
+        overrides = read_overrides(Path(settings.sidecar), graph)
+    return tolerances(
+        graph,
+        settings.policy,
+        settings.rtol,
+        settings.atol,
+        Circumstances(inputs, settings.math, settings.by_engine),
+        overrides,
+    )
+
+
+def load_expected(folder: str) -> Mapping[int, np.ndarray[Any, Any]]:
+    """Expected outputs by uid, mapped from disk rather than read."""
+    paths = Path(folder).glob("*.npy")
+    return {int(path.stem): np.load(path, mmap_mode="r") for path in paths}

@@ -1,0 +1,35 @@
+"""What outputs are held against, and how strictly: as values that travel between processes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+FORMULAS = "numpy"
+"""The reference by formulas in float64, computed with NumPy; no engine."""
+GOLDEN = "golden"
+"""The reference by stored tensors."""
+
+
+@dataclass(frozen=True)
+class ValidationSettings:
+    """What the outputs are held against, and how strictly."""
+
+    reference: str
+    expected: str | None
+    """Folder with one ``UID.npy`` for each output; None: outputs are not checked."""
+    reason: str | None = None
+    """Why nothing is expected."""
+    policy: str = "default"
+    rtol: float | None = None
+    atol: float | None = None
+    mismatches: int = 5
+    budget_s: float = 0.2
+    save_outputs: str | None = None
+    math: str = "fp32"
+    sidecar: str | None = None
+    """File with the graph's own tolerances."""
+
+    @property
+    def by_engine(self) -> bool:
+        """Whether another program computed what is expected, with rounding of its own."""
+        return self.reference != FORMULAS
