@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from statistics import median
 from typing import TYPE_CHECKING, NamedTuple
+from weakref import WeakKeyDictionary
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -28,12 +29,22 @@ class Change(NamedTuple):
     other: str
 
 
-def case_changes(case: CaseComparison) -> list[Change]:
+_known: WeakKeyDictionary[CaseComparison, tuple[Change, ...]] = WeakKeyDictionary()
+"""Several parts of a report ask for the same."""
+
+
+def case_changes(case: CaseComparison) -> tuple[Change, ...]:
     """Plan, kernels and clock, which are the case's own."""
-    if case.base is None or case.other is None:
-        return []
-    found = [*_plans(case.base, case.other), *_kernels(case.base, case.other)]
-    return [*found, *_clocks(case.base, case.other)]
+    if case not in _known:
+        _known[case] = tuple(_case_changes(case))
+    return _known[case]
+
+
+def _case_changes(case: CaseComparison) -> Iterator[Change]:
+    if case.base is not None and case.other is not None:
+        yield from _plans(case.base, case.other)
+        yield from _kernels(case.base, case.other)
+        yield from _clocks(case.base, case.other)
 
 
 def kinds(case: CaseComparison) -> list[str]:
@@ -65,7 +76,8 @@ def _joined(values: Iterable[str]) -> str:
 
 
 def _plans(base: CaseSide, other: CaseSide) -> Iterator[Change]:
-    if all(one.plan == base.cases[0].plan for one in (*base.cases, *other.cases)):
+    first = base.cases[0].plan
+    if all(one.plan == first for one in (*base.cases, *other.cases)):
         return
     for name in dict.fromkeys(key for one in (*base.cases, *other.cases) for key in one.plan):
         texts = [_joined(one.plan.get(name, "-") for one in side.cases) for side in (base, other)]

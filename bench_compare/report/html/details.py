@@ -70,16 +70,20 @@ def _texts(comparison: Comparison) -> Iterator[bytes]:
     """JSON of each block."""
     cases = comparison.cases
     kept = next(number for most, number in SERIES_KEPT if len(cases) <= most)
-    series = [_series(case, kept) for case in cases]
+    names = [_names(case) for case in cases]
+    series = [_series(case, known[:kept]) for case, known in zip(cases, names, strict=True)]
     plan = budget(sum(len(sides) for one in series for sides in one.values()))
     engines = EngineChanges(comparison)
     for start in range(0, len(cases), GROUP):
         group = cases[start : start + GROUP]
         displays = _displays(series[start : start + GROUP], plan)
         tables = _tables(group)
+        left_out = [known[kept:] for known in names[start : start + GROUP]]
         for i in range(0, len(group), CHUNK):
             places = slice(i, i + CHUNK)
-            shown = zip(group[places], displays[places], tables[places], strict=True)
+            shown = zip(
+                group[places], displays[places], tables[places], left_out[places], strict=True
+            )
             block = {
                 "cases": [_case(*one, engines.of(one[0])) for one in shown],
                 "metrics": _metrics(group[places], comparison.metrics),
@@ -96,25 +100,21 @@ def _displays(series: Sequence[Series], plan: Budget) -> list[Display]:
     ]
 
 
-def _series(case: CaseComparison, most: int) -> Series:
-    """The series that the verdict rests on first, of each the rounds of both sides."""
-    found: Series = {}
-    for name in _ORDER[case.gate]:
-        sides = {"0": _rounds(case.base, name), "1": _rounds(case.other, name)}
-        known = {place: held for place, held in sides.items() if held.rounds}
-        if known:
-            found[name] = known
-        if len(found) == most:
-            break
-    return found
-
-
-def _left_out(case: CaseComparison, display: Display) -> list[str]:
-    """Series that the case has, and the page has not."""
+def _names(case: CaseComparison) -> list[str]:
+    """The series that the case has samples of, the one that the verdict rests on first."""
     sides = [side for side in (case.base, case.other) if side is not None]
     rounds = (one for side in sides for held in side.cases for one in held.rounds)
-    names = set().union(*(one.series for one in rounds))
-    return [name for name in SERIES if name in names and name not in display]
+    names = {name for one in rounds for name, samples in one.series.items() if samples.size}
+    return [name for name in _ORDER[case.gate] if name in names]
+
+
+def _series(case: CaseComparison, names: Sequence[str]) -> Series:
+    """Of each series the rounds of both sides."""
+    found: Series = {}
+    for name in names:
+        sides = {"0": _rounds(case.base, name), "1": _rounds(case.other, name)}
+        found[name] = {place: held for place, held in sides.items() if held.rounds}
+    return found
 
 
 def _rounds(side: CaseSide | None, name: str) -> Held:
@@ -152,6 +152,7 @@ def _case(
     case: CaseComparison,
     display: Display,
     tables: tuple[Floats, Floats],
+    left_out: Sequence[str],
     engines: Sequence[Change],
 ) -> dict[str, Any]:
     return {
@@ -161,7 +162,7 @@ def _case(
         "notes": [[note.kind, note.side, note.text] for note in case.notes],
         "detail": _detail(case.detail),
         "series": display,
-        "leftOut": _left_out(case, display),
+        "leftOut": left_out,
         "sides": [_side(case.base, tables[0]), _side(case.other, tables[1])],
     }
 

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
     from bench_schema.document import Samples
 
-Ints: TypeAlias = npt.NDArray[np.int64]
+Ints: TypeAlias = npt.NDArray[np.signedinteger[Any]]
+Floats: TypeAlias = npt.NDArray[np.float64]
 
 PAGE_VALUES = 1_500_000
 """Integers that all series of a page may take; about a byte each once compressed."""
@@ -79,29 +80,45 @@ def reduced(series: Sequence[Held], plan: Budget) -> list[dict[str, Any]]:
     for lengths, members in _alike(series).items():
         for batch in _batches(members):
             parts = [samples for i in batch for samples in series[i].rounds]
-            samples = np.concatenate(parts).reshape(len(batch), -1)
-            rows = (
-                _whole(samples) if sum(lengths) <= plan.values else _short(samples, lengths, plan)
-            )
+            samples, least = _narrow(np.concatenate(parts).reshape(len(batch), -1))
             middles = _middles(samples, lengths, [series[i].cuts for i in batch])
-            for index, row, middle in zip(batch, rows, middles, strict=True):
-                mids = np.rint((middle - row["offset"]) / row["step"]).astype(np.int64)
-                results[index] = {"n": lengths, "mids": mids, **row}
-                if len(series[index].documents) > 1:
-                    results[index]["docs"] = series[index].documents
+            rows = (
+                _whole(samples, middles)
+                if sum(lengths) <= plan.values
+                else _short(samples, lengths, plan, middles)
+            )
+            for index, row, low in zip(batch, rows, least.tolist(), strict=True):
+                row["offset"] += low
+                documents = series[index].documents
+                several = {"docs": documents} if len(documents) > 1 else {}
+                results[index] = {"n": lengths, **several, **row}
     return results
 
 
-def _middles(
-    samples: Ints, lengths: tuple[int, ...], cuts: Sequence[Sequence[int]]
-) -> npt.NDArray[np.float64]:
+def _narrow(samples: Ints) -> tuple[Ints, Ints]:
+    """Samples above the least of their row, in 32 bits where they fit, which sorts in half the
+    time; and the least of each row."""
+    least = samples.min(axis=1)
+    above = samples - least[:, None]
+    fits = above.max() <= np.iinfo(np.int32).max
+    return (above.astype(np.int32) if fits else above), least
+
+
+def _middles(samples: Ints, lengths: tuple[int, ...], cuts: Sequence[Sequence[int]]) -> Floats:
     """Median of each round without its cut, shape (series, rounds)."""
     ends = np.cumsum(lengths)
     rounds = [samples[:, end - length : end] for end, length in zip(ends, lengths, strict=True)]
-    found = np.stack([np.median(one, axis=1) for one in rounds], axis=1)
+    found = np.stack([_median(one) for one in rounds], axis=1)
     for row, column in np.argwhere(np.array(cuts)).tolist():
         found[row, column] = np.median(rounds[column][row, cuts[row][column] :])
     return found
+
+
+def _median(samples: Ints) -> Floats:
+    """Of each row. NumPy's own takes three times as long: sorting whole numbers is quick."""
+    ordered = np.sort(samples, axis=1)
+    last = samples.shape[1] - 1
+    return np.asarray(ordered[:, [last // 2, last - last // 2]].mean(axis=1))
 
 
 def _alike(series: Sequence[Held]) -> Mapping[tuple[int, ...], list[int]]:
@@ -116,7 +133,7 @@ def _batches(members: Sequence[int]) -> Iterable[Sequence[int]]:
     return (members[start : start + BATCH] for start in range(0, len(members), BATCH))
 
 
-def shares(quantiles: int) -> npt.NDArray[np.float64]:
+def shares(quantiles: int) -> Floats:
     """Which quantiles are kept: evenly spaced, and closer together in the tails."""
     middle = np.linspace(TAIL[-1], 1 - TAIL[-1], quantiles - 2 * len(TAIL) + 2)[1:-1]
     return np.concatenate([TAIL, middle, 1 - np.array(TAIL[::-1])])
@@ -127,7 +144,7 @@ def _ranks(count: int, quantiles: int) -> Ints:
     return np.rint(shares(quantiles) * (count - 1)).astype(np.int64)
 
 
-def _grid(ordered: Ints) -> tuple[Ints, npt.NDArray[np.float64]]:
+def _grid(ordered: Ints) -> tuple[Ints, Floats]:
     """Offset and step of each row, from its sorted samples."""
     last = ordered.shape[1] - 1
 
@@ -140,23 +157,30 @@ def _grid(ordered: Ints) -> tuple[Ints, npt.NDArray[np.float64]]:
     return ordered[:, 0], np.maximum(np.round(step, 2), 1.0)
 
 
-def _whole(samples: Ints) -> list[dict[str, Any]]:
+def _whole(samples: Ints, middles: Floats) -> list[dict[str, Any]]:
     offset, step = _grid(np.sort(samples, axis=1))
-    raw = np.rint((samples - offset[:, None]) / step[:, None]).astype(np.int64)
-    return _rows(offset, step, {"raw": raw})
+    columns = {"mids": _steps(middles, offset, step), "raw": _steps(samples, offset, step)}
+    return _rows(offset, step, columns)
 
 
-def _short(samples: Ints, lengths: tuple[int, ...], plan: Budget) -> list[dict[str, Any]]:
+def _steps(values: Ints | Floats, offset: Ints, step: Floats) -> Ints:
+    """In steps from the offset of the row."""
+    return np.rint((values - offset[:, None]) / step[:, None]).astype(np.int64)
+
+
+def _short(
+    samples: Ints, lengths: tuple[int, ...], plan: Budget, middles: Floats
+) -> list[dict[str, Any]]:
     ordered = np.sort(samples, axis=1)
     offset, step = _grid(ordered)
 
-    def small(values: Ints) -> Ints:
-        return np.rint((values - offset[:, None]) / step[:, None]).astype(np.int64)
-
-    quantiles = small(ordered[:, _ranks(samples.shape[1], plan.quantiles)])
+    quantiles = _steps(ordered[:, _ranks(samples.shape[1], plan.quantiles)], offset, step)
     per_round = [min(max(plan.buckets // len(lengths), 1), length) for length in lengths]
-    least, middle, most = (small(values) for values in _envelope(samples, lengths, per_round))
+    least, middle, most = (
+        _steps(values, offset, step) for values in _envelope(samples, lengths, per_round)
+    )
     columns = {
+        "mids": _steps(middles, offset, step),
         "q": np.diff(quantiles, axis=1, prepend=0),
         "mid": middle,
         "down": middle - least,
@@ -177,7 +201,7 @@ def _envelope(
     else:
         inside = np.arange(widest) < sizes[:, None]
         bucketed = samples[:, np.where(inside, starts[:, None] + np.arange(widest), 0)]
-        bucketed[:, ~inside] = np.iinfo(np.int64).max
+        bucketed[:, ~inside] = np.iinfo(bucketed.dtype).max
         bucketed.sort(axis=2)
     every = np.arange(len(sizes))
     return (
@@ -196,9 +220,7 @@ def _starts(lengths: tuple[int, ...], per_round: Sequence[int]) -> Ints:
     return np.concatenate(parts)
 
 
-def _rows(
-    offset: Ints, step: npt.NDArray[np.float64], columns: Mapping[str, Ints]
-) -> list[dict[str, Any]]:
+def _rows(offset: Ints, step: Floats, columns: Mapping[str, Ints]) -> list[dict[str, Any]]:
     whole = {name: np.ascontiguousarray(values) for name, values in columns.items()}
     return [
         {"offset": first, "step": width, **{name: values[i] for name, values in whole.items()}}

@@ -19,7 +19,7 @@ def with_other(case, **changes):
 
 
 def test_two_sides_alike_have_nothing_to_tell(moved):
-    assert [] == case_changes(with_other(moved, kernels=moved.base.cases[0].kernels))
+    assert () == case_changes(with_other(moved, kernels=moved.base.cases[0].kernels))
 
 
 def test_a_plan_that_differs_names_the_key_and_both_values(moved):
@@ -48,7 +48,7 @@ def test_a_clock_counts_from_one_percent_on(moved, mhz, expected):
 
 
 def test_a_side_that_is_absent_is_not_held_against_anything(make):
-    assert [] == case_changes(make.row(1, "g", Verdict.REMOVED))
+    assert () == case_changes(make.row(1, "g", Verdict.REMOVED))
 
 
 def test_libraries_of_the_engine_of_a_case_are_told(make, moved):
