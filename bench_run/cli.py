@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 
 from bench_run.commands import ALIASES, COMMANDS, DEFAULT
@@ -17,7 +18,15 @@ if TYPE_CHECKING:
 
 def entry() -> None:
     """The console script."""
+    stop_like_an_interrupt()
     sys.exit(main(sys.argv[1:]))
+
+
+def stop_like_an_interrupt() -> None:
+    """Let SIGTERM and SIGHUP do what Ctrl-C does, unless whoever started us wants them ignored."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, signal.default_int_handler)
 
 
 def main(argv: Sequence[str]) -> int:

@@ -6,7 +6,6 @@ that nobody expected ends the process with its traceback: the run records it as 
 
 from __future__ import annotations
 
-import ctypes
 import gc
 import os
 import signal
@@ -19,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from bench_run.engines import engine_module
 from bench_run.engines.base import SupportsChoices, SupportsDevices
 from bench_run.errors import BenchRunError, EngineError
+from bench_run.worker.guardian import die_with_parent, start_guardian
 from bench_run.worker.messages import (
     Answered,
     AnswerT,
@@ -44,14 +44,6 @@ if TYPE_CHECKING:
 
     from bench_run.engines.base import Engine
     from bench_run.measure.ceilings import Ceilings
-
-PR_SET_PDEATHSIG = 1
-
-
-def die_with_parent() -> None:
-    """Ask the kernel to end this process when the run's process dies (Linux only)."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 
 
 class EngineServer:
@@ -167,6 +159,7 @@ def answer(server: EngineServer, request: Request[Any]) -> Answered[Any] | Refus
 def main(descriptor: int) -> int:
     """Serve requests from the pipe until told to close, or until the run is gone."""
     die_with_parent()
+    start_guardian()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the run's to handle
     pipe: Connection[Outgoing, Incoming] = Connection(descriptor)
     os.set_inheritable(descriptor, False)

@@ -11,6 +11,7 @@ import locale
 import os
 import random
 import signal
+import subprocess
 import sys
 import time
 from dataclasses import replace
@@ -129,6 +130,17 @@ def _flood(_):
     os._exit(3)
 
 
+def _spawn(_):
+    """Starts a program once, as a compiler daemon would be."""
+    if not _leaked:
+        _leaked.append(subprocess.Popen(["sleep", "86399"]))
+
+
+def _spawn_and_die(plan):
+    _spawn(plan)
+    os._exit(3)
+
+
 def _fork(_):
     if os.fork() == 0:
         time.sleep(30)  # holds every descriptor of its parent
@@ -183,6 +195,8 @@ LAZY_OUT_OF_REACH = tuple(f"{way}-out-of-reach" for way in LAZY)
 """The same by an engine that does not say where its outputs lie."""
 
 MISDEEDS = {
+    "spawn": _spawn,
+    "spawn-and-die": _spawn_and_die,
     "segfault": lambda _: ctypes.string_at(0),
     "abort": lambda _: os.abort(),
     "exit0": lambda _: os._exit(0),

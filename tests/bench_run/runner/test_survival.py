@@ -130,11 +130,14 @@ def test_nothing_measured_is_measured_again(graph_folder, tmp_path):
     assert before == {key: after[key] for key in before}
 
 
-def test_ctrl_c_leaves_a_document_that_can_be_resumed(graph_folder, tmp_path):
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_run_that_is_stopped_leaves_a_document_that_can_be_resumed(
+    graph_folder, tmp_path, number
+):
     output = tmp_path / "run.json"
     process = start(graph_folder, output)
     wait_for_lines(process, journal_path(output), 3)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
     _, words = process.communicate(timeout=60)
     document = read(output)
     assert (process.returncode, document.run.complete) == (1, False)
@@ -144,6 +147,18 @@ def test_ctrl_c_leaves_a_document_that_can_be_resumed(graph_folder, tmp_path):
     assert done.wait() == 0, done.stderr.read()
     done.stderr.close()
     assert read(output).run.complete
+
+
+def test_a_signal_that_was_to_be_ignored_is(graph_folder, tmp_path):
+    """As under nohup."""
+    output = tmp_path / "run.json"
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    process = start(graph_folder, output)
+    signal.signal(signal.SIGHUP, before)
+    wait_for_lines(process, journal_path(output), 1)
+    process.send_signal(signal.SIGHUP)
+    process.communicate(timeout=60)
+    assert (process.returncode, read(output).run.complete) == (0, True)
 
 
 def test_an_unfinished_run_is_not_overwritten(small_graph, tmp_path):
@@ -171,6 +186,33 @@ def test_no_worker_outlives_a_killed_run(graph_folder, tmp_path):
     process.stderr.close()
     _, alive = psutil.wait_procs(children, timeout=10)
     assert alive == []
+
+
+def programs():
+    """What the engine of these tests started."""
+    return [
+        process
+        for process in psutil.process_iter(["cmdline"])
+        if process.info["cmdline"] == ["sleep", "86399"]
+    ]
+
+
+def test_no_program_of_an_engine_outlives_a_killed_run(hostile, graph_folder, tmp_path):
+    output = tmp_path / "run.json"
+    process = start(graph_folder, output, "--engine", "hostile:spawn")
+    wait_for_lines(process, journal_path(output), 2)
+    started = [p for p in programs() if p.parent() in psutil.Process(process.pid).children(True)]
+    process.kill()
+    process.communicate()
+    _, alive = psutil.wait_procs(started, timeout=10)
+    assert (len(started), alive) == (1, [])
+
+
+def test_no_program_of_an_engine_outlives_its_worker(hostile, small_graph):
+    before = programs()
+    document = bench_run.run([str(small_graph)], engine=["hostile:spawn-and-die"], rounds=1)
+    _, alive = psutil.wait_procs([p for p in programs() if p not in before], timeout=10)
+    assert (document.cases[0].outcome.status, alive) == ("crashed", [])
 
 
 def test_the_sealed_document_is_valid_json_of_the_schema(small_graph, tmp_path):
