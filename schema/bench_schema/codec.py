@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import sys
 from collections.abc import Iterator, Mapping
 from typing import Any, TypeVar
 
@@ -17,7 +18,7 @@ import numpy as np
 import orjson
 
 from bench_schema.acceptor import decoder
-from bench_schema.document import SCHEMA_VERSION, Document
+from bench_schema.document import SCHEMA_VERSION, Case, Document
 from bench_schema.errors import NotJsonError, SchemaError, UnreadableError, UnwritableError
 from bench_schema.finite import non_finite
 from bench_schema.upgrade import upgrade, version_of
@@ -49,8 +50,33 @@ def parse(data: bytes, where: str) -> Any:
             raise UnreadableError(where, "the file is empty") from None
         if error.pos >= len(data.decode("utf-8", "replace").rstrip()):
             raise UnreadableError(where, "the text ends too early: the file is cut off") from None
+        if "infinity" in error.msg:
+            _refuse_huge(data, where)
         place = f"line {error.lineno}, column {error.colno}"
         raise NotJsonError(where, f"not JSON: {error.msg.split(':')[0]} ({place})") from None
+
+
+def _refuse_huge(data: bytes, where: str) -> None:
+    """Name the field of a number that no double holds; orjson tells its column only."""
+    import json
+
+    with contextlib.suppress(ValueError):
+        path = _huge(json.loads(data))
+        if path is not None:
+            raise SchemaError(f"{where}: {path_text(path)}", "the number is too large")
+
+
+def _huge(tree: Any) -> tuple[str | int, ...] | None:
+    if isinstance(tree, int | float):
+        return () if abs(tree) > sys.float_info.max else None
+    if not isinstance(tree, dict | list):
+        return None
+    items: Any = tree.items() if isinstance(tree, dict) else enumerate(tree)
+    for name, value in items:
+        found = _huge(value)
+        if found is not None:
+            return (name, *found)
+    return None
 
 
 def from_tree(tree: Any, where: str) -> Document:
@@ -69,6 +95,28 @@ def check_references(document: Document, where: str) -> None:
         if case.engine not in engines:
             what = f"no engine {case.engine!r} in this document; known are {', '.join(engines)}"
             raise SchemaError(f"{where}: cases[{index}].engine", what)
+        check_rounds(case, f"{where}: cases[{index}]")
+
+
+MOST_ROUNDS = 1 << 20
+"""Rounds are counted from 0; so large an index is damage."""
+
+
+def check_rounds(case: Case, where: str) -> None:
+    """Refuse rounds that are there twice, and cuts beyond the samples."""
+    first: dict[int, int] = {}
+    for place, one in enumerate(case.rounds):
+        here = f"{where} ({case.graph.name}).rounds[{place}]"
+        if first.setdefault(one.index, place) != place:
+            what = f"{one.index} is that of rounds[{first[one.index]}] already"
+            raise SchemaError(f"{here}.index", what)
+        if one.index >= MOST_ROUNDS:
+            raise SchemaError(f"{here}.index", f"{one.index} is no number of a round")
+        for name, cut in one.cut.items():
+            samples = one.series.get(name)
+            if samples is not None and cut > samples.size:
+                what = f"{cut} samples are cut off, and there are {samples.size}"
+                raise SchemaError(f"{here}.cut.{name}", what)
 
 
 def _refuse_twice(names: list[str], where: str, field: str) -> None:

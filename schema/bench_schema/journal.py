@@ -26,6 +26,7 @@ import msgspec
 from bench_schema.acceptor import decoder
 from bench_schema.codec import (
     build,
+    check_rounds,
     collector_paused,
     encode,
     from_tree,
@@ -193,6 +194,8 @@ def document_of(data: bytes, where: str) -> Document:
             )
             for visits in by_id.values()
         )
+        for number, case in enumerate(cases):
+            check_rounds(case, f"{where}: cases[{number}]")
         notes = (*header.run.notes, *damage, *lost)
         return replace(header, cases=cases, run=replace(header.run, notes=notes))
 

@@ -6,13 +6,23 @@ import contextlib
 import glob
 import os
 from pathlib import Path
+from typing import TypeVar
 
 from bench_schema.errors import UnreadableError, UnwritableError
+
+Unpacked = TypeVar("Unpacked", bytes, bytearray)
 
 GZIP_LEVEL = 1
 ZSTD_LEVEL = 3
 GZIP_MAGIC = b"\x1f\x8b"
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
+
+
+LIMIT_BYTES = 1 << 29
+"""What a packed file may unpack to: documents of a thousand cases have a few ten million bytes, and
+a few hundred bytes of a hostile file may stand for more than a machine's memory."""
+STEP_BYTES = 2048
+"""Of packed data at a time: no more than 64 MiB can come out of them, 128 KiB from four bytes."""
 
 
 def read_bytes(path: str | os.PathLike[str]) -> bytes:
@@ -30,10 +40,12 @@ def read_bytes(path: str | os.PathLike[str]) -> bytes:
 
 def _gunzip(data: bytes, where: str) -> bytes:
     import gzip
+    import io
     import zlib
 
     try:
-        return gzip.decompress(data)
+        with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
+            return _limited(file.read(LIMIT_BYTES + 1), where)
     except EOFError:
         raise UnreadableError(where, "the gzip data ends too early: the file is cut off") from None
     except (OSError, zlib.error) as error:
@@ -43,19 +55,28 @@ def _gunzip(data: bytes, where: str) -> bytes:
 def _unzstd(data: bytes, where: str) -> bytes:
     import zstandard
 
-    parts = []
+    found = bytearray()
+    frame, place = zstandard.ZstdDecompressor().decompressobj(), 0
     try:
-        while data:
-            frame = zstandard.ZstdDecompressor().decompressobj()
-            parts.append(frame.decompress(data))
-            if not frame.eof:
-                raise UnreadableError(
-                    where, "the Zstandard data ends too early: the file is cut off"
-                )
-            data = frame.unused_data
+        while place < len(data):
+            if frame.eof:
+                frame = zstandard.ZstdDecompressor().decompressobj()
+            step = data[place : place + STEP_BYTES]
+            found += frame.decompress(step)
+            _limited(found, where)
+            place += len(step) - len(frame.unused_data)
     except zstandard.ZstdError as error:
         raise UnreadableError(where, f"the Zstandard data is damaged: {error}") from None
-    return b"".join(parts)
+    if not frame.eof:
+        raise UnreadableError(where, "the Zstandard data ends too early: the file is cut off")
+    return bytes(found)
+
+
+def _limited(data: Unpacked, where: str) -> Unpacked:
+    if len(data) > LIMIT_BYTES:
+        limit = f"{LIMIT_BYTES >> 20} MiB"
+        raise UnreadableError(where, f"unpacks to more than {limit}: this is no benchmark result")
+    return data
 
 
 def write_bytes(path: str | os.PathLike[str], data: bytes) -> None:

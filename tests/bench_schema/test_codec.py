@@ -9,7 +9,8 @@ from dataclasses import replace
 import numpy as np
 import orjson
 import pytest
-from bench_schema import codec, files, reals
+import zstandard
+from bench_schema import codec, files, packing, reals
 from bench_schema.errors import (
     DocumentError,
     FutureVersionError,
@@ -172,6 +173,46 @@ INCONSISTENT = {
 def test_names_that_do_not_fit_together_are_refused(broken, path, value, sentence):
     with pytest.raises(SchemaError, match=sentence):
         files.read(broken(path, value))
+
+
+SECOND = ("cases", 0, "rounds", 1)
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "sentence"),
+    [
+        ((*SECOND, "index"), 0, r"cases\[0\] \(.*\)\.rounds\[1\]\.index: 0 is that of rounds\[0\]"),
+        ((*SECOND, "index"), 1 << 40, r"rounds\[1\]\.index: 1099511627776 is no number of a round"),
+        (
+            (*SECOND, "cut"),
+            {"device_ns": 10**6},
+            r"cut\.device_ns: 1000000 samples are cut off, and",
+        ),
+    ],
+)
+def test_rounds_that_cannot_be_are_refused_with_field_and_case(broken, path, value, sentence):
+    with pytest.raises(SchemaError, match=sentence):
+        files.read(broken(path, value))
+
+
+@pytest.mark.parametrize("digits", ["1e400", "1" + "0" * 400])
+def test_a_number_that_no_computer_holds_is_refused_with_its_field(broken, digits):
+    path = broken((*SERIES, "device_ns"), [123454321])
+    path.write_text(path.read_text().replace("123454321", digits))
+    with pytest.raises(SchemaError, match=r"cases\[\d\].*device_ns\[0\]: the number is too large"):
+        files.read(path)
+
+
+@pytest.mark.parametrize("packed", ["gzip", "zstd", "zstd of many frames"])
+def test_what_unpacks_to_more_than_memory_is_one_sentence(tmp_path, packed, monkeypatch):
+    monkeypatch.setattr(packing, "LIMIT_BYTES", 1 << 24)
+    zeros = bytes(1 << 25)
+    data = gzip.compress(zeros) if packed == "gzip" else zstandard.compress(zeros)
+    if packed == "zstd of many frames":
+        data = zstandard.compress(bytes(1 << 20)) * 40
+    (tmp_path / "x.json").write_bytes(data)
+    with pytest.raises(UnreadableError, match="unpacks to more than 16 MiB"):
+        files.read(tmp_path / "x.json")
 
 
 def test_whole_numbers_may_be_written_with_a_point(broken):
