@@ -81,6 +81,7 @@ def measure(
     """Warm up, then the device pass where the stream has a clock, then the end-to-end pass."""
     with quiet():
         warmup = end_to_end(plan, stream, _warmup_budget(budget), None, clock, canaries)[0]
+        canaries.choose(min(warmup) if warmup else 0)
         series: dict[str, list[int]] = {}
         if stream.clock != "host":
             estimate_ns = min(warmup) if warmup else 0
@@ -111,7 +112,7 @@ def end_to_end(
     executions, limit_ns = budget.executions, budget.max_time_ns
     count, total_ns = 0, 0
     while True:
-        canaries.put_out()
+        canaries.before()
         flush()
         synchronize()
         begin = clock()
@@ -122,7 +123,7 @@ def end_to_end(
                 run()
         synchronize()
         end = clock()
-        canaries.look()
+        canaries.after()
         keep((end - begin) // executions)
         count += 1
         total_ns += end - begin
@@ -154,23 +155,23 @@ def on_device(
     samples: list[int] = []
     correction_ns = stream.correction_ns()
     total_ns, forced = 0, forced_gates(stream)
-    block = _block_size(stream, budget, estimate_ns, canaries.launches)
+    block = _block_size(stream, budget, estimate_ns, canaries.queue_share)
     while True:
         marks = []
         with stream.gate():
             for _ in range(min(block, max(1, budget.iterations - len(samples)))):
-                canaries.exchange()
+                canaries.before()
                 stream.flush()
                 begin = stream.mark()
                 for _ in range(budget.executions):
                     plan.run()
                 marks.append((begin, stream.mark()))
-            canaries.look()
+                canaries.after()
         stream.synchronize()
         canaries.drain()
         if forced_gates(stream) != forced:
             samples, total_ns, forced = [], 0, forced_gates(stream)
-            block = _block_size(stream, budget, estimate_ns, canaries.launches)
+            block = _block_size(stream, budget, estimate_ns, canaries.queue_share)
             continue
         for begin, end in marks:
             elapsed_ns = stream.elapsed_ns(begin, end)
@@ -190,13 +191,12 @@ def forced_gates(stream: Stream) -> int:
     return stream.forced_gates if isinstance(stream, GateOpensByForce) else 0
 
 
-def _block_size(stream: Stream, budget: SamplingBudget, estimate_ns: int, canaries: int) -> int:
+def _block_size(stream: Stream, budget: SamplingBudget, estimate_ns: int, share: float) -> int:
     """Iterations behind one gate: never more than the queue holds, in cool duty no long blocks.
 
-    Three launches at least are in each iteration that `Stream.gate_depth` speaks of: the work and
-    two marks. So the launches of canaries take their share of the queue.
+    `share` of the queue is for samples, the rest for what `Canaries` enqueue between them.
     """
-    depth = max(1, 3 * stream.gate_depth // (3 + canaries) // budget.executions)
+    depth = max(1, int(share * stream.gate_depth) // budget.executions)
     if budget.rest_s <= 0 or estimate_ns <= 0:
         return depth
     return max(1, min(depth, BUSY_BLOCK_NS // (estimate_ns * budget.executions)))
