@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from bench_run.errors import UsageError
 from bench_run.tensors.init_plan import parse_init
@@ -46,6 +46,9 @@ class Options:
     plugin_mode: str = "absolute"
     hipdnn_prefix: str | None = None
     knob: tuple[tuple[str, str], ...] = ()
+    oracle: bool = False
+    cache_dir: str | None = None
+    warm_caches: bool = False
     device: int | tuple[int, ...] | None = 0
     """None: every one that an engine sees."""
     math: str = "fp32"
@@ -88,6 +91,13 @@ class Options:
     quiet: bool = False
     verbose: bool = False
     dry_run: bool = False
+
+    @property
+    def vendor_caches(self) -> Literal["fresh", "shared", "user"]:
+        """Which caches on disk the engines' libraries use."""
+        if self.warm_caches:
+            return "user"
+        return "fresh" if self.cache_dir is None else "shared"
 
     @property
     def devices(self) -> tuple[int, ...] | None:
@@ -199,6 +209,9 @@ FLAGS: dict[str, Flag] = {
     "--plugin-mode": Flag("plugin_mode", _choice(("absolute", "additive"))),
     "--hipdnn-prefix": Flag("hipdnn_prefix", _text),
     "--knob": Flag("knob", _pair, many=True),
+    "--oracle": Flag("oracle", _switch),
+    "--cache-dir": Flag("cache_dir", _text),
+    "--warm-caches": Flag("warm_caches", _switch),
     "--device": Flag("device", _devices),
     "--math": Flag("math", _choice(MATHS)),
     "--reference": Flag("reference", _text),
@@ -340,6 +353,13 @@ def checked(options: Options) -> Options:
     """The options, if they make sense together."""
     if (options.a is None) != (options.b is None):
         raise UsageError("--a and --b go together: two engines to hold against each other")
+    if options.warm_caches and options.cache_dir is not None:
+        raise UsageError("--warm-caches and --cache-dir name different caches; give one")
+    if options.oracle and options.vendor_caches != "fresh":
+        raise UsageError("--oracle needs caches of its own for each side: leave out --cache-dir "
+                         "and --warm-caches")  # fmt: skip
+    if options.oracle and options.a is not None:
+        raise UsageError("--oracle and --a/--b: give one or the other")
     if options.a is not None and options.engine:
         raise UsageError("--a/--b and --engine: give one or the other")
     if options.a is not None and (options.devices is None or len(options.devices) > 1):

@@ -35,6 +35,7 @@ SHOULD_AGREE: dict[str, Callable[[Document], str | None]] = {
     "atol": lambda d: _text(d.run.settings.atol),
     "reference": lambda d: d.run.settings.reference,
     "seed": lambda d: str(d.run.settings.seed),
+    "vendor caches": lambda d: _text(d.run.settings.vendor_caches),
     "iterations": lambda d: str(d.run.settings.iterations),
     "rounds": lambda d: str(d.run.settings.rounds),
     "warm-up": lambda d: str(d.run.settings.warmup),

@@ -57,13 +57,19 @@ def _exported(options: Options, document: Document) -> Iterator[str]:
 
 def _shown(options: Options, document: Document) -> Iterator[str]:
     """The table, unless stdout has another answer."""
+    from bench_run.plan.oracle import oracle_pairs
     from bench_run.report.console import details, side_by_side, table
     from bench_run.report.formats import FORMATS
+    from bench_run.report.oracle import oracle_table
 
     if options.quiet or "-" in (getattr(options, name) for name in FORMATS):
         return
     if options.verbose:
         yield details(document)
+    if options.oracle:
+        yield table(document)
+        yield oracle_table(document, oracle_pairs([engine.key for engine in document.engines]))
+        return
     paired = options.a is not None and not any(case.variant for case in document.cases)
     yield side_by_side(document) if paired else table(document)
 

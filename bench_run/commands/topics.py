@@ -45,7 +45,14 @@ Engines:
                         (default 0); several are measured in turn, because they
                         share power, host and bus. For one engine only:
                         ENGINE+device=N
-  --knob KEY=VALUE      set a tuning knob of the engine
+  --knob KEY=VALUE      set a tuning knob of the engine; for one engine only:
+                        ENGINE+knob:KEY=VALUE
+  --oracle              beside each engine the same one after its own search for
+                        the fastest way, and how much the default leaves on
+                        the table (hipdnn:ID or hipdnn:all)
+  --cache-dir DIR       keep the libraries' caches in DIR and read what is there;
+                        otherwise each run starts with empty ones
+  --warm-caches         use the caches that the libraries use by themselves
   --math MODE           float32 arithmetic: fp32 (strict), tf32 or fast
                         (default fp32)
 

@@ -32,6 +32,8 @@ class EngineSpec:
     plugin_path: str | None = None
     device: int | None = None
     """Accelerator of this engine; None: that of the run. The run sees to it, not the engine."""
+    knobs: Mapping[str, str] = field(default_factory=dict)
+    """Knobs of this engine alone; the run puts them among its options."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,9 @@ class EngineOptions:
     plugin_paths: tuple[str, ...] = ()
     plugin_mode: str = "absolute"
     """``absolute``: only the named plugins; ``additive``: the installed ones too."""
+    vendor_caches: str = "fresh"
+    """``fresh``, ``shared`` (below `cache_dir`) or ``user``; see `engines/caches.py`."""
+    cache_dir: str | None = None
     prefix: str | None = None
     """Installation in which the engine's library is looked for."""
 
@@ -186,6 +191,22 @@ class SupportsTrace(Protocol):
 
     def trace(self, plan: Plan, iterations: int) -> list[TraceEvent]:
         """What it recorded of some iterations of the plan."""
+
+
+@runtime_checkable
+class SupportsKnobs(Protocol):
+    """An engine's module whose engines take ``--knob``, or ``+knob:KEY=VALUE`` in their spec."""
+
+    KNOBS: str
+    """Where the names of the knobs come from, in a few words."""
+
+
+@runtime_checkable
+class SupportsOracle(Protocol):
+    """An engine's module whose library can search for the fastest way to run a graph."""
+
+    ORACLE_KNOB: str
+    """The knob, as ``KEY=VALUE``, that makes it search."""
 
 
 class EngineModule(Protocol):

@@ -1,9 +1,10 @@
-"""Engine specs: ``name[:id][+option…][+device=N][@plugin path]`` ⇄ values.
+"""Engine specs: ``name[:id][+option…][+knob:K=V…][+device=N][@plugin path]`` ⇄ values.
 
 Everything after the first ``@`` is the path, so that a path may hold any character. The id ends at
 the first ``+`` and may hold colons: ``torch:cuda:1+compile``, ``cudnn:plan=eng5_k2=1``,
 ``hipdnn:MIOPEN_ENGINE@/opt/plugins/libmiopen_plugin.so``. The option ``device=N`` belongs to
-every engine: ``cudnn:all+device=1``.
+every engine: ``cudnn:all+device=1``; so does ``knob:KEY=VALUE``, a knob of this engine alone, to
+every engine that takes knobs: ``hipdnn:MIOPEN_ENGINE+knob:global.benchmarking=1``.
 """
 
 from __future__ import annotations
@@ -15,8 +16,9 @@ from bench_run.engines import known_names
 from bench_run.engines.base import EngineSpec
 from bench_run.errors import UsageError
 
-GRAMMAR = "name[:id][+option...][+device=N][@plugin path]"
+GRAMMAR = "name[:id][+option...][+knob:KEY=VALUE...][+device=N][@plugin path]"
 DEVICE = "device="
+KNOB = "knob:"
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 
 
@@ -38,10 +40,28 @@ def parse_spec(text: str) -> EngineSpec:
         text=text,
         name=name,
         id=identifier if has_id else None,
-        options=tuple(option for option in options if not option.startswith(DEVICE)),
+        options=tuple(o for o in options if not o.startswith((DEVICE, KNOB))),
         plugin_path=path if has_path else None,
         device=_device(text, options),
+        knobs=_knobs(text, options),
     )
+
+
+def _knobs(text: str, options: list[str]) -> dict[str, str]:
+    found = {}
+    for option in options:
+        if option.startswith(KNOB):
+            key, equals, value = option.removeprefix(KNOB).partition("=")
+            if not key or not equals or not value:
+                raise UsageError(f"--engine {text!r}: expected KEY=VALUE after +{KNOB}")
+            found[key] = value
+    return found
+
+
+def with_option(text: str, option: str) -> str:
+    """The spec's text with one more option, before its plugin path."""
+    head, has_path, path = text.partition("@")
+    return f"{head}+{option}{has_path}{path}"
 
 
 def _device(text: str, options: list[str]) -> int | None:
@@ -55,8 +75,7 @@ def _device(text: str, options: list[str]) -> int | None:
 
 def on_device(spec: EngineSpec, index: int) -> EngineSpec:
     """The same engine on one of several devices; its text says which and can be given again."""
-    head, has_path, path = spec.text.partition("@")
-    return replace(spec, text=f"{head}+{DEVICE}{index}{has_path}{path}", device=index)
+    return replace(spec, text=with_option(spec.text, f"{DEVICE}{index}"), device=index)
 
 
 def refuse_unknown(spec: EngineSpec, *, options: tuple[str, ...], plugin: bool = False) -> None:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 from bench_schema.codec import collector_paused
 from bench_schema.document import GraphId, Work
 
-from bench_run.engines.base import EngineOptions, EngineSpec
+from bench_run.engines import engine_module
+from bench_run.engines.base import EngineOptions, EngineSpec, SupportsKnobs
 from bench_run.engines.spec import on_device
 from bench_run.errors import UsageError
 from bench_run.graph.fingerprint import fingerprint
@@ -90,6 +91,8 @@ def engine_options(options: Options) -> EngineOptions:
         plugin_paths=options.plugin_path,
         plugin_mode=options.plugin_mode,
         prefix=options.hipdnn_prefix,
+        vendor_caches=options.vendor_caches,
+        cache_dir=options.cache_dir,
     )
 
 
@@ -114,8 +117,11 @@ def build_limit(options: Options, spec: EngineSpec) -> float | None:
 
 
 def of_spec(options: EngineOptions, spec: EngineSpec) -> EngineOptions:
-    """The options with the device that the spec names, if it names one."""
-    return options if spec.device is None else replace(options, device=spec.device)
+    """The options with the device and the knobs that the spec names."""
+    if spec.knobs and not isinstance(engine_module(spec.name), SupportsKnobs):
+        raise UsageError(f"engine {spec.text}: {spec.name} has no knobs")
+    device = options.device if spec.device is None else spec.device
+    return replace(options, device=device, knobs={**options.knobs, **spec.knobs})
 
 
 def asks_several(options: Options) -> bool:

@@ -154,6 +154,7 @@ def settings_of(options: Options, timer: str) -> Settings:
         init=options.init,
         executions=options.executions,
         knobs=dict(options.knob),
+        vendor_caches=options.vendor_caches,
         max_rounds=options.max_rounds if options.precision_ratio is not None else None,
     )
 

@@ -25,6 +25,7 @@ from bench_run.plan.cases import (
 )
 from bench_run.plan.checks import check_options
 from bench_run.plan.load import Gathered, gather
+from bench_run.plan.oracle import with_oracles
 from bench_run.plan.rerun import Wanted, narrow_options, read_wanted, select_wanted
 from bench_run.worker.pool import WorkerPool
 
@@ -69,7 +70,8 @@ def outline_run(options: Options) -> Outline:
     notes = check_options(options, gathered.graphs)
     gathered = replace(gathered, notes=(*gathered.notes, *notes))
     texts, reason = _engine_texts(options)
-    engines = plan_engines(options, [parse_spec(text) for text in texts])
+    specs = [parse_spec(text) for text in texts]
+    engines = plan_engines(options, list(with_oracles(specs)) if options.oracle else specs)
     graphs = tuple(plan_graph(loaded) for loaded in gathered.graphs)
     return Outline(options, engines, graphs, gathered, reason, wanted)
 

@@ -78,10 +78,9 @@ class HipStream:
         self._untried, self.forced_gates = run, 0
         self.gate_depth = 0 if self._gate is None else GATE_DEPTH
 
-    def detach(self, run: Callable[[], None]) -> None:
+    def detach(self) -> None:
         """A plan that is closed cannot be tried any more."""
-        if self._untried == run:
-            self._untried = None
+        self._untried = None
 
     def mark(self) -> Any:
         if self._events is None:

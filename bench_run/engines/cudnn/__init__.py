@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 NAME = "cudnn"
 SUMMARY = "NVIDIA cuDNN; cudnn:ENGINE_ID, cudnn:plan=NAME, cudnn:index=N, cudnn:all"
+KNOBS = "the backend's knobs; bench-run --list-engines GRAPH shows them"
 INSTALL = "pip install 'dnn-bench[cudnn]'"
 
 _DEVICES = "/dev/nvidia[0-9]*"
@@ -45,9 +46,12 @@ def probe() -> Availability:
 
 
 def environment(spec: EngineSpec, options: EngineOptions) -> Mapping[str, str]:  # noqa: ARG001
-    """Variables of the worker's process. cuDNN's float32 matrix products use TF32 whatever plan is
-    chosen, unless this one is set before the library is loaded."""
-    return {"NVIDIA_TF32_OVERRIDE": "0"} if options.math == "fp32" else {}
+    """Variables of the worker's process: its caches. cuDNN's float32 matrix products use TF32
+    whatever plan is chosen, unless that is forbidden before the library is loaded."""
+    from bench_run.engines.caches import NVIDIA, cache_environment
+
+    strict = {"NVIDIA_TF32_OVERRIDE": "0"} if options.math == "fp32" else {}
+    return {**cache_environment(options, NVIDIA), **strict}
 
 
 def open(spec: EngineSpec, options: EngineOptions) -> Engine:  # noqa: A001 - a name of the protocol

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 NAME = "hipdnn"
 SUMMARY = "AMD's hipDNN; hipdnn[:ENGINE|:ID|:all][@plugin path], A/B of two builds of a plugin"
+KNOBS = "Graph.get_knobs_for_engine; bench-run --list-engines GRAPH shows them"
+ORACLE_KNOB = "global.benchmarking=1"
 INSTALL = "it comes with ROCm's hipDNN; --hipdnn-prefix DIR finds it"
 PROFILER = "rocprofv3"
 
@@ -42,8 +44,8 @@ def open(spec: EngineSpec, options: EngineOptions) -> Engine:  # noqa: A001 - a 
     return open_engine(spec, options)
 
 
-def environment(spec: EngineSpec, options: EngineOptions) -> Mapping[str, str]:  # noqa: ARG001
+def environment(spec: EngineSpec, options: EngineOptions) -> Mapping[str, str]:
     """What the worker process of this engine needs in its environment from the start."""
     from bench_run.engines.hipdnn.arms import arm_environment
 
-    return arm_environment(spec)
+    return arm_environment(spec, options)

@@ -1,28 +1,20 @@
-"""What keeps two builds of one plugin apart: each engine spec with a plugin path of its own gets a
-worker process with empty cache folders of its own, so that neither finds what the other tuned."""
+"""What keeps two builds of one plugin apart: a worker process for each engine spec, with caches of
+its own and, where it is named, the library behind the plugin."""
 
 from __future__ import annotations
 
-import atexit
 import os
-import shutil
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bench_run.engines.caches import AMD, cache_environment
 from bench_run.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from bench_run.engines.base import EngineSpec
+    from bench_run.engines.base import EngineOptions, EngineSpec
 
-CACHES = {
-    "HIPDNN_CACHE_DIR": "hipdnn",
-    "MIOPEN_USER_DB_PATH": "miopen-db",
-    "MIOPEN_CUSTOM_CACHE_DIR": "miopen-kernels",
-}
-"""Variables that place a cache, and the folder each gets."""
 LIBRARIES = "LD_LIBRARY_PATH"
 OPTION = "lib="
 
@@ -39,21 +31,11 @@ def library_folder(spec: EngineSpec) -> str | None:
     return folder
 
 
-def arm_environment(spec: EngineSpec) -> Mapping[str, str]:
-    """Variables for the worker of one engine. Each call makes new cache folders, which go when
-    this process ends; where the user placed a cache, its folder is made inside and stays."""
-    found: dict[str, str] = {}
+def arm_environment(spec: EngineSpec, options: EngineOptions) -> Mapping[str, str]:
+    """Variables for the worker of one engine."""
+    found = cache_environment(options, AMD)
     folder = library_folder(spec)
     if folder is not None:
         here = os.environ.get(LIBRARIES)
         found[LIBRARIES] = folder if not here else f"{folder}{os.pathsep}{here}"
-    if spec.plugin_path is None:
-        return found
-    own = Path(tempfile.mkdtemp(prefix="bench-run-caches-"))
-    atexit.register(shutil.rmtree, own, ignore_errors=True)
-    for variable, name in CACHES.items():
-        user = os.environ.get(variable)
-        place = own / name if not user else Path(user) / own.name
-        place.mkdir(parents=True, exist_ok=True)
-        found[variable] = str(place)
     return found

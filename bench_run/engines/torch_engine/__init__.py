@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING
 from bench_run.engines.base import Availability
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from bench_run.engines.base import Engine, EngineOptions, EngineSpec
 
 NAME = "torch"
@@ -48,6 +50,13 @@ def probe_id(identifier: str) -> Availability:
     if "+cpu" in found.reason:
         return Availability(False, f"this PyTorch is built for the CPU only; {INSTALL}")
     return found
+
+
+def environment(spec: EngineSpec, options: EngineOptions) -> Mapping[str, str]:  # noqa: ARG001
+    """Where Inductor, Triton and the vendors' libraries keep what they compiled and tuned."""
+    from bench_run.engines.caches import AMD, COMPILERS, NVIDIA, cache_environment
+
+    return cache_environment(options, {**COMPILERS, **AMD, **NVIDIA})
 
 
 def open(spec: EngineSpec, options: EngineOptions) -> Engine:  # noqa: A001 - a name of the protocol

@@ -74,6 +74,22 @@ def test_all_is_a_variant_for_each_engine_that_accepts(open_engine):
     assert 3 == len(engine.variants(MATMUL))
 
 
+COLON = "hipkernel:Gfx950AttentionDense"
+
+
+@pytest.mark.parametrize("profile", ["middle", "hard", "newest"])
+def test_an_engine_whose_name_holds_a_colon_can_be_named(open_engine, plugin, profile):
+    folder = plugin("colon", engines=(COLON,))
+    engine = open_engine(f"hipdnn:{COLON}@{folder}", profile)
+    assert str(engine_id(COLON)) == plan_of(engine, ADD)["engine_id"]
+
+
+def test_an_engine_whose_name_holds_a_colon_is_among_all_and_runs(open_engine, plugin):
+    engine = open_engine(f"hipdnn:all@{plugin('colon', engines=(COLON,))}")
+    (variant,) = engine.variants(ADD)
+    assert ({"engine": COLON}, COLON) == (variant, plan_of(engine, ADD, variant)["engine"])
+
+
 def test_variants_of_engines_that_nobody_names_are_their_numbers(open_engine):
     variants = open_engine("hipdnn:all", "middle").variants(ADD)
     assert {"engine": str(engine_id("TEST_ENGINE"))} in variants

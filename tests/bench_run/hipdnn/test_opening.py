@@ -9,6 +9,7 @@ import pytest
 
 from bench_run.engines import hipdnn
 from bench_run.engines.base import EngineOptions
+from bench_run.engines.caches import AMD
 from bench_run.engines.spec import parse_spec
 from bench_run.errors import EngineUnavailableError, UsageError
 from tests.conformance.graphs import FAMILIES
@@ -155,13 +156,27 @@ def test_each_side_has_caches_of_its_own(plugin, monkeypatch):
     monkeypatch.delenv("HIPDNN_CACHE_DIR", raising=False)
     spec = parse_spec(f"hipdnn:MIOPEN_ENGINE@{plugin('a')}")
     first, second = (hipdnn.environment(spec, EngineOptions()) for _ in range(2))
-    assert {"HIPDNN_CACHE_DIR", "MIOPEN_USER_DB_PATH", "MIOPEN_CUSTOM_CACHE_DIR"} == set(first)
+    assert set(AMD) == set(first)
     assert set(first.values()).isdisjoint(second.values())
     assert all(os.path.isdir(folder) for folder in first.values())
 
 
-def test_without_a_plugin_of_its_own_the_users_caches_stay():
-    assert {} == hipdnn.environment(parse_spec("hipdnn:MIOPEN_ENGINE"), EngineOptions())
+def test_the_users_caches_are_used_where_that_is_wanted():
+    options = EngineOptions(vendor_caches="user")
+    assert {} == hipdnn.environment(parse_spec("hipdnn:MIOPEN_ENGINE"), options)
+
+
+def test_a_folder_that_is_named_holds_the_caches(tmp_path):
+    options = EngineOptions(vendor_caches="shared", cache_dir=str(tmp_path))
+    found = [hipdnn.environment(parse_spec("hipdnn"), options) for _ in range(2)]
+    assert found[0] == found[1]
+    assert str(tmp_path / "hipdnn") == found[0]["HIPDNN_CACHE_DIR"]
+
+
+def test_a_warm_cache_that_was_read_is_on_record(open_engine, tmp_path):
+    (tmp_path / "winner").write_text("1")
+    engine = open_engine(vendor_caches="shared", cache_dir=str(tmp_path))
+    assert "warm: 1 files when it was opened" in engine.facts.knobs["caches"]
 
 
 def test_the_library_behind_the_plugin_can_be_named(tmp_path, monkeypatch):

@@ -1,0 +1,69 @@
+"""Which caches on disk the libraries behind an engine use: new ones for each run, since what one
+run tunes another would read without being asked to.
+
+``fresh`` (the default): empty folders of the engine's own, for all of its rounds. ``shared``: below
+the folder that `--cache-dir` names. ``user``: where the library would look by itself.
+"""
+
+from __future__ import annotations
+
+import atexit
+import shutil
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bench_run.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from bench_run.engines.base import EngineOptions
+
+AMD = {
+    "HIPDNN_CACHE_DIR": "hipdnn",
+    "MIOPEN_USER_DB_PATH": "miopen-db",
+    "MIOPEN_CUSTOM_CACHE_DIR": "miopen-kernels",
+    "AMD_COMGR_CACHE_DIR": "comgr",
+}
+NVIDIA = {"CUDA_CACHE_PATH": "cuda"}
+COMPILERS = {
+    "TORCHINDUCTOR_CACHE_DIR": "inductor",
+    "TRITON_CACHE_DIR": "triton",
+    "PYTORCH_KERNEL_CACHE_PATH": "pytorch",
+}
+"""Variables that place a cache, and the folder that each gets."""
+
+
+def cache_environment(options: EngineOptions, tables: Mapping[str, str]) -> dict[str, str]:
+    """The variables for a worker process. Each call of a fresh run makes new folders, which go
+    when this process ends."""
+    if options.vendor_caches == "user":
+        return {}
+    base = _fresh() if options.cache_dir is None else Path(options.cache_dir)
+    found = {}
+    for variable, name in tables.items():
+        place = base / name
+        try:
+            place.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UsageError(f"--cache-dir {base}: {error.strerror}") from None
+        found[variable] = str(place.resolve())
+    return found
+
+
+def _fresh() -> Path:
+    place = Path(tempfile.mkdtemp(prefix="bench-run-caches-"))
+    atexit.register(shutil.rmtree, place, ignore_errors=True)
+    return place
+
+
+def caches_text(options: EngineOptions) -> str:
+    """What the document says of an engine's caches; read before the library fills them."""
+    if options.vendor_caches == "user":
+        return "the user's"
+    if options.cache_dir is None:
+        return "own, empty when the run began"
+    files = sum(1 for path in Path(options.cache_dir).rglob("*") if path.is_file())
+    state = f"warm: {files} files when it was opened" if files else "empty when it was opened"
+    return f"shared {options.cache_dir}, {state}"
