@@ -349,10 +349,8 @@ def read_options(arguments: Mapping[str, Any]) -> Options:
     return checked(replace(Options(), **values))
 
 
-def checked(options: Options) -> Options:
-    """The options, if they make sense together."""
-    if (options.a is None) != (options.b is None):
-        raise UsageError("--a and --b go together: two engines to hold against each other")
+def _check_caches(options: Options) -> None:
+    """Raises `UsageError` where caches or what needs its own are named twice."""
     if options.warm_caches and options.cache_dir is not None:
         raise UsageError("--warm-caches and --cache-dir name different caches; give one")
     if options.oracle and options.vendor_caches != "fresh":
@@ -360,6 +358,13 @@ def checked(options: Options) -> Options:
                          "and --warm-caches")  # fmt: skip
     if options.oracle and options.a is not None:
         raise UsageError("--oracle and --a/--b: give one or the other")
+
+
+def checked(options: Options) -> Options:
+    """The options, if they make sense together."""
+    if (options.a is None) != (options.b is None):
+        raise UsageError("--a and --b go together: two engines to hold against each other")
+    _check_caches(options)
     if options.a is not None and options.engine:
         raise UsageError("--a/--b and --engine: give one or the other")
     if options.a is not None and (options.devices is None or len(options.devices) > 1):
