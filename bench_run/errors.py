@@ -6,7 +6,7 @@ BenchRunError                 one line for the person at the terminal
 ├── OutputError               a result that cannot be written (exit 1)
 ├── EngineUnavailableError    an engine that cannot run on this machine, and how to get it
 ├── UnsupportedGraphError     a graph that an engine does not take → outcome *unsupported*
-├── EngineError               an engine that failed at work → outcome *failed*
+├── EngineError               an engine that failed during execution → outcome *failed*
 └── WorkerError               a worker process that is gone
     ├── WorkerCrashedError    → outcome *crashed*, with its last words
     └── WorkerTimeoutError    → outcome *timed out*

@@ -123,5 +123,7 @@ def _load(entry: EntryPoint) -> EngineModule:
         raise EngineUnavailableError(f"{entry.value} does not load: {kind}: {error}") from error
     missing = [member for member in _MEMBERS if not hasattr(module, member)]
     if missing:
-        raise EngineUnavailableError(f"{entry.value} is no engine: it has no {', '.join(missing)}")
+        raise EngineUnavailableError(
+            f"{entry.value} is not an engine: it lacks {', '.join(missing)}"
+        )
     return cast("EngineModule", module)

@@ -86,4 +86,4 @@ def refuse_unknown(spec: EngineSpec, *, options: tuple[str, ...], plugin: bool =
             choices = f"choose from {', '.join(options)}" if options else "it has none"
             raise UsageError(f"engine {spec.text!r}: no option {option!r}; {choices}")
     if spec.plugin_path is not None and not plugin:
-        raise UsageError(f"engine {spec.text!r}: {spec.name} takes no plugin path")
+        raise UsageError(f"engine {spec.text!r}: {spec.name} has no plugin path")

@@ -131,7 +131,7 @@ def _trusted(
         if total > limits.total_bytes:
             raise GraphError(shown, f"unpacks to more than {limits.total_bytes >> 20:,} MiB")
         if total > limits.free_bytes and total > limits.ratio * packed_bytes:
-            what = f"unpacks to more than {limits.ratio} times its size: a bomb, or no graphs"
+            what = f"unpacks to more than {limits.ratio} times its size: not an archive of graphs"
             raise GraphError(shown, what)
         if member.kind == "folder":
             continue
@@ -149,7 +149,7 @@ def _inner_name(name: str, shown: str) -> str:
     parts = [part for part in name.split("/") if part not in ("", ".")]
     outside = name.startswith("/") or ".." in parts or "\\" in name or ":" in name[:3]
     if outside or not name.isprintable():
-        raise GraphError(shown, f"holds the name {name!r}, which leads outside of the archive")
+        raise GraphError(shown, f"contains the name {name!r}, which points outside the archive")
     return "/".join(parts)
 
 
@@ -157,11 +157,13 @@ def _content(member: _Member, shown: str, limits: Limits) -> bytes:
     place = f"{shown}!{member.name}"
     stream = member.open()
     if stream is None:
-        raise GraphError(place, "is no file")
+        raise GraphError(place, "is not a file")
     with stream:
         data = stream.read(limits.graph_bytes + 1)
     if len(data) > limits.graph_bytes:
-        raise GraphError(place, f"is larger than {limits.graph_bytes >> 20} MiB: no graph is")
+        raise GraphError(
+            place, f"is larger than {limits.graph_bytes >> 20} MiB, the limit for a graph"
+        )
     return data
 
 

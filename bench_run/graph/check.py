@@ -58,7 +58,7 @@ def _check_tensor(tensor: Tensor, where: str) -> None:
         what = f"has {len(tensor.strides)} entries for {len(tensor.dims)} dims"
         raise GraphError(f"{where}.strides", what)
     if min(tensor.dims) < 1:
-        what = f"is {list(tensor.dims)}, expected 1 or more in each: an empty tensor is no work"
+        what = f"is {list(tensor.dims)}, expected 1 or more in each: an empty tensor has no work"
         raise GraphError(f"{where}.dims", what)
     if min(tensor.strides) < 0:
         raise GraphError(f"{where}.strides", f"is {list(tensor.strides)}, expected 0 or more")
@@ -100,7 +100,7 @@ def _check_uids(graph: Graph, where: str) -> None:
         ragged = tensor.ragged_offset_uid
         if ragged is not None and ragged not in first:
             place = f"{where}: tensors[{index}].ragged_offset_tensor_uid"
-            raise GraphError(place, f"is {ragged}, which is no tensor of this graph")
+            raise GraphError(place, f"is {ragged}, which is not a tensor of this graph")
 
 
 def _check_node(graph: Graph, node: Node, where: str) -> None:
@@ -114,7 +114,7 @@ def _check_node(graph: Graph, node: Node, where: str) -> None:
     for port, uid in _references(node):
         if uid not in graph.by_uid:
             known = ", ".join(str(known) for known in list(graph.by_uid)[:12])
-            what = f"is {uid}, which is no tensor of this graph (uids: {known})"
+            what = f"is {uid}, which is not a tensor of this graph (uids: {known})"
             raise GraphError(f"{where}.{row.port_place(port)}", what)
     seen = view(graph, node, row, where)
     _check_ports(seen, row.inputs, node.inputs, "inputs")
@@ -142,7 +142,7 @@ def _check_ports(seen: View, ports: tuple[Port, ...], used: object, place: str) 
             names = {name for name in names if name.rpartition("_")[0] != port.name}
     if names:
         known = ", ".join(port.name for port in ports)
-        what = f"{sorted(names)[0]!r} is no port of {seen.node.type}, expected {known}"
+        what = f"{sorted(names)[0]!r} is not a port of {seen.node.type}, expected {known}"
         raise GraphError(f"{seen.where}.{place}", what)
 
 
@@ -162,7 +162,7 @@ def _check_attributes(seen: View, row: Operation) -> None:
     if unknown:
         name = sorted(unknown)[0]
         known = ", ".join(parameter.name for parameter in row.parameters) or "none"
-        raise seen.parameter_error(name, f"is no parameter of {row.type}, expected {known}")
+        raise seen.parameter_error(name, f"is not a parameter of {row.type}, expected {known}")
 
 
 def _check_wiring(graph: Graph, where: str) -> None:
@@ -233,5 +233,5 @@ def _topological(graph: Graph, where: str) -> list[int]:
     if len(order) < len(graph.nodes):
         stuck = sorted(set(waiting) - set(order))
         nodes = ", ".join(f"nodes[{i}]" for i in stuck[:8])
-        raise GraphError(f"{where}: nodes", f"form a cycle: {nodes} wait for one another")
+        raise GraphError(f"{where}: nodes", f"form a cycle: {nodes}")
     return order

@@ -60,7 +60,7 @@ class _Scattered:
             for key, value in place.items():
                 if key.endswith(("_tensor_uid", "_tensor_uids")) and value not in (None, []):
                     known = ", ".join(port.key for port in (*row.inputs, *row.outputs))
-                    what = f"is no port of {row.type}, expected one of {known}"
+                    what = f"is not a port of {row.type}, expected one of {known}"
                     raise GraphError(f"{self.place(name)}.{fields.show_key(key)}", what)
         objects = {name: self.places[name] for name in _OBJECTS if self.places.get(name)}
         return {**self.places[_FLAT], **objects}

@@ -20,7 +20,7 @@ class DataType:
     bits: int
     kind: Kind
     array_type: str | None
-    """Name in NumPy or ml_dtypes; None where the packing in memory is not certain."""
+    """Name in NumPy or ml_dtypes; None where the packing in memory is not documented."""
     unit_roundoff: float
     """Largest relative error of one rounding: 2^-(significand bits); 0 for exact types."""
     largest: float
@@ -83,7 +83,7 @@ def array_type(name: str) -> np.dtype[Any]:
 
     row = DTYPES[name]
     if row.array_type is None:
-        raise ValueError(f"{name} has no array type: its packing in memory is not certain")
+        raise ValueError(f"{name} has no array type: its packing in memory is not documented")
     if hasattr(np, row.array_type) and not row.array_type.startswith(("bfloat", "float8")):
         return np.dtype(row.array_type)
     import ml_dtypes

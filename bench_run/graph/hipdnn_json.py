@@ -38,7 +38,7 @@ def read_graph_object(value: Any, where: str) -> Graph:
     data = dict(fields.as_object(value, where))
     for key in ("tensors", "nodes"):
         if key not in data:
-            raise GraphError(where, f"is no operation graph: it has no {key}")
+            raise GraphError(where, f"is not an operation graph: it has no {key}")
     types = {key: _default_type(data, key, f"{where}:") for key in _TYPE_KEYS}
     nodes = fields.as_list(data.pop("nodes"), f"{where}:", "nodes")
     tensors = fields.as_list(data.pop("tensors"), f"{where}:", "tensors")

@@ -105,9 +105,9 @@ def load(arguments: Sequence[str]) -> LoadReport:
 
 def _nothing(notes: list[_Loaded]) -> str:
     if not notes:
-        return "holds no graph"
+        return "contains no graph"
     more = f" and {len(notes) - 1} more" if len(notes) > 1 else ""
-    return f"holds no graph ({notes[0]}{more})"
+    return f"contains no graph ({notes[0]}{more})"
 
 
 def _load(task: Task) -> Iterator[_Loaded]:
@@ -156,7 +156,7 @@ def _read(text: bytes, path: str) -> Graph:
     if what is not None:
         raise _NoGraphError(what)
     if sweep.is_template(text):
-        raise _NoGraphError("a sweep template, no graph: its values are placeholders")
+        raise _NoGraphError("a sweep template, not a graph: its values are placeholders")
     return read_graph_object(value, path)
 
 
@@ -171,12 +171,12 @@ _OTHER_KINDS: tuple[tuple[str, Callable[[Any], bool]], ...] = (
 def _other_kind(value: Any) -> str | None:
     """What a JSON value is that is no graph."""
     if not isinstance(value, dict):
-        return "no operation graph: it holds no object"
+        return "not an operation graph: expected an object"
     missing = [key for key in ("tensors", "nodes") if key not in value]
     if not missing:
         return None
     known = (what for what, is_kind in _OTHER_KINDS if is_kind(value))
-    return next(known, f"no operation graph: it has no {' and no '.join(missing)}")
+    return next(known, f"not an operation graph: it has no {' and no '.join(missing)}")
 
 
 def _metadata(task: Task) -> Mapping[str, Any]:
@@ -186,7 +186,7 @@ def _metadata(task: Task) -> Mapping[str, Any]:
     place = task.tree.source.show(name)
     value = parse_json(task.tree.source.read(name), place)
     if not isinstance(value, dict):
-        raise GraphError(place, "is no object")
+        raise GraphError(place, "is not an object")
     return value
 
 
@@ -217,7 +217,7 @@ def _load_case(task: Task, template: Any, case: sweep.SweepCase) -> LoadedGraph 
     load_ns = time.perf_counter_ns() - begin_ns
     root = task.tree.source.root
     golden = None if root is None else (root / task.name).parent / case.golden_path
-    notes = tuple(f"the case's value {name} is used nowhere" for name in unused)
+    notes = tuple(f"the case's value {name} is not used" for name in unused)
     return LoadedGraph(
         graph=graph,
         path=path,

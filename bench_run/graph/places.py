@@ -115,7 +115,7 @@ def _task(tree: Tree, name: str, *, named: bool) -> Found:
     if what == files.TEMPLATE and partner in tree.names:
         return Task(tree, name, partner, named)
     hint = f", and its {partner} is not there" if what == files.TEMPLATE else ""
-    return f"{tree.source.show(name)} is {what}, no graph{hint}"
+    return f"{tree.source.show(name)} is {what}, not a graph{hint}"
 
 
 def _tree(source: Source) -> Tree:
@@ -148,9 +148,11 @@ def _read(folder: str, name: str) -> bytes:
     try:
         info = os.stat(path)
         if not stat.S_ISREG(info.st_mode):
-            raise GraphError(path, "is no regular file")
+            raise GraphError(path, "is not a regular file")
         if info.st_size > LIMITS.graph_bytes:
-            raise GraphError(path, f"is larger than {LIMITS.graph_bytes >> 20} MiB: no graph is")
+            raise GraphError(
+                path, f"is larger than {LIMITS.graph_bytes >> 20} MiB, the limit for a graph"
+            )
         with open(path, "rb") as file:
             return file.read()
     except OSError as error:

@@ -92,13 +92,13 @@ def read_suite(path: Path) -> Suite:
     except OSError as error:
         raise GraphError(str(path), f"cannot be read: {error.strerror}") from error
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise GraphError(str(path), f"is no suite: {error}") from error
+        raise GraphError(str(path), f"is not a suite: {error}") from error
     unknown = sorted(set(data) - {"about", "graph"})
     rows = data.get("graph")
     if unknown:
         raise GraphError(str(path), f"unknown key {unknown[0]!r}; known are about, graph")
     if not isinstance(rows, list) or not rows:
-        raise GraphError(str(path), "is no suite: expected a list of [[graph]] entries")
+        raise GraphError(str(path), "is not a suite: expected a list of [[graph]] entries")
     about = data.get("about", "")
     if not isinstance(about, str):
         raise GraphError(f"{path}: about", "expected text")

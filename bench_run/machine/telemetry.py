@@ -127,10 +127,10 @@ def disturbances(before: Telemetry | None, after: Telemetry | None) -> tuple[str
     found = []
     clocks = before.probed_clock_mhz, after.probed_clock_mhz
     if clocks[0] and clocks[1] and abs(clocks[1] / clocks[0] - 1) > MOVED_RATIO:
-        found.append("the SM clock moved while it was measured")
+        found.append("the SM clock changed during the measurement")
     if after.throttle and (found or not clocks[1]):  # NVML's word alone may be of the case before
         reasons = ", ".join(after.throttle)
-        found.append(f"measured while the device slowed itself down ({reasons})")
+        found.append(f"measured while the device was throttled ({reasons})")
     return tuple(found)
 
 

@@ -20,7 +20,7 @@ OF_PHASE = {
     "inputs": "inputs",
     "first_run": "first runs",
     "validate": "checking",
-    "settle": "letting the device settle",
+    "settle": "waiting for the clock",
     "measure": "measuring",
 }
 """Activity during a phase that a worker announces; unknown phases belong to what was asked."""

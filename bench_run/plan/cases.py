@@ -136,13 +136,15 @@ def on_devices(
     from, by key; None leaves it alone, as does a device in its spec."""
     for engine in engines:
         if engine.spec.device is not None and visible[engine.key] is None:
-            raise UsageError(f"engine {engine.key}: it leaves no choice of devices")
+            raise UsageError(f"engine {engine.key}: it has no choice of devices")
     if not asks_several(options):
         return tuple(engines)
     if all(count is None for count in visible.values()):
         names = ", ".join(engine.key for engine in engines)
         wanted = "all" if options.devices is None else ",".join(map(str, options.devices))
-        raise UsageError(f"--device {wanted}: no engine here has devices to choose from ({names})")
+        raise UsageError(
+            f"--device {wanted}: none of these engines has a choice of devices ({names})"
+        )
     return tuple(made for engine in engines for made in _copies(options, engine, visible))
 
 

@@ -39,7 +39,7 @@ def _without_golden(folder: str, graphs: Sequence[LoadedGraph]) -> tuple[str, ..
     from bench_run.tensors.golden import find_golden, why_none
 
     if not Path(folder).is_dir():
-        raise UsageError(f"--golden: {folder} is no folder")
+        raise UsageError(f"--golden: {folder} is not a directory")
     lacking = [loaded for loaded in graphs if find_golden(loaded.path, folder) is None]
     if len(lacking) == len(graphs):
         raise GraphError(lacking[0].path, why_none(lacking[0].path, folder))

@@ -67,7 +67,7 @@ def gather(options: Options) -> Gathered:
     if not graphs:
         if failures:
             raise failures[0].error
-        raise GraphError(", ".join(options.graphs or options.miopen_driver), "holds no graph")
+        raise GraphError(", ".join(options.graphs or options.miopen_driver), "contains no graph")
     if options.save_graphs is not None:
         save_graphs([*made, *driven.graphs], Path(options.save_graphs))
     if options.scale_batch is not None:
@@ -137,7 +137,7 @@ def _from_driver(arguments: Sequence[str]) -> Gathered:
         for command in conversion.commands:
             if command.reason is not None:
                 notes.append(f"{command.where}: {command.reason}")
-            often = (f"stands {command.count} times in {where}",) if command.count > 1 else ()
+            often = (f"occurs {command.count} times in {where}",) if command.count > 1 else ()
             graphs += [make_graph(g, (*command.notes, *often)) for g in command.graphs]
     return Gathered(tuple(graphs), tuple(failures), tuple(notes))
 

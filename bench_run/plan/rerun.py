@@ -73,5 +73,5 @@ def select_wanted(cases: tuple[PlannedCase, ...], wanted: Wanted | None) -> tupl
         return cases
     chosen = tuple(c for c in cases if (c.graph.id.fingerprint, c.engine.key) in wanted.pairs)
     if not chosen:
-        raise UsageError("--rerun-from: none of its open cases is among these graphs and engines")
+        raise UsageError("--rerun-from: none of its cases is among these graphs and engines")
     return chosen

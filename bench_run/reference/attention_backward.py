@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def backward(node: Node, inputs: Arrays, outputs: Outputs) -> dict[str, Array]:
     """Ports q, k, v, o, do, stats and options → dq, dk, dv, dbias."""
     if "page_table_k" in inputs:
-        raise refusal(node, "the backward of paged keys is not certain")
+        raise refusal(node, "the backward of paged keys is not documented")
     table = scores(node, inputs)
     results = {f"d{port}": np.zeros(inputs[port].shape) for port in "qkv"}
     if "dbias" in outputs:
@@ -73,7 +73,7 @@ def _add(
 def _bias_gradient(node: Node, table: Scores, dims: tuple[int, ...]) -> Array:
     """Zeros of dbias's dims, leading ones filled in."""
     if table.bias is None:
-        raise refusal(node, "dbias is asked for, but there is no attn_mask")
+        raise refusal(node, "dbias is requested, but there is no attn_mask")
     padded = (1,) * (4 - len(dims)) + dims
     if not broadcasts(padded, table.bias.shape):
         raise refusal(node, f"dbias of {dims} does not broadcast to {table.bias.shape}")

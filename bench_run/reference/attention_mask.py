@@ -58,7 +58,7 @@ def mask(node: Node) -> Mask:
         bool(node.attributes.get(key)) for key in ("causal_mask", "causal_mask_bottom_right")
     )
     if top and (bottom or bottom_right):
-        raise refusal(node, "causal_mask is top-left, but bottom-right is asked for too")
+        raise refusal(node, "causal_mask is top-left, but bottom-right is also requested")
     if (top or bottom) and right not in (None, 0):
         raise refusal(node, f"a causal mask and right_bound {right} contradict each other")
     return Mask(left, 0 if top or bottom else right, bottom or bottom_right)

@@ -94,7 +94,7 @@ def per_head(node: Node, inputs: Arrays, port: str) -> Array:
     if factors.size == 1:
         return np.broadcast_to(factors.reshape(1, 1), (batch, heads))
     if factors.ndim < 2 or factors.size != batch * factors.shape[1] or heads % factors.shape[1]:
-        raise refusal(node, f"{port} of {factors.shape} is neither one number nor one a head")
+        raise refusal(node, f"{port} of {factors.shape} is neither one number nor one per head")
     given = factors.reshape(batch, factors.shape[1])
     return np.repeat(given, heads // given.shape[1], axis=1)
 
@@ -111,7 +111,7 @@ def _bias(node: Node, inputs: Arrays) -> Array | None:
     if "attn_mask" not in inputs:
         return None
     if "page_table_k" in inputs:
-        raise refusal(node, "where attn_mask lies for paged keys is not certain")
+        raise refusal(node, "where attn_mask lies for paged keys is not documented")
     dims = (*inputs["q"].shape[:3], inputs["k"].shape[2])
     bias = inputs["attn_mask"]
     if bias.dtype.kind != "f":
@@ -123,8 +123,8 @@ def _bias(node: Node, inputs: Arrays) -> Array | None:
 
 def _refuse(node: Node, inputs: Arrays) -> None:
     if node.attributes.get("alibi_mask"):
-        raise refusal(node, "the slopes of alibi_mask are not certain")
+        raise refusal(node, "the slopes of alibi_mask are not documented")
     if node.attributes.get("dropout_probability") or any(port in inputs for port in DROPOUT):
         raise refusal(node, "dropout: its random numbers differ from engine to engine")
     if "block_mask" in inputs:
-        raise refusal(node, "the meaning of block_mask is not certain")
+        raise refusal(node, "the meaning of block_mask is not documented")

@@ -42,7 +42,7 @@ def quantize(node: Node, inputs: Arrays, outputs: Outputs) -> dict[str, Array]:
     (the last where it is left out).
     """
     if node.attributes.get("transpose"):
-        raise refusal(node, "what transpose does is not certain")
+        raise refusal(node, "what transpose does is not documented")
     x = inputs["x"]
     axis = node.attributes.get("axis")
     axis = x.ndim - 1 if axis is None else axis

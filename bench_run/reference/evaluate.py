@@ -60,9 +60,9 @@ def _refuse_early(graph: Graph, operations: Mapping[str, Operation]) -> None:
         for port, uid in (*node.inputs.items(), *node.outputs.items()):
             tensor = graph.by_uid[uid]
             if DTYPES[tensor.data_type].array_type is None:
-                raise refusal(node, f"{port}: the packing of {tensor.data_type} is not certain")
+                raise refusal(node, f"{port}: the packing of {tensor.data_type} is not documented")
             if tensor.ragged_offset_uid is not None:
-                raise refusal(node, f"{port}: the meaning of ragged offsets is not certain")
+                raise refusal(node, f"{port}: the meaning of ragged offsets is not documented")
 
 
 def _given(tensor: Tensor, inputs: Mapping[int, Array]) -> Array:

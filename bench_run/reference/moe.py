@@ -42,7 +42,9 @@ def forward(node: Node, inputs: Arrays, outputs: Outputs) -> dict[str, Array]:
 def weight_gradient(node: Node, inputs: Arrays, outputs: Outputs) -> dict[str, Array]:
     """Ports doutput, token, first_token_offset → dweight."""
     if node.attributes.get("mode", "none") != "none":
-        raise refusal(node, f"what mode {node.attributes['mode']!r} does backward is not certain")
+        raise refusal(
+            node, f"what mode {node.attributes['mode']!r} does backward is not documented"
+        )
     dims = outputs["dweight"].dims
     token, doutput = blas_ready(inputs["token"][0], inputs["doutput"][0], len(inputs["token"][0]))
     total = np.zeros(dims, token.dtype)
@@ -67,12 +69,12 @@ def _routes(node: Node, inputs: Arrays, out_rows: int) -> tuple[Array, Array]:
             raise refusal(node, f"scatter needs top_k ≥ 1, not {top_k!r}")
         target = _index(node, inputs, "token_index") * top_k + _index(node, inputs, "token_ks")
     else:
-        raise refusal(node, f"mode {mode!r} is none of none, gather, scatter")
+        raise refusal(node, f"mode {mode!r} is not one of none, gather, scatter")
     if len(source) != len(target):
         raise refusal(node, f"{len(target)} indices for {len(source)} rows")
     for name, rows, count in (("source", source, tokens), ("target", target, out_rows)):
         if len(rows) and not 0 <= rows.min() <= rows.max() < count:
-            raise refusal(node, f"a {name} row lies outside of the {count} that there are")
+            raise refusal(node, f"a {name} row lies outside of the {count} ")
     return source, target
 
 
@@ -86,7 +88,7 @@ def _groups(node: Node, inputs: Arrays, experts: int, rows: int) -> Iterator[tup
     """(expert, rows) of each group."""
     first = inputs["first_token_offset"].reshape(-1)
     if len(first) % experts:
-        raise refusal(node, f"{len(first)} groups are no multiple of {experts} experts")
+        raise refusal(node, f"{len(first)} groups are not a multiple of {experts} experts")
     bounds = [*first.tolist(), rows]
     if bounds != sorted(bounds) or bounds[0] < 0:
         raise refusal(node, f"first_token_offset must rise from 0 to at most {rows}")

@@ -75,7 +75,7 @@ def _measure(
             rounds.run()
             extra_passes(options, rounds, record.add, progress)
         except KeyboardInterrupt:
-            progress.say("interrupted: what was measured is kept; go on with --resume")
+            progress.say("interrupted: finished rounds are saved; continue with --resume")
             return record.finish(order, complete=False)
         progress.say(breakdown.line())
         return record.finish(order, complete=True)

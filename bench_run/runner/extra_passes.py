@@ -51,7 +51,7 @@ def _trace(options: Options, path: str, rounds: Rounds, progress: Progress) -> N
     unseen = _without_tool(rounds)
     for reason, engines in unseen.items():
         names = ", ".join(engines)
-        progress.say(f"--trace: {reason}; of {names} the trace holds the host's side only")
+        progress.say(f"--trace: {reason}; of {names} the trace holds the host side only")
     pool = WorkerPool(options.timeout_s, {})
     with tempfile.TemporaryDirectory() as folder:
         try:

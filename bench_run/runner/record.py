@@ -130,7 +130,7 @@ def assemble(header: Document, parts: Sequence[Case], *, complete: bool) -> Docu
 def _new_journal(output: Path, header: Document) -> Journal:
     path = journal_path(output)
     if path.exists():
-        raise UsageError(f"{path} holds an unfinished run: go on with --resume, or delete it")
+        raise UsageError(f"{path} holds an unfinished run: continue with --resume, or delete it")
     return Journal.create(path, header)
 
 

@@ -128,7 +128,7 @@ class ReferenceStore:
 
     def _why_none(self, graph: PlannedGraph, reference: str) -> str | None:
         if reference == "none":
-            return "no reference was asked for"
+            return "no reference was requested"
         if reference == GOLDEN and self._golden(graph) is None:
             return "the graph has no golden tensors"
         return None

@@ -31,7 +31,7 @@ def refuse_other_work(earlier: Document, header: Document, cases: Sequence[Plann
     for name, before, now in differences(earlier, header, cases):
         raise UsageError(
             f"--resume: the unfinished run has {name} {_text(before)}, this one {_text(now)}: "
-            "go on as it began, or choose another output"
+            "continue with the same options, or choose another output"
         )
 
 

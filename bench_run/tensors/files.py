@@ -80,7 +80,7 @@ def read_tensors(path: Path) -> dict[str, tuple[str, tuple[int, ...], bytes]]:
     except OSError as error:
         raise GraphError(str(path), error.strerror or str(error)) from None
     except safetensors.SafetensorError as error:
-        raise GraphError(str(path), f"no complete safetensors file: {error}") from None
+        raise GraphError(str(path), f"not a complete safetensors file: {error}") from None
     return {
         name: (entry["dtype"], tuple(entry["shape"]), bytes(entry["data"]))
         for name, entry in entries

@@ -60,7 +60,9 @@ def why_none(path: str | Path, override: str | Path | None = None) -> str:
         if prefix is not None:
             pointer = folder / f"{prefix}{golden_bin.POINTER}"
             if pointer.is_file():
-                return f"the golden tensors are not fetched: {pointer} points to them (dvc pull)"
+                return (
+                    f"the golden tensors have not been fetched: {pointer} points to them (dvc pull)"
+                )
     place = "beside the graph" if override is None else f"in {override}"
     return f"there are no golden tensors of {_name(path)} {place}"
 

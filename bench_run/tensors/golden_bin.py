@@ -64,7 +64,7 @@ def _storage(tensor: Tensor, path: Path, sums: Mapping[str, str]) -> Storage:
         raise GraphError(str(path), what)
     md5 = sums.get(path.name)
     if md5 is not None and hashlib.md5(content, usedforsecurity=False).hexdigest() != md5:
-        raise GraphError(str(path), f"{describe(tensor)}: the md5 is not the pointer's")
+        raise GraphError(str(path), f"{describe(tensor)}: the md5 differs from the pointer's")
     return from_bytes(content, tensor.data_type)
 
 

@@ -123,5 +123,5 @@ def _storage(
         wanted = f"({storage_size(tensor)},)"
         raise GraphError(where, f"{describe(tensor)}: expected shape {wanted}, got {shape}")
     if hashlib.sha256(data).hexdigest() != entry.get("sha256"):
-        raise GraphError(where, f"{describe(tensor)}: the sha256 is not the manifest's")
+        raise GraphError(where, f"{describe(tensor)}: the sha256 differs from the manifest's")
     return from_bytes(data, tensor.data_type)

@@ -40,7 +40,7 @@ def _lengths(node: Node, tensor: Tensor, sequences: int, longest: int, seed: int
     if tensor.elements != sequences:
         raise UnsupportedGraphError(
             f"{node.label}: {tensor.elements} sequence lengths for {sequences} sequences; "
-            "cumulative offsets are not known to be meant"
+            "cumulative offsets are not supported"
         )
     shares = 1.0 - whole_numbers(bit_stream(seed, 0), sequences, 1 << 20) / (1 << 21)
     return np.maximum(1, np.floor(shares * longest)).astype(np.int64)

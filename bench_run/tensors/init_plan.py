@@ -107,7 +107,7 @@ def _numbers(text: str, rest: str) -> tuple[float, ...]:
     try:
         numbers = tuple(float(part) for part in rest.split(":"))
     except ValueError:
-        raise UsageError(f"--init: {text!r}: {rest!r} are no numbers joined by ':'") from None
+        raise UsageError(f"--init: {text!r}: {rest!r} are not numbers joined by ':'") from None
     return numbers
 
 

@@ -30,10 +30,10 @@ def describe(tensor: Tensor) -> str:
 
 
 def storage_type(tensor: Tensor) -> np.dtype[Any]:
-    """Type of a storage's elements; refuses types whose packing in memory is not certain."""
+    """Type of a storage's elements; refuses types whose packing in memory is not documented."""
     if DTYPES[tensor.data_type].array_type is None:
         raise UnsupportedGraphError(
-            f"{describe(tensor)}: the packing of {tensor.data_type} in memory is not certain"
+            f"{describe(tensor)}: the packing of {tensor.data_type} in memory is not documented"
         )
     return array_type(tensor.data_type)
 

@@ -228,7 +228,9 @@ def validation(reference: str, graph: Graph, results: Sequence[CheckResult]) -> 
     wrong = sum(result.mismatched > 0 for result in timed)
     reason = _reason(graph, shown)
     if shown.mismatched and not first.mismatched:
-        reason = f"right at first, wrong in {wrong} of {len(timed)} checked iterations: {reason}"
+        reason = (
+            f"right in the first run, wrong in {wrong} of {len(timed)} checked iterations: {reason}"
+        )
     return Validation(
         status="failed" if shown.mismatched else "passed",
         reference=reference,

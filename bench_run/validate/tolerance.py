@@ -204,7 +204,7 @@ def _of_output(tensor: Tensor, error: Estimate | None, rounded_reference: bool) 
     if row.kind == "scale":
         return Tolerance(0.25, 0.0, "default: powers of two are exact")
     if error is None:
-        source = "fallback: no rule for an operation on the way"
+        source = "fallback: no rule for one of the operations"
         return Tolerance(FALLBACK + 2 * row.unit_roundoff, FALLBACK, source)
     return _of_estimate(error, rounded_reference)
 

@@ -154,7 +154,7 @@ class OutputValidator:
     def validation(self) -> Validation:
         settings = self._settings
         if self._checker is None:
-            reason = settings.reason or "no reference was asked for"
+            reason = settings.reason or "no reference was requested"
             found = Validation("not checked", settings.reference, reason, (), 0, 0, None)
         else:
             found = self._found()
@@ -183,7 +183,9 @@ class OutputValidator:
         if found.status == "failed" or self._last is None or not self._last.mismatched:
             return found
         last = validation(reference, graph, [self._last])
-        reason = f"right until it was run once more on poisoned outputs: {last.reason}"
+        reason = (
+            f"right in the first run, but wrong when run again on poisoned outputs: {last.reason}"
+        )
         return replace(found, status="failed", reason=reason, outputs=last.outputs)
 
     def _untouched(self) -> Iterator[str]:

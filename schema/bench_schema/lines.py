@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 FIELDS = ("journal", "case", "engine", "machine")
 JOURNAL_START = b'{"journal":'
-NO_HEADER = "not a journal, or cut off within its first line: nothing was finished"
+NO_HEADER = "not a journal, or cut off within its first line: no case was finished"
 DAMAGED_HEADER = "the header is damaged: nothing after it can be understood"
 OPENING = re.compile(rb'\{"(\w+)":')
 ENDING = re.compile(rb',"crc32":"([0-9a-f]{8})"\}')

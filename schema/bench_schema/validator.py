@@ -112,6 +112,6 @@ SENTENCES: dict[str, Callable[[Any], str]] = {
     "maximum": lambda e: f"expected at most {e.validator_value}, found {_shown(e.instance)}",
     "minLength": lambda e: f"expected text that is not empty, found {_shown(e.instance)}",
     "pattern": lambda e: f"expected text like {e.validator_value}, found {_shown(e.instance)}",
-    "anyOf": lambda e: f"{_shown(e.instance)} is none of the allowed kinds",
+    "anyOf": lambda e: f"{_shown(e.instance)} is not one of the allowed kinds",
 }
 """One sentence for each keyword that the schemas use; another one keeps jsonschema's words."""

@@ -42,7 +42,7 @@ def probe() -> Availability:
     if not glob(_DEVICES):
         return Availability(False, f"cuDNN frontend {found} is installed, but no NVIDIA GPU is "
                             f"visible on this machine ({_DEVICES})")  # fmt: skip
-    return Availability(True, f"cuDNN frontend {found} and an NVIDIA GPU in sight")
+    return Availability(True, f"cuDNN frontend {found} and an NVIDIA GPU is visible")
 
 
 def environment(spec: EngineSpec, options: EngineOptions) -> Mapping[str, str]:  # noqa: ARG001

@@ -86,7 +86,7 @@ def _reduction(call: Call) -> Results:
 
 def _no_peers(call: Call) -> None:
     if call.node.input_lists.get("peer_stats"):
-        raise refuse(call.node, "statistics of peers need several devices")
+        raise refuse(call.node, "peer_stats need several devices")
 
 
 def _batchnorm(call: Call) -> Results:

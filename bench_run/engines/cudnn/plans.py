@@ -21,7 +21,7 @@ MOST_TRIED = 12
 """Plans of the heuristic's list that are tried until one builds."""
 DESELECTED = "Deselecting execution plan"
 """What the frontend says of a plan that the wanted arithmetic leaves out."""
-LESS_EXACT = "all that were asked for round more than --math allows; tf32 and fast allow more"
+LESS_EXACT = "all requested plans round more than --math allows; tf32 and fast allow more"
 _ENGINE = re.compile(r"(?:eng)?(\d+)")
 
 

@@ -88,10 +88,10 @@ def silent_errors(graph: Graph, node: Node) -> None:
         if tensor.data_type not in DATA_TYPES:
             raise refuse(node, f"tensor {tensor.uid} is {tensor.data_type}, a type cuDNN lacks")
         if tensor.data_type == "boolean" and not tensor.virtual:
-            raise refuse(node, "truth values in memory come out wrong from cuDNN")
+            raise refuse(node, "truth values in memory come out wrong with cuDNN")
     if node.type.startswith("Convolution") and node.compute_data_type in ("double", "int32"):
         kind = node.compute_data_type
-        raise refuse(node, f"convolutions that compute in {kind} come out wrong from cuDNN")
+        raise refuse(node, f"convolutions that compute in {kind} come out wrong with cuDNN")
     if node.type == POINTWISE and _rounds_to_integer(graph, node):
         raise refuse(node, "cuDNN rounds to integers to the nearest, graphs cut off")
 

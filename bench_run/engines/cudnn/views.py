@@ -153,12 +153,12 @@ class _Matrix:
             if order is None:
                 raise UnsupportedGraphError(
                     f"cudnn: tensor {tensor.uid} {tensor.name!r} has gaps between its elements, "
-                    "which element-wise kernels of cuDNN do not take"
+                    "which element-wise kernels of cuDNN do not support"
                 )
             if found is not None and order != found:
                 raise UnsupportedGraphError(
                     f"cudnn: tensor {tensor.uid} {tensor.name!r} lies in another order than the "
-                    "others, which element-wise kernels of cuDNN do not take"
+                    "others, which element-wise kernels of cuDNN do not support"
                 )
             found = order
         return whole if found is None else found
@@ -202,7 +202,9 @@ class _Matrix:
         if node.type == REDUCTION and frozenset(self._order[: len(columns)]) == columns:
             return self._order[: len(columns)]  # sums over the rows
         what = "reduces" if node.type == REDUCTION else "normalises"
-        raise refuse(node, f"{what} axes that lie apart in memory; cuDNN takes rows or columns")
+        raise refuse(
+            node, f"{what} axes that are not adjacent in memory; cuDNN supports rows or columns"
+        )
 
     def _cost(self, rows: Dims) -> int | None:
         """Elements that spreading adds; None where a tensor does not fit."""
@@ -232,7 +234,7 @@ class _Matrix:
         if part is None:
             raise UnsupportedGraphError(
                 f"cudnn: tensor {tensor.uid} {tensor.name!r} {list(tensor.dims)} is neither whole, "
-                "nor one value a row, nor one a column of the matrix that cuDNN is given"
+                "nor one value per row, nor one per column of the matrix that cuDNN is given"
             )
         rows, columns = self._lengths()
         if not part:

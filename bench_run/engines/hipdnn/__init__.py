@@ -35,7 +35,7 @@ def probe() -> Availability:
     if not exists("/dev/kfd"):
         return Availability(False, "hipdnn_frontend is installed, but /dev/kfd is not there: no "
                             "AMD GPU, or its driver is not loaded")  # fmt: skip
-    return Availability(True, "hipdnn_frontend is installed and an AMD GPU is in sight")
+    return Availability(True, "hipdnn_frontend is installed and an AMD GPU is visible")
 
 
 def open(spec: EngineSpec, options: EngineOptions) -> Engine:  # noqa: A001 - a name of the protocol

@@ -27,7 +27,7 @@ def library_folder(spec: EngineSpec) -> str | None:
             raise UsageError(f"engine {spec.text!r}: no option {option!r}; choose from {OPTION}DIR")
         folder = option.removeprefix(OPTION)
         if not Path(folder).is_dir():
-            raise UsageError(f"engine {spec.text!r}: {folder} is no folder")
+            raise UsageError(f"engine {spec.text!r}: {folder} is not a directory")
     return folder
 
 

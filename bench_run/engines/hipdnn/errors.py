@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 _BAD_GRAPH = "hipDNN calls the graph invalid"
 _DECLINED = "no engine runs it"
-_ENVIRONMENT = "the installation or the device is at fault"
-_RUN_TIME = "failed at work"
+_ENVIRONMENT = "a fault of the installation or of the device"
+_RUN_TIME = "failed during execution"
 
 MEANINGS: dict[str, tuple[str, type[BenchRunError]]] = {
     "INVALID_VALUE": (_BAD_GRAPH, EngineError),

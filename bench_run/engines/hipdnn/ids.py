@@ -72,7 +72,7 @@ def parse_choice(text: str | None) -> Choice:
         return Choice(id=signed(value))
     if _NAME.fullmatch(text):
         return Choice(id=engine_id(text), name=text)
-    raise UsageError(f"engine 'hipdnn:{text}': the id is no engine's; give {FORMS}")
+    raise UsageError(f"engine 'hipdnn:{text}': no engine has this id; give {FORMS}")
 
 
 NAMES_BY_ID = {engine_id(name): name for name in KNOWN_NAMES}

@@ -122,7 +122,7 @@ def descriptions(knobs: Mapping[str, Any]) -> dict[str, str]:
 def _description(knob: Any) -> str:
     kind, constraint = _type_name(knob), field(knob, "constraint")
     parts = [TYPES[kind][0] if kind in TYPES else kind]
-    parts.append(f"default {field(knob, 'default_value', 'not told')}")
+    parts.append(f"default {field(knob, 'default_value', 'unknown')}")
     valid = list(field(constraint, "valid_values") or ())
     low, high = (field(constraint, name) for name in ("min_value", "max_value"))
     if valid:

@@ -114,11 +114,11 @@ class Attention:
 
 def refuse_uncertain(op: Op) -> None:
     if op.attribute("alibi_mask"):
-        raise op.refusal("the slopes of alibi_mask are not certain")
+        raise op.refusal("the slopes of alibi_mask are not documented")
     if op.attribute("dropout_probability") or any(op.has(port) for port in DROPOUT):
         raise op.refusal("dropout: its random numbers differ from engine to engine")
     if op.has("block_mask"):
-        raise op.refusal("the meaning of block_mask is not certain")
+        raise op.refusal("the meaning of block_mask is not documented")
     if op.attribute("padding_mask") and not op.has("seq_len_kv"):
         raise op.refusal("padding_mask without seq_len_q and seq_len_kv")
     heads = op.tensor("q").dims[1]

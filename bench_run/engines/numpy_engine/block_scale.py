@@ -35,7 +35,7 @@ def quantize(op: Op) -> None:
     """scale = max |x| over the block / largest of y's type, rounded up to a power of two where its
     type is one; y = x / scale, and 0 where the scale is."""
     if op.attribute("transpose"):
-        raise op.refusal("what transpose does is not certain")
+        raise op.refusal("what transpose does is not documented")
     p, x = op.program, op.read("x")
     size, axis = int(op.attribute("block_size", 0)), int(op.attribute("axis", x.ndim - 1))
     kind = op.tensor("scale").data_type

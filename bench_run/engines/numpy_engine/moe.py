@@ -20,7 +20,7 @@ PORTS = {"none": (), "gather": ("token_index",), "scatter": ("token_index", "tok
 def forward(op: Op) -> None:
     mode, top_k = op.attribute("mode", "none"), int(op.attribute("top_k", 0))
     if mode not in PORTS:
-        raise op.refusal(f"mode {mode!r} is none of {', '.join(PORTS)}")
+        raise op.refusal(f"mode {mode!r} is not one of {', '.join(PORTS)}")
     token, weight, offsets = op.read("token")[0], op.read("weight"), _integers(op, OFFSETS)
     index = [_integers(op, port) for port in PORTS[mode]]
     with op.writing("output") as output:
@@ -42,7 +42,7 @@ def forward(op: Op) -> None:
 def weight_gradient(op: Op) -> None:
     """dweight[e] = Σ token[r]ᵀ·doutput[r] over the rows of the expert's groups."""
     if op.attribute("mode", "none") != "none":
-        raise op.refusal(f"what mode {op.attribute('mode')!r} does backward is not certain")
+        raise op.refusal(f"what mode {op.attribute('mode')!r} does backward is not documented")
     token, doutput = op.read("token")[0], op.read("doutput")[0]
     offsets = _integers(op, OFFSETS)
     with op.writing("dweight") as dweight:

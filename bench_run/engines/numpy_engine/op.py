@@ -81,5 +81,5 @@ def check_types(graph: Graph) -> None:
             if DTYPES[data_type].array_type is None:
                 raise UnsupportedGraphError(
                     f"numpy: {node.label}: tensor {uid} is {data_type}, whose packing in memory is"
-                    " not certain"
+                    " not documented"
                 )

@@ -36,7 +36,7 @@ def probe() -> Availability:
         found = version("torch")
     except PackageNotFoundError:
         found = "of unknown version"
-    where = "with a GPU in sight" if _gpu_in_sight() else "on the CPU"
+    where = "with a visible GPU" if _gpu_in_sight() else "on the CPU"
     return Availability(True, f"torch {found} {where}")
 
 

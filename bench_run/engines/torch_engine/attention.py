@@ -151,7 +151,7 @@ EMPTY = {"o": 0.0, "max": -math.inf, "sum_exp": 0.0, "stats": -math.inf}
 def _formula(op: Op) -> Call:
     where, scale = Sequences.of(op), Scale.of(op)
     if where.paged and op.has("attn_mask"):
-        raise op.refusal("where attn_mask lies for paged keys is not certain")
+        raise op.refusal("where attn_mask lies for paged keys is not documented")
     mask = Visibility(band(op.node.attributes), where.queries, where.keys)
     formula = Formula(where, scale, mask, op.compute, op.dims("q")[1])
     optional = op.present("attn_mask", "sink_token", *FACTORS)

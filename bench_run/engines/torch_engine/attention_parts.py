@@ -46,11 +46,11 @@ class Scale:
 
 def refuse_uncertain(op: Op) -> None:
     if op.attribute("alibi_mask"):
-        raise op.refusal("the slopes of alibi_mask are not certain")
+        raise op.refusal("the slopes of alibi_mask are not documented")
     if op.attribute("dropout_probability") or op.present(*DROPOUT):
         raise op.refusal("dropout: its random numbers differ from engine to engine")
     if op.has("block_mask"):
-        raise op.refusal("the meaning of block_mask is not certain")
+        raise op.refusal("the meaning of block_mask is not documented")
     if op.attribute("padding_mask") and not op.has("seq_len_kv"):
         raise op.refusal("padding_mask without seq_len_q and seq_len_kv")
     if op.dims("q")[1] % op.dims("k")[1] or op.dims("q")[1] % op.dims("v")[1]:

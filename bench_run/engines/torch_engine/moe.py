@@ -27,7 +27,7 @@ def forward(op: Op) -> Call:
     mode, top_k = op.attribute("mode", "none"), int(op.attribute("top_k", 0))
     ports = {"none": (), "gather": ("token_index",), "scatter": ("token_index", "token_ks")}
     if mode not in ports:
-        raise op.refusal(f"mode {mode!r} is none of {', '.join(ports)}")
+        raise op.refusal(f"mode {mode!r} is not one of {', '.join(ports)}")
     dtype, out = op.working_type("token", "weight", result="output"), op.dims("output")
     experts = op.dims("weight")[0]
 
@@ -51,7 +51,7 @@ def forward(op: Op) -> Call:
 
 def weight_gradient(op: Op) -> Call:
     if op.attribute("mode", "none") != "none":
-        raise op.refusal(f"what mode {op.attribute('mode')!r} does backward is not certain")
+        raise op.refusal(f"what mode {op.attribute('mode')!r} does backward is not documented")
     dtype = op.working_type("doutput", "token", result="dweight")
     experts = op.dims("dweight")[0]
 

@@ -32,11 +32,11 @@ def activation(ask: Ask, flag: str, alpha: float, beta: float) -> Chosen | str:
     """The operation of an activation number, or why there is none."""
     number = ask.values[flag]
     if number == _POWER:
-        return "a power of a sum is no single node"
+        return "a power of a sum is not a single node"
     if number not in _MODES:
         raise ask.error(flag, "choose from 0 to 10")
     if number == _TANH and not alpha == beta == 1:
-        return "tanh with factors is no single node"
+        return "tanh with factors is not a single node"
     op, own = _MODES[number]
     return op, {key: {"alpha": alpha, "beta": beta}[name] for key, name in own.items()}
 

@@ -59,7 +59,7 @@ WITHOUT: dict[str, str] = {
     ),
     "convfp8": "is refused by the driver itself",
     "convbfp8": "is refused by the driver itself",
-    "???": "is how the log spells a type it has no word for",
+    "???": "is how the log names a type that it does not know",
 }  # fmt: skip
 """Base words that are known and have no graph, with the reason; also with a type behind."""
 

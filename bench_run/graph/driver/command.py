@@ -74,7 +74,7 @@ def read_flags(words: Words, table: Sequence[Flag], where: str) -> tuple[dict[st
     while tokens:
         name = tokens.pop(0)
         if name in _HELP:
-            raise GraphError(where, f"{name} asks {words.base} for help, it is no shape")
+            raise GraphError(where, f"{name} asks {words.base} for help and describes no shape")
         if name not in by_name:
             raise GraphError(where, _no_flag(name, words.base, table))
         if not tokens:
@@ -87,7 +87,7 @@ def read_flags(words: Words, table: Sequence[Flag], where: str) -> tuple[dict[st
 
 def _no_flag(name: str, base: str, table: Sequence[Flag]) -> str:
     if not name.startswith("-"):
-        return f"{name!r} stands where {base} expects a flag"
+        return f"{name!r} is found where {base} expects a flag"
     if re.match(r"-[^-].", name) and name[1] in {flag.short for flag in table}:
         return f"{name}: the driver drops what follows -{name[1]}; write -{name[1]} {name[2:]}"
     known = ", ".join(f"-{flag.short} --{flag.long}" for flag in table)

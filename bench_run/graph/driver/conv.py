@@ -139,7 +139,7 @@ def _notes(ask: Ask) -> tuple[str, ...]:
     lost = ask.from_log and ask.values["mode"] == "trans"
     return notes(
         (
-            (bool(ask.values["bias"]), "bias left out: the driver adds it in an operation apart"),
+            (bool(ask.values["bias"]), "bias left out: the driver adds it in a separate operation"),
             (lost, "the log does not hold the output padding of a transposed convolution"),
         )
     )

@@ -42,7 +42,7 @@ def convert_bnorm(ask: Ask, data_type: str) -> Answer:
     rows = (
         (kind != "backward" and "inverse" not in op, _CHOSEN[0]),
         (untrained, _NO_ESTIMATES),
-        (dropped, "backward dropped, as the driver does when both directions are asked for"),
+        (dropped, "backward dropped, as the driver does when both directions are requested"),
     )
     return Answer((spec(op, items),), notes(rows))
 

@@ -17,7 +17,7 @@ _TENSOROPS = {"2": "add", "3": "mul", "4": "min_op", "5": "max_op"}
 def convert_pool(ask: Ask, data_type: str) -> Answer:
     values = ask.values
     if values["input"].isdigit():
-        return refused("-W with a bare number is an older dialect whose strides are not certain")
+        return refused("-W with a bare number is an older dialect whose strides are not documented")
     for flag in ("dinput", "output", "doutput"):
         if values[flag] is not None:
             return refused(f"a descriptor of its own for --{flag} is not converted")

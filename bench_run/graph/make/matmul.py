@@ -178,7 +178,7 @@ _MOE_SHAPES = {
 
 RECIPES: tuple[Recipe, ...] = (
     _row(
-        "matmul", "gemm", "matrix product C = A·B, batched on demand",
+        "matmul", "gemm", "matrix product C = A·B, optionally batched",
         build=_build, parameters=PARAMETERS, shapes=SHAPES, aliases=("gemm",), complete=complete,
         dtypes=(*_FLOATS, *_FP8, "int8"),
     ),

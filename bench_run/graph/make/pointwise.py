@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 DIMS = Parameter("dims", None, "lengths of any rank, row-major, in place of n c d h w", "dims", "")
 
 OPERAND = Parameter(
-    "rhs", "same", "second operand: same shape, one number a channel, or a scalar", "choice", "",
+    "rhs", "same", "second operand: same shape, one number per channel, or a scalar", "choice", "",
     choices=("same", "channel", "scalar"), shape=False,
 )  # fmt: skip
 
@@ -205,7 +205,7 @@ _LEAKY = _real("slope", "slope below 0", "slope", 0.01)
 _SIX = _real("high", "upper clip", "high", 6.0)
 
 _ACTIVATIONS: tuple[Any, ...] = (
-    ("relu", "relu", "max(0, x), clipped or leaky on demand", (LOW, HIGH, SLOPE), RELU),
+    ("relu", "relu", "max(0, x), optionally clipped or leaky", (LOW, HIGH, SLOPE), RELU),
     ("leaky_relu", "relu", "x, or slope·x below 0", (_LEAKY,), {"slope": RELU["slope"]}),
     ("relu6", "relu", "min(6, max(0, x))", (_SIX,), {"high": RELU["high"]}),
     ("elu", "elu", "x, or alpha·(exp(x) - 1) below 0", (ALPHA,), {"alpha": "elu_alpha"}),
@@ -236,7 +236,7 @@ RECIPES: tuple[Recipe, ...] = (
     _recipe("gen_index", "math", "index along an axis",
             Mode("gen_index", 1, {"axis": "axis_tensor_uid"}), extra=(AXIS,)),
     *_plain("arithmetic"),
-    Recipe("bias", "arithmetic", "adds one number a channel to what it follows", _build_bias,
+    Recipe("bias", "arithmetic", "adds one number per channel to what it follows", _build_bias,
            (DTYPE,), {}, chains=True, only_after=True),
     *_plain("logic"),
     _recipe("logical_not", "logic", "not x", Mode("logical_not", 1, {})),

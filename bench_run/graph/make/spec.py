@@ -72,7 +72,7 @@ def make_graphs(
             if len(made) > MOST_GRAPHS:
                 raise UsageError(f"{spec}: more than {MOST_GRAPHS} graphs")
     if not made:
-        raise UsageError(f"{spec}: no operation takes this")
+        raise UsageError(f"{spec}: no operation supports this")
     return tuple(made.values())
 
 
@@ -107,7 +107,7 @@ def _split(text: str) -> tuple[str, list[Item]]:
         if not (key and equals and value):
             raise UsageError(f"{text}: {word!r} is not KEY=VALUE")
         if key in dict(items):
-            raise UsageError(f"{text}: {key} is given twice; apart by commas it takes several")
+            raise UsageError(f"{text}: {key} is given twice; separate several values by commas")
         items.append((key, tuple(_written_out(value, f"{text}: {key}"))))
     return head, items
 
@@ -125,7 +125,7 @@ def _range(match: re.Match[str], where: str) -> Iterator[int]:
     first, last, step = int(match[1]), int(match[2]), int(match[4] or 1)
     geometric = match[3] == "*"
     if first > last or (geometric and (step < 2 or first < 1)) or step < 1:
-        raise UsageError(f"{where}={match[0]}: a range rises: A..B, A..B+STEP, A..B*FACTOR")
+        raise UsageError(f"{where}={match[0]}: a range is ascending: A..B, A..B+STEP, A..B*FACTOR")
     if not geometric and (last - first) // step >= MOST_GRAPHS:
         raise UsageError(f"{where}={match[0]}: more than {MOST_GRAPHS} values")
     while first <= last:

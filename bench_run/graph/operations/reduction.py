@@ -29,7 +29,7 @@ SUMMARIES = {
     "avg": "mean",
     "norm1": "sum of |x|",
     "norm2": "root of the sum of squares",
-    "mul_no_zeros": "product of what is not zero",
+    "mul_no_zeros": "product of the non-zero elements",
 }
 """What each mode computes, for the list of op specs."""
 

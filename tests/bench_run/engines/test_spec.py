@@ -52,7 +52,7 @@ def test_an_option_the_engine_does_not_have_is_refused_with_its_options():
 
 
 def test_a_plugin_path_is_refused_where_there_are_no_plugins():
-    with pytest.raises(UsageError, match="takes no plugin path"):
+    with pytest.raises(UsageError, match="has no plugin path"):
         refuse_unknown(parse_spec("numpy@/x.so"), options=())
 
 

@@ -90,7 +90,7 @@ def test_an_entry_point_that_does_not_load_is_a_row_with_its_error(install, text
 
 def test_an_entry_point_that_is_no_engine_is_a_row_that_says_what_it_lacks(install):
     install("halfway", "NAME = 'halfway'\nSUMMARY = ''\n")
-    assert "it has no INSTALL, probe, open" in row("halfway").availability.reason
+    assert "it lacks INSTALL, probe, open" in row("halfway").availability.reason
 
 
 def test_naming_a_broken_engine_says_why(install):

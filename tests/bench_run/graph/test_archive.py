@@ -101,7 +101,7 @@ def test_a_broken_graph_in_an_archive_costs_only_itself(tmp_path):
 )
 def test_names_that_lead_outside_are_refused(tmp_path, name):
     for path in (tar(tmp_path / "g.tgz", {name: GOOD}), zipped(tmp_path / "g.zip", {name: GOOD})):
-        assert "leads outside of the archive" in refusal(path)
+        assert "points outside the archive" in refusal(path)
 
 
 @pytest.mark.parametrize(
@@ -160,7 +160,7 @@ def test_an_archive_that_is_cut_short_is_refused(tmp_path, suffix):
 
 
 def test_an_archive_without_graphs_is_refused(tmp_path):
-    assert "holds no graph" in refusal(tar(tmp_path / "g.tgz", {"readme.txt": b"x"}))
+    assert "contains no graph" in refusal(tar(tmp_path / "g.tgz", {"readme.txt": b"x"}))
 
 
 def test_sweeps_in_an_archive_are_told_apart(tmp_path):

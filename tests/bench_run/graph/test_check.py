@@ -53,13 +53,13 @@ def test_independent_nodes_keep_their_order():
 
 def test_a_made_node_with_an_unknown_port_is_refused():
     node = make_node("matmul", {"a": 0, "b": 0, "bias": 0}, {"c": 1})
-    with pytest.raises(GraphError, match="'bias' is no port of MatmulAttributes, expected a, b"):
+    with pytest.raises(GraphError, match="'bias' is not a port of MatmulAttributes, expected a, b"):
         check(graph([tensor(0, [2, 2]), tensor(1, [2, 2])], [node]))
 
 
 def test_a_made_node_with_an_unknown_parameter_is_refused():
     node = pointwise("neg", [0], 1, slope=1)
-    with pytest.raises(GraphError, match="slope: is no parameter of PointwiseAttributes"):
+    with pytest.raises(GraphError, match="slope: is not a parameter of PointwiseAttributes"):
         check(graph([tensor(0, [2]), tensor(1, [2])], [node]))
 
 
@@ -80,7 +80,7 @@ def test_an_error_carries_place_and_fault_apart():
     with pytest.raises(GraphError) as caught:
         check(graph([tensor(0, [2])], [node]), "g.json")
     assert caught.value.where == "g.json: nodes[0].outputs.out_0_tensor_uid"
-    assert caught.value.what == "is 5, which is no tensor of this graph (uids: 0)"
+    assert caught.value.what == "is 5, which is not a tensor of this graph (uids: 0)"
 
 
 def test_a_good_graph_comes_back_as_it_is():

@@ -65,14 +65,14 @@ def test_a_broken_graph_in_a_folder_costs_only_itself(tmp_path):
     report = load([folder])
     assert names(report, folder) == ["a.json"]
     assert report.failures[0].path == f"{folder}/b.json"
-    assert "is 7, which is no tensor" in str(report.failures[0].error)
+    assert "is 7, which is not a tensor" in str(report.failures[0].error)
 
 
 def test_other_json_in_a_folder_is_left_out_with_a_note(tmp_path):
     folder = put(tmp_path, a_json=GOOD, r_json={"schema_version": 1}, s_json=[1])
     assert load([folder]).notes == (
         f"{folder}/r.json is a result document: bench-compare reads it, left out",
-        f"{folder}/s.json is no operation graph: it holds no object, left out",
+        f"{folder}/s.json is not an operation graph: expected an object, left out",
     )
 
 
@@ -95,8 +95,8 @@ def test_a_broken_sidecar_names_itself(tmp_path):
     [
         ("nowhere.json", "no such file or folder"),
         ("*.nothing", "matches no file"),
-        ("empty", "holds no graph"),
-        ("others", "holds no graph ("),
+        ("empty", "contains no graph"),
+        ("others", "contains no graph ("),
     ],
 )
 def test_places_without_graphs_are_refused(tmp_path, argument, message):
@@ -109,7 +109,7 @@ def test_places_without_graphs_are_refused(tmp_path, argument, message):
 
 def test_a_pipe_is_refused_without_waiting_for_it(tmp_path):
     os.mkfifo(tmp_path / "pipe.json")
-    with pytest.raises(GraphError, match="is no regular file"):
+    with pytest.raises(GraphError, match="is not a regular file"):
         load([f"{tmp_path}/pipe.json"])
 
 

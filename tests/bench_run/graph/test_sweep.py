@@ -53,7 +53,7 @@ def test_template_and_cases_of_one_name_side_by_side_are_a_sweep(tmp_path):
 
 def test_a_case_list_named_alone_is_refused(tmp_path):
     put(tmp_path, [case("one")], names=("x.template.json", "x.sweep.json"))
-    with pytest.raises(GraphError, match="is the case list of a sweep template, no graph"):
+    with pytest.raises(GraphError, match="is the case list of a sweep template, not a graph"):
         load([f"{tmp_path}/x.sweep.json"])
 
 
@@ -96,7 +96,7 @@ def test_a_value_that_nothing_asks_for_is_pointed_out(tmp_path):
     one = case("one")
     one["values"]["hue"] = "blue"
     loaded = load([put(tmp_path, [one])]).graphs[0]
-    assert loaded.notes == ("the case's value hue is used nowhere",)
+    assert loaded.notes == ("the case's value hue is not used",)
 
 
 def test_patches_set_and_then_remove(tmp_path):

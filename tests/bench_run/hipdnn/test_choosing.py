@@ -55,7 +55,7 @@ def test_the_engine_asked_for_runs(open_engine, spec, profile):
 
 def test_a_preference_that_hipdnn_ignores_is_an_outcome_of_its_own(open_engine):
     engine = open_engine("hipdnn:HIPBLASLT_ENGINE", variables=SOFT)
-    words = "preference ignored: HIPBLASLT_ENGINE was asked for and hipDNN took MIOPEN_ENGINE"
+    words = "preference ignored: HIPBLASLT_ENGINE was requested and hipDNN chose MIOPEN_ENGINE"
     with pytest.raises(UnsupportedGraphError, match=words):
         plan_of(engine)
 

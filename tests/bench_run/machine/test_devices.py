@@ -125,7 +125,7 @@ def test_a_device_that_is_not_there_ends_the_run_in_one_line(
 def test_all_devices_without_any_is_one_clear_line(bench_run_command, small_graph):
     words = ("--engine", "numpy", "--device", "all", "-o", "out.json")
     done = bench_run_command(small_graph, *words)
-    line = "bench-run: --device all: no engine here has devices to choose from (numpy)\n"
+    line = "bench-run: --device all: none of these engines has a choice of devices (numpy)\n"
     assert (1, "", line) == (done.returncode, done.stdout, done.stderr)
 
 

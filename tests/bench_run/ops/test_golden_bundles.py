@@ -111,7 +111,7 @@ def test_a_bundle_that_does_not_fit_is_an_error_that_names_the_tensor(run_quickl
 
 
 @pytest.mark.parametrize(
-    ("create", "said"), [(False, "is no folder"), (True, "there are no golden tensors")]
+    ("create", "said"), [(False, "is not a directory"), (True, "there are no golden tensors")]
 )
 def test_a_golden_folder_without_data_is_refused(run_quickly, fused, tmp_path, create, said):
     if create:

@@ -142,7 +142,7 @@ def test_a_run_that_is_stopped_leaves_a_document_that_can_be_resumed(
     document = read(output)
     assert (process.returncode, document.run.complete) == (1, False)
     assert b"Traceback" not in words
-    assert b"go on with --resume" in words
+    assert b"continue with --resume" in words
     done = start(graph_folder, output, "--resume")
     assert done.wait() == 0, done.stderr.read()
     done.stderr.close()
@@ -164,7 +164,7 @@ def test_a_signal_that_was_to_be_ignored_is(graph_folder, tmp_path):
 def test_an_unfinished_run_is_not_overwritten(small_graph, tmp_path):
     output = tmp_path / "run.json"
     journal_path(output).write_text("{}")
-    with pytest.raises(UsageError, match="holds an unfinished run: go on with --resume"):
+    with pytest.raises(UsageError, match="holds an unfinished run: continue with --resume"):
         bench_run.run([str(small_graph)], output=str(output), engine=["numpy"])
 
 

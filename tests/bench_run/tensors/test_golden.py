@@ -147,7 +147,7 @@ def pointer(folder, md5):
 
 def test_a_pointers_md5_is_checked(tmp_path):
     pointer(theirs(tmp_path), "0" * 32)
-    with pytest.raises(GraphError, match=r"t0 \(uid 0\): the md5 is not the pointer's"):
+    with pytest.raises(GraphError, match=r"t0 \(uid 0\): the md5 differs from the pointer's"):
         read_golden(SAMPLE, find_golden(tmp_path / "conv.json"))
 
 
@@ -210,7 +210,7 @@ def test_one_changed_bit_is_found_and_named(tmp_path):
     content = bytearray(path.read_bytes())
     content[-1] ^= 1
     path.write_bytes(content)
-    with pytest.raises(GraphError, match=r"t5 \(uid 5\): the sha256 is not the manifest's"):
+    with pytest.raises(GraphError, match=r"t5 \(uid 5\): the sha256 differs from the manifest's"):
         read_golden(SAMPLE, find_golden(tmp_path / "conv.json"))
 
 

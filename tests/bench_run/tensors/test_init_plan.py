@@ -55,7 +55,7 @@ def test_the_later_of_two_texts_wins():
         ("integers:0:1.5", "whole numbers"),
         ("normal:0:0", "standard deviation above 0"),
         ("constant", "expected constant:VALUE"),
-        ("constant:one", "are no numbers"),
+        ("constant:one", "are not numbers"),
         ("file", "names no file"),
     ],
 )

@@ -121,7 +121,9 @@ def test_right_outputs_pass_without_a_reason():
 def test_right_once_and_wrong_later_is_failed():
     verdict = validation("numpy", *results(0, 0, 1, 1))
     assert (verdict.status, verdict.iterations_mismatched) == ("failed", 2)
-    assert verdict.reason.startswith("right at first, wrong in 2 of 3 checked iterations: 24 of 24")
+    assert verdict.reason.startswith(
+        "right in the first run, wrong in 2 of 3 checked iterations: 24 of 24"
+    )
 
 
 def test_other_bytes_within_the_tolerance_are_not_deterministic():

@@ -251,7 +251,7 @@ def test_an_unknown_policy_is_refused_with_the_known_ones():
 def test_an_operation_without_a_rule_falls_back():
     node = Node("CustomOpAttributes", "", "float", {"input_0": 0}, {"output_0": 1}, {})
     row = tolerances(graph([node], tensor(0, "half", 4), tensor(1, "half", 4)))[1]
-    assert row.source == "fallback: no rule for an operation on the way"
+    assert row.source == "fallback: no rule for one of the operations"
 
 
 def sidecar(folder, content):

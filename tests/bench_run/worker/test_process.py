@@ -120,7 +120,7 @@ def test_a_result_that_turns_wrong_later_is_caught(hostile, small_graph):
     )
     validation = document.cases[0].validation
     assert validation.status == "failed"
-    assert "right at first, wrong in" in validation.reason
+    assert "right in the first run, wrong in" in validation.reason
 
 
 def test_an_output_that_nobody_writes_is_a_mismatch(hostile, small_graph):
