@@ -138,7 +138,9 @@ def _devices(flag: str, value: str) -> tuple[int, ...] | None:
         return None
     found = value.split(",")
     if not all(part.isdecimal() for part in found) or len(set(found)) < len(found):
-        raise UsageError(f"{flag}: expected a number, different ones as in 0,2, or all: {value!r}")
+        raise UsageError(
+            f"{flag}: expected a device number, several such as 0,2, or all: {value!r}"
+        )
     return tuple(map(int, found))
 
 
@@ -363,13 +365,13 @@ def _check_caches(options: Options) -> None:
 def checked(options: Options) -> Options:
     """The options, if they make sense together."""
     if (options.a is None) != (options.b is None):
-        raise UsageError("--a and --b go together: two engines to hold against each other")
+        raise UsageError("--a and --b go together: two engines to compare")
     _check_caches(options)
     if options.a is not None and options.engine:
         raise UsageError("--a/--b and --engine: give one or the other")
     if options.a is not None and (options.devices is None or len(options.devices) > 1):
         raise UsageError(
-            "--a/--b hold two engines against each other on one --device; "
+            "--a/--b compare two engines on one --device; "
             "for two devices name them: --a cudnn+device=0 --b cudnn+device=1"
         )
     longest = math.inf if options.max_time_s is None else options.max_time_s
@@ -388,5 +390,5 @@ def checked(options: Options) -> Options:
         )
     parse_init(options.init)
     if options.resume and options.output is None:
-        raise UsageError("--resume needs -o FILE: the run to go on with")
+        raise UsageError("--resume needs -o FILE: the run to continue")
     return options
