@@ -3,11 +3,12 @@ import json
 import numpy as np
 import pytest
 from bench_schema import integers
-from bench_schema.integers import LEAST, Arrays
+from bench_schema.integers import Arrays
 from hypothesis import given
 from hypothesis import strategies as st
 
 LIMIT = 2**53 - 1
+MANY = 1024
 
 
 def read(texts, low=0, high=LIMIT):
@@ -29,18 +30,18 @@ def test_short_arrays_are_read_as_json_is(lists):
 @pytest.mark.parametrize("digits", range(1, 13))
 def test_every_digit_of_long_arrays_arrives(digits):
     random = np.random.default_rng(digits)
-    lists = random.integers(10 ** (digits - 1), 10**digits, (3, LEAST)).tolist()
+    lists = random.integers(10 ** (digits - 1), 10**digits, (3, MANY)).tolist()
     found = read([json.dumps(one, separators=(",", ":")) for one in lists])
     assert [one.tolist() for one in found] == lists
 
 
-def test_arrays_that_only_seem_to_be_of_one_width_are_read_one_by_one():
-    texts = [f"[{','.join(['10000'] * LEAST)}]", "[10000,999,1000000,10000]"]
+def test_arrays_of_several_widths_keep_to_themselves():
+    texts = [f"[{','.join(['10000'] * MANY)}]", "[10000,999,1000000,10000]"]
     assert [10000, 999, 1000000, 10000] == read(texts)[1].tolist()
 
 
 def test_limits_hold_for_long_arrays_of_one_width():
-    text = f"[{','.join(['123'] * LEAST)}]"
+    text = f"[{','.join(['123'] * MANY)}]"
     assert 123 == read([text], high=123)[0][-1]
     with pytest.raises(ValueError, match="from 0 to 122"):
         read([text], high=122)
@@ -49,13 +50,13 @@ def test_limits_hold_for_long_arrays_of_one_width():
 @pytest.mark.parametrize("odd", ["1.5", "1e2", "-12", '"1"', "[1]", "{ }", "nul"])
 def test_one_value_that_is_no_duration_among_many_of_its_width_is_refused(odd):
     with pytest.raises(ValueError):  # noqa: PT011  NumPy has its own words for some
-        read([f"[{'123,' * LEAST}{odd}]"])
+        read([f"[{'123,' * MANY}{odd}]"])
 
 
 @pytest.mark.parametrize(("odd", "value"), [("-12", -12), (" 12", 12), ("12 ", 12)])
 def test_signs_and_spaces_among_many_of_one_width_are_read(odd, value):
-    found = read([f"[{'123,' * LEAST}{odd}]"], low=-LIMIT)
-    assert found[0].tolist() == [123] * LEAST + [value]
+    found = read([f"[{'123,' * MANY}{odd}]"], low=-LIMIT)
+    assert found[0].tolist() == [123] * MANY + [value]
 
 
 @pytest.mark.parametrize("text", ['"1,2,3"', '{"a":1}', "123", "null"])
@@ -65,8 +66,8 @@ def test_what_is_no_array_is_refused(text):
 
 
 def test_more_numbers_than_one_block_holds_keep_their_places(monkeypatch):
-    monkeypatch.setattr(integers, "MOST", 2 * LEAST)
-    lists = [[100 + number] * (LEAST // 2) for number in range(9)]
+    monkeypatch.setattr(integers, "MOST", 2 * MANY)
+    lists = [[100 + number] * (MANY // 2) for number in range(9)]
     found = read([json.dumps(one, separators=(",", ":")) for one in lists])
     assert [one.tolist() for one in found] == lists
     assert not any(one.flags.writeable for one in found)
