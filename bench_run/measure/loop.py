@@ -59,7 +59,7 @@ class Measured:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """No garbage collection inside a sample: collect once, then hold it off."""
+    """No garbage collection inside a sample, where it takes up to 0.15 s, but once before."""
     enabled = gc.isenabled()
     gc.collect()
     gc.disable()

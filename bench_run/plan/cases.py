@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
-from bench_schema.codec import collector_paused
 from bench_schema.document import GraphId, Work
 
 from bench_run.engines import engine_module
@@ -63,8 +62,7 @@ class PlannedCase:
 
 def plan_graph(loaded: LoadedGraph) -> PlannedGraph:
     """Tensors that nothing uses go no further; golden files may name them, and fit no other."""
-    with collector_paused():
-        return _identify(loaded if loaded.golden else replace(loaded, graph=loaded.graph.connected))
+    return _identify(loaded if loaded.golden else replace(loaded, graph=loaded.graph.connected))
 
 
 def _identify(loaded: LoadedGraph) -> PlannedGraph:

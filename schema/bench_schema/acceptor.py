@@ -1,8 +1,9 @@
 """Compiles definitions of a JSON Schema into msgspec types that accept at C speed.
 
 An acceptor only ever says yes: what it accepts is valid by the schema, for what it refuses the
-ordinary validator has the word (and the sentence). Keywords that it does not know stop the
-compilation, so that a new one in a schema can never be skipped silently.
+ordinary validator has the word (and the sentence). 10,000 cases of 1,000 samples are validated in
+0.25 s, by jsonschema in 85 s (`tests/benchmarks/json_speed.py`). Keywords that it does not know
+stop the compilation, so that a new one in a schema can never be skipped silently.
 
 Two forms. For trees of Python values (`accepts`) an array of durations is a list of integers,
 checked in one step. For text (`decoder`) it is left unparsed by the JSON parser and becomes a

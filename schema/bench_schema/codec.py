@@ -8,9 +8,8 @@ value that JSON cannot hold, so no text is ever invalid.
 from __future__ import annotations
 
 import contextlib
-import gc
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, TypeVar
 
 import msgspec
@@ -32,13 +31,12 @@ T = TypeVar("T")
 
 def decode(data: bytes, where: str) -> Document:
     """The document that JSON text holds; ``where`` names the text in errors."""
-    with collector_paused():
-        try:
-            document = build(decoder(SCHEMA_VERSION, "")(data), Document)
-        except msgspec.MsgspecError:
-            document = from_tree(parse(data, where), where)
-        check_references(document, where)
-        return document
+    try:
+        document = build(decoder(SCHEMA_VERSION, "")(data), Document)
+    except msgspec.MsgspecError:
+        document = from_tree(parse(data, where), where)
+    check_references(document, where)
+    return document
 
 
 def parse(data: bytes, where: str) -> Any:
@@ -142,18 +140,6 @@ def build(value: object, kind: type[T]) -> T:
 
 def _samples(_kind: type, value: Any) -> Any:
     return np.asarray(value, dtype=np.int64)
-
-
-@contextlib.contextmanager
-def collector_paused() -> Iterator[None]:
-    """No garbage collection while many small values are made; they hold no cycles."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 # --- text from values ---

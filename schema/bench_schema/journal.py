@@ -27,7 +27,6 @@ from bench_schema.acceptor import decoder
 from bench_schema.codec import (
     build,
     check_rounds,
-    collector_paused,
     encode,
     from_tree,
     parse,
@@ -181,23 +180,22 @@ def read_journal(path: PathLike) -> Document:
 def document_of(data: bytes, where: str) -> Document:
     """The document that the text of a journal holds so far; its run notes what was left out."""
     damage: list[str] = []
-    with collector_paused():
-        header, parts, lost = _collect(data, where, damage)
-        by_id: dict[str, list[Case]] = {}
-        for part in parts:
-            by_id.setdefault(part.id, []).append(part)
-        devices = {e.key: find_device(header.machine, e.device) for e in header.engines}
-        processors = {e.key: header.machine.cpu for e in header.engines if e.device == "cpu"}
-        cases = tuple(
-            with_rates(
-                merge_cases(visits), devices.get(visits[0].engine), processors.get(visits[0].engine)
-            )
-            for visits in by_id.values()
+    header, parts, lost = _collect(data, where, damage)
+    by_id: dict[str, list[Case]] = {}
+    for part in parts:
+        by_id.setdefault(part.id, []).append(part)
+    devices = {e.key: find_device(header.machine, e.device) for e in header.engines}
+    processors = {e.key: header.machine.cpu for e in header.engines if e.device == "cpu"}
+    cases = tuple(
+        with_rates(
+            merge_cases(visits), devices.get(visits[0].engine), processors.get(visits[0].engine)
         )
-        for number, case in enumerate(cases):
-            check_rounds(case, f"{where}: cases[{number}]")
-        notes = (*header.run.notes, *damage, *lost)
-        return replace(header, cases=cases, run=replace(header.run, notes=notes))
+        for visits in by_id.values()
+    )
+    for number, case in enumerate(cases):
+        check_rounds(case, f"{where}: cases[{number}]")
+    notes = (*header.run.notes, *damage, *lost)
+    return replace(header, cases=cases, run=replace(header.run, notes=notes))
 
 
 def _collect(data: bytes, where: str, damage: list[str]) -> tuple[Document, list[Case], list[str]]:

@@ -164,8 +164,8 @@ T_QUANTILES = (
     2.093024, 2.085963, 2.079614, 2.073873, 2.068658, 2.063899, 2.059539, 2.055529, 2.051831,
     2.048407, 2.045230, 2.042272,
 )  # fmt: skip
-"""Student's t at 97.5 % for 1 to 30 degrees of freedom. A table, since importing scipy.special takes
-twice as long as importing NumPy (0.19 s beside 0.10 s), for every command that reads a document."""
+"""Student's t at 97.5 % for 1 to 30 degrees of freedom. A table: importing scipy.special takes
+twice as long as importing NumPy (0.19 s beside 0.10 s), in every command that reads documents."""
 NORMAL_QUANTILE = 1.959963985
 
 

@@ -17,7 +17,6 @@ import time
 from pathlib import Path
 
 import numpy as np
-from bench_schema.codec import collector_paused
 from bench_schema.document import Case, Memory, Round, Work
 
 from bench_compare.comparison.compare import compare
@@ -160,8 +159,7 @@ def main(arguments: list[str]) -> None:
     comparison = suite(number, iterations)
     before_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     start = time.perf_counter()
-    with collector_paused():  # as in the command
-        text = render("html", comparison, View())
+    text = render("html", comparison, View())
     seconds = time.perf_counter() - start
     added_mib = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before_kib) / 1024
     with tempfile.TemporaryDirectory() as folder:

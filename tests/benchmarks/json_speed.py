@@ -119,10 +119,9 @@ def ours(document):
     row("write", fast["write"])
     fast["decode"], _ = best(lambda: codec.decode(text, "text"))
     row("decode", fast["decode"], "parses, validates and builds, all in one")
-    with codec.collector_paused():
-        parse, tree = best(lambda: orjson.loads(text), 2)
-        row("orjson.loads", parse)
-        fast["validate"], _ = best(lambda: list(validator(SCHEMA_VERSION).iter_errors(tree)))
+    parse, tree = best(lambda: orjson.loads(text), 2)
+    row("orjson.loads", parse)
+    fast["validate"], _ = best(lambda: list(validator(SCHEMA_VERSION).iter_errors(tree)))
     row("validate", fast["validate"])
     return fast, text
 
