@@ -274,6 +274,23 @@ class CommonMovement:
 
 
 @dataclass(frozen=True)
+class Sensitivity:
+    """What the comparison with one side could have seen: the smallest slow-downs that would have
+    been called, by the intervals of its cases."""
+
+    other_label: str
+    metric: str
+    cases: int
+    median_ratio: float | None
+    """From this ratio on a slow-down is seen in half of the cases; None: in less than half."""
+    p90_ratio: float | None
+    """The same for nine of ten cases."""
+    blind: bool
+    """Nothing was found, and nothing short of a large change could have been."""
+    sentence: str
+
+
+@dataclass(frozen=True)
 class BadNews:
     """A thing that turns the exit code to 2, unless it was allowed by name."""
 
@@ -326,6 +343,8 @@ class Comparison:
     """Sentences: why the question could not be answered (exit 1)."""
     warnings: tuple[str, ...] = ()
     """Sentences a reader must see first: same name with another meaning, unfinished runs …"""
+    sensitivity: tuple[Sensitivity, ...] = ()
+    """One for each other side with measured cases: no silence is told without it."""
     policy: Mapping[str, str] = field(default_factory=dict)
     """What was asked for, as text: thresholds, gates, centring, allowed names."""
 

@@ -29,6 +29,7 @@ from bench_compare.comparison.regressions import (
     warnings,
 )
 from bench_compare.comparison.results import Results, judged
+from bench_compare.comparison.sensitivity import sensitivities
 from bench_compare.comparison.settings import differences
 from bench_compare.comparison.suite import between_document_warnings, movements, suite_numbers
 from bench_compare.input.align import across_engines, align
@@ -94,6 +95,7 @@ def compare(base: Side, others: Sequence[Side], policy: Policy) -> Comparison:
                 text for m in matches for text in between_document_warnings(m.measured, gate)
             ),
         ),
+        sensitivity=tuple(sensitivities(cases, gate)),
         policy=_policy_text(policy, chosen),
     )
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from bench_compare.comparison.sensitivity import seen_from
 from bench_compare.metrics import METRICS
 from bench_compare.report import words
 from bench_compare.report.rows import rows
@@ -43,6 +45,12 @@ UNFINISHED = "unfinished"
 or nothing."""
 WARNINGS = "comparison_warnings"
 """The last column, the same in every row: what a reader must know of the whole comparison."""
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
 METRIC_COLUMNS: dict[str, Callable[[MetricComparison], object]] = {
     "metric": lambda m: m.metric,
     "unit": lambda m: METRICS[m.metric].unit,
@@ -60,6 +68,7 @@ METRIC_COLUMNS: dict[str, Callable[[MetricComparison], object]] = {
     "unit_of_rounds": lambda m: m.unit,
     "provisional": lambda m: str(m.provisional).lower(),
     "rounds_needed": lambda m: m.rounds_needed,
+    "seen_from_ratio": lambda m: _finite(seen_from(m)),
 }
 
 

@@ -68,6 +68,7 @@ def record(comparison: Comparison) -> dict[str, Any]:
         "counts": {verdict.value: number for verdict, number in comparison.counts.items()},
         "suite": [_values(number) for number in comparison.suite],
         "movements": [_values(movement) for movement in comparison.movements],
+        "sensitivity": [_values(one) for one in comparison.sensitivity],
         "bad_news": [_values(news) for news in comparison.bad_news],
         "cases": [_case(case) for case in comparison.cases],
     }

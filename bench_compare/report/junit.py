@@ -78,6 +78,8 @@ def _facts(comparison: Comparison) -> dict[str, str]:
         facts[f"suite {number.metric} {number.other_label}"] = words.suite_text(number)
     for place, warning in enumerate(comparison.warnings, start=1):
         facts[f"warning {place}"] = warning
+    for one in comparison.sensitivity:
+        facts[f"sensitivity {one.other_label}"] = one.sentence
     for d in comparison.differences:
         facts[f"differs: {d.name} ({d.other_label})"] = f"{d.base} → {d.other}"
     return facts

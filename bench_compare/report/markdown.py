@@ -101,6 +101,7 @@ def _headline(comparison: Comparison) -> str:
     lines = [f"{len(comparison.cases)} cases: {counts}"] if comparison.cases else []
     lines += [prose(words.suite_text(n)) for n in words.headline_numbers(comparison)]
     lines += [prose(text) for text in words.movement_texts(comparison)]
+    lines += [prose(text) for text in words.sensitivity_texts(comparison)]
     lines += [prose(text) for text in (words.why_text(comparison),) if text]
     return "  \n".join(lines)
 

@@ -154,6 +154,7 @@ def _suite(comparison: Comparison) -> Iterable[str]:
         label = f"{safe(number.other_label)}: " if many else ""
         yield label + words.suite_text(number)
     yield from words.movement_texts(comparison)
+    yield from words.sensitivity_texts(comparison)
 
 
 def _differences(comparison: Comparison, view: View) -> str:

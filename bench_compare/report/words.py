@@ -173,6 +173,25 @@ def why_text(comparison: Comparison) -> str:
     return f"Of {cases}, the other side has a different {parts}."
 
 
+def sensitivity_texts(comparison: Comparison) -> list[str]:
+    """What each comparison could have seen."""
+    many = many_others(comparison)
+    return [
+        safe(f"{one.other_label}: {one.sentence}" if many else sentence(one.sentence))
+        for one in comparison.sensitivity
+    ]
+
+
+def sentence(text: str) -> str:
+    """Begun with a capital letter."""
+    return text[:1].upper() + text[1:]
+
+
+def blind_sides(comparison: Comparison) -> set[str]:
+    """Labels of the sides of which nothing can be said."""
+    return {one.other_label for one in comparison.sensitivity if one.blind}
+
+
 def headline_numbers(comparison: Comparison, scope: str = "all") -> list[SuiteNumber]:
     """Suite numbers of a scope for the gate metric, else for every metric there is."""
     numbers = [n for n in comparison.suite if n.scope == scope]

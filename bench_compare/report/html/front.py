@@ -81,6 +81,8 @@ def front_data(comparison: Comparison, view: View, chunk: int) -> dict[str, Any]
             for name in comparison.metrics
         },
         "suite": [_suite(number) for number in comparison.suite],
+        "sensitivity": words.sensitivity_texts(comparison),
+        "blind": sorted(words.blind_sides(comparison)),
         "movements": words.movement_texts(comparison),
         "badNews": _bad_news(comparison),
         "verdicts": [str(verdict) for verdict in NEWS],

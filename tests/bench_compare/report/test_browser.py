@@ -96,6 +96,23 @@ def three():
     return compare(side("old", 1, 1.0, seed=1), others, Policy())
 
 
+def blind():
+    """Rounds that scatter by a half: nothing can be seen."""
+    random = np.random.default_rng(3)
+    sides = []
+    for label in ("before", "after"):
+        cases = [
+            case(
+                f"g{n}",
+                (1e6 * np.exp(random.normal(0, 0.5, (5, 1)) + np.zeros((5, 20)))).astype(int),
+            )
+            for n in range(6)
+        ]
+        one = document(cases, run_id=label)
+        sides.append(Side(label, (Source(f"{label}.json", one, "bench"),), ("numpy",)))
+    return compare(sides[0], sides[1:], Policy())
+
+
 def many_bad(make):
     """More bad news than the page shows at once."""
     notes = tuple(make.Note("drift", side, "drifts by 2 %") for side in ("base", "other"))
@@ -110,7 +127,7 @@ def many_bad(make):
 def pages(tmp_path_factory, suite, hostile_suite, make):
     folder = tmp_path_factory.mktemp("pages")
     made = {"suite": suite, "hostile": hostile_suite, "imported": imported()}
-    made |= {"several": several(), "three": three(), "bad": many_bad(make)}
+    made |= {"several": several(), "three": three(), "blind": blind(), "bad": many_bad(make)}
     for name, comparison in made.items():
         (folder / f"{name}.html").write_text(render("html", comparison, View()), encoding="utf-8")
     with pytest.MonkeyPatch.context() as patch:
@@ -474,6 +491,24 @@ def test_the_words_of_a_search_must_all_fit(opened):
     browser = opened()
     find(browser, "#search").send_keys("nhwc slower")
     assert until(lambda: shown(browser) == ["c0002"])
+
+
+def test_a_blind_comparison_gives_no_answer(opened):
+    browser = opened("blind")
+    assert "No answer on this machine" == find(browser, ".big").text
+    text = find(browser, "main").text
+    assert "half of the cases exclude slow-downs above ×" in text
+    assert "No bad news" not in text
+
+
+def test_no_bad_news_is_said_together_with_what_could_have_been_seen(browser, tmp_path):
+    path = tmp_path / "same.html"
+    same = compare(side("old", 1, 1.0, seed=1), [side("new", 1, 1.0, seed=2)], Policy())
+    path.write_text(render("html", same, View()), encoding="utf-8")
+    browser.get(path.as_uri())
+    text = until(lambda: find(browser, "#bad-news").text)
+    assert "No bad news" in text
+    assert "would have been seen in half of the cases" in text
 
 
 def test_interval_strips_have_an_axis(opened):

@@ -16,7 +16,8 @@ export function showHead() {
     el(`p.alarm${kind}`, {}, el("strong", {}, `${title}: `), said);
   fill("title", page.title);
   fill("alarms", page.problems.map(alarm(".fatal", "Error")), page.warnings.map(alarm("", "Note")));
-  fill("suite", headlines(), page.movements.map((said) => el("p.note", {}, said)));
+  const said = [...page.movements, ...page.sensitivity].map((text) => el("p.note", {}, text));
+  fill("suite", headlines(), said);
   fill("counts", counts());
   fill("foot", el("p", {}, FOOT));
 }
@@ -39,7 +40,9 @@ function headlines() {
   return el("p.headline.empty", {}, why);
 }
 
+// A number over a comparison that could not have seen anything would be taken for an answer.
 function headline(suite) {
+  if (page.blind.includes(suite.label)) return noAnswer(suite);
   const way = direction(suite), tone = TONES[way] || "none";
   const mean = `geometric mean of ${plural(suite.count, "case")}`;
   return el("div.headline", {},
@@ -47,6 +50,14 @@ function headline(suite) {
     el("p.big", {}, changeText(suite.ratio), el(`span.big-word.${tone}`, {}, way)),
     el("p.note", {}, `${metricTitle(suite.metric)}, ${mean}`),
     el("p.note", {}, suiteInterval(suite)));
+}
+
+function noAnswer(suite) {
+  return el("div.headline", {},
+    manySides ? el("p.eyebrow.clip", { title: suite.label }, suite.label) : null,
+    el("p.big.no-answer", {}, "No answer on this machine"),
+    el("p.note", {}, `${metricTitle(suite.metric)}, geometric mean of ` +
+      `${plural(suite.count, "case")}: ${suiteInterval(suite)}`));
 }
 
 function suiteInterval({ low, high, unit }) {

@@ -19,7 +19,11 @@ export function showNews() {
 function badNews() {
   if (page.badNews.length) return [el("h2", {}, "Bad news"), ...listed(page.badNews, newsItem)];
   if (!total || page.problems.length) return null;
-  return [el("h2", {}, "Bad news"), el("p.calm", {}, "✓ No bad news.")];
+  const found = page.blind.length
+    ? el("p", {}, "None was found, and none could have been: see the result above.")
+    : el("p.calm", {}, "✓ No bad news.");
+  const seen = page.sensitivity.map((text) => el("p.note", {}, text));
+  return [el("h2", {}, "Bad news"), found, seen];
 }
 
 const tag = (said) => el("span.tag", {}, said);

@@ -1,0 +1,85 @@
+"""What a comparison could have seen: the smallest slow-down that would have been called.
+
+A case is called slower when its interval lies beyond the threshold. So a slow-down is seen from
+the size on that lifts the lower end of the interval, as wide as it was found, over the threshold:
+``(1 + threshold) * ratio / ci_low``. A case without an interval sees none, however large.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from bench_compare.model import Sensitivity, Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from bench_compare.model import CaseComparison, MetricComparison
+
+BLIND_RATIO = 1.25
+"""Where half of the cases cannot exclude a slow-down by this factor, silence is no answer."""
+MOST_SHARE = 0.9
+SILENT = frozenset({Verdict.SAME, Verdict.UNCLEAR, Verdict.UNMEASURED})
+
+
+def seen_from(metric: MetricComparison) -> float:
+    """The smallest slow-down that would have been called, as a ratio; infinite: none."""
+    ratio, low = metric.ratio, metric.ci_low
+    if ratio is None or low is None or not 0 < low <= ratio < math.inf:
+        return math.inf
+    return (1 + metric.threshold_ratio) * ratio / low
+
+
+def sensitivities(cases: Sequence[CaseComparison], gate: str | None) -> Iterator[Sensitivity]:
+    """One for each other side that has cases which `gate` decides."""
+    labels = dict.fromkeys(case.other_label for case in cases)
+    for label in labels if gate is not None else ():
+        of_side = [case for case in cases if case.other_label == label]
+        gates = (case.gate_metric for case in of_side if case.gate == gate)
+        sizes = sorted(seen_from(metric) for metric in gates if metric is not None)
+        if sizes:
+            quiet = all(case.verdict in SILENT for case in of_side)
+            yield _sensitivity(label, str(gate), sizes, quiet)
+
+
+def _sensitivity(label: str, metric: str, sizes: Sequence[float], quiet: bool) -> Sensitivity:
+    half, most = _reached(sizes, 0.5), _reached(sizes, MOST_SHARE)
+    blind = quiet and (half is None or half > BLIND_RATIO)
+    return Sensitivity(
+        other_label=label,
+        metric=metric,
+        cases=len(sizes),
+        median_ratio=half,
+        p90_ratio=most,
+        blind=blind,
+        sentence=_blind_text(half) if blind else _text(half, most),
+    )
+
+
+def _reached(sizes: Sequence[float], share: float) -> float | None:
+    """The size from which on this share of the cases would be called; None where no size is."""
+    found = sizes[min(math.ceil(share * len(sizes)), len(sizes)) - 1]
+    return found if math.isfinite(found) else None
+
+
+def _blind_text(half: float | None) -> str:
+    if half is None:
+        return "No answer on this machine: half of the cases have no interval"
+    return f"No answer on this machine: half of the cases exclude slow-downs above {_size(half)}"
+
+
+def _text(half: float | None, most: float | None) -> str:
+    if half is None:
+        return "half of the cases have no interval, so no slow-down of theirs would have been seen"
+    text = f"slow-downs above {_size(half)} would have been seen in half of the cases"
+    if most is None:
+        return f"{text}, in one of ten none"
+    return f"{text}, above {_size(most)} in nine of ten"
+
+
+def _size(ratio: float) -> str:
+    """``2.1 %``, beyond a quarter ``× 3.3``."""
+    if ratio > BLIND_RATIO:
+        return f"× {ratio:.2g}" if ratio < 10 else f"× {ratio:.0f}"
+    return f"{100 * (ratio - 1):.2g} %"

@@ -1,0 +1,16 @@
+import pytest
+
+from bench_compare.model import View
+from bench_compare.report import FORMATS, render
+
+
+@pytest.mark.parametrize("name", sorted(set(FORMATS) - {"csv"}))
+def test_every_format_says_what_could_have_been_seen(name, suite):
+    text = " ".join(render(name, suite, View(plotlyjs="cdn")).split())
+    assert "above 1.4 % would have been seen in half of the cases" in text
+
+
+def test_csv_has_the_smallest_slow_down_of_each_metric(suite):
+    head, row, *_ = render("csv", suite, View(filter="pointwise")).splitlines()
+    place = head.split(",").index("seen_from_ratio")
+    assert f"{1.01 / (1 - 0.004):.6f}" == f"{float(row.split(',')[place]):.6f}"
