@@ -68,10 +68,9 @@ def replacing(path: Path) -> Iterator[Path]:
     try:
         yield part
         part.replace(path)
-    except BaseException:
-        with suppress(OSError):  # it may not exist, nor its folder
+    finally:
+        with suppress(OSError):  # it is in its place, or never came to be
             part.unlink()
-        raise
 
 
 @contextmanager

@@ -136,7 +136,11 @@ class KeepsInputs(Protocol):
 
 
 class Engine(Protocol):
-    """What every engine can do; the protocols named `Supports…` below are what some can do."""
+    """What every engine can do; the protocols named `Supports…` below are what some can do.
+
+    An engine of ours names its abilities as base classes, so that a misspelt one is a type error;
+    one of a third party may just have the members.
+    """
 
     facts: EngineFacts
     stream: Stream

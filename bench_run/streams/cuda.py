@@ -21,6 +21,12 @@ from typing import TYPE_CHECKING
 
 from bench_run.errors import EngineError, EngineUnavailableError, UsageError
 from bench_run.streams import cupti
+from bench_run.streams.base import (
+    GateOpensByForce,
+    SupportsClockProbe,
+    SupportsKernelRecords,
+    WatchesMemory,
+)
 from bench_run.streams.cuda_driver import RELAXED_CAPTURE, DeviceFacts, Driver, driver
 from bench_run.streams.cuda_watch import CudaWatch
 
@@ -98,7 +104,7 @@ def clock_of(timer: str) -> str:
     return {"host": "host", "cupti": "cupti"}.get(timer, "events")
 
 
-class CudaStream:
+class CudaStream(SupportsClockProbe, SupportsKernelRecords, GateOpensByForce, WatchesMemory):
     """A stream of the current context. One thread, one plan at a time."""
 
     def __init__(self, device: DeviceFacts, cache: str = "hot", timer: str = "auto") -> None:

@@ -18,6 +18,12 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from bench_run.errors import EngineUnavailableError, UsageError
+from bench_run.streams.base import (
+    GateOpensByForce,
+    SupportsClockProbe,
+    SupportsKernelRecords,
+    WatchesMemory,
+)
 from bench_run.streams.cuda import (
     CACHES,
     EMPTY_KERNEL_NS,
@@ -40,7 +46,7 @@ CALIBRATIONS = 64
 cuda: Any = torch.cuda  # partly without types
 
 
-class TorchStream:
+class TorchStream(SupportsClockProbe, SupportsKernelRecords, GateOpensByForce, WatchesMemory):
     """Runs on a stream of its own, which it makes the current one. `clock` is ``host`` where the
     host's timer was asked for: then only `synchronize` matters."""
 

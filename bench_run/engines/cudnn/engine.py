@@ -6,7 +6,12 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from bench_run.engines.base import EngineFacts
+from bench_run.engines.base import (
+    EngineFacts,
+    SupportsAlternatives,
+    SupportsChoices,
+    SupportsDevices,
+)
 from bench_run.engines.cudnn.built import NOT_CHOSEN, Built
 from bench_run.engines.cudnn.choices import choices, knobs_taken
 from bench_run.engines.cudnn.library import load, refusals, versions
@@ -41,7 +46,7 @@ MOST_VARIANTS = 200
 MOST_ALTERNATIVES = 8
 
 
-class CudnnEngine:
+class CudnnEngine(SupportsChoices, SupportsAlternatives, SupportsDevices):
     def __init__(
         self,
         cudnn: Any,

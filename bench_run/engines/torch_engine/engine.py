@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from bench_run.engines.base import EngineFacts
+from bench_run.engines.base import EngineFacts, SupportsDevices, SupportsTrace
 from bench_run.engines.processor import processor_name
 from bench_run.engines.rotate import RotatingPlan, copies
 from bench_run.engines.torch_engine.errors import foreign_errors
@@ -30,7 +30,7 @@ REPLAY_LAUNCHES = 4
 """A captured graph, and copies of results that are not in their output's layout."""
 
 
-class TorchEngine:
+class TorchEngine(SupportsDevices, SupportsTrace):
     def __init__(
         self, spec: EngineSpec, options: EngineOptions, device: torch.device, resources: ExitStack
     ) -> None:
