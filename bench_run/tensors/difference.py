@@ -51,6 +51,12 @@ class Difference:
     """Over the elements whose expected value is not 0."""
     square_error: float = 0.0
     square_expected: float = 0.0
+    fourth_expected: float = 0.0
+    """Σe⁴."""
+    projected: float = 0.0
+    """Σ(a − e)·e: over Σe² the error that all elements share, relative to them."""
+    projected_up: float = 0.0
+    """Σ(a − e)·|e|: the same where the error has one sign, whatever the elements have."""
     peak: float = 0.0
     """Largest magnitude on either side."""
     worst: list[tuple[float, int]] = field(default_factory=list)
@@ -88,8 +94,8 @@ def _add(
     found: Difference, actual: Array, expected: Array, bound: Bound, place: tuple[int, int]
 ) -> None:
     wide, wanted = actual.astype(np.float64), expected.astype(np.float64)
-    error = wide - wanted
-    np.abs(error, out=error)
+    signed = wide - wanted
+    error = np.abs(signed)
     size = np.abs(wanted)
     largest = float(error.max())
     if math.isfinite(largest):
@@ -97,12 +103,16 @@ def _add(
         outside = _unequal(actual, expected) if bound.exact else error > allowed
     else:
         outside, allowed = _with_specials(wide, wanted, error, bound)
-        size = np.abs(wanted)
+        size, signed = np.abs(wanted), wide - wanted
         largest = float(error.max())
     found.max_abs = _larger(found.max_abs, largest)
     found.max_rel = _larger(found.max_rel, _largest_ratio(error, size))
     found.square_error += float(np.dot(error, error))
     found.square_expected += float(np.dot(wanted, wanted))
+    square = wanted * wanted
+    found.fourth_expected += float(np.dot(square, square))
+    found.projected += float(np.dot(signed, wanted))
+    found.projected_up += float(np.dot(signed, size))
     found.peak = max(found.peak, float(size.max()), float(np.abs(wide).max()))
     count = int(np.count_nonzero(outside))
     if count:

@@ -21,6 +21,7 @@ from bench_run.graph.dtypes import DTYPES
 from bench_run.tensors.difference import Array, Bound, Difference, difference
 from bench_run.tensors.files import write_tensors
 from bench_run.tensors.layout import describe, logical_view, memory_order, misfit
+from bench_run.validate.shared_error import exceeded
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -92,11 +93,12 @@ def _compared(
 ) -> OutputValidation:
     flat = in_memory_order(actual, tensor)
     found = _difference(flat, expected, tolerance, worst)
-    if _too_far_on_average(found, tolerance):
-        rtol, atol = tolerance.average or (0.0, 0.0)
-        source = f"{tolerance.source}, on average"
-        tolerance = replace(tolerance, rtol=rtol, atol=atol, average=None, source=source)
-        found = _difference(flat, expected, tolerance, worst)
+    beyond = None if tolerance.shared is None else exceeded(found, tolerance.shared, expected)
+    if beyond is not None:
+        word, bound = beyond
+        source = f"{tolerance.source}, {word} of all elements"
+        tolerance = replace(tolerance, rtol=bound.rtol, atol=bound.atol, source=source)
+        found = difference(flat, expected, replace(bound, validator=tolerance.validator), worst)
     return OutputValidation(
         uid=tensor.uid,
         name=tensor.name,
@@ -127,17 +129,6 @@ def _difference(flat: Array, expected: Array, tolerance: Tolerance, worst: int) 
         return free
     limit = Bound(0.0, tolerance.rms * free.peak, "allclose")
     return difference(flat, expected, limit, worst)
-
-
-def _too_far_on_average(found: Difference, tolerance: Tolerance) -> bool:
-    """Then at least one element is further away than the average may be."""
-    if tolerance.average is None or found.outside or found.elements == 0:
-        return False
-    rtol, atol = tolerance.average
-    error, size = (
-        math.sqrt(square / found.elements) for square in (found.square_error, found.square_expected)
-    )
-    return error > rtol * size + atol
 
 
 def _index(place: int, tensor: Tensor) -> tuple[int, ...]:

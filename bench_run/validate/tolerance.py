@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from bench_run.errors import GraphError, UsageError
 from bench_run.graph.dtypes import DTYPES
+from bench_run.validate.shared_error import SharedError
 from bench_run.validate.tolerance_tables import (
     BY_RMS,
     FALLBACK,
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
     from bench_run.tensors.storage import Storages
     from bench_run.validate.roundoff.estimate import Estimate
 
+ROUNDING_DEVIATION = 0.6
+"""Standard deviation of a rounding to nearest, as a part of its largest error: 1/√3 at most."""
 VALIDATORS = ("matching", "allclose", "allclose_matching_infinities")
 
 
@@ -51,11 +54,8 @@ class Tolerance:
     """How NaN and infinities are held against each other: see `tensors/difference.py`."""
     rms: float | None = None
     """In place of the element-wise rule: threshold for √Σ(a − e)² / (√n · largest magnitude)."""
-    average: tuple[float, float] | None = None
-    """Beside the element-wise rule (rtol, atol) of the root mean square of the error. Finds a bias
-    of one unit in the last place where the reference is rounded too, so that single elements may
-    be that far apart: independent roundings differ by 0.6 units, a bias by 1.3 (root mean squares,
-    unit roundoffs)."""
+    shared: SharedError | None = None
+    """Beside the element-wise rule: what all elements may err together."""
     looser: tuple[tuple[str, Tolerance], ...] = ()
     """Flags that allow more, the strictest first: to say which of them takes a wrong result."""
 
@@ -157,13 +157,13 @@ def _for_tensor(overrides: Overrides, tensor: Tensor) -> dict[str, Any]:
 
 
 def _changed(row: Tolerance, values: Mapping[str, Any], source: str) -> Tolerance:
-    """Element-wise numbers replace an rms threshold and the average."""
+    """Element-wise numbers replace an rms threshold and what all elements may share."""
     if not values:
         return row
     by_element = bool({"rtol", "atol"} & set(values))
     rms = values.get("rms", None if by_element else row.rms)
-    average = None if by_element or rms is not None else row.average
-    return replace(row, **{**values, "rms": rms}, average=average, looser=(), source=source)
+    shared = None if by_element or rms is not None else row.shared
+    return replace(row, **{**values, "rms": rms}, shared=shared, looser=(), source=source)
 
 
 def _exact(source: str) -> Tolerance:
@@ -206,16 +206,21 @@ def _of_output(tensor: Tensor, error: Estimate | None, rounded_reference: bool) 
     if error is None:
         source = "fallback: no rule for one of the operations"
         return Tolerance(FALLBACK + 2 * row.unit_roundoff, FALLBACK, source)
-    return _of_estimate(error, rounded_reference)
+    return _of_estimate(tensor, error, rounded_reference)
 
 
-def _of_estimate(error: Estimate, rounded_reference: bool) -> Tolerance:
-    from bench_run.validate.roundoff.estimate import SIGMAS
-
-    if not rounded_reference:
-        return Tolerance(error.rtol, error.atol, "default")
-    average = (error.rtol, error.atol / SIGMAS)
-    return Tolerance(2 * error.rtol, 2 * error.atol, "default", average=average)
+def _of_estimate(tensor: Tensor, error: Estimate, rounded_reference: bool) -> Tolerance:
+    """Errors of both sides add up where the reference errs itself: independent ones like a root."""
+    sides = 2 if rounded_reference else 1
+    row = DTYPES[tensor.data_type]
+    smallest = ROUNDING_DEVIATION * row.unit_roundoff * row.smallest
+    root = math.sqrt(sides)
+    shared = SharedError(
+        rtol=root * ROUNDING_DEVIATION * error.rtol,
+        atol=root * math.hypot(error.deviation, smallest),
+        drift=sides * error.drift,
+    )
+    return Tolerance(sides * error.rtol, sides * error.atol, "default", shared=shared)
 
 
 def _by_table(graph: Graph, _circumstances: Circumstances) -> dict[int, Tolerance]:

@@ -55,6 +55,11 @@ class Terms:
         return cls(count, mean, math.sqrt(max(0.0, rms**2 - mean**2)))
 
 
+def recursive_drift(unit: float, terms: Terms) -> float:
+    """What all sums of such terms may err alike, relative to them; see `recursive_error`."""
+    return unit * _drift(unit, terms) * terms.count
+
+
 def recursive_error(unit: float, terms: Terms) -> tuple[float, float]:
     """Of a sum rounded to nearest after each term.
 
@@ -107,6 +112,13 @@ steps of 16, of which the sum loses the last 1 or 2: half and three quarters of 
 report, section 3.3.2, measured as errors near 2 % at K = 4096). CDNA3 is finer, CDNA1 and 2 round
 to nearest.
 """
+
+
+def matrix_unit_drift(bits: int, terms: Terms) -> float:
+    """What all sums may err alike, relative to them: cutting off errs towards 0."""
+    row, size = MATRIX_UNITS[bits], math.hypot(terms.mean, terms.deviation)
+    one_sign = min(1.0, 2 * terms.mean / size) if size else 0.0
+    return row.unit * BIAS / 2 * terms.count * (one_sign + 1 / row.cut)
 
 
 def matrix_unit_error(bits: int, terms: Terms) -> tuple[float, float]:

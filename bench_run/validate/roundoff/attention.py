@@ -10,10 +10,19 @@ to 1 where a mask leaves few keys.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
 
 from bench_run.graph.dtypes import DTYPES
 from bench_run.graph.operations.sdpa import band
-from bench_run.validate.roundoff.accumulation import Terms, recursive_error
+from bench_run.validate.roundoff.accumulation import (
+    Terms,
+    matrix_unit_drift,
+    recursive_drift,
+    recursive_error,
+)
 from bench_run.validate.roundoff.estimate import SIGMAS, Estimate, Step
 from bench_run.validate.roundoff.sums import ROUNDING, contraction
 
@@ -54,14 +63,39 @@ def _row_weight(step: Step) -> float:
     return min(1.0, FLATNESS / math.sqrt(step.tensors["k"].dims[2]))
 
 
+def _heads_of_a_key(step: Step) -> int:
+    return max(1, step.tensors["q"].dims[1] // step.tensors["k"].dims[1])
+
+
 def _column_weight(step: Step) -> float:
     """√ΣP² of the key that most rows look at, over the query heads that share it."""
-    heads = max(1, step.tensors["q"].dims[1] // step.tensors["k"].dims[1])
+    heads = _heads_of_a_key(step)
     if _row_weight(step) == 1.0:
         rows = 1.3 + math.sqrt(step.tensors["q"].dims[2]) / step.tensors["k"].dims[2]
     else:
         rows = FLATNESS * math.sqrt(step.tensors["q"].dims[2]) / step.tensors["k"].dims[2]
     return rows * math.sqrt(heads)
+
+
+def _usual_weight(step: Step, score: Estimate) -> float:
+    """√ΣP² over all rows, as a root mean square. With scores of standard deviation s a row of n
+    keys has exp(s²/2)/√n, since probabilities are then log-normal."""
+    if {"seq_len_kv", "seq_len_q", "page_table_k", "attn_mask"} & set(step.operands):
+        return 1.0
+    keys = _keys_of_rows(step)
+    squares = np.minimum(1.0, math.exp(min(score.rms, 3.0) ** 2) / keys)
+    return math.sqrt(float(squares.mean()))
+
+
+def _keys_of_rows(step: Step) -> npt.NDArray[np.float64]:
+    """How many keys the mask leaves each row."""
+    mask = band(step.node.attributes)
+    queries, keys = step.tensors["q"].dims[2], step.tensors["k"].dims[2]
+    rows = np.arange(queries) + (keys - queries if mask.bottom_right else 0)
+    first = np.zeros(queries) if mask.left is None else rows - mask.left
+    last = np.full(queries, keys) if mask.right is None else rows + mask.right + 1
+    count = np.minimum(keys, last) - np.maximum(0, first)
+    return np.asarray(np.maximum(1, count), np.float64)
 
 
 def _bounds(step: Step) -> tuple[int | None, int | None]:
@@ -81,6 +115,17 @@ def _averaged(step: Step, relative: float, weight: float, x: Estimate) -> float:
     return min(statistical, (relative + unit) * x.peak) + SIGMAS * x.noise * min(weight, 1.0)
 
 
+def _drift(step: Step) -> float:
+    """What all elements may err alike: exponentials and divisions, sums cut off by matrix units,
+    and in 8 bits the probabilities that are too small for the type."""
+    bits, keys = DTYPES[step.tensors["q"].data_type].bits, step.tensors["k"].dims[2]
+    own = FUNCTION_UNITS * step.unit + step.operand_unit
+    if bits > 16:
+        return own + recursive_drift(step.unit, Terms(keys, 1.0, 1.0))
+    cut = matrix_unit_drift(8 if bits == 8 else 16, Terms(keys, 0.0, 1.0))
+    return own + cut + (step.type_unit("q") / 2 if bits == 8 else 0.0)
+
+
 def forward(step: Step) -> dict[str, Estimate]:
     v, score = step["v"], _score(step)
     factor = step.get("descale_v", 1.0).peak * step.get("scale_o", 1.0).peak
@@ -88,7 +133,11 @@ def forward(step: Step) -> dict[str, Estimate]:
     error = _averaged(step, _relative(step, score), 2 * weight, v)
     rms = math.hypot(v.rms / math.sqrt(keys), v.mean) if weight < 1 else v.rms
     rtol, atol = recursive_error(step.unit, Terms(keys, 0.0, v.rms / keys))
-    o = Estimate(rms, v.mean, v.peak).with_error(FUNCTION_UNITS * step.unit + rtol, error + atol)
+    o = Estimate(rms, v.mean, v.peak).with_error(
+        FUNCTION_UNITS * step.unit + rtol, error + atol, _drift(step)
+    )
+    usual = _averaged(step, _relative(step, score), _usual_weight(step, score), v) + atol
+    o = replace(o, usual=usual / SIGMAS)
     spread = math.log(max(2, keys)) + score.peak
     stats_error = score.atol + FUNCTION_UNITS * step.unit * max(1.0, spread)
     stats = Estimate(spread, spread, spread).with_error(step.unit, stats_error)
@@ -113,11 +162,23 @@ def backward(step: Step) -> dict[str, Estimate]:
         "dv": relative * do.rms * column + sums * do.rms * (1 + column),
         "dbias": inner * max(row, column),
     }
+    seen = _usual_weight(step, score)
+    heads = _heads_of_a_key(step)
+    column_seen = seen * math.sqrt(heads * step.tensors["q"].dims[2] / step.tensors["k"].dims[2])
+    common = {
+        "dq": scale * (inner * k.rms * seen + sums * centred * k.rms * seen),
+        "dk": scale * (inner + sums * centred) * q.rms * column_seen,
+        "dv": (relative + sums) * do.rms * column_seen,
+        "dbias": inner * seen,
+    }
     size = {"dq": k.rms * row, "dk": q.rms * column, "dv": do.rms * column, "dbias": 1.0}
     factor = {"dq": scale * centred, "dk": scale * centred, "dv": 1.0, "dbias": centred}
     return {
-        port: Estimate(
-            size[port] * factor[port], 0.0, SIGMAS * size[port] * factor[port]
-        ).with_error(FUNCTION_UNITS * step.unit, error)
+        port: replace(
+            Estimate(size[port] * factor[port], 0.0, SIGMAS * size[port] * factor[port]).with_error(
+                FUNCTION_UNITS * step.unit, error, 2 * _drift(step)
+            ),
+            usual=min(error, common[port]) / SIGMAS,
+        )
         for port, error in errors.items()
     }

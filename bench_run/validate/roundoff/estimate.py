@@ -39,6 +39,11 @@ class Estimate:
     positive: bool = False
     rtol: float = 0.0
     atol: float = 0.0
+    drift: float = 0.0
+    """Part of the error that all elements may share, relative to them."""
+    usual: float | None = None
+    """Standard deviation of the absolute part over the whole tensor, where it differs from row to
+    row; None: `atol` has `SIGMAS` of it everywhere."""
 
     @property
     def noise(self) -> float:
@@ -49,8 +54,16 @@ class Estimate:
         """
         return 0.6 * self.rtol * self.rms + self.atol / SIGMAS
 
-    def with_error(self, rtol: float, atol: float) -> Estimate:
-        return replace(self, rtol=rtol, atol=atol)
+    def with_error(self, rtol: float, atol: float, drift: float | None = None) -> Estimate:
+        """Errors of unknown structure may all be shared."""
+        if drift is None:
+            drift = rtol + (atol / self.rms if self.rms else 0.0)
+        return replace(self, rtol=rtol, atol=atol, drift=drift)
+
+    @property
+    def deviation(self) -> float:
+        """Standard deviation of the absolute part over the whole tensor."""
+        return self.atol / SIGMAS if self.usual is None else self.usual
 
     def scaled(self, factor: float) -> Estimate:
         """Values and absolute error times a positive number."""
@@ -62,6 +75,8 @@ class Estimate:
             self.positive,
             self.rtol,
             self.atol * factor,
+            self.drift,
+            None if self.usual is None else self.usual * factor,
         )
 
 
@@ -120,7 +135,7 @@ def stored(estimate: Estimate, tensor: Tensor) -> Estimate:
     roundings = 2.0 if tensor.virtual else 1.0
     rtol = estimate.rtol + roundings * row.unit_roundoff
     atol = estimate.atol + roundings * row.unit_roundoff * row.smallest
-    return estimate.with_error(rtol, atol)
+    return replace(estimate, rtol=rtol, atol=atol)
 
 
 def typical(graph: Graph, tensor: Tensor) -> Estimate:

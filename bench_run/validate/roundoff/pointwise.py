@@ -8,6 +8,7 @@ the other side, and such an element is a mismatch.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -36,6 +37,8 @@ PARAMETERS = ("relu_lower_clip", "relu_upper_clip", "relu_lower_clip_slope")
 FUNCTION_UNITS = 16.0
 """Errors of a special function in units of the compute type: a few for the function itself (NumPy,
 CUDA and SLEEF document 1 to 4), some for the steps around it."""
+SHARED_UNITS = 2.0
+"""Of these the part that all elements may share."""
 SAMPLES = 512
 STEP = 1e-6
 
@@ -51,16 +54,38 @@ def pointwise(step: Step) -> dict[str, Estimate]:
     with np.errstate(all="ignore"):
         values = np.asarray(function(given, *points), np.float64)
         rtol, atol = _own_error(step, mode, operands, values)
+        size = _estimate(values)
+        drift = _own_drift(step, mode)
         if step.approximates:
             wider = approximation(mode, given, points, values)
             rtol, atol = rtol + wider[0], atol + wider[1]
+            drift += wider[0] + _part(wider[1], size)
         for place, operand in enumerate(operands):
             if place in JUMPING_OPERANDS.get(mode, ()):
                 continue
             slope = _slope(lambda *x: function(given, *x), points, place)
             relative, absolute = _passed_on(operand, slope, points[place], values)
             rtol, atol = rtol + relative, atol + absolute
-    return {"out_0": _estimate(values).with_error(rtol, atol)}
+            shared = replace(operand, rtol=operand.drift, atol=0.0)
+            relative, absolute = _passed_on(shared, slope, points[place], values)
+            drift += relative + _part(absolute, size)
+    return {"out_0": size.with_error(rtol, atol, drift)}
+
+
+def _part(absolute: float, size: Estimate) -> float:
+    """An absolute error as a part of the usual size."""
+    return absolute / size.rms if size.rms else 0.0
+
+
+def _own_drift(step: Step, mode: str) -> float:
+    """Roundings to nearest drift nowhere. A parameter's rounding is the same for all elements; an
+    approximation may err one way by about as much as it rounds."""
+    parameter = step.unit if any(step.node.attributes.get(n) for n in PARAMETERS) else 0.0
+    if mode in ONE_ROUNDING:
+        return parameter
+    result_unit = step.type_unit("out_0")
+    narrow = result_unit / 2 if result_unit > step.unit and mode not in TWO_ROUNDINGS else 0.0
+    return parameter + SHARED_UNITS * step.unit + narrow
 
 
 def _largest(operands: list[Estimate]) -> float:

@@ -11,7 +11,9 @@ from bench_run.graph.dtypes import DTYPES
 from bench_run.validate.roundoff.accumulation import (
     NOISE,
     Terms,
+    matrix_unit_drift,
     matrix_unit_error,
+    recursive_drift,
     recursive_error,
 )
 from bench_run.validate.roundoff.estimate import SIGMAS, Estimate, Step
@@ -42,13 +44,17 @@ def contraction(step: Step, ports: tuple[str, str], terms: int, factor: float = 
     carried = (a.noise + 0.6 * rounded * a.rms) * b.rms + (b.noise + 0.6 * rounded * b.rms) * a.rms
     products = Terms.of(terms, rms, mean)
     ways = [tuple(factor * part for part in recursive_error(step.unit, products))]
+    drifts = [recursive_drift(step.unit, products)]
     if step.unit and (max(bits) <= 16 or rounded):
         ways.append(matrix_unit_error(8 if max(bits) <= 8 else 16, products))
+        drifts.append(matrix_unit_drift(8 if max(bits) <= 8 else 16, products))
     if step.math == "fast" and max(bits) == 16:
         ways.append(recursive_error(step.type_unit(ports[0]), products))
+        drifts.append(recursive_drift(step.type_unit(ports[0]), products))
     rtol, atol = (max(parts) for parts in zip(*ways, strict=True))
     atol += SIGMAS * math.sqrt(terms) * carried
-    return sum_of(terms, rms, mean, a.peak * b.peak).with_error(rtol + step.unit, atol)
+    drift = max(drifts) + a.drift + b.drift + rounded + step.unit
+    return sum_of(terms, rms, mean, a.peak * b.peak).with_error(rtol + step.unit, atol, drift)
 
 
 def sum_of(terms: int, rms: float, mean: float, peak: float, low: float = 0.0) -> Estimate:
@@ -108,10 +114,12 @@ def grouped_weight_gradient(step: Step) -> dict[str, Estimate]:
 
 def added(step: Step, x: Estimate, terms: int) -> Estimate:
     """Σ x over `terms` elements."""
-    rtol, atol = recursive_error(step.unit, Terms.of(terms, x.rms, x.mean))
+    rows = Terms.of(terms, x.rms, x.mean)
+    rtol, atol = recursive_error(step.unit, rows)
     atol += SIGMAS * math.sqrt(terms) * x.noise
     result = sum_of(terms, x.rms, x.mean, x.peak, x.low if x.positive else 0.0)
-    return result.with_error(rtol + step.unit, atol)
+    drift = recursive_drift(step.unit, rows) + x.drift + step.unit
+    return result.with_error(rtol + step.unit, atol, drift)
 
 
 def reduction(step: Step) -> dict[str, Estimate]:
@@ -121,7 +129,8 @@ def reduction(step: Step) -> dict[str, Estimate]:
 
 def _mean(step: Step, x: Estimate, terms: int) -> Estimate:
     average = added(step, x, terms).scaled(1 / terms)
-    return average.with_error(average.rtol + 2 * step.unit, average.atol)
+    drift = average.drift + 2 * step.unit
+    return average.with_error(average.rtol + 2 * step.unit, average.atol, drift)
 
 
 def _norm1(step: Step, x: Estimate, terms: int) -> Estimate:
@@ -130,7 +139,7 @@ def _norm1(step: Step, x: Estimate, terms: int) -> Estimate:
 
 def magnitude(x: Estimate) -> Estimate:
     """|x|."""
-    return Estimate(x.rms, max(x.mean, 0.8 * x.rms), x.peak, x.low, True, x.rtol, x.atol)
+    return Estimate(x.rms, max(x.mean, 0.8 * x.rms), x.peak, x.low, True, x.rtol, x.atol, x.drift)
 
 
 def square(x: Estimate, unit: float) -> Estimate:
@@ -139,7 +148,8 @@ def square(x: Estimate, unit: float) -> Estimate:
     big, spread = x.peak**2, max(0.0, x.rms**2 - x.mean**2)
     rms = math.sqrt(x.rms**4 + 4 * x.mean**2 * spread + spread**2)
     rtol = 2 * x.rtol + unit
-    return Estimate(rms, x.rms**2, big, x.low**2, True, rtol, 2 * x.atol * x.peak)
+    atol = 2 * x.atol * x.peak
+    return Estimate(rms, x.rms**2, big, x.low**2, True, rtol, atol, 2 * x.drift)
 
 
 def _norm2(step: Step, x: Estimate, terms: int) -> Estimate:
@@ -148,7 +158,7 @@ def _norm2(step: Step, x: Estimate, terms: int) -> Estimate:
     root = math.sqrt(sums.rms)
     rtol = sums.rtol / 2 + 2 * step.unit
     return Estimate(root, root, math.sqrt(sums.peak), positive=True).with_error(
-        rtol, sums.atol / (2 * max(root, 1e-30))
+        rtol, sums.atol / (2 * max(root, 1e-30)), sums.drift / 2 + 2 * step.unit
     )
 
 
@@ -183,7 +193,9 @@ def pooling(step: Step) -> dict[str, Estimate]:
         return {"y": x, "index": Estimate(1.0, 1.0, 1.0)}
     return {
         "y": _mean(step, x, math.prod(step.node.attributes["window"])).with_error(
-            x.rtol + 4 * step.unit, x.atol + ROUNDING * step.unit * x.peak
+            x.rtol + 4 * step.unit,
+            x.atol + ROUNDING * step.unit * x.peak,
+            x.drift + 2 * step.unit,
         )
     }
 
