@@ -53,6 +53,8 @@ class Difference:
     square_expected: float = 0.0
     fourth_expected: float = 0.0
     """Σe⁴."""
+    total: float = 0.0
+    """Σ(a − e)."""
     projected: float = 0.0
     """Σ(a − e)·e: over Σe² the error that all elements share, relative to them."""
     projected_up: float = 0.0
@@ -111,6 +113,7 @@ def _add(
     found.square_expected += float(np.dot(wanted, wanted))
     square = wanted * wanted
     found.fourth_expected += float(np.dot(square, square))
+    found.total += float(signed.sum())
     found.projected += float(np.dot(signed, wanted))
     found.projected_up += float(np.dot(signed, size))
     found.peak = max(found.peak, float(size.max()), float(np.abs(wide).max()))

@@ -9,6 +9,7 @@ spread  √(Σ(a − e)²/Σe²) is at most s·√(1 + 2√(t/N) + 2t/N), but fo
 bias    Σ(a − e)·e/Σe², the factor by which all elements are off, has a standard deviation of
         √(Σs²e²)/Σe². Six of them are exceeded with a probability of 2e-9. The same holds for |e|
         in place of e, which finds an error that has one sign everywhere.
+mean    Σ(a − e)/√(N·Σe²), an error of one size everywhere, has one of √(Σs²)/√(N·Σe²).
 
 To both comes the drift, the part that honest errors may share (`roundoff/`). Roundings of equal
 values are equal: where either limit is exceeded, N is the number of different values expected.
@@ -48,7 +49,7 @@ def exceeded(found: Difference, allowed: SharedError, expected: Array) -> tuple[
     """The criterion that fails, in a word, and a bound that at least one element is then beyond."""
     if found.outside or not 0 < found.square_expected < math.inf:
         return None
-    for word, error, limit in _criteria(found, allowed):
+    for word, error, limit in criteria(found, allowed):
         if error > limit(found.elements) and error > limit(_different(expected)):
             size = math.sqrt(found.square_expected / found.elements)
             tight = limit(_different(expected))
@@ -57,7 +58,7 @@ def exceeded(found: Difference, allowed: SharedError, expected: Array) -> tuple[
     return None
 
 
-def _criteria(
+def criteria(
     found: Difference, allowed: SharedError
 ) -> tuple[tuple[str, float, Callable[[int], float]], ...]:
     """Name, what was found and what is allowed for so many independent errors."""
@@ -73,8 +74,12 @@ def _criteria(
         repeated = max(1.0, count / max(1, independent))
         return allowed.drift + SIGMAS * math.sqrt(weighted * repeated) / square
 
+    def mean(independent: int) -> float:
+        return allowed.drift + SIGMAS * math.sqrt(variance / max(1, independent))
+
     both = max(abs(found.projected), abs(found.projected_up)) / square
-    return ("spread", found.relative_l2, spread), ("bias", both, bias)
+    offset = abs(found.total) / math.sqrt(count * square)
+    return ("spread", found.relative_l2, spread), ("bias", both, bias), ("mean", offset, mean)
 
 
 def _different(expected: Array) -> int:

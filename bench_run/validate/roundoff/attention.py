@@ -28,6 +28,8 @@ from bench_run.validate.roundoff.sums import ROUNDING, contraction
 
 FUNCTION_UNITS = 16.0
 """Errors of exponentials and divisions in units of the compute type, as in `pointwise.py`."""
+SHARED_UNITS = 3.0
+"""Of these the part that all elements may share."""
 FLATNESS = 2.0
 """How much heavier than the mean a probability of an unmasked row usually is."""
 
@@ -111,19 +113,20 @@ def _relative(step: Step, score: Estimate) -> float:
 def _averaged(step: Step, relative: float, weight: float, x: Estimate) -> float:
     """Error of Σ P·x. Probabilities sum to 1, so no row errs by more than the largest x."""
     unit = step.type_unit("q")
-    statistical = (relative + 0.6 * SIGMAS * unit) * weight * x.rms
+    statistical = math.hypot(relative, 0.6 * SIGMAS * unit) * weight * x.rms
     return min(statistical, (relative + unit) * x.peak) + SIGMAS * x.noise * min(weight, 1.0)
 
 
 def _drift(step: Step) -> float:
     """What all elements may err alike: exponentials and divisions, sums cut off by matrix units,
-    and in 8 bits the probabilities that are too small for the type."""
+    and probabilities that are cut off to a narrow type, as some kernels for CDNA do, where others
+    round to nearest."""
     bits, keys = DTYPES[step.tensors["q"].data_type].bits, step.tensors["k"].dims[2]
-    own = FUNCTION_UNITS * step.unit + step.operand_unit
+    own = SHARED_UNITS * step.unit + step.operand_unit
     if bits > 16:
         return own + recursive_drift(step.unit, Terms(keys, 1.0, 1.0))
     cut = matrix_unit_drift(8 if bits == 8 else 16, Terms(keys, 0.0, 1.0))
-    return own + cut + (step.type_unit("q") / 2 if bits == 8 else 0.0)
+    return own + cut + step.type_unit("q")
 
 
 def forward(step: Step) -> dict[str, Estimate]:
@@ -150,10 +153,11 @@ def backward(step: Step) -> dict[str, Estimate]:
     """dV = Pᵀ·dO, dS = P∘(dO·Vᵀ − Δ), dQ = scale·dS·K, dK = scale·dSᵀ·Q."""
     q, k, do = (step[port] for port in ("q", "k", "do"))
     score, scale, unit_io = _score(step), _scale(step), step.type_unit("q")
-    relative = _relative(step, score) + step["stats"].atol + 0.6 * SIGMAS * unit_io
+    narrow = 0.6 * SIGMAS * unit_io
+    relative = math.hypot(_relative(step, score) + step["stats"].atol, narrow)
     products = contraction(step, ("do", "v"), step.tensors["v"].dims[-1])
     centred = 2 * products.rms
-    inner = relative * centred + products.atol + 0.6 * SIGMAS * unit_io * centred
+    inner = math.hypot(relative, narrow) * centred + products.atol
     row, column = _row_weight(step), _column_weight(step)
     sums = ROUNDING * step.unit
     errors = {
