@@ -47,8 +47,10 @@ WARNINGS = "comparison_warnings"
 """The last column, the same in every row: what a reader must know of the whole comparison."""
 
 
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None
+def _seen_from(metric: MetricComparison) -> float | None:
+    """Of metrics where more is worse, the growth that would have been called; empty: none."""
+    found = seen_from(metric)
+    return found if METRICS[metric.metric].better == "lower" and math.isfinite(found) else None
 
 
 METRIC_COLUMNS: dict[str, Callable[[MetricComparison], object]] = {
@@ -68,7 +70,7 @@ METRIC_COLUMNS: dict[str, Callable[[MetricComparison], object]] = {
     "unit_of_rounds": lambda m: m.unit,
     "provisional": lambda m: str(m.provisional).lower(),
     "rounds_needed": lambda m: m.rounds_needed,
-    "seen_from_ratio": lambda m: _finite(seen_from(m)),
+    "seen_from_ratio": lambda m: _seen_from(m),
 }
 
 
