@@ -40,9 +40,10 @@ function headlines() {
   return el("p.headline.empty", {}, why);
 }
 
-// A number over a comparison that could not have seen anything would be taken for an answer.
+// A number over a comparison that could not have seen anything would be taken for an answer; one
+// without an interval says so itself.
 function headline(suite) {
-  if (page.blind.includes(suite.label)) return noAnswer(suite);
+  if (page.blind.includes(suite.label) && known(suite.low)) return noAnswer(suite);
   const way = direction(suite), tone = TONES[way] || "none";
   const mean = `geometric mean of ${plural(suite.count, "case")}`;
   return el("div.headline", {},
