@@ -50,8 +50,8 @@ Engines:
   --oracle              beside each engine the same one after its own search for
                         the fastest way, and how much the default leaves on
                         the table (hipdnn:ID or hipdnn:all)
-  --cache-dir DIR       keep the libraries' caches in DIR and read what is there;
-                        otherwise each run starts with empty ones
+  --cache-dir DIR       read and keep the libraries' caches in DIR; without it
+                        each run starts with empty caches
   --warm-caches         use the caches that the libraries use by themselves
   --math MODE           float32 arithmetic: fp32 (strict), tf32 or fast
                         (default fp32)

@@ -134,8 +134,8 @@ class Chooser:
             actual = int(native.get_execution_plan_engine_id())
         if selection.wanted is not None and actual != selection.wanted:
             raise UnsupportedGraphError(
-                f"hipdnn: preference ignored: {self.name_of(selection.wanted)} was asked for and "
-                f"hipDNN took {self.name_of(actual)}; not measured under the wrong name"
+                f"hipdnn: preference ignored: {self.name_of(selection.wanted)} was requested and "
+                f"hipDNN chose {self.name_of(actual)}; not measured under the wrong name"
             )
         return actual, "confirmed"
 
