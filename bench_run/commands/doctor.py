@@ -23,10 +23,19 @@ if TYPE_CHECKING:
 USAGE = """Report what this machine has for benchmarks (devices, engines, libraries,
 plugins, tools, permissions), and how to get what is missing.
 
+With --engine: one tiny graph on that engine, step by step, up to the call at
+which it stops.
+
 Usage:
-  bench-run doctor
+  bench-run doctor [--engine=SPEC] [--op=SPEC] [--plugin-path=DIR]... [--hipdnn-prefix=DIR]
+            [--timeout=S]
 
 Options:
+  -e, --engine SPEC     try this engine: name[:id][+option][@plugin path]
+  --op SPEC             the graph to try (default a convolution of 4 channels)
+  --plugin-path DIR     directory with hipDNN plugins
+  --hipdnn-prefix DIR   hipDNN installation to search for hipdnn_frontend
+  --timeout S           stop after S seconds without an answer (default 300)
   -h, --help            show help
 """
 
@@ -67,10 +76,17 @@ PLUGIN_PLACES = ("lib/hipdnn_plugins/engines", "lib64/hipdnn_plugins/engines")
 COUNTERS_FILE = "/proc/driver/nvidia/params"
 
 
-def answer(_: Mapping[str, Any]) -> Outcome:
+def answer(arguments: Mapping[str, Any]) -> Outcome:
     from bench_run.commands.outcome import Outcome
 
-    return Outcome(doctor())
+    if not arguments.get("--engine"):
+        return Outcome(doctor())
+    from bench_run.commands.try_engine import try_engine
+    from bench_run.options import read_options
+
+    several = {name: [arguments[name]] for name in ("--engine", "--op") if arguments.get(name)}
+    text, worked = try_engine(read_options({**arguments, **several}))
+    return Outcome(text, 0 if worked else 1)
 
 
 def doctor() -> str:

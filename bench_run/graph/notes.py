@@ -18,9 +18,12 @@ _KNOWN = frozenset(
         "is_override_shape_enabled",
         "min_required_engine_api_version",
         "value_type",
-        "ragged_offset_multiplier",
+        "umd_bytes",
+        "umd_flops",
     )
 )
+MULTIPLIER = "ragged_offset_multiplier"
+"""1 says what is meant without it."""
 _NOTHING: tuple[Any, ...] = (None, [], {})
 
 
@@ -52,6 +55,8 @@ def _unknown_keys(graph: Graph) -> Iterator[str]:
 def _unknown(extras: Mapping[str, Any], place: str) -> Iterator[str]:
     for key, value in extras.items():
         if key.startswith("_") or key in _KNOWN or value in _NOTHING:
+            continue
+        if key == MULTIPLIER and value == 1:
             continue
         if isinstance(value, dict):
             yield from _unknown(value, f"{place}{show_key(key)}.")

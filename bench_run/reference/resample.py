@@ -60,6 +60,8 @@ def _mode(node: Node) -> str:
     mode = str(node.attributes.get("resample_mode"))
     if mode not in MODES:
         raise refusal(node, f"no resample mode {mode!r}; known are {', '.join(MODES)}")
+    if node.attributes.get("padding_mode") == "edge_val_pad":
+        raise refusal(node, "padding_mode 'edge_val_pad' is not computed")
     return mode
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bench_run.engines.hipdnn.abilities import Abilities, missing_required, probe
+from bench_run.engines.hipdnn.backend import preload
 from bench_run.engines.hipdnn.errors import check, foreign_errors
 from bench_run.errors import EngineUnavailableError
 
@@ -19,7 +20,10 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 MODULE = "hipdnn_frontend"
-HOW = "it comes with ROCm's hipDNN; --hipdnn-prefix DIR names an installation to look in"
+HOW = (
+    "hipDNN's bindings come as a wheel, or in <build>/wheel_package of a build: install the wheel, "
+    "or name the build by --hipdnn-prefix DIR"
+)
 PLACES = (
     ".",
     "python",
@@ -29,6 +33,9 @@ PLACES = (
     "local/lib/python*/dist-packages",
     "lib/python",
     "build/python",
+    "wheel_package",
+    "build/wheel_package",
+    "python/wheel_package",
 )
 """Where the package may lie below an installation prefix; the first that has it is taken."""
 
@@ -85,6 +92,7 @@ def load(prefix: str | None) -> Library:
         folder = str(find_below(prefix))
         if folder not in sys.path:
             sys.path.insert(0, folder)
+    preload(prefix)
     try:
         module = importlib.import_module(MODULE)
     except ModuleNotFoundError as error:

@@ -11,7 +11,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from bench_run.errors import UnsupportedGraphError
+from bench_run.graph.notes import MULTIPLIER
 from bench_run.graph.operations.sdpa import has_scale
+from bench_run.tensors.layout import describe
 
 if TYPE_CHECKING:
     from bench_run.graph.model import Graph, Node
@@ -21,6 +23,12 @@ ATTENTION = ("SdpaAttributes", "SdpaBackwardAttributes")
 
 def refuse_undefined(graph: Graph) -> None:
     """Raises `UnsupportedGraphError` with what is open and what settles it."""
+    for tensor in graph.tensors:
+        if tensor.extras.get(MULTIPLIER, 1) != 1:
+            raise UnsupportedGraphError(
+                f"hipdnn: {describe(tensor)}: {MULTIPLIER} {tensor.extras[MULTIPLIER]}: only 1 can "
+                "be held against a reference"
+            )
     for node in graph.nodes:
         if node.type in ATTENTION:
             _refuse_scale(node)

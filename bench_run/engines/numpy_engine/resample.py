@@ -68,6 +68,8 @@ def _mode(op: Op) -> str:
     mode = str(op.attribute("resample_mode"))
     if mode not in MODES:
         raise op.refusal(f"no resample mode {mode!r}; known are {', '.join(MODES)}")
+    if op.attribute("padding_mode") == "edge_val_pad":
+        raise op.refusal("padding_mode 'edge_val_pad' is not computed")
     return mode
 
 

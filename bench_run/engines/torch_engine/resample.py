@@ -71,10 +71,17 @@ class Windows:
         return self.pre if self.plain else (0,) * len(self.pre)
 
 
-def resample(op: Op) -> Call:
-    mode = op.attribute("resample_mode")
+def _mode(op: Op) -> str:
+    mode = str(op.attribute("resample_mode"))
     if mode not in MODES:
         raise op.refusal(f"no resample mode {mode!r}; known are {', '.join(MODES)}")
+    if op.attribute("padding_mode") == "edge_val_pad":
+        raise op.refusal("padding_mode 'edge_val_pad' is not computed")
+    return mode
+
+
+def resample(op: Op) -> Call:
+    mode = _mode(op)
     w = Windows.of(op, "x")
     if len(w.window) not in AVERAGES:
         raise op.refusal(f"{len(w.window)} spatial dims")
@@ -141,12 +148,10 @@ def _counts(op: Op, w: Windows) -> T:
 
 def resample_backward(op: Op) -> Call:
     """The adjoint: averages spread dy, maxima add it where the index points; −1 points nowhere."""
-    mode = op.attribute("resample_mode")
+    mode = _mode(op)
     w = Windows.of(op, "dx")
     if mode == "maxpool":
         return _maximum_backward(op)
-    if mode not in MODES:
-        raise op.refusal(f"no resample mode {mode!r}; known are {', '.join(MODES)}")
     rank, channels = len(w.window), op.dims("dx")[1]
     included = mode == "avgpool_include_padding"
     divisor = math.prod(w.window) if included else _counts(op, w)

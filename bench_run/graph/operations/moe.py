@@ -21,7 +21,7 @@ from bench_run.graph.operations.base import (
 if TYPE_CHECKING:
     from bench_run.graph.model import Tensor
 
-MOE_MODES = ("none", "gather", "scatter")
+MOE_MODES = ("none", "gather", "scatter", "not_set")
 
 
 def _check_groups(view: View, weight: str) -> None:
@@ -43,7 +43,7 @@ def _check_groups(view: View, weight: str) -> None:
 def _check_forward(view: View) -> None:
     _check_groups(view, "weight")
     mode, index = view.attribute("mode"), view.get("token_index")
-    if (index is None) != (mode == "none"):
+    if mode != "not_set" and (index is None) != (mode == "none"):
         state = "is missing" if index is None else "is one too many"
         raise view.port_error("token_index", f"{state}: mode is {mode}")
     if mode == "scatter" and (view.get("token_ks") is None or view.attribute("top_k") < 1):

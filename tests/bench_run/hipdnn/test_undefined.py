@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 
 import bench_run
 from bench_run.errors import UnsupportedGraphError, UsageError
+from bench_run.graph.hipdnn_json import read_graph
 from bench_run.graph.hipdnn_write import write_graph
-from tests.conformance.graphs import FAMILIES, sdpa
+from tests.conformance.graphs import FAMILIES, resample, sdpa
 
 PLAIN = FAMILIES["sdpa_plain"]("float", "packed")
 
@@ -80,3 +82,29 @@ def test_a_meaning_that_is_none_is_refused_with_the_choices(attention):
 
     with pytest.raises(UsageError, match=r"--sdpa-scale: no choice 'two'; choose from one, rsqrt"):
         read_options({"--sdpa-scale": "two", "GRAPH": ["x"]})
+
+
+def test_a_multiplier_of_ragged_offsets_is_refused_by_name(open_engine):
+    graph = sdpa("float", "packed", attn_scale_value=1.0)
+    extras = {"ragged_offset_multiplier": 4}
+    tensors = (replace(graph.tensors[0], extras=extras), *graph.tensors[1:])
+    with pytest.raises(UnsupportedGraphError, match="ragged_offset_multiplier 4: only 1 can"):
+        open_engine().build(replace(graph, tensors=tensors), {})
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({"resample_mode": "bilinear"}, "'bilinear'"),
+        ({"resample_mode": "nearest"}, "'nearest'"),
+        ({"padding_mode": "edge_val_pad"}, "'edge_val_pad'"),
+    ],
+)
+def test_newer_enumerators_load_and_are_unsupported_by_name(open_engine, change, named):
+    graph = resample("avgpool_include_padding", "2d", "float", "packed")
+    node = graph.nodes[0]
+    newer = replace(graph, nodes=(replace(node, attributes={**node.attributes, **change}),))
+    again = read_graph(write_graph(newer), "graph")
+    assert {**again.nodes[0].attributes, **change} == again.nodes[0].attributes
+    with pytest.raises(UnsupportedGraphError, match=named):
+        open_engine().build(again, {})
