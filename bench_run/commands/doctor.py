@@ -27,8 +27,8 @@ With --engine: one tiny graph on that engine, step by step, up to the call at
 which it stops.
 
 Usage:
-  bench-run doctor [--engine=SPEC] [--op=SPEC] [--plugin-path=DIR]... [--hipdnn-prefix=DIR]
-            [--timeout=S]
+  bench-run doctor [--engine=SPEC] [--op=SPEC] [--plugin-path=DIR]...
+            [--hipdnn-prefix=DIR] [--timeout=S]
 
 Options:
   -e, --engine SPEC     try this engine: name[:id][+option][@plugin path]
