@@ -42,7 +42,7 @@ def significant(value: float, digits: int = 4) -> str:
     return f"{value:.0f}" if "e" in text and abs(value) < 1e6 else text
 
 
-def shortened(text: str, width: int) -> str:
+def shorten(text: str, width: int) -> str:
     """At most `width` characters: the middle is left out, both ends tell graphs apart."""
     if len(text) <= width:
         return text

@@ -50,8 +50,8 @@ def engine_list(options: Options) -> str:
     lines = []
     for row in list_engines():
         state = "yes" if row.availability.ok else "no "
-        lines.append(_wrapped(f"{state}  {row.name:<8} {row.summary}", first=""))
-        lines.append(_wrapped(row.availability.reason))
+        lines.append(_wrap(f"{state}  {row.name:<8} {row.summary}", first=""))
+        lines.append(_wrap(row.availability.reason))
     lines += ["", _auto_line()]
     if options.graphs or options.op or options.miopen_driver:
         lines += ["", *_choices_of_graphs(options)]
@@ -63,7 +63,7 @@ def _auto_line() -> str:
     from bench_run.errors import EngineUnavailableError
 
     try:
-        return _wrapped(f"auto here: {choose_auto()[1]}", first="")
+        return _wrap(f"auto here: {choose_auto()[1]}", first="")
     except EngineUnavailableError as error:
         return f"auto here: {error}"
 
@@ -79,7 +79,7 @@ def _choices_of_graphs(options: Options) -> list[str]:
     try:
         for case in planned.cases:
             lines.append(f"{case.graph.id.name} on {case.engine.key}:")
-            lines += [_wrapped(text) for text in _choices(pool, case)]
+            lines += [_wrap(text) for text in _choices(pool, case)]
     finally:
         pool.close()
     return lines
@@ -97,7 +97,7 @@ def _choices(pool: WorkerPool, case: PlannedCase) -> list[str]:
     return [row or "one way to run it, no choices" for row in rows]
 
 
-def _wrapped(text: str, first: str = " " * 5) -> str:
+def _wrap(text: str, first: str = " " * 5) -> str:
     import textwrap
 
     return textwrap.fill(

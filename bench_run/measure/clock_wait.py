@@ -24,7 +24,7 @@ _reachable_mhz: dict[str, float] = {}
 """Clocks that devices came to within `MOST_S` which do not come to their highest."""
 
 
-def settle(device: str, stream: Stream, rest_s: float) -> None:
+def wait_for_clock(device: str, stream: Stream, rest_s: float) -> None:
     """Rests until the clock, as a kernel counts it, is back; at most `MOST_S`. Does nothing in
     sustained duty (`rest_s` 0) and where clocks are unknown."""
     highest = _reachable_mhz.get(device) or highest_clock_mhz(device)

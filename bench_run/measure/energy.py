@@ -49,7 +49,7 @@ class Step:
     iterations: int
 
 
-def used_energy(plan: Plan, stream: Stream, device: str) -> Used:
+def measure_energy(plan: Plan, stream: Stream, device: str) -> Used:
     """What iterations of the plan take on this device, the outputs of which nobody looks at."""
     return count_energy(plan, stream, lambda: energy_mj(device))
 

@@ -19,7 +19,7 @@ from bench_run.errors import EngineUnavailableError
 from bench_run.measure.loop import Measured, SamplingBudget, forced_gates, on_device
 from bench_run.streams import cupti
 from bench_run.streams.base import SupportsKernelRecords
-from bench_run.streams.demangle import demangled
+from bench_run.streams.demangle import demangle
 
 if TYPE_CHECKING:
     from bench_run.engines.base import Plan
@@ -45,13 +45,13 @@ class Recorded:
     spans: bool = False
 
 
-def with_kernels(
+def record_kernels(
     plan: Plan, stream: Stream, budget: SamplingBudget, measured: Measured
 ) -> Recorded:
     """The measured series and, where the timer asks for it, the kernels' own times."""
     notes = (FORCED,) if forced_gates(stream) else ()
     timer = stream.timer if isinstance(stream, SupportsKernelRecords) else "events"
-    if not _wanted(timer, measured):
+    if not _asks_for_records(timer, measured):
         return Recorded(measured, notes=notes)
     try:
         recorded = _record(plan, stream, budget, measured)
@@ -63,7 +63,7 @@ def with_kernels(
     return replace(recorded, notes=(*notes, why))
 
 
-def _wanted(timer: str, measured: Measured) -> bool:
+def _asks_for_records(timer: str, measured: Measured) -> bool:
     device_ns = measured.series.get("device_ns")
     if not device_ns or timer not in ("auto", "cupti"):
         return False
@@ -95,6 +95,6 @@ def _record(
 def kernels_of(groups: list[cupti.Group]) -> tuple[Kernel, ...]:
     """A row for each kernel, in the order of their first launch."""
     return tuple(
-        Kernel(demangled(name), count, float(median))
+        Kernel(demangle(name), count, float(median))
         for name, (count, median) in cupti.by_name(groups).items()
     )

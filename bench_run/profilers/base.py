@@ -1,7 +1,7 @@
 """What a profiler is asked, and the process that runs under one: one case, made ready.
 
 A profiler starts a program of ours with the path of a pickled `Profiled` as its argument, which
-`prepared` reads there.
+`prepare` reads there.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def save(case: Profiled, folder: Path) -> Path:
 
 
 @contextmanager
-def prepared(path: str) -> Iterator[tuple[Plan, Stream]]:
+def prepare(path: str) -> Iterator[tuple[Plan, Stream]]:
     """The case of the file as a plan with its inputs, on its stream."""
     from bench_run.engines import engine_module
 

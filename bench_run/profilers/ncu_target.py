@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import sys
 
-from bench_run.profilers.base import prepared
+from bench_run.profilers.base import prepare
 from bench_run.streams.cuda_driver import driver
 
 WARMUP = 3
 
 
 def main(path: str) -> int:
-    with prepared(path) as (plan, stream):
+    with prepare(path) as (plan, stream):
         for _ in range(WARMUP):
             plan.run()
         stream.synchronize()

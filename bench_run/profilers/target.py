@@ -10,13 +10,13 @@ import sys
 import time
 
 from bench_run.errors import BenchRunError
-from bench_run.profilers.base import ITERATIONS, REST_NS, prepared
+from bench_run.profilers.base import ITERATIONS, REST_NS, prepare
 
 
 def main(path: str) -> int:
     """One run to load and warm up, then the iterations."""
     try:
-        with prepared(path) as (plan, stream):
+        with prepare(path) as (plan, stream):
             plan.poison()
             for _ in range(1 + ITERATIONS):
                 stream.synchronize()

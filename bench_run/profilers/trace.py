@@ -17,7 +17,7 @@ from bench_run.engines.base import SupportsTrace
 from bench_run.profilers.base import ITERATIONS
 from bench_run.streams import cupti
 from bench_run.streams.base import SupportsKernelRecords
-from bench_run.streams.demangle import demangled
+from bench_run.streams.demangle import demangle
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -84,7 +84,7 @@ def _device_events(plan: Plan, stream: Stream) -> list[TraceEvent]:
     events = _host_events(instants)
     events += [_event(c.name, CALLS, c.start_ns, c.end_ns) for c in recorder.calls]
     works = recorder.records
-    return events + [_event(demangled(r.name), DEVICE, r.start_ns, r.end_ns) for r in works]
+    return events + [_event(demangle(r.name), DEVICE, r.start_ns, r.end_ns) for r in works]
 
 
 def _event(name: str, lane: int, start_ns: int, end_ns: int) -> TraceEvent:
@@ -98,11 +98,11 @@ def join_parts(folder: str) -> dict[str, Any]:
     found = [json.loads(path.read_text(encoding="utf-8")) for path in paths]
     events: list[TraceEvent] = []
     for place, part in enumerate(found):
-        events += _moved(Part(part["case_id"], tuple(part["events"])), 100 * place)
+        events += _move(Part(part["case_id"], tuple(part["events"])), 100 * place)
     return {"traceEvents": events, "displayTimeUnit": "ns"}
 
 
-def _moved(part: Part, first: int) -> list[TraceEvent]:
+def _move(part: Part, first: int) -> list[TraceEvent]:
     """The part's events from zero on, its processes numbered from `first`."""
     zero = min((event["ts"] for event in part.events if "ts" in event), default=0)
     numbers: dict[Any, int] = {}
@@ -113,10 +113,14 @@ def _moved(part: Part, first: int) -> list[TraceEvent]:
         | ({"ts": event["ts"] - zero} if "ts" in event else {})
         for event in part.events
     ]
-    names = [_named("process_name", number, 0, part.case_id) for number in numbers.values()]
+    names = [_name_track("process_name", number, 0, part.case_id) for number in numbers.values()]
     lanes = {(e["pid"], e["tid"]) for e in events if e.get("tid") in LANES}
-    return [*names, *(_named("thread_name", p, t, LANES[t]) for p, t in sorted(lanes)), *events]
+    return [
+        *names,
+        *(_name_track("thread_name", p, t, LANES[t]) for p, t in sorted(lanes)),
+        *events,
+    ]
 
 
-def _named(what: str, process: int, thread: int, name: str) -> TraceEvent:
+def _name_track(what: str, process: int, thread: int, name: str) -> TraceEvent:
     return {"name": what, "ph": "M", "pid": process, "tid": thread, "args": {"name": name}}

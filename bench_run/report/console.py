@@ -9,9 +9,9 @@ import tabulate as tables
 from bench_schema.summary import half_width_ratio, main_series
 from tabulate import tabulate
 
-from bench_run.report.labels import labelled, plan_labels
+from bench_run.report.labels import add_label, plan_labels
 from bench_run.report.speedup import speed_up
-from bench_run.text import one_line, percent_text, rate_text, shortened, size_text, time_text
+from bench_run.text import one_line, percent_text, rate_text, shorten, size_text, time_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,12 +41,12 @@ def table(document: Document) -> str:
     rows = [list(_row(case)) for case in document.cases]
     names = [row[0] for row in rows]
     for row, label in zip(rows, labels, strict=True):
-        row[1] = labelled(row[1] if several else "", label)
+        row[1] = add_label(row[1] if several else "", label)
     headers = (HEADERS[0], "engine" if several else "plan", *HEADERS[2:])
     left_out = 0 if grouped else 1
     columns = [i for i in range(len(headers)) if i != left_out]
     cells = [[row[i] for i in columns] for row in rows]
-    lines = _aligned(cells, [headers[i] for i in columns], [ALIGN[i] for i in columns], grouped)
+    lines = _align(cells, [headers[i] for i in columns], [ALIGN[i] for i in columns], grouped)
     head = [] if several else [f"engine {document.engines[0].key} on {_where(document)}", ""]
     body = _with_names(lines[2:], names, grouped)
     return "\n".join([*head, *lines[:2], *body, "", *_endings(document.cases), totals(document)])
@@ -54,12 +54,10 @@ def table(document: Document) -> str:
 
 def _where(document: Document) -> str:
     engine = document.engines[0]
-    return shortened(engine.device_kind, WIDTH - len(engine.key) - 11)
+    return shorten(engine.device_kind, WIDTH - len(engine.key) - 11)
 
 
-def _aligned(
-    rows: list[list[str]], headers: list[str], align: list[str], grouped: bool
-) -> list[str]:
+def _align(rows: list[list[str]], headers: list[str], align: list[str], grouped: bool) -> list[str]:
     """Lines of the table, header and rule first; the first column takes what is left of the page.
 
     A graph's name that does not fit there is left out of its row.
@@ -67,13 +65,13 @@ def _aligned(
     widths = [max(len(row[i]) for row in [headers, *rows]) for i in range(1, len(headers))]
     room = WIDTH - sum(widths) - 2 * len(widths)
     shown = [
-        [shortened(row[0], room) if grouped else row[0] * (len(row[0]) <= room), *row[1:]]
+        [shorten(row[0], room) if grouped else row[0] * (len(row[0]) <= room), *row[1:]]
         for row in rows
     ]
-    return _tabulated(shown, headers, align).splitlines()
+    return _tabulate(shown, headers, align).splitlines()
 
 
-def _tabulated(rows: list[list[str]], headers: Sequence[str], align: Sequence[str]) -> str:
+def _tabulate(rows: list[list[str]], headers: Sequence[str], align: Sequence[str]) -> str:
     """The table with headers no wider than they are: 80 columns are few.
 
     tabulate knows that width only as a setting of the module, so it is put back.
@@ -91,7 +89,7 @@ def _with_names(lines: list[str], names: list[str], grouped: bool) -> list[str]:
     previous = None
     for line, name in zip(lines, names, strict=True):
         if (grouped and name != previous) or not (grouped or line.startswith(name)):
-            shown.append(shortened(name, WIDTH))
+            shown.append(shorten(name, WIDTH))
         previous = name
         shown.append(line)
     return shown
@@ -250,13 +248,13 @@ def side_by_side(document: Document) -> str:
     ]
     headers = ("graph", "A", "B", "speed-up", "95% interval", "B against A")
     align = ("left", "right", "right", "right", "right", "left")
-    text = _tabulated([list(row) for row in rows], headers, align)
+    text = _tabulate([list(row) for row in rows], headers, align)
     legend = f"A = {first}\nB = {second}"
     return "\n".join([legend, "", text, "", *_endings(document.cases), totals(document)])
 
 
 def _pair_row(a: Case, b: Case) -> tuple[str, ...]:
-    name = shortened(a.graph.name, 26)
+    name = shorten(a.graph.name, 26)
     series = main_series(a.summary)
     if series is None or series not in b.summary:
         return (name, _state(a), _state(b), "–", "–", validation_text(b.validation, b.implausible))

@@ -10,7 +10,7 @@ from tabulate import tabulate
 from bench_run.graph.layouts import is_packed, layout_name
 from bench_run.graph.operations import OPERATIONS, node_view
 from bench_run.graph.work import family, work
-from bench_run.text import shortened, significant, size_text
+from bench_run.text import shorten, significant, size_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -33,8 +33,8 @@ def describe(graph: Graph) -> str:
     """Several lines, none wider than `WIDTH`; ends with a blank one."""
     parts = [
         *textwrap.wrap(plain(graph.name) or "a graph without a name", WIDTH),
-        *_wrapped(f"{family(graph)}; {_types(graph)}", 2),
-        *_wrapped(_work(graph), 2),
+        *_wrap(f"{family(graph)}; {_types(graph)}", 2),
+        *_wrap(_work(graph), 2),
         "",
         *_operations(graph),
         "",
@@ -44,7 +44,7 @@ def describe(graph: Graph) -> str:
     return "\n".join(line.rstrip() for line in parts)
 
 
-def _wrapped(text: str, indent: int) -> list[str]:
+def _wrap(text: str, indent: int) -> list[str]:
     pad = " " * indent
     return textwrap.wrap(text, WIDTH, initial_indent=pad, subsequent_indent=pad + "  ")
 
@@ -80,9 +80,9 @@ def _operations(graph: Graph) -> Iterator[str]:
     for index, node in enumerate(graph.nodes):
         seen = node_view(graph, index)
         names = [_names(graph, ports) for ports in (node.inputs.values(), node.outputs.values())]
-        yield from _wrapped(f"{index + 1}. {operation_name(node)}: {names[0]} -> {names[1]}", 2)
+        yield from _wrap(f"{index + 1}. {operation_name(node)}: {names[0]} -> {names[1]}", 2)
         facts = [flop_text(seen.operation.flops(seen)), *node_facts(node)]
-        yield from _wrapped(", ".join(facts), 5)
+        yield from _wrap(", ".join(facts), 5)
 
 
 def _names(graph: Graph, uids: Sequence[int] | Any) -> str:
@@ -90,7 +90,7 @@ def _names(graph: Graph, uids: Sequence[int] | Any) -> str:
 
 
 def tensor_name(tensor: Tensor) -> str:
-    return shortened(plain(tensor.name) or f"tensor {tensor.uid}", _NAME_WIDTH)
+    return shorten(plain(tensor.name) or f"tensor {tensor.uid}", _NAME_WIDTH)
 
 
 def operation_name(node: Node) -> str:
@@ -137,7 +137,7 @@ def _tensors(graph: Graph) -> Iterator[str]:
         colalign=("left", "left", "left", "left", "left", "right"),
         disable_numparse=True,
     )
-    yield from (f"  {shortened(line, WIDTH - 2)}" for line in table.splitlines())
+    yield from (f"  {shorten(line, WIDTH - 2)}" for line in table.splitlines())
 
 
 def dims_text(tensor: Tensor) -> str:

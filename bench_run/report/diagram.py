@@ -18,7 +18,7 @@ from bench_run.report.description import (
     tensor_name,
 )
 from bench_run.report.layers import arrange
-from bench_run.text import shortened
+from bench_run.text import shorten
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -82,7 +82,7 @@ def diagram(graph: Graph) -> str:
         ' markerHeight="7" orient="auto"><path d="M0 0 L8 4 L0 8 z" style="fill:#57606a;'
         'stroke:none;marker-end:none"/></marker></defs>',
         *(f'<path d="{_curve(route)}"/>' for route in picture.routes),
-        *(_drawn(box, centre) for box, centre in zip(boxes, picture.centres, strict=True)),
+        *(_draw(box, centre) for box, centre in zip(boxes, picture.centres, strict=True)),
         "</svg>",
     ]
     return "\n".join(parts) + "\n"
@@ -102,14 +102,14 @@ def _boxes(graph: Graph) -> list[_Box]:
 
 def _operation(node: Node) -> _Box:
     name = plain(node.name)
-    named = () if name in ("", operation_name(node)) else (shortened(name, _WIDEST),)
-    facts = (shortened(fact, _WIDEST) for fact in node_facts(node))
+    named = () if name in ("", operation_name(node)) else (shorten(name, _WIDEST),)
+    facts = (shorten(fact, _WIDEST) for fact in node_facts(node))
     return _Box("operation", (operation_name(node), *named, *facts))
 
 
 def _tensor(graph: Graph, tensor: Tensor) -> _Box:
     kind = f"{tensor.data_type} {layout_text(graph, tensor)}"
-    lines = (tensor_name(tensor), shortened(dims_text(tensor), _WIDEST), shortened(kind, _WIDEST))
+    lines = (tensor_name(tensor), shorten(dims_text(tensor), _WIDEST), shorten(kind, _WIDEST))
     return _Box(role(graph, tensor), lines)
 
 
@@ -133,7 +133,7 @@ def _curve(route: Sequence[Point]) -> str:
     return text
 
 
-def _drawn(box: _Box, centre: Point) -> str:
+def _draw(box: _Box, centre: Point) -> str:
     width, height = box.size
     left, top = centre[0] - width / 2, centre[1] - height / 2
     rows = []

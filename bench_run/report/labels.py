@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from bench_run.text import shortened
+from bench_run.text import shorten
 
 if TYPE_CHECKING:
     from bench_schema.document import Case, Document
@@ -30,7 +30,7 @@ def _label(case: Case, engine_id: str) -> str:
     return case.plan.get("plan", "") if engine_id.startswith(BY_PLACE) else ""
 
 
-def labelled(engine: str, label: str) -> str:
+def add_label(engine: str, label: str) -> str:
     """Both in one cell of a narrow table: a label gives way before its engine does."""
-    label = shortened(label, max(LEAST, WIDTH - len(engine)))
+    label = shorten(label, max(LEAST, WIDTH - len(engine)))
     return " ".join(part for part in (engine, label) if part)

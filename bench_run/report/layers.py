@@ -38,7 +38,7 @@ def arrange(sizes: Sequence[Size], edges: Sequence[Edge]) -> Picture:
     widths = [width for width, _ in sizes]
     paths = _with_stand_ins(edges, layer, widths)
     pieces = [piece for path in paths for piece in itertools.pairwise(path)]
-    rows = _ordered(layer, pieces)
+    rows = _order(layer, pieces)
     x = _horizontal(rows, pieces, widths)
     bands = _vertical(rows, sizes)
     centres = tuple((x[box], sum(bands[layer[box]]) / 2) for box in range(len(sizes)))
@@ -82,7 +82,7 @@ def _with_stand_ins(
     return paths
 
 
-def _ordered(layer: list[int], pieces: Sequence[Edge]) -> list[list[int]]:
+def _order(layer: list[int], pieces: Sequence[Edge]) -> list[list[int]]:
     """The boxes of each layer from left to right."""
     rows: list[list[int]] = [[] for _ in range(max(layer) + 1)]
     for box, level in enumerate(layer):

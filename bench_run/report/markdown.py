@@ -28,7 +28,7 @@ def markdown(document: Document) -> str:
     where = f"{document.machine.host}, {document.machine.cpu.model or 'unknown processor'}"
     engines = ", ".join(f"{e.key} on {e.device_kind}" for e in document.engines)
     started = document.run.started
-    return f"{table}\n\nMeasured {started} on {escaped(where)}; {escaped(engines)}.\n"
+    return f"{table}\n\nMeasured {started} on {escape(where)}; {escape(engines)}.\n"
 
 
 def _row(case: Case, *labels: str) -> tuple[str, ...]:
@@ -38,9 +38,9 @@ def _row(case: Case, *labels: str) -> tuple[str, ...]:
 
     summary, achieved = main_summary(case), case.achieved
     return (
-        escaped(case.graph.name),
-        escaped(case.engine),
-        *map(escaped, labels),
+        escape(case.graph.name),
+        escape(case.engine),
+        *map(escape, labels),
         case.outcome.status,
         "–" if summary is None else time_text(summary.median),
         "–" if summary is None else percent_text(half_width_ratio(summary)),
@@ -51,7 +51,7 @@ def _row(case: Case, *labels: str) -> tuple[str, ...]:
     )
 
 
-def escaped(text: str) -> str:
+def escape(text: str) -> str:
     """Text that stands in a Markdown table as it is."""
     plain = " ".join(text.split())
     for sign in "\\`*_{}[]<>#|~":

@@ -9,7 +9,7 @@ from bench_schema.summary import main_series
 from tabulate import tabulate
 
 from bench_run.report.speedup import speed_up
-from bench_run.text import one_line, shortened, time_text
+from bench_run.text import one_line, shorten, time_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -44,7 +44,7 @@ def _row(default: Case, searched: Case) -> Iterator[tuple[str, ...]]:
         return
     engine = " ".join([default.engine, *default.variant.values()])
     yield (
-        shortened(one_line(default.graph.name), NAME_WIDTH),
+        shorten(one_line(default.graph.name), NAME_WIDTH),
         engine,
         time_text(default.summary[series].median),
         time_text(searched.summary[series].median),

@@ -7,7 +7,7 @@ from functools import lru_cache
 
 
 @lru_cache(maxsize=1024)
-def demangled(name: str) -> str:
+def demangle(name: str) -> str:
     """``void f<int>(int*)`` for ``_Z1fIiEvPT_``; the name itself where it is no mangled one."""
     library = _library()
     if library is None or not name.startswith("_Z"):

@@ -29,9 +29,9 @@ from bench_schema.summary import warmup_cut
 from bench_run.errors import EngineError, UnsupportedGraphError
 from bench_run.machine.telemetry import disturbances, observe
 from bench_run.measure.canaries import canaries_of
-from bench_run.measure.clock_wait import settle
-from bench_run.measure.energy import Used, used_energy
-from bench_run.measure.kernel_pass import Recorded, with_kernels
+from bench_run.measure.clock_wait import wait_for_clock
+from bench_run.measure.energy import Used, measure_energy
+from bench_run.measure.kernel_pass import Recorded, record_kernels
 from bench_run.measure.loop import Measured, SamplingBudget, forced_gates, measure
 from bench_run.measure.memory import ProcessPeak
 from bench_run.tensors.data import inputs_of
@@ -125,7 +125,7 @@ def _measured_case(
     plan, forced = validator.plan, forced_gates(engine.stream)
     timeline.enter("gate")
     engine.stream.correction_ns()  # tries whether the plan can be held back: that may hang
-    _settle(engine, request.budget.rest_s, timeline)
+    _wait_for_clock(engine, request.budget.rest_s, timeline)
     before = observe(engine.facts.device, engine.stream, at_once=True)
     timeline.enter("measure")
     budget = affordable(request.budget, timeline.phases["first_run_ns"])
@@ -135,10 +135,10 @@ def _measured_case(
     after = observe(engine.facts.device, engine.stream)
     timeline.enter("validate", validator.timed_ns)
     validator.finish(len(measured.series["e2e_ns"]), lambda: inputs_of(request.graph, request.data))
-    _settle(engine, request.budget.rest_s, timeline)
+    _wait_for_clock(engine, request.budget.rest_s, timeline)
     timeline.enter("measure")
-    recorded = with_kernels(plan, engine.stream, budget, measured)
-    used = used_energy(plan, engine.stream, engine.facts.device) if request.energy else Used()
+    recorded = record_kernels(plan, engine.stream, budget, measured)
+    used = measure_energy(plan, engine.stream, engine.facts.device) if request.energy else Used()
     notes = (*recorded.notes, *disturbances(before, after), *used.notes)
     measured_round = _round(
         request,
@@ -170,10 +170,10 @@ def _measured_case(
     )
 
 
-def _settle(engine: Engine, rest_s: float, timeline: Timeline) -> None:
+def _wait_for_clock(engine: Engine, rest_s: float, timeline: Timeline) -> None:
     if engine.facts.device != "cpu":
         timeline.enter("settle")
-        settle(engine.facts.device, engine.stream, rest_s)
+        wait_for_clock(engine.facts.device, engine.stream, rest_s)
 
 
 def affordable(budget: SamplingBudget, first_run_ns: int) -> SamplingBudget:

@@ -19,7 +19,7 @@ from bench_run.engines.spec import parse_spec
 from bench_run.errors import EngineError, EngineUnavailableError, UnsupportedGraphError
 from bench_run.graph.make import make_graphs
 from bench_run.measure.canaries import canaries_of
-from bench_run.measure.clock_wait import settle
+from bench_run.measure.clock_wait import wait_for_clock
 from bench_run.measure.loop import NONE, REST_S, SamplingBudget, measure
 from bench_run.tensors.inputs import make_inputs
 
@@ -67,7 +67,7 @@ def show(engine, op):
     for turn in range(TURNS):
         taken = {}
         for kind in (NONE, canaries) if turn % 2 else (canaries, NONE):
-            settle(engine.facts.device, engine.stream, REST_S)
+            wait_for_clock(engine.facts.device, engine.stream, REST_S)
             taken[kind is NONE] = measure(plan, engine.stream, BUDGET, canaries=kind).series
             time.sleep(REST_S)
         for name in taken[True]:

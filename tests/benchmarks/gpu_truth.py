@@ -29,7 +29,7 @@ from bench_run.engines.base import EngineOptions, EngineSpec
 from bench_run.errors import EngineError, UnsupportedGraphError
 from bench_run.graph.load import load
 from bench_run.graph.make import make_graphs
-from bench_run.measure.clock_wait import settle
+from bench_run.measure.clock_wait import wait_for_clock
 from bench_run.measure.kernel_pass import SHORT_NS
 from bench_run.measure.loop import REST_S, SamplingBudget, on_device
 from bench_run.streams import cupti
@@ -63,7 +63,7 @@ def methods():
         graph = make_graphs(spec)[0]
         plan = engine.plan(engine.build(graph, {}))
         plan.upload(make_inputs(graph, 0))
-        settle(engine.facts.device, engine.stream, REST_S)
+        wait_for_clock(engine.facts.device, engine.stream, REST_S)
         taken = {method: [] for method in names}
         for _ in range(TURNS):
             for method in names:

@@ -10,13 +10,13 @@ from bench_schema.document import Device, Telemetry
 from bench_run.errors import UsageError
 from bench_run.machine.telemetry import disturbances
 from bench_run.measure.ceilings import Ceilings, add_ceilings, read_ceilings, store_ceilings
-from bench_run.measure.kernel_pass import FORCED, with_kernels
+from bench_run.measure.kernel_pass import FORCED, record_kernels
 from bench_run.measure.loop import Measured, SamplingBudget
 from bench_run.profilers import ncu
 from bench_run.profilers.trace import join_parts
 from bench_run.streams import cupti
 from bench_run.streams.cupti import KernelRecord
-from bench_run.streams.demangle import demangled
+from bench_run.streams.demangle import demangle
 
 DEVICE = Device(0, "GPU", "GPU-1", "580.1", "sm_90", 1, 1, 1980.0, 3201.0, 700.0)
 MEASURED = Measured({"e2e_ns": []}, {"device_ns": [900, 901], "e2e_ns": [1, 2]}, "iterations")
@@ -54,7 +54,7 @@ def test_a_kernel_is_counted_for_one_iteration():
 
 
 def test_without_a_timer_that_records_the_series_stay_as_they_are():
-    found = with_kernels(None, object(), SamplingBudget(0, 2), MEASURED)
+    found = record_kernels(None, object(), SamplingBudget(0, 2), MEASURED)
     assert (MEASURED, (), ()) == (found.measured, found.kernels, found.notes)
 
 
@@ -62,7 +62,7 @@ def test_a_gate_that_had_to_open_by_itself_is_said():
     class Stream:
         forced_gates, timer = 1, "events"
 
-    assert (FORCED,) == with_kernels(None, Stream(), SamplingBudget(0, 2), MEASURED).notes
+    assert (FORCED,) == record_kernels(None, Stream(), SamplingBudget(0, 2), MEASURED).notes
 
 
 def test_counters_are_read_by_kernel_with_their_launches():
@@ -129,4 +129,4 @@ def test_a_clock_that_moved_is_said_and_stale_words_of_nvml_are_not(before, afte
 
 
 def test_a_plain_name_needs_no_demangling():
-    assert "relu_kernel" == demangled("relu_kernel")
+    assert "relu_kernel" == demangle("relu_kernel")

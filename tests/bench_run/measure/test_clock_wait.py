@@ -7,7 +7,7 @@ import itertools
 import pytest
 
 from bench_run.measure import clock_wait as module
-from bench_run.measure.clock_wait import settle
+from bench_run.measure.clock_wait import wait_for_clock
 
 
 class Scripted:
@@ -31,29 +31,29 @@ def device(monkeypatch):
 
 def test_it_rests_until_the_clock_is_back():
     stream = Scripted(1530.0, 1965.0, 1978.0, 1980.0)
-    settle("gpu", stream, 0.001)
+    wait_for_clock("gpu", stream, 0.001)
     assert stream.probes == 3
 
 
 def test_a_cool_device_costs_one_probe():
     stream = Scripted(1980.0)
-    settle("gpu", stream, 0.001)
+    wait_for_clock("gpu", stream, 0.001)
     assert stream.probes == 1
 
 
 def test_a_device_that_never_gets_there_is_waited_for_once():
-    settle("gpu", Scripted(1500.0), 0.01)
+    wait_for_clock("gpu", Scripted(1500.0), 0.01)
     stream = Scripted(1500.0)
-    settle("gpu", stream, 0.01)
+    wait_for_clock("gpu", stream, 0.01)
     assert stream.probes == 1
 
 
 @pytest.mark.parametrize(("name", "rest_s"), [("gpu", 0.0), ("unknown", 0.01)])
 def test_sustained_duty_and_unknown_devices_are_not_waited_for(name, rest_s):
     stream = Scripted(1000.0)
-    settle(name, stream, rest_s)
+    wait_for_clock(name, stream, rest_s)
     assert stream.probes == 0
 
 
 def test_a_stream_without_a_clock_is_not_waited_for():
-    assert settle("gpu", object(), 0.01) is None
+    assert wait_for_clock("gpu", object(), 0.01) is None
