@@ -20,6 +20,7 @@ from bench_run.tensors.init_plan import parse_init
 TIMERS = ("auto", "events", "cupti", "host")
 CACHES = ("hot", "cold", "rotate")
 DUTIES = ("cool", "sustained")
+FRESH = ("fork", "exec")
 MATHS = ("fp32", "tf32", "fast")
 TOLERANCES = ("default", "hipdnn")
 SHAPES = ("small", "common", "large", "skewed", "all")
@@ -74,6 +75,8 @@ class Options:
     timer: str = "auto"
     cache: str = "hot"
     duty: str = "cool"
+    fresh: str = "fork"
+    """How a round's workers start: ``fork`` where the engine allows it, else ``exec``."""
     replay: bool = False
     energy: bool = False
     executions: int = 1
@@ -238,6 +241,7 @@ FLAGS: dict[str, Flag] = {
     "--timer": Flag("timer", _choice(TIMERS)),
     "--cache": Flag("cache", _choice(CACHES)),
     "--duty": Flag("duty", _choice(DUTIES)),
+    "--fresh": Flag("fresh", _choice(FRESH)),
     "--replay": Flag("replay", _switch),
     "--energy": Flag("energy", _switch),
     "--executions": Flag("executions", _whole(1)),

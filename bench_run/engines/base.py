@@ -244,6 +244,15 @@ class SupportsEnvironment(Protocol):
 
 
 @runtime_checkable
+class SupportsFork(Protocol):
+    """An engine's module whose libraries may be imported in one process and used in forks of it."""
+
+    def preload(self, spec: EngineSpec) -> bool:
+        """Import them without touching a device. False: not for this spec, since its workers must
+        be started afresh."""
+
+
+@runtime_checkable
 class SupportsIdProbe(Protocol):
     """An engine's module that knows of each id whether it can run here."""
 

@@ -6,7 +6,7 @@ import sys
 import uuid
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from bench_schema.document import SCHEMA_VERSION, Document, Engine, Run, Settings, Tool
 
@@ -49,7 +49,8 @@ def run_benchmark(options: Options, command: Sequence[str] = ()) -> Document:
             talk.say(f"note: {note}")
         if outline.reason is not None:
             talk.say(f"engine {outline.reason}")
-    pool = WorkerPool(options.timeout_s, {}, breakdown)
+    fresh = options.fresh if options.rounds > 1 else "exec"
+    pool = WorkerPool(options.timeout_s, {}, breakdown, fresh)
     try:
         opened = _open_all(outline, options, pool)
         header = _header(options, opened, command)
@@ -57,6 +58,7 @@ def run_benchmark(options: Options, command: Sequence[str] = ()) -> Document:
         return _measure(options, opened.planned, record, pool, breakdown)
     finally:
         pool.close()
+        pool.kill()
 
 
 def _measure(
@@ -87,6 +89,7 @@ class OpenedRun:
     engines: tuple[Engine, ...]
     timer: str
     devices: tuple[Device, ...] = ()
+    worker_start: Literal["exec", "fork"] = "exec"
 
 
 def _open_all(outline: Outline, options: Options, pool: WorkerPool) -> OpenedRun:
@@ -97,7 +100,8 @@ def _open_all(outline: Outline, options: Options, pool: WorkerPool) -> OpenedRun
     used = _devices(planned, facts, pool, options)
     pool.keep_fresh(planned.engines)
     engines = tuple(_engine_row(engine, facts[engine.key]) for engine in planned.engines)
-    return OpenedRun(planned, engines, min(clocks, default="host"), used)
+    timer = min(clocks, default="host")
+    return OpenedRun(planned, engines, timer, used, pool.worker_start)
 
 
 def _devices(
@@ -125,13 +129,15 @@ def _header(options: Options, opened: OpenedRun, command: Sequence[str]) -> Docu
         complete=False,
         command=tuple(command),
         tool=Tool("bench-run", VERSION),
-        settings=settings_of(options, opened.timer),
+        settings=settings_of(options, opened.timer, opened.worker_start),
     )
     paths = [case.graph.id.path for case in opened.planned.cases[:1]]
     return Document(SCHEMA_VERSION, run, machine(paths, opened.devices), opened.engines, ())
 
 
-def settings_of(options: Options, timer: str) -> Settings:
+def settings_of(
+    options: Options, timer: str, worker_start: Literal["exec", "fork"] = "exec"
+) -> Settings:
     return Settings(
         timer=timer,
         cache=options.cache,
@@ -155,6 +161,7 @@ def settings_of(options: Options, timer: str) -> Settings:
         executions=options.executions,
         knobs=dict(options.knob),
         vendor_caches=options.vendor_caches,
+        worker_start=worker_start,
         max_rounds=options.max_rounds if options.precision_ratio is not None else None,
     )
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from bench_schema.document import Case, Outcome
 
 from bench_run.engines import engine_module
-from bench_run.engines.base import SupportsEnvironment
+from bench_run.engines.base import SupportsEnvironment, SupportsFork
 from bench_run.errors import BenchRunError, EngineError, EngineUnavailableError, WorkerError
 from bench_run.measure.time_breakdown import TimeBreakdown
 from bench_run.worker.case_record import case_of
@@ -25,6 +25,7 @@ from bench_run.worker.messages import (
     Variants,
 )
 from bench_run.worker.process import Worker
+from bench_run.worker.start import Template, start_afresh
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from bench_run.graph.model import Graph
     from bench_run.measure.ceilings import Ceilings
     from bench_run.plan.cases import PlannedEngine
+    from bench_run.worker.start import Starter
 
 
 def own_environment(engine: PlannedEngine) -> Mapping[str, str]:
@@ -51,8 +53,13 @@ class WorkerPool:
         timeout_s: float,
         environments: Mapping[str, Mapping[str, str]],
         breakdown: TimeBreakdown | None = None,
+        fresh: str = "exec",
     ) -> None:
+        """`fresh`: ``exec`` starts every worker afresh; ``fork`` forks those of engines that allow
+        it from a template, which is kept until the pool is killed."""
         self._timeout_s = timeout_s
+        self._fresh_by = fresh
+        self._templates: dict[str, Template] = {}
         self._environments = dict(environments)
         self._breakdown = TimeBreakdown() if breakdown is None else breakdown
         self._prepared: set[str] = set()
@@ -80,7 +87,8 @@ class WorkerPool:
             return self._open(engine)
 
     def _open(self, engine: PlannedEngine) -> Worker:
-        worker = Worker(self._environment(engine), self._breakdown.phase)
+        environment = self._environment(engine)
+        worker = Worker(environment, self._breakdown.phase, self._starter(engine, environment))
         try:
             opened = worker.ask(Open(engine.spec, engine.options), self._timeout_s)
         except BenchRunError:
@@ -90,6 +98,22 @@ class WorkerPool:
         self._fresh[engine.key] = engine
         self.opened[engine.key] = opened
         return worker
+
+    def _starter(self, engine: PlannedEngine, environment: Mapping[str, str]) -> Starter:
+        """The first worker of an engine starts afresh: its template imports at the same time."""
+        if self._fresh_by == "exec" or not isinstance(
+            engine_module(engine.spec.name), SupportsFork
+        ):
+            return start_afresh
+        if engine.key in self._templates:
+            return self._templates[engine.key].start
+        self._templates[engine.key] = Template(engine.spec, engine.options, environment)
+        return start_afresh
+
+    @property
+    def worker_start(self) -> Literal["exec", "fork"]:
+        """How most workers start; waits until it is known."""
+        return "fork" if any(template.fit for template in self._templates.values()) else "exec"
 
     def _environment(self, engine: PlannedEngine) -> Mapping[str, str]:
         """Asked for once: cache folders that it names serve every round."""
@@ -191,3 +215,6 @@ class WorkerPool:
         for worker in list(self._workers.values()):
             worker.kill()
         self._workers.clear()
+        for template in self._templates.values():
+            template.close()
+        self._templates.clear()

@@ -15,7 +15,6 @@ import os
 import pickle
 import signal
 import subprocess
-import sys
 import threading
 import time
 from multiprocessing.connection import Connection, Pipe
@@ -32,9 +31,12 @@ from bench_run.worker.messages import (
     Refused,
     Request,
 )
+from bench_run.worker.start import start_afresh
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+
+    from bench_run.worker.start import Starter
 
 OUTPUT_TAIL_BYTES = 4096
 POLL_S = 0.2
@@ -88,21 +90,14 @@ class Worker:
         self,
         environment: Mapping[str, str] | None = None,
         announce: Callable[[str, int], object] | None = None,
+        start: Starter = start_afresh,
     ) -> None:
         """Start it. `environment` is added to ours (caches and plugin folders of one engine);
         `announce` is told of every phase that the worker enters, and how many nanoseconds of the
         one before went into checks."""
         ours, theirs = Pipe()
         read_end, write_end = os.pipe()
-        self._process = subprocess.Popen(  # noqa: S603 - our own module, no shell
-            [sys.executable, "-m", "bench_run.worker.main", str(theirs.fileno())],
-            stdin=subprocess.DEVNULL,
-            stdout=write_end,
-            stderr=write_end,
-            pass_fds=(theirs.fileno(),),
-            start_new_session=True,
-            env={**os.environ, **(environment or {})},
-        )
+        self._process = start(environment or {}, theirs.fileno(), write_end)
         os.close(write_end)
         theirs.close()
         self._pipe: Connection[Incoming, Outgoing] = ours

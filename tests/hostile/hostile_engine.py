@@ -32,6 +32,10 @@ def probe():
     return Availability(True, "always there")
 
 
+def preload(spec):
+    return "fork" in spec.options
+
+
 def open(spec, options):  # noqa: A001 - the protocol's name
     if spec.id == "exit-on-open":
         os._exit(7)

@@ -54,6 +54,13 @@ def environment(spec: EngineSpec, options: EngineOptions) -> Mapping[str, str]: 
     return {**cache_environment(options, NVIDIA), **strict}
 
 
+def preload(spec: EngineSpec) -> bool:  # noqa: ARG001
+    """The frontend loads cuDNN; neither makes a context before a handle is asked for."""
+    from bench_run.engines.cudnn import engine, library
+
+    return bool(engine and library.load())
+
+
 def open(spec: EngineSpec, options: EngineOptions) -> Engine:  # noqa: A001 - a name of the protocol
     from bench_run.engines.cudnn.engine import open_engine
 

@@ -59,6 +59,19 @@ def environment(spec: EngineSpec, options: EngineOptions) -> Mapping[str, str]: 
     return cache_environment(options, {**COMPILERS, **AMD, **NVIDIA})
 
 
+def preload(spec: EngineSpec) -> bool:
+    """On a GPU of a CUDA build, eager. Elsewhere workers start afresh: the processor's address
+    layout matters, Inductor has processes and threads of its own, ROCm was never tried."""
+    if "compile" in spec.options or not (spec.id or "").startswith("cuda"):
+        return False
+    import torch
+
+    from bench_run.engines.torch_engine import opening
+    from bench_run.streams import torch as streams
+
+    return bool(torch.version.cuda and opening and streams)
+
+
 def open(spec: EngineSpec, options: EngineOptions) -> Engine:  # noqa: A001 - a name of the protocol
     from bench_run.engines.torch_engine.opening import open_engine
 

@@ -1,0 +1,148 @@
+"""How a worker's process comes to be: started afresh, or forked from a template of its engine."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pickle
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from typing import TYPE_CHECKING, Protocol
+
+from bench_run.worker.template import FORK, MESSAGE_BYTES, Ended, Forked, Preload, Ready
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from bench_run.engines.base import EngineOptions, EngineSpec
+
+WAIT_STEP_S = 0.02
+
+
+class ProcessHandle(Protocol):
+    """What a worker needs of its process; `subprocess.Popen` has it."""
+
+    pid: int
+
+    def poll(self) -> int | None: ...
+
+    def wait(self, timeout: float | None = None) -> int: ...
+
+
+class Starter(Protocol):
+    def __call__(self, environment: Mapping[str, str], pipe: int, output: int) -> ProcessHandle:
+        """A process that serves `pipe` and prints to `output`."""
+
+
+def start_afresh(environment: Mapping[str, str], pipe: int, output: int) -> ProcessHandle:
+    return subprocess.Popen(  # noqa: S603 - our own module, no shell
+        [sys.executable, "-m", "bench_run.worker.main", str(pipe)],
+        stdin=subprocess.DEVNULL,
+        stdout=output,
+        stderr=output,
+        pass_fds=(pipe,),
+        start_new_session=True,
+        env={**os.environ, **environment},
+    )
+
+
+class Template:
+    """The template process of one engine, seen from the run. `fit` is false where its workers have
+    to be started afresh."""
+
+    def __init__(
+        self, spec: EngineSpec, options: EngineOptions, environment: Mapping[str, str]
+    ) -> None:
+        self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._process = subprocess.Popen(  # noqa: S603 - our own module, no shell
+            [sys.executable, "-m", "bench_run.worker.template", str(theirs.fileno())],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            pass_fds=(theirs.fileno(),),
+            start_new_session=True,
+            env={**os.environ, **environment},
+        )
+        theirs.close()
+        self._lock = threading.Lock()
+        self._ends: dict[int, int] = {}
+        self._control.send(pickle.dumps(Preload(spec, options)))
+        self._fit: bool | None = None
+
+    @property
+    def fit(self) -> bool:
+        """Waits until everything is imported."""
+        if self._fit is None:
+            message = self._receive()
+            self._fit = isinstance(message, Ready) and message.fit
+        return self._fit
+
+    def start(self, environment: Mapping[str, str], pipe: int, output: int) -> ProcessHandle:
+        """A forked worker; a fresh one where the template is lost or unfit. `environment` is that
+        of the template."""
+        with self._lock, contextlib.suppress(OSError):
+            if self.fit:
+                socket.send_fds(self._control, [FORK], [pipe, output])
+                while (message := self._receive()) is not None:
+                    if isinstance(message, Forked):
+                        return ForkedProcess(message.pid, self)
+                    self._note(message)
+        self._fit = False
+        return start_afresh(environment, pipe, output)
+
+    def end_of(self, pid: int) -> int | None:
+        """The exit code of a worker; None while it lives."""
+        with self._lock:
+            while pid not in self._ends and self._has_message():
+                message = self._receive()
+                if message is None:  # the kernel ends the workers of a lost template
+                    self._ends[pid] = -signal.SIGKILL
+                self._note(message)
+            return self._ends.get(pid)
+
+    def _note(self, message: object) -> None:
+        if isinstance(message, Ended):
+            self._ends[message.pid] = message.code
+
+    def _has_message(self) -> bool:
+        import select
+
+        return bool(select.select([self._control], [], [], 0)[0])
+
+    def _receive(self) -> object:
+        """The next message; None where the template is gone."""
+        try:
+            data = self._control.recv(MESSAGE_BYTES)
+        except OSError:
+            return None
+        return pickle.loads(data) if data else None  # noqa: S301 - from our own process
+
+    def close(self) -> None:
+        self._control.close()
+        with contextlib.suppress(ProcessLookupError):
+            self._process.kill()
+        self._process.wait()
+
+
+class ForkedProcess:
+    """A worker whose parent is the template, which tells when it ended."""
+
+    def __init__(self, pid: int, template: Template) -> None:
+        self.pid = pid
+        self._template = template
+
+    def poll(self) -> int | None:
+        return self._template.end_of(self.pid)
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Its exit code. Raises `subprocess.TimeoutExpired`."""
+        limit = None if timeout is None else time.monotonic() + timeout
+        while (code := self.poll()) is None:
+            if limit is not None and time.monotonic() > limit:
+                raise subprocess.TimeoutExpired("worker", timeout or 0.0)
+            time.sleep(WAIT_STEP_S)
+        return code

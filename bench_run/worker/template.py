@@ -1,0 +1,140 @@
+"""A template process: it imports an engine's libraries once, never opens the device, and forks
+workers, which then start in milliseconds where importing PyTorch takes seconds.
+
+Only for engines that say so (`SupportsFork`): a GPU's context must not exist before the fork, and
+on the processor every worker is to have an address layout of its own. Run as a program:
+``python -m bench_run.worker.template DESCRIPTOR``, a Unix socket that speaks `Preload`, then the
+descriptors of a worker's pipe and output for each fork. Answers are `Ready`, `Forked` and `Ended`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pickle
+import selectors
+import signal
+import socket
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from bench_run.engines import engine_module
+from bench_run.engines.base import SupportsFork
+from bench_run.errors import BenchRunError
+from bench_run.worker.guardian import die_with_parent
+from bench_run.worker.main import leave, main
+
+if TYPE_CHECKING:
+    from bench_run.engines.base import EngineOptions, EngineSpec
+
+MESSAGE_BYTES = 65536
+REAP_S = 0.05
+"""How often ended workers are looked for."""
+FORK = b"fork"
+
+
+@dataclass(frozen=True)
+class Preload:
+    spec: EngineSpec
+    options: EngineOptions
+
+
+@dataclass(frozen=True)
+class Ready:
+    """Everything is imported, or not: then workers have to be started afresh."""
+
+    fit: bool
+
+
+@dataclass(frozen=True)
+class Forked:
+    pid: int
+
+
+@dataclass(frozen=True)
+class Ended:
+    pid: int
+    code: int
+    """As `subprocess.Popen.returncode`."""
+
+
+def preload(request: Preload) -> bool:
+    """Whether workers of this spec may be forked from here."""
+    try:
+        module = engine_module(request.spec.name)
+        if not isinstance(module, SupportsFork) or not module.preload(request.spec):
+            return False
+    except BenchRunError:
+        return False  # a fresh worker says why
+    from bench_run.validate.roundoff import estimate
+    from bench_run.worker import evaluate, run_case
+
+    return all((estimate, evaluate, run_case))
+
+
+def serve(control: socket.socket) -> None:
+    """Fork on request and tell of ends, until the other side is gone."""
+    control.send(pickle.dumps(Ready(preload(pickle.loads(control.recv(MESSAGE_BYTES))))))  # noqa: S301
+    with selectors.DefaultSelector() as selector:
+        selector.register(control, selectors.EVENT_READ)
+        while True:
+            if selector.select(REAP_S):
+                message, descriptors, _, _ = socket.recv_fds(control, len(FORK), 2)
+                if not message:
+                    return
+                _fork(control, *descriptors)
+            _reap(control)
+
+
+def _fork(control: socket.socket, pipe: int, output: int) -> None:
+    pid = os.fork()
+    if pid == 0:
+        os.setpgid(0, 0)
+        control.close()
+        _become_worker(pipe, output)
+    with contextlib.suppress(OSError):  # both do it, so that neither has to wait for the other
+        os.setpgid(pid, pid)
+    os.close(pipe)
+    os.close(output)
+    control.send(pickle.dumps(Forked(pid)))
+
+
+def _become_worker(pipe: int, output: int) -> None:
+    """What `subprocess` does for a fresh worker, then its program."""
+    os.dup2(output, 1)
+    os.dup2(output, 2)
+    os.close(output)
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    code = 1
+    try:
+        code = main(pipe)
+    except SystemExit as end:
+        code = end.code if isinstance(end.code, int) else 1
+    except BaseException:  # foreign: whatever an engine raises ends a fresh process so too
+        sys.excepthook(*sys.exc_info())
+    leave(code)
+
+
+def _reap(control: socket.socket) -> None:
+    while True:
+        try:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return
+        if pid == 0:
+            return
+        control.send(pickle.dumps(Ended(pid, os.waitstatus_to_exitcode(status))))
+
+
+def run(descriptor: int) -> None:
+    die_with_parent()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    serve(socket.socket(fileno=descriptor))
+    leave(0)
+
+
+if __name__ == "__main__":
+    from bench_run.worker import template  # under its own name: messages are pickled by it
+
+    template.run(int(sys.argv[1]))

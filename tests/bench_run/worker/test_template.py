@@ -1,0 +1,99 @@
+"""Workers that are forked from a template behave as fresh ones do, and are fresh processes."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+import psutil
+import pytest
+
+import bench_run
+from bench_run.engines.base import EngineOptions, EngineSpec
+from bench_run.worker.start import Template
+
+pytestmark = pytest.mark.usefixtures("hostile")
+
+
+def run(graph, spec, **options):
+    return bench_run.run(
+        [str(graph)], engine=[spec], rounds=3, iterations=6, reference="none", **options
+    )
+
+
+def test_each_round_is_a_process_of_its_own(small_graph):
+    document = run(small_graph, "hostile:fine+fork")
+    assert 3 == len({each.pid for each in document.cases[0].rounds})
+    assert "fork" == document.run.settings.worker_start
+
+
+def test_fresh_processes_on_request(small_graph):
+    assert "exec" == run(small_graph, "hostile:fine+fork", fresh="exec").run.settings.worker_start
+
+
+def test_an_engine_that_does_not_allow_it_is_started_afresh(small_graph):
+    assert "exec" == run(small_graph, "hostile:fine").run.settings.worker_start
+
+
+def test_nothing_is_left_behind(small_graph):
+    before = {process.pid for process in psutil.Process().children(recursive=True)}
+    run(small_graph, "hostile:fine+fork")
+    after = {process.pid for process in psutil.Process().children(recursive=True)}
+    assert set() == after - before
+
+
+@pytest.fixture
+def template():
+    spec = EngineSpec("hostile+fork", "hostile", options=("fork",))
+    made = Template(spec, EngineOptions(), {})
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def worker_ends():
+    from multiprocessing.connection import Pipe
+
+    ours, theirs = Pipe()
+    read, write = os.pipe()
+    yield ours, theirs.fileno(), write
+    for descriptor in (read, write):
+        os.close(descriptor)
+
+
+def test_the_end_of_a_forked_worker_is_told_with_its_signal(template, worker_ends):
+    _, pipe, output = worker_ends
+    process = template.start({}, pipe, output)
+    assert None is process.poll()
+    os.kill(process.pid, signal.SIGSEGV)
+    assert -signal.SIGSEGV == process.wait(10)
+
+
+def test_a_forked_worker_leads_a_group_of_its_own(template, worker_ends):
+    _, pipe, output = worker_ends
+    process = template.start({}, pipe, output)
+    assert process.pid == os.getpgid(process.pid)
+
+
+def test_where_the_template_is_lost_workers_are_started_afresh(template, worker_ends):
+    _, pipe, output = worker_ends
+    assert template.fit
+    template._process.kill()
+    template._process.wait()
+    process = template.start({}, pipe, output)
+    assert os.getpid() == psutil.Process(process.pid).ppid()
+    process.kill()
+    process.wait()
+
+
+def test_the_workers_of_a_lost_template_are_lost_too(template, worker_ends):
+    _, pipe, output = worker_ends
+    process = template.start({}, pipe, output)
+    template._process.kill()
+    assert -signal.SIGKILL == process.wait(10)
+
+
+@pytest.mark.parametrize(("way", "status"), [("segfault", "crashed"), ("hang", "timed out")])
+def test_what_a_forked_worker_does_costs_its_case_only(small_graph, way, status):
+    document = run(small_graph, f"hostile:{way}+fork", timeout_s=3)
+    assert status == document.cases[0].outcome.status
