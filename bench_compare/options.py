@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Any
 from bench_compare.errors import UsageError
 from bench_compare.input.sides import Grouping
 from bench_compare.policy.file import read_policy
-from bench_compare.policy.parse import parse_allow, parse_fail_on, parse_metric, parse_thresholds
+from bench_compare.policy.parse import (
+    parse_allow,
+    parse_fail_on,
+    parse_limit,
+    parse_metric,
+    parse_ratio,
+    parse_thresholds,
+)
 from bench_compare.policy.values import Policy
 from bench_compare.report.rows import SORTS
 
@@ -105,5 +112,12 @@ def _policy(arguments: Mapping[str, Any]) -> Policy:
         chosen = [word for text in arguments["--metric"] for word in text.split(",") if word]
         names = tuple(parse_metric(word, "--metric") for word in chosen)
         policy = replace(policy, metrics=names)
+    if arguments["--require-sensitivity"] is not None:
+        ratio = parse_ratio(arguments["--require-sensitivity"], "--require-sensitivity")
+        policy = replace(policy, required_sensitivity_ratio=ratio)
+    if arguments["--max-unclear"] is not None:
+        policy = replace(
+            policy, max_unclear=parse_limit(arguments["--max-unclear"], "--max-unclear")
+        )
     allowed = tuple(parse_allow(text, "--allow") for text in arguments["--allow"])
     return replace(policy, allow=(*policy.allow, *allowed), strict=arguments["--strict"])

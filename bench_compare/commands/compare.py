@@ -49,6 +49,8 @@ What counts:
   --policy FILE         TOML with thresholds per metric and graph, fail-on, allow; flags win
   --fail-on WHAT        verdicts, metrics, 'suite', by commas; 'none' leaves broken, removed, wrong
                         (default slower,newly-unsupported,suite)
+  --require-sensitivity S  exit 1 unless nine of ten cases could have shown a slow-down of S: 5%
+  --max-unclear N       exit 1 where more cases are unclear: 3, or 10%
   --allow NAME[=WHAT]   bad news that is expected: a graph's name or a glob of it
   --strict              exit 1 where settings that must agree differ, or one name means two graphs
   --aa                  all DOC are one build: measure the rate of false alarms, gate nothing

@@ -77,6 +77,7 @@ def compare(base: Side, others: Sequence[Side], policy: Policy) -> Comparison:
     moved = [move for move in found if move.metric in deciding]
     bad = (*bad_news(cases, moved, policy), *bad_limits(unlike, policy))
     gate = _common_gate(cases)
+    seen = tuple(sensitivities(cases, gate))
     return Comparison(
         base=base,
         others=tuple(others),
@@ -88,14 +89,15 @@ def compare(base: Side, others: Sequence[Side], policy: Policy) -> Comparison:
         movements=tuple(found),
         counts=_counts(cases),
         bad_news=bad,
-        problems=problems(cases, unlike, bad, policy),
+        problems=problems(cases, (unlike, seen), bad, policy),
         warnings=(
             *warnings(base, others, cases, _crossed(base, others)),
+            *unit_warnings(matches),
             *dict.fromkeys(
                 text for m in matches for text in between_document_warnings(m.measured, gate)
             ),
         ),
-        sensitivity=tuple(sensitivities(cases, gate)),
+        sensitivity=seen,
         policy=_policy_text(policy, chosen),
     )
 
@@ -108,6 +110,20 @@ def _crossed(base: Side, others: Sequence[Side]) -> list[Side]:
         for other in others
         if across_engines(base, other) and not paths & {source.path for source in other.sources}
     ]
+
+
+def unit_warnings(matches: Sequence[Match]) -> list[str]:
+    """A sentence for each side whose cases ran on other units of hardware than those of base."""
+    found = []
+    for match in matches:
+        gates = [m for m in match.measured.values() if isinstance(m, Measured) and m.metric.gates]
+        count = max((int(one.other_unit.sum()) for one in gates), default=0)
+        if count:
+            found.append(
+                f"{match.other.label}: {count} {'case' if count == 1 else 'cases'} ran on another "
+                "unit of hardware than in base (device or host): provisional"
+            )
+    return found
 
 
 def _measured(base: Side, other: Side, chosen: Sequence[str], policy: Policy) -> Match:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from bench_compare.comparison import observations
 from bench_compare.metrics import Exact, Metric, PerRound, Rate, Sampled
-from bench_compare.statistics.arrays import Array, Ints, units
+from bench_compare.statistics.arrays import Array, Ints, Mask, units
 from bench_compare.statistics.clock_resolution import resolution
 from bench_compare.statistics.columns import Columns
 from bench_compare.statistics.intervals import Estimates, estimate
@@ -58,6 +58,10 @@ class Measured:
     cycles: Estimates | None = None
     """The same with time multiplied by clock, where clocks are known."""
     samples: tuple[SideSamples, SideSamples] | None = None
+    other_unit: Mask = field(default_factory=lambda: np.zeros(0, bool))
+    """Cases whose sides have no unit of hardware in common."""
+    apart: bool = True
+    """Whether the sides have no document in common."""
     resolution: Array | None = None
     """Log ratio within which the clock tells nothing apart."""
 
@@ -103,6 +107,8 @@ def comparison_inputs(
 
 def hardware(document: Document, side: Side) -> tuple[str, ...]:
     """The unit of hardware that a side's cases of a document ran on: host and devices."""
+    if document.machine.host == "unknown":
+        return ()
     devices = {e.device for e in document.engines if e.key in side.engines}
     return (document.machine.host, *sorted(devices))
 
@@ -207,7 +213,19 @@ def _build(
         other_level=found.other_level,
         estimates=found,
         movement=common_movement(found) if metric.gates else None,
+        other_unit=other_units(inputs),
+        apart=not np.intersect1d(*inputs.documents).size,
     )
+
+
+def other_units(inputs: ComparisonInputs) -> Mask:
+    """Cases that base and other measured on different units of hardware throughout."""
+
+    def on(side: CaseSide | None, number: int) -> set[int]:
+        return set() if side is None else set(inputs.blocks[number][list(side.sources)].tolist())
+
+    known = zip(inputs.base, inputs.other, strict=True)
+    return np.array([bool(a and b and not on(a, 0) & on(b, 1)) for a, b in known], dtype=bool)
 
 
 def _columns(

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from bench_compare.model import (
         CaseComparison,
         CommonMovement,
+        Sensitivity,
         SettingDifference,
         Side,
     )
@@ -90,12 +91,13 @@ def bad_limits(unlike: Sequence[SettingDifference], policy: Policy) -> list[BadN
 
 def problems(
     cases: Sequence[CaseComparison],
-    unlike: Sequence[SettingDifference],
+    unlike_and_seen: tuple[Sequence[SettingDifference], Sequence[Sensitivity]],
     bad: Sequence[BadNews],
     policy: Policy,
 ) -> tuple[str, ...]:
     """Why there is no answer. Nothing compared is never a pass."""
-    found = []
+    unlike, seen = unlike_and_seen
+    found = [*_blind(seen, policy), *_unclear(cases, policy)]
     shared = [case for case in cases if case.base is not None and case.other is not None]
     if not shared:
         found.append("nothing compared: the documents have no case in common")
@@ -113,6 +115,29 @@ def problems(
         if case.verdict is Verdict.INCOMPARABLE and not policy.allows([case.name], case.verdict)
     ]
     return tuple(found)
+
+
+def _blind(seen: Sequence[Sensitivity], policy: Policy) -> Iterator[str]:
+    """Where the comparison could not have seen what the policy requires."""
+    required = policy.required_sensitivity_ratio
+    for one in seen if required is not None else ():
+        if required is not None and (one.p90_ratio is None or one.p90_ratio > 1 + required):
+            yield (
+                f"--require-sensitivity {100 * required:.3g}% ({one.other_label}): {one.sentence}"
+            )
+
+
+def _unclear(cases: Sequence[CaseComparison], policy: Policy) -> Iterator[str]:
+    limit = policy.max_unclear
+    if limit is None:
+        return
+    measured = [case for case in cases if case.gate_metric is not None]
+    count = sum(
+        case.gate_metric.verdict is Verdict.UNCLEAR for case in measured if case.gate_metric
+    )
+    most = limit.count if limit.share is None else limit.share * len(measured)
+    if count > most:
+        yield f"--max-unclear {limit}: {count} of {len(measured)} measured cases are unclear"
 
 
 def _outcome_news(bad: Sequence[BadNews]) -> bool:

@@ -21,7 +21,7 @@ from bench_compare.comparison.verdict import (
 )
 from bench_compare.model import MetricComparison, Verdict
 from bench_compare.statistics.discovery import rounds_needed
-from bench_compare.statistics.intervals import DOCUMENT, PAIR
+from bench_compare.statistics.intervals import DOCUMENT, PAIR, ROUND
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -74,6 +74,12 @@ def _ticks(measured: Measured, limit: Array) -> Mask:
         return np.asarray((size >= limit) & (size < measured.resolution))
 
 
+def _one_visit(measured: Measured) -> Mask:
+    """Cases with one document a side, whose spread nothing tells."""
+    found = measured.estimates
+    return np.asarray((found.unit == ROUND) & (found.documents == 0) & measured.apart)
+
+
 def _known(values: Values) -> list[float | None]:
     found: list[float | None] = values.tolist()
     for place in np.flatnonzero(~np.isfinite(values)).tolist():
@@ -107,6 +113,8 @@ def _rows(
         (found.documents > 0).tolist(),
         found.unit.tolist(),
         _ticks(measured, limit).tolist(),
+        measured.other_unit.tolist(),
+        _one_visit(measured).tolist(),
         strict=True,
     )
     verdicts = words(measured.metric)
@@ -125,11 +133,11 @@ def _row(  # type: ignore[no-untyped-def]
         return _one_sided(metric, base, other, threshold)
     if move == Move.UNKNOWN:  # ratio of summaries
         move = Move.UNCLEAR
-    documents, kind, tick = rest
+    documents, kind, *flags = rest
     unit = _unit(kind, units)
     more = int(needed) if needed is not None and move == Move.UNCLEAR else None
     lacks = "document" if documents else unit
-    evidence = Evidence(move, ratio, low, high, q, threshold, units, lacks, more, tick)
+    evidence = Evidence(move, ratio, low, high, q, threshold, units, lacks, more, *flags)
     return MetricComparison(
         metric=metric.name,
         base=base,
@@ -145,7 +153,7 @@ def _row(  # type: ignore[no-untyped-def]
         base_rounds=units[0],
         other_rounds=units[1],
         unit=unit,
-        provisional=min(units) < LEAST_UNITS,
+        provisional=min(units) < LEAST_UNITS or evidence.other_unit,
         rounds_needed=more,
     )
 

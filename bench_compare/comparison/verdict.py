@@ -97,6 +97,10 @@ class Evidence(NamedTuple):
     needed: int | None
     tick: bool = False
     """The clock does not tell the two apart."""
+    other_unit: bool = False
+    """Of hardware."""
+    one_visit: bool = False
+    """One document a side."""
 
 
 def reason(evidence: Evidence) -> str:
@@ -140,6 +144,13 @@ def _remedy(evidence: Evidence) -> str:
 
 
 def _provisional(evidence: Evidence) -> str:
+    if evidence.other_unit:
+        return (
+            "; provisional, base and other ran on different units of hardware, and units of one "
+            "kind differ by up to a fifth"
+        )
+    if min(evidence.units) >= LEAST_UNITS and evidence.one_visit:
+        return "; one document a side: of this visit only"
     if min(evidence.units) >= LEAST_UNITS:
         return ""
     if min(evidence.units) == 1:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from bench_compare.errors import UsageError
 from bench_compare.metrics import METRICS
 from bench_compare.model import Verdict
-from bench_compare.policy.values import SUITE, Allowance
+from bench_compare.policy.values import SUITE, Allowance, Limit
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -25,6 +25,21 @@ def parse_ratio(text: str, where: str) -> float:
     if not 0 < value < 1:
         raise UsageError(f"{where}: {text!r} is not between 0 and 100 %; write 1% or 0.01")
     return value
+
+
+def parse_limit(text: str, where: str) -> Limit:
+    """``3`` cases, or ``10%`` of them."""
+    word = text.strip()
+    if word.isdecimal():
+        return Limit(int(word))
+    number = word.removesuffix("%").strip()
+    try:
+        share = float(number) / 100
+    except ValueError:
+        share = -1.0
+    if not word.endswith("%") or not 0 <= share <= 1:
+        raise UsageError(f"{where}: {text!r} is no number of cases; write 3 or 10%")
+    return Limit(share=share)
 
 
 def parse_metric(text: str, where: str) -> str:

@@ -41,6 +41,17 @@ class GraphRule:
 
 
 @dataclass(frozen=True)
+class Limit:
+    """A number of cases, or a share of them."""
+
+    count: int = 0
+    share: float | None = None
+
+    def __str__(self) -> str:
+        return str(self.count) if self.share is None else f"{100 * self.share:.3g}%"
+
+
+@dataclass(frozen=True)
 class Policy:
     threshold_ratio: float | None = None
     """Of times and rates; other metrics keep the threshold of their row."""
@@ -52,6 +63,10 @@ class Policy:
     always."""
     allow: tuple[Allowance, ...] = ()
     strict: bool = False
+    required_sensitivity_ratio: float | None = None
+    """Nine of ten cases must be able to show a slow-down of this share."""
+    max_unclear: Limit | None = None
+    """More unclear cases are no answer."""
     alpha_ratio: float = 0.05
     floor_sd: float = 0.002
     details: int = 0

@@ -104,6 +104,7 @@ def _unfinished(comparison: Comparison) -> dict[str, str]:
 def _news(comparison: Comparison) -> Iterator[str]:
     """Bad news of no single case, and settings that must agree and do not."""
     yield from (words.news_text(news) for news in comparison.bad_news if news.case is None)
+    yield from words.sensitivity_texts(comparison)
     yield from (
         f"{d.name}: {d.base} → {d.other}"
         for d in comparison.differences

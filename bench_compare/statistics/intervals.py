@@ -151,7 +151,9 @@ class _Result:
         error = np.sqrt(variance)
         wide, narrow = t_quantile(0.975, dof) * error, t_quantile(0.95, dof) * error
         degrees = np.where(number["common_dof"] > 0, number["common_dof"], np.nan)
-        rest = wide**2 * np.maximum(1 - number["common"] / variance, 0)
+        with np.errstate(divide="ignore", invalid="ignore"):  # units may repeat each other exactly
+            rest = np.nan_to_num(wide**2 * np.maximum(1 - number["common"] / variance, 0))
+            p = t_two_sided(shift / error, dof)
         guard = np.sqrt(t_quantile(1 - COMMON_ALPHA / 2, degrees) ** 2 * number["common"] + rest)
         enough = np.isfinite(shift).sum() >= BULK_CASES
         return Estimates(
@@ -164,7 +166,7 @@ class _Result:
             high=shift + wide,
             same_low=shift - narrow,
             same_high=shift + narrow,
-            p=t_two_sided(shift / error, dof),
+            p=p,
             base_units=self.counts["base"],
             other_units=self.counts["other"],
             unit=unit,

@@ -18,7 +18,7 @@ GZIP_MAGIC = b"\x1f\x8b"
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 
 
-LIMIT_BYTES = 1 << 29
+LIMIT_BYTES = 1 << 28
 """What a packed file may unpack to: documents of a thousand cases have a few ten million bytes, and
 a few hundred bytes of a hostile file may stand for more than a machine's memory."""
 STEP_BYTES = 2048
