@@ -356,11 +356,11 @@ class View:
     width: int = 80
     color: bool = False
     all: bool = False
-    """Also the rows that are no news."""
+    """Also unchanged and unclear cases."""
     sort: str = "news"
     """``news`` (worst first), ``ratio``, ``name``, ``family``, ``time``, ``document``."""
     filter: str | None = None
-    """Part of a name, family, engine or verdict, or a glob of it."""
+    """Words, each part of a name, family, engine or verdict, or a glob of it."""
     plotlyjs: str = "inline"
     """``inline`` or ``cdn``."""
 

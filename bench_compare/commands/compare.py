@@ -57,8 +57,9 @@ What counts:
 
 What to show:
   --all                 also unchanged and unclear cases
-  --sort ORDER          news, ratio, name, family, time or document (default news)
-  --filter TEXT         only cases whose name, family, engine or verdict holds TEXT, or fits a glob
+  --sort ORDER          news, ratio, difference, name, family, time or document (default news)
+  --filter TEXT         only cases of which name, family, engine or verdict holds each word of TEXT,
+                        or fits it as a glob
   --color WHEN          auto, always or never (default auto)
 
 Where to write ('-' is stdout, in place of the table):

@@ -127,9 +127,9 @@ def between_document_warnings(
     variance, _ = pooled_variance(one.base, one.other)
     scatter = math.sqrt(np.quantile(variance[np.isfinite(variance)], 0.5))
     return [
-        f"rounds scatter by {100 * scatter:.2g} % ({one.metric.name}, middle case): states of "
-        "a machine outlast rounds, so single documents count as that far apart; several "
-        "documents a side (--label) tell more"
+        f"rounds scatter by {100 * scatter:.2g} % ({one.metric.name}, middle case): machine noise "
+        "persists across rounds, so single documents are taken to differ by as much; several "
+        "documents a side (--label) give narrower intervals"
     ]
 
 

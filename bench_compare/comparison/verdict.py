@@ -73,13 +73,32 @@ def words(metric: Metric) -> dict[int, Verdict]:
     }
 
 
+WIDE_RATIO = 1.25
+"""An interval beyond this factor is told in factors."""
+
+
 def percent(ratio: float) -> str:
-    """A ratio as a change: ``+3.1 %``; from a factor of two on as ``×2.4``."""
+    """A ratio as a change, with the digits of the tables: ``+3.1 %``, ``+30.8 %``; from a factor
+    of two on as ``×2.4`` or ``÷2.4``."""
     if 0.5 < ratio < 2:
-        return (
-            f"{100 * (ratio - 1):+.2g} %" if abs(ratio - 1) < 0.1 else f"{100 * (ratio - 1):+.0f} %"
-        )
-    return f"×{ratio:.3g}" if ratio < 1000 else f"×{ratio:.0f}"
+        change = 100 * (ratio - 1)
+        return f"{change:+.2g} %" if abs(change) < 10 else f"{change:+.3g} %"
+    return factor(ratio)
+
+
+def factor(ratio: float) -> str:
+    """``×2.4``, ``÷2.4``; a digit more near 1."""
+    if ratio <= 0:
+        return f"×{ratio:.3g}"
+    size = max(ratio, 1 / ratio)
+    digits = f"{size:.4g}" if size < 2 else f"{size:.3g}" if size < 1000 else f"{size:.0f}"
+    return f"{'÷' if ratio < 1 else '×'}{digits}"
+
+
+def interval_text(low: float, high: float) -> str:
+    """Both ends as changes; as factors once one of them leaves ±25 %."""
+    show = factor if low < 1 / WIDE_RATIO or high > WIDE_RATIO else percent
+    return f"{show(low)} to {show(high)}"
 
 
 class Evidence(NamedTuple):
@@ -108,7 +127,7 @@ def reason(evidence: Evidence) -> str:
     change = percent(evidence.ratio)
     if evidence.low is None or evidence.high is None:
         return f"{change}, and no interval: {_no_interval(evidence)}"
-    interval = f"95 % interval {percent(evidence.low)} to {percent(evidence.high)}"
+    interval = f"95 % interval {interval_text(evidence.low, evidence.high)}"
     threshold = f"{100 * evidence.threshold_ratio:.3g} %"
     if evidence.move == Move.SAME:
         text = f"{change} ({interval}): within the threshold of {threshold}"
@@ -125,7 +144,7 @@ def _doubt(evidence: Evidence, threshold: str) -> str:
     low, high, edge = evidence.low, evidence.high, 1 + evidence.threshold_ratio
     if low is not None and high is not None and (low >= edge or high <= 1 / edge):
         q = "" if evidence.q is None else f", q {evidence.q:.2g}"
-        return f"beyond {threshold} by itself, not among so many cases{q}"
+        return f"beyond {threshold} alone, not significant after correction for many comparisons{q}"
     return f"neither beyond nor within {threshold}"
 
 

@@ -55,8 +55,8 @@ def render(comparison: Comparison, view: View) -> str:
             _headline(comparison),
             _sentences("Errors", comparison.problems),
             _sentences("Warnings", comparison.warnings),
-            _sentences("Bad news", map(words.news_text, words.untold(comparison))),
-            _told(bad[:FIRST_ROWS]),
+            _sentences("Bad news", map(words.news_text, words.other_bad_news(comparison))),
+            _as_sentences(bad[:FIRST_ROWS]),
             _measured(bad[:FIRST_ROWS], comparison),
             _compared(comparison),
         )
@@ -119,7 +119,7 @@ def _sentences(title: str, sentences: Iterable[str]) -> str:
     return "\n".join([f"**{title}**", "", *shown]) if lines else ""
 
 
-def _told(cases: Sequence[CaseComparison]) -> str:
+def _as_sentences(cases: Sequence[CaseComparison]) -> str:
     return "\n".join(
         f"- {_mark(case.verdict)}**{case.verdict}** {code(words.case_name(case))}: "
         f"{prose(case.reason)}"

@@ -50,7 +50,7 @@ ROLE = " " * 7
 PLAIN: dict[str, Any] = {"disable_numparse": True}
 SIDE_FACTS = ("host", "device", "engine", "sampling")
 APPEARED = (Verdict.FIXED, Verdict.ADDED)
-TOLD = frozenset({*words.VANISHED, *APPEARED})
+UNMEASURABLE = frozenset({*words.VANISHED, *APPEARED})
 """Verdicts told by a sentence: there is nothing to hold side by side."""
 
 
@@ -74,9 +74,9 @@ def _cases(shown: Sequence[CaseComparison], comparison: Comparison, view: View) 
         return [_measured(shown, comparison, view)]
     news, rest = _news_and_rest(shown)
     return [
-        _told([case for case in shown if case.verdict in words.VANISHED], comparison, view),
+        _as_sentences([case for case in shown if case.verdict in words.VANISHED], comparison, view),
         _measured(news, comparison, view),
-        _told([case for case in shown if case.verdict in APPEARED], comparison, view),
+        _as_sentences([case for case in shown if case.verdict in APPEARED], comparison, view),
         _measured(rest, comparison, view),
     ]
 
@@ -84,7 +84,7 @@ def _cases(shown: Sequence[CaseComparison], comparison: Comparison, view: View) 
 def _news_and_rest(
     shown: Sequence[CaseComparison],
 ) -> tuple[list[CaseComparison], list[CaseComparison]]:
-    measured = [case for case in shown if case.verdict not in TOLD]
+    measured = [case for case in shown if case.verdict not in UNMEASURABLE]
     return (
         [case for case in measured if case.verdict not in QUIET],
         [case for case in measured if case.verdict in QUIET],
@@ -187,12 +187,12 @@ def _difference_lines(comparison: Comparison, view: View) -> Iterable[str]:
         yield _paint(text, "1;31" if d.must_agree else None, view)
 
 
-def _told(told: Sequence[CaseComparison], comparison: Comparison, view: View) -> str:
+def _as_sentences(cases: Sequence[CaseComparison], comparison: Comparison, view: View) -> str:
     """Cases without numbers: verdict, name in full and the reason below it."""
-    width = max((len(str(case.verdict)) for case in told), default=0)
+    width = max((len(str(case.verdict)) for case in cases), default=0)
     indent = " " * (width + GAP)
     lines = []
-    for case in told:
+    for case in cases:
         verdict = _paint(f"{case.verdict!s:{width}}", COLORS.get(case.verdict), view)
         name = _wrap(_full_name(case, comparison), view, indent, indent)[len(indent) :]
         lines.append(f"{verdict}{' ' * GAP}{name}")
@@ -278,7 +278,7 @@ def _plain(columns: Sequence[tuple[str, list[str], str]]) -> str:
 
 
 def _other_news(comparison: Comparison, view: View) -> str:
-    lines = [_wrap(words.news_text(news), view) for news in words.untold(comparison)]
+    lines = [_wrap(words.news_text(news), view) for news in words.other_bad_news(comparison)]
     return "\n".join(["Also", *lines]) if lines else ""
 
 

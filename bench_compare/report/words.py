@@ -107,7 +107,7 @@ def news_text(news: BadNews) -> str:
     return safe(f"allowed: {text}" if news.allowed else text)
 
 
-def untold(comparison: Comparison) -> list[BadNews]:
+def other_bad_news(comparison: Comparison) -> list[BadNews]:
     """Bad news that no headline verdict tells: of other metrics, of the suite, or allowed."""
     told = {(case.id, case.verdict) for case in comparison.cases}
     return [n for n in comparison.bad_news if n.allowed or (n.case, n.verdict) not in told]

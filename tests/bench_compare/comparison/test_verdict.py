@@ -98,7 +98,10 @@ def evidence(move, **changes):
     [
         (evidence(Move.UP), "beyond the threshold of 1 %"),
         (evidence(Move.SAME), "within the threshold"),
-        (evidence(Move.UNCLEAR, q=0.07), "beyond 1 % by itself, not among so many cases, q 0.07"),
+        (
+            evidence(Move.UNCLEAR, q=0.07),
+            "beyond 1 % alone, not significant after correction for many comparisons, q 0.07",
+        ),
         (evidence(Move.UNCLEAR, low=0.99), "neither beyond nor within 1 %"),
         (evidence(Move.UNCLEAR, needed=4), "needs about 4 more rounds"),
         (evidence(Move.UNCLEAR, needed=1, lacks="document"), "1 more document"),
@@ -114,7 +117,27 @@ def test_the_reason_is_a_sentence_that_says_it(given_evidence, words_in_it):
 
 @pytest.mark.parametrize(
     ("ratio", "expected"),
-    [(1.0, "+0 %"), (1.0512, "+5.1 %"), (0.98, "-2 %"), (1.31, "+31 %"), (2.4, "×2.4")],
+    [
+        (1.0, "+0 %"),
+        (1.0512, "+5.1 %"),
+        (0.98, "-2 %"),
+        (1.31, "+31 %"),
+        (2.4, "×2.4"),
+        (1.308, "+30.8 %"),
+        (0.4, "÷2.5"),
+    ],
 )
 def test_ratios_read_as_changes(ratio, expected):
     assert percent(ratio) == expected
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "expected"),
+    [
+        (1.04, 1.06, "95 % interval +4 % to +6 %"),
+        (0.34, 2.31, "95 % interval ÷2.94 to ×2.31"),
+        (1.305, 1.312, "95 % interval ×1.305 to ×1.312"),
+    ],
+)
+def test_an_interval_beyond_a_quarter_is_told_as_factors(low, high, expected):
+    assert expected in reason(evidence(Move.UP, low=low, high=high))

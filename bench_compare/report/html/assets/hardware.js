@@ -16,8 +16,8 @@ function chart(drawChart) {
 
 export function initSection(detail) {
   const totals = bothSides(detail, (side) => (side.init ? sum(Object.values(side.init)) : null));
-  const told = valuesOf(detail, "init_ns");
-  const shown = totals.map((value, place) => (known(told[place]) ? told[place] : value));
+  const metric = valuesOf(detail, "init_ns");
+  const shown = totals.map((value, place) => (known(metric[place]) ? metric[place] : value));
   const text = sidesText(shown, (name, value) => `${name} ${valueText(value, "ns")}`);
   if (!totals.some(known)) return null;
   return part("Initialisation", chart((node) => initChart(node, detail.sides)),
@@ -34,12 +34,12 @@ function ceilingOf(place) {
 
 // The sides with the compute rate of the table above, where the case has that metric.
 function withRates(detail) {
-  const told = valuesOf(detail, "tflops");
+  const metric = valuesOf(detail, "tflops");
   return detail.sides.map((side, place) => {
-    if (!side || !side.achieved || !known(told[place])) return side;
+    if (!side || !side.achieved || !known(metric[place])) return side;
     const [series, before, gbps, share] = side.achieved;
-    const scaled = known(share) && before ? (share * told[place]) / before : share;
-    return { ...side, achieved: [series, told[place], gbps, scaled] };
+    const scaled = known(share) && before ? (share * metric[place]) / before : share;
+    return { ...side, achieved: [series, metric[place], gbps, scaled] };
   });
 }
 
