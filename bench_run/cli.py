@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 
 from bench_run.commands import ALIASES, COMMANDS, DEFAULT
-from bench_run.text import visible
+from bench_run.text import visible, write_text
 
 TYPE_CHECKING = False  # importing typing would cost half the time of --help
 if TYPE_CHECKING:
@@ -18,8 +19,19 @@ if TYPE_CHECKING:
 
 def entry() -> None:
     """The console script."""
+    open_standard_descriptors()
     stop_like_an_interrupt()
     sys.exit(main(sys.argv[1:]))
+
+
+def open_standard_descriptors() -> None:
+    """Where stdin, stdout or stderr is closed, a file or pipe of ours must not take its number:
+    what a library prints would go there."""
+    for number in (0, 1, 2):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest number that is free
 
 
 def stop_like_an_interrupt() -> None:
@@ -41,9 +53,6 @@ def main(argv: Sequence[str]) -> int:
         return _guarded(command, words)
     except KeyboardInterrupt:
         _complain("interrupted")
-        return 1
-    except BrokenPipeError:
-        sys.stdout = None  # the reader has gone; Python must not flush into it on exit
         return 1
 
 
@@ -106,20 +115,20 @@ def _answered(module: Any, arguments: dict[str, Any]) -> int:
     except (BenchRunError, DocumentError) as error:
         _complain(str(error))
         return 1
-    if outcome.text:
-        _say(outcome.text)
+    said = _say(outcome.text) if outcome.text else 0
     for remark in outcome.remarks:
         _complain(remark)
-    return outcome.exit_code
+    return outcome.exit_code or said
 
 
 def _say(text: str) -> int:
-    """Put the answer on stdout."""
-    sys.stdout.write(visible(text if text.endswith("\n") else text + "\n"))
-    sys.stdout.flush()
-    return 0
+    """Put the answer on stdout; the exit code of that."""
+    problem = write_text(sys.stdout, visible(text if text.endswith("\n") else text + "\n"))
+    if problem is None:
+        return 0
+    _complain(f"cannot write to stdout: {problem}")
+    return 1
 
 
 def _complain(sentence: str) -> None:
-    sys.stderr.write(f"bench-run: {visible(' '.join(sentence.split()))}\n")
-    sys.stderr.flush()
+    write_text(sys.stderr, f"bench-run: {visible(' '.join(sentence.split()))}\n")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
-from bench_run.text import one_line, visible
+from bench_run.text import one_line, visible, write_text
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -17,7 +17,7 @@ class Progress:
     def __init__(self, total: int, *, quiet: bool) -> None:
         self._quiet = quiet
         self._bar: Any = None
-        if not quiet and sys.stderr.isatty():
+        if not quiet and sys.stderr is not None and sys.stderr.isatty():
             from tqdm import tqdm
 
             self._bar = tqdm(total=total, unit="case", dynamic_ncols=True, leave=False)
@@ -36,7 +36,7 @@ class Progress:
 
     def round(self, index: int, rounds: int, cases: int) -> None:
         if self._bar is None and not self._quiet:
-            print(f"round {index + 1} of {rounds}: {cases} cases", file=sys.stderr, flush=True)
+            write_text(sys.stderr, f"round {index + 1} of {rounds}: {cases} cases\n")
 
     def start_case(self, name: str, engine: str) -> None:
         if self._bar is not None:
@@ -58,4 +58,4 @@ class Progress:
         if self._bar is not None:
             self._bar.write(visible(line), file=sys.stderr)
         else:
-            print(visible(line), file=sys.stderr, flush=True)
+            write_text(sys.stderr, f"{visible(line)}\n")

@@ -33,13 +33,18 @@ def answer(arguments: Mapping[str, Any]) -> Outcome:
 
         return Outcome(case_list(options))
     document = run_benchmark(options, command_line())
-    texts = [*_exported(options, document), *_shown(options, document)]
+    missing: list[str] = []
+    texts = [*_exported(options, document, missing), *_shown(options, document)]
+    missing += _without_golden(options, document)
     lines = [text if text.endswith("\n") else f"{text}\n" for text in texts]
-    return Outcome("".join(lines), exit_code(document), tuple(_remarks(options, document)))
+    remarks = (*_remarks(options, document), *missing)
+    code = exit_code(document) or (1 if missing else 0)
+    return Outcome("".join(lines), code, remarks)
 
 
-def _exported(options: Options, document: Document) -> Iterator[str]:
-    """Write the text formats; yields those for stdout."""
+def _exported(options: Options, document: Document, missing: list[str]) -> Iterator[str]:
+    """Write the text formats; yields those for stdout, and notes files that cannot be written."""
+    from bench_run.errors import OutputError
     from bench_run.files import writing
     from bench_run.report.formats import FORMATS
 
@@ -51,8 +56,19 @@ def _exported(options: Options, document: Document) -> Iterator[str]:
         if path == "-":
             yield text
             continue
-        with writing(path), open(path, "w", encoding="utf-8", newline="") as file:
-            file.write(text)
+        try:
+            with writing(path), open(path, "w", encoding="utf-8", newline="") as file:
+                file.write(text)
+        except OutputError as error:
+            missing.append(str(error))
+
+
+def _without_golden(options: Options, document: Document) -> Iterator[str]:
+    """What ``--write-golden`` asked for and did not get: tensors are written with the reference."""
+    checks = [case.validation for case in document.cases if case.validation is not None]
+    missed = [check.reason for check in checks if check.status == "not checked"]
+    if options.write_golden is not None and missed:
+        yield f"--write-golden: {len(missed)} cases were not written: {missed[0]}"
 
 
 def _shown(options: Options, document: Document) -> Iterator[str]:

@@ -15,9 +15,11 @@ from bench_run.machine.host import machine
 from bench_run.measure.ceilings import add_ceilings
 from bench_run.measure.time_breakdown import TimeBreakdown
 from bench_run.progress import Progress
+from bench_run.runner.destinations import check_destinations
 from bench_run.runner.extra_passes import check_extra, extra_passes
 from bench_run.runner.planning import outline_run, plan_opened
 from bench_run.runner.record import Record, now
+from bench_run.runner.references import check_references
 from bench_run.runner.rounds import Rounds
 from bench_run.worker.pool import WorkerPool
 
@@ -42,8 +44,10 @@ def run_benchmark(options: Options, command: Sequence[str] = ()) -> Document:
     holds what was measured and says that it is not complete.
     """
     check_extra(options)
+    check_destinations(options)
     breakdown = TimeBreakdown()
     outline = outline_run(options)
+    check_references(outline.engines, options.timeout_s)
     with Progress(0, quiet=options.quiet) as talk:
         for note in outline.gathered.notes:
             talk.say(f"note: {note}")
