@@ -72,10 +72,10 @@ def nvml_text(name: str, *arguments: Any) -> str | None:
     """What NVML answers, as text: older versions give bytes."""
     library = nvml()
     try:
-        found = getattr(library, name)(*arguments)
+        value = getattr(library, name)(*arguments)
     except (library.NVMLError, AttributeError):
         return None
-    return found.decode() if isinstance(found, bytes) else str(found)
+    return value.decode() if isinstance(value, bytes) else str(value)
 
 
 def snapshot(device: str, *, at_once: bool = False) -> Telemetry | None:
@@ -124,14 +124,14 @@ def disturbances(before: Telemetry | None, after: Telemetry | None) -> tuple[str
     """What makes a round's times hard to compare, in words."""
     if before is None or after is None:
         return ()
-    found = []
+    notes = []
     clocks = before.probed_clock_mhz, after.probed_clock_mhz
     if clocks[0] and clocks[1] and abs(clocks[1] / clocks[0] - 1) > MOVED_RATIO:
-        found.append("the SM clock changed during the measurement")
-    if after.throttle and (found or not clocks[1]):  # NVML's word alone may be of the case before
+        notes.append("the SM clock changed during the measurement")
+    if after.throttle and (notes or not clocks[1]):  # NVML's word alone may be of the case before
         reasons = ", ".join(after.throttle)
-        found.append(f"measured while the device was throttled ({reasons})")
-    return tuple(found)
+        notes.append(f"measured while the device was throttled ({reasons})")
+    return tuple(notes)
 
 
 def energy_mj(device: str) -> float | None:

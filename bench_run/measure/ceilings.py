@@ -56,9 +56,9 @@ def _copy_rate(engine: Engine) -> float | None:
     from bench_run.streams.cuda import CudaStream
     from bench_run.streams.cuda_driver import driver
 
-    found = driver()
-    count = found.number("cuDeviceGetCount")
-    here = [found.facts(i) for i in range(count) if found.facts(i).uuid == engine.facts.device]
+    cuda = driver()
+    count = cuda.number("cuDeviceGetCount")
+    here = [cuda.facts(i) for i in range(count) if cuda.facts(i).uuid == engine.facts.device]
     if not here:
         return None
     stream = CudaStream(here[0])
@@ -136,9 +136,9 @@ def cache_path(device: Device, math: str) -> Path:
 def read_ceilings(device: Device, math: str) -> Ceilings | None:
     """What was measured earlier; None where nothing was, or the file is damaged."""
     try:
-        found = json.loads(cache_path(device, math).read_text(encoding="utf-8"))
-        rates = {str(kind): float(rate) for kind, rate in found["tflops"].items()}
-        return Ceilings(None if found["gbps"] is None else float(found["gbps"]), rates)
+        stored = json.loads(cache_path(device, math).read_text(encoding="utf-8"))
+        rates = {str(kind): float(rate) for kind, rate in stored["tflops"].items()}
+        return Ceilings(None if stored["gbps"] is None else float(stored["gbps"]), rates)
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
 
@@ -162,17 +162,17 @@ def add_ceilings(
         index = next((i for i, d in enumerate(devices) if uuid == d.uuid), None)
         if index is None or devices[index].ceiling_gbps is not None:
             continue
-        found = read_ceilings(devices[index], math)
-        if found is None:
-            found = ask(key)
-            if found is None:
+        ceilings = read_ceilings(devices[index], math)
+        if ceilings is None:
+            ceilings = ask(key)
+            if ceilings is None:
                 continue
-            store_ceilings(devices[index], math, found)
-        devices = with_ceilings(devices, index, found)
+            store_ceilings(devices[index], math, ceilings)
+        devices = with_ceilings(devices, index, ceilings)
     return devices
 
 
 def with_ceilings(devices: Sequence[Device], index: int, ceilings: Ceilings) -> tuple[Device, ...]:
-    """The devices, that at place `index` with its ceilings."""
+    """The devices, the one at `index` with its ceilings."""
     told = replace(devices[index], ceiling_gbps=ceilings.gbps, ceiling_tflops=dict(ceilings.tflops))
     return (*devices[:index], told, *devices[index + 1 :])

@@ -80,14 +80,14 @@ def _steps(plan: Plan, stream: Stream, counter: Counter, clock: Clock) -> Iterat
         for _ in range(size):
             plan.run()
         stream.synchronize()
-        now_s, found = clock(), counter()
+        now_s, reading = clock(), counter()
         iterations += size
         size = _batch(size, now_s - begin_s)
-        if found is None or now_s - moved_s > max(STEP_S, 3 * (now_s - begin_s)):
+        if reading is None or now_s - moved_s > max(STEP_S, 3 * (now_s - begin_s)):
             return
-        if found != known:
-            known, moved_s = found, now_s
-            yield Step(now_s, found, iterations)
+        if reading != known:
+            known, moved_s = reading, now_s
+            yield Step(now_s, reading, iterations)
 
 
 def _batch(size: int, took_s: float) -> int:

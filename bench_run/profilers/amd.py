@@ -57,8 +57,8 @@ def count(
             counted.setdefault(kernel.name, {}).update(kernel.counters)
     if not counted:
         raise EngineError(missed[0] if missed else f"{TOOL} recorded no kernel")
-    found = (replace(kernel, counters=counted.get(kernel.name, {})) for kernel in timed)
-    return Counted(tuple(found), tuple(missed))
+    complete = (replace(kernel, counters=counted.get(kernel.name, {})) for kernel in timed)
+    return Counted(tuple(complete), tuple(missed))
 
 
 def arch_of(device: int) -> str | None:

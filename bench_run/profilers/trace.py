@@ -59,14 +59,14 @@ def leave_events(events: list[TraceEvent], case_id: str, folder: str) -> None:
 
 def _iterations(plan: Plan, stream: Stream, clock: Any) -> list[tuple[int, int, int]]:
     """Begin of the call, its end, and end of the wait, of each iteration."""
-    found = []
+    instants = []
     for _ in range(ITERATIONS):
         begin = clock()
         plan.run()
         called = clock()
         stream.synchronize()
-        found.append((begin, called, clock()))
-    return found
+        instants.append((begin, called, clock()))
+    return instants
 
 
 def _host_events(instants: Iterable[tuple[int, int, int]]) -> list[TraceEvent]:
@@ -95,10 +95,10 @@ def _event(name: str, lane: int, start_ns: int, end_ns: int) -> TraceEvent:
 def join_parts(folder: str) -> dict[str, Any]:
     """One Chrome trace of all parts: a process for each case (and each of its processes)."""
     paths = sorted(Path(folder).glob("*.json"), key=lambda path: int(path.stem))
-    found = [json.loads(path.read_text(encoding="utf-8")) for path in paths]
+    parts = [json.loads(path.read_text(encoding="utf-8")) for path in paths]
     events: list[TraceEvent] = []
-    for place, part in enumerate(found):
-        events += _move(Part(part["case_id"], tuple(part["events"])), 100 * place)
+    for number, part in enumerate(parts):
+        events += _move(Part(part["case_id"], tuple(part["events"])), 100 * number)
     return {"traceEvents": events, "displayTimeUnit": "ns"}
 
 

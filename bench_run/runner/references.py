@@ -160,11 +160,11 @@ class ReferenceStore:
         with self._breakdown.on("reference"):
             problems = self._helpers.evaluate(tasks)
         for (graph, reference), (_, request), problem in zip(asked, tasks, problems, strict=True):
-            found: tuple[str | None, str | None] = (request.folder, None)
+            entry: tuple[str | None, str | None] = (request.folder, None)
             if problem is not None:
                 shutil.rmtree(request.folder, ignore_errors=True)
-                found = None, f"the reference {reference} gave no outputs: {problem}"
-            self._known[graph.id.path, reference] = found
+                entry = None, f"the reference {reference} gave no outputs: {problem}"
+            self._known[graph.id.path, reference] = entry
 
     def _task(self, graph: PlannedGraph, reference: str) -> tuple[PlannedEngine, Evaluate]:
         self._computed += 1

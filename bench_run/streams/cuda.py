@@ -88,12 +88,12 @@ class ClockProbe:
         self._result = driver.number("cuMemAlloc_v2", 16, kind=c_uint64)
 
     def megahertz(self) -> float:
-        place, duration = c_uint64(self._result), c_uint64(PROBE_NS)
-        self._driver.launch(self._driver.kernel("bench_clock"), self._stream, place, duration)
-        found = (c_uint64 * 2)()
-        self._driver.call("cuMemcpyDtoHAsync_v2", found, self._result, 16, self._stream)
+        target, duration = c_uint64(self._result), c_uint64(PROBE_NS)
+        self._driver.launch(self._driver.kernel("bench_clock"), self._stream, target, duration)
+        counts = (c_uint64 * 2)()
+        self._driver.call("cuMemcpyDtoHAsync_v2", counts, self._result, 16, self._stream)
         self._driver.call("cuStreamSynchronize", self._stream)
-        return float(found[0]) / float(found[1]) * 1e3
+        return float(counts[0]) / float(counts[1]) * 1e3
 
 
 def clock_of(timer: str) -> str:
@@ -262,11 +262,11 @@ class CapturedGraph:
 
 def open_stream(index: int, cache: str = "hot", timer: str = "auto") -> CudaStream:
     """Takes the device and makes a stream on it. Raises `EngineUnavailableError` without one."""
-    found = driver()
-    count = found.number("cuDeviceGetCount")
+    cuda = driver()
+    count = cuda.number("cuDeviceGetCount")
     if index >= count:
         raise EngineUnavailableError(f"there is no GPU {index}, only {count}")
     try:
-        return CudaStream(found.take(index), cache, timer)
+        return CudaStream(cuda.take(index), cache, timer)
     except EngineError as error:
         raise EngineUnavailableError(str(error)) from error

@@ -164,8 +164,8 @@ def open_stream(device: torch.device, cache: str = "hot", timer: str = "auto") -
 
 def l2_bytes(device: torch.device) -> int:
     """Size of the L2 cache; 64 MiB where PyTorch does not tell."""
-    found = int(getattr(cuda.get_device_properties(device), "L2_cache_size", 0))
-    return found if found > 0 else 64 * 1024**2
+    size = int(getattr(cuda.get_device_properties(device), "L2_cache_size", 0))
+    return size if size > 0 else 64 * 1024**2
 
 
 def _shortest_sleep() -> None:

@@ -155,22 +155,22 @@ class OutputValidator:
         settings = self._settings
         if self._checker is None:
             reason = settings.reason or "no reference was requested"
-            found = Validation("not checked", settings.reference, reason, (), 0, 0, None)
+            result = Validation("not checked", settings.reference, reason, (), 0, 0, None)
         else:
-            found = self._found()
+            result = self._found()
         changed = self._changed_inputs
-        found = replace(
-            found,
+        result = replace(
+            result,
             iterations_poisoned=self.canaries.looked + self._repeats,
             inputs_unchanged=None if changed is None else not changed,
         )
         problems = [*self._untouched(), *self._changed()]
         if not problems:
-            return found
-        also = [found.reason] if found.status == "failed" and found.reason else []
-        wrong = found.iterations_mismatched + self.canaries.untouched
+            return result
+        also = [result.reason] if result.status == "failed" and result.reason else []
+        wrong = result.iterations_mismatched + self.canaries.untouched
         return replace(
-            found,
+            result,
             status="failed",
             reason="; ".join([*problems, *also]),
             iterations_mismatched=wrong,
@@ -179,14 +179,14 @@ class OutputValidator:
     def _found(self) -> Validation:
         """Of the first run and the checked iterations; where these are right, of the last run."""
         reference, graph = self._settings.reference, self._graph
-        found = validation(reference, graph, self._results)
-        if found.status == "failed" or self._last is None or not self._last.mismatched:
-            return found
+        result = validation(reference, graph, self._results)
+        if result.status == "failed" or self._last is None or not self._last.mismatched:
+            return result
         last = validation(reference, graph, [self._last])
         reason = (
             f"right in the first run, but wrong when run again on poisoned outputs: {last.reason}"
         )
-        return replace(found, status="failed", reason=reason, outputs=last.outputs)
+        return replace(result, status="failed", reason=reason, outputs=last.outputs)
 
     def _untouched(self) -> Iterator[str]:
         if self.canaries.untouched:

@@ -36,13 +36,13 @@ def probe() -> Availability:
     if find_spec("cudnn") is None:
         return Availability(False, f"cuDNN's frontend is not installed; {INSTALL}")
     try:
-        found = version("nvidia-cudnn-frontend")
+        release = version("nvidia-cudnn-frontend")
     except PackageNotFoundError:
-        found = "of unknown version"
+        release = "of unknown version"
     if not glob(_DEVICES):
-        return Availability(False, f"cuDNN frontend {found} is installed, but no NVIDIA GPU is "
+        return Availability(False, f"cuDNN frontend {release} is installed, but no NVIDIA GPU is "
                             f"visible on this machine ({_DEVICES})")  # fmt: skip
-    return Availability(True, f"cuDNN frontend {found} and an NVIDIA GPU is visible")
+    return Availability(True, f"cuDNN frontend {release} and an NVIDIA GPU is visible")
 
 
 def environment(spec: EngineSpec, options: EngineOptions) -> Mapping[str, str]:  # noqa: ARG001

@@ -54,7 +54,7 @@ class Built:
 
     def facts(self) -> dict[str, str]:
         spread = [t.name or str(t.uid) for t in self.graph.inputs if self.views[t.uid].spread]
-        found = {
+        facts = {
             "plan": self.chosen.name,
             "index": str(self.chosen.index),
             "backend": self.backend,
@@ -62,10 +62,10 @@ class Built:
             "knobs": knob_text(self.chosen.name),
         }
         if self.chosen.notes:
-            found["notes"] = ", ".join(self.chosen.notes)
+            facts["notes"] = ", ".join(self.chosen.notes)
         if spread:
-            found["spread_inputs"] = ", ".join(spread)
-        return found
+            facts["spread_inputs"] = ", ".join(spread)
+        return facts
 
 
 NOT_CHOSEN = Chosen(-1, "", 0, ())

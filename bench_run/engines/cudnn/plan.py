@@ -90,20 +90,20 @@ class CudnnPlan:
 
     def download(self) -> dict[int, Storage]:
         self._stream.synchronize()
-        found = {}
+        outputs = {}
         for tensor in self._built.graph.outputs:
             data = np.empty(tensor.span, array_type(tensor.data_type))
             address = self._buffers[tensor.uid]
             self._stream.copy_out(int(data.ctypes.data), address, data.nbytes)
-            found[tensor.uid] = data
+            outputs[tensor.uid] = data
         self._stream.synchronize()
-        return found
+        return outputs
 
     def locate_outputs(self, *, upcoming: bool) -> dict[int, Storage | int]:  # noqa: ARG002
         return {tensor.uid: self._buffers[tensor.uid] for tensor in self._built.graph.outputs}
 
     def changed_inputs(self, inputs: Storages) -> tuple[int, ...]:
-        found = []
+        changed = []
         for tensor in self._built.graph.inputs:
             if tensor.uid not in self._host:
                 given = self._built.spread_out(tensor, inputs[tensor.uid])
@@ -112,8 +112,8 @@ class CudnnPlan:
                 self._stream.copy_out(int(data.ctypes.data), address, data.nbytes)
                 self._stream.synchronize()
                 if not same_bytes(data, given):
-                    found.append(tensor.uid)
-        return tuple(found)
+                    changed.append(tensor.uid)
+        return tuple(changed)
 
     def close(self) -> None:
         self._stream.synchronize()

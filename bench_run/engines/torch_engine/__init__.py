@@ -33,23 +33,23 @@ def probe() -> Availability:
     if find_spec("torch") is None:
         return Availability(False, f"PyTorch is not installed; {INSTALL}")
     try:
-        found = version("torch")
+        release = version("torch")
     except PackageNotFoundError:
-        found = "of unknown version"
+        release = "of unknown version"
     where = "with a visible GPU" if _gpu_in_sight() else "on the CPU"
-    return Availability(True, f"torch {found} {where}")
+    return Availability(True, f"torch {release} {where}")
 
 
 def probe_id(identifier: str) -> Availability:
     """Whether ``torch:cuda`` can be expected to run, from device files and the build's name."""
-    found = probe()
-    if not found.ok or not identifier.startswith("cuda"):
-        return found
+    answer = probe()
+    if not answer.ok or not identifier.startswith("cuda"):
+        return answer
     if not _gpu_in_sight():
         return Availability(False, "no GPU is visible on this machine")
-    if "+cpu" in found.reason:
+    if "+cpu" in answer.reason:
         return Availability(False, f"this PyTorch is built for the CPU only; {INSTALL}")
-    return found
+    return answer
 
 
 def environment(spec: EngineSpec, options: EngineOptions) -> Mapping[str, str]:  # noqa: ARG001

@@ -116,20 +116,20 @@ def _cache_bytes(device: torch.device) -> int:
 
 
 def _facts(spec: EngineSpec, device: torch.device, compiled: bool) -> EngineFacts:
-    found = {"torch": torch.__version__, "cuda": torch.version.cuda, "hip": torch.version.hip}
+    versions = {"torch": torch.__version__, "cuda": torch.version.cuda, "hip": torch.version.hip}
     if device.type == "cuda":
         cudnn: Any = torch.backends.cudnn
-        found["cudnn"] = cudnn.version()
-    libraries = {name: str(version) for name, version in found.items() if version is not None}
+        versions["cudnn"] = cudnn.version()
+    libraries = {name: str(version) for name, version in versions.items() if version is not None}
     knobs = {"mode": "compile" if compiled else "eager"}
     if device.type == "cpu":
         knobs["threads"] = str(torch.get_num_threads())
         return EngineFacts(spec.id, libraries, "cpu", processor_name(), knobs=knobs)
     properties = torch.cuda.get_device_properties(device)
     uuid = getattr(properties, "uuid", None)
-    place = str(device.index) if uuid is None else f"GPU-{uuid}"
+    name = str(device.index) if uuid is None else f"GPU-{uuid}"
     return EngineFacts(
-        spec.id, libraries, place, properties.name, knobs=knobs, device_index=device.index
+        spec.id, libraries, name, properties.name, knobs=knobs, device_index=device.index
     )
 
 
