@@ -35,7 +35,7 @@ def open_standard_descriptors() -> None:
 
 
 def stop_like_an_interrupt() -> None:
-    """Let SIGTERM and SIGHUP do what Ctrl-C does, unless whoever started us wants them ignored."""
+    """Let SIGTERM and SIGHUP do what Ctrl-C does, unless the parent process ignores them."""
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is signal.SIG_DFL:
             signal.signal(number, signal.default_int_handler)

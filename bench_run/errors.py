@@ -1,14 +1,14 @@
 """Every error of bench_run, as one tree.
 
-BenchRunError                 one line for the person at the terminal
+BenchRunError                 one line for the user
 ├── UsageError                a flag, a configuration key or an engine's name (exit 1)
 ├── GraphError                a file or graph that cannot be used; names file and field (exit 1)
 ├── OutputError               a result that cannot be written (exit 1)
 ├── EngineUnavailableError    an engine that cannot run on this machine, and how to get it
-├── UnsupportedGraphError     a graph that an engine does not take → outcome *unsupported*
+├── UnsupportedGraphError     a graph that an engine does not support → outcome *unsupported*
 ├── EngineError               an engine that failed during execution → outcome *failed*
-└── WorkerError               a worker process that is gone
-    ├── WorkerCrashedError    → outcome *crashed*, with its last words
+└── WorkerError               a worker process that has ended
+    ├── WorkerCrashedError    → outcome *crashed*, with the end of its output
     └── WorkerTimeoutError    → outcome *timed out*
 """
 
@@ -44,7 +44,7 @@ def _restore(kind: type[BenchRunError], message: str, fields: dict[str, object])
 
 
 class UsageError(BenchRunError):
-    """What was asked for makes no sense; the message names the flag and the choices."""
+    """The request is not valid; the message names the flag and the choices."""
 
 
 class GraphError(BenchRunError):
@@ -70,11 +70,11 @@ class EngineUnavailableError(BenchRunError):
 
 
 class UnsupportedGraphError(BenchRunError):
-    """The engine does not take this graph; the message names the node and the reason."""
+    """The engine does not support this graph; the message names the node and the reason."""
 
 
 class EngineError(BenchRunError):
-    """The engine took the graph and failed; the message is the library's own first line.
+    """The engine accepted the graph and failed; the message is the library's own first line.
 
     ``detail`` keeps the library's full text.
     """
@@ -87,7 +87,7 @@ class EngineError(BenchRunError):
 
 
 class WorkerError(BenchRunError):
-    """A worker process is gone; ``detail`` holds the end of what it printed."""
+    """A worker process has ended; ``detail`` holds the end of its output."""
 
     FIELDS = ("detail",)
     status: Literal["crashed", "timed out"] = "crashed"
@@ -99,7 +99,7 @@ class WorkerError(BenchRunError):
 
 
 class WorkerCrashedError(WorkerError):
-    """It died: by a signal, by an exit, by a broken pipe."""
+    """It ended: by a signal, an exit or a broken pipe."""
 
 
 class WorkerTimeoutError(WorkerError):

@@ -1,8 +1,8 @@
 """Small things with files: errors of writing in one line, files replaced as a whole, and the folder
 for what a run keeps only while it lasts.
 
-A run that is killed cannot remove its own, so the next one does: a folder whose lock nobody holds
-belongs to nobody. The kernel gives a lock back however its process ends.
+A run that is killed cannot remove its own, so the next one does: a folder whose lock is free
+belongs to no process. The kernel releases a lock however its process ends.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Scratch:
 
 
 def _sweep(parent: Path) -> None:
-    """Remove folders of runs that are no more; those of other users and systems are let be."""
+    """Remove folders of runs that have ended; those of other users are left alone."""
     for lock in parent.glob(f"{PREFIX}*/{LOCK}"):
         with suppress(OSError):
             descriptor = os.open(lock, os.O_RDWR)

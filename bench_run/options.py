@@ -1,4 +1,4 @@
-"""What a run was asked for, as one value; how flags and configuration keys become it.
+"""The settings of a run as one value, and how flags and configuration keys become it.
 
 A flag is a row of `FLAGS`: its field in `Options` and how its text is read. The configuration file
 uses the same rows (``max-time = 2`` or ``max_time = 2``), so both accept and refuse the same words.

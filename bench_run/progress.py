@@ -1,4 +1,4 @@
-"""What the person at the terminal sees while a run goes on: stderr only, nothing when quiet."""
+"""Progress of a run for the user: on stderr only, nothing when quiet."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Progress:
-    """A bar with an estimate on a terminal, one line a round elsewhere, silence when quiet."""
+    """A bar with an estimate on a terminal, one line per round elsewhere, silence when quiet."""
 
     def __init__(self, total: int, *, quiet: bool) -> None:
         self._quiet = quiet

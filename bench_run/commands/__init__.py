@@ -1,4 +1,4 @@
-"""What `bench-run` can be asked: one module for each command."""
+"""The commands of `bench-run`: one module each."""
 
 from __future__ import annotations
 

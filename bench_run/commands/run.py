@@ -1,4 +1,4 @@
-"""What `bench-run` does without a command's name: run graphs, write what was asked for."""
+"""What `bench-run` does without a command's name: run graphs, write the results."""
 
 from __future__ import annotations
 

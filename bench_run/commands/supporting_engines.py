@@ -1,4 +1,4 @@
-"""Which engines take a graph: each is asked to prepare it, in its own process."""
+"""Which engines support a graph: each prepares it, in its own process."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class SupportingEngines:
-    """Engines that can be asked; those of an open `takers` block."""
+    """The engines of an open `supporting_engines` block."""
 
     def __init__(self, pool: WorkerPool, engines: Sequence[PlannedEngine]) -> None:
         self._pool = pool
@@ -30,7 +30,7 @@ class SupportingEngines:
         self.keys = tuple(self._engines)
 
     def prepare(self, key: str, graph: Graph) -> str | None:
-        """Why the engine does not take the graph; None where it does."""
+        """Why the engine does not support the graph; None where it does."""
         return lack_of_memory(graph) or self._ask(key, Attempt(graph))
 
     def run(self, key: str, graph: Graph) -> str | None:

@@ -31,7 +31,7 @@ AUTO = ("hipdnn", "cudnn", "torch:cuda", "numpy")
 """Specs ``name[:id]``, best first: `--engine auto` takes the first that can run."""
 
 _MEMBERS = ("NAME", "SUMMARY", "INSTALL", "probe", "open")
-# What importing a stranger's module is known to end in; anything else is let through as a bug.
+# What the import of a third party's module is known to raise; anything else passes, as a bug.
 _IMPORT_ERRORS = (
     ArithmeticError,
     AssertionError,
@@ -66,10 +66,10 @@ def engine_module(name: str) -> EngineModule:
     third party's entry does not load."""
     if name in ENGINES:
         return cast("EngineModule", import_module(ENGINES[name]))
-    strangers = _third_parties()
-    if name not in strangers:
+    entries = _third_parties()
+    if name not in entries:
         raise UsageError(f"no engine {name!r}; choose from {', '.join(known_names())}")
-    return _load(strangers[name])
+    return _load(entries[name])
 
 
 def list_engines() -> tuple[EngineRow, ...]:

@@ -1,4 +1,4 @@
-"""What an engine, its plans and its stream promise. Protocols only: no code.
+"""The protocols of an engine, its plans and its stream. No code.
 
 The caller keeps every clock and every loop: an engine prepares a graph once and runs it many
 times, and never times itself. Host data travels as storages (`tensors/storage.py`).
@@ -118,7 +118,7 @@ class Plan(Protocol):
 
 @runtime_checkable
 class LocatesOutputs(Protocol):
-    """Optional, of a plan: where its outputs lie. Without it nobody can see whether each timed
+    """Optional, of a plan: where its outputs lie. Without it it cannot be seen whether each timed
     iteration wrote them; other iterations are checked in their place."""
 
     def locate_outputs(self, *, upcoming: bool) -> Mapping[int, Storage | int]:
@@ -166,7 +166,7 @@ class SupportsChoices(Protocol):
     """An engine that lists what a person can choose from."""
 
     def choices(self, graph: Graph) -> Iterable[Mapping[str, str]]:
-        """What `--list-engines GRAPH` shows: engines or plans, best first, with their knobs."""
+        """What `bench-run engines GRAPH` shows: engines or plans, best first, with their knobs."""
 
 
 @runtime_checkable
@@ -221,7 +221,7 @@ class EngineModule(Protocol):
 
     NAME: str
     SUMMARY: str
-    """One line for `--list-engines`."""
+    """One line for `bench-run engines`."""
     INSTALL: str
     """What to type to get it."""
 

@@ -1,4 +1,4 @@
-"""What the CPU is called."""
+"""The name of the CPU."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ _TYPES = {name.lower(): row for name, row in OPERATIONS.items()}
 
 
 class _Scattered:
-    """A node's data by place, taken out one by one; what nobody took is left over."""
+    """A node's data by place, taken out one by one; what is not taken is left over."""
 
     def __init__(self, data: dict[str, Any], where: str) -> None:
         self.where = where
@@ -55,7 +55,7 @@ class _Scattered:
         return self.place(found), value
 
     def left_over(self, row: Operation) -> dict[str, Any]:
-        """Unknown keys, as they lay in the file. A tensor nobody knows is refused."""
+        """Unknown keys, as they lay in the file. An unknown tensor is refused."""
         for name, place in self.places.items():
             for key, value in place.items():
                 if key.endswith(("_tensor_uid", "_tensor_uids")) and value not in (None, []):

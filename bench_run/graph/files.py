@@ -41,7 +41,7 @@ class Source:
     root: Path | None
     """Where golden data lie on disk, under the same names; None if there are none."""
     keeper: TemporaryDirectory[str] | None = None
-    """Holds unpacked golden data for as long as somebody holds the source."""
+    """Holds unpacked golden data for as long as the source is referenced."""
 
     def show(self, name: str) -> str:
         return self.shown + name

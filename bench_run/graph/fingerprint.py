@@ -1,4 +1,4 @@
-"""A name for what a graph means: equal for equal work, whatever the file calls its parts.
+"""A name for what a graph means: equal for equal work, independent of names in the file.
 
 Dims, strides, types, flags, constants, parameters and wiring count. Names, uids, the order of
 tensors and of independent nodes, engine preferences and unknown keys do not; neither do tensors

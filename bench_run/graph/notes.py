@@ -1,4 +1,4 @@
-"""What a graph's file says beyond what is understood: nothing wrong, but worth a line."""
+"""Notes on a graph's file: keys without effect, unused tensors."""
 
 from __future__ import annotations
 

@@ -135,7 +135,7 @@ def disturbances(before: Telemetry | None, after: Telemetry | None) -> tuple[str
 
 
 def energy_mj(device: str) -> float | None:
-    """Millijoules that the device counted so far; None where nobody counts them."""
+    """Millijoules that the device counted so far; None where there is no counter."""
     handle = _handle(device)
     if handle is None:
         return None if device == "cpu" else telemetry_amd.energy_mj(device)

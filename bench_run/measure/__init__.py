@@ -1,1 +1,1 @@
-"""The ruler: the timing loop, what has to be waited for, and what a device can do at most."""
+"""Timing: the timing loop, waiting for the clock, memory, energy, ceilings of a device."""

@@ -94,7 +94,7 @@ class Canaries(Protocol):
 
 
 class NoCanaries:
-    """For engines whose outputs cannot be reached, and for passes that nobody relies on."""
+    """For engines whose outputs cannot be reached, and for passes whose outputs are not used."""
 
     watching = False
     looked = untouched = 0

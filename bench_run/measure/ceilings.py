@@ -1,4 +1,4 @@
-"""What a device can do at most: copy bandwidth, and matrix rate by data type, both measured.
+"""Ceilings of a device: copy bandwidth, and matrix rate by data type, both measured.
 
 Measured once for each device, driver and math mode, kept in the user's cache folder, and put into
 the document, so that `achieved` can say which share of the roof a case reached. The copies are the

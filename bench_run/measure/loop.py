@@ -1,4 +1,4 @@
-"""The ruler: warm-up, the timing loops and when they stop. The only timing loops there are.
+"""Warm-up, the timing loops and when they stop. There are no other timing loops.
 
 An engine is never asked how long it took. Each loop reads the clock, runs the plan, and reads the
 clock again; whatever else has to happen (validation, resting) happens between two samples.

@@ -1,4 +1,4 @@
-"""Most memory that a stretch of work took in this process, where the kernel tells (Linux)."""
+"""Peak memory of a section of work in this process, where the kernel reports it (Linux)."""
 
 from __future__ import annotations
 

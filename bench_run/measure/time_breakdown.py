@@ -1,4 +1,4 @@
-"""Where the time of a run went, by the clock on the wall: one activity at a time.
+"""Where the wall-clock time of a run went: one activity at a time.
 
 Everything is counted from the run's side, by what its workers announce, so that the parts add up
 to the whole and nothing is measured inside of a worker.

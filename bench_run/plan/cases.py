@@ -37,7 +37,7 @@ class PlannedEngine:
     spec: EngineSpec
     options: EngineOptions
     reference: str
-    """What its outputs are held against: ``auto``, ``numpy``, ``golden``, ``none``, or the key of
+    """What its outputs are compared with: ``auto``, ``numpy``, ``golden``, ``none``, or the key of
     another engine."""
     build_timeout_s: float | None = None
     """Seconds that each build phase of a case may take; None: as long as the case."""
@@ -95,7 +95,7 @@ def engine_options(options: Options) -> EngineOptions:
 
 
 def plan_engines(options: Options, specs: Sequence[EngineSpec]) -> tuple[PlannedEngine, ...]:
-    """One row an engine; with ``--a``/``--b`` the second is held against the first."""
+    """One row per engine; with ``--a``/``--b`` the second is compared with the first."""
     chosen = engine_options(options)
     keys = _unique([spec.text for spec in specs])
     references = [options.reference] * len(specs)

@@ -1,4 +1,4 @@
-"""What options name must be there: tensors of ``--init``, golden tensors of ``--golden``."""
+"""Checks that what options name exists: tensors of ``--init``, golden tensors of ``--golden``."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ BY_ARCH: Mapping[str, Mapping[str, tuple[str, ...]]] = {
 }
 """CDNA 1 and 2, CDNA 3, CDNA 4, RDNA."""
 UNKNOWN = _sets((*HIT_RATE, *HITS_AND_MISSES), MATRIX)
-"""Everything that some chip has, where nobody tells which one it is."""
+"""The counters of any chip, for a chip that is not known."""
 
 
 def counters_of(name: str, arch: str | None) -> tuple[str, ...]:

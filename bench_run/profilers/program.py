@@ -1,4 +1,4 @@
-"""A profiler's program as a process: run to its end, and what it said last."""
+"""A profiler as a process: run to its end, and the end of its output."""
 
 from __future__ import annotations
 

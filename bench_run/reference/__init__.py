@@ -1,6 +1,6 @@
 """The meaning of every node type: plain NumPy in float64, from the formula.
 
-One op family a file, formula and source in its docstring. Nothing here imports an engine or
+One op family per file, formula and source in its docstring. Nothing here imports an engine or
 shares code with one, so that a mistake in an engine cannot hide in the reference.
 """
 

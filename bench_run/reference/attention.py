@@ -54,7 +54,7 @@ def forward(node: Node, inputs: Arrays, outputs: Outputs) -> dict[str, Array]:
 
 
 def _sinks(node: Node, inputs: Arrays) -> Array:
-    """One logit a head; −∞ where there is no sink."""
+    """One logit per head; −∞ where there is no sink."""
     heads = inputs["q"].shape[1]
     if "sink_token" not in inputs:
         return np.full(heads, -np.inf)

@@ -1,7 +1,7 @@
 """Layer normalisation, forward and backward.
 
 A row is the last `normalized_dim_count` axes of x, N its length. scale and bias hold one row,
-with or without leading dims of 1; mean and inv_variance one number a row.
+with or without leading dims of 1; mean and inv_variance one number per row.
 Source: hipDNN's layer norm nodes; Ba, Kiros and Hinton, Layer Normalization, 2016.
 """
 

@@ -36,7 +36,7 @@ def settle(value: Array, data_type: str) -> Array:
 
 
 def expected(value: Array, data_type: str) -> Array:
-    """A settled result as outputs are held against it: whole numbers within the range of their
+    """A settled result as outputs are compared with it: whole numbers within the range of their
     type, others not rounded, since how far an engine's rounding may be off is a tolerance's
     business."""
     return rounded(value, data_type) if DTYPES[data_type].kind == "integer" else value

@@ -1,4 +1,4 @@
-"""The answer on stdout: one row a case, more with ``-v``, both sides with ``--a``/``--b``."""
+"""The answer on stdout: one row per case, more with ``-v``, both sides with ``--a``/``--b``."""
 
 from __future__ import annotations
 
@@ -236,7 +236,7 @@ def _real(value: float | str) -> str:
 
 
 def side_by_side(document: Document) -> str:
-    """Both engines of an A/B run in one row a graph, with the speed-up of B over A."""
+    """Both engines of an A/B run in one row per graph, with the speed-up of B over A."""
     first, second = (engine.key for engine in document.engines)
     by_graph: dict[str, dict[str, Case]] = {}
     for case in document.cases:

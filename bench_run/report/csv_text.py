@@ -1,4 +1,4 @@
-"""CSV: one row a case, or one row an iteration. RFC 4180, a header line, times in nanoseconds."""
+"""CSV: one row per case, or per iteration. RFC 4180, a header line, times in nanoseconds."""
 
 from __future__ import annotations
 

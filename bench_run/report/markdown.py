@@ -16,8 +16,8 @@ HEADERS = ("graph", "engine", "outcome", "median", "±", "TFLOP/s", "GB/s", "pea
 
 
 def markdown(document: Document) -> str:
-    """One row a case, with a column for plans where there are any; names are data, so what Markdown
-    would read as markup is escaped."""
+    """One row per case, with a column for plans where there are any; names are data, so what
+    Markdown would read as markup is escaped."""
     labels = plan_labels(document)
     rows = [
         _row(case, label) if any(labels) else _row(case)

@@ -1,4 +1,4 @@
-"""What an engine leaves on the table: its default plan beside the one that its own search finds."""
+"""How much faster an engine's own search for a plan is than its default plan."""
 
 from __future__ import annotations
 

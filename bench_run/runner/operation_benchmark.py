@@ -1,4 +1,4 @@
-"""One call for one operation's performance, in the manner of opperf; a thin cover of `run`.
+"""Performance of one operation in one call, in the manner of opperf; a thin layer over `run`.
 
     from bench_run import run_performance_test
 

@@ -1,4 +1,4 @@
-"""One run for each output: a lock beside it, held until its document is sealed.
+"""One run for each output: a lock beside it, held until its document is written.
 
 The lock belongs to the open file, so the system gives it back however a run ends; what a killed
 run leaves is an unlocked file, which the next one takes over.

@@ -1,4 +1,4 @@
-"""What is measured, kept: in a journal beside the output while the run goes on, then sealed."""
+"""Results on disk: a journal beside the output during the run, the document at its end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Workers that compute references side by side, on a machine with cores to spare.
+"""Workers that compute references side by side, on a machine with idle cores.
 
 They work only while the run waits for them: nothing is timed then.
 """

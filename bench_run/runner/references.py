@@ -39,7 +39,7 @@ OWN = (FORMULAS, GOLDEN)
 
 
 class ReferenceStore:
-    """Gives every run of a case what its outputs are held against."""
+    """Gives every run of a case its inputs and expected outputs."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Whether an unfinished run and the present one are the same work: else ``--resume`` would mix.
+"""Whether an unfinished run and the present one measure the same, as ``--resume`` requires.
 
 A case is its graph's meaning, its engine with everything that is known of it, its variant, and
 every setting that shapes a sample.

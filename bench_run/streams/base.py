@@ -1,4 +1,4 @@
-"""What a stream promises, and what some streams can do beside it. Protocols only: no code."""
+"""The protocol of a stream, and optional abilities of streams. No code."""
 
 from __future__ import annotations
 

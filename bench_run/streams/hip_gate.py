@@ -1,4 +1,4 @@
-"""hipDNN's stall gate, in whatever generation it is, with a way out.
+"""hipDNN's stall gate, in each of its generations, with a timeout.
 
 The first generation has no watchdog: an engine that waits for the device inside `execute` would
 wait behind a closed gate for ever, so a thread of ours opens it after `LIMIT_S`. Later ones open by
@@ -71,7 +71,7 @@ class Gate:
         return watchdog
 
     def _open(self, *, forced: bool) -> None:
-        """Once for each closing, by whoever comes first."""
+        """Once for each closing, by the first caller."""
         with self._lock:
             if self._closed:
                 self._closed, self._forced = False, forced

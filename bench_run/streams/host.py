@@ -1,4 +1,4 @@
-"""The host's clock as a stream: work is done when the call returns, nothing is to be waited for.
+"""The host's clock as a stream: work is done when the call returns, nothing has to be waited for.
 
 Cache states: ``hot`` leaves the caches as the iteration before left them; ``cold`` reads a buffer
 twice as large as the last-level cache before each iteration (reading leaves clean lines, whose

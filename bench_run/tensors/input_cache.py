@@ -1,7 +1,7 @@
 """Inputs that were made once, kept in a file for the rounds that follow: the same bits, read in a
 tenth of the time.
 
-One file a graph: the bytes of its storages, one after another in the order of `Graph.inputs`. It
+One file per graph: the bytes of its storages, one after another in the order of `Graph.inputs`. It
 appears whole or not at all, and lives as long as the run; what cannot be kept is made again.
 """
 

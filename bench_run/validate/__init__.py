@@ -1,1 +1,1 @@
-"""Outputs against a reference, and how far honest arithmetic may be from it."""
+"""Outputs against a reference, and how large rounding errors may be."""

@@ -1,8 +1,8 @@
 """Outputs against a reference: per output, per run, and in a sentence.
 
 A result is wrong where an element is outside of its tolerance (`tolerance.py`); how NaN and
-infinities are held against each other is said in `tensors/difference.py`. Before the first run the
-outputs are poisoned (`tensors/poison.py`), so that an element nobody writes is a mismatch.
+infinities are compared is defined in `tensors/difference.py`. Before the first run the
+outputs are poisoned (`tensors/poison.py`), so that an element that is not written is a mismatch.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What outputs are held against, and how strictly: as values that travel between processes."""
+"""What outputs are compared with, and how strictly: as values that travel between processes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ GOLDEN = "golden"
 
 @dataclass(frozen=True)
 class ValidationSettings:
-    """What the outputs are held against, and how strictly."""
+    """What the outputs are compared with, and how strictly."""
 
     reference: str
     expected: str | None

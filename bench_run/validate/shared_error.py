@@ -11,7 +11,7 @@ bias    Σ(a − e)·e/Σe², the factor by which all elements are off, has a st
         in place of e, which finds an error that has one sign everywhere.
 mean    Σ(a − e)/√(N·Σe²), an error of one size everywhere, has one of √(Σs²)/√(N·Σe²).
 
-To both comes the drift, the part that honest errors may share (`roundoff/`). Roundings of equal
+To both comes the drift, the part that rounding errors may share (`roundoff/`). Roundings of equal
 values are equal: where either limit is exceeded, N is the number of different values expected.
 """
 

@@ -1,6 +1,6 @@
 """Allowed errors, output by output: a policy, then the graph's sidecar, then the command line.
 
-Policy ``default`` bounds the error that honest arithmetic in the graph's own types can make: by
+Policy ``default`` bounds the rounding error of correct arithmetic in the graph's own types: by
 output type, operation, reduction length and size of the data (`roundoff/`). Policy ``hipdnn`` is
 the table of hipDNN's own tests (`tolerance_tables.py`). Integers and booleans are exact in both.
 
@@ -52,7 +52,7 @@ class Tolerance:
     source: str
     """Where the numbers come from, in a few words."""
     validator: str = "matching"
-    """How NaN and infinities are held against each other: see `tensors/difference.py`."""
+    """How NaN and infinities are compared: see `tensors/difference.py`."""
     rms: float | None = None
     """In place of the element-wise rule: threshold for √Σ(a − e)² / (√n · largest magnitude)."""
     shared: SharedError | None = None

@@ -1,4 +1,4 @@
-"""hipDNN's own test tolerances, one number a node type and data type, used as atol and as rtol.
+"""hipDNN's own test tolerances, one number per node type and data type, used as atol and as rtol.
 
 Source: TestTolerances.hpp of hipDNN's test SDK; the attention rows come from a document that cites
 it. A graph of several nodes takes the largest of its nodes' numbers.

@@ -1,7 +1,7 @@
 """Nothing that an engine started outlives its worker: a guardian ends the worker's process group.
 
 The run itself may be killed with SIGKILL: then the kernel ends the worker (`die_with_parent`), and
-nobody would be left to end the worker's children. The guardian is forked before the engine is
+no process would be left to end the worker's children. The guardian is forked before the engine is
 loaded, waits for the worker's end, and kills the group that both lead. Linux only.
 """
 

@@ -1,7 +1,7 @@
-"""A worker process, seen from inside: take requests, run them, answer.
+"""The child's end of a worker process: receive requests, run them, answer.
 
 Whatever an engine prints goes to the pipe that the run drains, never into the answers. An error
-that nobody expected ends the process with its traceback: the run records it as *crashed*.
+that was not expected ends the process with its traceback: the run records it as *crashed*.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a run and its worker processes say to each other: plain data, pickled over a pipe.
+"""Messages between a run and its worker processes: plain data, pickled over a pipe.
 
 Requests go to the worker, one at a time. Each names the type of its answer, and gets either that
 (`Answered`) or the error which stands in its way (`Refused`). A worker that answers nothing is dead

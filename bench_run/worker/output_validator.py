@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from bench_run.validate.settings import ValidationSettings
 
 INPUT_BYTES_EACH_ROUND = 64 * 1024**2
-"""Larger inputs are held against their copy in the first round only."""
+"""Larger inputs are compared with their copy in the first round only."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""A worker process, seen from the run: start it, ask it, and survive whatever it does.
+"""The parent's end of a worker process: start it, send requests, survive its crashes and hangs.
 
 Each engine runs in a process of its own, so that a crash, a hang or a poisoned device costs one
 case. The answers travel over a private pipe; what the process prints is drained by a thread that

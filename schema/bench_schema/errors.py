@@ -1,6 +1,6 @@
 """Every error of bench_schema, as one tree.
 
-DocumentError                 one line for the person at the terminal; names the file
+DocumentError                 one line for the user; names the file
 ├── UnreadableError           it cannot be opened, unpacked, or ends too early
 ├── NotJsonError              its text is not JSON
 ├── SchemaError               JSON, but not what its version of the schema asks for; names the path

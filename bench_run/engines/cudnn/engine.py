@@ -80,7 +80,7 @@ class CudnnEngine(SupportsChoices, SupportsAlternatives, SupportsDevices):
         return tuple({"plan": name} for name in unique)[:MOST_VARIANTS]
 
     def choices(self, graph: Graph) -> tuple[Mapping[str, str], ...]:
-        """What `--list-engines GRAPH` shows: the plans that fit the spec, in full."""
+        """What `bench-run engines GRAPH` shows: the plans that fit the spec, in full."""
         plain = self._choice == Choice()
         built = self._lowered(graph, Choice(every=True) if plain else self._choice)
         rows = choices(built.pygraph, built.listed, built.places)

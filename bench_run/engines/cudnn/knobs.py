@@ -1,4 +1,4 @@
-"""Knobs of cuDNN's engines: names, what an engine takes for a graph, and refusals of one line."""
+"""Knobs of cuDNN's engines: names, accepted values, and errors in one line."""
 
 from __future__ import annotations
 

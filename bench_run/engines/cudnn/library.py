@@ -1,4 +1,4 @@
-"""cuDNN's frontend: loaded without PyTorch, its versions checked, its exceptions made ours."""
+"""cuDNN's frontend: loaded without PyTorch, versions checked, exceptions turned into ours."""
 
 from __future__ import annotations
 

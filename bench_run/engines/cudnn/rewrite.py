@@ -128,7 +128,7 @@ def _batchnorm_inference(draft: Draft, node: Node) -> None:
 def _batchnorm_inference_variance(draft: Draft, node: Node) -> None:
     """y = (x - mean)·1/sqrt(variance + epsilon)·scale + bias
 
-    The root is taken of x - x + variance + epsilon, for every element: of one value a row cuDNN
+    The root is taken of x - x + variance + epsilon, for every element: of one value per row cuDNN
     makes wrong results when it spreads them afterwards.
     """
     x = draft.graph.by_uid[node.inputs["x"]]

@@ -3,7 +3,7 @@
 cuDNN writes part of the output, or a wrong one, for element-wise graphs of rank 2 and for some
 broadcasts of rank 3, without a word. So such graphs, and those of row norms and sums, are viewed as
 matrices: the axes of memory, longest stride first, are cut in two, and a tensor is ``[M, K, 1, 1]``
-(all), ``[M, 1, 1, 1]`` (one value a row), ``[1, K, 1, 1]`` (one a column) or a scalar. An input
+(all), ``[M, 1, 1, 1]`` (one value per row), ``[1, K, 1, 1]`` (one a column) or a scalar. An input
 that has only some axes of the rows (or of the columns) is spread over all of them on the host, when
 it is uploaded. Other graphs keep their axes, at least three.
 """
@@ -223,7 +223,7 @@ class _Matrix:
         for part in ((), columns, rows, self._order):
             if axes == frozenset(part):
                 wrong = tensor.virtual and part == rows != self._order
-                return None if wrong else part  # one value a row, spread later, comes out wrong
+                return None if wrong else part  # one value per row, spread later, comes out wrong
         if tensor.uid in self._graph.produced:
             return None  # only inputs can be spread
         parts = (part for part in (rows, columns) if part != self._order)

@@ -1,5 +1,5 @@
-"""What keeps two builds of one plugin apart: a worker process for each engine spec, with caches of
-its own and, where it is named, the library behind the plugin."""
+"""Cache isolation of two builds of one plugin: a worker process for each engine spec, with
+caches of its own and, where it is named, the library behind the plugin."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which engine of hipDNN runs a graph, and the proof that it is the one that was asked for.
+"""Which engine of hipDNN runs a graph, and the proof that it is the requested one.
 
 A preference is soft: hipDNN silently takes another engine where the preferred one declines. So the
 hard selection is used where it exists, the plan's engine is read back where that is possible, and a
@@ -44,7 +44,7 @@ class Chooser:
         self._library, self._handle = library, handle
 
     def name_of(self, engine: int) -> str:
-        """The engine's name, or its number where nobody knows a name that leads back to it."""
+        """The engine's name, or its number where no name maps back to it."""
         names = [self._told_name(engine), NAMES_BY_ID.get(engine, "")]
         info = self.info(engine)
         if info is not None:

@@ -105,7 +105,7 @@ def foreign_errors(step: str, version: str = "") -> Iterator[None]:
         raise
     except MemoryError as error:
         raise EngineError(f"{_who(version)}: {step}: out of memory on the host") from error
-    except Exception as error:  # foreign: another release raises what nobody listed
+    except Exception as error:  # foreign: other releases raise other errors
         raise failure(step, error, version) from error
 
 

@@ -99,7 +99,7 @@ def load(prefix: str | None) -> Library:
         if error.name != MODULE:
             raise EngineUnavailableError(f"hipdnn: {MODULE} does not load: {error}") from error
         raise EngineUnavailableError(f"hipdnn: no module {MODULE}: {HOW}") from error
-    except Exception as error:  # foreign: its import runs a stranger's code
+    except Exception as error:  # foreign: its import runs arbitrary code
         raise EngineUnavailableError(
             f"hipdnn: {MODULE} does not load: {error}; it needs hipDNN's backend library and the "
             "HIP runtime on the library path"

@@ -77,7 +77,7 @@ class HipdnnPlan:
                 check(STEP, error)
         except BenchRunError:
             raise
-        except Exception as caught:  # foreign: another release raises what nobody listed
+        except Exception as caught:  # foreign: other releases raise other errors
             raise failure(STEP, caught, self._version) from caught
 
     def _search(self) -> None:

@@ -71,7 +71,7 @@ def _checked(lengths: Array | None, limit: int, count: int) -> list[int]:
 def plan_sequences(op: Op, make: Make) -> bool:
     """Has `make` add the calls for all sequences, now or for each set of lengths when it is met.
 
-    True where lengths are run-time data: rows past them are nobody's.
+    True where lengths are run-time data: rows past them are unused.
     """
     layout = _layout(op)
     if layout.rows is None and layout.columns is None:

@@ -23,7 +23,7 @@ def convert_bnorm(ask: Ask, data_type: str) -> Answer:
     if values["mode"] == "0":
         return refused(
             "batch norm per activation (-m 0, the default) has no hipDNN graph: its statistics are"
-            " one value a channel; -m 1 is"
+            " one value per channel; -m 1 is"
         )
     forward = {"0": "none", "1": "training", "2": "inference"}[values["forw"]]
     backward = values["back"] == "1" and forward == "none"

@@ -39,7 +39,7 @@ _FORWARD = (
               shape=False),
     Parameter("lengths", False, "with real lengths of padded sequences", "flag", "lengths",
               shape=False),
-    Parameter("sink", False, "with one sink logit a head", "flag", "sink", shape=False),
+    Parameter("sink", False, "with one sink logit per head", "flag", "sink", shape=False),
 )  # fmt: skip
 
 SHAPES = {

@@ -1,4 +1,4 @@
-"""The table of all operations that an op spec can name; a new one is a row in its family's file."""
+"""All operations that an op spec can name; a new one is a row in its family's file."""
 
 from __future__ import annotations
 

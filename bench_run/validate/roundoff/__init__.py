@@ -1,4 +1,4 @@
-"""How wrong honest arithmetic may be: rounding errors followed through a graph.
+"""How large rounding errors may be: estimated node by node through a graph.
 
 Every tensor gets an `Estimate`: how large its values are, and how far a computed one may lie from
 the exact one, |computed − exact| <= atol + rtol·|exact|. Inputs are exact; each node adds the
@@ -9,7 +9,7 @@ Model. Rounding errors are independent and bounded by the unit roundoff u, so th
 errs like a random walk, not like the worst case K·u (Higham and Mary, A new approach to
 probabilistic rounding error analysis, 2019), except where they are known to drift: sums of very
 many terms of one sign, and sums that matrix units cut off (`accumulation.py`). Sums are taken one
-term after another in the compute type, the least exact honest order: blocked, pairwise and fused
+term after another in the compute type, the least accurate order in use: blocked, pairwise and fused
 sums err less. Bounds hold for millions of elements at once: six standard deviations, and room for
 the walks that stray far. The constants are named where they are used, with what they were held
 against.

@@ -1,4 +1,4 @@
-"""Errors of one long sum, added term after term or by a matrix unit, as (rtol, atol).
+"""Errors of one long sum, added term by term or by a matrix unit, as (rtol, atol).
 
 On its way to the final s the sum of K terms is (k/K)·s after k of them, and a random bridge around
 that, whose size is p·√K·B with a Brownian bridge B for terms of standard deviation p. What an
@@ -8,7 +8,7 @@ that follows them exceeds c times its usual size with a probability like exp(−
 normal, of variance 1/12.
 
 Term after term (recursive summation: Higham, Accuracy and Stability of Numerical Algorithms,
-section 4.1) is the least exact honest order, and engines do use it: PyTorch's vector_norm adds two
+section 4.1) is the least accurate order in use: PyTorch's vector_norm adds two
 million float terms so on a CPU, bit by bit.
 """
 

@@ -1,5 +1,5 @@
 """Attention. Flash kernels keep the probabilities P, and in backward dS, in the operands' type for
-the matrix units; some round scale·q to it as well. Both are honest there and allowed for; where the
+the matrix units; some round scale·q to it as well. Both are correct and allowed for; where the
 operands are float, everything is.
 
 An error e of a score makes a relative error e of its probability. Errors of different keys are
