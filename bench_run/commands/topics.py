@@ -74,10 +74,10 @@ Sampling:
   --max-time S          stop a case at S seconds of samples, each as above, or
                         'none' for no limit (default 10)
   --precision P         add rounds until the median is known to P, such as 1%
-  --fresh HOW           how rounds start their processes: fork, from one that has
-                        imported the GPU library (used where it is safe), or
-                        exec, each from nothing (default fork)
   --max-rounds N        upper limit of rounds for --precision (default 30)
+  --fresh HOW           how a round starts its processes: fork, from a template
+                        that has imported the GPU library (where that is safe),
+                        or exec, each from nothing (default fork)
   --executions N        executions per sample (default 1), for short kernels
   --timeout S           kill a worker that is silent for S seconds (default 300)
   --build-timeout S     limit for building a plan (default 60 for each variant
