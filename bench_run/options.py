@@ -40,6 +40,7 @@ class Options:
     scale_batch: int | None = None
     sdpa_scale: str | None = None
     save_graphs: str | None = None
+    save_suite: str | None = None
     engine: tuple[str, ...] = ()
     a: str | None = None
     b: str | None = None
@@ -207,6 +208,7 @@ FLAGS: dict[str, Flag] = {
     "--scale-batch": Flag("scale_batch", _whole(1)),
     "--sdpa-scale": Flag("sdpa_scale", _choice(SDPA_SCALES)),
     "--save-graphs": Flag("save_graphs", _text),
+    "--save-suite": Flag("save_suite", _text),
     "--engine": Flag("engine", _text, many=True),
     "--a": Flag("a", _text),
     "--b": Flag("b", _text),

@@ -20,6 +20,9 @@ Graphs:
                         rsqrt for 1/sqrt(head size); without it the engine
                         hipdnn refuses them
   --save-graphs DIR     write the graphs of --op and --miopen-driver to DIR
+  --save-suite FILE     write all graphs as a suite (.toml) with how often each
+                        occurs, equal ones once: for folders that
+                        HIPDNN_LOG_GRAPH_DIR filled, and for logs
   --rerun-from FILE     only the cases that a JSON report of bench-compare calls
                         slower or unclear
   --dry-run             list the cases and stop

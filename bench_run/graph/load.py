@@ -44,6 +44,8 @@ class LoadedGraph:
     metadata: Mapping[str, Any] = field(default_factory=dict)
     """What ``NAME.meta.json`` or the sweep's case says: seed, tolerance, provenance."""
     notes: tuple[str, ...] = ()
+    repeat: int = 1
+    """How often it occurs in what it was taken from: a suite, a log."""
 
 
 @dataclass(frozen=True)

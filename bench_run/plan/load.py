@@ -19,6 +19,7 @@ from bench_run.graph.load import LoadedGraph, LoadFailure, load
 from bench_run.graph.make import make_graphs
 from bench_run.graph.sdpa_scale import with_sdpa_scale
 from bench_run.graph.suites import SUFFIX, own_graphs, read_suite
+from bench_run.plan.save_suite import save_suite
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -70,11 +71,12 @@ def gather(options: Options) -> Gathered:
         raise GraphError(", ".join(options.graphs or options.miopen_driver), "contains no graph")
     if options.save_graphs is not None:
         save_graphs([*made, *driven.graphs], Path(options.save_graphs))
+    saved = () if options.save_suite is None else (save_suite(graphs, options.save_suite),)
     if options.scale_batch is not None:
         graphs = [_scale(loaded, options.scale_batch) for loaded in graphs]
     if options.sdpa_scale is not None:
         graphs = [with_sdpa_scale(loaded, options.sdpa_scale) for loaded in graphs]
-    notes = (*files.notes, *driven.notes)
+    notes = (*files.notes, *driven.notes, *saved)
     return Gathered(tuple(graphs), failures, notes, files.keepers)
 
 
@@ -94,13 +96,13 @@ def _from_suite(path: Path) -> Iterator[LoadedGraph]:
         note = f"occurs {entry.repeat} times in {suite.name}"
         if entry.op is not None:
             for graph in make_graphs(entry.op):
-                yield make_graph(graph, (note,))
+                yield replace(make_graph(graph, (note,)), repeat=entry.repeat)
         else:
             report = load([str(entry.file)])
             if report.failures:
                 raise report.failures[0].error
             for loaded in report.graphs:
-                yield replace(loaded, notes=(*loaded.notes, note))
+                yield replace(loaded, notes=(*loaded.notes, note), repeat=entry.repeat)
 
 
 def _from_specs(options: Options) -> Iterator[LoadedGraph]:
@@ -138,7 +140,8 @@ def _from_driver(arguments: Sequence[str]) -> Gathered:
             if command.reason is not None:
                 notes.append(f"{command.where}: {command.reason}")
             often = (f"occurs {command.count} times in {where}",) if command.count > 1 else ()
-            graphs += [make_graph(g, (*command.notes, *often)) for g in command.graphs]
+            logged = (make_graph(g, (*command.notes, *often)) for g in command.graphs)
+            graphs += [replace(loaded, repeat=command.count) for loaded in logged]
     return Gathered(tuple(graphs), tuple(failures), tuple(notes))
 
 
