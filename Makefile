@@ -2,6 +2,9 @@
 PYTHON ?= python3
 VENV ?= .venv
 EXTRAS ?=
+# `make fuzz` takes an hour; a finding is repeated by its seed, target and number.
+FUZZ_SECONDS ?= 3600
+FUZZ_SEED ?= 0
 # On a processor the whole folder takes many minutes at the default effort: `make run` cuts the
 # batches and measures less of each graph. `make run RUN_FLAGS=` takes the defaults.
 RUN_FLAGS ?= --scale-batch 4 --max-time 0.1
@@ -14,7 +17,7 @@ TEST_STAMP := $(VENV)/installed-test$(EXTRAS)
 LINT := $(VENV)/lint
 LINT_STAMP := $(LINT)/installed
 
-.PHONY: run test test-slow test-gpu test-hardware check lint support tables bench clean
+.PHONY: run test test-slow fuzz test-gpu test-hardware check lint support tables bench clean
 
 run: $(STAMP)
 	$(BIN)/bench-run graphs/ -o run_a.json $(RUN_FLAGS) --quiet
@@ -27,6 +30,9 @@ test: $(TEST_STAMP)
 
 test-slow: $(TEST_STAMP)
 	$(BIN)/python -m pytest -m slow
+
+fuzz: $(TEST_STAMP)
+	PYTHONPATH=.:schema $(BIN)/python -m tests.fuzz --seconds $(FUZZ_SECONDS) --seed $(FUZZ_SEED)
 
 test-gpu: $(TEST_STAMP)
 	$(BIN)/python -m pytest -m gpu

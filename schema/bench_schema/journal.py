@@ -249,14 +249,24 @@ def _tree(lines: Sequence[Line]) -> dict[str, Any]:
     """The journal of an older version as one tree, so that it is upgraded as documents are."""
     values = [(each.field, parse(each.text, each.place)) for each in lines]
     tree: dict[str, Any] = values[0][1]
-    engines = {engine["key"]: engine for engine in tree["engines"]}
-    for field, value in values[1:]:
+    first = lines[0].place
+    if not isinstance(tree, dict) or not isinstance(tree.get("engines"), list):
+        raise SchemaError(first, "no header: expected an object with a list of engines")
+    engines = {_key(engine, first): engine for engine in tree["engines"]}
+    for (field, value), each in zip(values[1:], lines[1:], strict=True):
         if field == "engine":
-            engines[value["key"]] = value
+            engines[_key(value, each.place)] = value
         elif field == "machine":
             tree["machine"] = value
     cases = [value for field, value in values if field == "case"]
     return {**tree, "engines": list(engines.values()), "cases": cases}
+
+
+def _key(engine: Any, where: str) -> str:
+    key = engine.get("key") if isinstance(engine, dict) else None
+    if not isinstance(key, str):
+        raise SchemaError(where, "an engine without a key")
+    return key
 
 
 def ordered(cases: Sequence[Case], order: Sequence[str]) -> tuple[Case, ...]:

@@ -115,10 +115,13 @@ def _check_dense(view: View, q: tuple[int, ...], k: tuple[int, ...]) -> None:
     if view["v"].dims[2] != k[2]:
         raise view.port_error("v", f"has {view['v'].dims[2]} rows, expected {k[2]} as k")
     expect_broadcast(view, "attn_mask", (*q[:3], k[2]))
+
+
+def _check_lengths(view: View, sequences: int) -> None:
     for port in ("seq_len_q", "seq_len_kv"):
         lengths = view.get(port)
-        if lengths is not None and lengths.elements not in (q[0], q[0] + 1):
-            what = f"has {lengths.elements} elements, expected {q[0]}, one for each sequence"
+        if lengths is not None and lengths.elements not in (sequences, sequences + 1):
+            what = f"has {lengths.elements} elements, expected {sequences}, one for each sequence"
             raise view.port_error(port, what)
 
 
@@ -134,10 +137,15 @@ def _check_results(view: View, o_dims: tuple[int, ...]) -> None:
 
 
 def _check_extras(view: View, q: tuple[int, ...]) -> None:
+    _check_lengths(view, q[0])
     expect_together(view, "page_table_k", "page_table_v")
     for port in ("page_table_k", "page_table_v"):
-        if view.get(port) is not None:
+        table = view.get(port)
+        if table is not None:
             expect_rank(view, port, 2, 2)
+            if table.dims[0] != q[0]:
+                what = f"has {table.dims[0]} rows, expected {q[0]}, one for each sequence"
+                raise view.port_error(port, what)
     expect_scalar(view, "scale", "seed", "offset")
     sink = view.get("sink_token")
     if sink is not None and sink.elements != q[1]:

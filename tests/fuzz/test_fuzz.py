@@ -1,0 +1,49 @@
+"""Fuzzing for a minute, and inputs that were findings once."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from tests.fuzz import mutators
+from tests.fuzz.run import attempt, changed, fuzz
+from tests.fuzz.targets import TARGETS
+
+FOUND = {"graphs": (461,), "journals": (598,)}
+"""By target the numbers of inputs, at seed 0, that ended in a traceback."""
+
+
+@pytest.mark.slow
+def test_a_minute_of_changed_inputs_gives_answers_or_one_line_errors():
+    counts, findings = fuzz(list(TARGETS), random.randrange(2**31), 60)
+    assert [] == [f"{finding.title}: {finding.content!r}: {finding.trace}" for finding in findings]
+    assert all(counts.values())
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_every_seed_ends_well_as_it_is(name):
+    assert [] == [trace for seed in TARGETS[name].seeds() if (trace := attempt(name, seed))]
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_the_first_changed_inputs_end_well(name):
+    assert [] == [trace for i in range(40) if (trace := attempt(name, changed(name, 0, i)))]
+
+
+@pytest.mark.parametrize(("name", "number"), [(n, i) for n, row in FOUND.items() for i in row])
+def test_what_was_found_once_stays_fixed(name, number):
+    assert attempt(name, changed(name, 0, number)) is None
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_a_number_names_one_input(name):
+    assert changed(name, 3, 5) == changed(name, 3, 5)
+
+
+def test_a_traceback_is_a_finding(monkeypatch):
+    def broken(content, folder):
+        raise KeyError("uid")
+
+    monkeypatch.setitem(TARGETS, "broken", type(TARGETS["graphs"])(tuple, mutators.data, broken))
+    assert "KeyError" in attempt("broken", b"")
