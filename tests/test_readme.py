@@ -11,6 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from bench_run.graph.hipdnn_json import read_graph, write_graph
+from bench_run.graph.scale import scale_batch
+
 ROOT = Path(__file__).resolve().parents[1]
 TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
 
@@ -24,9 +27,12 @@ COMMANDS = [line for block in blocks("sh") for line in block.splitlines() if lin
 
 @pytest.fixture(scope="module")
 def desk(tmp_path_factory):
-    """A folder with the graphs, and the two commands on the path."""
+    """A folder with the graphs, in small batches, and the two commands on the path."""
     folder = tmp_path_factory.mktemp("readme")
     shutil.copytree(ROOT / "graphs", folder / "graphs")
+    for path in (folder / "graphs" / "smoke").glob("*.json"):
+        graph = read_graph(path.read_bytes(), path.name)
+        path.write_bytes(write_graph(scale_batch(graph, 1) or graph))
     binaries = folder / "bin"
     binaries.mkdir()
     for name, module in (("bench-run", "bench_run"), ("bench-compare", "bench_compare")):

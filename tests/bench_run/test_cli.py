@@ -6,7 +6,6 @@ import json
 import resource
 import subprocess
 import sys
-import time
 
 import pytest
 from bench_schema.files import read
@@ -91,11 +90,10 @@ def test_a_broken_file_among_good_ones_costs_that_file_only(bench_run_command, g
 def test_an_output_that_cannot_be_written_is_said_before_anything_is_measured(
     bench_run_command, small_graph
 ):
-    begin = time.monotonic()
-    done = bench_run_command(small_graph, "-o", "/proc/no/run.json", *QUICK, "--quiet")
+    endless = ("--engine", "numpy", "--rounds", "1", "--min-time", "900", "--max-time", "none")
+    done = bench_run_command(small_graph, "-o", "/proc/no/run.json", *endless, "--quiet")
     assert done.returncode == 1
     assert "/proc/no/run.json" in one_line(done)
-    assert time.monotonic() - begin < 60
 
 
 def test_a_full_disk_is_one_line_and_keeps_what_was_saved(bench_run_command, graph_folder):
@@ -222,16 +220,21 @@ def test_every_engine_is_listed_with_its_remedy(hostile, bench_run_command):
 
 
 def test_help_is_fast(root):
-    """At most 2.5 times an empty Python and 30 ms more; the best of some, for a busy machine."""
+    """At most 2.5 times an empty Python and 30 ms more, in processor time: others on the machine
+    do not count."""
+
+    def spent_s():
+        usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return usage.ru_utime + usage.ru_stime
 
     def best(*words):
         times = []
-        for _ in range(7):
-            begin = time.perf_counter()
+        for _ in range(5):
+            begin = spent_s()
             subprocess.run(
                 [sys.executable, *words], check=True, stdout=subprocess.DEVNULL, cwd=root
             )
-            times.append(time.perf_counter() - begin)
+            times.append(spent_s() - begin)
         return min(times)
 
     assert best("-m", "bench_run", "--help") <= 2.5 * best("-c", "pass") + 0.030

@@ -137,9 +137,9 @@ def test_one_wrong_sample_among_thousands_is_found_at_its_place(small_tree, valu
 def test_a_long_array_is_one_step(small_tree):
     tree = small_tree()
     tree["cases"][0]["rounds"][0]["series"]["e2e_ns"] = list(range(1_000_000))
-    start = time.perf_counter()
+    start = time.process_time()  # what others do on the machine does not count
     assert validator(SCHEMA_VERSION).is_valid(tree)
-    assert time.perf_counter() - start < 1.0  # the plain one needs about six seconds
+    assert time.process_time() - start < 1.0  # the plain one needs about six seconds
 
 
 def test_reading_a_valid_document_does_not_load_jsonschema(stored_path):
