@@ -23,6 +23,11 @@ TIES = 4
 """Samples to a value, at least, where it is the clock that makes them alike."""
 JITTER_NS = 2
 """Values this close to each other are one: conversions between clocks round up or down."""
+MOST_TICK_NS = 500
+"""No clock in use is coarser: CUDA states about half a microsecond for its events. A kernel that
+takes either 10 or 14 µs has two values, not a tick of 4 µs."""
+LEAST_TICK_NS = 16
+"""Finer steps are within any threshold of use, and jitter hides them."""
 MARGIN = 1.5
 """Ticks that two values must lie apart: each of them may be half a tick off, and a little more."""
 
@@ -46,9 +51,20 @@ def resolution(sides: Sequence[tuple[Ints, Sequence[Ints]]], level: Array) -> Ar
 
 
 def tick_ns(samples: Ints) -> int:
-    """Smallest step between values, where few values occur again and again; else 0."""
+    """Step of the clock: the greatest common divisor of the steps between values, where few values
+    occur again and again; 0 where the values are a kernel's own."""
     steps = np.diff(np.sort(samples))
     steps = steps[steps > JITTER_NS]
     if not steps.size or TIES * (steps.size + 1) > samples.size:
         return 0
-    return int(steps.min())
+    least = int(steps.min())
+    if least > MOST_TICK_NS:
+        return 0
+    parts = (least / number for number in range(1, max(least // LEAST_TICK_NS, 1) + 1))
+    return next((int(tick) for tick in parts if _divides(tick, steps)), least)
+
+
+def _divides(tick: float, steps: Ints) -> bool:
+    """Whether all steps are multiples, as well as values that conversions moved can be."""
+    rest = np.abs(steps - np.rint(steps / tick) * tick)
+    return bool((rest <= 2 * JITTER_NS).all())

@@ -20,6 +20,16 @@ def test_values_that_conversions_moved_by_a_nanosecond_are_one():
     assert tick_ns(np.array([1631, 1632, 1633, 1664, 1665] * 9)) == 31
 
 
+@pytest.mark.parametrize("values", [(10_000, 14_000), (10_000, 13_000, 17_000)])
+def test_a_kernel_with_a_few_exact_values_has_no_tick(values):
+    assert tick_ns(np.repeat(values, 30)) == 0
+
+
+def test_a_tick_is_what_all_steps_have_in_common():
+    assert tick_ns(np.repeat([1600, 1664, 1760], 20)) == 32
+    assert tick_ns(np.repeat([1600, 1663, 1761], 20)) in (31, 32, 33, 34, 35)
+
+
 def test_values_that_do_not_repeat_show_no_tick():
     assert tick_ns(np.arange(1000, 2000, 10)) == 0
 
