@@ -39,6 +39,10 @@ class Options:
     grouping: Grouping
     policy: Policy
     aa: bool
+    calibration: str | None
+    """File to use."""
+    save_calibration: str | None
+    """File to write, from an A/A test."""
     outputs: Mapping[str, str]
     """Format to file name; ``-`` is stdout."""
     all: bool
@@ -67,6 +71,8 @@ def parse_options(arguments: Mapping[str, Any]) -> Options:
         ),
         policy=policy,
         aa=arguments["--aa"],
+        calibration=arguments["--calibration"],
+        save_calibration=arguments["--save-calibration"],
         outputs=outputs,
         all=arguments["--all"],
         sort=_choice(arguments, "--sort", tuple(SORTS)),
@@ -93,6 +99,8 @@ def _sides(arguments: Mapping[str, Any]) -> None:
         raise UsageError("--a and --b come together: documents of the base, and of the other side")
     if a and documents:
         raise UsageError(f"{documents[0]}: documents are either listed, or given by --a and --b")
+    if arguments["--save-calibration"] and not arguments["--aa"]:
+        raise UsageError("--save-calibration comes with --aa: documents of one build")
     if not a and not documents:
         raise UsageError("no documents given; two are compared, see --help")
 

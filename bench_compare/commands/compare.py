@@ -10,9 +10,10 @@ from bench_compare.commands.outcome import Outcome
 from bench_compare.errors import OutputError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
-    from bench_compare.model import Comparison, Side, View
+    from bench_compare.comparison.calibration import Calibration
+    from bench_compare.model import Comparison, Side, Source, View
     from bench_compare.options import Options
 
 USAGE = """bench-compare: what became faster, slower, broken or wrong, and how sure that is.
@@ -54,6 +55,8 @@ What counts:
   --allow NAME[=WHAT]   bad news that is expected: a graph's name or a glob of it
   --strict              exit 1 where settings that must agree differ, or one name means two graphs
   --aa                  all DOC are one build: measure the rate of false alarms, gate nothing
+  --save-calibration FILE  with --aa: what documents of one build differ by on this machine
+  --calibration FILE    use it where each side is a single document
 
 What to show:
   --all                 also unchanged and unclear cases
@@ -95,15 +98,41 @@ def _answer(options: Options, width: int, terminal: bool) -> Outcome:
 
         sources, remarks = load(options.documents or (*options.a, *options.b))
         alarms = aa_test(sources, options.policy)
+        if options.save_calibration is not None:
+            _save_calibration(sources, Path(options.save_calibration))
         return Outcome(alarms.sentence, tuple(remarks), (), 0 if alarms.trusted else 1)
     from bench_compare.comparison.compare import compare
     from bench_compare.model import exit_code
 
     base, others, remarks = sides_of(options)
-    comparison = compare(base, others, options.policy)
+    calibration = None if options.calibration is None else _calibration(Path(options.calibration))
+    comparison = compare(base, others, options.policy, calibration)
     text = _reports(comparison, options, _view(options, width, terminal))
     code = exit_code(comparison)
     return Outcome(text, tuple(remarks), comparison.problems, code, comparison)
+
+
+def _save_calibration(sources: Sequence[Source], path: Path) -> None:
+    import json
+
+    from bench_compare.comparison.calibration import calibrate, to_tree
+
+    _write(path, json.dumps(to_tree(calibrate(sources)), indent=2) + "\n")
+
+
+def _calibration(path: Path) -> Calibration:
+    import json
+
+    from bench_compare.comparison.calibration import from_tree
+    from bench_compare.errors import InputError
+
+    try:
+        tree = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"--calibration: {path}: {error.strerror or error}") from None
+    except ValueError:
+        raise InputError(f"--calibration: {path}: not JSON") from None
+    return from_tree(tree, f"--calibration: {path}")
 
 
 def sides_of(options: Options) -> tuple[Side, list[Side], list[str]]:

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 
     from bench_schema.document import Samples
 
+    from bench_compare.comparison.calibration import Calibration
     from bench_compare.comparison.estimates import SideSamples
     from bench_compare.input.align import Pair
     from bench_compare.model import Change, MetricComparison, Note, Side
@@ -61,10 +62,13 @@ class Match:
     results: Mapping[str, Results]
 
 
-def compare(base: Side, others: Sequence[Side], policy: Policy) -> Comparison:
-    """Hold every other side against base. False discoveries are controlled over all of them."""
+def compare(
+    base: Side, others: Sequence[Side], policy: Policy, calibration: Calibration | None = None
+) -> Comparison:
+    """Hold every other side against base. False discoveries are controlled over all of them;
+    `calibration` tells what single documents cannot know of themselves."""
     chosen = [name for name in METRICS if name in policy.metrics]
-    matches = [_measured(base, other, chosen, policy) for other in others]
+    matches = [_measured((base, other), chosen, policy, calibration) for other in others]
     matches = _judged(matches, policy)
     cases: list[CaseComparison] = []
     for match in matches:
@@ -126,9 +130,14 @@ def unit_warnings(matches: Sequence[Match]) -> list[str]:
     return found
 
 
-def _measured(base: Side, other: Side, chosen: Sequence[str], policy: Policy) -> Match:
-    pairs = align(base, other)
-    inputs = comparison_inputs(pairs, (base, other), policy)
+def _measured(
+    sides: tuple[Side, Side],
+    chosen: Sequence[str],
+    policy: Policy,
+    calibration: Calibration | None,
+) -> Match:
+    pairs = align(*sides)
+    inputs = comparison_inputs(pairs, sides, policy, calibration)
     measured: dict[str, Measured | ExactMeasured] = {}
     gates = _gates(inputs)
     for name in chosen:
@@ -136,7 +145,7 @@ def _measured(base: Side, other: Side, chosen: Sequence[str], policy: Policy) ->
         found = gates.get(name) if row.gates else measure(row, inputs, tuple(gates.values()))
         if found is not None:
             measured[name] = found
-    return Match(other, pairs, measured, {})
+    return Match(sides[1], pairs, measured, {})
 
 
 def _gates(inputs: ComparisonInputs) -> dict[str, Measured]:

@@ -24,10 +24,12 @@ if TYPE_CHECKING:
 
     from bench_schema.document import Document
 
+    from bench_compare.comparison.calibration import Calibration
     from bench_compare.comparison.observations import ObservationMatrix, Rounds
     from bench_compare.input.align import Pair
     from bench_compare.model import CaseSide, Side
     from bench_compare.policy.values import Policy
+    from bench_compare.statistics.parts import BetweenDocuments
 
 Values: TypeAlias = npt.NDArray[np.float64]
 
@@ -58,6 +60,8 @@ class Measured:
     cycles: Estimates | None = None
     """The same with time multiplied by clock, where clocks are known."""
     samples: tuple[SideSamples, SideSamples] | None = None
+    between: BetweenDocuments | None = None
+    """What is known beforehand of documents of the machines."""
     other_unit: Mask = field(default_factory=lambda: np.zeros(0, bool))
     """Cases whose sides have no unit of hardware in common."""
     apart: bool = True
@@ -90,10 +94,15 @@ class ComparisonInputs:
     blocks: tuple[Ints, Ints]
     """Number of the unit of hardware that each document was measured on."""
     policy: Policy
+    sides: tuple[Side, Side]
+    calibration: Calibration | None = None
 
 
 def comparison_inputs(
-    pairs: Sequence[Pair], sides: tuple[Side, Side], policy: Policy
+    pairs: Sequence[Pair],
+    sides: tuple[Side, Side],
+    policy: Policy,
+    calibration: Calibration | None = None,
 ) -> ComparisonInputs:
     """Cases are measurable where they completed and nothing says that the two are unlike."""
     base = tuple(_measurable(pair.base, pair) for pair in pairs)
@@ -102,7 +111,8 @@ def comparison_inputs(
     series = frozenset(name for side in (base, other) for read in readers for name in read(side))
     runs = [[source.document.run.id for source in side.sources] for side in sides]
     units_of = [[hardware(source.document, side) for source in side.sources] for side in sides]
-    return ComparisonInputs(pairs, base, other, series, _numbers(runs), _numbers(units_of), policy)
+    known = _numbers(runs), _numbers(units_of)
+    return ComparisonInputs(pairs, base, other, series, *known, policy, sides, calibration)
 
 
 def hardware(document: Document, side: Side) -> tuple[str, ...]:
@@ -203,7 +213,9 @@ def _build(
     within: WithinRoundVariance | None = None,
 ) -> Measured:
     columns = _columns(inputs, sides)
-    found = estimate(sides[0].values, sides[1].values, columns, within, inputs.policy.floor_sd)
+    between = _between(metric, inputs)
+    floor_sd = inputs.policy.floor_sd
+    found = estimate(sides[0].values, sides[1].values, columns, within, floor_sd, between)
     return Measured(
         metric=metric,
         base=sides[0].values,
@@ -212,10 +224,18 @@ def _build(
         base_level=found.base_level,
         other_level=found.other_level,
         estimates=found,
+        between=between,
         movement=common_movement(found) if metric.gates else None,
         other_unit=other_units(inputs),
         apart=not np.intersect1d(*inputs.documents).size,
     )
+
+
+def _between(metric: Metric, inputs: ComparisonInputs) -> BetweenDocuments | None:
+    if inputs.calibration is None or not isinstance(metric.reading, Sampled):
+        return None
+    cases = inputs.base, inputs.other
+    return inputs.calibration.between(*cases, inputs.sides, metric.reading.series)
 
 
 def other_units(inputs: ComparisonInputs) -> Mask:

@@ -14,6 +14,7 @@ from bench_compare.comparison.verdict import percent, words
 from bench_compare.metrics import PerRound, Sampled
 from bench_compare.model import CommonMovement, SuiteNumber, Verdict
 from bench_compare.statistics.intervals import take
+from bench_compare.statistics.parts import of_rows
 from bench_compare.statistics.suite import suite
 from bench_compare.statistics.variances import pooled_variance
 
@@ -96,7 +97,8 @@ def _number(
     found = take(measured.estimates, rows)
     weight = None if weights is None else weights[rows]
     sides = measured.base[rows], measured.other[rows]
-    shift, used = suite(*sides, measured.columns, found, weight)
+    between = None if measured.between is None else of_rows(measured.between, rows)
+    shift, used = suite(*sides, measured.columns, found, weight, between)
     return SuiteNumber(
         other_label=other.label,
         metric=measured.metric.name,

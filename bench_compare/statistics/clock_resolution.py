@@ -53,7 +53,7 @@ def resolution(sides: Sequence[tuple[Ints, Sequence[Ints]]], level: Array) -> Ar
 def tick_ns(samples: Ints) -> int:
     """Step of the clock: the greatest common divisor of the steps between values, where few values
     occur again and again; 0 where the values are a kernel's own."""
-    steps = np.diff(np.sort(samples))
+    steps = np.asarray(np.diff(np.sort(samples)), np.int64)
     steps = steps[steps > JITTER_NS]
     if not steps.size or TIES * (steps.size + 1) > samples.size:
         return 0

@@ -24,6 +24,7 @@ from bench_compare.statistics.fits import Fit, fit
 from bench_compare.statistics.parts import (
     BetweenDocuments,
     Part,
+    of_rows,
     part_of,
     wider,
     with_known,
@@ -271,9 +272,3 @@ def _learned(result: _Result, unit: Ints) -> BetweenDocuments | None:
     dofs = [np.median(result.numbers[name][rows]) for name in ("common_dof", "dof")]
     size = int((unit == ROUND).sum())
     return BetweenDocuments(*(np.full(size, x) for x in (common, dofs[0], own, dofs[1])))
-
-
-def of_rows(between: BetweenDocuments, rows: Mask) -> BetweenDocuments:
-    return BetweenDocuments(
-        between.common[rows], between.common_dof[rows], between.own[rows], between.own_dof[rows]
-    )

@@ -89,6 +89,12 @@ def satterthwaite(*parts: tuple[Array, Array]) -> Array:
         return np.where(lost > 0, total**2 / lost, parts[0][1])
 
 
+def of_rows(between: BetweenDocuments, rows: Mask | Ints) -> BetweenDocuments:
+    return BetweenDocuments(
+        between.common[rows], between.common_dof[rows], between.own[rows], between.own_dof[rows]
+    )
+
+
 SINGLES = 2.0
 """One document of base and one of other: 1 / 1 + 1 / 1."""
 

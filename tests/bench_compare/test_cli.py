@@ -183,6 +183,26 @@ def test_a_table_loads_no_plotly_and_no_scipy(files):
     assert done.returncode == 0, done.stderr
 
 
+def test_a_calibration_is_written_by_an_aa_test_and_used(files, capsys):
+    assert main(["--aa", "a.json", "b.json", "--save-calibration", "c.json", "-q"]) == 0
+    assert main(["a.json", "b.json", "--calibration", "c.json"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ("a.json b.json --save-calibration c.json", "--save-calibration comes with --aa"),
+        ("a.json b.json --calibration none.json", "none.json: No such file"),
+        ("a.json b.json --calibration a.json", "a.json: no calibration"),
+        ("a.json b.json --max-unclear many", "--max-unclear: 'many' is no number of cases"),
+        ("a.json b.json --require-sensitivity 5", "--require-sensitivity: '5' is not between"),
+    ],
+)
+def test_what_is_asked_for_in_vain_is_one_line(files, words, sentence, capsys):
+    assert main(words.split()) == 1
+    assert sentence in error_line(capsys)
+
+
 def test_version_is_said(capsys):
     assert main(["--version"]) == 0
     assert capsys.readouterr().out.startswith("bench-compare ")

@@ -1,0 +1,192 @@
+"""What documents of one build differ by on a machine: learned from an A/A run, used where single
+documents are compared, which cannot know it of themselves.
+
+An entry holds for one unit of hardware (host and device), one engine and one series.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bench_compare.comparison import observations
+from bench_compare.errors import InputError
+from bench_compare.input.align import align, identity
+from bench_compare.metrics import GATES
+from bench_compare.model import Side
+from bench_compare.statistics.arrays import row_mean
+from bench_compare.statistics.columns import Columns, by_document
+from bench_compare.statistics.fits import fit
+from bench_compare.statistics.parts import BetweenDocuments
+from bench_compare.statistics.variances import BULK_CASES, POOLING_CASES, pooled_variance, prior
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from bench_compare.model import CaseSide, Source
+
+KIND, VERSION = "bench-compare calibration", 1
+LEAST_DOCUMENTS = 2
+
+
+@dataclass(frozen=True)
+class Entry:
+    """Variances of the logarithm of a case's level between documents, noise of rounds left out."""
+
+    host: str
+    device: str
+    engine: str
+    """Without the path of its plugin."""
+    series: str
+    documents: int
+    cases: int
+    common_variance: float
+    """What a document does to all of its cases."""
+    common_dof: float
+    own_variance: float
+    """What it does to a single case."""
+    own_dof: float
+
+    @property
+    def key(self) -> tuple[str, str, str, str]:
+        return self.host, self.device, self.engine, self.series
+
+
+@dataclass(frozen=True)
+class Calibration:
+    entries: Mapping[tuple[str, str, str, str], Entry]
+
+    def between(
+        self,
+        base: Sequence[CaseSide | None],
+        other: Sequence[CaseSide | None],
+        sides: tuple[Side, Side],
+        series: str,
+    ) -> BetweenDocuments:
+        """For each pair of cases what is known of both machines (the mean of two), else NaN."""
+        found = np.full((4, len(base)), np.nan)
+        for row, pair in enumerate(zip(base, other, strict=True)):
+            known = [
+                self.entries.get((*_place(one, side), series))
+                for one, side in zip(pair, sides, strict=True)
+                if one is not None
+            ]
+            entries = [entry for entry in known if entry is not None]
+            if len(entries) == 2:
+                found[:, row] = _joined(*entries)
+        return BetweenDocuments(*found)
+
+
+def _joined(first: Entry, second: Entry) -> tuple[float, float, float, float]:
+    return (
+        (first.common_variance + second.common_variance) / 2,
+        min(first.common_dof, second.common_dof),
+        (first.own_variance + second.own_variance) / 2,
+        min(first.own_dof, second.own_dof),
+    )
+
+
+def _place(one: CaseSide, side: Side) -> tuple[str, str, str]:
+    """Host, device and engine of the last document that holds a case."""
+    document = side.sources[one.sources[-1]].document
+    engine = next(e for e in document.engines if e.key == one.engine)
+    return document.machine.host, engine.device, identity(one.engine)
+
+
+def calibrate(sources: Sequence[Source]) -> Calibration:
+    """From documents of one build. Raises `InputError` where no machine has two of them."""
+    entries = [entry for one in _groups(sources) for entry in _entries(*one)]
+    if not entries:
+        raise InputError(
+            "--save-calibration: two documents of one engine on one unit of hardware are needed"
+        )
+    return Calibration({entry.key: entry for entry in entries})
+
+
+def _groups(sources: Sequence[Source]) -> Iterator[tuple[tuple[str, str, str], Side]]:
+    """(host, device, engine) and the side of the documents that have it."""
+    found: dict[tuple[str, str, str], list[tuple[Source, str]]] = {}
+    for source in sources:
+        for engine in source.document.engines:
+            place = (source.document.machine.host, engine.device, identity(engine.key))
+            found.setdefault(place, []).append((source, engine.key))
+    for place, members in found.items():
+        held = dict.fromkeys(source for source, _ in members)
+        if len(held) >= LEAST_DOCUMENTS:
+            keys = tuple(dict.fromkeys(key for _, key in members))
+            yield place, Side("calibration", tuple(held), keys)
+
+
+def _entries(place: tuple[str, str, str], side: Side) -> Iterator[Entry]:
+    cases = [pair.base for pair in align(side, side)]
+    measured = [case for case in cases if case is not None]
+    names = observations.series_names(measured)
+    for series in GATES:
+        if series in names:
+            matrix, _, _ = observations.sampled(measured, series)
+            columns = Columns(matrix.sources, matrix.rounds, np.zeros_like(matrix.sources))
+            entry = _entry((*place, series), matrix.values, columns)
+            if entry is not None:
+                yield entry
+
+
+def _entry(key: tuple[str, str, str, str], values: Any, columns: Columns) -> Entry | None:
+    means, at = by_document(values, columns)
+    nothing = np.zeros(means.shape[1], np.int64)
+    found = fit(means, nothing, nothing)
+    known = np.flatnonzero(found.dof > 0)
+    if not known.size or found.common_dof <= 0:
+        return None
+    many = known.size >= BULK_CASES
+    own = (found.own_squares if many else found.squares)[known] / found.dof[known]
+    pooled = known.size >= POOLING_CASES
+    noise = _noise(values[known], columns, at)
+    own_dof = float(prior(own, found.dof[known])[0]) if pooled else float(found.dof[known].min())
+    return Entry(
+        *key,
+        documents=means.shape[1],
+        cases=int(known.size),
+        common_variance=found.common_variance if many else 0.0,
+        common_dof=found.common_dof,
+        own_variance=max(float(own.mean()) - noise, 0.0),
+        own_dof=own_dof,
+    )
+
+
+def _noise(values: Any, columns: Columns, at: Columns) -> float:
+    """What rounds alone make of the mean of a document, in the mean over cases."""
+    parts = []
+    for number in at.document:
+        rounds = values[:, columns.document == number]
+        variance, _ = pooled_variance(rounds, rounds[:, :0])
+        parts.append(variance / np.maximum(np.isfinite(rounds).sum(axis=1), 1))
+    return float(np.nanmean(row_mean(np.stack(parts, axis=1))))
+
+
+def to_tree(calibration: Calibration) -> dict[str, Any]:
+    """Plain values, for a file."""
+    entries = [asdict(entry) for entry in calibration.entries.values()]
+    return {"kind": KIND, "version": VERSION, "entries": entries}
+
+
+def from_tree(tree: Any, where: str) -> Calibration:
+    """Raises `InputError` with the file and what is wrong."""
+    if not isinstance(tree, dict) or tree.get("kind") != KIND:
+        raise InputError(
+            f"{where}: no calibration; bench-compare --aa --save-calibration writes one"
+        )
+    if tree.get("version") != VERSION:
+        raise InputError(
+            f"{where}: calibration of version {tree.get('version')}, known is {VERSION}"
+        )
+    try:
+        entries = [Entry(**entry) for entry in tree["entries"]]
+        numbers = [(e.common_variance, e.common_dof, e.own_variance, e.own_dof) for e in entries]
+        sound = all(isinstance(n, int | float) and n >= 0 for row in numbers for n in row)
+    except (KeyError, TypeError) as error:
+        raise InputError(f"{where}: an entry of the calibration is damaged: {error}") from None
+    if not sound:
+        raise InputError(f"{where}: a variance of the calibration is no number from 0 on")
+    return Calibration({entry.key: entry for entry in entries})
