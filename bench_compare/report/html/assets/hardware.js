@@ -5,7 +5,7 @@ import { el } from "./dom.js";
 import { sum } from "./distributions.js";
 import { known, significant, valueText } from "./format.js";
 import { page, word } from "./page.js";
-import { bothSides, part, sidesText, valuesOf } from "./parts.js";
+import { part, sidesText, valuesOf } from "./parts.js";
 
 // A node that draws its chart once it stands on the page.
 function chart(drawChart) {
@@ -14,14 +14,27 @@ function chart(drawChart) {
   return node;
 }
 
+// The phases as the metrics above have them, so that both tell the same numbers.
+function withPhases(detail) {
+  return detail.sides.map((side, place) => {
+    if (!side || !side.init) return side;
+    const phases = Object.entries(side.init).map(([phase, value]) => {
+      const shown = valuesOf(detail, phase)[place];
+      return [phase, known(shown) ? shown : value];
+    });
+    return { ...side, init: Object.fromEntries(phases) };
+  });
+}
+
 export function initSection(detail) {
-  const totals = bothSides(detail, (side) => (side.init ? sum(Object.values(side.init)) : null));
-  const metric = valuesOf(detail, "init_ns");
-  const shown = totals.map((value, place) => (known(metric[place]) ? metric[place] : value));
-  const text = sidesText(shown, (name, value) => `${name} ${valueText(value, "ns")}`);
-  if (!totals.some(known)) return null;
-  return part("Initialisation", chart((node) => initChart(node, detail.sides)),
-    el("p.note", {}, `Median of each phase over the rounds; in all ${text}.`));
+  const sides = withPhases(detail), metric = valuesOf(detail, "init_ns");
+  const sums = sides.map((side) => (side && side.init ? sum(Object.values(side.init)) : null));
+  if (!sums.some(known)) return null;
+  const totals = sums.map((value, place) => (known(metric[place]) ? metric[place] : value));
+  const text = sidesText(totals, (name, value) => `${name} ${valueText(value, "ns")}`);
+  return part("Initialisation", chart((node) => initChart(node, sides)),
+    el("p.note", {}, "Typical time of each phase over the rounds, as in the table above. The " +
+      `initialisation as a whole is typically ${text}; phases need not add up to it.`));
 }
 
 // Of the base, else of the side that the case is of.

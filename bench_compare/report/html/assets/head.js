@@ -16,7 +16,8 @@ export function showHead() {
     el(`p.alarm${kind}`, {}, el("strong", {}, `${title}: `), said);
   fill("title", page.title);
   fill("alarms", page.problems.map(alarm(".fatal", "Error")), page.warnings.map(alarm("", "Note")));
-  const said = [...page.movements, ...page.sensitivity].map((text) => el("p.note", {}, text));
+  const seen = page.badNews.length || page.blind.length ? page.sensitivity : [];
+  const said = [...page.movements, ...seen].map((text) => el("p.note", {}, text));
   fill("suite", headlines(), said);
   fill("counts", counts());
   fill("foot", el("p", {}, FOOT));

@@ -19,11 +19,13 @@ export function showNews() {
 function badNews() {
   if (page.badNews.length) return [el("h2", {}, "Bad news"), ...listed(page.badNews, newsItem)];
   if (!total || page.problems.length) return null;
-  const found = page.blind.length
-    ? el("p", {}, "None was found, and none could have been: see the result above.")
-    : el("p.calm", {}, "✓ No bad news.");
+  const title = el("h2", {}, "Bad news");
+  if (page.blind.length) {
+    const none = "None was found, and little could have been: see what the result above says.";
+    return [title, el("p", {}, none)];
+  }
   const seen = page.sensitivity.map((text) => el("p.note", {}, text));
-  return [el("h2", {}, "Bad news"), found, seen];
+  return [title, el("p.calm", {}, "✓ No bad news."), seen];
 }
 
 const tag = (said) => el("span.tag", {}, said);

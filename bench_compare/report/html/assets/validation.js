@@ -28,7 +28,7 @@ export function validationSection(detail) {
 function sideValidation(one, who) {
   const checked = `; ${plural(one.checked, "timed iteration")} checked, ${one.wrong} wrong`;
   const timed = one.checked ? checked + BYTES.get(one.deterministic) : "";
-  const against = one.reference === "unknown" ? "" : ` against ${one.reference}`;
+  const against = ["unknown", "none"].includes(one.reference) ? "" : ` against ${one.reference}`;
   const why = one.reason ? ` (${one.reason})` : "";
   const rows = one.outputs.map(outputRow);
   return el("div", {},
