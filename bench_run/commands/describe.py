@@ -28,7 +28,7 @@ Examples:
   bench-run describe --op 'matmul+bias: m=8 n=8 k=8' --diagram graph.svg
 
 Drawing:
-  --diagram FILE        draw the graph (.svg or .html); for one graph
+  --diagram FILE        draw the one graph: .svg, .html, .dot (Graphviz), .mmd (Mermaid)
 
 {INPUT}
 {ENGINES}
@@ -65,12 +65,14 @@ def _draw(graphs: list[Graph], path: str) -> None:
     from bench_run.errors import UsageError
     from bench_run.files import writing
     from bench_run.report.diagram import diagram, page
+    from bench_run.report.diagram_text import dot, mermaid
 
     if len(graphs) != 1:
         raise UsageError(f"--diagram draws one graph, {len(graphs)} were given")
-    draw = {".svg": diagram, ".html": page}.get(Path(path).suffix)
+    kinds = {".svg": diagram, ".html": page, ".dot": dot, ".mmd": mermaid}
+    draw = kinds.get(Path(path).suffix)
     if draw is None:
-        raise UsageError(f"--diagram: {path} should end in .svg or .html")
+        raise UsageError(f"--diagram: {path} should end in {', '.join(kinds)}")
     with writing(path):
         Path(path).write_text(draw(graphs[0]), encoding="utf-8")
 

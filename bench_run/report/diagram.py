@@ -56,7 +56,7 @@ svg {{ max-width: 100%; height: auto }}</style>
 
 
 @dataclass(frozen=True)
-class _Box:
+class Box:
     kind: str
     """``operation`` or the tensor's role: the style class."""
     lines: tuple[str, ...]
@@ -70,7 +70,7 @@ class _Box:
 
 def diagram(graph: Graph) -> str:
     """The drawing as a whole SVG file: operations and tensors, top to bottom."""
-    boxes, edges = _boxes(graph), _edges(graph)
+    boxes, edges = boxes_of(graph), edges_of(graph)
     picture = arrange([box.size for box in boxes], edges)
     size = f'width="{picture.width:.0f}" height="{picture.height:.0f}"'
     frame = f'viewBox="0 0 {picture.width:.0f} {picture.height:.0f}"'
@@ -94,26 +94,26 @@ def page(graph: Graph) -> str:
     return _PAGE.format(title=_text(graph.name), drawing=diagram(graph), words=words)
 
 
-def _boxes(graph: Graph) -> list[_Box]:
+def boxes_of(graph: Graph) -> list[Box]:
     """Operations first, then the tensors."""
     operations = [_operation(node) for node in graph.nodes]
     return [*operations, *(_tensor(graph, tensor) for tensor in graph.tensors)]
 
 
-def _operation(node: Node) -> _Box:
+def _operation(node: Node) -> Box:
     name = plain(node.name)
     named = () if name in ("", operation_name(node)) else (shorten(name, _WIDEST),)
     facts = (shorten(fact, _WIDEST) for fact in node_facts(node))
-    return _Box("operation", (operation_name(node), *named, *facts))
+    return Box("operation", (operation_name(node), *named, *facts))
 
 
-def _tensor(graph: Graph, tensor: Tensor) -> _Box:
+def _tensor(graph: Graph, tensor: Tensor) -> Box:
     kind = f"{tensor.data_type} {layout_text(graph, tensor)}"
     lines = (tensor_name(tensor), shorten(dims_text(tensor), _WIDEST), shorten(kind, _WIDEST))
-    return _Box(role(graph, tensor), lines)
+    return Box(role(graph, tensor), lines)
 
 
-def _edges(graph: Graph) -> list[tuple[int, int]]:
+def edges_of(graph: Graph) -> list[tuple[int, int]]:
     """Between places in the list of boxes; the same pair once."""
     place = {tensor.uid: len(graph.nodes) + i for i, tensor in enumerate(graph.tensors)}
     pairs = []
@@ -133,7 +133,7 @@ def _curve(route: Sequence[Point]) -> str:
     return text
 
 
-def _draw(box: _Box, centre: Point) -> str:
+def _draw(box: Box, centre: Point) -> str:
     width, height = box.size
     left, top = centre[0] - width / 2, centre[1] - height / 2
     rows = []
