@@ -169,7 +169,7 @@ def plugin_folders(root: Path = Path("/opt")) -> list[Finding]:
         if place.is_dir():
             found[place.resolve()] = sorted(p.name for p in place.iterdir() if p.suffix == ".so")
     if not found:
-        hint = f"none below {root}/rocm*; set {PLUGIN_VARIABLE} or name --plugin-path DIR"
+        hint = f"none in {root}/rocm*; set {PLUGIN_VARIABLE} or use --plugin-path DIR"
         return [Finding(False, "plugins", hint)]
     return [
         Finding(bool(names), str(place), ", ".join(names) or "no plugin in it")

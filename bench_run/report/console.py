@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from typing import TYPE_CHECKING
 
 import tabulate as tables
@@ -178,13 +179,13 @@ def details(document: Document) -> str:
 def _block(case: Case) -> str:
     lines = [case.id, "-" * min(80, len(case.id))]
     for name, summary in case.summary.items():
-        lines.append(f"{name.removesuffix('_ns')}: {_statistics(summary)}")
+        lines.append(_wrapped(f"{name.removesuffix('_ns')}: {_statistics(summary)}"))
     if case.init:
         medians = {
             name: sorted(values.tolist())[len(values) // 2] for name, values in case.init.items()
         }
         parts = ", ".join(f"{n.removesuffix('_ns')} {time_text(v)}" for n, v in medians.items())
-        lines.append(f"init {time_text(sum(medians.values()))}: {parts}")
+        lines.append(_wrapped(f"init {time_text(sum(medians.values()))}: {parts}"))
     if case.memory is not None:
         lines.append(_memory_line(case.memory))
     lines += [f"{key}: {value}" for key, value in case.plan.items()]
@@ -195,6 +196,10 @@ def _block(case: Case) -> str:
     if case.stopped_by is not None:
         lines.append(f"stopped by: {case.stopped_by}")
     return "\n".join(lines) + "\n"
+
+
+def _wrapped(line: str) -> str:
+    return textwrap.fill(line, 80, subsequent_indent=" " * 4, break_on_hyphens=False)
 
 
 def _memory_line(memory: Memory) -> str:
