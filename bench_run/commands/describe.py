@@ -28,7 +28,8 @@ Examples:
   bench-run describe --op 'matmul+bias: m=8 n=8 k=8' --diagram graph.svg
 
 Drawing:
-  --diagram FILE        draw the one graph: .svg, .html, .dot (Graphviz), .mmd (Mermaid)
+  --diagram FILE        draw the graph (only one): .svg, .html, .dot (Graphviz)
+                        or .mmd (Mermaid)
 
 {INPUT}
 {ENGINES}
