@@ -128,12 +128,18 @@ function readAddress() {
   return placeOf.get(said.get("case"));
 }
 
-export function startSelection(openCase) {
-  const open = () => {
+// What the address selects is shown at once, before any chart.
+export function startSelection() {
+  readAddress();
+  refresh();
+}
+
+export function followAddress(openCase) {
+  const named = readAddress();
+  if (named !== undefined) openCase(named);
+  window.addEventListener("hashchange", () => {
     const place = readAddress();
     refresh();
     if (place !== undefined) openCase(place);
-  };
-  window.addEventListener("hashchange", open);
-  open();
+  });
 }
