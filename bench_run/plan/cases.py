@@ -97,6 +97,9 @@ def engine_options(options: Options) -> EngineOptions:
 def plan_engines(options: Options, specs: Sequence[EngineSpec]) -> tuple[PlannedEngine, ...]:
     """One row per engine; with ``--a``/``--b`` the second is compared with the first."""
     chosen = engine_options(options)
+    takers = (spec for spec in specs if isinstance(engine_module(spec.name), SupportsKnobs))
+    if options.knob and next(takers, None) is None:
+        raise UsageError(f"--knob: no engine of this run has knobs ({_names(specs)})")
     keys = _unique([spec.text for spec in specs])
     references = [options.reference] * len(specs)
     if options.a is not None:
@@ -105,6 +108,10 @@ def plan_engines(options: Options, specs: Sequence[EngineSpec]) -> tuple[Planned
         PlannedEngine(key, spec, of_spec(chosen, spec), reference, build_limit(options, spec))
         for key, spec, reference in zip(keys, specs, references, strict=True)
     )
+
+
+def _names(specs: Sequence[EngineSpec]) -> str:
+    return ", ".join(spec.text for spec in specs)
 
 
 def build_limit(options: Options, spec: EngineSpec) -> float | None:
@@ -135,14 +142,15 @@ def on_devices(
     for engine in engines:
         if engine.spec.device is not None and visible[engine.key] is None:
             raise UsageError(f"engine {engine.key}: it has no choice of devices")
-    if not asks_several(options):
-        return tuple(engines)
-    if all(count is None for count in visible.values()):
+    named = options.devices != (0,)
+    if named and all(count is None for count in visible.values()):
         names = ", ".join(engine.key for engine in engines)
         wanted = "all" if options.devices is None else ",".join(map(str, options.devices))
         raise UsageError(
             f"--device {wanted}: none of these engines has a choice of devices ({names})"
         )
+    if not asks_several(options):
+        return tuple(engines)
     return tuple(made for engine in engines for made in _copies(options, engine, visible))
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from bench_run.errors import GraphError, UsageError
 from bench_run.tensors.init_plan import parse_init, unused_names
+from bench_run.tensors.roles import leaves_choice, roles
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,7 +23,8 @@ def check_options(options: Options, graphs: Sequence[LoadedGraph]) -> tuple[str,
     tensors.
     """
     _check_init(options, graphs)
-    return () if options.golden is None else _without_golden(options.golden, graphs)
+    golden = () if options.golden is None else _without_golden(options.golden, graphs)
+    return (*_without_choice(options, graphs), *golden)
 
 
 def _check_init(options: Options, graphs: Sequence[LoadedGraph]) -> None:
@@ -33,6 +35,25 @@ def _check_init(options: Options, graphs: Sequence[LoadedGraph]) -> None:
             inputs = (t.name or str(t.uid) for loaded in graphs for t in loaded.graph.inputs)
             known = ", ".join(dict.fromkeys(inputs))
             raise UsageError(f"--init: no input {name!r} in these graphs; choose from {known}")
+
+
+def _without_choice(options: Options, graphs: Sequence[LoadedGraph]) -> tuple[str, ...]:
+    """Notes on graphs none of whose inputs an ``--init`` without a tensor's name holds for."""
+    if parse_init(options.init).default is None:
+        return ()
+    fixed = [loaded for loaded in graphs if not _choosable(loaded)]
+    if fixed and len(fixed) == len(graphs):
+        names = ", ".join(t.name or str(t.uid) for t in fixed[0].graph.inputs)
+        raise UsageError(
+            f"--init: the operation of {fixed[0].path} says what its inputs must be like; "
+            f"to change one, name it: NAME=KIND, with NAME of {names}"
+        )
+    return tuple(f"{loaded.path}: --init holds for none of its inputs" for loaded in fixed)
+
+
+def _choosable(loaded: LoadedGraph) -> bool:
+    by_uid = roles(loaded.graph)
+    return any(leaves_choice(tensor, by_uid[tensor.uid]) for tensor in loaded.graph.inputs)
 
 
 def _without_golden(folder: str, graphs: Sequence[LoadedGraph]) -> tuple[str, ...]:

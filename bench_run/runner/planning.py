@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from bench_run.engines import choose_auto
 from bench_run.engines.spec import parse_spec
-from bench_run.errors import BenchRunError, EngineUnavailableError
+from bench_run.errors import BenchRunError, EngineUnavailableError, UsageError
 from bench_run.plan.cases import (
     EVERY,
     PlannedCase,
@@ -108,7 +108,17 @@ def plan_opened(outline: Outline, pool: WorkerPool) -> Planned:
     """A run whose engines are open: each engine once before anything is measured, so that one which
     is not there ends the run. Raises `EngineUnavailableError`."""
     engines = open_engines(outline, pool)
+    _check_timer(outline, pool)
     return plan_run(outline, engines, list_variants(outline, engines, pool))
+
+
+def _check_timer(outline: Outline, pool: WorkerPool) -> None:
+    """A clock of the device that was named needs an engine with a device."""
+    timer = outline.options.timer
+    clocks = {pool.opened[engine.key].clock for engine in outline.engines}
+    if timer in ("events", "cupti") and clocks == {"host"}:
+        names = ", ".join(engine.key for engine in outline.engines)
+        raise UsageError(f"--timer {timer}: no engine of this run has a device clock ({names})")
 
 
 def open_engines(outline: Outline, pool: WorkerPool) -> tuple[PlannedEngine, ...]:

@@ -20,7 +20,7 @@ from bench_run.tensors.draws import Draw, bit_stream, draw_of, fill, powers_of_t
 from bench_run.tensors.indices import MAKERS
 from bench_run.tensors.init_plan import Init, InitPlan, parse_init
 from bench_run.tensors.layout import describe, empty_storage, to_storage
-from bench_run.tensors.roles import OPEN_HINTS, Role, default_init, roles
+from bench_run.tensors.roles import Role, default_init, leaves_choice, roles
 
 if TYPE_CHECKING:
     from bench_run.graph.model import Graph, Tensor
@@ -65,8 +65,7 @@ def _by_role(graph: Graph, tensor: Tensor, role: Role, default: Init | None, see
         return to_storage(np.full(tensor.dims, head_size**-0.5), tensor)
     if role.hint == "block_scale" or row.kind == "scale":
         return _draw(tensor, powers_of_two(*SCALE_EXPONENTS), seed)
-    signed = row.kind == "float" or (row.kind == "integer" and row.name != "uint8")
-    if default is not None and role.hint in OPEN_HINTS and signed:
+    if default is not None and leaves_choice(tensor, role):
         return _initialise(tensor, default, seed)
     return _draw(tensor, draw_of(default_init(graph, tensor, role), row), seed)
 

@@ -85,6 +85,13 @@ def roles(graph: Graph) -> dict[int, Role]:
     return found
 
 
+def leaves_choice(tensor: Tensor, role: Role) -> bool:
+    """Whether an ``--init`` that names no tensor holds for this input."""
+    row = DTYPES[tensor.data_type]
+    signed = row.kind == "float" or (row.kind == "integer" and row.name != "uint8")
+    return role.hint in OPEN_HINTS and signed
+
+
 def default_init(graph: Graph, tensor: Tensor, role: Role) -> Init:
     """The distribution of a role whose hint is in `FIXED`, or is `FACTOR`."""
     row, hint = DTYPES[tensor.data_type], role.hint

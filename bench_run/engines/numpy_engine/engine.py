@@ -139,6 +139,8 @@ def open_engine(spec: EngineSpec, options: EngineOptions) -> NumpyEngine:
     refuse_unknown(spec, options=())
     if spec.id is not None:
         raise UsageError(f"engine {spec.text!r}: numpy has no ids")
+    if options.replay:
+        raise UsageError("--replay: numpy runs on the CPU, which has no graphs to replay")
     return NumpyEngine(options)
 
 
