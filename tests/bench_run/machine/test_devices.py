@@ -35,7 +35,7 @@ def test_the_flag_takes_a_number_several_or_all(text, devices):
 
 @pytest.mark.parametrize("text", ["x", "-1", "", "0,", "1,1", "0-2"])
 def test_anything_else_is_refused_with_what_was_expected(text):
-    with pytest.raises(UsageError, match="--device: expected a number, different ones as in 0,2"):
+    with pytest.raises(UsageError, match="--device: expected a device number, several such as 0,2"):
         read_options({"--device": text})
 
 
@@ -74,12 +74,12 @@ def test_an_engine_is_planned_once_for_each_device(texts, device, visible, expec
 
 
 def test_what_has_no_devices_is_refused_where_several_are_asked_for():
-    with pytest.raises(UsageError, match=r"--device 0,2: no engine here has devices .*numpy"):
+    with pytest.raises(UsageError, match=r"--device 0,2: none of these engines has a choice of devices .*numpy"):
         planned(["numpy"], (0, 2), [None])
 
 
 def test_a_device_for_an_engine_without_a_choice_is_refused():
-    with pytest.raises(UsageError, match=r"engine numpy\+device=1: it leaves no choice"):
+    with pytest.raises(UsageError, match=r"engine numpy\+device=1: it has no choice of devices"):
         planned(["numpy+device=1"], 0, [None])
 
 
