@@ -9,6 +9,8 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.hardware.report import log_name
+
 ROOT = Path(__file__).resolve().parents[2]
 TEXT = Path(__file__).with_name("README.md").read_text(encoding="utf-8")
 
@@ -65,7 +67,10 @@ def run(section, folder, **variables):
         "PATH": f"{binaries}{os.pathsep}{os.environ['PATH']}",
         "PYTHONPATH": os.pathsep.join(filter(None, paths)),
     }
-    return subprocess.run(
+    done = subprocess.run(
         ["sh", "-ec", section.commands], cwd=folder, env=env, capture_output=True, text=True,
         timeout=280, check=False,
     )  # fmt: skip
+    log = f"$ {section.commands}\n{done.stdout}{done.stderr}\nexit code {done.returncode}\n"
+    (folder / log_name(section.title)).write_text(log)
+    return done

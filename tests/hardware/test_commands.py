@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from tests.hardware.commands import run, sections
+from tests.hardware.commands import ROOT, run, sections
+from tests.hardware.report import REPORT, pack
 
 pytestmark = [pytest.mark.hardware, pytest.mark.needs("hipdnn")]
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    return tmp_path_factory.mktemp("hardware")
+    place = tmp_path_factory.mktemp("hardware")
+    yield place
+    pack(place, ROOT / REPORT)
 
 
 @pytest.mark.parametrize("section", sections(), ids=lambda section: section.title)
