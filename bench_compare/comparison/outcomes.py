@@ -140,6 +140,9 @@ def _presence(base: CaseSide, other: CaseSide) -> Iterator[Change]:
 
 
 def _wrong(case: Case) -> bool:
+    """Its outputs are, or its time is one that no machine of this kind reaches."""
+    if case.implausible is not None:
+        return True
     return case.validation is not None and case.validation.status == "failed"
 
 
@@ -156,6 +159,9 @@ def _validation(base: CaseSide, other: CaseSide) -> Iterator[Change]:
 def _complaint(side: CaseSide) -> str:
     failed = [c.validation for c in side.cases if c.validation is not None]
     sentence = next((v.reason for v in failed if v.status == "failed" and v.reason), None)
+    implausible = next((c.implausible for c in side.cases if c.implausible is not None), None)
+    if sentence is None and implausible is not None:
+        return f"implausible: {implausible}"
     return sentence or "outputs are outside of the tolerance"
 
 

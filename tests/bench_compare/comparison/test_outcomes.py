@@ -131,3 +131,10 @@ def test_what_base_had_and_other_has_not_is_lost(base, other, word):
 
 def test_an_error_far_below_its_tolerance_may_grow():
     assert changes(erring(0.0), erring(1e-9)) == ()
+
+
+def test_a_time_that_no_machine_reaches_is_wrong_however_right_the_outputs():
+    base = one_side(validation=validation("passed"))
+    other = one_side(validation=validation("passed"), implausible="450 ns would be 597 TFLOP/s")
+    found = changes(base, other)[0]
+    assert (Verdict.NEWLY_WRONG, True) == (found.verdict, "597 TFLOP/s" in found.reason)
