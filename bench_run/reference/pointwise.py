@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bench_run.reference import special
 from bench_run.reference.common import Array, Arrays, Outputs, broadcasts, refusal
 from bench_run.reference.pointwise_backward import BACKWARD
 from bench_run.reference.pointwise_parameters import Parameters, parameters
+from bench_run.reference.special import erf, expit, ndtr
 
 if TYPE_CHECKING:
     from bench_run.graph.model import Node
@@ -101,7 +101,7 @@ def _gelu_tanh(_p: Parameters, x: Array) -> Array:
 
 def _swish(p: Parameters, x: Array) -> Array:
     """x·σ(βx)."""
-    return np.asarray(x * special.expit(p.swish_beta * x))
+    return np.asarray(x * expit(p.swish_beta * x))
 
 
 def _softplus(p: Parameters, x: Array) -> Array:
@@ -112,17 +112,17 @@ def _softplus(p: Parameters, x: Array) -> Array:
 UNARY: Mapping[str, Function] = {
     "abs": np.abs,
     "ceil": np.ceil,
-    "erf": special.erf,
+    "erf": erf,
     "exp": np.exp,
     "floor": np.floor,
-    "gelu_fwd": lambda x: x * special.ndtr(x),  # ½x(1 + erf(x/√2)) without its cancellation
+    "gelu_fwd": lambda x: x * ndtr(x),  # ½x(1 + erf(x/√2)) without its cancellation
     "identity": np.positive,
     "log": np.log,
     "logical_not": np.logical_not,
     "neg": np.negative,
     "reciprocal": lambda x: 1.0 / x,
     "rsqrt": lambda x: 1.0 / np.sqrt(x),
-    "sigmoid_fwd": special.expit,
+    "sigmoid_fwd": expit,
     "sin": np.sin,
     "sqrt": np.sqrt,
     "tan": np.tan,

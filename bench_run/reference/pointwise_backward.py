@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bench_run.reference import special
+from bench_run.reference.special import expit, ndtr
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -36,7 +36,7 @@ def _elu(p: Parameters, dy: Array, x: Array) -> Array:
 def _gelu(_p: Parameters, dy: Array, x: Array) -> Array:
     """Φ(x) + x·φ(x)."""
     density = np.exp(-0.5 * x * x) / np.sqrt(2.0 * np.pi)
-    return np.asarray(dy * (special.ndtr(x) + x * density))
+    return np.asarray(dy * (ndtr(x) + x * density))
 
 
 def _gelu_tanh(_p: Parameters, dy: Array, x: Array) -> Array:
@@ -48,18 +48,18 @@ def _gelu_tanh(_p: Parameters, dy: Array, x: Array) -> Array:
 
 def _sigmoid(_p: Parameters, dy: Array, x: Array) -> Array:
     """σ(x)·(1 − σ(x)), the latter as σ(−x)."""
-    return np.asarray(dy * special.expit(x) * special.expit(-x))
+    return np.asarray(dy * expit(x) * expit(-x))
 
 
 def _softplus(p: Parameters, dy: Array, x: Array) -> Array:
     """σ(βx)."""
-    return np.asarray(dy * special.expit(p.softplus_beta * x))
+    return np.asarray(dy * expit(p.softplus_beta * x))
 
 
 def _swish(p: Parameters, dy: Array, x: Array) -> Array:
     """σ(βx) + βx·σ(βx)·(1 − σ(βx))."""
     z = p.swish_beta * x
-    return np.asarray(dy * special.expit(z) * (1.0 + z * special.expit(-z)))
+    return np.asarray(dy * expit(z) * (1.0 + z * expit(-z)))
 
 
 def _tanh(_p: Parameters, dy: Array, x: Array) -> Array:

@@ -21,7 +21,7 @@ from bench_schema.document import (
     Work,
 )
 
-from bench_compare.input.foreign import parts
+import bench_compare.input.foreign.parts as parts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from bench_run.graph.driver import activations, conv, flags, fused, norms, others
+import bench_run.graph.driver.activations as activations
+import bench_run.graph.driver.conv as conv
+import bench_run.graph.driver.flags as flags
+import bench_run.graph.driver.fused as fused
+import bench_run.graph.driver.norms as norms
+import bench_run.graph.driver.others as others
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -4,8 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import bench_run.graph.make.attention as attention
+import bench_run.graph.make.conv as conv
+import bench_run.graph.make.matmul as matmul
+import bench_run.graph.make.norm as norm
+import bench_run.graph.make.pointwise as pointwise
+import bench_run.graph.make.quantize as quantize
+import bench_run.graph.make.reduce as reduce
 from bench_run.errors import UsageError
-from bench_run.graph.make import attention, conv, matmul, norm, pointwise, quantize, reduce
 
 if TYPE_CHECKING:
     from bench_run.graph.make.recipe import Recipe

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from bench_run.validate.roundoff import attention, norms, sums
+import bench_run.validate.roundoff.attention as attention
+import bench_run.validate.roundoff.norms as norms
+import bench_run.validate.roundoff.sums as sums
 from bench_run.validate.roundoff.pointwise import pointwise
 
 if TYPE_CHECKING:
