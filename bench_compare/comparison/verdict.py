@@ -28,6 +28,7 @@ class Move(IntEnum):
     UNKNOWN = 3
 
 
+SIGNIFICANT = 0.05
 LEAST_UNITS = 3
 """Below three units a side the variance itself is a guess: provisional."""
 
@@ -37,12 +38,14 @@ def judge(
 ) -> npt.NDArray[np.int64]:
     """A `Move` for each case; `limit` is log(1 + threshold).
 
-    Up and down: significant after false-discovery control, at least the threshold, and beyond what
+    Up and down: significant after false-discovery control, at least the threshold, beyond what all
+    cases share (`Estimates.common`), and beyond what
     the clock tells apart (`resolution`). Same: the
     90 % interval lies within the threshold (two one-sided tests at 5 %). Else unclear.
     """
     with np.errstate(invalid="ignore"):
-        least = limit if resolution is None else np.maximum(limit, resolution)
+        least = np.maximum(limit, found.common)
+        least = least if resolution is None else np.maximum(least, resolution)
         moved = (q <= alpha) & (np.abs(found.shift) >= least)
         same = (found.same_low >= -limit) & (found.same_high <= limit)
     moves = np.where(same, Move.SAME, Move.UNCLEAR)
@@ -143,6 +146,8 @@ def reason(evidence: Evidence) -> str:
 def _doubt(evidence: Evidence, threshold: str) -> str:
     low, high, edge = evidence.low, evidence.high, 1 + evidence.threshold_ratio
     if low is not None and high is not None and (low >= edge or high <= 1 / edge):
+        if evidence.q is not None and evidence.q <= SIGNIFICANT:
+            return f"beyond {threshold}, but not clearly beyond what all cases here share"
         q = "" if evidence.q is None else f", q {evidence.q:.2g}"
         return f"beyond {threshold} alone, not significant after correction for many comparisons{q}"
     return f"neither beyond nor within {threshold}"

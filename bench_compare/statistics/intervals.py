@@ -45,6 +45,9 @@ COMMON_ALPHA = 0.005
 """What all cases of a document share moves all of them at once, so their false discoveries would
 come together: a verdict must also be significant at 0.5 % against that part. Simulated (documents
 that differ by 1 % as a whole, 2, 3, 5 a side) fewer than 1 % of the verdicts are then wrong."""
+OWN_ALPHA = 0.01
+"""The same for what is a case's own: where half of the cases move, control of the share of false
+discoveries alone would let more than 1 % of all verdicts be wrong."""
 DOCUMENTS_FOR_PAIRS = 3
 """From this many documents on, pairs are also held against the spread of their documents."""
 
@@ -153,7 +156,8 @@ class _Result:
         wide, narrow = t_quantile(0.975, dof) * error, t_quantile(0.95, dof) * error
         degrees = np.where(number["common_dof"] > 0, number["common_dof"], np.nan)
         with np.errstate(divide="ignore", invalid="ignore"):  # units may repeat each other exactly
-            rest = np.nan_to_num(wide**2 * np.maximum(1 - number["common"] / variance, 0))
+            share = np.maximum(1 - number["common"] / variance, 0)
+            rest = np.nan_to_num(t_quantile(1 - OWN_ALPHA / 2, dof) ** 2 * variance * share)
             p = t_two_sided(shift / error, dof)
         guard = np.sqrt(t_quantile(1 - COMMON_ALPHA / 2, degrees) ** 2 * number["common"] + rest)
         enough = np.isfinite(shift).sum() >= BULK_CASES

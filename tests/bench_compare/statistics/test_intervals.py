@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from bench_compare.comparison.verdict import Move, judge
 from bench_compare.statistics import discovery
 from bench_compare.statistics.arrays import column_median
 from bench_compare.statistics.columns import Columns, single_documents
@@ -200,6 +201,19 @@ def test_what_documents_do_to_all_cases_is_in_the_variance_of_each():
     assert (found.unit == DOCUMENT).all()
     assert found.variance == pytest.approx(squares / 4 * (2 / 3), rel=0.05)
     assert found.dof == pytest.approx(4, rel=0.05)
+
+
+def test_what_all_cases_of_documents_share_seldom_makes_verdicts():
+    """Documents that differ by 1 % as a whole raise their false alarms together: fewer than 1 %."""
+    random = np.random.default_rng(0)
+    columns, alarms = documents(5, 5, 5), []
+    for _ in range(200):
+        effects = np.repeat(random.normal(0, 0.01, (2, 1, 3)), 5, axis=2)
+        base, other = random.normal(0, 0.002, (2, 40, 15)) + effects
+        found = estimate(base, other, (columns, apart(columns)))
+        moves = judge(found, false_discovery(found.p), np.full(40, math.log1p(0.01)), 0.05)
+        alarms.append(np.isin(moves, (Move.UP, Move.DOWN)).mean())
+    assert np.mean(alarms) <= 0.01
 
 
 def test_what_moved_both_sides_of_a_visit_cancels():
