@@ -136,16 +136,26 @@ def _check_results(view: View, o_dims: tuple[int, ...]) -> None:
             expect_dims(view, port, (*o_dims[:3], 1), "one value for each row of q")
 
 
-def _check_extras(view: View, q: tuple[int, ...]) -> None:
-    _check_lengths(view, q[0])
+def _sequences(view: View, q: tuple[int, ...]) -> int:
+    """How many there are: the batch, or the rows of the page tables, since a batch of one may hold
+    several sequences one after another."""
     expect_together(view, "page_table_k", "page_table_v")
+    if view.get("page_table_k") is None:
+        return q[0]
+    keys, values = (view[port].dims for port in ("page_table_k", "page_table_v"))
     for port in ("page_table_k", "page_table_v"):
-        table = view.get(port)
-        if table is not None:
-            expect_rank(view, port, 2, 2)
-            if table.dims[0] != q[0]:
-                what = f"has {table.dims[0]} rows, expected {q[0]}, one for each sequence"
-                raise view.port_error(port, what)
+        expect_rank(view, port, 2, 2)
+    if keys[0] != values[0]:
+        what = f"has {values[0]} rows, expected {keys[0]} as page_table_k, one for each sequence"
+        raise view.port_error("page_table_v", what)
+    if q[0] not in (1, keys[0]):
+        what = f"has {keys[0]} rows, expected {q[0]}, one for each sequence"
+        raise view.port_error("page_table_k", what)
+    return keys[0]
+
+
+def _check_extras(view: View, q: tuple[int, ...]) -> None:
+    _check_lengths(view, _sequences(view, q))
     expect_scalar(view, "scale", "seed", "offset")
     sink = view.get("sink_token")
     if sink is not None and sink.elements != q[1]:
