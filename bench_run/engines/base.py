@@ -135,6 +135,14 @@ class KeepsInputs(Protocol):
         """Uids of the inputs whose bytes on the device are no longer these."""
 
 
+@runtime_checkable
+class SupportsWitness(Protocol):
+    """A plan whose library times executions by itself."""
+
+    def witness(self) -> Mapping[str, str]:
+        """What it says, in words, asked after the samples: never one of them."""
+
+
 class Engine(Protocol):
     """What every engine can do; the protocols named `Supports…` below are what some can do.
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import platform
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
@@ -26,6 +26,7 @@ from bench_schema.document import (
 )
 from bench_schema.summary import warmup_cut
 
+from bench_run.engines.base import SupportsWitness
 from bench_run.errors import EngineError, UnsupportedGraphError
 from bench_run.machine.telemetry import disturbances, observe
 from bench_run.measure.canaries import canaries_of
@@ -163,7 +164,7 @@ def _measured_case(
         rounds=(measured_round,),
         validation=validator.validation(),
         memory=_memory(engine, plan.facts, timeline.host_peak_bytes),
-        plan=dict(plan.facts.chosen),
+        plan={**plan.facts.chosen, **_witness(plan)},
         stopped_by=measured.stopped_by,
         kernels=recorded.kernels,
         notes=(*request.notes, *notes),
@@ -182,6 +183,10 @@ def affordable(budget: SamplingBudget, first_run_ns: int) -> SamplingBudget:
     if limit_ns is None or first_run_ns < limit_ns // 2:
         return budget
     return replace(budget, warmup=0)
+
+
+def _witness(plan: Plan) -> Mapping[str, str]:
+    return plan.witness() if isinstance(plan, SupportsWitness) else {}
 
 
 def _device_timing(stream: Stream, recorded: Recorded, forced_before: int) -> DeviceTiming | None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from bench_run.engines.base import EngineFacts, PlanFacts
+from bench_run.engines.hipdnn.autotune import TUNER, autotune, refuse_without_tuner
 from bench_run.engines.hipdnn.buffers import Buffers
 from bench_run.engines.hipdnn.choosing import Chooser, Selection
 from bench_run.engines.hipdnn.dialect import deserialise, refuse_unwritable
@@ -95,7 +96,11 @@ class HipdnnEngine:
         refuse_undefined(graph)
         choice = self._choice(variant)
         phases = Phases(self._opened.phases)
+        if choice.tuned:
+            refuse_without_tuner(self._opened.library)
         native = self._operation_graph(graph, phases, choice)
+        if choice.tuned:
+            return Built(graph, native, Selection(None, TUNER), phases)
         with phases.time("plans"):
             selection = self._chooser.select(native, choice, self._opened.options.knobs)
         with phases.time("support"):
@@ -128,21 +133,25 @@ class HipdnnEngine:
 
     def plan(self, built: object) -> HipdnnPlan:
         assert isinstance(built, Built)
-        native, phases = built.native, built.phases
-        with phases.time("build"):
-            self._opened.library.step(native, "build_plans")
-        engine, certainty = self._chooser.confirm(native, built.selection)
+        native, phases, opened = built.native, built.phases, self._opened
         with phases.time("buffers"):
+            first = Buffers(opened.library, built.graph)
+        claims: dict[str, str] = {}
+        with phases.time("build"):
+            if opened.choice.tuned:
+                claims = autotune(opened.library, native, opened.handle, first, built.graph)
+            else:
+                opened.library.step(native, "build_plans")
+        engine, certainty = self._chooser.confirm(native, built.selection)
+        with phases.time("workspace and copies"):
             workspace_bytes, workspace = self._workspace(native)
-            first = Buffers(self._opened.library, built.graph)
             more = range(self._extra_copies(first.bytes))
-            sets = [first, *(Buffers(self._opened.library, built.graph) for _ in more)]
+            sets = [first, *(Buffers(opened.library, built.graph) for _ in more)]
         facts = PlanFacts(
-            chosen=self._chosen(built, engine, certainty),
+            chosen={**self._chosen(built, engine, certainty), **claims},
             workspace_bytes=workspace_bytes,
             buffer_bytes=sum(buffers.bytes for buffers in sets),
         )
-        opened = self._opened
         return HipdnnPlan(
             opened.library, native, opened.handle, sets, workspace, facts, opened.stream,
             searches=_searches(built.selection.knobs),

@@ -27,8 +27,8 @@ KNOWN_NAMES = (
 )
 """Names for ids that the installed hipDNN does not name itself; any other name is taken too."""
 
-ALL = "all"
-FORMS = "a name, a decimal or hexadecimal number, or 'all'"
+ALL, TUNED = "all", "autotune"
+FORMS = "a name, a decimal or hexadecimal number, 'all' or 'autotune'"
 _NUMBER = re.compile(r"[+-]?[0-9]+|0[xX][0-9a-fA-F]+")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.:-]*")
 
@@ -42,6 +42,8 @@ class Choice:
     """As it was given; None for a number."""
     every: bool = False
     """Each engine that accepts the graph, as variants."""
+    tuned: bool = False
+    """The one that hipDNN's own tuner finds fastest."""
 
 
 def engine_id(name: str) -> int:
@@ -63,8 +65,8 @@ def parse_choice(text: str | None) -> Choice:
     """``MIOPEN_ENGINE``, ``1``, ``-6748551569128940061``, ``0x15b46865c717a122``, ``all``."""
     if text is None:
         return Choice()
-    if text == ALL:
-        return Choice(every=True)
+    if text in (ALL, TUNED):
+        return Choice(every=text == ALL, tuned=text == TUNED)
     if _NUMBER.fullmatch(text):
         value = int(text, 16 if text[:2].lower() == "0x" else 10)
         if not -(2**63) <= value < 2**64:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import statistics
 from dataclasses import replace
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
+from bench_run.engines.hipdnn.abilities import field
 from bench_run.engines.hipdnn.errors import check, failure, is_good
 from bench_run.errors import BenchRunError
 from bench_run.text import time_text
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from bench_run.tensors.storage import Storage, Storages
 
 STEP = "Graph.execute"
+WITNESS, WITNESSED = "Graph.execute_timed_ext", 5
 
 
 class HipdnnPlan:
@@ -38,7 +41,7 @@ class HipdnnPlan:
         *,
         searches: bool = False,
     ) -> None:
-        self._facts, self._version = facts, library.version
+        self._facts, self._version, self._library = facts, library.version, library
         self._native, self._handle, self._sets = native, handle, list(sets)
         self._workspace = workspace
         with library.calling("DeviceBuffer.ptr"):
@@ -79,6 +82,31 @@ class HipdnnPlan:
             raise
         except Exception as caught:  # foreign: other releases raise other errors
             raise failure(STEP, caught, self._version) from caught
+
+    def witness(self) -> dict[str, str]:
+        """What `execute_timed_ext` says of some executions, with the quality it states. Its clock
+        is hipDNN's: the words stand beside our samples and never among them."""
+        if not self._library.can.has(WITNESS):
+            return {}
+        with self._library.calling(WITNESS):
+            told = [self._timed() for _ in range(WITNESSED)]
+        times_ns = [time_ns for time_ns, _ in told if time_ns is not None]
+        if not times_ns:
+            return {}
+        qualities = " and ".join(sorted({quality for _, quality in told}))
+        text = f"median {time_text(statistics.median(times_ns))} of {len(times_ns)}, {qualities}"
+        return {"execute_timed_ext says": text}
+
+    def _timed(self) -> tuple[float | None, str]:
+        """Nanoseconds, and the quality; one that timed out has no time."""
+        error, timing = self._native.execute_timed_ext(
+            self._handle, self._pack, self._workspace_pointer
+        )
+        check(WITNESS, error)
+        elapsed_ms, quality = field(timing, "elapsed_ms"), field(timing, "quality", "no quality")
+        timed_out = bool(field(timing, "timed_out", False))
+        time_ns = None if elapsed_ms is None or timed_out else float(elapsed_ms) * 1e6
+        return time_ns, str(field(quality, "name", quality)).rpartition(".")[2]
 
     def _search(self) -> None:
         """The first call of a plan with benchmarking on: the library searches inside."""

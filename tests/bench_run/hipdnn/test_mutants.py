@@ -51,6 +51,8 @@ def jobs(profile, plugin_folder):
         found.append(("hipdnn:all", {}))
     if profile in ("hard", "newest"):
         found.append((f"hipdnn:{number}", {"knobs": KNOB}))
+    if profile == "newest":
+        found.append(("hipdnn:autotune", {}))
     return found
 
 
@@ -66,6 +68,7 @@ def run(open_engine, spec, profile, variables, options):
     if engine.stream.clock != "host":
         samples += on_device(plan, engine.stream, BUDGET, 0)
     assert len(samples) in (2, 4)
+    plan.witness()
     found = plan.download()
     plan.close()
     return inputs, found
