@@ -168,7 +168,8 @@ def warnings(
         for source in side.sources:
             if not source.document.run.complete:
                 found.append(f"{source.path}: the run was not finished; cases may be missing")
-            found += [f"{source.path}: {note}" for note in source.notes]
+            notes = (*source.document.run.notes, *source.notes)
+            found += [f"{source.path}: {note}" for note in notes]
     runs = {source.document.run.id for source in base.sources}
     for other in others:
         if runs & {source.document.run.id for source in other.sources} and base is not other:

@@ -282,6 +282,12 @@ def test_an_unfinished_run_is_said_first():
     assert "not finished" in held([quiet()], [quiet(seed=1)], complete=False).warnings[0]
 
 
+def test_records_that_were_lost_to_damage_are_said():
+    lost = "line 7 of the journal (412 bytes) is damaged and was left out"
+    found = held([quiet()], [quiet(seed=1)], notes=(lost,))
+    assert found.warnings[0].endswith(lost)
+
+
 def test_a_flagged_case_gets_a_closer_look_when_asked():
     found = only(held([quiet()], [quiet(1.05 * MS, seed=1)], Policy(details=1))).detail
     assert found.bootstrap_low < found.median_ratio < found.bootstrap_high
