@@ -207,7 +207,7 @@ def test_what_all_cases_of_documents_share_seldom_makes_verdicts():
     """Documents that differ by 1 % as a whole raise their false alarms together: fewer than 1 %."""
     random = np.random.default_rng(0)
     columns, alarms = documents(5, 5, 5), []
-    for _ in range(200):
+    for _ in range(800):  # all cases of a comparison alarm together: it takes many
         effects = np.repeat(random.normal(0, 0.01, (2, 1, 3)), 5, axis=2)
         base, other = random.normal(0, 0.002, (2, 40, 15)) + effects
         found = estimate(base, other, (columns, apart(columns)))
