@@ -14,7 +14,7 @@ from bench_run.engines.hipdnn.dialect import deserialise, refuse_unwritable
 from bench_run.engines.hipdnn.ids import Choice, parse_choice
 from bench_run.engines.hipdnn.knobs import descriptions, offered
 from bench_run.engines.hipdnn.phases import Phases
-from bench_run.engines.hipdnn.plan import HipdnnPlan
+from bench_run.engines.hipdnn.plan import Compiled, HipdnnPlan
 from bench_run.engines.hipdnn.undefined import refuse_undefined
 from bench_run.engines.rotate import copies
 from bench_run.errors import UnsupportedGraphError
@@ -152,10 +152,9 @@ class HipdnnEngine:
             workspace_bytes=workspace_bytes,
             buffer_bytes=sum(buffers.bytes for buffers in sets),
         )
-        return HipdnnPlan(
-            opened.library, native, opened.handle, sets, workspace, facts, opened.stream,
-            searches=_searches(built.selection.knobs),
-        )  # fmt: skip
+        compiled = Compiled(opened.library, native, opened.handle, workspace)
+        searches = _searches(built.selection.knobs)
+        return HipdnnPlan(compiled, sets, facts, opened.stream, searches=searches)
 
     def _workspace(self, native: Any) -> tuple[int, Any]:
         library = self._opened.library

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
@@ -25,24 +25,33 @@ STEP = "Graph.execute"
 WITNESS, WITNESSED = "Graph.execute_timed_ext", 5
 
 
+@dataclass(frozen=True)
+class Compiled:
+    """hipDNN's graph with its plan built, and what it is executed with."""
+
+    library: Library
+    native: Any
+    handle: Any
+    workspace: Any
+    """A `DeviceBuffer`; None where the plan needs none."""
+
+
 class HipdnnPlan:
     """Executes into the first set of buffers; with several (cache state *rotate*) into each in
     turn. Enqueues only: `synchronize` waits."""
 
     def __init__(
         self,
-        library: Library,
-        native: Any,
-        handle: Any,
+        compiled: Compiled,
         sets: Sequence[Buffers],
-        workspace: Any,
         facts: PlanFacts,
         stream: HipStream,
         *,
         searches: bool = False,
     ) -> None:
+        library, native, workspace = compiled.library, compiled.native, compiled.workspace
         self._facts, self._version, self._library = facts, library.version, library
-        self._native, self._handle, self._sets = native, handle, list(sets)
+        self._native, self._handle, self._sets = native, compiled.handle, list(sets)
         self._workspace = workspace
         with library.calling("DeviceBuffer.ptr"):
             self._workspace_pointer = 0 if workspace is None else int(workspace.ptr())

@@ -24,11 +24,11 @@ OUTCOMES = {
     "INVALID_VARIANT_PACK": (EngineError, "please report"),
     "GRAPH_EXECUTION_FAILED": (EngineError, "failed during execution"),
     "HIPDNN_BACKEND_ERROR": (EngineError, "failed during execution"),
-    "HANDLE_ERROR": (EngineError, "installation or the device"),
-    "CUDA_API_FAILED": (EngineError, "installation or the device"),
-    "CUDNN_BACKEND_API_FAILED": (EngineError, "installation or the device"),
-    "INVALID_CUDA_DEVICE": (EngineError, "installation or the device"),
-    "NVRTC_COMPILATION_FAILED": (EngineError, "installation or the device"),
+    "HANDLE_ERROR": (EngineError, "installation or of the device"),
+    "CUDA_API_FAILED": (EngineError, "installation or of the device"),
+    "CUDNN_BACKEND_API_FAILED": (EngineError, "installation or of the device"),
+    "INVALID_CUDA_DEVICE": (EngineError, "installation or of the device"),
+    "NVRTC_COMPILATION_FAILED": (EngineError, "installation or of the device"),
 }
 SLOW = pytest.mark.slow
 STEPS = ("validate", "build_operation_graph", "check_support", "build_plans", "execute")
