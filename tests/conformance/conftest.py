@@ -18,12 +18,12 @@ SPECS = {"torch": ("torch:cpu",)}
 EVERY = [spec for name in ENGINES for spec in SPECS.get(name, (name,))]
 
 
-@pytest.fixture(scope="session", params=engine_params(*EVERY))
+@pytest.fixture(scope="module", params=engine_params(*EVERY))
 def engine_spec(request):
     return request.param
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def engine(engine_spec):
     with opened(engine_spec) as engine:
         yield engine
