@@ -16,53 +16,65 @@ if TYPE_CHECKING:
     from bench_compare.model import Comparison, Side, Source, View
     from bench_compare.options import Options
 
-USAGE = """bench-compare: what became faster, slower, broken or wrong, and how sure that is.
+USAGE = """bench-compare: report what became faster, slower, broken or wrong.
 
 Usage:
-  bench-compare [options] [--metric=NAME]... [--threshold=T]... [--fail-on=WHAT]...
-                [--allow=NAME]... [--label=NAME]... [--a=GLOB]... [--b=GLOB]... [DOC]...
+  bench-compare [options] [--metric=NAME]... [--threshold=T]...
+                [--fail-on=WHAT]... [--allow=NAME]... [--label=NAME]...
+                [--a=GLOB]... [--b=GLOB]... [DOC]...
   bench-compare --help
   bench-compare --version
 
-DOC is a result document of bench-run (.json, .json.gz, .json.zst, or the journal of an unfinished
-run), a folder of them, or a glob; results of AMD's dnn-benchmarking are read as well. The first
-document is the base. Documents with one label are repeats of one thing and stand together.
+DOC is a result document of bench-run (.json, .json.gz, .json.zst, or the
+journal of an unfinished run), a folder of them, or a glob; results of AMD's
+dnn-benchmarking are read as well. The first document is the base. Documents
+with the same label are repeats of one measurement.
 
 Examples:
-  bench-compare before.json after.json                 two runs
-  bench-compare before*.json after*.json               repeats, when bench-run had --label
-  bench-compare --a 'old/*.json' --b 'new/*.json'      repeats, told apart by where they are
-  bench-compare both.json --group-by engine            engines within one document
-  bench-compare a.json b.json --html diff.html         a page of charts
-  bench-compare a.json b.json --threshold 2% --threshold init_ns=20% --allow 'conv_old*'
-  bench-compare --aa a.json                            is this machine quiet enough to gate on?
+  bench-compare before.json after.json             two runs
+  bench-compare before*.json after*.json           repeats, by their --label
+  bench-compare --a 'old/*.json' --b 'new/*.json'  repeats, by their folders
+  bench-compare both.json --group-by engine        engines of one document
+  bench-compare a.json b.json --html diff.html     a page of charts
+  bench-compare a.json b.json --threshold 2% --threshold init_ns=20%
+  bench-compare --aa a.json                        can this machine gate builds?
 
 Which documents are compared:
   --a GLOB              documents of the base, in place of DOC
   --b GLOB              documents of the other side
   --group-by HOW        label, tag:KEY, engine, machine or file (default label)
-  --base NAME           the side that the others are held against (default: the first)
-  --label NAME          names of the sides for the reports, once for each in order
+  --base NAME           the side that the others are compared with (default: the
+                        first)
+  --label NAME          names of the sides for the reports, once for each in
+                        order
 
 What counts:
-  --metric NAME         only this metric; may be given again (default: all there are)
-  --threshold T         smallest change of interest: 1%, or METRIC=1% (default 1%)
-  --policy FILE         TOML with thresholds per metric and graph, fail-on, allow; flags win
-  --fail-on WHAT        verdicts, metrics, 'suite', by commas; 'none' leaves broken, removed, wrong
+  --metric NAME         only this metric; may be given again (default: all)
+  --threshold T         smallest change of interest: 1%, or METRIC=1% (default
+                        1%)
+  --policy FILE         TOML with thresholds per metric and graph, fail-on,
+                        allow; flags win
+  --fail-on WHAT        verdicts, metrics, 'suite', by commas; 'none' leaves
+                        broken, removed, wrong
                         (default slower,newly-unsupported,suite)
-  --require-sensitivity S  exit 1 unless nine of ten cases could have shown a slow-down of S: 5%
+  --require-sensitivity S  exit 1 unless nine of ten cases could have shown a
+                        slow-down of S: 5%
   --max-unclear N       exit 1 where more cases are unclear: 3, or 10%
-  --allow NAME[=WHAT]   bad news that is expected: a graph's name or a glob of it
-  --strict              exit 1 where settings that must agree differ, or one name means two graphs
-  --aa                  all DOC are one build: measure the rate of false alarms, gate nothing
-  --save-calibration FILE  with --aa: what documents of one build differ by on this machine
+  --allow NAME[=WHAT]   a regression that is expected: a graph's name or a glob
+  --strict              exit 1 where settings that must agree differ, or a name
+                        means two graphs
+  --aa                  all DOC are one build: measure the rate of false alarms,
+                        gate nothing
+  --save-calibration FILE  with --aa: what documents of one build differ by on
+                        this machine
   --calibration FILE    use it where each side is a single document
 
 What to show:
   --all                 also unchanged and unclear cases
-  --sort ORDER          news, ratio, difference, name, family, time or document (default news)
-  --filter TEXT         only cases of which name, family, engine or verdict holds each word of TEXT,
-                        or fits it as a glob
+  --sort ORDER          news, ratio, difference, name, family, time or document
+                        (default news)
+  --filter TEXT         only cases whose name, family, engine or verdict has
+                        each word of TEXT, or fits it as a glob
   --color WHEN          auto, always or never (default auto)
 
 Where to write ('-' is stdout, in place of the table):
@@ -76,8 +88,8 @@ Where to write ('-' is stdout, in place of the table):
   -h, --help            this text
   --version             the version
 
-Exit codes: 0 no bad news; 2 slower, broken, removed or wrong; 1 no answer (unreadable, nothing in
-common, unlike settings under --strict).
+Exit codes: 0 no regression; 2 slower, broken, removed or wrong; 1 no answer
+(unreadable, nothing in common, unlike under --strict).
 """
 
 

@@ -222,3 +222,8 @@ def test_columns_count_without_a_terminal(files, columns, widest, monkeypatch, c
     main(["a.json", "slow.json", "--all"])
     lines = capsys.readouterr().out.splitlines()
     assert 0.75 * min(widest, 110) <= max(map(len, lines)) <= widest
+
+
+def test_the_help_fits_into_80_columns(capsys):
+    main(["--help"])
+    assert [] == [line for line in capsys.readouterr().out.splitlines() if len(line) > 80]
