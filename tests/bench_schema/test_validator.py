@@ -86,11 +86,25 @@ def draw_mutant(data, small_tree, small_places):
 
 
 def consistent(tree):
-    """What a schema cannot say: keys are unique, cases have an engine."""
+    """What a schema cannot say: keys are unique, cases have an engine, rounds are counted once and
+    cut within their samples."""
     keys = [engine["key"] for engine in tree["engines"]]
     ids = [case["id"] for case in tree["cases"]]
     unique = len(set(keys)) == len(keys) and len(set(ids)) == len(ids)
-    return unique and {case["engine"] for case in tree["cases"]} <= set(keys)
+    counted = all(consistent_rounds(case["rounds"]) for case in tree["cases"])
+    return unique and counted and {case["engine"] for case in tree["cases"]} <= set(keys)
+
+
+def consistent_rounds(rounds):
+    indices = [one["index"] for one in rounds]
+    cuts = [
+        cut <= len(one["series"][name])
+        for one in rounds
+        for name, cut in one["cut"].items()
+        if name in one["series"]
+    ]
+    once = len(set(indices)) == len(indices)
+    return once and all(cuts) and max(indices, default=0) < codec.MOST_ROUNDS
 
 
 QUICK = settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
