@@ -164,7 +164,7 @@ def _measured_case(
         rounds=(measured_round,),
         validation=validator.validation(),
         memory=_memory(engine, plan.facts, timeline.host_peak_bytes),
-        plan={**plan.facts.chosen, **_witness(plan)},
+        plan={**plan.facts.chosen, **ask_witness(plan)},
         stopped_by=measured.stopped_by,
         kernels=recorded.kernels,
         notes=(*request.notes, *notes),
@@ -185,8 +185,14 @@ def affordable(budget: SamplingBudget, first_run_ns: int) -> SamplingBudget:
     return replace(budget, warmup=0)
 
 
-def _witness(plan: Plan) -> Mapping[str, str]:
-    return plan.witness() if isinstance(plan, SupportsWitness) else {}
+def ask_witness(plan: Plan) -> Mapping[str, str]:
+    """What the library's own clock says; where it fails, why: the samples are taken already."""
+    if not isinstance(plan, SupportsWitness):
+        return {}
+    try:
+        return plan.witness()
+    except EngineError as error:
+        return {"witness": f"failed: {error}"}
 
 
 def _device_timing(stream: Stream, recorded: Recorded, forced_before: int) -> DeviceTiming | None:

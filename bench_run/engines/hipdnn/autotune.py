@@ -51,9 +51,15 @@ def _workspace(library: Library, native: Any) -> Any:
         return library.module.DeviceBuffer(size) if size else None
 
 
+def _is_measured(result: Any) -> bool:
+    """Whether its time is one: rows of candidates that were left out have rank and time 0."""
+    tried = field(result, "succeeded", True) and field(result, "benchmarked", True)
+    return bool(tried and not field(result, "excluded_by_caller", False))
+
+
 def _claims(results: list[Any]) -> dict[str, str]:
     """What hipDNN says of its candidates, the best first."""
-    done = [result for result in results if field(result, "succeeded", True)]
+    done = [result for result in results if _is_measured(result)]
     if not done:
         reason = field(results[0], "error_message", "") if results else "no candidates"
         raise EngineError(f"hipdnn: {TUNER}: no candidate succeeded: {reason}")

@@ -1,0 +1,21 @@
+"""The library's own clock is a witness: what it does wrong costs nothing that was measured."""
+
+from __future__ import annotations
+
+from bench_run.errors import EngineError
+from bench_run.worker.run_case import ask_witness
+
+
+class Failing:
+    def witness(self):
+        raise EngineError("hipdnn 1.4: execute_timed_ext: it returned None")
+
+
+def test_a_witness_that_fails_is_told_and_loses_nothing():
+    assert {"witness": "failed: hipdnn 1.4: execute_timed_ext: it returned None"} == ask_witness(
+        Failing()
+    )
+
+
+def test_a_plan_without_one_says_nothing():
+    assert {} == ask_witness(object())
