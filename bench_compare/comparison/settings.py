@@ -23,6 +23,9 @@ MUST_AGREE: dict[str, Callable[[Document], str | None]] = {
     "executions": lambda d: _known(d.run.settings.executions),
     "knobs": lambda d: None if d.run.settings.knobs is None else _table(d.run.settings.knobs),
     "threads": lambda d: _known(d.run.settings.threads),
+    "device times": lambda d: _joined(
+        {one.device_timing for case in d.cases for one in case.rounds}
+    ),
     "check budget": lambda d: f"{d.run.settings.check_budget_s:g} s",
 }
 """Where one of these differs, the numbers do not mean the same thing; nor do those of unlike kinds
