@@ -8,6 +8,7 @@ Digital Library of Mathematical Functions (DLMF).
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import TypeAlias
 
 import numpy as np
@@ -134,6 +135,25 @@ def t_quantile(probability: float, dof: Array) -> Array:
     starts from the normal quantile and the first terms in 1/dof (Abramowitz and Stegun 26.7.5).
     """
     degrees, place = np.unique(dof, return_inverse=True)
+    if degrees.size > MOST_CACHED:
+        found = _t_quantile(probability, degrees)
+    else:
+        found = _cached_t_quantile(probability, tuple(degrees.tolist()))
+    return np.asarray(found[place].reshape(dof.shape))
+
+
+MOST_CACHED = 16
+"""Degrees of freedom that are looked up together: every metric of a comparison asks for the same
+few (78 calls for 4 values in the smallest one, 0.1 s of its 0.33)."""
+
+
+@lru_cache(maxsize=1024)
+def _cached_t_quantile(probability: float, degrees: tuple[float, ...]) -> Array:
+    return _t_quantile(probability, np.array(degrees, np.float64))
+
+
+def _t_quantile(probability: float, degrees: Array) -> Array:
+    """Of distinct degrees of freedom."""
     usable = np.where(np.isfinite(degrees), degrees, 1.0)
     scale = -_log_beta(usable / 2, np.full_like(usable, 0.5)) - 0.5 * np.log(usable)
     z = _normal_quantile(probability)
@@ -144,4 +164,4 @@ def t_quantile(probability: float, dof: Array) -> Array:
         t = np.maximum(t + step, 0.0)
         if np.all(np.abs(step) <= 1e-10 * (1 + t)):
             break
-    return np.asarray(np.where(np.isfinite(degrees), t, np.nan)[place].reshape(dof.shape))
+    return np.asarray(np.where(np.isfinite(degrees), t, np.nan))
