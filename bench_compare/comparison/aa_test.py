@@ -58,14 +58,14 @@ def aa_test(sources: Sequence[Source], policy: Policy) -> FalseAlarms:
 
 
 def _advice(rate: float, unclear: int, judged: int) -> str:
-    """Who raises no false alarm may still be blind."""
+    """No false alarms does not imply sensitivity."""
     if rate > LIMIT_RATIO:
         return "Do not gate on this machine: add rounds or documents, or fix its clocks."
     if 2 * unclear <= judged:
         return "This machine may gate."
     return (
-        f"But {unclear} of them are unclear: a gate here raises no false alarm and misses small "
-        "changes; give several documents a side, or quieten the machine."
+        f"But {unclear} of them are unclear: no false alarms does not imply sensitivity, small "
+        "changes are missed; give several documents a side, or quieten the machine."
     )
 
 
