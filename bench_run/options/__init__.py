@@ -9,13 +9,28 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from bench_run.errors import UsageError
+from bench_run.options.readers import (
+    Flag,
+    choice_reader,
+    read_devices,
+    read_limit,
+    read_number,
+    read_pair,
+    read_ratio,
+    read_seconds,
+    read_switch,
+    read_text,
+    whole_reader,
+)
 from bench_run.tensors.init_plan import parse_init
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 TIMERS = ("auto", "events", "cupti", "host")
 CACHES = ("hot", "cold", "rotate")
@@ -109,158 +124,67 @@ class Options:
         return (self.device,) if isinstance(self.device, int) else self.device
 
 
-Reader = Callable[[str, str], Any]
-
-
-@dataclass(frozen=True)
-class Flag:
-    field: str
-    read: Reader
-    many: bool = False
-
-
-def _text(_flag: str, value: str) -> str:
-    return value
-
-
-def _whole(minimum: int) -> Reader:
-    def read(flag: str, value: str) -> int:
-        try:
-            number = int(value)
-        except ValueError:
-            raise UsageError(f"{flag}: expected a whole number, got {value!r}") from None
-        if number < minimum:
-            raise UsageError(f"{flag}: expected at least {minimum}, got {number}")
-        return number
-
-    return read
-
-
-def _devices(flag: str, value: str) -> tuple[int, ...] | None:
-    """``2``, ``0,2`` or ``all``."""
-    if value == "all":
-        return None
-    found = value.split(",")
-    if not all(part.isdecimal() for part in found) or len(set(found)) < len(found):
-        raise UsageError(
-            f"{flag}: expected a device number, several such as 0,2, or all: {value!r}"
-        )
-    return tuple(map(int, found))
-
-
-def _number(flag: str, value: str) -> float:
-    try:
-        number = float(value)
-    except ValueError:
-        raise UsageError(f"{flag}: expected a number, got {value!r}") from None
-    if not math.isfinite(number) or number < 0:
-        raise UsageError(f"{flag}: expected a finite number of at least 0, got {value}")
-    return number
-
-
-def _seconds(flag: str, value: str) -> float:
-    number = _number(flag, value.removesuffix("s").strip())
-    if number == 0:
-        raise UsageError(f"{flag}: expected more than 0 seconds")
-    return number
-
-
-def _limit(flag: str, value: str) -> float | None:
-    return None if value == "none" else _seconds(flag, value)
-
-
-def _ratio(flag: str, value: str) -> float:
-    percent = value.endswith("%")
-    number = _number(flag, value.removesuffix("%"))
-    number = number / 100 if percent else number
-    if not 0 < number < 1:
-        raise UsageError(f"{flag}: expected a share such as 1% or 0.01, got {value}")
-    return number
-
-
-def _choice(choices: Sequence[str]) -> Reader:
-    def read(flag: str, value: str) -> str:
-        if value not in choices:
-            raise UsageError(f"{flag}: no choice {value!r}; choose from {', '.join(choices)}")
-        return value
-
-    return read
-
-
-def _pair(flag: str, value: str) -> tuple[str, str]:
-    key, equals, rest = value.partition("=")
-    if not equals or not key:
-        raise UsageError(f"{flag}: expected KEY=VALUE, got {value!r}")
-    return key, rest
-
-
-def _switch(flag: str, value: str) -> bool:
-    if value not in ("true", "false"):
-        raise UsageError(f"{flag}: expected true or false, got {value!r}")
-    return value == "true"
-
-
 FLAGS: dict[str, Flag] = {
-    "--op": Flag("op", _text, many=True),
-    "--miopen-driver": Flag("miopen_driver", _text, many=True),
-    "--shapes": Flag("shapes", _choice(SHAPES)),
-    "--direction": Flag("direction", _choice(DIRECTIONS)),
-    "--scale-batch": Flag("scale_batch", _whole(1)),
-    "--sdpa-scale": Flag("sdpa_scale", _choice(SDPA_SCALES)),
-    "--save-graphs": Flag("save_graphs", _text),
-    "--save-suite": Flag("save_suite", _text),
-    "--engine": Flag("engine", _text, many=True),
-    "--a": Flag("a", _text),
-    "--b": Flag("b", _text),
-    "--plugin-path": Flag("plugin_path", _text, many=True),
-    "--plugin-mode": Flag("plugin_mode", _choice(("absolute", "additive"))),
-    "--hipdnn-prefix": Flag("hipdnn_prefix", _text),
-    "--knob": Flag("knob", _pair, many=True),
-    "--oracle": Flag("oracle", _switch),
-    "--cache-dir": Flag("cache_dir", _text),
-    "--warm-caches": Flag("warm_caches", _switch),
-    "--device": Flag("device", _devices),
-    "--math": Flag("math", _choice(MATHS)),
-    "--reference": Flag("reference", _text),
-    "--tolerance": Flag("tolerance", _choice(TOLERANCES)),
-    "--rtol": Flag("rtol", _number),
-    "--atol": Flag("atol", _number),
-    "--golden": Flag("golden", _text),
-    "--write-golden": Flag("write_golden", _text),
-    "--init": Flag("init", _text, many=True),
-    "--mismatches": Flag("mismatches", _whole(0)),
-    "--save-outputs": Flag("save_outputs", _text),
-    "--check-budget": Flag("check_budget_s", _number),
-    "--warmup": Flag("warmup", _whole(0)),
-    "--iters": Flag("iterations", _whole(1)),
-    "--rounds": Flag("rounds", _whole(1)),
-    "--min-time": Flag("min_time_s", _seconds),
-    "--max-time": Flag("max_time_s", _limit),
-    "--precision": Flag("precision_ratio", _ratio),
-    "--max-rounds": Flag("max_rounds", _whole(1)),
-    "--timeout": Flag("timeout_s", _seconds),
-    "--build-timeout": Flag("build_timeout_s", _seconds),
-    "--timer": Flag("timer", _choice(TIMERS)),
-    "--cache": Flag("cache", _choice(CACHES)),
-    "--duty": Flag("duty", _choice(DUTIES)),
-    "--fresh": Flag("fresh", _choice(FRESH)),
-    "--replay": Flag("replay", _switch),
-    "--energy": Flag("energy", _switch),
-    "--executions": Flag("executions", _whole(1)),
-    "--seed": Flag("seed", _whole(0)),
-    "--output": Flag("output", _text),
-    "--csv": Flag("csv", _text),
-    "--csv-samples": Flag("csv_samples", _text),
-    "--markdown": Flag("markdown", _text),
-    "--trace": Flag("trace", _text),
-    "--counters": Flag("counters", _text),
-    "--label": Flag("label", _text),
-    "--tag": Flag("tag", _pair, many=True),
-    "--resume": Flag("resume", _switch),
-    "--rerun-from": Flag("rerun_from", _text),
-    "--quiet": Flag("quiet", _switch),
-    "--verbose": Flag("verbose", _switch),
-    "--dry-run": Flag("dry_run", _switch),
+    "--op": Flag("op", read_text, many=True),
+    "--miopen-driver": Flag("miopen_driver", read_text, many=True),
+    "--shapes": Flag("shapes", choice_reader(SHAPES)),
+    "--direction": Flag("direction", choice_reader(DIRECTIONS)),
+    "--scale-batch": Flag("scale_batch", whole_reader(1)),
+    "--sdpa-scale": Flag("sdpa_scale", choice_reader(SDPA_SCALES)),
+    "--save-graphs": Flag("save_graphs", read_text),
+    "--save-suite": Flag("save_suite", read_text),
+    "--engine": Flag("engine", read_text, many=True),
+    "--a": Flag("a", read_text),
+    "--b": Flag("b", read_text),
+    "--plugin-path": Flag("plugin_path", read_text, many=True),
+    "--plugin-mode": Flag("plugin_mode", choice_reader(("absolute", "additive"))),
+    "--hipdnn-prefix": Flag("hipdnn_prefix", read_text),
+    "--knob": Flag("knob", read_pair, many=True),
+    "--oracle": Flag("oracle", read_switch),
+    "--cache-dir": Flag("cache_dir", read_text),
+    "--warm-caches": Flag("warm_caches", read_switch),
+    "--device": Flag("device", read_devices),
+    "--math": Flag("math", choice_reader(MATHS)),
+    "--reference": Flag("reference", read_text),
+    "--tolerance": Flag("tolerance", choice_reader(TOLERANCES)),
+    "--rtol": Flag("rtol", read_number),
+    "--atol": Flag("atol", read_number),
+    "--golden": Flag("golden", read_text),
+    "--write-golden": Flag("write_golden", read_text),
+    "--init": Flag("init", read_text, many=True),
+    "--mismatches": Flag("mismatches", whole_reader(0)),
+    "--save-outputs": Flag("save_outputs", read_text),
+    "--check-budget": Flag("check_budget_s", read_number),
+    "--warmup": Flag("warmup", whole_reader(0)),
+    "--iters": Flag("iterations", whole_reader(1)),
+    "--rounds": Flag("rounds", whole_reader(1)),
+    "--min-time": Flag("min_time_s", read_seconds),
+    "--max-time": Flag("max_time_s", read_limit),
+    "--precision": Flag("precision_ratio", read_ratio),
+    "--max-rounds": Flag("max_rounds", whole_reader(1)),
+    "--timeout": Flag("timeout_s", read_seconds),
+    "--build-timeout": Flag("build_timeout_s", read_seconds),
+    "--timer": Flag("timer", choice_reader(TIMERS)),
+    "--cache": Flag("cache", choice_reader(CACHES)),
+    "--duty": Flag("duty", choice_reader(DUTIES)),
+    "--fresh": Flag("fresh", choice_reader(FRESH)),
+    "--replay": Flag("replay", read_switch),
+    "--energy": Flag("energy", read_switch),
+    "--executions": Flag("executions", whole_reader(1)),
+    "--seed": Flag("seed", whole_reader(0)),
+    "--output": Flag("output", read_text),
+    "--csv": Flag("csv", read_text),
+    "--csv-samples": Flag("csv_samples", read_text),
+    "--markdown": Flag("markdown", read_text),
+    "--trace": Flag("trace", read_text),
+    "--counters": Flag("counters", read_text),
+    "--label": Flag("label", read_text),
+    "--tag": Flag("tag", read_pair, many=True),
+    "--resume": Flag("resume", read_switch),
+    "--rerun-from": Flag("rerun_from", read_text),
+    "--quiet": Flag("quiet", read_switch),
+    "--verbose": Flag("verbose", read_switch),
+    "--dry-run": Flag("dry_run", read_switch),
 }
 
 
