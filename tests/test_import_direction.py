@@ -61,6 +61,7 @@ BELOW = {
         "reals": ("document",),
         "summary": ("document",),
         "plausible": ("document",),
+        "pipeline": ("errors",),
         "packing": ("errors",),
         "lines": ("errors",),
         "acceptor": ("integers",),

@@ -1,21 +1,20 @@
-"""Suites: TOML files that name a set of graphs and how often each occurs in what they stand for.
-
-about = "one forward pass of …"
-
-[[graph]]
-repeat = 3                                # 1 when left out
-file = "../resnet50/conv_fwd_….json"      # below the suite's folder or beside it, or …
-op = "conv_fwd: n=1 c=64 …"               # … an op spec; each graph it makes counts `repeat`
+"""Suites and pipelines (`bench_schema.pipeline`): TOML files that name a set of graphs and how
+often each occurs in what they stand for; and those that come with this tool.
 """
 
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
+
+from bench_schema.errors import PipelineError
+from bench_schema.pipeline.read import read_pipeline
 
 from bench_run.errors import GraphError
+
+if TYPE_CHECKING:
+    from bench_schema.pipeline.values import Pipeline
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -32,27 +31,6 @@ _FOLDERS = (
     Path(__file__).parents[1] / "graphs",  # of the installed package
     Path(__file__).parents[2] / "graphs",  # of a checkout
 )
-_KEYS = ("file", "op", "repeat")
-_MOST = 1_000_000
-
-
-@dataclass(frozen=True)
-class Entry:
-    """One line of a suite: exactly one of `file` and `op` is there."""
-
-    file: Path | None
-    """Of a graph, as the suite's folder sees it."""
-    op: str | None
-    """An op spec, for `bench_run.graph.make.make_graphs`."""
-    repeat: int
-    """How often the graph occurs in one pass of what the suite stands for."""
-
-
-@dataclass(frozen=True)
-class Suite:
-    name: str
-    about: str
-    entries: tuple[Entry, ...]
 
 
 def own_graphs(argument: str) -> str:
@@ -85,39 +63,9 @@ def is_suite(data: bytes) -> bool:
         return False
 
 
-def read_suite(path: Path) -> Suite:
-    """The suite of a file. Raises `GraphError` that names the file and the entry."""
+def read_suite(path: Path) -> Pipeline:
+    """The suite or pipeline of a file. Raises `GraphError` that names the file and the entry."""
     try:
-        data = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise GraphError(str(path), f"cannot be read: {error.strerror}") from error
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise GraphError(str(path), f"is not a suite: {error}") from error
-    unknown = sorted(set(data) - {"about", "graph"})
-    rows = data.get("graph")
-    if unknown:
-        raise GraphError(str(path), f"unknown key {unknown[0]!r}; known are about, graph")
-    if not isinstance(rows, list) or not rows:
-        raise GraphError(str(path), "is not a suite: expected a list of [[graph]] entries")
-    about = data.get("about", "")
-    if not isinstance(about, str):
-        raise GraphError(f"{path}: about", "expected text")
-    entries = tuple(_entry(row, path, index) for index, row in enumerate(rows))
-    return Suite(path.stem, about, entries)
-
-
-def _entry(row: Any, path: Path, index: int) -> Entry:
-    where = f"{path}: graph[{index}]"
-    if not isinstance(row, dict):
-        raise GraphError(where, "expected a table with file or op")
-    unknown = sorted(set(row) - set(_KEYS))
-    if unknown:
-        raise GraphError(where, f"unknown key {unknown[0]!r}; known are {', '.join(_KEYS)}")
-    file, op, repeat = row.get("file"), row.get("op"), row.get("repeat", 1)
-    if (file is None) == (op is None):
-        raise GraphError(where, "expected one of file and op")
-    if not isinstance(file or op, str):
-        raise GraphError(where, "expected text for file or op")
-    if type(repeat) is not int or not 1 <= repeat <= _MOST:
-        raise GraphError(where, f"repeat={repeat!r}: expected a whole number from 1 to {_MOST}")
-    return Entry(None if file is None else path.parent / file, op, repeat)
+        return read_pipeline(path)
+    except PipelineError as error:
+        raise GraphError(error.where, error.what) from error

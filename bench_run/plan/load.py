@@ -7,6 +7,7 @@ becomes a *failed* case.
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,6 +24,8 @@ from bench_run.plan.save_suite import save_suite
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+
+    from bench_schema.pipeline.values import Layer, Pipeline
 
     from bench_run.graph.model import Graph
     from bench_run.options import Options
@@ -90,19 +93,29 @@ def _from_files(arguments: Sequence[str]) -> Gathered:
 
 
 def _from_suite(path: Path) -> Iterator[LoadedGraph]:
-    """The graphs of a suite; how often each occurs goes along as a note."""
+    """The graphs of a suite, each file once; how often each occurs goes along as a note."""
     suite = read_suite(path)
-    for entry in suite.entries:
-        note = f"occurs {entry.repeat} times in {suite.name}"
-        if entry.op is not None:
-            for graph in make_graphs(entry.op):
-                yield replace(make_graph(graph, (note,)), repeat=entry.repeat)
+    for layer in _each_once(suite):
+        note = f"occurs {layer.repeat} times in {suite.name}"
+        if layer.op is not None:
+            for graph in make_graphs(layer.op):
+                yield replace(make_graph(graph, (note,)), repeat=layer.repeat)
         else:
-            report = load([str(entry.file)])
+            report = load([str(layer.file)])
             if report.failures:
                 raise report.failures[0].error
             for loaded in report.graphs:
-                yield replace(loaded, notes=(*loaded.notes, note), repeat=entry.repeat)
+                yield replace(loaded, notes=(*loaded.notes, note), repeat=layer.repeat)
+
+
+def _each_once(suite: Pipeline) -> Iterator[Layer]:
+    """An entry for each graph, in order of its first: a pipeline names one for each occurrence."""
+    occurring: Counter[Path | str | None] = Counter()
+    for layer in suite.layers:
+        occurring[layer.file or layer.op] += layer.repeat
+    first = {layer.file or layer.op: layer for layer in reversed(suite.layers)}
+    for key, count in occurring.items():
+        yield replace(first[key], repeat=count)
 
 
 def _from_specs(options: Options) -> Iterator[LoadedGraph]:

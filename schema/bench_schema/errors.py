@@ -5,7 +5,8 @@ DocumentError                 one line for the user; names the file
 ├── NotJsonError              its text is not JSON
 ├── SchemaError               JSON, but not what its version of the schema asks for; names the path
 ├── FutureVersionError        written by a newer version of the tool
-└── UnwritableError           it cannot be saved: the disk, or a value that JSON cannot hold
+├── UnwritableError           it cannot be saved: the disk, or a value that JSON cannot hold
+└── PipelineError             a suite or pipeline (TOML) that says something wrong; names the entry
 """
 
 from __future__ import annotations
@@ -44,3 +45,7 @@ class FutureVersionError(DocumentError):
 
 class UnwritableError(DocumentError):
     """The document cannot be saved."""
+
+
+class PipelineError(DocumentError):
+    """A suite or pipeline cannot be read; ``where`` names the file and the entry."""

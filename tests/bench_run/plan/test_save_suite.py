@@ -43,7 +43,7 @@ def captured(tmp_path):
 
 
 def repeats(path):
-    return [entry.repeat for entry in read_suite(path).entries]
+    return [entry.repeat for entry in read_suite(path).layers]
 
 
 def test_captured_graphs_of_one_meaning_are_one_entry_with_their_count(captured, tmp_path, capsys):

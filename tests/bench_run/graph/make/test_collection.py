@@ -76,14 +76,14 @@ def test_a_line_without_a_spec_is_refused_with_its_place() -> None:
 @pytest.mark.parametrize("path", sorted((GRAPHS / "suites").iterdir()), ids=lambda path: path.name)
 def test_a_suite_of_the_folder_names_only_what_is_there(path: Path) -> None:
     suite = read_suite(path)
-    for entry in suite.entries:
+    for entry in suite.layers:
         assert entry.op is not None or (entry.file is not None and entry.file.exists())
         assert entry.op is None or make_graphs(entry.op, "small")
 
 
 def test_the_convolutions_of_the_resnet_suites_occur_53_times() -> None:
     for name in ("resnet50", "resnet50-batch32"):
-        entries = read_suite(GRAPHS / "suites" / f"{name}.toml").entries
+        entries = read_suite(GRAPHS / "suites" / f"{name}.toml").layers
         convolutions = [e for e in entries if "conv_fwd" in (e.op or str(e.file))]
         assert sum(entry.repeat for entry in convolutions) == 53
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from bench_run.errors import GraphError
-from bench_run.graph.suites import Entry, is_suite, own_graphs, read_suite
+from bench_run.graph.suites import is_suite, own_graphs, read_suite
 from tests.conftest import ROOT
 
 if TYPE_CHECKING:
@@ -23,7 +23,8 @@ def _suite(tmp_path: Path, text: str) -> Path:
 def test_entries_are_files_beside_the_suite_or_op_specs(tmp_path: Path) -> None:
     text = '[[graph]]\nfile = "a.json"\nrepeat = 3\n[[graph]]\nop = "relu"\n'
     suite = read_suite(_suite(tmp_path, text))
-    assert suite.entries == (Entry(tmp_path / "a.json", None, 3), Entry(None, "relu", 1))
+    found = [(layer.file, layer.op, layer.repeat) for layer in suite.layers]
+    assert found == [(tmp_path / "a.json", None, 3), (None, "relu", 1)]
 
 
 def test_a_suite_is_named_after_its_file(tmp_path: Path) -> None:

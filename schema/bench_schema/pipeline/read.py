@@ -1,0 +1,201 @@
+"""Pipelines from TOML; the file's form is in schema/README.md.
+
+Every mistake is a `PipelineError` of one line that names the file and the entry.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from typing import TYPE_CHECKING, Any
+
+from bench_schema.errors import PipelineError
+from bench_schema.pipeline.values import Input, Layer, LeftOut, Link, Pipeline
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+KEYS = ("about", "graph", "input", "output", "left_out")
+GRAPH_KEYS = (
+    *("file", "op", "repeat", "id", "after", "tensor"),
+    *("init", "weights", "variant", "fingerprint"),
+)
+MOST_REPEATS = 1_000_000
+_ID = re.compile(r"[^\s:@#]+")
+_LINK = re.compile(r"(?:(?P<layer>[^\s:@]+):)?(?P<tensor>.+?)(?:@(?P<offset>\d{1,15}))?")
+
+
+def read_pipeline(path: Path) -> Pipeline:
+    """The pipeline or suite of a file. Raises `PipelineError`."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise PipelineError(str(path), f"cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise PipelineError(str(path), f"is not a suite: {error}") from error
+    return parse_pipeline(text, path)
+
+
+def parse_pipeline(text: str, path: Path) -> Pipeline:
+    """`path` names the file in messages; graph files are looked for in its folder."""
+    where = str(path)
+    try:
+        data = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise PipelineError(where, f"is not a suite: {error}") from error
+    _refuse_unknown(data, KEYS, where)
+    rows = data.get("graph")
+    if not isinstance(rows, list) or not rows:
+        raise PipelineError(where, "is not a suite: expected a list of [[graph]] entries")
+    pipeline = Pipeline(
+        name=path.stem,
+        about=_text(data, "about", where) or "",
+        layers=tuple(_layer(row, path, index) for index, row in enumerate(rows)),
+        inputs=tuple(
+            _input(row, f"{where}: input[{i}]") for i, row in _tables(data, "input", where)
+        ),
+        outputs=tuple(_link(t, f"{where}: output") for t in _texts(data, "output", where)),
+        left_out=tuple(
+            _left_out(row, f"{where}: left_out[{i}]") for i, row in _tables(data, "left_out", where)
+        ),
+    )
+    _check(pipeline, where)
+    return pipeline
+
+
+def _layer(row: Any, path: Path, index: int) -> Layer:
+    where = f"{path}: graph[{index}]"
+    if not isinstance(row, dict):
+        raise PipelineError(where, "expected a table with file or op")
+    _refuse_unknown(row, GRAPH_KEYS, where)
+    file, op, repeat = row.get("file"), row.get("op"), row.get("repeat", 1)
+    if (file is None) == (op is None):
+        raise PipelineError(where, "expected one of file and op")
+    if not isinstance(file or op, str):
+        raise PipelineError(where, "expected text for file or op")
+    if type(repeat) is not int or not 1 <= repeat <= MOST_REPEATS:
+        raise PipelineError(
+            where, f"repeat={repeat!r}: expected a whole number from 1 to {MOST_REPEATS}"
+        )
+    return Layer(
+        id=_identifier(row, where) or str(index + 1),
+        file=None if file is None else path.parent / file,
+        op=op,
+        repeat=repeat,
+        after=_texts(row, "after", where),
+        links={
+            name: _link(text, f"{where}: tensor.{name}")
+            for name, text in _text_table(row, "tensor", where).items()
+        },
+        init=_text_table(row, "init", where),
+        weights=_texts(row, "weights", where) if "weights" in row else None,
+        variant=_text_table(row, "variant", where),
+        fingerprint=_text(row, "fingerprint", where),
+    )
+
+
+def _identifier(row: Mapping[str, Any], where: str) -> str | None:
+    found = _text(row, "id", where)
+    if found is not None and not _ID.fullmatch(found):
+        raise PipelineError(where, f"id={found!r}: expected text without blanks, ':', '@' and '#'")
+    return found
+
+
+def _link(text: str, where: str) -> Link:
+    found = _LINK.fullmatch(text)
+    if found is None:
+        raise PipelineError(where, f"{text!r}: expected ID:TENSOR or an input's name, and @OFFSET")
+    return Link(found["tensor"], found["layer"], int(found["offset"] or 0))
+
+
+def _input(row: Mapping[str, Any], where: str) -> Input:
+    _refuse_unknown(row, ("name", "init", "weight"), where)
+    name, weight = _text(row, "name", where), row.get("weight", False)
+    if not name:
+        raise PipelineError(where, "expected a name")
+    if not isinstance(weight, bool):
+        raise PipelineError(where, f"weight={weight!r}: expected true or false")
+    return Input(name, _text(row, "init", where), weight)
+
+
+def _left_out(row: Mapping[str, Any], where: str) -> LeftOut:
+    _refuse_unknown(row, ("operation", "count", "share", "reason"), where)
+    count, share = row.get("count"), row.get("share")
+    if type(count) is not int or count < 1:
+        raise PipelineError(where, f"count={count!r}: expected a whole number from 1")
+    if isinstance(share, bool) or not isinstance(share, (int, float)) or not 0 <= share <= 1:
+        raise PipelineError(where, f"share={share!r}: expected a number from 0 to 1")
+    operation = _text(row, "operation", where)
+    if not operation:
+        raise PipelineError(where, "expected an operation")
+    return LeftOut(operation, count, float(share), _text(row, "reason", where) or "")
+
+
+def _check(pipeline: Pipeline, where: str) -> None:
+    """What the entries say of each other."""
+    ids = [layer.id for layer in pipeline.layers]
+    twice = next((name for place, name in enumerate(ids) if name in ids[:place]), None)
+    if twice is not None:
+        raise PipelineError(where, f"two entries have the id {twice!r}")
+    inputs = {each.name for each in pipeline.inputs}
+    for layer in pipeline.layers:
+        for name, link in layer.links.items():
+            _check_link(link, f"{where}: {layer.id}: tensor.{name}", pipeline, inputs)
+        for name in layer.after:
+            if name not in pipeline.by_id:
+                raise PipelineError(f"{where}: {layer.id}: after", f"there is no entry {name!r}")
+    for link in pipeline.outputs:
+        _check_link(link, f"{where}: output", pipeline, set())
+    try:
+        pipeline.order  # noqa: B018 - computed to see whether there is one
+    except ValueError as error:
+        raise PipelineError(where, f"entries wait for each other: {error}") from None
+
+
+def _check_link(link: Link, where: str, pipeline: Pipeline, inputs: set[str]) -> None:
+    if link.layer is not None and link.layer not in pipeline.by_id:
+        raise PipelineError(where, f"there is no entry {link.layer!r}")
+    if link.layer is None and link.tensor not in inputs:
+        raise PipelineError(
+            where, f"there is no input {link.tensor!r}; an entry's tensor is written ID:TENSOR"
+        )
+
+
+def _refuse_unknown(row: Mapping[str, Any], known: Sequence[str], where: str) -> None:
+    unknown = sorted(set(row) - set(known))
+    if unknown:
+        raise PipelineError(where, f"unknown key {unknown[0]!r}; known are {', '.join(known)}")
+
+
+def _text(row: Mapping[str, Any], key: str, where: str) -> str | None:
+    found = row.get(key)
+    if found is not None and not isinstance(found, str):
+        raise PipelineError(f"{where}: {key}", "expected text")
+    return found
+
+
+def _texts(row: Mapping[str, Any], key: str, where: str) -> tuple[str, ...]:
+    found = row.get(key, [])
+    if not isinstance(found, list) or not all(isinstance(text, str) for text in found):
+        raise PipelineError(f"{where}: {key}", "expected a list of texts")
+    return tuple(found)
+
+
+def _text_table(row: Mapping[str, Any], key: str, where: str) -> dict[str, str]:
+    found = row.get(key, {})
+    if not isinstance(found, dict) or not all(isinstance(text, str) for text in found.values()):
+        raise PipelineError(f"{where}: {key}", "expected a table of texts")
+    return dict(found)
+
+
+def _tables(data: Mapping[str, Any], key: str, where: str) -> list[tuple[int, dict[str, Any]]]:
+    found = data.get(key, [])
+    if not isinstance(found, list) or not all(isinstance(row, dict) for row in found):
+        raise PipelineError(f"{where}: {key}", f"expected a list of [[{key}]] tables")
+    return list(enumerate(found))
