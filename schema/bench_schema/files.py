@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from bench_schema.codec import decode, encode
 from bench_schema.journal import document_of
-from bench_schema.lines import JOURNAL_START
+from bench_schema.lines import is_journal
 from bench_schema.packing import read_bytes, write_bytes
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def read(path: str | os.PathLike[str]) -> Document:
     """The document in a file: plain, gzip, Zstandard or an unfinished journal, told by content."""
     data = read_bytes(path)
-    if data.startswith(JOURNAL_START):
+    if is_journal(data):
         return document_of(data, str(path))
     return decode(data, str(path))
 

@@ -2,7 +2,8 @@
 
 Lines of JSON, each an object with a field that says what it adds, and a checksum (`lines`):
 
-    {"journal": Document}   the first line: a document without cases, not complete
+    {"journal": Document}   the first line: a document without cases, not complete; a copy of it
+                            follows the first record that each process appends
     {"case": Case}          the rounds of one visit to a case
     {"engine": Engine}      an engine that became known, or is known better (same key)
     {"machine": Machine}    the machine, now known better
@@ -34,7 +35,7 @@ from bench_schema.codec import (
 )
 from bench_schema.document import SCHEMA_VERSION, Case, Document, Engine, Machine
 from bench_schema.errors import SchemaError, UnwritableError
-from bench_schema.lines import ENDING, JOURNAL_START, Line, line, read_lines
+from bench_schema.lines import JOURNAL_START, Line, is_whole, line, read_lines
 from bench_schema.merge import find_device, merge_cases, with_rates
 from bench_schema.packing import read_bytes, write_bytes
 from bench_schema.upgrade import version_of
@@ -65,9 +66,11 @@ def journal_path(output: PathLike) -> Path:
 class Journal:
     """An open journal; every append is one write that reaches the operating system at once."""
 
-    def __init__(self, path: PathLike, engines: set[str]) -> None:
+    def __init__(self, path: PathLike, header: Document) -> None:
         self.path = Path(path)
-        self._engines = engines
+        self._engines = {engine.key for engine in header.engines}
+        self._copy = b""
+        """Of the header: damage to one place of the file then leaves the other."""
         try:
             self._file = self.path.open("r+b", buffering=0)
         except OSError as error:
@@ -84,25 +87,30 @@ class Journal:
             raise ValueError("the header of a journal has no cases: append them")
         if Path(path).exists():
             raise UnwritableError(str(path), "an unfinished run is there already")
-        _write_whole(path, header, cases)
-        return cls(path, {engine.key for engine in header.engines})
+        return cls._written(path, header, cases)
 
     @classmethod
     def reopen(cls, path: PathLike) -> Journal:
         """An existing journal to go on with; a torn last line is dropped from the file.
 
-        One of an older version is written anew in the present form.
+        One of an older version, or with a damaged header, is written anew in the present form.
         """
         data = read_bytes(path)
-        header, _, _ = _collect(data, str(path), [])
         if not _is_present(data):
             document = document_of(data, str(path))
-            _write_whole(path, replace(document, cases=()), document.cases)
-        journal = cls(path, {engine.key for engine in header.engines})
-        if _is_present(data):
-            whole = data.rfind(b"\n") + 1
-            journal._file.truncate(whole)
-            journal._file.seek(whole)
+            return cls._written(path, replace(document, cases=()), document.cases)
+        journal = cls(path, _collect(data, str(path), [])[0])
+        whole = data.rfind(b"\n") + 1
+        journal._file.truncate(whole)
+        journal._file.seek(whole)
+        journal._copy = data[: data.find(b"\n") + 1]
+        return journal
+
+    @classmethod
+    def _written(cls, path: PathLike, header: Document, cases: Sequence[Case]) -> Journal:
+        first = _write_whole(path, header, cases)
+        journal = cls(path, header)
+        journal._copy = first
         return journal
 
     def append_case(self, case: Case) -> None:
@@ -135,7 +143,9 @@ class Journal:
         self.close()
 
     def _write(self, line: bytes) -> None:
-        """Add one line; if that fails or is interrupted the journal stays as it was."""
+        """Add one line, the first time with a copy of the header; if that fails or is interrupted
+        the journal stays as it was."""
+        line += self._copy
         start = self._file.tell()
         written = 0
         try:
@@ -149,6 +159,8 @@ class Journal:
                 self._file.seek(start)
                 with contextlib.suppress(OSError):
                     self._file.truncate()
+            else:
+                self._copy = b""
 
 
 def _line(field: str, value: Case | Engine | Machine | Document, where: str) -> bytes:
@@ -158,18 +170,20 @@ def _line(field: str, value: Case | Engine | Machine | Document, where: str) -> 
     return line(field, data)
 
 
-def _write_whole(path: PathLike, header: Document, cases: Sequence[Case]) -> None:
-    """A journal in one atomic step: a run that is killed meanwhile leaves none, or all of it."""
+def _write_whole(path: PathLike, header: Document, cases: Sequence[Case]) -> bytes:
+    """A journal in one atomic step: a run that is killed meanwhile leaves none, or all of it. Gives
+    its first line."""
     run = replace(header.run, complete=False, finished=None)
     first = _line("journal", replace(header, run=run), str(path))
     write_bytes(path, b"".join([first, *(_line("case", case, str(path)) for case in cases)]))
+    return first
 
 
 def _is_present(data: bytes) -> bool:
-    """Whether lines of the present form may follow."""
+    """Whether the first line is whole and lines of the present form may follow."""
     first = data[: data.find(b"\n")]
     begin = JOURNAL_START + b'{"schema_version":%d,' % SCHEMA_VERSION
-    return first.startswith(begin) and ENDING.search(first) is not None
+    return first.startswith(begin) and is_whole(first)
 
 
 def read_journal(path: PathLike) -> Document:
@@ -215,10 +229,8 @@ def _collect(data: bytes, where: str, damage: list[str]) -> tuple[Document, list
             parts.append(value)
         elif isinstance(value, Engine):
             engines[value.key] = value
-        elif isinstance(value, Machine):
-            machine = value
         else:
-            raise SchemaError(each.place, "a second header")
+            machine = value
     known = tuple(engines.values())
     return replace(header, engines=known, machine=machine), *_of_engines(known, parts)
 

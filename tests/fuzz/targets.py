@@ -10,7 +10,7 @@ import io
 import json
 import tarfile
 import zipfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from bench_schema import codec, files, journal
 from bench_schema.errors import DocumentError
+from bench_schema.lines import is_journal
 
 from bench_run.engines.base import EngineOptions, EngineSpec
 from bench_run.engines.numpy_engine import open as open_numpy
@@ -212,14 +213,34 @@ def try_document(value, folder):
     assert codec.encode(document)
 
 
-def journals():
+def old_journals():
     return ((ROOT / "tests" / "data" / "documents" / "v1.json.journal").read_bytes(),)
 
 
+@cache
+def journals():
+    """As they are written today."""
+    import tempfile
+
+    stored = files.read(ROOT / "tests" / "data" / "documents" / "v2.json")
+    with tempfile.TemporaryDirectory() as place:
+        path = Path(place, "d.json.journal")
+        with journal.Journal.create(path, replace(stored, cases=())) as out:
+            for case in stored.cases:
+                out.append_case(replace(case, summary={}, achieved=None))
+        return (path.read_bytes(),)
+
+
 def try_journal(content, folder):
-    (folder / "d.json.journal").write_bytes(content)
-    document = journal.read_journal(folder / "d.json.journal")
+    """Read, opened to go on with, and read again: the same."""
+    path = folder / "d.json.journal"
+    path.write_bytes(content)
+    document = files.read(path)
     assert codec.encode(document)
+    if is_journal(content):
+        journal.Journal.reopen(path).close()
+        again = journal.read_journal(path)
+        assert [case.id for case in again.cases] == [case.id for case in document.cases]
 
 
 TARGETS = {
@@ -230,5 +251,6 @@ TARGETS = {
     "bundles": Target(lambda: (bundle_files(),), mutate_bundle, try_bundle),
     "archives": Target(archives, mutators.data, try_archive),
     "documents": Target(documents, mutators.json_value, try_document),
-    "journals": Target(journals, mutators.lines, try_journal),
+    "journals": Target(old_journals, mutators.lines, try_journal),
+    "new journals": Target(journals, mutators.lines, try_journal),
 }
