@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from bench_schema.document import Kernel
 
 from bench_run.errors import EngineUnavailableError
-from bench_run.measure.loop import Measured, SamplingBudget, forced_gates, on_device
+from bench_run.measure.loop import Measured, SamplingBudget, on_device, why_ungated
 from bench_run.streams import cupti
 from bench_run.streams.base import SupportsKernelRecords
 from bench_run.streams.demangle import demangle
@@ -32,7 +32,7 @@ MOST_ITERATIONS = 200
 SPANS = "device_ns are spans of the kernels by CUPTI's records (events are too coarse here)"
 ASKED = "device_ns are spans of the kernels by CUPTI's records"
 UNCLEAR = "CUPTI's records do not divide into iterations: device_ns are events"
-FORCED = "the engine waited for the device behind the closed gate: device_ns hold the host's delays"
+UNGATED = "device_ns hold the host's delays"
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,8 @@ def record_kernels(
     plan: Plan, stream: Stream, budget: SamplingBudget, measured: Measured
 ) -> Recorded:
     """The measured series and, where the timer asks for it, the kernels' own times."""
-    notes = (FORCED,) if forced_gates(stream) else ()
+    why = why_ungated(stream)
+    notes = () if why is None else (f"{why}: {UNGATED}",)
     timer = stream.timer if isinstance(stream, SupportsKernelRecords) else "events"
     if not _asks_for_records(timer, measured):
         return Recorded(measured, notes=notes)
@@ -59,8 +60,7 @@ def record_kernels(
         return Recorded(measured, notes=(*notes, str(error)))
     if recorded is None:
         return Recorded(measured, notes=(*notes, UNCLEAR))
-    why = ASKED if timer == "cupti" else SPANS
-    return replace(recorded, notes=(*notes, why))
+    return replace(recorded, notes=(*notes, ASKED if timer == "cupti" else SPANS))
 
 
 def _asks_for_records(timer: str, measured: Measured) -> bool:

@@ -191,6 +191,11 @@ def forced_gates(stream: Stream) -> int:
     return stream.forced_gates if isinstance(stream, GateOpensByForce) else 0
 
 
+def why_ungated(stream: Stream) -> str | None:
+    """Why the plan runs without the gate that its stream has, in a few words; None: it does not."""
+    return stream.no_gate_because if isinstance(stream, GateOpensByForce) else None
+
+
 def _block_size(stream: Stream, budget: SamplingBudget, estimate_ns: int, share: float) -> int:
     """Iterations behind one gate: never more than the queue holds, in cool duty no long blocks.
 

@@ -61,6 +61,24 @@ class GateOpensByForce(Protocol):
 
     forced_gates: int
     """How often it did for this plan; read after `synchronize`."""
+    no_gate_because: str | None
+    """Why this plan is measured without a gate, in a few words; None: it has one, or none was there
+    to begin with."""
+
+    def leave_gate_open(self, why: str) -> None:
+        """No gate until the next plan."""
+
+
+WAITED = "the engine waited for the device behind the closed gate"
+"""The usual reason of a gate that opens by force."""
+
+
+@runtime_checkable
+class GateWearsOut(Protocol):
+    """A stream whose process may have no gate any more once one opened by force."""
+
+    gate_is_gone: bool
+    """Whether a new process would have a gate and this one may not."""
 
 
 class DeviceWatch(Protocol):

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 from bench_run.errors import EngineError, EngineUnavailableError, UsageError
 from bench_run.streams import cupti
 from bench_run.streams.base import (
+    WAITED,
     GateOpensByForce,
     SupportsClockProbe,
     SupportsKernelRecords,
@@ -122,6 +123,7 @@ class CudaStream(SupportsClockProbe, SupportsKernelRecords, GateOpensByForce, Wa
         self._flush = self._reader(2 * device.l2_bytes) if cache == "cold" else None
         self._correction_ns: float | None = None
         self.forced_gates = 0
+        self.no_gate_because: str | None = None
         self._gated = True
         self.gate_depth = 0
         self.expect(1)
@@ -130,8 +132,11 @@ class CudaStream(SupportsClockProbe, SupportsKernelRecords, GateOpensByForce, Wa
         """Prepares for a plan of so many launches in an iteration: how many fit behind the gate,
         and the gate is used again."""
         around = 2 if self._flush is None else 3
-        self._gated = True
+        self._gated, self.no_gate_because = True, None
         self.gate_depth = max(1, QUEUE_LAUNCHES // (launches + around))
+
+    def leave_gate_open(self, why: str) -> None:
+        self._gated, self.no_gate_because = False, why
 
     def probe_clock_mhz(self) -> float:
         return self._probe.megahertz()
@@ -157,7 +162,7 @@ class CudaStream(SupportsClockProbe, SupportsKernelRecords, GateOpensByForce, Wa
         self.driver.call("cuStreamSynchronize", self.handle)
         if self._gated and self._gate.timed_out():
             self.forced_gates += 1
-            self._gated = False
+            self.leave_gate_open(WAITED)
 
     def correction_ns(self) -> float:
         if self._correction_ns is None:

@@ -4,7 +4,8 @@ The gate holds back the stream while work is enqueued, so that launch costs stay
 samples (`hip_gate.py`). Where it opens by force, because an engine waits for the device inside
 `execute`, `forced_gates` counts up, what was measured behind it is void, and the plan goes on
 without a gate: then events also hold the host's delays, which the plan's facts say. That is tried
-once for each plan, before its samples. With a cache flush that may wait there is no gate either.
+once for each plan, before its samples. A gate that opened by force may refuse to close in this
+process from then on (`gate_is_gone`). With a cache flush that may wait there is no gate either.
 
 The bindings offer no empty kernel, so what two marks cost cannot be told from what a kernel
 costs: nothing is subtracted.
@@ -17,6 +18,7 @@ from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, Protocol
 
 from bench_run.errors import BenchRunError, EngineError
+from bench_run.streams.base import WAITED
 from bench_run.streams.hip_gate import GateGoneError
 
 if TYPE_CHECKING:
@@ -52,15 +54,20 @@ class HipStream:
         *,
         flush_may_wait: bool = True,
         library: str = "hip",
+        gate_missing: str | None = None,
     ) -> None:
+        """`gate_missing`: why there is no gate, where one was looked for."""
         self._wait, self._events, self._library = wait, events, library
-        self._gate = None if events is None or (flush is not None and flush_may_wait) else gate
+        if flush is not None and flush_may_wait and gate is not None:
+            gate, gate_missing = None, "flushing the caches may wait for the device"
+        self._gate = None if events is None else gate
         self._flush = flush
         self._untried: Callable[[], None] | None = None
         self._gated_block = False
         self.gate_depth = 0
         self.forced_gates = 0
-        self.no_gate_because: str | None = None
+        self._gate_missing = self.no_gate_because = gate_missing
+        self._gate_closed_once = self.gate_is_gone = False
         self.clock = "host" if events is None else "events"
 
     @property
@@ -76,11 +83,16 @@ class HipStream:
     def attach(self, run: Callable[[], None]) -> None:
         """Take note of a new plan: its first gated use tries whether it can be held back."""
         self._untried, self.forced_gates = run, 0
+        self.no_gate_because = self._gate_missing
         self.gate_depth = 0 if self._gate is None else GATE_DEPTH
 
     def detach(self) -> None:
         """A plan that is closed cannot be tried any more."""
         self._untried = None
+
+    def leave_gate_open(self, why: str) -> None:
+        if self.gate_depth:
+            self.gate_depth, self.no_gate_because = 0, why
 
     def mark(self) -> Any:
         if self._events is None:
@@ -107,10 +119,10 @@ class HipStream:
         try:
             held.__enter__()
         except GateGoneError as error:
-            self._lose_gate(str(error))
+            self._lose_gate(f"the gate does not close: {error}")
             yield
             return
-        self._gated_block = True
+        self._gated_block = self._gate_closed_once = True
         try:
             yield
         finally:
@@ -124,9 +136,10 @@ class HipStream:
 
     def _lose_gate(self, why: str) -> None:
         """No gate for the rest of this process; the block is void, since others were gated."""
-        self._gate, self.gate_depth = None, 0
-        self.no_gate_because = why
+        self._gate, self._gate_missing = None, why
+        self.gate_is_gone = self._gate_closed_once
         self.forced_gates += 1
+        self.leave_gate_open(why)
 
     def flush(self) -> None:
         if self._flush is not None:
@@ -149,11 +162,12 @@ class HipStream:
         try:
             forced = self._gate.was_forced()
         except Exception as error:  # foreign: as above
-            raise self._failure("HipStallGate.timed_out", error) from error
+            self._lose_gate(str(self._failure("HipStallGate.timed_out", error)))
+            return
         if forced:
             self.forced_gates += 1
-            self.gate_depth = 0
-            self.no_gate_because = "the engine waits for the device while it is enqueued"
+            self.gate_is_gone = True
+            self.leave_gate_open(WAITED)
 
     def correction_ns(self) -> float:
         """Nothing; the first call for a plan finds out whether it runs behind a gate."""
@@ -165,4 +179,5 @@ class HipStream:
         return 0.0
 
     def _failure(self, step: str, error: Exception) -> EngineError:
-        return EngineError(f"{self._library}: {step}: {error}", detail=str(error))
+        text = str(error) or type(error).__name__
+        return EngineError(f"{self._library}: {step}: {text}", detail=text)

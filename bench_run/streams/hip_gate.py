@@ -2,8 +2,10 @@
 
 The first generation has no watchdog: an engine that waits for the device inside `execute` would
 wait behind a closed gate for ever, so a thread of ours opens it after `LIMIT_S`. Later ones open by
-themselves and say so (`timed_out`). Either way what was enqueued behind that gate is void. Newer
-still, a gate that opened by force refuses to close again in that process (`GateGoneError`).
+themselves and say so (`timed_out`); ours watches them too, a while later, since a release that
+binds `timed_out` need not have a watchdog that works. Either way what was enqueued behind that gate
+is void. Newer still, a gate that opened by force refuses to close again in that process
+(`GateGoneError`).
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 LIMIT_S = 2.0
-"""No block of launches takes the host that long."""
+"""No block of launches takes the host that long; the bindings' own watchdog waits as long."""
 
 
 class StallGate(Protocol):
@@ -32,8 +34,8 @@ class GateGoneError(Exception):
 class Gate:
     """Closes the stream; opens when the block ends or, at the latest, after the limit.
 
-    `timed_out` is the gate's own word on whether its watchdog opened it; without it there is no
-    watchdog, and ours watches.
+    `timed_out` is the gate's own word on whether its watchdog opened it. With it ours waits twice
+    as long, so that theirs comes first.
     """
 
     def __init__(
@@ -43,7 +45,8 @@ class Gate:
         timed_out: Callable[[], bool] | None = None,
         limit_s: float = LIMIT_S,
     ) -> None:
-        self._gate, self._stream, self._limit_s = gate, stream, limit_s
+        self._gate, self._stream = gate, stream
+        self._limit_s = limit_s if timed_out is None else 2 * limit_s
         self._timed_out = timed_out
         self._lock = threading.Lock()
         self._closed = self._forced = False
@@ -54,14 +57,13 @@ class Gate:
         try:
             self._gate.arm(self._stream)
         except Exception as error:  # foreign: sticky gates and drivers without stream waits
-            raise GateGoneError(str(error)) from error
+            raise GateGoneError(str(error) or type(error).__name__) from error
         self._closed = True
-        watchdog = None if self._timed_out is not None else self._watch()
+        watchdog = self._watch()
         try:
             yield
         finally:
-            if watchdog is not None:
-                watchdog.cancel()
+            watchdog.cancel()
             self._open(forced=False)
 
     def _watch(self) -> threading.Timer:

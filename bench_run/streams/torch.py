@@ -19,6 +19,7 @@ import torch
 
 from bench_run.errors import EngineUnavailableError, UsageError
 from bench_run.streams.base import (
+    WAITED,
     GateOpensByForce,
     SupportsClockProbe,
     SupportsKernelRecords,
@@ -68,6 +69,7 @@ class TorchStream(SupportsClockProbe, SupportsKernelRecords, GateOpensByForce, W
         self._flush = _reader(device) if cache == "cold" else None
         self._correction_ns: float | None = None
         self.forced_gates = 0
+        self.no_gate_because: str | None = None
         self._gated = True
         self.gate_depth = 0
         self.expect(1)
@@ -75,8 +77,12 @@ class TorchStream(SupportsClockProbe, SupportsKernelRecords, GateOpensByForce, W
     def expect(self, launches: int) -> None:
         """Sets `gate_depth` for iterations of so many kernel launches; the gate is used again."""
         around = 2 + (2 if self._flush is not None else 0)
-        self._gated = self._gate is not None
+        self._gated, self.no_gate_because = self._gate is not None, None
         self.gate_depth = 0 if self._gate is None else max(1, QUEUE_LAUNCHES // (launches + around))
+
+    def leave_gate_open(self, why: str) -> None:
+        if self._gated:
+            self._gated, self.no_gate_because = False, why
 
     def probe_clock_mhz(self) -> float | None:
         return None if self._probe is None else self._probe.megahertz()
@@ -102,7 +108,7 @@ class TorchStream(SupportsClockProbe, SupportsKernelRecords, GateOpensByForce, W
         self._stream.synchronize()
         if self._gated and self._gate is not None and self._gate.timed_out():
             self.forced_gates += 1
-            self._gated = False
+            self.leave_gate_open(WAITED)
 
     def watch(
         self, offsets: npt.NDArray[np.int64], values: npt.NDArray[np.uint8]

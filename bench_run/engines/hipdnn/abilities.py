@@ -24,7 +24,7 @@ OPTIONAL: dict[str, tuple[str, ...]] = {
         "DataType", "HeuristicMode", "PluginLoadingMode", "KnobSetting", "AutotuneConfig",
         "engine_id_to_name", "set_engine_plugin_paths", "get_loaded_engine_plugin_paths",
         "hip_get_device_count", "hip_stream_synchronize", "hip_device_synchronize",
-        "hip_can_use_stream_wait_value", "HipEvent", "HipStallGate",
+        "hip_can_use_stream_wait_value", "HipEvent", "HipStallGate", "get_stream",
     ),
     "Graph": (
         "set_io_data_type", "set_intermediate_data_type", "set_compute_data_type",
@@ -33,7 +33,7 @@ OPTIONAL: dict[str, tuple[str, ...]] = {
         "execute_timed_ext", "autotune", "autotune_exhaustive_sweep", "add_all_engines",
         "get_autotune_workspace_size",
     ),
-    "Handle": ("get_stream", "get_engine_info", "get_loaded_engine_plugin_paths"),
+    "Handle": ("get_stream", "set_stream", "get_engine_info", "get_loaded_engine_plugin_paths"),
     "DeviceBuffer": ("zeros",),
     "Error": ("is_good",),
     "HeuristicMode": ("FALLBACK",),

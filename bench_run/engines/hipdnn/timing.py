@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from bench_run.engines.hipdnn.loading import Library
     from bench_run.streams.hip import Events
 
+GATE = ("HipStallGate", "HipStallGate.arm", "HipStallGate.release")
 TIMERS = ("auto", "events", "host")
 EVENTS = 2 * (GATE_DEPTH + 1)
 """Marks that wait for their turn to be read at most."""
@@ -49,11 +50,38 @@ class OwnEvents:
 
 
 def stream_of(library: Library, handle: Any) -> int:
-    """The stream that the handle's work goes to; the default one where it does not tell."""
-    if not library.can.has("Handle.get_stream"):
+    """The stream that the handle's work goes to; the default one where the release does not tell.
+
+    A handle that has none before it is given one gets the default one.
+    """
+    can, module = library.can, library.module
+    step = next((name for name in ("Handle.get_stream", "get_stream") if can.has(name)), None)
+    if step is None:
         return 0
-    with library.calling("Handle.get_stream"):
-        return int(handle.get_stream() or 0)
+    try:
+        told = handle.get_stream() if step.startswith("Handle") else module.get_stream(handle)
+    except Exception as error:  # foreign: a handle without a stream
+        if not can.has("Handle.set_stream"):
+            raise failure(step, error, library.version) from error
+        with library.calling("Handle.set_stream"):
+            handle.set_stream(0)
+        return 0
+    return pointer_of(told, step)
+
+
+def pointer_of(value: Any, step: str) -> int:
+    """A stream's pointer: releases give a number, None for the default stream, or an object that
+    turns into a number."""
+    if value is None:
+        return 0
+    try:
+        return int(value)
+    except (TypeError, ValueError):
+        kind = type(value).__name__
+        raise EngineUnavailableError(
+            f"hipdnn: {step} gives a {kind}, from which no pointer can be read: events would "
+            "be recorded on another stream"
+        ) from None
 
 
 def open_stream(library: Library, handle: Any, options: EngineOptions) -> HipStream:
@@ -64,20 +92,22 @@ def open_stream(library: Library, handle: Any, options: EngineOptions) -> HipStr
     events = None if options.timer == "host" else find_events(library, number)
     if events is None and options.timer == "events":
         raise EngineUnavailableError(
-            f"hipdnn: --timer events: {library.version} has no HipEvent, and neither the HIP "
-            "runtime nor hip-python could be used in its place"
+            f"hipdnn: --timer events: {library.version} has no HipEvent that works, and neither "
+            "the HIP runtime nor hip-python could be used in its place"
         )
     flush, may_wait = _flush(library, number) if options.cache == "cold" else (None, False)
-    gate = None if events is None else find_gate(library, number)
-    wait, name = waiter(library, number), f"hipdnn {library.version}"
-    return HipStream(wait, events, gate, flush, flush_may_wait=may_wait, library=name)
+    gate, missing = (None, None) if events is None else find_gate(library, number)
+    return HipStream(
+        waiter(library, number), events, gate, flush, flush_may_wait=may_wait,
+        library=f"hipdnn {library.version}", gate_missing=missing,
+    )  # fmt: skip
 
 
 def find_events(library: Library, stream: int) -> Events | None:
     """hipDNN's own events, else those of the runtime below it, else `hip-python`'s."""
-    if library.can.events:
-        with library.calling("HipEvent"):
-            return OwnEvents(library.module.HipEvent, stream)
+    own = _own_events(library, stream)
+    if own is not None:
+        return own
     runtime = loaded_runtime()
     try:
         if runtime is not None:
@@ -88,17 +118,32 @@ def find_events(library: Library, stream: int) -> Events | None:
         return None
 
 
-def find_gate(library: Library, stream: int) -> Gate | None:
-    """The gate, not tried yet; None where there is none, or the driver lacks stream waits."""
-    if not library.can.gate:
+def _own_events(library: Library, stream: int) -> Events | None:
+    """hipDNN's `HipEvent`, tried once; None where this release has none, or one that fails."""
+    if not library.can.events:
         return None
-    with library.calling("HipStallGate"):
-        ask = "hip_can_use_stream_wait_value"
+    try:
+        events = OwnEvents(library.module.HipEvent, stream)
+        events.record()
+    except Exception:  # foreign: a driver's words; other clocks are left
+        return None
+    return events
+
+
+def find_gate(library: Library, stream: int) -> tuple[Gate | None, str | None]:
+    """The gate, not tried yet, or why there is none: one that this driver cannot have raises in
+    its constructor, or in the function that tells."""
+    if not library.can.gate:
+        return None, f"{library.version} has no {library.lacks(*GATE)}"
+    ask = "hip_can_use_stream_wait_value"
+    try:
         if library.can.has(ask) and not library.module.hip_can_use_stream_wait_value():
-            return None
+            return None, "the driver cannot wait for a value on a stream"
         gate = library.module.HipStallGate()
+    except Exception as error:  # foreign: a driver's words; without a gate it is measured too
+        return None, str(failure("HipStallGate", error, library.version))
     watched = library.can.has("HipStallGate.timed_out")
-    return Gate(gate, stream, gate.timed_out if watched else None)
+    return Gate(gate, stream, gate.timed_out if watched else None), None
 
 
 def waiter(library: Library, stream: int) -> Callable[[], None]:

@@ -66,7 +66,7 @@ def test_the_hosts_timer_can_be_asked_for(measured):
 
 
 def test_events_that_are_nowhere_are_refused_where_they_were_asked_for(open_engine):
-    with pytest.raises(EngineUnavailableError, match=r"--timer events: 0\.1\.0 has no HipEvent"):
+    with pytest.raises(EngineUnavailableError, match=r"--timer events: 0\.1\.0 has no HipEvent that works"):
         open_engine(profile="old", timer="events")
 
 
@@ -150,6 +150,65 @@ def test_a_gate_without_watchdog_is_opened_by_ours():
     assert (["arm 0", "release"], True) == (gate.calls, held.was_forced())
 
 
+def test_a_watchdog_of_the_release_is_watched_by_ours():
+    gate = StallGate()
+    held, waited = Gate(gate, 0, gate.timed_out, limit_s=0.01), threading.Event()
+    with held.closed():
+        while "release" not in gate.calls:
+            waited.wait(0.005)
+    assert (["arm 0", "release"], False, True) == (gate.calls, gate.timed_out(), held.was_forced())
+
+
+def test_the_watchdog_of_the_release_comes_before_ours():
+    alone, watched = (Gate(StallGate(), 0, told)._limit_s for told in (None, lambda: False))
+    assert alone < watched
+
+
+@pytest.mark.parametrize("profile", ["middle", "hard", "newest"])
+def test_a_gate_that_cannot_be_made_is_none_with_its_reason(measured, profile):
+    words, series = measured(profile, {"gate": "unsupported"})
+    assert words.startswith("hipDNN events, no gate")
+    assert "HipStallGate: hipStreamWaitValue32 unsupported on this device" in words
+    assert 3 == len(series["device_ns"])
+
+
+def test_a_question_for_stream_waits_that_fails_is_a_no(measured):
+    words, series = measured(variables={"gate": "unasked"})
+    assert "HipStallGate: hipDeviceGetAttribute failed: invalid argument" in words
+    assert 3 == len(series["device_ns"])
+
+
+@pytest.mark.parametrize("where", ["made", "recorded"])
+@pytest.mark.parametrize("profile", ["middle", "hard", "newest"])
+def test_events_that_fail_leave_the_hosts_clock(measured, profile, where):
+    words, series = measured(profile, {"event": where})
+    assert "host clock around synchronised runs" == words
+    assert ["e2e_ns"] == list(series)
+
+
+def test_events_that_fail_are_refused_where_they_were_asked_for(open_engine):
+    with pytest.raises(EngineUnavailableError, match=r"--timer events: 1\.2\.0 has no HipEvent tha"):
+        open_engine(variables={"event": "made"}, timer="events")
+
+
+@pytest.mark.parametrize("told", [7, None, SimpleNamespace(__int__=None)])
+def test_a_stream_is_read_in_each_form_or_refused_in_one_sentence(told):
+    if isinstance(told, SimpleNamespace):
+        with pytest.raises(EngineUnavailableError, match="gives a SimpleNamespace, from which no p"):
+            timing.pointer_of(told, "Handle.get_stream")
+    else:
+        assert (told or 0) == timing.pointer_of(told, "Handle.get_stream")
+
+
+def test_the_modules_get_stream_serves_where_the_handles_is_missing(measured):
+    found = {"without": "Handle.get_stream", "stream": "7"}
+    assert "hipDNN events, behind a stall gate" == measured(variables=found)[0]
+
+
+def test_a_handle_without_a_stream_is_given_the_default_one(measured):
+    assert "hipDNN events, behind a stall gate" == measured(variables={"stream": "none"})[0]
+
+
 def test_a_block_that_ends_in_time_is_not_forced():
     held = Gate(StallGate(), 0, None)
     with held.closed():
@@ -164,7 +223,41 @@ def test_a_gate_that_refuses_to_close_is_gone_for_the_process_with_its_words():
         with stream.gate():
             pass
         assert stream.gate_depth == 0
-    assert stream.timing.endswith("(disabled after a stall watchdog timeout)")
+    words = "the gate does not close: disabled after a stall watchdog timeout"
+    assert (words, 0, False) == (stream.no_gate_because, stream.forced_gates, stream.gate_is_gone)
+    assert stream.timing.endswith(f"({words})")
+
+
+def test_a_gate_that_closed_before_and_refuses_is_one_that_a_new_process_has():
+    gate = StallGate()
+    stream = stream_with(gate)
+    stream.attach(lambda: None)
+    for _ in range(2):
+        with stream.gate():
+            pass
+        stream.synchronize()
+        gate.refuses = "disabled after a stall watchdog timeout"
+    assert stream.gate_is_gone
+
+
+def test_a_gate_whose_word_cannot_be_had_voids_its_block():
+    gate = StallGate()
+    gate.timed_out = lambda: 1 // 0
+    stream = stream_with(gate)
+    stream.attach(lambda: None)
+    assert (0.0, 0, 1) == (stream.correction_ns(), stream.gate_depth, stream.forced_gates)
+    assert "HipStallGate.timed_out: " in stream.no_gate_because
+
+
+def test_a_plan_is_measured_without_a_gate_where_that_is_asked_for():
+    stream = stream_with(StallGate())
+    stream.attach(lambda: None)
+    stream.leave_gate_open("it was forced open in another round")
+    assert (0, "it was forced open in another round") == (
+        stream.gate_depth, stream.no_gate_because,
+    )  # fmt: skip
+    stream.attach(lambda: None)
+    assert (GATE_DEPTH, None) == (stream.gate_depth, stream.no_gate_because)
 
 
 class Plan:

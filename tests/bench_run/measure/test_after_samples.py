@@ -10,7 +10,7 @@ from bench_schema.document import Device, Telemetry
 from bench_run.errors import UsageError
 from bench_run.machine.telemetry import disturbances
 from bench_run.measure.ceilings import Ceilings, add_ceilings, read_ceilings, store_ceilings
-from bench_run.measure.kernel_pass import FORCED, record_kernels
+from bench_run.measure.kernel_pass import UNGATED, record_kernels
 from bench_run.measure.loop import Measured, SamplingBudget
 from bench_run.profilers import ncu
 from bench_run.profilers.trace import join_parts
@@ -58,11 +58,15 @@ def test_without_a_timer_that_records_the_series_stay_as_they_are():
     assert (MEASURED, (), ()) == (found.measured, found.kernels, found.notes)
 
 
-def test_a_gate_that_had_to_open_by_itself_is_said():
+def test_why_a_plan_runs_without_a_gate_is_said():
     class Stream:
-        forced_gates, timer = 1, "events"
+        forced_gates, no_gate_because, timer = 0, "the gate does not close", "events"
 
-    assert (FORCED,) == record_kernels(None, Stream(), SamplingBudget(0, 2), MEASURED).notes
+        def leave_gate_open(self, why):
+            """One is enough."""
+
+    found = record_kernels(None, Stream(), SamplingBudget(0, 2), MEASURED)
+    assert (f"the gate does not close: {UNGATED}",) == found.notes
 
 
 def test_counters_are_read_by_kernel_with_their_launches():

@@ -7,7 +7,8 @@ host waiting as long.
 Gates of three generations (``BEHAVIOUR["gate"]``): *no watchdog* waits for `release` for ever,
 *watchdog* opens after `WATCHDOG_S` and says so; with ``HIPDNN_DOUBLE_GATE=sticky`` it then refuses
 to close again, with ``stuck`` no gate ever opens, and with ``locked`` whoever waits behind a closed
-one keeps Python's lock, so that nobody can open it.
+one keeps Python's lock, so that nobody can open it; with ``unsupported`` none can be made, with
+``unasked`` the function that tells fails. ``HIPDNN_DOUBLE_EVENT`` names what fails of events.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ from .surface import behaviour
 
 LATENCY_MS = 0.001
 WATCHDOG_S = 0.1
-STREAM = int(os.environ.get("HIPDNN_DOUBLE_STREAM", "0"))
+NO_STREAM = os.environ.get("HIPDNN_DOUBLE_STREAM") == "none"
+"""Handles have no stream before they are given one."""
+STREAM = 0 if NO_STREAM else int(os.environ.get("HIPDNN_DOUBLE_STREAM", "0"))
 """The stream that every handle without one of its own works on."""
 
 _addresses = itertools.count(0x7F0000000000, 1 << 40)
@@ -71,6 +74,8 @@ def hip_stream_synchronize(stream=0):
 
 
 def hip_can_use_stream_wait_value():
+    if os.environ.get("HIPDNN_DOUBLE_GATE") == "unasked":
+        raise RuntimeError("hipDeviceGetAttribute failed: invalid argument")
     return not os.environ.get("HIPDNN_DOUBLE_NO_GATE")
 
 
@@ -142,6 +147,8 @@ class DeviceBuffer:
 
 class HipEvent:
     def __init__(self):
+        if os.environ.get("HIPDNN_DOUBLE_EVENT") == "made":
+            raise RuntimeError("hipEventCreate failed: out of memory")
         self._at_ms, self._pending, self._alive = None, False, True
 
     def ptr(self):
@@ -151,6 +158,8 @@ class HipEvent:
         expect_stream(stream)
         if not self._alive:
             raise RuntimeError("HipEvent: used after destroy")
+        if os.environ.get("HIPDNN_DOUBLE_EVENT") == "recorded":
+            raise RuntimeError("hipEventRecord failed: invalid resource handle")
         self._pending = True
         enqueue(self._reach)
 
@@ -175,6 +184,8 @@ class HipEvent:
 
 class HipStallGate:
     def __init__(self):
+        if os.environ.get("HIPDNN_DOUBLE_GATE") == "unsupported":
+            raise RuntimeError("hipStreamWaitValue32 unsupported on this device")
         self._forced, self._alive = False, True
 
     def arm(self, stream=0):

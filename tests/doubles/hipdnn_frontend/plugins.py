@@ -83,6 +83,7 @@ def set_engine_plugin_paths(paths, mode=...):
 class Handle:
     def __init__(self, stream=0):
         self._stream, self._alive = stream or device.STREAM, True
+        self._has_stream = not device.NO_STREAM
         self._engines, self._loaded = _load()
         _handles.add(self)
 
@@ -91,7 +92,19 @@ class Handle:
         return id(self)
 
     def get_stream(self):
+        return self._told_stream()
+
+    def _told_stream(self):
+        if not self._has_stream:
+            raise RuntimeError("Failed to get stream from hipdnn handle: none was set")
         return self._stream
+
+    def set_stream(self, stream):
+        self._take_stream(stream)
+
+    def _take_stream(self, stream):
+        self._expect_alive()
+        self._stream, self._has_stream = stream, True
 
     def _expect_alive(self):
         if not self._alive:
@@ -110,6 +123,14 @@ class Handle:
 
 def create_handle(stream=0):
     return classes["Handle"](stream)
+
+
+def get_stream(handle):
+    return handle._told_stream()
+
+
+def set_stream(handle, stream):
+    handle._take_stream(stream)
 
 
 def destroy_handle(handle):
