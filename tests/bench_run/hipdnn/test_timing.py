@@ -66,7 +66,9 @@ def test_the_hosts_timer_can_be_asked_for(measured):
 
 
 def test_events_that_are_nowhere_are_refused_where_they_were_asked_for(open_engine):
-    with pytest.raises(EngineUnavailableError, match=r"--timer events: 0\.1\.0 has no HipEvent that works"):
+    with pytest.raises(
+        EngineUnavailableError, match=r"--timer events: 0\.1\.0 has no HipEvent that works"
+    ):
         open_engine(profile="old", timer="events")
 
 
@@ -187,14 +189,16 @@ def test_events_that_fail_leave_the_hosts_clock(measured, profile, where):
 
 
 def test_events_that_fail_are_refused_where_they_were_asked_for(open_engine):
-    with pytest.raises(EngineUnavailableError, match=r"--timer events: 1\.2\.0 has no HipEvent tha"):
+    with pytest.raises(
+        EngineUnavailableError, match=r"--timer events: 1\.2\.0 has no HipEvent tha"
+    ):
         open_engine(variables={"event": "made"}, timer="events")
 
 
 @pytest.mark.parametrize("told", [7, None, SimpleNamespace(__int__=None)])
 def test_a_stream_is_read_in_each_form_or_refused_in_one_sentence(told):
     if isinstance(told, SimpleNamespace):
-        with pytest.raises(EngineUnavailableError, match="gives a SimpleNamespace, from which no p"):
+        with pytest.raises(EngineUnavailableError, match="gives a SimpleNamespace, from which no"):
             timing.pointer_of(told, "Handle.get_stream")
     else:
         assert (told or 0) == timing.pointer_of(told, "Handle.get_stream")
