@@ -113,7 +113,8 @@ def _zip_members(path: Path) -> Generator[_Member, None, None]:
         for info in archive.infolist():
             mode = stat.S_IFMT(info.external_attr >> 16)
             plain = mode in (0, stat.S_IFREG)
-            kind = "folder" if info.is_dir() else "file" if plain else "link or device"
+            folder = info.filename.endswith("/")  # is_dir() fails where there is no name
+            kind = "folder" if folder else "file" if plain else "link or device"
             yield _Member(info.filename, info.file_size, kind, partial(archive.open, info))
 
 
@@ -138,6 +139,8 @@ def _trusted(
         if member.kind != "file":
             what = f"is a {member.kind}: an archive may hold files and folders only"
             raise GraphError(f"{shown}!{name}", what)
+        if not name:
+            raise GraphError(shown, "contains a file without a name")
         if name in seen:
             raise GraphError(f"{shown}!{name}", "is in the archive twice")
         seen.add(name)

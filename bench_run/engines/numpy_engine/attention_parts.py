@@ -22,6 +22,7 @@ Array: TypeAlias = npt.NDArray[Any]
 BLOCK_SCORES = 2**18
 """Scores of one head held at a time: they and what they are made from stay in the cache."""
 DROPOUT = ("dropout_mask", "dropout_scale", "dropout_scale_inv")
+FACTORS = ("descale_q", "descale_k", "descale_v", "descale_s", "scale_s", "scale_o")
 
 
 @dataclass(frozen=True)
@@ -124,6 +125,17 @@ def refuse_uncertain(op: Op) -> None:
     heads = op.tensor("q").dims[1]
     if heads % op.tensor("k").dims[1] or heads % op.tensor("v").dims[1]:
         raise op.refusal("the heads of k or v do not divide those of q")
+    for port in FACTORS:
+        if op.has(port) and not _for_heads(op.tensor(port).dims, op.tensor("q").dims):
+            raise op.refusal(f"{port} is neither one number nor one for each head")
+
+
+def _for_heads(dims: tuple[int, ...], q: tuple[int, ...]) -> bool:
+    """Whether factors of these dims are one for all, or one for each batch and group of heads."""
+    if math.prod(dims) == 1:
+        return True
+    by_head = len(dims) > 1 and math.prod(dims) == q[0] * dims[1]
+    return by_head and dims[0] == q[0] and q[1] % dims[1] == 0
 
 
 def _scale(op: Op) -> Operand:

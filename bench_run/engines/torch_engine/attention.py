@@ -15,6 +15,7 @@ import torch
 from torch.nn import functional
 
 from bench_run.engines.torch_engine.attention_parts import (
+    FACTORS,
     LAUNCHES,
     Scale,
     Visibility,
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
 
 T: TypeAlias = torch.Tensor
 
-FACTORS = ("descale_q", "descale_k", "descale_v", "descale_s", "scale_s", "scale_o")
 STATISTICS = ("stats", "max", "sum_exp")
 OUTPUTS = ("o", *STATISTICS, "amax_s", "amax_o")
 LENGTHS = ("seq_len_q", "seq_len_kv", "page_table_k", "page_table_v")

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 T: TypeAlias = torch.Tensor
 
 LAUNCHES = 40
+FACTORS = ("descale_q", "descale_k", "descale_v", "descale_s", "scale_s", "scale_o")
 DROPOUT = ("dropout_mask", "dropout_scale", "dropout_scale_inv")
 
 
@@ -55,6 +56,15 @@ def refuse_uncertain(op: Op) -> None:
         raise op.refusal("padding_mask without seq_len_q and seq_len_kv")
     if op.dims("q")[1] % op.dims("k")[1] or op.dims("q")[1] % op.dims("v")[1]:
         raise op.refusal("the heads of k or v do not divide those of q")
+    for port in op.present(*FACTORS):
+        if not _for_heads(op.dims(port), op.dims("q")):
+            raise op.refusal(f"{port} is neither one number nor one for each head")
+
+
+def _for_heads(dims: tuple[int, ...], q: tuple[int, ...]) -> bool:
+    if math.prod(dims) == 1:
+        return True
+    return len(dims) > 1 and math.prod(dims) == q[0] * dims[1] and q[1] % dims[1] == 0
 
 
 def per_head(value: T, heads: int, dtype: torch.dtype) -> T:

@@ -64,7 +64,7 @@ ROWS = (
         name="block_scale_quantize",
         family="block_scale",
         inputs=(Port("x"),),
-        outputs=(Port("y"), Port("scale")),
+        outputs=(Port("y"), Port("scale", "block_scale")),
         parameters=(
             Parameter("block_size", "int", default=0, absent="omit"),
             Parameter("axis", "int", absent="omit"),

@@ -13,6 +13,8 @@ from bench_run.validate.roundoff.estimate import SIGMAS, Estimate, Step
 from bench_run.validate.roundoff.sums import added, square, sum_of
 
 EPSILON = 1e-5
+LEAST = 1e-30
+"""In place of a variance of nothing without ε, whose inverse root is infinite."""
 STEPS = 4.0
 """Roundings of a scale and a shift, each of at most the size of the largest term."""
 
@@ -32,9 +34,9 @@ def statistics(
     squares = added(step, square(x, step.unit), count).scaled(1 / count)
     variance = squares.mean - (x.mean**2 if centred else 0.0)
     variance = max(variance * max(0.0, 1 - 1 / count), 0.0) if centred else variance
-    usual = 1 / math.sqrt(variance + epsilon)
+    usual = 1 / math.sqrt(max(variance + epsilon, LEAST))
     spread = rows ** (1 / max(1, count - 1 if centred else count))
-    most = min(2 * usual * spread, 1 / math.sqrt(epsilon))
+    most = min(2 * usual * spread, 1 / math.sqrt(max(epsilon, LEAST)))
     error = _size_of_error(squares) + (2 * mean.peak * _size_of_error(mean) if centred else 0.0)
     rtol = 0.5 * error * min(most**2, usual**2 * _fewest(count)) + STEPS * step.unit
     return mean, Estimate(usual, usual, most, 0.5 * usual, positive=True, rtol=rtol)
@@ -65,8 +67,8 @@ def batchnorm_inference(step: Step) -> dict[str, Estimate]:
 
 def batchnorm_inference_variance(step: Step) -> dict[str, Estimate]:
     variance, epsilon = step["variance"], step.get("epsilon", EPSILON).rms
-    root = 1 / math.sqrt(variance.rms + epsilon)
-    most = 1 / math.sqrt(variance.low + epsilon)
+    root = 1 / math.sqrt(max(variance.rms + epsilon, LEAST))
+    most = 1 / math.sqrt(max(variance.low + epsilon, LEAST))
     rtol = STEPS * step.unit + 0.5 * variance.rtol
     inv = Estimate(root, root, most, 0.5 * root, positive=True, rtol=rtol)
     return {"y": shifted(step, step["mean"], inv)}

@@ -118,6 +118,15 @@ def test_a_link_in_a_zip_is_refused(tmp_path):
     assert "is a link or device" in refusal(zipped(tmp_path / "g.zip", {info: "/etc/passwd"}))
 
 
+def test_a_file_without_a_name_is_refused(tmp_path):
+    path = zipped(tmp_path / "a.zip", {"g.json": GOOD, "x": GOOD})
+    data = (tmp_path / "a.zip").read_bytes().replace(b"\1\0\0\0x", b"\0\0\1\0x")
+    directory = data.rindex(b"PK\1\2")
+    data = data[: directory + 28] + b"\0\0\1\0" + data[directory + 32 :]
+    (tmp_path / "a.zip").write_bytes(data)
+    assert "contains a file without a name" in refusal(path)
+
+
 def test_a_name_that_occurs_twice_is_refused(tmp_path):
     path = tar(tmp_path / "g.tgz", {"a.json": GOOD, "./a.json": GOOD})
     assert "a.json: is in the archive twice" in refusal(path)

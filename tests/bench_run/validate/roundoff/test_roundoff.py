@@ -1,7 +1,11 @@
+import math
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from bench_run.graph.layouts import packed
+from bench_run.graph.make import make_graphs
 from bench_run.graph.model import Graph, Tensor
 from bench_run.graph.operations import OPERATIONS, POINTWISE_MODES, make_node
 from bench_run.reference import evaluate
@@ -221,3 +225,13 @@ def test_only_dense_three_by_three_float_convolutions_may_be_winograds(
     direct = output_errors(conv(2))[2].atol
     ratio = output_errors(conv(stride))[2].atol / direct
     assert (ratio > 4) == worse
+
+
+@pytest.mark.parametrize("spec", ["layernorm: dims=8x16", "rmsnorm: dims=8x16"])
+def test_a_norm_with_an_epsilon_of_zero_has_finite_bounds(spec):
+    (made,) = make_graphs(spec)
+    zero = {uid for node in made.nodes for port, uid in node.inputs.items() if port == "epsilon"}
+    tensors = tuple(replace(t, value=0.0) if t.uid in zero else t for t in made.tensors)
+    errors = output_errors(replace(made, tensors=tensors))
+    assert zero
+    assert all(math.isfinite(e.rtol) and math.isfinite(e.atol) for e in errors.values())
