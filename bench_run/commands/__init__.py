@@ -8,6 +8,7 @@ COMMANDS = {
     "engines": "bench_run.commands.engines",
     "coverage": "bench_run.commands.coverage",
     "describe": "bench_run.commands.describe",
+    "merge": "bench_run.commands.merge",
     "help": "bench_run.commands.help",
 }
 """First word of the command line to the module that answers it: a text ``USAGE`` for docopt, and

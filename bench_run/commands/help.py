@@ -61,6 +61,7 @@ Commands (a file or folder with such a name is given as ./engines):
   engines               engines that can run here; with GRAPH their plans, knobs
   coverage              operations that each engine supports, found by running
   describe              operations, shapes and work of graphs; --diagram FILE
+  merge                 one document of the shards of a run (--shard I/N)
   help WORD             all other options: input, engines, measure, validate,
                         output, all; or a command
 

@@ -25,6 +25,8 @@ Graphs:
                         HIPDNN_LOG_GRAPH_DIR filled, and for logs
   --rerun-from FILE     only the cases that a JSON report of bench-compare calls
                         slower or unclear
+  --shard I/N           only share I of N, from 1/N to N/N; `bench-run merge`
+                        makes one document of all
   --dry-run             list the cases and stop
 
 Input data:

@@ -9,6 +9,8 @@ from typing import Any
 
 from bench_run.errors import UsageError
 
+MOST_SHARDS = 10_000
+
 Reader = Callable[[str, str], Any]
 
 
@@ -98,3 +100,15 @@ def read_switch(flag: str, value: str) -> bool:
     if value not in ("true", "false"):
         raise UsageError(f"{flag}: expected true or false, got {value!r}")
     return value == "true"
+
+
+def read_shard(flag: str, value: str) -> str:
+    """``2/8``, without leading zeros."""
+    index, slash, count = value.partition("/")
+    if not (slash and index.isdecimal() and count.isdecimal()):
+        raise UsageError(f"{flag}: expected I/N such as 2/8, got {value!r}")
+    if not 1 <= int(index) <= int(count):
+        raise UsageError(f"{flag}: expected a share from 1/{int(count)} up to N/N, got {value}")
+    if int(count) > MOST_SHARDS:
+        raise UsageError(f"{flag}: at most {MOST_SHARDS} shards, got {value}")
+    return f"{int(index)}/{int(count)}"

@@ -70,6 +70,8 @@ class Options:
     tag: tuple[tuple[str, str], ...] = ()
     resume: bool = False
     rerun_from: str | None = None
+    shard: str | None = None
+    """``2/8``: this process has the second of eight shares of the cases."""
     quiet: bool = False
     verbose: bool = False
     dry_run: bool = False

@@ -50,6 +50,8 @@ class PlannedGraph:
     loaded: LoadedGraph
     id: GraphId
     work: Work
+    namesake: int = 1
+    """Which of the graphs of one name in the run, all shards counted; ids of cases follow it."""
 
 
 @dataclass(frozen=True)
@@ -76,6 +78,16 @@ def _identify(loaded: LoadedGraph) -> PlannedGraph:
         data_type=main_data_type(graph),
     )
     return PlannedGraph(loaded, graph_id, work(graph))
+
+
+def number_namesakes(graphs: Iterable[PlannedGraph]) -> tuple[PlannedGraph, ...]:
+    """Graphs of one name are told apart by where they stand in the whole run."""
+    seen: Counter[str] = Counter()
+    numbered = []
+    for graph in graphs:
+        seen[graph.id.name] += 1
+        numbered.append(replace(graph, namesake=seen[graph.id.name]))
+    return tuple(numbered)
 
 
 def engine_options(options: Options) -> EngineOptions:
@@ -189,7 +201,8 @@ def plan_cases(
 
 def _case_name(graph: PlannedGraph, engine: PlannedEngine, variant: Mapping[str, str]) -> str:
     extra = "".join(f" {key}={value}" for key, value in sorted(variant.items()))
-    return f"{graph.id.name} on {engine.key}{extra}"
+    twin = "" if graph.namesake == 1 else f" #{graph.namesake}"
+    return f"{graph.id.name} on {engine.key}{extra}{twin}"
 
 
 def _unique(names: Sequence[str]) -> list[str]:

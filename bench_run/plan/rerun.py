@@ -13,9 +13,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from bench_run.options import Options
-    from bench_run.plan.cases import PlannedCase
+    from bench_run.plan.cases import PlannedCase, PlannedGraph
 
 OPEN_VERDICTS = ("slower", "unclear")
+NONE_WANTED = "--rerun-from: none of its cases is among these graphs and engines"
 
 
 @dataclass(frozen=True)
@@ -67,11 +68,25 @@ def narrow_options(options: Options, wanted: Wanted) -> Options:
     )
 
 
+def wanted_graphs(
+    graphs: tuple[PlannedGraph, ...], wanted: Wanted | None
+) -> tuple[PlannedGraph, ...]:
+    """The graphs that a comparison left open on some engine; all without one. Raises
+    `UsageError` for none."""
+    if wanted is None:
+        return graphs
+    open_meanings = {fingerprint for fingerprint, _ in wanted.pairs}
+    chosen = tuple(graph for graph in graphs if graph.id.fingerprint in open_meanings)
+    if not chosen:
+        raise UsageError(NONE_WANTED)
+    return chosen
+
+
 def select_wanted(cases: tuple[PlannedCase, ...], wanted: Wanted | None) -> tuple[PlannedCase, ...]:
     """The cases that a comparison left open; all without one. Raises `UsageError` for none."""
     if wanted is None:
         return cases
     chosen = tuple(c for c in cases if (c.graph.id.fingerprint, c.engine.key) in wanted.pairs)
     if not chosen:
-        raise UsageError("--rerun-from: none of its cases is among these graphs and engines")
+        raise UsageError(NONE_WANTED)
     return chosen

@@ -134,6 +134,8 @@ def _header(options: Options, opened: OpenedRun, command: Sequence[str]) -> Docu
         command=tuple(command),
         tool=Tool("bench-run", VERSION),
         settings=settings_of(options, opened.timer, opened.worker_start),
+        shard=options.shard,
+        whole=opened.planned.whole,
     )
     paths = [case.graph.id.path for case in opened.planned.cases[:1]]
     return Document(SCHEMA_VERSION, run, machine(paths, opened.devices), opened.engines, ())

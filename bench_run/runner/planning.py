@@ -18,6 +18,7 @@ from bench_run.plan.cases import (
     PlannedEngine,
     PlannedGraph,
     asks_several,
+    number_namesakes,
     on_devices,
     plan_cases,
     plan_engines,
@@ -26,11 +27,20 @@ from bench_run.plan.cases import (
 from bench_run.plan.checks import check_options
 from bench_run.plan.load import Gathered, gather
 from bench_run.plan.oracle import with_oracles
-from bench_run.plan.rerun import Wanted, narrow_options, read_wanted, select_wanted
+from bench_run.plan.rerun import (
+    Wanted,
+    narrow_options,
+    read_wanted,
+    select_wanted,
+    wanted_graphs,
+)
+from bench_run.plan.shard import describe_whole, take_shard
 from bench_run.worker.pool import WorkerPool
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    from bench_schema.document import Whole
 
     from bench_run.options import Options
 
@@ -50,6 +60,8 @@ class Outline:
     """Why the engine was chosen, when the user left the choice to us."""
     wanted: Wanted | None
     """The pairs of graph and engine that are to be run; None for all."""
+    whole: Whole | None = None
+    """What all shards cover; None where the run has no shards."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +71,7 @@ class Planned:
     engines: tuple[PlannedEngine, ...]
     cases: tuple[PlannedCase, ...]
     gathered: Gathered
+    whole: Whole | None = None
 
 
 def outline_run(options: Options) -> Outline:
@@ -72,8 +85,19 @@ def outline_run(options: Options) -> Outline:
     texts, reason = _engine_texts(options)
     specs = [parse_spec(text) for text in texts]
     engines = plan_engines(options, list(with_oracles(specs)) if options.oracle else specs)
-    graphs = tuple(plan_graph(loaded) for loaded in gathered.graphs)
-    return Outline(options, engines, graphs, gathered, reason, wanted)
+    graphs = number_namesakes(plan_graph(loaded) for loaded in gathered.graphs)
+    outline = Outline(options, engines, graphs, gathered, reason, wanted)
+    return outline if options.shard is None else _shard(outline, options.shard)
+
+
+def _shard(outline: Outline, shard: str) -> Outline:
+    """What this process has of the run."""
+    graphs = wanted_graphs(outline.graphs, outline.wanted)
+    whole = describe_whole(graphs, outline.engines, outline.gathered)
+    graphs, gathered = take_shard(shard, graphs, outline.gathered)
+    note = f"shard {shard}: {len(graphs)} of {whole.graphs} graphs"
+    gathered = replace(gathered, notes=(*gathered.notes, note))
+    return replace(outline, graphs=graphs, gathered=gathered, whole=whole)
 
 
 def _engine_texts(options: Options) -> tuple[tuple[str, ...], str | None]:
@@ -87,8 +111,10 @@ def _engine_texts(options: Options) -> tuple[tuple[str, ...], str | None]:
 
 def plan_run(outline: Outline, engines: Sequence[PlannedEngine], variants: Variants) -> Planned:
     """The cases of a run on these engines. Raises `UsageError` where none is wanted."""
-    cases = select_wanted(plan_cases(outline.graphs, engines, variants), outline.wanted)
-    return Planned(tuple(engines), cases, outline.gathered)
+    cases = plan_cases(outline.graphs, engines, variants)
+    if outline.whole is None or cases:  # a shard may be empty
+        cases = select_wanted(cases, outline.wanted)
+    return Planned(tuple(engines), cases, outline.gathered, outline.whole)
 
 
 def plan_closed(options: Options) -> Planned:

@@ -24,6 +24,7 @@ from bench_schema.provenance import (
     Run,
     Settings,
     Tool,
+    Whole,
 )
 
 __all__ = [
@@ -60,6 +61,7 @@ __all__ = [
     "Telemetry",
     "Tool",
     "Validation",
+    "Whole",
     "Work",
 ]
 

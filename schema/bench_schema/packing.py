@@ -6,9 +6,12 @@ import contextlib
 import glob
 import os
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, BinaryIO, TypeVar, cast
 
 from bench_schema.errors import UnreadableError, UnwritableError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
 
 Unpacked = TypeVar("Unpacked", bytes, bytearray)
 
@@ -84,19 +87,36 @@ def write_bytes(path: str | os.PathLike[str], data: bytes) -> None:
 
     ``.gz`` and ``.zst`` at the end of the name choose the packing.
     """
+    with writing_bytes(path) as write:
+        write(data)
+
+
+@contextlib.contextmanager
+def writing_bytes(path: str | os.PathLike[str]) -> Iterator[Callable[[bytes], object]]:
+    """The same piece by piece: the file takes its place when the block has ended well."""
     target = Path(path)
-    if target.suffix == ".gz":
-        import gzip
-
-        data = gzip.compress(data, GZIP_LEVEL, mtime=0)
-    elif target.suffix == ".zst":
-        import zstandard
-
-        data = zstandard.ZstdCompressor(level=ZSTD_LEVEL).compress(data)
     try:
-        _replace(target, data)
+        with _replacing(target) as file, _packed(file, target.suffix) as stream:
+            yield stream.write
     except OSError as error:
         raise UnwritableError(str(path), f"cannot be written: {error.strerror}") from None
+
+
+@contextlib.contextmanager
+def _packed(file: BinaryIO, suffix: str) -> Iterator[BinaryIO]:
+    if suffix == ".gz":
+        import gzip
+
+        with gzip.GzipFile("", "wb", GZIP_LEVEL, file, mtime=0) as stream:
+            yield cast("BinaryIO", stream)
+    elif suffix == ".zst":
+        import zstandard
+
+        compressor = zstandard.ZstdCompressor(level=ZSTD_LEVEL)
+        with compressor.stream_writer(file, closefd=False) as packer:
+            yield cast("BinaryIO", packer)
+    else:
+        yield file
 
 
 def remove_unfinished(path: str | os.PathLike[str]) -> None:
@@ -106,15 +126,18 @@ def remove_unfinished(path: str | os.PathLike[str]) -> None:
         left.unlink(missing_ok=True)
 
 
-def _replace(target: Path, data: bytes) -> None:
+@contextlib.contextmanager
+def _replacing(target: Path) -> Iterator[BinaryIO]:
+    """A file to write to, which takes the place of `target`."""
     if target.exists() and not target.is_file():  # a device or a pipe is written to, not replaced
-        target.write_bytes(data)
+        with target.open("wb") as file:
+            yield file
         return
     target = target.resolve()
     temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
     try:
         with temporary.open("wb") as file:
-            file.write(data)
+            yield file
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(target)

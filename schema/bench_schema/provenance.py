@@ -67,6 +67,15 @@ class Settings:
 
 
 @dataclass(frozen=True, slots=True)
+class Whole:
+    """What all shards of a run cover together."""
+
+    graphs: int
+    sha256: str
+    """Of the graphs and engines: equal for shards of one run, whatever the order of arguments."""
+
+
+@dataclass(frozen=True, slots=True)
 class Run:
     id: str
     label: str | None
@@ -81,6 +90,8 @@ class Run:
     settings: Settings
     shard: str | None = None
     """Which share of the cases this run had, as in ``2/8``."""
+    whole: Whole | None = None
+    """Of a shard: what it is a share of."""
     notes: tuple[str, ...] = ()
     """What should be known of the whole run, such as records that were lost to damage."""
 

@@ -32,7 +32,7 @@ ROUND_2 = (
 
 def to_version_2(tree: Tree) -> Tree:
     """Version 1 knew less of how, where and beside what a round was measured."""
-    run = {**add_unknown(tree["run"], ["shard"]), "notes": []}
+    run = {**add_unknown(tree["run"], ["shard", "whole"]), "notes": []}
     settings = add_unknown(run["settings"], SETTINGS_2)
     engines = [add_unknown(engine, ["device_index", "abilities"]) for engine in tree["engines"]]
     cases = [_case_2(case) for case in tree["cases"]]

@@ -1,0 +1,75 @@
+"""`bench-run merge`: documents of shards into one."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False  # keeps --help fast
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from typing import Any
+
+    from bench_run.commands.outcome import Outcome
+    from bench_run.fleet.join import Joined
+
+USAGE = """Merge the documents of a run that was split with --shard, or of several runs
+that belong together, into one. Each part's run and machine stay in it.
+
+Usage:
+  bench-run merge [options] DOC...
+
+Options:
+  -o, --output FILE     the document to write (.json, .json.gz, .json.zst)
+  --allow-unlike        merge parts whose machines, libraries, versions or graphs
+                        differ; the document lists how
+  -q, --quiet           no summary
+  -h, --help            show help
+
+Examples:
+  bench-run graphs/ --shard 1/2 -o part1.json
+  bench-run graphs/ --shard 2/2 -o part2.json
+  bench-run merge part1.json part2.json -o all.json
+
+A case that two documents hold is an error. Where a shard, a graph or a round is
+missing, the document is written, marked as not complete, and the exit code is 1.
+
+Exit codes: those of the run as a whole: 0 success; 1 something is missing, a
+case failed, or parts are unlike; 2 outputs differ from the reference.
+"""
+
+
+def answer(arguments: Mapping[str, Any]) -> Outcome:
+    """Raises `BenchRunError` and `DocumentError` where nothing is written."""
+    from bench_run.commands.outcome import Outcome
+    from bench_run.errors import UsageError
+    from bench_run.fleet.join import join_documents
+
+    output = arguments["--output"]
+    if output is None:
+        raise UsageError("merge: name the document to write: -o FILE")
+    joined = join_documents(arguments["DOC"], output, allow_unlike=arguments["--allow-unlike"])
+    text = "" if arguments["--quiet"] else _summary(joined, output)
+    return Outcome(text, exit_code(joined), tuple(_remarks(joined)))
+
+
+def exit_code(joined: Joined) -> int:
+    """As of a run that measured all the cases."""
+    if any(case.validation == "failed" for case in joined.cases):
+        return 2
+    statuses = {case.status for case in joined.cases}
+    fine = statuses <= {"completed", "unsupported"} and "completed" in statuses
+    return 0 if fine and joined.header.run.complete else 1
+
+
+def _summary(joined: Joined, output: str) -> str:
+    from collections import Counter
+
+    counts = Counter(case.status for case in joined.cases)
+    states = ", ".join(f"{count} {status}" for status, count in counts.items()) or "none"
+    hosts = {part.machine.host for part in joined.header.parts}
+    where = f"{len(joined.header.parts)} runs on {len(hosts)} host{'s' * (len(hosts) != 1)}"
+    return f"{output}: {len(joined.cases)} cases of {where}: {states}"
+
+
+def _remarks(joined: Joined) -> Iterator[str]:
+    yield from (f"missing: {sentence}" for sentence in joined.missing)
+    if joined.unlike:
+        yield f"the parts differ in {len(joined.unlike)} things: run.notes in the document"

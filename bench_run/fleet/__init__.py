@@ -1,0 +1,1 @@
+"""Many runs that are one: shards merged, devices side by side, hosts of a cluster."""

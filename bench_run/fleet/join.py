@@ -1,0 +1,315 @@
+"""`bench-run merge`: documents of shards, or of other runs that belong together, into one.
+
+The documents are read twice, one at a time: first what they are and which cases they hold, then the
+cases themselves, which go to the output as they come. Memory is that of the largest part.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from bench_schema.codec import encode
+from bench_schema.document import SCHEMA_VERSION, Document, Part
+from bench_schema.files import read
+from bench_schema.packing import writing_bytes
+
+from bench_run.errors import UsageError
+from bench_run.files import writing
+from bench_run.fleet.unlike import Difference, differences
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from bench_schema.document import Case, Device, Engine, Machine, Run
+
+T = TypeVar("T")
+NAMED = 5
+"""Cases, files or differences that a message lists."""
+NAMED_HOSTS = 3
+
+
+@dataclass(frozen=True)
+class CaseFacts:
+    """What is remembered of a case while all parts are looked through."""
+
+    id: str
+    graph: tuple[str, str]
+    """Fingerprint and name."""
+    engine: str
+    variant: tuple[tuple[str, str], ...]
+    status: str
+    validation: str | None
+    rounds: int
+
+    @property
+    def identity(self) -> tuple[object, ...]:
+        return self.graph, self.engine, self.variant
+
+
+@dataclass(frozen=True)
+class PartFile:
+    """A document to merge: everything but its samples."""
+
+    path: str
+    header: Document
+    cases: tuple[CaseFacts, ...]
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """The runs in it: itself, unless it was merged before."""
+        return self.header.parts or (Part(self.header.run, self.header.machine),)
+
+
+@dataclass(frozen=True)
+class Joined:
+    """What was merged, and what is wrong with it."""
+
+    header: Document
+    cases: tuple[CaseFacts, ...]
+    missing: tuple[str, ...] = ()
+    """Sentences on shards, graphs and rounds that no part holds."""
+    unlike: tuple[Difference, ...] = field(default=())
+
+
+def join_documents(paths: Sequence[str], output: str, *, allow_unlike: bool) -> Joined:
+    """Write one document of all. Raises `UsageError` for cases that are there twice and for
+    unlike parts, `DocumentError` for what cannot be read, `OutputError`."""
+    _refuse_named_twice(paths)
+    files = sorted((_look_at(path) for path in paths), key=_place)
+    _refuse_twice(files)
+    unlike = _unlike(files, allow_unlike)
+    missing = tuple(_missing(files))
+    header = _header(files, complete=not missing, notes=[f"parts differ in {d}" for d in unlike])
+    names = _new_ids(files)
+    with writing(output), writing_bytes(output) as write:
+        _write(write, header, _cases(files, names))
+    return Joined(header, tuple(c for file in files for c in file.cases), missing, unlike)
+
+
+def _refuse_named_twice(paths: Sequence[str]) -> None:
+    counts = Counter(Path(path).resolve() for path in paths)
+    for path in paths:
+        if counts[Path(path).resolve()] > 1:
+            raise UsageError(f"{path}: named twice")
+
+
+def _look_at(path: str) -> PartFile:
+    document = read(path)
+    return PartFile(path, replace(document, cases=()), tuple(map(_facts, document.cases)))
+
+
+def _facts(case: Case) -> CaseFacts:
+    return CaseFacts(
+        case.id,
+        (case.graph.fingerprint, case.graph.name),
+        case.engine,
+        tuple(sorted(case.variant.items())),
+        case.outcome.status,
+        None if case.validation is None else case.validation.status,
+        len(case.rounds),
+    )
+
+
+def _place(file: PartFile) -> tuple[int, str, str]:
+    """Where a part stands among the others, however they were named."""
+    run = file.parts[0].run
+    return _shard_index(run), run.started, run.id
+
+
+def _shard_index(run: Run) -> int:
+    return 0 if run.shard is None else int(run.shard.partition("/")[0])
+
+
+def _refuse_twice(files: Sequence[PartFile]) -> None:
+    """Raises `UsageError` with the names of runs and cases that two files hold."""
+    runs: dict[str, str] = {}
+    for file in files:
+        for part in file.parts:
+            other = runs.setdefault(part.run.id, file.path)
+            if other != file.path:
+                raise UsageError(f"{file.path}: the same run as in {other}: name it once")
+    homes: dict[object, list[tuple[str, CaseFacts]]] = {}
+    for file in files:
+        for case in file.cases:
+            homes.setdefault((case.id, case.identity), []).append((file.path, case))
+    twice = [(held[0][1].id, [path for path, _ in held]) for held in homes.values() if held[1:]]
+    if twice:
+        listed = "; ".join(f"{name} in {' and '.join(where)}" for name, where in twice[:NAMED])
+        more = f"; and {len(twice) - NAMED} more" if len(twice) > NAMED else ""
+        raise UsageError(f"{len(twice)} cases are there twice: {listed}{more}: leave one file out")
+
+
+def _unlike(files: Sequence[PartFile], allowed: bool) -> tuple[Difference, ...]:
+    runs = [
+        (file.path, replace(file.header, run=part.run, machine=part.machine))
+        for file in files
+        for part in file.parts
+    ]
+    found = differences(runs)
+    essential = [difference for difference in found if difference.essential]
+    if essential:
+        raise UsageError(f"{_listed(essential)}: a document has one value of it")
+    if found and not allowed:
+        raise UsageError(
+            f"the parts differ in {_listed(found)}: merge them all the same with --allow-unlike"
+        )
+    return tuple(found)
+
+
+def _listed(found: Sequence[Difference]) -> str:
+    more = f"; and {len(found) - NAMED} more" if len(found) > NAMED else ""
+    return "; ".join(map(str, found[:NAMED])) + more
+
+
+def _missing(files: Sequence[PartFile]) -> Iterator[str]:
+    """What a whole run would have and these parts do not."""
+    runs = [part.run for file in files for part in file.parts]
+    for file in files:
+        if not file.header.run.complete and not file.header.parts:
+            yield f"{file.path}: the run did not end; continue it with --resume"
+    sharded = {run.shard for run in runs if run.shard is not None}
+    for count in sorted({int(shard.partition("/")[2]) for shard in sharded}):
+        absent = [f"{i}/{count}" for i in range(1, count + 1) if f"{i}/{count}" not in sharded]
+        if absent:
+            yield f"no document of shard {_some(absent)}"
+    planned = max((run.whole.graphs for run in runs if run.whole is not None), default=0)
+    found = len({case.graph for file in files for case in file.cases})
+    if found < planned:
+        yield f"{planned - found} of {planned} graphs are in no document"
+    rounds = runs[0].settings.rounds
+    short = [c for f in files for c in f.cases if c.status == "completed" and c.rounds < rounds]
+    if short:
+        yield f"fewer than {rounds} rounds: {_some([f'{c.id} ({c.rounds})' for c in short])}"
+
+
+def _some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return ", ".join(names[:NAMED]) + more
+
+
+# --- the document without its cases ---
+
+
+def _header(files: Sequence[PartFile], *, complete: bool, notes: Sequence[str]) -> Document:
+    parts = tuple(part for file in files for part in file.parts)
+    return Document(
+        SCHEMA_VERSION,
+        _run([part.run for part in parts], complete, notes),
+        _machine([part.machine for part in parts], files[0].header.machine),
+        tuple(_engines(files)),
+        (),
+        parts,
+    )
+
+
+def _run(runs: Sequence[Run], complete: bool, notes: Sequence[str]) -> Run:
+    ends = [run.finished for run in runs if run.finished is not None]
+    told = (f"shard {r.shard}: {note}" if r.shard else note for r in runs for note in r.notes)
+    return replace(
+        runs[0],
+        id=str(uuid.uuid5(uuid.NAMESPACE_OID, " ".join(sorted(run.id for run in runs)))),
+        label=_common([run.label for run in runs]),
+        tags=dict(set.intersection(*(set(run.tags.items()) for run in runs))),
+        started=min((run.started for run in runs), key=_seconds),
+        finished=max(ends, key=_seconds, default=None),
+        complete=complete and all(run.complete for run in runs),
+        shard=None,
+        whole=None,
+        notes=tuple(dict.fromkeys([*told, *notes])),
+    )
+
+
+def _seconds(instant: str) -> float:
+    """Since 1970, of a document's instant; 0 for a date that does not exist."""
+    zone = "+00:00" if instant.endswith("Z") else instant[-6:]
+    fraction = instant[19:].partition(".")[2].removesuffix("Z").removesuffix(zone)
+    try:
+        return datetime.fromisoformat(instant[:19] + zone).timestamp() + float(f"0.{fraction}0")
+    except ValueError:
+        return 0.0
+
+
+def _machine(machines: Sequence[Machine], first: Machine) -> Machine:
+    """What the parts share; of what they differ in, the first says it and `parts` the rest."""
+    hosts = list(dict.fromkeys(machine.host for machine in machines))
+    return replace(
+        first,
+        host=", ".join(hosts) if len(hosts) <= NAMED_HOSTS else f"{len(hosts)} hosts",
+        memory_bytes=_common([machine.memory_bytes for machine in machines]),
+        packages=_shared(machine.packages.items() for machine in machines),
+        environment=_shared(machine.environment.items() for machine in machines),
+        devices=_devices(machines),
+        graphs_revision=_common([m.graphs_revision for m in machines if m.graphs_revision]),
+    )
+
+
+def _devices(machines: Sequence[Machine]) -> tuple[Device, ...]:
+    """Each unit once: by uuid, else by host and index."""
+    found: dict[object, Device] = {}
+    for machine in machines:
+        for device in machine.devices:
+            found.setdefault(device.uuid or (machine.host, device.index), device)
+    return tuple(found.values())
+
+
+def _engines(files: Sequence[PartFile]) -> Iterator[Engine]:
+    """Each key once; which unit a round ran on stands in the round."""
+    found: dict[str, Engine] = {}
+    for file in files:
+        for engine in file.header.engines:
+            found.setdefault(engine.key, engine)
+    yield from found.values()
+
+
+def _common(values: Sequence[T | None]) -> T | None:
+    """The value that all have."""
+    return values[0] if values and all(value == values[0] for value in values) else None
+
+
+def _shared(items: Iterable[Iterable[tuple[str, str]]]) -> dict[str, str]:
+    listed = [list(each) for each in items]
+    counts = Counter(pair for each in listed for pair in each)
+    return {name: value for name, value in listed[0] if counts[name, value] == len(listed)}
+
+
+# --- its cases ---
+
+
+def _new_ids(files: Sequence[PartFile]) -> dict[tuple[str, str], str]:
+    """New ids of cases, by file and id, where runs that are no shards use one for two cases."""
+    taken: set[str] = set()
+    renamed = {}
+    for file in files:
+        for case in file.cases:
+            name, number = case.id, 1
+            while name in taken:
+                number += 1
+                name = f"{case.id} #{number}"
+            taken.add(name)
+            if name != case.id:
+                renamed[file.path, case.id] = name
+    return renamed
+
+
+def _cases(files: Sequence[PartFile], names: dict[tuple[str, str], str]) -> Iterator[Case]:
+    """Read again, one part at a time. Raises `UsageError` for a file that has changed."""
+    for file in files:
+        document = read(file.path)
+        if document.run.id != file.header.run.id or len(document.cases) != len(file.cases):
+            raise UsageError(f"{file.path}: it has changed while it was being merged")
+        for case in document.cases:
+            yield replace(case, id=names.get((file.path, case.id), case.id))
+
+
+def _write(write: Callable[[bytes], object], header: Document, cases: Iterable[Case]) -> None:
+    """The document as `codec.encode` writes it, its cases one by one."""
+    begin, end = encode(header).split(b'"cases":[]', 1)
+    write(begin + b'"cases":[')
+    for number, case in enumerate(cases):
+        write(b"," * (number > 0) + encode(case))
+    write(b"]" + end)

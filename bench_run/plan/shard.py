@@ -1,0 +1,102 @@
+"""`--shard I/N`: which graphs of a run this process measures.
+
+Every shard plans the whole run and keeps its own graphs, so nothing is handed round. A graph goes
+with its meaning (all graphs of one fingerprint stay together, on all engines), whatever the order
+or the folder they are named in. It prefers shards in an order drawn from its fingerprint, and takes
+the first that has room: loads stay within `SLACK` of each other, and most graphs stay where they
+were when N changes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import defaultdict
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from bench_schema.document import Whole
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    import numpy.typing as npt
+    from bench_schema.document import Work
+
+    from bench_run.plan.cases import PlannedEngine, PlannedGraph
+    from bench_run.plan.load import Gathered
+
+SLACK = 1.05
+"""What a shard may carry, in shares of the mean, before graphs go to the next one they prefer."""
+VISIT_US = 1_000_000
+"""Estimated cost of a graph whose work is small: processes, plans, settling of the clock."""
+FLOPS_PER_US = 20_000.0
+BYTES_PER_US = 50.0
+"""Rates at which the float64 reference on a processor works: it costs the most of a large graph."""
+
+
+def estimate_us(work: Work) -> int:
+    """What a graph costs, roughly, in microseconds; only how graphs compare is used."""
+    flops, moved = work.flops or 0, work.moved_bytes or 0
+    return VISIT_US + round(flops / FLOPS_PER_US + moved / BYTES_PER_US)
+
+
+def shards_of(costs: Mapping[str, int], count: int) -> dict[str, int]:
+    """The shard of each key, from 0: the most expensive choose first."""
+    loads = [0] * count
+    room = SLACK * sum(costs.values()) / count
+    chosen = {}
+    salts = _mixed(np.arange(1, count + 1, dtype=np.uint64))
+    for key in sorted(costs, key=lambda key: (-costs[key], key)):
+        shard = _first_with_room(_preferences(key, salts), loads, room - costs[key])
+        chosen[key] = shard
+        loads[shard] += costs[key]
+    return chosen
+
+
+def _first_with_room(order: npt.NDArray[np.int64], loads: Sequence[int], most: float) -> int:
+    """The least loaded where none has room."""
+    for shard in order:
+        if loads[shard] <= most:
+            return int(shard)
+    return min(range(len(loads)), key=lambda shard: (loads[shard], shard))
+
+
+def _preferences(key: str, salts: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
+    """Shards in the order that a key prefers them (rendezvous hashing)."""
+    seed = int.from_bytes(hashlib.sha256(key.encode()).digest()[:8], "little")
+    return np.argsort(_mixed(salts ^ np.uint64(seed)), kind="stable")
+
+
+def _mixed(values: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    """The finalizer of SplitMix64: each bit of the result depends on each bit of the value."""
+    values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return values ^ (values >> np.uint64(31))
+
+
+def take_shard(
+    shard: str, graphs: Sequence[PlannedGraph], gathered: Gathered
+) -> tuple[tuple[PlannedGraph, ...], Gathered]:
+    """The graphs of this shard, and its share of the files that could not be read."""
+    index, count = (int(part) for part in shard.split("/"))
+    costs: dict[str, int] = defaultdict(int)
+    for graph in graphs:
+        costs[graph.id.fingerprint] += estimate_us(graph.work)
+    for failure in gathered.failures:
+        costs[failure.sha256] += VISIT_US
+    chosen = shards_of(costs, count)
+    mine = tuple(g for g in graphs if chosen[g.id.fingerprint] == index - 1)
+    failures = tuple(f for f in gathered.failures if chosen[f.sha256] == index - 1)
+    return mine, replace(gathered, failures=failures)
+
+
+def describe_whole(
+    graphs: Iterable[PlannedGraph], engines: Iterable[PlannedEngine], gathered: Gathered
+) -> Whole:
+    """What all shards cover, the same in each."""
+    meanings = sorted([g.id.fingerprint, g.id.name] for g in graphs)
+    meanings += sorted([failure.sha256, "unread"] for failure in gathered.failures)
+    text = json.dumps([meanings, sorted(engine.key for engine in engines)])
+    return Whole(len(meanings), hashlib.sha256(text.encode()).hexdigest())
