@@ -18,8 +18,8 @@ Usage:
 
 Options:
   -o, --output FILE     the document to write (.json, .json.gz, .json.zst)
-  --allow-unlike        merge parts whose machines, libraries, versions or graphs
-                        differ; the document lists how
+  --allow-unlike        merge parts whose machines, libraries, versions or
+                        graphs differ; the document lists how
   -q, --quiet           no summary
   -h, --help            show help
 
@@ -28,8 +28,8 @@ Examples:
   bench-run graphs/ --shard 2/2 -o part2.json
   bench-run merge part1.json part2.json -o all.json
 
-A case that two documents hold is an error. Where a shard, a graph or a round is
-missing, the document is written, marked as not complete, and the exit code is 1.
+A case that two documents hold is an error. Where a shard, a graph or a round
+is missing, the document is written and marked as not complete (exit code 1).
 
 Exit codes: those of the run as a whole: 0 success; 1 something is missing, a
 case failed, or parts are unlike; 2 outputs differ from the reference.
