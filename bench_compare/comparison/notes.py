@@ -176,6 +176,8 @@ def case_notes(side: CaseSide, owner: Side, name: SideName) -> Iterator[Note]:
         yield Note("wrong", name, "outputs are outside of the tolerance")
     if any(validation.deterministic is False for validation in validations):
         yield Note("nondeterministic", name, "iterations gave different bytes")
+    if any(one.device_timing == "events" for case in side.cases for one in case.rounds):
+        yield Note("no gate", name, "device times hold the host's launch delays")
     reasons = _throttle(side)
     if reasons:
         yield Note("throttled", name, f"the device throttled: {', '.join(reasons)}")

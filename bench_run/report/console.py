@@ -12,6 +12,7 @@ from tabulate import tabulate
 
 from bench_run.report.labels import add_label, plan_labels
 from bench_run.report.speedup import speed_up
+from bench_run.report.ungated import UNLIKE, UNLIKE_MEANS, are_unlike, footnotes, marked
 from bench_run.text import one_line, percent_text, rate_text, shorten, size_text, time_text
 
 if TYPE_CHECKING:
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
 
     from bench_schema.document import Case, Document, Memory, Summary, Validation
 
-UNGATED = "*"
-UNGATED_MEANS = "measured without a gate: device times that hold the host's launch delays"
 WIDTH = 80
 HEADERS = ("graph", "engine", "median", "±", "TFLOP/s", "GB/s", "peak", "validation")
 ALIGN = ("left", "left", "right", "right", "right", "right", "right", "left")
@@ -113,14 +112,8 @@ def _row(case: Case) -> tuple[str, ...]:
     )
 
 
-def is_ungated(case: Case) -> bool:
-    """Whether the case's device times hold the host's launch delays: events without a gate."""
-    device = main_series(case.summary) == "device_ns"
-    return device and any(each.device_timing == "events" for each in case.rounds)
-
-
 def _time(case: Case, summary: Summary) -> str:
-    return time_text(summary.median) + (UNGATED if is_ungated(case) else "")
+    return marked(time_text(summary.median), case)
 
 
 def peak_text(memory: Memory | None) -> str:
@@ -150,8 +143,7 @@ def _endings(cases: Sequence[Case]) -> list[str]:
             lines.append(f"{case.id}: not checked: {case.validation.reason}")
         if case.implausible is not None:
             lines.append(f"{case.id}: implausible: {case.implausible}")
-    if any(is_ungated(case) for case in cases):
-        lines.append(f"{UNGATED} {UNGATED_MEANS}")
+    lines += footnotes(cases)
     return [*lines, ""] if lines else []
 
 
@@ -255,7 +247,8 @@ def side_by_side(document: Document) -> str:
     align = ("left", "right", "right", "right", "right", "left")
     text = _tabulate([list(row) for row in rows], headers, align)
     legend = f"A = {first}\nB = {second}"
-    return "\n".join([legend, "", text, "", *_endings(document.cases), totals(document)])
+    unlike = [f"{UNLIKE}: {UNLIKE_MEANS}", ""] if any(row[3] == UNLIKE for row in rows) else []
+    return "\n".join([legend, "", text, "", *unlike, *_endings(document.cases), totals(document)])
 
 
 def _pair_row(a: Case, b: Case) -> tuple[str, ...]:
@@ -263,6 +256,9 @@ def _pair_row(a: Case, b: Case) -> tuple[str, ...]:
     series = main_series(a.summary)
     if series is None or series not in b.summary:
         return (name, _state(a), _state(b), "–", "–", validation_text(b.validation, b.implausible))
+    if are_unlike(a, b):
+        validation = validation_text(b.validation, b.implausible)
+        return (name, _state(a), _state(b), UNLIKE, "–", validation)
     ratio = speed_up(a, b, series)
     interval = "–"
     if ratio.low is not None and ratio.high is not None:

@@ -9,14 +9,19 @@ from typing import Any
 
 from bench_schema.document import Case, Document, Summary
 
+from bench_run.report.ungated import device_timing
+
+DEVICE = "device_ns"
 CASE_COLUMNS = (
     "id", "graph", "path", "fingerprint", "family", "data_type", "engine", "variant", "plan",
-    "outcome", "reason", "validation", "mismatched", "series", *(f.name for f in fields(Summary)),
+    "outcome", "reason", "validation", "mismatched", "series", "device_timing",
+    *(f.name for f in fields(Summary)),
     "init_ns", "flops", "moved_bytes", "tflops", "gbps", "peak_bytes", "workspace_bytes",
     "buffer_bytes", "implausible",
 )  # fmt: skip
 SAMPLE_COLUMNS = (
-    "id", "graph", "engine", "round", "series", "iteration", "warmup", "cut", "time_ns",
+    "id", "graph", "engine", "round", "series", "device_timing", "iteration", "warmup", "cut",
+    "time_ns",
 )  # fmt: skip
 
 
@@ -62,6 +67,7 @@ def _case_rows(case: Case) -> list[dict[str, Any]]:
         base["init_ns"] = sorted(totals)[len(totals) // 2]
     rows = [base | {"series": name} | asdict(s) for name, s in case.summary.items()]
     for row in rows:
+        row["device_timing"] = device_timing(case) if row["series"] == DEVICE else None
         if case.achieved is not None and row["series"] == case.achieved.series:
             row |= {"tflops": case.achieved.tflops, "gbps": case.achieved.gbps}
     return rows or [base]
@@ -81,7 +87,8 @@ def _sample_rows(case: Case) -> list[dict[str, Any]]:
                 for i, value in enumerate(values.tolist()):
                     rows.append({
                         "id": case.id, "graph": case.graph.name, "engine": case.engine,
-                        "round": each.index, "series": name, "iteration": i, "warmup": warmup,
-                        "cut": int(i < cut), "time_ns": value,
+                        "round": each.index, "series": name,
+                        "device_timing": each.device_timing if name == DEVICE else None,
+                        "iteration": i, "warmup": warmup, "cut": int(i < cut), "time_ns": value,
                     })  # fmt: skip
     return rows

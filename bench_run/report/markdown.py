@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from tabulate import tabulate
 
 from bench_run.report.labels import plan_labels
+from bench_run.report.ungated import footnotes, marked
 from bench_run.text import percent_text, rate_text, time_text
 
 if TYPE_CHECKING:
@@ -28,7 +29,8 @@ def markdown(document: Document) -> str:
     where = f"{document.machine.host}, {document.machine.cpu.model or 'unknown processor'}"
     engines = ", ".join(f"{e.key} on {e.device_kind}" for e in document.engines)
     started = document.run.started
-    return f"{table}\n\nMeasured {started} on {escape(where)}; {escape(engines)}.\n"
+    notes = "".join(f"\n\n{escape(line)}" for line in footnotes(document.cases))
+    return f"{table}{notes}\n\nMeasured {started} on {escape(where)}; {escape(engines)}.\n"
 
 
 def _row(case: Case, *labels: str) -> tuple[str, ...]:
@@ -42,7 +44,7 @@ def _row(case: Case, *labels: str) -> tuple[str, ...]:
         escape(case.engine),
         *map(escape, labels),
         case.outcome.status,
-        "–" if summary is None else time_text(summary.median),
+        "–" if summary is None else escape(marked(time_text(summary.median), case)),
         "–" if summary is None else percent_text(half_width_ratio(summary)),
         rate_text(None if achieved is None else achieved.tflops),
         rate_text(None if achieved is None else achieved.gbps),

@@ -9,6 +9,14 @@ from bench_schema.summary import main_series
 from tabulate import tabulate
 
 from bench_run.report.speedup import speed_up
+from bench_run.report.ungated import (
+    UNGATED,
+    UNGATED_MEANS,
+    UNLIKE,
+    UNLIKE_MEANS,
+    are_unlike,
+    marked,
+)
 from bench_run.text import one_line, shorten, time_text
 
 if TYPE_CHECKING:
@@ -26,7 +34,17 @@ def oracle_table(document: Document, pairs: Sequence[tuple[str, str]]) -> str:
     rows = list(_rows(document, pairs))
     if not rows:
         return "left on the table: no engine has both a default and a searched time"
-    return tabulate(rows, HEADERS, tablefmt="simple", colalign=ALIGN, disable_numparse=True)
+    table = tabulate(rows, HEADERS, tablefmt="simple", colalign=ALIGN, disable_numparse=True)
+    return "\n".join([table, *_footnotes(rows)])
+
+
+def _footnotes(rows: Sequence[tuple[str, ...]]) -> list[str]:
+    found = []
+    if any(cell.endswith(UNGATED) for row in rows for cell in row[2:4]):
+        found.append(f"{UNGATED} {UNGATED_MEANS}")
+    if any(row[4] == UNLIKE for row in rows):
+        found.append(f"{UNLIKE}: {UNLIKE_MEANS}")
+    return ["", *found] if found else []
 
 
 def _rows(document: Document, pairs: Sequence[tuple[str, str]]) -> Iterator[tuple[str, ...]]:
@@ -46,9 +64,9 @@ def _row(default: Case, searched: Case) -> Iterator[tuple[str, ...]]:
     yield (
         shorten(one_line(default.graph.name), NAME_WIDTH),
         engine,
-        time_text(default.summary[series].median),
-        time_text(searched.summary[series].median),
-        left_text(default, searched, series),
+        marked(time_text(default.summary[series].median), default),
+        marked(time_text(searched.summary[series].median), searched),
+        UNLIKE if are_unlike(default, searched) else left_text(default, searched, series),
     )
 
 

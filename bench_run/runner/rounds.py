@@ -27,6 +27,7 @@ from bench_run.measure.loop import REST_S, SamplingBudget
 from bench_run.runner.references import ReferenceStore
 from bench_run.worker.case_record import case_of
 from bench_run.worker.messages import RunCase
+from bench_run.worker.process import GATE_PHASE
 
 if TYPE_CHECKING:
     from bench_run.graph.model import Graph
@@ -36,6 +37,10 @@ if TYPE_CHECKING:
     from bench_run.progress import Progress
     from bench_run.tensors.data import Data
     from bench_run.worker.pool import WorkerPool
+
+
+UNGATED_ELSEWHERE = "another round of this case had to do without the gate"
+HUNG = "the engine hung behind the closed gate"
 
 
 @dataclass
@@ -51,18 +56,36 @@ class CaseState:
     last: Case | None = None
     indices: set[int] = field(default_factory=set)
     """Of the rounds that were measured: an earlier run may have lost one between others."""
+    timing: str | None = None
+    """How the device times of these rounds were taken."""
+
+    @property
+    def no_gate(self) -> str | None:
+        """Why further rounds are to do without a gate."""
+        return UNGATED_ELSEWHERE if self.timing == "events" else None
 
     def take(self, result: Case) -> None:
         self.last = result
         if result.outcome.status != "completed":
             self.ended = result.outcome.status
         for each in result.rounds:
+            if each.device_timing == "events" and self.timing == "gated events":
+                self._void()
+            self.timing = each.device_timing
             self.rounds += 1
             self.indices.add(each.index)
             name = main_series(each.series)
             assert name is not None, "a round has samples"
             self.samples.append(each.series[name])
             self.cuts.append(each.cut.get(name, 0))
+
+    def _void(self) -> None:
+        """Forget what was measured behind a gate: it is measured again without one, and unlike
+        samples share no series."""
+        self.rounds = 0
+        self.samples.clear()
+        self.cuts.clear()
+        self.indices.clear()
 
     def is_precise(self, target_ratio: float) -> bool:
         width = self.half_width_ratio()
@@ -115,14 +138,22 @@ class Rounds:
     def run(self) -> None:
         """All rounds; then, with a precision asked for, more rounds where they are needed."""
         try:
-            for index in range(self._options.rounds):
-                due = [s.case for s in self._open_states() if index not in s.indices]
-                self._round(index, due)
+            self._all_rounds()
+            self._all_rounds(again=True)
             if self._options.precision_ratio is not None:
                 self._refine()
+                self._all_rounds(again=True)
         finally:
             self.pool.kill()
             self._references.close()
+
+    def _all_rounds(self, *, again: bool = False) -> None:
+        """Every round that a case lacks; `again`: those that were void since."""
+        for index in range(self._options.rounds):
+            due = [s.case for s in self._open_states() if index not in s.indices]
+            if again:
+                self._progress.more(len(due))
+            self._round(index, due)
 
     def _open_states(self) -> Iterator[CaseState]:
         return (state for state in self.states.values() if state.ended is None)
@@ -175,7 +206,10 @@ class Rounds:
         request = self._request(case, index, position, reference)
         if problem is not None:
             return case_of(request, Outcome("skipped", problem, "plan"))
-        return self.pool.run_case(case.engine, request)
+        result = self.pool.run_case(case.engine, request)
+        if (result.outcome.status, result.outcome.phase) != ("timed out", GATE_PHASE):
+            return result
+        return self.pool.run_case(case.engine, replace(request, no_gate=HUNG))
 
     def _request(self, case: PlannedCase, index: int, position: int, reference: str) -> RunCase:
         graph = case.graph
@@ -194,6 +228,7 @@ class Rounds:
             budget=budget(self._options, index),
             notes=graph.loaded.notes,
             energy=self._options.energy,
+            no_gate=self.states[case.id].no_gate,
         )
 
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from bench_run.engines import engine_module
 from bench_run.engines.base import SupportsChoices, SupportsDevices
 from bench_run.errors import BenchRunError, EngineError
+from bench_run.streams.base import GateWearsOut
 from bench_run.worker.guardian import die_with_parent, start_guardian
 from bench_run.worker.messages import (
     Answered,
@@ -58,6 +59,11 @@ class EngineServer:
     def engine(self) -> Engine:
         assert self._engine is not None, "the first request is Open"
         return self._engine
+
+    def is_worn(self) -> bool:
+        """Whether the gate that a new process has is gone in this one."""
+        stream = None if self._engine is None else self._engine.stream
+        return isinstance(stream, GateWearsOut) and stream.gate_is_gone
 
     def announce(self, phase: str, checked_ns: int = 0) -> None:
         self._pipe.send(PhaseStarted(phase, checked_ns))
@@ -149,7 +155,7 @@ HANDLERS: Mapping[type[Request[Any]], Handler] = dict(
 def answer(server: EngineServer, request: Request[Any]) -> Answered[Any] | Refused:
     """The answer to a request; errors of ours travel back to be raised where it was asked."""
     try:
-        return Answered(HANDLERS[type(request)](server, request))
+        return Answered(HANDLERS[type(request)](server, request), server.is_worn())
     except BenchRunError as error:
         return Refused(error)
     except MemoryError as error:

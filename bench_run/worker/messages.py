@@ -35,6 +35,8 @@ class Request(Generic[AnswerT]):
 @dataclass(frozen=True)
 class Answered(Generic[AnswerT]):
     value: AnswerT
+    worn: bool = False
+    """Something that a new process has is lost in this one: it should serve no other request."""
 
 
 @dataclass(frozen=True)
@@ -101,6 +103,8 @@ class RunCase(Request[Case]):
     notes: tuple[str, ...] = ()
     energy: bool = False
     """Whether a pass after the samples counts the energy of an iteration."""
+    no_gate: str | None = None
+    """Why the device's times are to be taken without a gate; None: with one where there is one."""
 
 
 @dataclass(frozen=True)

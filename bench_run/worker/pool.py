@@ -185,7 +185,7 @@ class WorkerPool:
             return case_of(request, Outcome(error.status, str(error), worker.phase, error.detail))
         except BenchRunError as error:
             return case_of(request, Outcome("failed", str(error), worker.phase, error.detail))
-        if case.outcome.status in ("failed", "crashed"):
+        if worker.is_worn or case.outcome.status in ("failed", "crashed"):
             self._replace(engine)  # an error may be sticky: the next case gets a fresh process
         return case
 

@@ -103,7 +103,7 @@ class Worker:
         self._pipe: Connection[Incoming, Outgoing] = ours
         self._tail = OutputTail(read_end)
         self._announce = announce
-        self.phase = "import"
+        self.phase, self.is_worn = "import", False
         self.pid = self._process.pid
 
     def ask(
@@ -122,6 +122,7 @@ class Worker:
             raise WorkerCrashedError(self._how_it_died(), detail=self._tail.text()) from None
         if isinstance(reply, Refused):
             raise reply.error
+        self.is_worn = reply.worn
         return reply.value
 
     def _reply(

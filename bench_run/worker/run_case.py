@@ -33,8 +33,9 @@ from bench_run.measure.canaries import canaries_of
 from bench_run.measure.clock_wait import wait_for_clock
 from bench_run.measure.energy import Used, measure_energy
 from bench_run.measure.kernel_pass import Recorded, record_kernels
-from bench_run.measure.loop import Measured, SamplingBudget, forced_gates, measure
+from bench_run.measure.loop import Measured, SamplingBudget, measure, why_ungated
 from bench_run.measure.memory import ProcessPeak
+from bench_run.streams.base import GateOpensByForce
 from bench_run.tensors.data import inputs_of
 from bench_run.worker.case_record import case_of
 from bench_run.worker.output_validator import OutputValidator, Subject
@@ -85,6 +86,7 @@ def run_case(engine: Engine, request: RunCase, import_ns: int, announce: Phase) 
         with timeline.time("plan"):
             plan = engine.plan(built)
             plan.upload(inputs)
+        _open_gate(engine.stream, request.no_gate)
         plan.poison()
         engine.stream.synchronize()
         with timeline.time("first_run"):
@@ -120,10 +122,16 @@ def run_case(engine: Engine, request: RunCase, import_ns: int, announce: Phase) 
                 plan.close()
 
 
+def _open_gate(stream: Stream, why: str | None) -> None:
+    """No gate for this plan where the run wants none."""
+    if why is not None and isinstance(stream, GateOpensByForce):
+        stream.leave_gate_open(why)
+
+
 def _measured_case(
     engine: Engine, validator: OutputValidator, request: RunCase, timeline: Timeline, started: str
 ) -> Case:
-    plan, forced = validator.plan, forced_gates(engine.stream)
+    plan = validator.plan
     timeline.enter("gate")
     engine.stream.correction_ns()  # tries whether the plan can be held back: that may hang
     _wait_for_clock(engine, request.budget.rest_s, timeline)
@@ -152,7 +160,7 @@ def _measured_case(
         energy_j_per_iteration=used.j_per_iteration,
         energy_window_s=used.window_s,
         notes=notes,
-        device_timing=_device_timing(engine.stream, recorded, forced),
+        device_timing=_device_timing(engine.stream, recorded),
     )
     if recorded.spans:
         measured_round = replace(measured_round, device_correction_ns=0.0)
@@ -195,13 +203,13 @@ def ask_witness(plan: Plan) -> Mapping[str, str]:
         return {"witness": f"failed: {error}"}
 
 
-def _device_timing(stream: Stream, recorded: Recorded, forced_before: int) -> DeviceTiming | None:
+def _device_timing(stream: Stream, recorded: Recorded) -> DeviceTiming | None:
     """How the device's times were taken; None where there are none."""
     if recorded.spans:
         return "kernel records"
     if "device_ns" not in recorded.measured.series:
         return None
-    gated = stream.gate_depth > 0 and forced_gates(stream) == forced_before
+    gated = stream.gate_depth > 0 and why_ungated(stream) is None
     return "gated events" if gated else "events"
 
 

@@ -51,6 +51,7 @@ def merge_cases(parts: Sequence[Case]) -> Case:
     stopped it) is the last known. Summaries are computed anew; rates need the machine's
     ceilings, see `with_rates`.
     """
+    parts = without_voided(parts)
     rounds = tuple(round_ for part in parts for round_ in part.rounds)
     plan = {name: value for part in parts for name, value in part.plan.items()}
     return replace(
@@ -69,6 +70,26 @@ def merge_cases(parts: Sequence[Case]) -> Case:
         notes=tuple(dict.fromkeys(note for part in parts for note in part.notes)),
         implausible=_last([part.implausible for part in parts]),
     )
+
+
+def without_voided(parts: Sequence[Case]) -> Sequence[Case]:
+    """The parts without rounds that are void: where a case could be measured without a gate only,
+    what was measured behind one before does not count, since unlike samples share no series."""
+    timings = {round_.device_timing for part in parts for round_ in part.rounds}
+    if not {"gated events", "events"} <= timings:
+        return parts
+    return [_without_gated(part) for part in parts]
+
+
+def _without_gated(part: Case) -> Case:
+    """Phases of initialisation have a value for each round; those of void rounds go too."""
+    kept = [round_.device_timing != "gated events" for round_ in part.rounds]
+    init = {
+        name: values[kept] if len(values) == len(kept) else values
+        for name, values in part.init.items()
+    }
+    rounds = tuple(round_ for round_, keep in zip(part.rounds, kept, strict=True) if keep)
+    return replace(part, rounds=rounds, init={name: v for name, v in init.items() if v.size})
 
 
 def with_rates(case: Case, device: Device | None, cpu: Cpu | None = None) -> Case:

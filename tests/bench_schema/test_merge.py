@@ -39,6 +39,33 @@ def test_rounds_and_initialisation_are_joined_in_order(part):
     assert merged.init["load_ns"].tolist() == [100, 101, 102]
 
 
+def timed(part, *timings):
+    """A part with a round for each way in which device times were taken."""
+    rounds = tuple(
+        replace(part.rounds[0], index=index, series={"device_ns": ints(10)}, device_timing=how)
+        for index, how in enumerate(timings)
+    )
+    return replace(part, rounds=rounds, init={"load_ns": ints(*range(len(timings)))})
+
+
+@pytest.mark.parametrize(
+    "timings",
+    [
+        [["gated events"], ["gated events"], ["events"]],
+        [["gated events", "gated events", "events"]],
+    ],
+)
+def test_rounds_behind_a_gate_are_void_where_the_case_had_to_do_without(part, timings):
+    merged = merge_cases([timed(part(), *one) for one in timings])
+    assert ["events"] == [round_.device_timing for round_ in merged.rounds]
+    assert (1, 1) == (merged.summary["device_ns"].count, len(merged.init["load_ns"]))
+
+
+@pytest.mark.parametrize("how", ["gated events", "events", "kernel records", None])
+def test_rounds_that_were_timed_alike_are_all_kept(part, how):
+    assert 2 == len(merge_cases([timed(part(), how), timed(part(), how)]).rounds)
+
+
 def test_a_phase_that_a_part_lacks_is_left_out_of_its_array(part):
     merged = merge_cases([part(0), part(1, init={}), part(2, init={"plan_ns": ints(7)})])
     assert {name: values.tolist() for name, values in merged.init.items()} == {

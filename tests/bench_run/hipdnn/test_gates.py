@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import csv
 import time
+from dataclasses import replace
 
 import pytest
 
 import bench_run
 from bench_run.graph.hipdnn_write import write_graph
-from bench_run.report.console import UNGATED_MEANS, side_by_side, table
+from bench_run.report.console import side_by_side, table
+from bench_run.report.csv_text import cases_csv, samples_csv
+from bench_run.report.markdown import markdown
+from bench_run.report.oracle import oracle_table
+from bench_run.report.ungated import UNGATED_MEANS, UNLIKE_MEANS
 from tests.conformance.graphs import FAMILIES
 
 WAITS = ["PointwiseAttributes"]
@@ -46,35 +52,60 @@ def test_an_engine_that_waits_behind_the_gate_is_measured_without_and_the_table_
     assert 1 == shown.count(f"* {UNGATED_MEANS}")
     assert 1 == sum("*" in line for line in shown.splitlines() if "passed" in line)
     assert "no gate" in cases["pointwise_add.json"].plan["timing"]
+    rows = [line for line in markdown(document).splitlines() if "\\*" in line]
+    assert ["| add", f"\\* {UNGATED_MEANS}"] == [row[: 5 if row[0] == "|" else 99] for row in rows]
+    assert {("add", "events"), ("matmul", "gated events")} == {
+        (row["graph"], row["device_timing"])
+        for text in (cases_csv(document), samples_csv(document))
+        for row in csv.DictReader(text.splitlines())
+        if row["series"] == "device_ns"
+    }
 
 
-def test_a_gate_that_never_opens_costs_one_case_and_at_most_ten_seconds(
-    release, plugin, two_graphs
-):
+def test_a_gate_that_never_opens_costs_at_most_ten_seconds_and_no_case(release, plugin, two_graphs):
     release("middle", gate="locked")
     begin = time.monotonic()
     measured(two_graphs, "hipdnn", rounds=2)
     usual_s = time.monotonic() - begin
     _, cases = measured(two_graphs, f"hipdnn@{plugin('waiting', waits=WAITS)}", rounds=2)
     spent_s = time.monotonic() - begin - usual_s
-    stuck, fine = cases["pointwise_add.json"].outcome, cases["matmul_2d.json"].outcome
-    assert ("timed out", "completed") == (stuck.status, fine.status)
-    assert "the gate that holds the device back was closed for 8 s" in stuck.reason
+    assert {"completed"} == {case.outcome.status for case in cases.values()}
+    assert {"matmul_2d.json": {"gated events"}, "pointwise_add.json": {"events"}} == timings(cases)
+    notes = cases["pointwise_add.json"].notes
+    assert "the engine hung behind the closed gate: device_ns hold the host's delays" in notes
     assert spent_s - usual_s < 10
 
 
-def test_a_gate_that_its_watchdog_disabled_is_no_gate_for_the_rest_of_the_process(
+def test_a_gate_that_its_watchdog_disabled_costs_the_other_graphs_nothing(
     release, plugin, two_graphs
 ):
     release("newest", gate="sticky")
-    _, cases = measured(two_graphs, f"hipdnn@{plugin('waiting', waits=WAITS)}", rounds=2)
-    assert {"completed"} == {case.outcome.status for case in cases.values()}
-    waiting, other = (cases[f"{name}.json"].rounds for name in ("pointwise_add", "matmul_2d"))
-    assert {"events"} == {each.device_timing for each in waiting}
-    later = [a.position < b.position for a, b in zip(waiting, other, strict=True)]
-    assert ["events" if late else "gated events" for late in later] == [
-        each.device_timing for each in other
-    ]
+    _, cases = measured(two_graphs, f"hipdnn@{plugin('waiting', waits=WAITS)}", rounds=3)
+    assert {"matmul_2d.json": {"gated events"}, "pointwise_add.json": {"events"}} == timings(cases)
+    for case in cases.values():
+        assert ("completed", {0, 1, 2}) == (case.outcome.status, {r.index for r in case.rounds})
+
+
+@pytest.mark.parametrize(
+    ("profile", "kept"),
+    [
+        ("newest", True),
+        pytest.param("newest", False, marks=pytest.mark.slow),
+        pytest.param("middle", True, marks=pytest.mark.slow),
+    ],
+)
+def test_a_graph_whose_gate_is_forced_late_is_measured_again_as_a_whole(
+    release, plugin, two_graphs, tmp_path, profile, kept
+):
+    release(profile, gate="sticky")
+    folder = plugin("late", waits=WAITS, waits_after=2)
+    output = {"output": str(tmp_path / "run.json")} if kept else {}
+    _, cases = measured(two_graphs, f"hipdnn@{folder}", rounds=3, **output)
+    assert {"matmul_2d.json": {"gated events"}, "pointwise_add.json": {"events"}} == timings(cases)
+    again = cases["pointwise_add.json"]
+    assert [0, 1, 2] == sorted(each.index for each in again.rounds)
+    assert {3} == {len(values) for values in again.init.values()}
+    assert 6 == again.summary["device_ns"].count
 
 
 def test_a_document_says_what_the_release_can_do(release, two_graphs):
@@ -93,3 +124,20 @@ def test_both_sides_of_an_a_b_run_carry_the_mark(release, plugin, two_graphs):
                              iterations=2, warmup=1)  # fmt: skip
     row = next(line for line in side_by_side(document).splitlines() if "add" in line)
     assert 2 == row.count("*")
+    pair = tuple(engine.key for engine in document.engines)
+    shown = oracle_table(document, [pair])
+    assert (2, 1) == (next(x for x in shown.splitlines() if "add" in x).count("*"),
+                      shown.count(UNGATED_MEANS))  # fmt: skip
+
+
+def test_a_side_with_a_gate_is_not_held_against_one_without(release, plugin, two_graphs):
+    release()
+    folders = [plugin("waiting", waits=WAITS), plugin("usual")]
+    a, b = (f"hipdnn@{folder}" for folder in folders)
+    document = bench_run.run([two_graphs], a=a, b=b, rounds=1, iterations=2, warmup=1)
+    for shown in (side_by_side(document), oracle_table(document, [(a, b)])):
+        row = next(line for line in shown.splitlines() if line.startswith("add"))
+        assert (1, True) == (row.count("*"), "unlike" in row)
+        assert 1 == shown.count(f"unlike: {UNLIKE_MEANS}")
+    bare = replace(document, cases=())
+    assert "unlike" not in oracle_table(bare, [(a, b)])

@@ -223,7 +223,7 @@ class Graph:
         self._engine.do("execute")
         pack = dict(variant_pack)
         device.enqueue(lambda: self._run(pack))
-        if any(node.type in self._engine.plugin.get("waits", ()) for node in self._graph.nodes):
+        if any(node.type in self._engine.waits for node in self._graph.nodes):
             device.synchronize()
         return _forced("execute") or good()
 
