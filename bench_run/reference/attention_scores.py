@@ -93,7 +93,8 @@ def per_head(node: Node, inputs: Arrays, port: str) -> Array:
     factors = inputs[port]
     if factors.size == 1:
         return np.broadcast_to(factors.reshape(1, 1), (batch, heads))
-    if factors.ndim < 2 or factors.size != batch * factors.shape[1] or heads % factors.shape[1]:
+    one_each = factors.ndim > 1 and factors.shape[0] == batch and factors[0, 0].size == 1
+    if not one_each or heads % factors.shape[1]:
         raise refusal(node, f"{port} of {factors.shape} is neither one number nor one per head")
     given = factors.reshape(batch, factors.shape[1])
     return np.repeat(given, heads // given.shape[1], axis=1)

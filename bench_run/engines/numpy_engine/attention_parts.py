@@ -134,8 +134,8 @@ def _for_heads(dims: tuple[int, ...], q: tuple[int, ...]) -> bool:
     """Whether factors of these dims are one for all, or one for each batch and group of heads."""
     if math.prod(dims) == 1:
         return True
-    by_head = len(dims) > 1 and math.prod(dims) == q[0] * dims[1]
-    return by_head and dims[0] == q[0] and q[1] % dims[1] == 0
+    one_each = len(dims) > 1 and math.prod(dims[2:]) == 1
+    return one_each and dims[0] == q[0] and q[1] % dims[1] == 0
 
 
 def _scale(op: Op) -> Operand:

@@ -64,7 +64,8 @@ def refuse_uncertain(op: Op) -> None:
 def _for_heads(dims: tuple[int, ...], q: tuple[int, ...]) -> bool:
     if math.prod(dims) == 1:
         return True
-    return len(dims) > 1 and math.prod(dims) == q[0] * dims[1] and q[1] % dims[1] == 0
+    one_each = len(dims) > 1 and math.prod(dims[2:]) == 1
+    return one_each and dims[0] == q[0] and q[1] % dims[1] == 0
 
 
 def per_head(value: T, heads: int, dtype: torch.dtype) -> T:
