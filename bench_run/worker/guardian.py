@@ -1,19 +1,30 @@
-"""Nothing that an engine started outlives its worker: a guardian ends the worker's process group.
+"""Nothing that an engine started outlives its worker: a guardian ends whatever is left.
 
-The run itself may be killed with SIGKILL: then the kernel ends the worker (`die_with_parent`), and
-no process would be left to end the worker's children. The guardian is forked before the engine is
-loaded, waits for the worker's end, and kills the group that both lead. Linux only.
+A worker is two processes: the guardian, which the run started and waits for, and its child, which
+serves the engine. The guardian is a *subreaper*: what loses its parent below it becomes its child,
+also in sessions of their own and with another environment (compiler daemons, ``setsid``). When the
+server has ended, or the run asks with SIGTERM, or the run is gone, it kills its children until it
+has none, and ends as the server did. It does nothing else and holds nothing open. Linux only:
+elsewhere, or where there is no list of children, the process group is ended.
 """
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
+import resource
 import signal
 import sys
+from pathlib import Path
 
 PR_SET_PDEATHSIG = 1
+PR_SET_CHILD_SUBREAPER = 36
 WAKE = signal.SIGUSR1
+"""What the kernel sends to the guardian when the run is gone."""
+STOP = signal.SIGTERM
+"""What the run sends to have everything ended."""
+HEARD = (signal.SIGCHLD, WAKE, STOP)
 
 
 def die_with_parent(signal_number: int = signal.SIGKILL) -> None:
@@ -23,24 +34,73 @@ def die_with_parent(signal_number: int = signal.SIGKILL) -> None:
 
 
 def start_guardian() -> None:
-    """Fork the guardian of this process; it must lead a process group of its own."""
+    """Fork: this process becomes the guardian, and only the child returns. It must lead a process
+    group of its own."""
     if sys.platform != "linux" or os.getpgrp() != os.getpid():
         return
-    worker = os.getpid()
-    signal.pthread_sigmask(signal.SIG_BLOCK, {WAKE})
-    if os.fork() == 0:
-        _guard(worker)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, {WAKE})
+    run, guardian = os.getppid(), os.getpid()
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # ignored ones would leave no status
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, HEARD)
+    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    server = os.fork()
+    if server:
+        _guard(server, run)
+    die_with_parent()
+    signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    if os.getppid() != guardian:
+        os._exit(1)
 
 
-def _guard(worker: int) -> None:
-    """Wait for the worker's end, then end everything in its group, this process included."""
+def _guard(server: int, run: int) -> None:
+    """Wait for an end, end everything below, and end in the same way. Never returns."""
     null = os.open(os.devnull, os.O_RDWR)
     for descriptor in (0, 1, 2):
         os.dup2(null, descriptor)
     os.closerange(3, os.sysconf("SC_OPEN_MAX"))
     die_with_parent(WAKE)
-    if os.getppid() == worker:
-        signal.sigwait({WAKE})
-    os.killpg(worker, signal.SIGKILL)
-    os._exit(0)
+    status = None
+    while status is None and os.getppid() == run:
+        if signal.sigwait(HEARD) == STOP:
+            break
+        status = _reaped(server)
+    _end_children()
+    _end_like(status)
+
+
+def _reaped(server: int) -> int | None:
+    """The status of the server if it has ended; all ended children are let go."""
+    found = None
+    with contextlib.suppress(ChildProcessError):
+        while (ended := os.waitpid(-1, os.WNOHANG))[0]:
+            if ended[0] == server:
+                found = ended[1]
+    return found
+
+
+def _end_children() -> None:
+    """Kill children until there are none: those of the killed become ours."""
+    listed = Path(f"/proc/self/task/{os.getpid()}/children")
+    while True:
+        try:
+            children = [int(word) for word in listed.read_text().split()]
+        except OSError:
+            os.killpg(0, signal.SIGKILL)  # and this process
+        for child in children:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(child, signal.SIGKILL)
+        try:
+            os.waitpid(-1, 0)
+        except ChildProcessError:
+            return
+
+
+def _end_like(status: int | None) -> None:
+    """As the server ended, its signal included."""
+    code = 1 if status is None else os.waitstatus_to_exitcode(status)
+    if code < 0:
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        with contextlib.suppress(OSError, ValueError):  # SIGKILL has no handler to be reset
+            signal.signal(-code, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {-code})
+        os.kill(os.getpid(), -code)
+    os._exit(code if code >= 0 else 128 - code)

@@ -19,7 +19,7 @@ from bench_run.engines import engine_module
 from bench_run.engines.base import SupportsChoices, SupportsDevices
 from bench_run.errors import BenchRunError, EngineError
 from bench_run.streams.base import GateWearsOut
-from bench_run.worker.guardian import die_with_parent, start_guardian
+from bench_run.worker.guardian import start_guardian
 from bench_run.worker.messages import (
     Answered,
     AnswerT,
@@ -164,9 +164,8 @@ def answer(server: EngineServer, request: Request[Any]) -> Answered[Any] | Refus
 
 def main(descriptor: int) -> int:
     """Serve requests from the pipe until told to close, or until the run is gone."""
-    die_with_parent()
-    start_guardian()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the run's to handle
+    start_guardian()
     pipe: Connection[Outgoing, Incoming] = Connection(descriptor)
     os.set_inheritable(descriptor, False)
     server = EngineServer(pipe)

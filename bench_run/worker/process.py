@@ -21,6 +21,7 @@ from multiprocessing.connection import Connection, Pipe
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bench_run.errors import WorkerCrashedError, WorkerTimeoutError
+from bench_run.worker.guardian import STOP
 from bench_run.worker.messages import (
     Answered,
     AnswerT,
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
     from bench_run.worker.start import Starter
 
 OUTPUT_TAIL_BYTES = 4096
+GUARDIAN_S = 5.0
+"""How long a guardian may take to end everything; what a driver holds can take longer."""
 POLL_S = 0.2
 """How often a silent worker's process is looked at: a child of it may hold the pipe open."""
 
@@ -168,6 +171,11 @@ class Worker:
 
     def kill(self) -> None:
         """End it and everything it started, now. Harmless when it is gone already."""
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            if self._process.poll() is None:  # its guardian ends what it started, then itself
+                os.kill(self._process.pid, STOP)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(GUARDIAN_S)
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()

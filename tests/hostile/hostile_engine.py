@@ -145,6 +145,23 @@ def _spawn_and_die(plan):
     os._exit(3)
 
 
+def _daemon(_):
+    """Starts a program once that leaves the session, the environment and its parent behind."""
+    if _leaked:
+        return
+    middle = os.fork()
+    if middle == 0:
+        subprocess.Popen(["sleep", "86399"], start_new_session=True, env={})
+        os._exit(0)
+    os.waitpid(middle, 0)
+    _leaked.append(middle)
+
+
+def _daemon_and_die(plan):
+    _daemon(plan)
+    os._exit(3)
+
+
 def _fork(_):
     if os.fork() == 0:
         time.sleep(30)  # holds every descriptor of its parent
@@ -201,6 +218,9 @@ LAZY_OUT_OF_REACH = tuple(f"{way}-out-of-reach" for way in LAZY)
 MISDEEDS = {
     "spawn": _spawn,
     "spawn-and-die": _spawn_and_die,
+    "daemon": _daemon,
+    "daemon-and-die": _daemon_and_die,
+    "daemon-and-hang": lambda plan: (_daemon(plan), time.sleep(1000)),
     "segfault": lambda _: ctypes.string_at(0),
     "abort": lambda _: os.abort(),
     "exit0": lambda _: os._exit(0),

@@ -197,9 +197,10 @@ def programs():
     ]
 
 
-def test_no_program_of_an_engine_outlives_a_killed_run(hostile, graph_folder, tmp_path):
+@pytest.mark.parametrize("way", ["spawn", "daemon"])
+def test_no_program_of_an_engine_outlives_a_killed_run(hostile, graph_folder, tmp_path, way):
     output = tmp_path / "run.json"
-    process = start(graph_folder, output, "--engine", "hostile:spawn")
+    process = start(graph_folder, output, "--engine", f"hostile:{way}")
     wait_for_lines(process, journal_path(output), 2)
     started = [p for p in programs() if p.parent() in psutil.Process(process.pid).children(True)]
     process.kill()
@@ -208,11 +209,19 @@ def test_no_program_of_an_engine_outlives_a_killed_run(hostile, graph_folder, tm
     assert (len(started), alive) == (1, [])
 
 
-def test_no_program_of_an_engine_outlives_its_worker(hostile, small_graph):
+@pytest.mark.parametrize("way", ["spawn-and-die", "daemon-and-die", "daemon"])
+def test_no_program_of_an_engine_outlives_its_worker(hostile, small_graph, way):
     before = programs()
-    document = bench_run.run([str(small_graph)], engine=["hostile:spawn-and-die"], rounds=1)
-    _, alive = psutil.wait_procs([p for p in programs() if p not in before], timeout=10)
-    assert (document.cases[0].outcome.status, alive) == ("crashed", [])
+    document = bench_run.run([str(small_graph)], engine=[f"hostile:{way}"], rounds=1)
+    expected = "crashed" if way.endswith("die") else "completed"
+    left = [program for program in programs() if program not in before]
+    assert (document.cases[0].outcome.status, left) == (expected, [])
+
+
+def test_no_program_outlives_a_worker_that_hangs(hostile, small_graph):
+    before = programs()
+    bench_run.run([str(small_graph)], engine=["hostile:daemon-and-hang"], rounds=1, timeout_s=2)
+    assert [program for program in programs() if program not in before] == []
 
 
 def test_the_sealed_document_is_valid_json_of_the_schema(small_graph, tmp_path):
