@@ -107,7 +107,6 @@ class Worker:
         self._tail = OutputTail(read_end)
         self._announce = announce
         self.phase, self.is_worn = "import", False
-        self.pid = self._process.pid
 
     def ask(
         self,
