@@ -56,6 +56,7 @@ BELOW = {
     "bench_schema": {
         "errors": (),
         "provenance": (),
+        "looks": ("provenance",),
         "document": ("provenance",),
         "integers": (),
         "finite": ("document",),

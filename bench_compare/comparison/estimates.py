@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+from bench_schema.looks import look_count
 
 from bench_compare.comparison import observations
 from bench_compare.metrics import Exact, Metric, PerRound, Rate, Sampled
@@ -96,6 +97,8 @@ class ComparisonInputs:
     policy: Policy
     sides: tuple[Side, Side]
     calibration: Calibration | None = None
+    looks: int = 1
+    """How many looks share the error: more than 1 where a run stopped as its cases were decided."""
 
 
 def comparison_inputs(
@@ -112,7 +115,9 @@ def comparison_inputs(
     runs = [[source.document.run.id for source in side.sources] for side in sides]
     units_of = [[hardware(source.document, side) for source in side.sources] for side in sides]
     known = _numbers(runs), _numbers(units_of)
-    return ComparisonInputs(pairs, base, other, series, *known, policy, sides, calibration)
+    settings = (source.document.run.settings for side in sides for source in side.sources)
+    looks = max(map(look_count, settings), default=1)
+    return ComparisonInputs(pairs, base, other, series, *known, policy, sides, calibration, looks)
 
 
 def hardware(document: Document, side: Side) -> tuple[str, ...]:
@@ -215,7 +220,8 @@ def _build(
     columns = _columns(inputs, sides)
     between = _between(metric, inputs)
     floor_sd = inputs.policy.floor_sd
-    found = estimate(sides[0].values, sides[1].values, columns, within, floor_sd, between)
+    values = sides[0].values, sides[1].values
+    found = estimate(*values, columns, within, floor_sd, between, inputs.looks)
     return Measured(
         metric=metric,
         base=sides[0].values,
@@ -271,7 +277,8 @@ def _cycles(
         cycles = replace(time, values=time.values + clock.values)
         whole = units(cycles.values) == units(time.values)
         sums.append(np.where(whole[:, None], cycles.values, np.nan))
-    return estimate(sums[0], sums[1], _columns(inputs, times), None, inputs.policy.floor_sd)
+    columns, floor_sd = _columns(inputs, times), inputs.policy.floor_sd
+    return estimate(sums[0], sums[1], columns, None, floor_sd, looks=inputs.looks)
 
 
 def _per_round(metric: Metric, reading: PerRound, inputs: ComparisonInputs) -> Measured | None:

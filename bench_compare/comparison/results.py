@@ -115,6 +115,7 @@ def _rows(
         _ticks(measured, limit).tolist(),
         measured.other_unit.tolist(),
         _one_visit(measured).tolist(),
+        found.looks.tolist(),
         strict=True,
     )
     verdicts = words(measured.metric)

@@ -39,12 +39,12 @@ def judge(
     """A `Move` for each case; `limit` is log(1 + threshold).
 
     Up and down: significant after false-discovery control, at least the threshold, beyond what all
-    cases share (`Estimates.common`), and beyond what
-    the clock tells apart (`resolution`). Same: the
-    90 % interval lies within the threshold (two one-sided tests at 5 %). Else unclear.
+    cases share (`Estimates.common`), beyond what a run that stops when decided must show
+    (`Estimates.sure`), and beyond what the clock tells apart (`resolution`). Same: the 90 % interval
+    lies within the threshold (two one-sided tests at 5 %). Else unclear.
     """
     with np.errstate(invalid="ignore"):
-        least = np.maximum(limit, found.common)
+        least = np.maximum(np.maximum(limit, found.common), found.sure)
         least = least if resolution is None else np.maximum(least, resolution)
         moved = (q <= alpha) & (np.abs(found.shift) >= least)
         same = (found.same_low >= -limit) & (found.same_high <= limit)
@@ -123,6 +123,8 @@ class Evidence(NamedTuple):
     """Of hardware."""
     one_visit: bool = False
     """One document a side."""
+    looks: int = 1
+    """That share the error of the interval."""
 
 
 def reason(evidence: Evidence) -> str:
@@ -130,7 +132,8 @@ def reason(evidence: Evidence) -> str:
     change = percent(evidence.ratio)
     if evidence.low is None or evidence.high is None:
         return f"{change}, and no interval: {_no_interval(evidence)}"
-    interval = f"95 % interval {interval_text(evidence.low, evidence.high)}"
+    over = "" if evidence.looks == 1 else f" over {evidence.looks} looks"
+    interval = f"95 % interval{over} {interval_text(evidence.low, evidence.high)}"
     threshold = f"{100 * evidence.threshold_ratio:.3g} %"
     if evidence.move == Move.SAME:
         text = f"{change} ({interval}): within the threshold of {threshold}"
@@ -146,6 +149,8 @@ def reason(evidence: Evidence) -> str:
 def _doubt(evidence: Evidence, threshold: str) -> str:
     low, high, edge = evidence.low, evidence.high, 1 + evidence.threshold_ratio
     if low is not None and high is not None and (low >= edge or high <= 1 / edge):
+        if evidence.q is not None and evidence.q <= SIGNIFICANT and evidence.looks > 1:
+            return f"beyond {threshold}, but not surely enough for a run that stops when decided"
         if evidence.q is not None and evidence.q <= SIGNIFICANT:
             return f"beyond {threshold}, but not clearly beyond what all cases here share"
         q = "" if evidence.q is None else f", q {evidence.q:.2g}"

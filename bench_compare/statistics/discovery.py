@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from bench_compare.statistics.special import normal_quantile
+
 if TYPE_CHECKING:
-    from bench_compare.statistics.arrays import Array
+    from bench_compare.statistics.arrays import Array, Ints
     from bench_compare.statistics.intervals import Estimates
 
 
@@ -33,6 +35,14 @@ SAME_Z = 1.6449
 MOST_ROUNDS = 1000
 
 
+def _same_z(looks: Ints) -> Array:
+    """Normal quantile of 5 %, shared by the looks."""
+    found = np.full(len(looks), SAME_Z)
+    for count in np.unique(looks[looks > 1]).tolist():
+        found[looks == count] = normal_quantile(1 - 0.05 / count)
+    return found
+
+
 def rounds_needed(found: Estimates, limit: Array) -> Array:
     """More units a side (documents where `Estimates.documents` says so) that would decide each case
     if its shift is what it seems; NaN where no sensible number would. `limit` is
@@ -48,7 +58,7 @@ def rounds_needed(found: Estimates, limit: Array) -> Array:
         size = np.abs(found.shift)
         moved = size >= limit
         distance = np.where(moved, size, limit - size)
-        z = np.where(moved, DISCOVERY_Z, SAME_Z) + POWER_Z
+        z = np.where(moved, DISCOVERY_Z, _same_z(found.looks)) + POWER_Z
         needed = np.ceil(2 * s2 * (z / distance) ** 2)
         more = np.maximum(needed - least, 1)
     return np.asarray(np.where(needed <= MOST_ROUNDS, more, np.nan))

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 LEAST_LEVERAGE = 1e-9
 """Below it an observation is fitted exactly and tells nothing of the spread."""
+SHARING_CASES = 10
+"""An observation that has fewer cases, where others have that many, does not tell what they share:
+rounds that were added for the few cases which needed them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,8 +66,11 @@ def fit(values: Array, side: Ints, block: Ints) -> Fit:
         dof[rows] = len(kept) - rank
         free = np.flatnonzero(np.diag(remainder) > LEAST_LEVERAGE)
         residual[np.ix_(rows, kept[free])] = part @ remainder[:, free]
-    common = column_median(residual)
-    common_dof = _common_dof(np.isfinite(residual), side, block)
+    known = np.isfinite(residual)
+    count = known.sum(axis=0)
+    told = count >= min(SHARING_CASES, count.max(initial=0))
+    common = np.where(told, column_median(residual), 0.0)
+    common_dof = _common_dof(known & told, side, block)
     own = np.nan_to_num(residual - common)
     return Fit(
         base=levels[0],

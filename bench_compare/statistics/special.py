@@ -116,8 +116,8 @@ def t_two_sided(t: Array, dof: Array) -> Array:
     return np.asarray(np.where(known, result, np.where(np.isinf(t), 0.0, np.nan)))
 
 
-def _normal_quantile(probability: float) -> float:
-    """By Newton's method on the error function, from 0."""
+def normal_quantile(probability: float) -> float:
+    """Of 0.5 or more, by Newton's method on the error function, from 0."""
     z = 0.0
     for _ in range(60):
         tail = 0.5 * math.erfc(z / math.sqrt(2))
@@ -156,7 +156,7 @@ def _t_quantile(probability: float, degrees: Array) -> Array:
     """Of distinct degrees of freedom."""
     usable = np.where(np.isfinite(degrees), degrees, 1.0)
     scale = -_log_beta(usable / 2, np.full_like(usable, 0.5)) - 0.5 * np.log(usable)
-    z = _normal_quantile(probability)
+    z = normal_quantile(probability)
     t = z + (z**3 + z) / (4 * usable) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * usable**2)
     for _ in range(200):
         density = np.exp(scale - (usable + 1) / 2 * np.log1p(t**2 / usable))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bench_compare.statistics.arrays import Array, row_mean
+from bench_compare.statistics.arrays import Array, Ints, row_mean
 from bench_compare.statistics.columns import Columns, by_document
 from bench_compare.statistics.intervals import DOCUMENT, ROUND, Estimates, estimate
 from bench_compare.statistics.parts import BetweenDocuments
@@ -27,15 +27,16 @@ class Shift:
     p: float | None
 
 
-def _shift(value: float, variance: float, dof: float) -> Shift:
+def _shift(value: float, variance: float, dof: float, looks: Ints) -> Shift:
+    """The interval holds over all looks together."""
     if not (math.isfinite(variance) and dof > 0):
         return Shift(value, None, None, None)
     if variance < EXACT:  # every unit repeated every other
         return Shift(value, value, value, 1.0 if value == 0 else 0.0)
-    error = math.sqrt(variance)
-    half = float(t_quantile(0.975, np.array([dof]))[0]) * error
+    error, count = math.sqrt(variance), int(looks.max())
+    half = float(t_quantile(1 - 0.025 / count, np.array([dof]))[0]) * error
     p = float(t_two_sided(np.array([value / error]), np.array([dof]))[0])
-    return Shift(value, value - half, value + half, p)
+    return Shift(value, value - half, value + half, min(p * count, 1.0))
 
 
 def common_movement(found: Estimates) -> Shift | None:
@@ -51,7 +52,7 @@ def common_movement(found: Estimates) -> Shift | None:
     if not known.size:
         return Shift(shift, None, None, None)
     variance, dof = (float(np.median(x[known])) for x in (found.common_variance, found.common_dof))
-    return _shift(shift, variance, dof)
+    return _shift(shift, variance, dof, found.looks)
 
 
 def suite(
@@ -77,7 +78,7 @@ def suite(
     means = [_unit_means(side, weight)[None, :] for side in sides]
     total = estimate(means[0], means[1], (places[0], places[1]), None, 0.0, _mean(between, weight))
     shift = float(np.average(found.shift, weights=weight))
-    one = _shift(shift, float(total.variance[0]), float(total.dof[0]))
+    one = _shift(shift, float(total.variance[0]), float(total.dof[0]), found.looks)
     return one, (int(total.base_units[0]), int(total.other_units[0]))
 
 

@@ -1,0 +1,152 @@
+"""Error rate, power and rounds of ``--until decided``, through the functions that bench-compare uses.
+
+    python -m tests.benchmarks.until_decided [--suites 400] [--max-rounds 30]
+
+Each line is a kind of noise; suites of 1, 6 and 40 cases, the same number of cases in all. Both
+sides of a pair share what a visit does to both (drift, states of the machine). A case is wrong if
+it is called faster or slower without a change (or the other way round with one), or the same with a
+change of twice the threshold. *Fixed* are `--max-rounds` rounds for every case, judged once.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from bench_schema.looks import looks
+
+from bench_compare.comparison.verdict import Move, judge
+from bench_compare.statistics.columns import Columns
+from bench_compare.statistics.discovery import false_discovery
+from bench_compare.statistics.intervals import estimate
+
+LIMIT = np.log(1.01)
+ALPHA = 0.05
+ROUNDS = 5
+SIZES = (1, 6, 40)
+
+
+@dataclass(frozen=True)
+class Noise:
+    """Of logarithms; standard deviations of one round."""
+
+    name: str
+    own: float
+    shared: float = 0.01
+    """What a visit does to both sides of a case."""
+    correlation: float = 0.0
+    """From one round to the next, of what is a side's own."""
+    drift: float = 0.0
+    """Over all rounds, of both sides."""
+    spikes: float = 0.0
+    """Share of the rounds that take 5 to 50 % longer."""
+    turn: float = 0.0
+    """What coming second costs: sides take turns."""
+    suite: float = 0.0
+    """What a visit does to one side of all cases."""
+
+
+NOISES = (
+    Noise("quiet, 0.2 %", 0.002),
+    Noise("0.5 %", 0.005),
+    Noise("1 %", 0.01),
+    Noise("2 %", 0.02),
+    Noise("restless, 5 %", 0.05, shared=0.1),
+    Noise("1 %, drift 30 %", 0.01, drift=0.3),
+    Noise("1 %, correlated 0.3", 0.01, correlation=0.3),
+    Noise("1 %, a tenth spikes", 0.01, spikes=0.1),
+    Noise("1 %, second is 3 % slower", 0.01, turn=0.03),
+    Noise("0.5 %, 0.5 % shared by one side", 0.005, suite=0.005),
+)
+
+
+def drawn(noise: Noise, shape: tuple[int, int], shift: float, random: np.random.Generator):
+    """Base and other, cases × rounds."""
+    cases, rounds = shape
+    level = random.uniform(9, 16, (cases, 1))
+    both = level + random.normal(0, noise.shared, shape) + np.linspace(0, noise.drift, rounds)
+    sides = [both + _own(noise, shape, random) for _ in range(2)]
+    second = np.arange(rounds) % 2
+    sides[0] = sides[0] + noise.turn * second
+    sides[1] = sides[1] + noise.turn * (1 - second) + random.normal(0, noise.suite, (1, rounds))
+    return sides[0], sides[1] + shift
+
+
+def _own(noise: Noise, shape: tuple[int, int], random: np.random.Generator):
+    steps = random.normal(0, noise.own, shape)
+    found = steps.copy()
+    for place in range(1, shape[1]):
+        fresh = np.sqrt(1 - noise.correlation**2)
+        found[:, place] = noise.correlation * found[:, place - 1] + fresh * steps[:, place]
+    spikes = random.random(shape) < noise.spikes
+    return found + np.where(spikes, np.log1p(random.uniform(0.05, 0.5, shape)), 0)
+
+
+def verdicts(base, other, known, look_count: int):
+    """A move for each case, from the rounds that are known."""
+    rounds = np.arange(base.shape[1])
+    nothing = np.zeros_like(rounds)
+    columns = Columns(nothing, rounds, nothing)
+    sides = (np.where(known, side, np.nan) for side in (base, other))
+    found = estimate(*sides, (columns, columns), looks=look_count)
+    return judge(found, false_discovery(found.p), np.full(len(base), LIMIT), ALPHA)
+
+
+def until_decided(base, other):
+    """Moves and the rounds that each case took, as `bench-run --until decided` adds them."""
+    schedule = looks(ROUNDS, base.shape[1])
+    taken = np.zeros(len(base), int)
+    due = np.ones(len(base), bool)
+    for until in schedule:
+        taken[due] = until
+        known = np.arange(base.shape[1]) < taken[:, None]
+        moves = verdicts(base, other, known, len(schedule))
+        due = moves == Move.UNCLEAR
+        if not due.any():
+            break
+    return moves, taken
+
+
+def fixed(base, other):
+    return verdicts(base, other, np.ones(base.shape, bool), 1), np.full(len(base), base.shape[1])
+
+
+def tried(rule: Callable, noise: Noise, shift: float, cases: int, max_rounds: int):
+    """Shares of faster, slower, same; rounds of a case in the mean."""
+    moves, rounds = [], []
+    for size in SIZES:
+        random = np.random.default_rng(size)
+        for _ in range(cases // size):
+            found, taken = rule(*drawn(noise, (size, max_rounds), shift, random))
+            moves.append(found)
+            rounds.append(taken)
+    every = np.concatenate(moves)
+    shares = [float(np.mean(every == move)) for move in (Move.DOWN, Move.UP, Move.SAME)]
+    return (*shares, float(np.concatenate(rounds).mean()))
+
+
+def main(argv: list[str]) -> None:
+    words = dict(zip(argv[::2], argv[1::2], strict=True))
+    cases = int(words.get("--suites", 400)) * max(SIZES)
+    max_rounds = int(words.get("--max-rounds", 30))
+    print(f"{len(SIZES) * cases} cases a cell, looks after {looks(ROUNDS, max_rounds)} rounds")
+    print(f"{'':34}{'until decided':>34}{'fixed':>32}")
+    print(f"{'noise of a round, true change':34}" + "  faster  slower    same  rounds" * 2)
+    worst = 0.0
+    for noise in NOISES:
+        for percent in (0, 2, 5, 20):
+            shift = float(np.log1p(percent / 100))
+            rows = [tried(rule, noise, shift, cases, max_rounds) for rule in (until_decided, fixed)]
+            down, up, same, _ = rows[0]
+            worst = max(worst, down + up if percent == 0 else down + same)
+            text = "".join(
+                f"{100 * a:7.2f}%{100 * b:7.2f}%{100 * c:7.1f}%{d:8.1f}" for a, b, c, d in rows
+            )
+            print(f"{noise.name + f', {percent} %':34}{text}", flush=True)
+    print(f"wrong verdicts with --until decided, worst line: {100 * worst:.2f} %")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
