@@ -152,6 +152,8 @@ class MetricComparison(msgspec.Struct, frozen=True, gc=False):
     provisional: bool
     rounds_needed: int | None
     """More units a side that would decide an unclear verdict."""
+    needed_unit: Unit
+    """What `rounds_needed` counts."""
 
     @property
     def reason(self) -> str:

@@ -30,7 +30,7 @@ from bench_compare.comparison.regressions import (
 )
 from bench_compare.comparison.results import Results, judged
 from bench_compare.comparison.sensitivity import sensitivities
-from bench_compare.comparison.settings import differences
+from bench_compare.comparison.settings import differences, stopping_warnings
 from bench_compare.comparison.suite import between_document_warnings, movements, suite_numbers
 from bench_compare.input.align import across_engines, align
 from bench_compare.metrics import GATES, METRICS
@@ -97,6 +97,7 @@ def compare(
         warnings=(
             *warnings(base, others, cases, _crossed(base, others)),
             *unit_warnings(matches),
+            *stopping_warnings((base, *others), policy),
             *dict.fromkeys(
                 text for m in matches for text in between_document_warnings(m.measured, gate)
             ),

@@ -137,7 +137,7 @@ def _row(  # type: ignore[no-untyped-def]
     documents, kind, *flags = rest
     unit = _unit(kind, units)
     more = int(needed) if needed is not None and move == Move.UNCLEAR else None
-    lacks = "document" if documents else unit
+    lacks: Unit = "document" if documents else unit
     evidence = Evidence(move, ratio, low, high, q, threshold, units, lacks, more, *flags)
     return MetricComparison(
         metric=metric.name,
@@ -156,6 +156,7 @@ def _row(  # type: ignore[no-untyped-def]
         unit=unit,
         provisional=min(units) < LEAST_UNITS or evidence.other_unit,
         rounds_needed=more,
+        needed_unit=lacks,
     )
 
 
@@ -209,6 +210,7 @@ def _plain(
         unit="summary",
         provisional=False,
         rounds_needed=None,
+        needed_unit="summary",
     )
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
+from bench_compare.metrics import GATES
 from bench_compare.model import SettingDifference
 
 if TYPE_CHECKING:
@@ -12,6 +14,7 @@ if TYPE_CHECKING:
     from bench_schema.document import Device, Document, Engine
 
     from bench_compare.model import Side
+    from bench_compare.policy.values import Policy
 
 MUST_AGREE: dict[str, Callable[[Document], str | None]] = {
     "timer": lambda d: d.run.settings.timer,
@@ -149,6 +152,20 @@ def _devices(side: Side) -> dict[str, list[Device]]:
         for device in document.machine.devices:
             if device.uuid is None or device.uuid in used:
                 found.setdefault(device.name, []).append(device)
+    return found
+
+
+def stopping_warnings(sides: Iterable[Side], policy: Policy) -> list[str]:
+    """Sentences on documents whose rounds ended when they were decided by another threshold."""
+    here = policy.threshold(GATES[0])
+    found = []
+    for source in (source for side in sides for source in side.sources):
+        asked = source.document.run.settings.threshold_ratio
+        if asked is not None and not math.isclose(asked, here):
+            found.append(
+                f"{source.path}: its rounds ended when cases were decided by a threshold of "
+                f"{100 * asked:.3g} %; here it is {100 * here:.3g} % (--threshold)"
+            )
     return found
 
 

@@ -40,8 +40,8 @@ def judge(
 
     Up and down: significant after false-discovery control, at least the threshold, beyond what all
     cases share (`Estimates.common`), beyond what a run that stops when decided must show
-    (`Estimates.sure`), and beyond what the clock tells apart (`resolution`). Same: the 90 % interval
-    lies within the threshold (two one-sided tests at 5 %). Else unclear.
+    (`Estimates.sure`), and beyond what the clock tells apart (`resolution`). Same: the 90 %
+    interval lies within the threshold (two one-sided tests at 5 %). Else unclear.
     """
     with np.errstate(invalid="ignore"):
         least = np.maximum(np.maximum(limit, found.common), found.sure)

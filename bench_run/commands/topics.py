@@ -79,7 +79,15 @@ Sampling:
   --max-time S          stop a case at S seconds of samples, each as above, or
                         'none' for no limit (default 10)
   --precision P         add rounds until the median is known to P, such as 1%
-  --max-rounds N        upper limit of rounds for --precision (default 30)
+  --until decided       add rounds until each pair of engines (--a/--b, or the
+                        first --engine and each other one) is faster, slower or
+                        the same, as bench-compare judges
+  --against FILE        with --until decided: judge against this result document
+                        of an earlier run instead (also a folder or a glob)
+  --threshold T         with --until decided: smallest change of interest
+                        (default 1%)
+  --max-rounds N        upper limit of rounds for --precision and --until
+                        (default 30)
   --fresh HOW           how a round starts its processes: fork, from a template
                         that has imported the GPU library (where that is safe),
                         or exec, each from nothing (default fork)

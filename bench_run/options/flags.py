@@ -33,6 +33,7 @@ TIMERS = ("auto", "events", "cupti", "host")
 CACHES = ("hot", "cold", "rotate")
 DUTIES = ("cool", "sustained")
 FRESH = ("fork", "exec")
+UNTIL = ("decided",)
 MATHS = ("fp32", "tf32", "fast")
 TOLERANCES = ("default", "hipdnn")
 SHAPES = ("small", "common", "large", "skewed", "all")
@@ -76,6 +77,9 @@ FLAGS: dict[str, Flag] = {
     "--min-time": Flag("min_time_s", read_seconds),
     "--max-time": Flag("max_time_s", read_limit),
     "--precision": Flag("precision_ratio", read_ratio),
+    "--until": Flag("until", choice_reader(UNTIL)),
+    "--against": Flag("against", read_text),
+    "--threshold": Flag("threshold_ratio", read_ratio),
     "--max-rounds": Flag("max_rounds", whole_reader(1)),
     "--timeout": Flag("timeout_s", read_seconds),
     "--build-timeout": Flag("build_timeout_s", read_seconds),

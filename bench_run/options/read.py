@@ -58,6 +58,24 @@ def _check_caches(options: Options) -> None:
         raise UsageError("--oracle and --a/--b: give one or the other")
 
 
+def _check_added_rounds(options: Options) -> None:
+    """Raises `UsageError` where rules that add rounds contradict each other, or nothing uses what
+    was set for them."""
+    if options.until is not None and options.precision_ratio is not None:
+        raise UsageError("--until and --precision: give one or the other")
+    if options.until is not None and options.oracle:
+        raise UsageError("--until and --oracle: give one or the other")
+    for name, field in (("--against", "against"), ("--threshold", "threshold_ratio")):
+        if options.until is None and getattr(options, field) != getattr(Options, field):
+            raise UsageError(f"{name} goes with --until decided")
+    if not options.adds_rounds and options.max_rounds != Options.max_rounds:
+        raise UsageError("--max-rounds goes with --precision or --until, which add rounds")
+    if options.adds_rounds and options.max_rounds < options.rounds:
+        raise UsageError(
+            f"--max-rounds {options.max_rounds} is less than --rounds {options.rounds}"
+        )
+
+
 def checked(options: Options) -> Options:
     """The options, if they make sense together."""
     if (options.a is None) != (options.b is None):
@@ -73,12 +91,7 @@ def checked(options: Options) -> Options:
     longest = math.inf if options.max_time_s is None else options.max_time_s
     if options.min_time_s is not None and options.min_time_s > longest:
         raise UsageError(f"--min-time {options.min_time_s:g} is more than --max-time {longest:g}")
-    if options.precision_ratio is None and options.max_rounds != Options.max_rounds:
-        raise UsageError("--max-rounds goes with --precision, which adds rounds")
-    if options.precision_ratio is not None and options.max_rounds < options.rounds:
-        raise UsageError(
-            f"--max-rounds {options.max_rounds} is less than --rounds {options.rounds}"
-        )
+    _check_added_rounds(options)
     if options.iterations < options.rounds:
         raise UsageError(
             f"--iters {options.iterations} is less than --rounds {options.rounds}: "

@@ -48,6 +48,10 @@ class Options:
     min_time_s: float | None = None
     max_time_s: float | None = 10.0
     precision_ratio: float | None = None
+    until: Literal["decided"] | None = None
+    against: str | None = None
+    """Document, folder or glob; None: engines of this run are compared."""
+    threshold_ratio: float = 0.01
     max_rounds: int = 30
     timeout_s: float = 300.0
     build_timeout_s: float | None = None
@@ -82,6 +86,11 @@ class Options:
         if self.warm_caches:
             return "user"
         return "fresh" if self.cache_dir is None else "shared"
+
+    @property
+    def adds_rounds(self) -> bool:
+        """Whether a rule adds rounds to those asked for."""
+        return self.until is not None or self.precision_ratio is not None
 
     @property
     def devices(self) -> tuple[int, ...] | None:

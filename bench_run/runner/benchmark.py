@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Literal
 
 from bench_schema.document import SCHEMA_VERSION, Document, Engine, Run, Settings, Tool
 
+from bench_run.errors import UsageError
 from bench_run.machine.devices import devices
 from bench_run.machine.host import machine
 from bench_run.measure.ceilings import add_ceilings
 from bench_run.measure.time_breakdown import TimeBreakdown
 from bench_run.progress import Progress
+from bench_run.runner.decisions import Referee, check_until
 from bench_run.runner.destinations import check_destinations
 from bench_run.runner.extra_passes import check_extra, extra_passes
 from bench_run.runner.planning import outline_run, plan_opened
@@ -57,6 +59,7 @@ def run_benchmark(options: Options, command: Sequence[str] = ()) -> Document:
     pool = WorkerPool(options.timeout_s, {}, breakdown, fresh)
     try:
         opened = _open_all(outline, options, pool)
+        check_until(options, opened.planned.engines)
         header = _header(options, opened, command)
         record = Record.begin(options, header, opened.planned.cases)
         return _measure(options, opened.planned, record, pool, breakdown)
@@ -71,7 +74,8 @@ def _measure(
     order = [case.id for case in planned.cases]
     total = len(order) * options.rounds
     with Progress(total, quiet=options.quiet) as progress, record:
-        rounds = Rounds(options, planned.cases, record.add, progress, pool, breakdown)
+        referee = None if options.until is None else Referee(options, record.so_far)
+        rounds = Rounds(options, planned.cases, record.add, progress, pool, breakdown, referee)
         for note in record.notes:
             progress.say(f"note: {note}")
         rounds.resume(record.done)
@@ -80,6 +84,9 @@ def _measure(
         try:
             rounds.run()
             extra_passes(options, rounds, record.add, progress)
+        except UsageError:  # what ``--until`` asks for cannot be compared
+            record.finish(order, complete=True)
+            raise
         except KeyboardInterrupt:
             progress.say("interrupted: finished rounds are saved; continue with --resume")
             return record.finish(order, complete=False)
@@ -168,7 +175,9 @@ def settings_of(
         knobs=dict(options.knob),
         vendor_caches=options.vendor_caches,
         worker_start=worker_start,
-        max_rounds=options.max_rounds if options.precision_ratio is not None else None,
+        max_rounds=options.max_rounds if options.adds_rounds else None,
+        until=options.until,
+        threshold_ratio=options.threshold_ratio if options.until is not None else None,
     )
 
 

@@ -8,7 +8,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bench_schema.files import read
+from bench_schema.files import read, save
 from bench_schema.journal import Journal, journal_path, ordered, read_journal, seal
 from bench_schema.merge import find_device, merge_cases, with_rates
 from bench_schema.packing import remove_unfinished
@@ -90,6 +90,15 @@ class Record:
             return
         with writing(self._output):
             self._journal.append_case(case)
+
+    def so_far(self, folder: Path) -> Path:
+        """The results so far as a file: the journal, or a document in `folder`."""
+        if self._output is not None:
+            return journal_path(self._output)
+        path = folder / "so_far.json"
+        with writing(path):
+            save(path, assemble(self._header, self._parts, complete=False))
+        return path
 
     def finish(self, order: Sequence[str], *, complete: bool) -> Document:
         """The document, sealed in place of the journal where there is an output.

@@ -10,21 +10,17 @@ from __future__ import annotations
 import random
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import psutil
-from bench_schema.document import Case, Outcome, Samples
-from bench_schema.summary import (
-    MIN_ROUNDS_FOR_T,
-    half_width_ratio,
-    main_series,
-    summarize,
-)
+from bench_schema.document import Case, Outcome
 
 from bench_run.graph.dtypes import DTYPES
 from bench_run.measure.loop import REST_S, SamplingBudget
+from bench_run.runner.case_state import CaseState
 from bench_run.runner.references import ReferenceStore
+from bench_run.runner.stopping import until_decided, until_precise
 from bench_run.worker.case_record import case_of
 from bench_run.worker.messages import RunCase
 from bench_run.worker.process import GATE_PHASE
@@ -35,68 +31,12 @@ if TYPE_CHECKING:
     from bench_run.options import Options
     from bench_run.plan.cases import PlannedCase, PlannedEngine
     from bench_run.progress import Progress
+    from bench_run.runner.decisions import Referee
     from bench_run.tensors.data import Data
     from bench_run.worker.pool import WorkerPool
 
 
-UNGATED_ELSEWHERE = "another round of this case had to do without the gate"
 HUNG = "the engine hung behind the closed gate"
-
-
-@dataclass
-class CaseState:
-    """What is known of a case so far."""
-
-    case: PlannedCase
-    rounds: int = 0
-    ended: str | None = None
-    """The status that ended it, if it did not complete."""
-    samples: list[Samples] = field(default_factory=list)
-    cuts: list[int] = field(default_factory=list)
-    last: Case | None = None
-    indices: set[int] = field(default_factory=set)
-    """Of the rounds that were measured: an earlier run may have lost one between others."""
-    timing: str | None = None
-    """How the device times of these rounds were taken."""
-
-    @property
-    def no_gate(self) -> str | None:
-        """Why further rounds are to do without a gate."""
-        return UNGATED_ELSEWHERE if self.timing == "events" else None
-
-    def take(self, result: Case) -> None:
-        self.last = result
-        if result.outcome.status != "completed":
-            self.ended = result.outcome.status
-        for each in result.rounds:
-            if each.device_timing == "events" and self.timing == "gated events":
-                self._void()
-            self.timing = each.device_timing
-            self.rounds += 1
-            self.indices.add(each.index)
-            name = main_series(each.series)
-            assert name is not None, "a round has samples"
-            self.samples.append(each.series[name])
-            self.cuts.append(each.cut.get(name, 0))
-
-    def _void(self) -> None:
-        """Forget what was measured behind a gate: it is measured again without one, and unlike
-        samples share no series."""
-        self.rounds = 0
-        self.samples.clear()
-        self.cuts.clear()
-        self.indices.clear()
-
-    def is_precise(self, target_ratio: float) -> bool:
-        width = self.half_width_ratio()
-        return width is not None and width <= target_ratio
-
-    def half_width_ratio(self) -> float | None:
-        """Of the median's interval; unknown below three rounds."""
-        if self.rounds < MIN_ROUNDS_FOR_T:
-            return None
-        return half_width_ratio(summarize(self.samples, self.cuts))
-
 
 Save = Callable[[Case], None]
 
@@ -112,8 +52,10 @@ class Rounds:
         progress: Progress,
         pool: WorkerPool,
         breakdown: TimeBreakdown,
+        referee: Referee | None = None,
     ) -> None:
         self._options = options
+        self._referee = referee
         self._save = save
         self._progress = progress
         self.states = {case.id: CaseState(case) for case in cases}
@@ -129,52 +71,40 @@ class Rounds:
 
     def completed(self) -> list[PlannedCase]:
         """The cases that nothing ended, in order."""
-        return [state.case for state in self._open_states()]
+        return [state.case for state in self.open_states()]
 
     def data(self, case: PlannedCase) -> Data:
         """Where the case's inputs come from."""
         return self._references.data(case.graph)
 
     def run(self) -> None:
-        """All rounds; then, with a precision asked for, more rounds where they are needed."""
+        """All rounds; then more where a rule adds some."""
         try:
-            self._all_rounds()
-            self._all_rounds(again=True)
+            self.measure(self._options.rounds, self.completed())
             if self._options.precision_ratio is not None:
-                self._refine()
-                self._all_rounds(again=True)
+                until_precise(self, self._options)
+            if self._referee is not None:
+                until_decided(self, self._options, self._referee, self._progress)
         finally:
             self.pool.kill()
             self._references.close()
 
-    def _all_rounds(self, *, again: bool = False) -> None:
-        """Every round that a case lacks; `again`: those that were void since."""
-        for index in range(self._options.rounds):
-            due = [s.case for s in self._open_states() if index not in s.indices]
-            if again:
-                self._progress.more(len(due))
-            self._round(index, due)
-
-    def _open_states(self) -> Iterator[CaseState]:
+    def open_states(self) -> Iterator[CaseState]:
+        """The cases that nothing ended, in order."""
         return (state for state in self.states.values() if state.ended is None)
 
-    def _refine(self) -> None:
-        """More rounds for the cases whose median is not known well enough yet."""
-        target = self._options.precision_ratio
-        assert target is not None
-        open_states = [state for state in self._open_states() if state.rounds]
-        for index in range(self._options.rounds, self._options.max_rounds):
-            precise = [state for state in open_states if state.is_precise(target)]
-            self._note_end(precise, "precision")
-            open_states = [s for s in open_states if s not in precise and s.ended is None]
-            due = [state.case for state in open_states if index not in state.indices]
-            self._progress.more(len(due))
-            self._round(index, due)
-        precise = [state for state in open_states if state.is_precise(target)]
-        self._note_end(precise, "precision")
-        self._note_end([state for state in open_states if state not in precise], "max rounds")
+    def measure(self, count: int, cases: Sequence[PlannedCase]) -> None:
+        """The first `count` rounds of these cases, as far as they are not measured and nothing
+        ended them; then those that were void since."""
+        for again in (False, True):
+            for index in range(count):
+                states = (self.states[case.id] for case in cases)
+                due = [s.case for s in states if s.ended is None and index not in s.indices]
+                if again or index >= self._options.rounds:
+                    self._progress.more(len(due))
+                self._round(index, due)
 
-    def _note_end(self, states: Sequence[CaseState], rule: str) -> None:
+    def note_end(self, states: Sequence[CaseState], rule: str) -> None:
         """Put on record which rule ended the sampling of these cases."""
         for state in states:
             assert state.last is not None

@@ -57,6 +57,8 @@ class Settings:
     max_rounds: int | None = None
     until: Literal["decided"] | None = None
     """``decided``: rounds were added until each pair had a verdict."""
+    threshold_ratio: float | None = None
+    """Smallest change of interest to ``until``; 0.01 is 1 %."""
     worker_start: Literal["exec", "fork"] | None = None
     round_preparation: Literal["alone", "side by side"] | None = None
     """Whether plans of several rounds were prepared at the same time."""

@@ -21,8 +21,8 @@ def add_unknown(value: Tree, fields: Sequence[str]) -> Tree:
 
 
 SETTINGS_2 = (
-    "init", "executions", "knobs", "threads", "max_rounds", "until", "worker_start",
-    "round_preparation", "device_parallelism", "vendor_caches",
+    "init", "executions", "knobs", "threads", "max_rounds", "until",
+    "threshold_ratio", "worker_start", "round_preparation", "device_parallelism", "vendor_caches",
 )  # fmt: skip
 ROUND_2 = (
     "energy_window_s", "host", "device_uuid", "attempt", "device_timing", "device_bound_ns",

@@ -1,18 +1,19 @@
-"""Error rate, power and rounds of ``--until decided``, through the functions that bench-compare uses.
+"""Error rate, power and rounds of ``--until decided``, through the functions of bench-compare.
 
-    python -m tests.benchmarks.until_decided [--suites 400] [--max-rounds 30]
+    python -m tests.benchmarks.until_decided [--suites 100] [--max-rounds 30]
 
-Each line is a kind of noise; suites of 1, 6 and 40 cases, the same number of cases in all. Both
-sides of a pair share what a visit does to both (drift, states of the machine). A case is wrong if
-it is called faster or slower without a change (or the other way round with one), or the same with a
-change of twice the threshold. *Fixed* are `--max-rounds` rounds for every case, judged once.
+Each line is a kind of noise; suites of 1, 6 and 40 cases, the same number of cases in all (a tenth
+of it where there is a change). Both sides of a pair share what a visit does to both (drift, states
+of the machine). A case is wrong if it is called faster or slower without a change (or the other way
+round with one), or the same with a change of twice the threshold. *Fixed* are `--max-rounds`
+rounds for every case, judged once.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from bench_schema.looks import looks
@@ -21,6 +22,9 @@ from bench_compare.comparison.verdict import Move, judge
 from bench_compare.statistics.columns import Columns
 from bench_compare.statistics.discovery import false_discovery
 from bench_compare.statistics.intervals import estimate
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 LIMIT = np.log(1.01)
 ALPHA = 0.05
@@ -129,16 +133,20 @@ def tried(rule: Callable, noise: Noise, shift: float, cases: int, max_rounds: in
 
 def main(argv: list[str]) -> None:
     words = dict(zip(argv[::2], argv[1::2], strict=True))
-    cases = int(words.get("--suites", 400)) * max(SIZES)
+    cases = int(words.get("--suites", 100)) * max(SIZES)
     max_rounds = int(words.get("--max-rounds", 30))
-    print(f"{len(SIZES) * cases} cases a cell, looks after {looks(ROUNDS, max_rounds)} rounds")
+    print(
+        f"{len(SIZES) * cases} cases without a change; "
+        f"looks after {looks(ROUNDS, max_rounds)} rounds"
+    )
     print(f"{'':34}{'until decided':>34}{'fixed':>32}")
     print(f"{'noise of a round, true change':34}" + "  faster  slower    same  rounds" * 2)
     worst = 0.0
     for noise in NOISES:
         for percent in (0, 2, 5, 20):
             shift = float(np.log1p(percent / 100))
-            rows = [tried(rule, noise, shift, cases, max_rounds) for rule in (until_decided, fixed)]
+            size = cases if percent == 0 else cases // 10
+            rows = [tried(rule, noise, shift, size, max_rounds) for rule in (until_decided, fixed)]
             down, up, same, _ = rows[0]
             worst = max(worst, down + up if percent == 0 else down + same)
             text = "".join(

@@ -98,6 +98,7 @@ def metric(name, base, ratio, verdict, *, half=0.004, **changes):
         "unit": "round",
         "provisional": False,
         "rounds_needed": None,
+        "needed_unit": "round",
     }
     return MetricComparison(**{**values, **changes})
 

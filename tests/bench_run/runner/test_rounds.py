@@ -14,7 +14,8 @@ from bench_run.engines.spec import parse_spec
 from bench_run.graph.make import make_graphs
 from bench_run.options import Options
 from bench_run.plan.cases import plan_engines
-from bench_run.runner.rounds import CaseState, budget, lack_of_memory, shuffle_cases
+from bench_run.runner.case_state import CaseState
+from bench_run.runner.rounds import budget, lack_of_memory, shuffle_cases
 from bench_run.worker import pool
 from bench_run.worker.process import Worker
 from tests.support import child_pids
