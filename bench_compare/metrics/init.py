@@ -5,6 +5,8 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+from bench_schema.document import PAID_ONCE
+
 from bench_compare.metrics.base import Metric, PerRound
 
 if TYPE_CHECKING:
@@ -20,17 +22,21 @@ PHASES = {
     "import_ns": "import engine",
     "build_ns": "build",
     "plan_ns": "plan",
+    "search_ns": "search",
     "first_run_ns": "first run",
 }
 
 
 def phase_ns(name: str, case: Case) -> Numbers:
-    return case.init.get(name, ())
+    """One value a round; of what is paid once the first."""
+    values = case.init.get(name, ())
+    return values[:1] if name in PAID_ONCE else values
 
 
 def total_ns(case: Case) -> Numbers:
-    """Sum of the phases of each round; a round counts if every recorded phase has it."""
-    columns = tuple(case.init.values())
+    """Sum of the phases of each round, without what is paid once; a round counts if every
+    recorded phase has it."""
+    columns = tuple(values for name, values in case.init.items() if name not in PAID_ONCE)
     if not columns:
         return ()
     rounds = min(map(len, columns))

@@ -23,6 +23,7 @@ STEPS = {
     "import_ns": "load the library, open it and its plugins",
     "build_ns": "make the operation graph",
     "plan_ns": "build the plan, allocate and fill its buffers",
+    "search_ns": "run once while the library searches",
     "first_run_ns": "run once and wait",
 }
 PHASES = {name.removesuffix("_ns"): text for name, text in STEPS.items()} | {
@@ -58,8 +59,8 @@ def _steps(case: Case) -> Iterator[str]:
     """A line for each step that was done; the one that failed with its reason."""
     if case.outcome.status == "completed":
         for name in INIT_PHASES:
-            duration = time_text(int(case.init[name][0])) if name in case.init else "–"
-            yield f"yes  {STEPS[name]}, {duration}"
+            if name in case.init:
+                yield f"yes  {STEPS[name]}, {time_text(int(case.init[name][0]))}"
         check = case.validation
         state = "not checked" if check is None else check.status
         yield f"{'no ' if state == 'failed' else 'yes'}  {PHASES['validate']}: {state}"

@@ -136,6 +136,14 @@ class KeepsInputs(Protocol):
 
 
 @runtime_checkable
+class SearchesInFirstRun(Protocol):
+    """A plan whose first execution may search for the fastest way to run it."""
+
+    searches: bool
+    """Whether this one's does; it is timed as a phase of its own."""
+
+
+@runtime_checkable
 class SupportsWitness(Protocol):
     """A plan whose library times executions by itself."""
 

@@ -18,6 +18,7 @@ OF_PHASE = {
     "build": "building",
     "plan": "building",
     "inputs": "inputs",
+    "search": "searching",
     "first_run": "first runs",
     "validate": "checking",
     "settle": "waiting for the clock",

@@ -7,6 +7,7 @@ import textwrap
 from typing import TYPE_CHECKING
 
 import tabulate as tables
+from bench_schema.document import PAID_ONCE
 from bench_schema.summary import half_width_ratio, main_series
 from tabulate import tabulate
 
@@ -174,7 +175,8 @@ def _block(case: Case) -> str:
         lines.append(_wrapped(f"{name.removesuffix('_ns')}: {_statistics(summary)}"))
     if case.init:
         medians = {
-            name: sorted(values.tolist())[len(values) // 2] for name, values in case.init.items()
+            name: int(values[0]) if name in PAID_ONCE else sorted(values.tolist())[len(values) // 2]
+            for name, values in case.init.items()
         }
         parts = ", ".join(f"{n.removesuffix('_ns')} {time_text(v)}" for n, v in medians.items())
         lines.append(_wrapped(f"init {time_text(sum(medians.values()))}: {parts}"))

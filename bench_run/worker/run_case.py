@@ -26,7 +26,7 @@ from bench_schema.document import (
 )
 from bench_schema.summary import warmup_cut
 
-from bench_run.engines.base import SupportsWitness
+from bench_run.engines.base import SearchesInFirstRun, SupportsWitness
 from bench_run.errors import EngineError, UnsupportedGraphError
 from bench_run.machine.telemetry import disturbances, observe
 from bench_run.measure.canaries import canaries_of
@@ -89,6 +89,10 @@ def run_case(engine: Engine, request: RunCase, import_ns: int, announce: Phase) 
         _open_gate(engine.stream, request.no_gate)
         plan.poison()
         engine.stream.synchronize()
+        if isinstance(plan, SearchesInFirstRun) and plan.searches:
+            with timeline.time("search"):
+                plan.run()
+                engine.stream.synchronize()
         with timeline.time("first_run"):
             plan.run()
             engine.stream.synchronize()
@@ -164,7 +168,8 @@ def _measured_case(
     )
     if recorded.spans:
         measured_round = replace(measured_round, device_correction_ns=0.0)
-    init = {name: np.array([timeline.phases[name]], np.int64) for name in INIT_PHASES}
+    took = timeline.phases
+    init = {name: np.array([took[name]], np.int64) for name in INIT_PHASES if name in took}
     return case_of(
         request,
         Outcome("completed", None),

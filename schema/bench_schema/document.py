@@ -30,6 +30,7 @@ from bench_schema.provenance import (
 __all__ = [
     "COMPLETED",
     "INIT_PHASES",
+    "PAID_ONCE",
     "SCHEMA_VERSION",
     "SERIES",
     "UNKNOWN_WORK",
@@ -81,9 +82,13 @@ SERIES = ("device_ns", "e2e_ns", "kernel_sum_ns", "kernel_span_ns")
 """Known series: device time by the stream's own clock, end to end (call, run, synchronise), and
 the sum and the span of the kernels of one iteration as a profiler recorded them."""
 
-INIT_PHASES = ("load_ns", "import_ns", "build_ns", "plan_ns", "first_run_ns")
+INIT_PHASES = ("load_ns", "import_ns", "build_ns", "plan_ns", "search_ns", "first_run_ns")
 """Graph file to value; engine library; graph to the engine's form; plan, compilation, buffers and
-inputs; first execution, synchronised. Their sum is the initialisation time of a case."""
+inputs; where the library searches for the fastest way during a first execution, that one; first
+execution else, synchronised. Their sum is the initialisation time of a case."""
+
+PAID_ONCE = ("search_ns",)
+"""Phases whose first value is their cost: later rounds find what it left in the library's cache."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from bench_schema.document import (
+    PAID_ONCE,
     SERIES,
     UNKNOWN_WORK,
     Case,
@@ -82,10 +83,11 @@ def without_voided(parts: Sequence[Case]) -> Sequence[Case]:
 
 
 def _without_gated(part: Case) -> Case:
-    """Phases of initialisation have a value for each round; those of void rounds go too."""
+    """Phases of initialisation have a value for each round; those of void rounds go too, but for
+    what was paid once: no later round pays it."""
     kept = [round_.device_timing != "gated events" for round_ in part.rounds]
     init = {
-        name: values[kept] if len(values) == len(kept) else values
+        name: values[kept] if len(values) == len(kept) and name not in PAID_ONCE else values
         for name, values in part.init.items()
     }
     rounds = tuple(round_ for round_, keep in zip(part.rounds, kept, strict=True) if keep)

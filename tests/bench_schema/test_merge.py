@@ -61,6 +61,12 @@ def test_rounds_behind_a_gate_are_void_where_the_case_had_to_do_without(part, ti
     assert (1, 1) == (merged.summary["device_ns"].count, len(merged.init["load_ns"]))
 
 
+def test_what_was_paid_once_is_kept_of_a_void_round(part):
+    first, second = (timed(part(), how) for how in ("gated events", "events"))
+    first, second = (replace(p, init={"search_ns": ints(n)}) for p, n in ((first, 40), (second, 2)))
+    assert [40, 2] == merge_cases([first, second]).init["search_ns"].tolist()
+
+
 @pytest.mark.parametrize("how", ["gated events", "events", "kernel records", None])
 def test_rounds_that_were_timed_alike_are_all_kept(part, how):
     assert 2 == len(merge_cases([timed(part(), how), timed(part(), how)]).rounds)

@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import orjson
-from bench_schema.document import SERIES
+from bench_schema.document import PAID_ONCE, SERIES
 
 from bench_compare.model import Verdict
 from bench_compare.report.html.front import floats, short
@@ -283,11 +283,13 @@ def _clock(telemetry: Telemetry | None) -> float | None:
 
 
 def _init(cases: Sequence[Case]) -> dict[str, float]:
-    """Median of each phase over the rounds of all documents, nanoseconds."""
+    """Median of each phase over the rounds of all documents, nanoseconds; what is paid once
+    counts once a document."""
     values: dict[str, list[int]] = {}
     for case in cases:
         for phase, samples in case.init.items():
-            values.setdefault(phase, []).extend(samples.tolist())
+            counted = samples[:1] if phase in PAID_ONCE else samples
+            values.setdefault(phase, []).extend(counted.tolist())
     return {phase: sorted(found)[(len(found) - 1) // 2] for phase, found in values.items() if found}
 
 

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from bench_run.streams.hip import HipStream
 
 BENCHMARKING, FORCED = "global.benchmarking", "HIPDNN_FORCE_BENCHMARKING"
+TRUE = ("1", "true", "on", "yes", "enable", "enabled")
+"""What hipDNN takes for yes in a variable."""
 CACHE_BYTES = 1 << 28
 """The largest last-level cache there is (MI300)."""
 
@@ -59,8 +61,9 @@ class Built:
 
 
 def _searches(knobs: Mapping[str, str]) -> bool:
-    """Whether the first call looks for the fastest algorithm."""
-    return knobs.get(BENCHMARKING, "0") != "0" or bool(os.environ.get(FORCED))
+    """Whether the first call looks for the fastest algorithm. The knob is a whole number."""
+    forced = os.environ.get(FORCED, "").strip().lower() in TRUE
+    return forced or int(knobs.get(BENCHMARKING, "0"), 0) != 0
 
 
 class HipdnnEngine:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import statistics
 from dataclasses import dataclass, replace
-from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
 from bench_run.engines.hipdnn.abilities import field
@@ -61,17 +60,13 @@ class HipdnnPlan:
         if len(sets) > 1:
             self.run = self._run_in_turn  # type: ignore[method-assign]
         stream.attach(self.run)
-        self._search_ns: int | None = None
-        if searches:
-            self._usual, self.run = self.run, self._search  # type: ignore[method-assign]
+        self.searches = searches
+        """The first execution with benchmarking on looks for the fastest algorithm."""
 
     @property
     def facts(self) -> PlanFacts:
         """How it is timed shows only when it was tried."""
-        chosen = {**self._facts.chosen, "timing": self._stream.timing}
-        if self._search_ns is not None:
-            chosen["first call, which searches"] = time_text(self._search_ns)
-        return replace(self._facts, chosen=chosen)
+        return replace(self._facts, chosen={**self._facts.chosen, "timing": self._stream.timing})
 
     def upload(self, inputs: Storages) -> None:
         for buffers in self._sets:
@@ -116,14 +111,6 @@ class HipdnnPlan:
         timed_out = bool(field(timing, "timed_out", False))
         time_ns = None if elapsed_ms is None or timed_out else float(elapsed_ms) * 1e6
         return time_ns, str(field(quality, "name", quality)).rpartition(".")[2]
-
-    def _search(self) -> None:
-        """The first call of a plan with benchmarking on: the library searches inside."""
-        self.run = self._usual  # type: ignore[method-assign]
-        begin = perf_counter_ns()
-        self.run()
-        self._synchronize()
-        self._search_ns = perf_counter_ns() - begin
 
     def _run_in_turn(self) -> None:
         self._turn = (self._turn + 1) % len(self._sets)

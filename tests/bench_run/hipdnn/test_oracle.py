@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import re
 
 import pytest
@@ -12,6 +13,9 @@ from bench_run.cli import main
 from bench_run.engines.spec import parse_spec
 from bench_run.errors import UsageError
 from bench_run.plan.oracle import oracle_pairs
+from bench_run.report.console import details
+from bench_run.report.csv_text import cases_csv
+from bench_run.text import time_text
 
 EFFORT = ("--rounds", "3", "--iters", "30", "--warmup", "2", "--max-time", "none")
 SEARCHED = "+knob:global.benchmarking=1"
@@ -35,9 +39,35 @@ def test_a_planted_12_percent_is_found_with_its_interval(
 def test_the_first_call_with_benchmarking_is_a_phase_of_its_own(release, plugin, small_graph):
     release()
     spec = f"hipdnn:MIOPEN_ENGINE{SEARCHED}@{plugin('build', **PLANTED)}"
-    document = bench_run.run([str(small_graph)], engine=[spec], rounds=1, iterations=2)
-    words = document.cases[0].plan["first call, which searches"]
-    assert 40 <= float(words.removesuffix(" ms")) < 80
+    document = bench_run.run([str(small_graph)], engine=[spec], rounds=3, iterations=3)
+    case = document.cases[0]
+    first, *later = case.init["search_ns"] / 1e6
+    assert 40 <= first < 80
+    assert 2 == len(later)
+    assert max(later) < 20  # they find the winner in the cache
+    assert (case.init["first_run_ns"] < 20e6).all()
+    shown = " ".join(details(document).split())
+    assert f"search {time_text(case.init['search_ns'][0])}" in shown
+    row = next(csv.DictReader(cases_csv(document).splitlines()))
+    assert 40e6 <= int(row["init_ns"])
+
+
+@pytest.mark.parametrize(("forced", "searches"), [("1", True), ("off", False), ("0", False)])
+def test_a_search_that_a_variable_forces_is_one_too(
+    release, plugin, small_graph, monkeypatch, forced, searches
+):
+    release()
+    monkeypatch.setenv("HIPDNN_FORCE_BENCHMARKING", forced)
+    spec = f"hipdnn:MIOPEN_ENGINE@{plugin('build', **PLANTED)}"
+    case = bench_run.run([str(small_graph)], engine=[spec], rounds=1, iterations=1).cases[0]
+    assert searches == ("search_ns" in case.init)
+
+
+def test_a_plain_plan_has_no_such_phase(release, plugin, small_graph):
+    release()
+    spec = f"hipdnn:MIOPEN_ENGINE@{plugin('build', **PLANTED)}"
+    case = bench_run.run([str(small_graph)], engine=[spec], rounds=1, iterations=1).cases[0]
+    assert "search_ns" not in case.init
 
 
 @pytest.mark.parametrize(("caches", "median_ms"), [({}, 2.0), ({"cache_dir": "same"}, 1.76)])

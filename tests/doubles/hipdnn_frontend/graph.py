@@ -256,10 +256,11 @@ class Graph:
         for uid, data in self._storages[key].items():
             if data:
                 device.buffers[pack[uid]].data[:] = data
-        if self._benchmarking and not self._searched:
+        searches = self._benchmarking or tuning.is_forced()
+        if searches and not self._searched:
             self._searched = True
             tuning.search(engine, graph)
-        tuned = self._benchmarking or tuning.is_tuned(engine, graph)
+        tuned = searches or tuning.is_tuned(engine, graph)
         device.advance(tuning.milliseconds(engine, tuned))
 
 

@@ -1,38 +1,63 @@
 """What tunes: the search of ``global.benchmarking``, the cache on disk, autotune.
 
 The cache is read by every run, not only by those that tune: a plain run after a tuned one takes the
-tuned time, unless its cache folder is another.
+tuned time, unless its cache folder is another, and a second search finds the winner of the first
+and costs nothing. As upstream's it has a file for each version, engine and chip, whose lines are
+keyed by what the graph means: `WINNERS`/version/engine/chip/winners.jsonl.
 """
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
+
+from bench_run.graph.fingerprint import fingerprint
 
 from . import device
 from .surface import behaviour, classes
 
 WINNERS = "ingestor-winners"
+TRUE = ("1", "true", "on", "yes", "enable", "enabled")
 
 
-def _winner(engine, graph):
-    """The cache's file for an engine and a graph."""
+def _is_on(variable):
+    return os.environ.get(variable, "").strip().lower() in TRUE
+
+
+def is_forced():
+    return _is_on("HIPDNN_FORCE_BENCHMARKING")
+
+
+def _shard(engine):
+    """The cache's file for an engine; None where there is no cache."""
+    if _is_on("HIPDNN_DISABLE_CACHE") or not behaviour.get("disk cache"):
+        return None
     folder = os.environ.get("HIPDNN_CACHE_DIR") or Path.home() / ".cache" / "hipdnn"
-    return Path(folder) / WINNERS / f"{engine.name}-{len(graph.nodes)}-{graph.nodes[0].type}"
+    name = engine.name.replace(":", "_")
+    arch = os.environ.get("HIPDNN_DOUBLE_ARCH", "gfx942")
+    return Path(folder) / WINNERS / behaviour["version"] / name / arch / "winners.jsonl"
 
 
 def is_tuned(engine, graph):
-    off = os.environ.get("HIPDNN_DISABLE_CACHE") or not behaviour.get("disk cache")
-    return not off and _winner(engine, graph).exists()
+    shard = _shard(engine)
+    if shard is None or not shard.exists():
+        return False
+    lines = map(json.loads, shard.read_text().splitlines())
+    return fingerprint(graph) in (line["key"] for line in lines)
 
 
 def search(engine, graph):
-    """Takes its time on the first call, and leaves what it found."""
+    """Takes its time on the first call, and leaves what it found; a winner that is there already
+    is taken as it is."""
+    if is_tuned(engine, graph):
+        return
     device.advance(engine.plugin.get("search_milliseconds", 0.0))
-    if behaviour.get("disk cache") and not os.environ.get("HIPDNN_DISABLE_CACHE"):
-        place = _winner(engine, graph)
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_text("1")
+    shard = _shard(engine)
+    if shard is not None:
+        shard.parent.mkdir(parents=True, exist_ok=True)
+        with shard.open("a") as out:
+            out.write(json.dumps({"key": fingerprint(graph)}) + "\n")
 
 
 def milliseconds(engine, tuned):

@@ -8,7 +8,7 @@ import { color, sideColor } from "./theme.js";
 
 const PHASES = [
   ["load_ns", "load graph"], ["import_ns", "import engine"], ["build_ns", "build"],
-  ["plan_ns", "plan"], ["first_run_ns", "first run"],
+  ["plan_ns", "plan"], ["search_ns", "search"], ["first_run_ns", "first run"],
 ];
 const LOG_TICKS = { type: "log", dtick: "D2" };
 
