@@ -68,6 +68,7 @@ class HipStream:
         self.forced_gates = 0
         self._gate_missing = self.no_gate_because = gate_missing
         self._gate_closed_once = self.gate_is_gone = False
+        self.gate_left_open = False
         self.clock = "host" if events is None else "events"
 
     @property
@@ -82,7 +83,7 @@ class HipStream:
 
     def attach(self, run: Callable[[], None]) -> None:
         """Take note of a new plan: its first gated use tries whether it can be held back."""
-        self._untried, self.forced_gates = run, 0
+        self._untried, self.forced_gates, self.gate_left_open = run, 0, False
         self.no_gate_because = self._gate_missing
         self.gate_depth = 0 if self._gate is None else GATE_DEPTH
 
@@ -93,6 +94,7 @@ class HipStream:
     def leave_gate_open(self, why: str) -> None:
         if self.gate_depth:
             self.gate_depth, self.no_gate_because = 0, why
+            self.gate_left_open = True
 
     def mark(self) -> Any:
         if self._events is None:

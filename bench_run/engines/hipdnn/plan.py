@@ -12,7 +12,7 @@ from bench_run.errors import BenchRunError
 from bench_run.text import time_text
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from bench_run.engines.base import PlanFacts
     from bench_run.engines.hipdnn.buffers import Buffers
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 STEP = "Graph.execute"
 WITNESS, WITNESSED = "Graph.execute_timed_ext", 5
+SAYS = "execute_timed_ext says"
 
 
 @dataclass(frozen=True)
@@ -88,29 +89,45 @@ class HipdnnPlan:
             raise failure(STEP, caught, self._version) from caught
 
     def witness(self) -> dict[str, str]:
-        """What `execute_timed_ext` says of some executions, with the quality it states. Its clock
-        is hipDNN's: the words stand beside our samples and never among them."""
+        """What `execute_timed_ext` says of some executions, by the quality it states: times of
+        unlike quality are never mixed. Its clock is hipDNN's: the words stand beside our samples
+        and never among them.
+
+        It closes a gate of its own, so a plan that cannot be behind ours is not asked: each
+        execution would wait for the watchdog.
+        """
         if not self._library.can.has(WITNESS):
             return {}
+        if self._stream.gate_left_open:
+            return {SAYS: f"not asked: {self._stream.no_gate_because}"}
         with self._library.calling(WITNESS):
-            told = [self._timed() for _ in range(WITNESSED)]
-        times_ns = [time_ns for time_ns, _ in told if time_ns is not None]
-        if not times_ns:
-            return {}
-        qualities = " and ".join(sorted({quality for _, quality in told}))
-        text = f"median {time_text(statistics.median(times_ns))} of {len(times_ns)}, {qualities}"
-        return {"execute_timed_ext says": text}
+            told = list(self._told())
+        return {SAYS: "; ".join(told)} if told else {}
 
-    def _timed(self) -> tuple[float | None, str]:
-        """Nanoseconds, and the quality; one that timed out has no time."""
+    def _told(self) -> Iterator[str]:
+        """Words for each quality; executions end with the first whose gate opened by force."""
+        times_ns: dict[str, list[float]] = {}
+        for _ in range(WITNESSED):
+            time_ns, quality, timed_out = self._timed()
+            if timed_out:
+                yield "a gate opened by force"
+                break
+            if time_ns is not None:
+                times_ns.setdefault(quality, []).append(time_ns)
+        for quality, values in sorted(times_ns.items()):
+            yield f"{quality}: median {time_text(statistics.median(values))} of {len(values)}"
+
+    def _timed(self) -> tuple[float | None, str, bool]:
+        """Nanoseconds where there are any, the quality, and whether the gate opened by force."""
         error, timing = self._native.execute_timed_ext(
             self._handle, self._pack, self._workspace_pointer
         )
         check(WITNESS, error)
         elapsed_ms, quality = field(timing, "elapsed_ms"), field(timing, "quality", "no quality")
-        timed_out = bool(field(timing, "timed_out", False))
-        time_ns = None if elapsed_ms is None or timed_out else float(elapsed_ms) * 1e6
-        return time_ns, str(field(quality, "name", quality)).rpartition(".")[2]
+        name = str(field(quality, "name", quality)).rpartition(".")[2]
+        known = elapsed_ms is not None and name != "INVALID"
+        forced = bool(field(timing, "timed_out", False))
+        return float(elapsed_ms) * 1e6 if known else None, name, forced
 
     def _run_in_turn(self) -> None:
         self._turn = (self._turn + 1) % len(self._sets)

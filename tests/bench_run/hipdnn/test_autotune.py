@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import re
+import sys
+
 import pytest
 
 import bench_run
+from bench_run.tensors.inputs import make_inputs
+from tests.conformance.graphs import FAMILIES
+
+ADD = FAMILIES["pointwise_add"]("float", "packed")
 
 
 @pytest.fixture
@@ -33,8 +40,52 @@ def test_the_tuners_winner_is_measured_with_its_claim_beside(tuned):
 
 def test_hipdnns_own_clock_is_a_witness_with_its_quality(tuned):
     words = tuned().plan["execute_timed_ext says"]
-    assert words.startswith("median 1.00")
-    assert words.endswith(" ms of 5, DEVICE_ONLY")
+    assert words.startswith("DEVICE_ONLY: median 1.00")
+    assert words.endswith(" ms of 5")
+
+
+@pytest.fixture
+def witnessed(open_engine, plugin, monkeypatch):
+    """What the witness says after a gated run, and how often it was executed."""
+
+    def ask(qualities="DEVICE_ONLY", **facts):
+        engine = open_engine(f"hipdnn@{plugin('one', **facts)}", variables={"quality": qualities})
+        graph_class, calls = sys.modules["hipdnn_frontend"].Graph, []
+        timed = graph_class.execute_timed_ext
+        monkeypatch.setattr(
+            graph_class, "execute_timed_ext", lambda *a, **k: calls.append(1) or timed(*a, **k)
+        )
+        plan = engine.plan(engine.build(ADD, {}))
+        plan.upload(make_inputs(ADD, 0))
+        return engine.stream, plan, calls
+
+    return ask
+
+
+def test_times_of_unlike_quality_are_never_mixed(witnessed):
+    _, plan, _ = witnessed("DEVICE_ONLY,UNSTALLED,INVALID", milliseconds=1.0)
+    words = plan.witness()["execute_timed_ext says"]
+    assert re.fullmatch(r"DEVICE_ONLY: median 1\S* ms of 2; UNSTALLED: median 1\S* ms of 2", words)
+
+
+def test_a_plan_that_forced_the_gate_open_is_not_executed_for_the_witness(witnessed):
+    stream, plan, calls = witnessed(waits=["PointwiseAttributes"])
+    stream.correction_ns()
+    words = plan.witness()["execute_timed_ext says"]
+    assert ([], True) == (calls, words.startswith("not asked: the engine waited for the device"))
+
+
+def test_nor_is_one_that_is_to_be_measured_without_a_gate(witnessed):
+    stream, plan, calls = witnessed()
+    stream.leave_gate_open("another round did without")
+    assert {"execute_timed_ext says": "not asked: another round did without"} == plan.witness()
+    assert [] == calls
+
+
+def test_the_witness_ends_with_the_first_gate_that_opens_by_force(witnessed):
+    _, plan, calls = witnessed(waits=["PointwiseAttributes"])
+    assert {"execute_timed_ext says": "a gate opened by force"} == plan.witness()
+    assert 1 == len(calls)
 
 
 def test_a_release_without_the_tuner_says_so(tuned):

@@ -64,6 +64,16 @@ def synchronize():
         queue.pop(0)()
 
 
+def can_stall():
+    return not (disabled or os.environ.get("HIPDNN_DOUBLE_NO_GATE"))
+
+
+def give_up_stalling():
+    """A watchdog opened a gate that was closed too long."""
+    global disabled
+    disabled = os.environ.get("HIPDNN_DOUBLE_GATE") == "sticky"
+
+
 def hip_device_synchronize():
     synchronize()
 
@@ -200,9 +210,8 @@ class HipStallGate:
         gates.append(self)
 
     def _force(self):
-        global disabled
         self._forced = True
-        disabled = os.environ.get("HIPDNN_DOUBLE_GATE") == "sticky"
+        give_up_stalling()
         gates.remove(self)
 
     def release(self):

@@ -205,12 +205,21 @@ class Graph:
         return found
 
     def execute_timed_ext(self, handle, variant_pack, workspace=0):
+        """Behind a gate of its own, where the device has one."""
         device.synchronize()
+        waits = self._waits() and device.can_stall()
         error = self._execute(handle, variant_pack, workspace)
         before = device.clock_ms
         device.synchronize()
-        kind = classes["TimingQuality"]["DEVICE_ONLY"]
-        return error, classes["ExecutionTiming"](device.clock_ms - before, kind)
+        quality, elapsed_ms = tuning.timing_quality(), device.clock_ms - before
+        if waits:
+            device.give_up_stalling()
+            quality, elapsed_ms = "INVALID", None
+        kind = classes["TimingQuality"][quality]
+        return error, classes["ExecutionTiming"](elapsed_ms, kind, waits)
+
+    def _waits(self):
+        return any(node.type in self._engine.waits for node in self._graph.nodes)
 
     def execute(self, handle, variant_pack, workspace=0):
         return self._execute(handle, variant_pack, workspace)
@@ -223,7 +232,7 @@ class Graph:
         self._engine.do("execute")
         pack = dict(variant_pack)
         device.enqueue(lambda: self._run(pack))
-        if any(node.type in self._engine.waits for node in self._graph.nodes):
+        if self._waits():
             device.synchronize()
         return _forced("execute") or good()
 

@@ -8,6 +8,7 @@ keyed by what the graph means: `WINNERS`/version/engine/chip/winners.jsonl.
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 from pathlib import Path
@@ -65,9 +66,17 @@ def milliseconds(engine, tuned):
     return engine.plugin.get("tuned_milliseconds", plain) if tuned else plain
 
 
+_qualities = itertools.cycle(os.environ.get("HIPDNN_DOUBLE_QUALITY", "DEVICE_ONLY").split(","))
+
+
+def timing_quality():
+    """That of the next timed execution."""
+    return next(_qualities) if device.can_stall() else "UNSTALLED"
+
+
 class ExecutionTiming:
-    def __init__(self, elapsed_ms, quality):
-        self._elapsed_ms, self._quality, self._timed_out = elapsed_ms, quality, False
+    def __init__(self, elapsed_ms, quality, timed_out):
+        self._elapsed_ms, self._quality, self._timed_out = elapsed_ms, quality, timed_out
 
 
 class AutotuneConfig:
