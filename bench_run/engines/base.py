@@ -227,6 +227,8 @@ class SupportsOracle(Protocol):
 
     ORACLE_KNOB: str
     """The knob, as ``KEY=VALUE``, that makes it search."""
+    SEARCHING_IDS: tuple[str, ...]
+    """Ids that search in any case: they have no default to compare with."""
 
 
 class EngineModule(Protocol):

@@ -33,6 +33,10 @@ def _search(spec: EngineSpec) -> str:
     if spec.id is None:
         raise UsageError(f"--oracle: name the engine that searches: {spec.name}:ID or "
                          f"{spec.name}:all")  # fmt: skip
+    if spec.id in module.SEARCHING_IDS:
+        raise UsageError(f"--oracle: {spec.name}:{spec.id} searches in any case and has no default "
+                         f"beside it: name the engine that searches: {spec.name}:ID or "
+                         f"{spec.name}:all")  # fmt: skip
     return KNOB + module.ORACLE_KNOB
 
 

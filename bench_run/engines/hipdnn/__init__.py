@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 NAME = "hipdnn"
 SUMMARY = "AMD's hipDNN; hipdnn[:ENGINE|:ID|:all][@plugin path], A/B of two builds of a plugin"
 KNOBS = "Graph.get_knobs_for_engine; bench-run --list-engines GRAPH shows them"
-ORACLE_KNOB = "global.benchmarking=1"
+ORACLE_KNOB, SEARCHING_IDS = "global.benchmarking=1", ("autotune",)
 INSTALL = "it comes with ROCm's hipDNN; --hipdnn-prefix DIR finds it"
 PROFILER = "rocprofv3"
 

@@ -21,7 +21,7 @@ REQUIRED: dict[str, tuple[str, ...]] = {
 
 OPTIONAL: dict[str, tuple[str, ...]] = {
     "": (
-        "DataType", "HeuristicMode", "PluginLoadingMode", "KnobSetting", "AutotuneConfig",
+        "DataType", "HeuristicMode", "PluginLoadingMode", "KnobSetting",
         "engine_id_to_name", "set_engine_plugin_paths", "get_loaded_engine_plugin_paths",
         "hip_get_device_count", "hip_stream_synchronize", "hip_device_synchronize",
         "hip_can_use_stream_wait_value", "HipEvent", "HipStallGate", "get_stream",
@@ -30,8 +30,7 @@ OPTIONAL: dict[str, tuple[str, ...]] = {
         "set_io_data_type", "set_intermediate_data_type", "set_compute_data_type",
         "set_preferred_engine_id_ext", "create_execution_plan_ext", "get_ranked_engine_ids",
         "get_execution_plan_engine_id", "get_knobs_for_engine", "get_plan_name",
-        "execute_timed_ext", "autotune", "autotune_exhaustive_sweep", "add_all_engines",
-        "get_autotune_workspace_size",
+        "execute_timed_ext", "autotune", "add_all_engines", "get_estimated_max_workspace_size",
     ),
     "Handle": ("get_stream", "set_stream", "get_engine_info", "get_loaded_engine_plugin_paths"),
     "DeviceBuffer": ("zeros",),

@@ -7,7 +7,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from bench_run.engines.base import EngineFacts, PlanFacts
-from bench_run.engines.hipdnn.autotune import TUNER, autotune, refuse_without_tuner
+from bench_run.engines.hipdnn.autotune import (
+    HOW,
+    Tuned,
+    add_candidates,
+    autotune,
+    hold_winner,
+    refuse_without_tuner,
+)
 from bench_run.engines.hipdnn.buffers import Buffers
 from bench_run.engines.hipdnn.choosing import Chooser, Selection
 from bench_run.engines.hipdnn.dialect import deserialise, refuse_unwritable
@@ -103,7 +110,8 @@ class HipdnnEngine:
             refuse_without_tuner(self._opened.library)
         native = self._operation_graph(graph, phases, choice)
         if choice.tuned:
-            return Built(graph, native, Selection(None, TUNER), phases)
+            add_candidates(self._opened.library, native, self._chooser)
+            return Built(graph, native, Selection(None, HOW), phases)
         with phases.time("plans"):
             selection = self._chooser.select(native, choice, self._opened.options.knobs)
         with phases.time("support"):
@@ -139,19 +147,20 @@ class HipdnnEngine:
         native, phases, opened = built.native, built.phases, self._opened
         with phases.time("buffers"):
             first = Buffers(opened.library, built.graph)
-        claims: dict[str, str] = {}
+        tuned = Tuned({})
         with phases.time("build"):
             if opened.choice.tuned:
-                claims = autotune(opened.library, native, opened.handle, first, built.graph)
+                tuned = autotune(opened.library, native, opened.handle, first, built.graph)
             else:
                 opened.library.step(native, "build_plans")
         engine, certainty = self._chooser.confirm(native, built.selection)
+        hold_winner(tuned, engine, self._chooser)
         with phases.time("workspace and copies"):
             workspace_bytes, workspace = self._workspace(native)
             more = range(self._extra_copies(first.bytes))
             sets = [first, *(Buffers(opened.library, built.graph) for _ in more)]
         facts = PlanFacts(
-            chosen={**self._chosen(built, engine, certainty), **claims},
+            chosen={**self._chosen(built, engine, certainty), **tuned.claims},
             workspace_bytes=workspace_bytes,
             buffer_bytes=sum(buffers.bytes for buffers in sets),
         )

@@ -42,6 +42,7 @@ BACKEND = "HIPDNN_BACKEND_ERROR"
 DECLINES: dict[str, tuple[str, ...] | None] = {
     "Graph.create_execution_plan_ext": None,
     "Graph.create_execution_plans": (BACKEND,),
+    "Graph.add_all_engines": (BACKEND,),
 }
 """Steps whose bad codes mean that no engine runs the graph (None: every code): engines decline in
 them with the code of a failure."""

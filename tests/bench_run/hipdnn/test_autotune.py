@@ -18,10 +18,11 @@ ADD = FAMILIES["pointwise_add"]("float", "packed")
 def tuned(release, plugin, small_graph):
     """A run of hipDNN's tuner over two engines, of which the second is faster."""
 
-    def run(profile="newest"):
-        release(profile)
-        plugin("build", name="liba.so", engines=("SLOW_ENGINE",), milliseconds=2.0)
-        folder = plugin("build", name="libb.so", engines=("FAST_ENGINE",), milliseconds=1.0)
+    def run(profile="newest", variables=None, **facts):
+        release(profile, **(variables or {}))
+        for name, engine, milliseconds in (("a", "SLOW_ENGINE", 2.0), ("b", "FAST_ENGINE", 1.0)):
+            folder = plugin("build", name=f"lib{name}.so", engines=(engine,),
+                            milliseconds=milliseconds, **facts)  # fmt: skip
         spec = f"hipdnn:autotune@{folder}"
         document = bench_run.run([str(small_graph)], engine=[spec], rounds=1, iterations=5)
         return document.cases[0]
@@ -36,6 +37,34 @@ def test_the_tuners_winner_is_measured_with_its_claim_beside(tuned):
     assert "FAST_ENGINE, least 1 ms, mean 1 ms" == case.plan["autotune's winner claims"]
     assert "SLOW_ENGINE, least 2 ms, mean 2 ms" == case.plan["autotune's others claim"]
     assert 1e6 == pytest.approx(case.summary["device_ns"].median, rel=0.02)
+
+
+@pytest.mark.parametrize(
+    ("variables", "facts", "status", "words"),
+    [
+        ({}, {"types": ["NoSuchAttributes"]}, "unsupported", "no engine accepts this graph"),
+        ({"fail": "add_all_engines:HIPDNN_BACKEND_ERROR"}, {}, "unsupported",
+         "Graph.add_all_engines: no engine runs it (HIPDNN_BACKEND_ERROR)"),
+        ({"fail": "add_all_engines:HANDLE_ERROR"}, {}, "failed", "Graph.add_all_engines: a fault"),
+        ({"autotune": "silent"}, {}, "unsupported", "Graph.autotune: no candidates"),
+        ({"autotune": "liar"}, {}, "failed",
+         "Graph.autotune names FAST_ENGINE its winner, and SLOW_ENGINE is active after it"),
+        ({}, {"untunable": True}, "failed",
+         "none of 2 candidates succeeded: the workspace budget is exceeded"),
+    ],
+)  # fmt: skip
+def test_a_tuner_that_finds_nothing_says_why(tuned, variables, facts, status, words):
+    outcome = tuned("newest", variables, **facts).outcome
+    assert (status, True) == (outcome.status, words in outcome.reason)
+
+
+def test_which_tuner_it_is_and_how_many_were_timed_is_on_record(tuned):
+    plan = tuned().plan
+    assert (
+        "Graph.autotune, standard mode, over every engine that takes the graph"
+        == (plan["selection"])
+    )
+    assert "2, of which 2 were timed" == plan["autotune's candidates"]
 
 
 def test_hipdnns_own_clock_is_a_witness_with_its_quality(tuned):

@@ -109,6 +109,7 @@ def test_every_engine_of_all_has_its_search(release, small_graph, capsys):
     [
         ({"engine": ["numpy"]}, "--oracle: engine numpy has no search"),
         ({"engine": ["hipdnn"]}, "--oracle: name the engine that searches: hipdnn:ID"),
+        ({"engine": ["hipdnn:autotune"]}, "--oracle: hipdnn:autotune searches in any case"),
         ({"engine": ["hipdnn:1"], "cache_dir": "x"}, "--oracle needs caches of its own"),
         ({"a": "hipdnn:1", "b": "hipdnn:2"}, "--oracle and --a/--b"),
     ],

@@ -31,6 +31,7 @@ class Graph:
         self._state, self._graph, self._handle = "new", None, None
         self._preferred, self._engine, self._storages = None, None, {}
         self._types, self._benchmarking, self._searched = {}, False, False
+        self._candidates = []
 
     def _before(self, state, step):
         if ORDER.index(self._state) < ORDER.index(state):
@@ -176,7 +177,14 @@ class Graph:
         return WORKSPACE_BYTES
 
     def get_autotune_workspace_size(self):
-        return WORKSPACE_BYTES
+        """Of compiled plans: nothing before there are some."""
+        return WORKSPACE_BYTES if self._state == "built" else 0
+
+    def get_estimated_max_workspace_size(self):
+        """Of the candidates; a lower bound, as upstream's."""
+        if not self._candidates:
+            raise RuntimeError("Failed to get estimated max workspace size: no plan specs")
+        return WORKSPACE_BYTES // 2
 
     def get_execution_plan_engine_id(self):
         self._expect_built("get_execution_plan_engine_id")
@@ -188,21 +196,31 @@ class Graph:
         number = f"0x{self._engine.id & 0xFFFFFFFFFFFFFFFF:016x}"
         return f"{number if handle is None else self._engine.name}_plan_0"
 
-    def add_all_engines(self, modes):
-        return self
+    def add_all_engines(self, modes=()):
+        problem = self._before("operations", "add_all_engines")
+        if problem:
+            return problem
+        self._candidates = self._accepting()
+        if not self._candidates:
+            return bad(*behaviour["no engine"])
+        return _forced("add_all_engines") or good()
 
     def autotune(self, handle, variant_pack, workspace=0, workspace_size=None, config=None):
         if self._before("operations", "autotune"):
             raise RuntimeError("autotune: build_operation_graph comes first")
+        if workspace_size is None:
+            raise RuntimeError("Autotune failed: no compiled plans; candidates need workspace_size")
         problem = self._wrong_pack(variant_pack, workspace)
         if problem:
-            raise RuntimeError(problem._err_msg)
-        found, engines = tuning.results(self._accepting())
-        if not engines:
-            raise RuntimeError("autotune: no candidates")
-        self._engine, self._state, self._benchmarking = engines[0], "built", True
+            raise RuntimeError(f"Autotune failed: {problem._err_msg}")
+        if not self._candidates:
+            raise RuntimeError("Autotune failed: no plan specs were added")
+        found, engines = tuning.results(self._candidates, workspace_size >= WORKSPACE_BYTES)
+        if engines:
+            place = -1 if os.environ.get("HIPDNN_DOUBLE_AUTOTUNE") == "liar" else 0
+            self._engine, self._state, self._benchmarking = engines[place], "built", True
         self._searched = True
-        return found
+        return [] if os.environ.get("HIPDNN_DOUBLE_AUTOTUNE") == "silent" else found
 
     def execute_timed_ext(self, handle, variant_pack, workspace=0):
         """Behind a gate of its own, where the device has one."""

@@ -85,17 +85,23 @@ class AutotuneConfig:
 
 
 class AutotuneResult:
-    """One candidate; the winner has rank 0."""
+    """One candidate; the winner has rank 0, one that failed -1."""
 
-    def __init__(self, engine, rank, time_ms):
+    def __init__(self, engine, rank, time_ms, error=""):
         self._engine_id, self._engine_name, self._rank = engine.id, engine.name, rank
         self._min_time_ms = self._avg_time_ms = self._robust_time_ms = time_ms
-        self._stddev_ms, self._iterations_run, self._succeeded = 0.0, 3, True
-        self._benchmarked, self._error_message, self._workspace_size = True, "", 256
+        self._stddev_ms, self._iterations_run, self._succeeded = 0.0, 3, not error
+        self._benchmarked, self._error_message, self._workspace_size = not error, error, 256
 
 
-def results(engines):
-    """A result for each engine, fastest first."""
+def results(engines, room):
+    """A result for each engine, fastest first; without room for their workspace all fail."""
     timed = sorted(engines, key=lambda engine: milliseconds(engine, tuned=True))
+    failing = [e for e in timed if not room or e.plugin.get("untunable", False)]
+    timed = [e for e in timed if e not in failing]
     kind = classes["AutotuneResult"]
-    return [kind(e, rank, milliseconds(e, tuned=True)) for rank, e in enumerate(timed)], timed
+    found = [kind(e, -1, 0.0, "the workspace budget is exceeded") for e in failing]
+    return [
+        *found,
+        *(kind(e, rank, milliseconds(e, tuned=True)) for rank, e in enumerate(timed)),
+    ], timed
