@@ -50,6 +50,8 @@ Engines:
                         (default 0); several are measured in turn, because they
                         share power, host and bus. For one engine only:
                         ENGINE+device=N
+  --threads N           hold engines on the CPU to N threads on N cores; for one
+                        engine only: ENGINE+threads=N
   --knob KEY=VALUE      set a tuning knob of the engine; for one engine only:
                         ENGINE+knob:KEY=VALUE
   --oracle              beside each engine the same one after its own search for

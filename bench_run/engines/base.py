@@ -32,6 +32,8 @@ class EngineSpec:
     plugin_path: str | None = None
     device: int | None = None
     """Accelerator of this engine; None: that of the run. The run sees to it, not the engine."""
+    threads: int | None = None
+    """The same for processor threads."""
     knobs: Mapping[str, str] = field(default_factory=dict)
     """Knobs of this engine alone; the run puts them among its options."""
 
@@ -41,6 +43,8 @@ class EngineOptions:
     """Choices that hold for every engine of a run."""
 
     device: int = 0
+    threads: int | None = None
+    """Processor threads that an engine on the processor is held to; None: not held to a number."""
     math: str = "fp32"
     """``fp32`` (strict), ``tf32`` or ``fast``."""
     cache: str = "hot"

@@ -1,10 +1,11 @@
-"""Engine specs: ``name[:id][+option…][+knob:K=V…][+device=N][@plugin path]`` ⇄ values.
+"""Engine specs: ``name[:id][+option…][+knob:K=V…][+device=N][+threads=N][@plugin path]`` ⇄ values.
 
 Everything after the first ``@`` is the path, so that a path may hold any character. The id ends at
 the first ``+`` and may hold colons: ``torch:cuda:1+compile``, ``cudnn:plan=eng5_k2=1``,
 ``hipdnn:MIOPEN_ENGINE@/opt/plugins/libmiopen_plugin.so``. The option ``device=N`` belongs to
 every engine: ``cudnn:all+device=1``; so does ``knob:KEY=VALUE``, a knob of this engine alone, to
-every engine that takes knobs: ``hipdnn:MIOPEN_ENGINE+knob:global.benchmarking=1``.
+every engine that takes knobs: ``hipdnn:MIOPEN_ENGINE+knob:global.benchmarking=1``; and
+``threads=N`` to every engine on the processor.
 """
 
 from __future__ import annotations
@@ -16,8 +17,9 @@ from bench_run.engines import known_names
 from bench_run.engines.base import EngineSpec
 from bench_run.errors import UsageError
 
-GRAMMAR = "name[:id][+option...][+knob:KEY=VALUE...][+device=N][@plugin path]"
+GRAMMAR = "name[:id][+option...][+knob:KEY=VALUE...][+device=N][+threads=N][@plugin path]"
 DEVICE = "device="
+THREADS = "threads="
 KNOB = "knob:"
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 
@@ -40,9 +42,10 @@ def parse_spec(text: str) -> EngineSpec:
         text=text,
         name=name,
         id=identifier if has_id else None,
-        options=tuple(o for o in options if not o.startswith((DEVICE, KNOB))),
+        options=tuple(o for o in options if not o.startswith((DEVICE, THREADS, KNOB))),
         plugin_path=path if has_path else None,
-        device=_device(text, options),
+        device=_number(text, options, DEVICE),
+        threads=_number(text, options, THREADS, least=1),
         knobs=_knobs(text, options),
     )
 
@@ -64,12 +67,12 @@ def with_option(text: str, option: str) -> str:
     return f"{head}+{option}{has_path}{path}"
 
 
-def _device(text: str, options: list[str]) -> int | None:
-    given = [option.removeprefix(DEVICE) for option in options if option.startswith(DEVICE)]
+def _number(text: str, options: list[str], name: str, least: int = 0) -> int | None:
+    given = [option.removeprefix(name) for option in options if option.startswith(name)]
     if not given:
         return None
-    if len(given) > 1 or not given[0].isdecimal():
-        raise UsageError(f"--engine {text!r}: expected one number after +{DEVICE}")
+    if len(given) > 1 or not given[0].isdecimal() or int(given[0]) < least:
+        raise UsageError(f"--engine {text!r}: expected one number after +{name}, {least} or more")
     return int(given[0])
 
 

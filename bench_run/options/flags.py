@@ -60,6 +60,7 @@ FLAGS: dict[str, Flag] = {
     "--cache-dir": Flag("cache_dir", read_text),
     "--warm-caches": Flag("warm_caches", read_switch),
     "--device": Flag("device", read_devices),
+    "--threads": Flag("threads", whole_reader(1)),
     "--math": Flag("math", choice_reader(MATHS)),
     "--reference": Flag("reference", read_text),
     "--tolerance": Flag("tolerance", choice_reader(TOLERANCES)),

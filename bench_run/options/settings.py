@@ -31,6 +31,7 @@ class Options:
     warm_caches: bool = False
     device: int | tuple[int, ...] | None = 0
     """None: every one that an engine sees."""
+    threads: int | None = None
     math: str = "fp32"
     reference: str = "auto"
     tolerance: str = "default"

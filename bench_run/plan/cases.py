@@ -93,6 +93,7 @@ def number_namesakes(graphs: Iterable[PlannedGraph]) -> tuple[PlannedGraph, ...]
 def engine_options(options: Options) -> EngineOptions:
     return EngineOptions(
         device=0 if options.devices is None else options.devices[0],
+        threads=options.threads,
         math=options.math,
         cache=options.cache,
         timer=options.timer,
@@ -138,7 +139,9 @@ def of_spec(options: EngineOptions, spec: EngineSpec) -> EngineOptions:
     if spec.knobs and not isinstance(engine_module(spec.name), SupportsKnobs):
         raise UsageError(f"engine {spec.text}: {spec.name} has no knobs")
     device = options.device if spec.device is None else spec.device
-    return replace(options, device=device, knobs={**options.knobs, **spec.knobs})
+    threads = options.threads if spec.threads is None else spec.threads
+    knobs = {**options.knobs, **spec.knobs}
+    return replace(options, device=device, threads=threads, knobs=knobs)
 
 
 def asks_several(options: Options) -> bool:

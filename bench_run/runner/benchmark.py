@@ -173,6 +173,7 @@ def settings_of(
         init=options.init,
         executions=options.executions,
         knobs=dict(options.knob),
+        threads=options.threads,
         vendor_caches=options.vendor_caches,
         worker_start=worker_start,
         max_rounds=options.max_rounds if options.adds_rounds else None,

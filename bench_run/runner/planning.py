@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from bench_run.engines import choose_auto
 from bench_run.engines.spec import parse_spec
 from bench_run.errors import BenchRunError, EngineUnavailableError, UsageError
+from bench_run.machine.affinity import available_cpus
 from bench_run.plan.cases import (
     EVERY,
     PlannedCase,
@@ -135,6 +136,7 @@ def plan_opened(outline: Outline, pool: WorkerPool) -> Planned:
     is not there ends the run. Raises `EngineUnavailableError`."""
     engines = open_engines(outline, pool)
     _check_timer(outline, pool)
+    check_threads(outline.options.threads, [(e, pool.facts(e).device) for e in engines])
     return plan_run(outline, engines, list_variants(outline, engines, pool))
 
 
@@ -145,6 +147,21 @@ def _check_timer(outline: Outline, pool: WorkerPool) -> None:
     if timer in ("events", "cupti") and clocks == {"host"}:
         names = ", ".join(engine.key for engine in outline.engines)
         raise UsageError(f"--timer {timer}: no engine of this run has a device clock ({names})")
+
+
+def check_threads(wanted: int | None, engines: Sequence[tuple[PlannedEngine, str]]) -> None:
+    """Threads that are asked for need an engine on the processor, and processors. `engines` come
+    with what they run on. Raises `UsageError`."""
+    if wanted is not None and all(device != "cpu" for _, device in engines):
+        raise UsageError(f"--threads {wanted}: no engine of this run is on the CPU")
+    for engine, device in engines:
+        if engine.spec.threads is not None and device != "cpu":
+            raise UsageError(f"engine {engine.key}: it is not on the CPU, where threads count")
+        if (engine.options.threads or 0) > available_cpus():
+            raise UsageError(
+                f"engine {engine.key}: {engine.options.threads} threads, and this process may use "
+                f"{available_cpus()} processors"
+            )
 
 
 def open_engines(outline: Outline, pool: WorkerPool) -> tuple[PlannedEngine, ...]:

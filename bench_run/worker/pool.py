@@ -9,6 +9,7 @@ from bench_schema.document import Case, Outcome
 from bench_run.engines import engine_module
 from bench_run.engines.base import SupportsEnvironment, SupportsFork
 from bench_run.errors import BenchRunError, EngineError, EngineUnavailableError, WorkerError
+from bench_run.machine.affinity import thread_environment
 from bench_run.measure.time_breakdown import TimeBreakdown
 from bench_run.worker.case_record import case_of
 from bench_run.worker.messages import (
@@ -40,9 +41,10 @@ if TYPE_CHECKING:
 def own_environment(engine: PlannedEngine) -> Mapping[str, str]:
     """Variables that the engine's process needs from its start."""
     module = engine_module(engine.spec.name)
+    threads = thread_environment(engine.options.threads)
     if not isinstance(module, SupportsEnvironment):
-        return {}
-    return module.environment(engine.spec, engine.options)
+        return threads
+    return {**module.environment(engine.spec, engine.options), **threads}
 
 
 class WorkerPool:

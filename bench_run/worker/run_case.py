@@ -28,6 +28,7 @@ from bench_schema.summary import warmup_cut
 
 from bench_run.engines.base import SearchesInFirstRun, SupportsWitness
 from bench_run.errors import EngineError, UnsupportedGraphError
+from bench_run.machine.surroundings import watch_host
 from bench_run.machine.telemetry import disturbances, observe
 from bench_run.measure.canaries import canaries_of
 from bench_run.measure.clock_wait import wait_for_clock
@@ -139,6 +140,7 @@ def _measured_case(
     timeline.enter("gate")
     engine.stream.correction_ns()  # tries whether the plan can be held back: that may hang
     _wait_for_clock(engine, request.budget.rest_s, timeline)
+    watched = watch_host()
     before = observe(engine.facts.device, engine.stream, at_once=True)
     timeline.enter("measure")
     budget = affordable(request.budget, timeline.phases["first_run_ns"])
@@ -146,6 +148,7 @@ def _measured_case(
         plan, engine.stream, budget, validator.timed_check, canaries=validator.canaries
     )
     after = observe(engine.facts.device, engine.stream)
+    surroundings = watched()
     timeline.enter("validate", validator.timed_ns)
     validator.finish(len(measured.series["e2e_ns"]), lambda: inputs_of(request.graph, request.data))
     _wait_for_clock(engine, request.budget.rest_s, timeline)
@@ -165,6 +168,7 @@ def _measured_case(
         energy_window_s=used.window_s,
         notes=notes,
         device_timing=_device_timing(engine.stream, recorded),
+        surroundings=surroundings,
     )
     if recorded.spans:
         measured_round = replace(measured_round, device_correction_ns=0.0)

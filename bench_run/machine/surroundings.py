@@ -1,0 +1,207 @@
+"""What else the host did while a round was measured: processor time of others, stolen time, load,
+how often the measuring process had to give way, clock and temperature of the processor.
+
+Everything is optional: what the kernel does not tell is unknown. Nothing here may fail.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import time
+from collections import defaultdict
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bench_schema.document import Surroundings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+PROC = Path("/proc")
+TICK_S = 1 / os.sysconf("SC_CLK_TCK")
+OUR_PROGRAM = b"bench_run.worker"
+"""In the command line of workers and of what starts them: what started those is the run."""
+CPU_SENSORS = ("coretemp", "k10temp", "zenpower", "cpu_thermal", "x86_pkg_temp")
+CLOCKS = 8
+"""Processors whose clock is read; on a large host reading all takes as long as a sample."""
+HEAD_BYTES = 4096
+"""Of /proc/cpuinfo: the first processor."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """Sums since some instant in the past, seconds."""
+
+    at_s: float
+    busy_s: float | None
+    """Processor time of the whole host."""
+    steal_s: float | None
+    own_s: float | None
+    """Of the run's processes."""
+    switches: int
+
+
+def watch_host(proc: Path = PROC) -> Callable[[], Surroundings]:
+    """Starts to watch; what it returns tells what happened since."""
+    root = find_run(os.getpid(), proc)
+    before = _read(root, proc)
+    return lambda: _between(before, _read(root, proc))
+
+
+def _read(root: int, proc: Path) -> Reading:
+    busy_s, steal_s = _host_times(proc)
+    return Reading(
+        at_s=time.perf_counter(),
+        busy_s=busy_s,
+        steal_s=steal_s,
+        own_s=tree_time_s(root, proc),
+        switches=resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw,
+    )
+
+
+def _between(before: Reading, after: Reading) -> Surroundings:
+    busy, own = _passed(before.busy_s, after.busy_s), _passed(before.own_s, after.own_s)
+    return Surroundings(
+        window_s=round(after.at_s - before.at_s, 6),
+        others_cpu_s=None if busy is None or own is None else round(max(busy - own, 0.0), 3),
+        steal_s=_passed(before.steal_s, after.steal_s),
+        load=_load(),
+        involuntary_switches=after.switches - before.switches,
+        cpu_clock_mhz=cpu_clock_mhz(),
+        cpu_temperature_c=cpu_temperature_c(),
+    )
+
+
+def _passed(before: float | None, after: float | None) -> float | None:
+    return None if before is None or after is None else round(max(after - before, 0.0), 3)
+
+
+def _load() -> float | None:
+    try:
+        return round(os.getloadavg()[0], 2)
+    except OSError:
+        return None
+
+
+def _host_times(proc: Path) -> tuple[float | None, float | None]:
+    """(busy, stolen) seconds of all processors; a guest's time is in that of user already."""
+    try:
+        with (proc / "stat").open(encoding="ascii") as file:
+            words = file.readline().split()
+        user, nice, system, _idle, _wait, irq, soft, steal = map(int, words[1:9])
+    except (OSError, ValueError):
+        return None, None
+    return (user + nice + system + irq + soft) * TICK_S, steal * TICK_S
+
+
+@lru_cache(maxsize=1)
+def find_run(pid: int, proc: Path = PROC) -> int:
+    """The process that the run is: the first ancestor that is no worker and starts none."""
+    while True:
+        found = _stat(pid, proc)
+        if found is None or found.parent <= 1 or not _is_ours(pid, proc):
+            return pid
+        pid = found.parent
+
+
+def _is_ours(pid: int, proc: Path) -> bool:
+    try:
+        return OUR_PROGRAM in (proc / str(pid) / "cmdline").read_bytes()
+    except OSError:
+        return False
+
+
+@dataclass(frozen=True)
+class ProcessTimes:
+    parent: int
+    seconds: float
+    """Its own, and that of its children that have ended and were waited for."""
+
+
+def _stat(pid: int, proc: Path) -> ProcessTimes | None:
+    try:
+        text = (proc / str(pid) / "stat").read_bytes()
+        fields = text[text.rindex(b")") + 2 :].split()
+        return ProcessTimes(int(fields[1]), sum(map(int, fields[11:15])) * TICK_S)
+    except (OSError, ValueError, IndexError):
+        return None
+
+
+def tree_time_s(root: int, proc: Path = PROC) -> float | None:
+    """Processor time of a process and all below it, ended ones included: what a child had used
+    counts as its parent's once it is waited for, so the sum never falls."""
+    known = {root: found} if (found := _stat(root, proc)) is not None else None
+    if known is None:
+        return None
+    children = _children_by_parent(root, proc)
+    waiting = [root]
+    while waiting:
+        for pid in children(waiting.pop()):
+            found = _stat(pid, proc)
+            if found is not None and pid not in known:
+                known[pid] = found
+                waiting.append(pid)
+    return sum(one.seconds for one in known.values())
+
+
+def _children_by_parent(root: int, proc: Path) -> Callable[[int], list[int]]:
+    """The kernel's own lists where it keeps them, else a search of all processes."""
+    if (proc / str(root) / "task" / str(root) / "children").exists():
+        return lambda pid: list(_listed_children(pid, proc))
+    found: dict[int, list[int]] = defaultdict(list)
+    with suppress(OSError):
+        for name in os.listdir(proc):
+            if name.isdecimal() and (one := _stat(int(name), proc)) is not None:
+                found[one.parent].append(int(name))
+    return lambda pid: found[pid]
+
+
+def _listed_children(pid: int, proc: Path) -> Iterator[int]:
+    """Of every thread: any of them may have started some."""
+    with suppress(OSError):
+        for task in os.listdir(proc / str(pid) / "task"):
+            with suppress(OSError):
+                text = (proc / str(pid) / "task" / task / "children").read_bytes()
+                yield from map(int, text.split())
+
+
+def cpu_clock_mhz(system: Path = Path("/sys"), proc: Path = PROC) -> float | None:
+    """Mean over the first processors that this process may use."""
+    found = []
+    for number in sorted(os.sched_getaffinity(0))[:CLOCKS]:
+        path = system / f"devices/system/cpu/cpu{number}/cpufreq/scaling_cur_freq"
+        with suppress(OSError, ValueError):
+            found.append(int(path.read_text()) / 1000)
+    if found:
+        return round(sum(found) / len(found), 1)
+    with suppress(OSError, ValueError, StopIteration):
+        with (proc / "cpuinfo").open("rb") as file:
+            lines = file.read(HEAD_BYTES).splitlines()
+        return float(next(line.split(b":")[1] for line in lines if line.startswith(b"cpu MHz")))
+    return None
+
+
+def cpu_temperature_c() -> float | None:
+    path = _temperature_file()
+    if path is not None:
+        with suppress(OSError, ValueError):
+            return int(path.read_text()) / 1000
+    return None
+
+
+@lru_cache(maxsize=1)
+def _temperature_file(system: Path = Path("/sys")) -> Path | None:
+    """The first sensor of the processor itself."""
+    places = (
+        *((path, "temp1_input") for path in system.glob("class/hwmon/hwmon*/name")),
+        *((path, "temp") for path in system.glob("class/thermal/thermal_zone*/type")),
+    )
+    for path, value in places:
+        with suppress(OSError):
+            if path.read_text().strip() in CPU_SENSORS and (path.parent / value).exists():
+                return path.parent / value
+    return None
