@@ -117,7 +117,7 @@ class Note:
 
     kind: str
     """``drift``, ``not warm``, ``bimodal``, ``outliers``, ``imported``, ``throttled``,
-    ``nondeterministic``, ``wrong``, ``setting``, ``no gate``."""
+    ``disturbed``, ``nondeterministic``, ``wrong``, ``setting``, ``no gate``."""
     side: SideName
     text: str
 

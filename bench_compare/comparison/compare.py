@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bench_compare.comparison.detail import detail
+from bench_compare.comparison.disturbances import disturbed_warnings
 from bench_compare.comparison.estimates import (
     ComparisonInputs,
     ExactMeasured,
@@ -98,6 +99,7 @@ def compare(
             *warnings(base, others, cases, _crossed(base, others)),
             *unit_warnings(matches),
             *stopping_warnings((base, *others), policy),
+            *disturbed_warnings((base, *others)),
             *dict.fromkeys(
                 text for m in matches for text in between_document_warnings(m.measured, gate)
             ),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from bench_compare.comparison.disturbances import disturbed_notes
 from bench_compare.comparison.observations import observation_matrix
 from bench_compare.model import Note
 from bench_compare.statistics.arrays import row_mean, units
@@ -181,6 +182,7 @@ def case_notes(side: CaseSide, owner: Side, name: SideName) -> Iterator[Note]:
     reasons = _throttle(side)
     if reasons:
         yield Note("throttled", name, f"the device throttled: {', '.join(reasons)}")
+    yield from disturbed_notes(side, owner, name)
 
 
 def _throttle(side: CaseSide) -> Sequence[str]:

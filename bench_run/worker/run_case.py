@@ -34,7 +34,7 @@ from bench_run.measure.canaries import canaries_of
 from bench_run.measure.clock_wait import wait_for_clock
 from bench_run.measure.energy import Used, measure_energy
 from bench_run.measure.kernel_pass import Recorded, record_kernels
-from bench_run.measure.loop import Measured, SamplingBudget, measure, why_ungated
+from bench_run.measure.loop import SamplingBudget, measure, why_ungated
 from bench_run.measure.memory import ProcessPeak
 from bench_run.streams.base import GateOpensByForce
 from bench_run.tensors.data import inputs_of
@@ -158,7 +158,7 @@ def _measured_case(
     notes = (*recorded.notes, *disturbances(before, after), *used.notes)
     measured_round = _round(
         request,
-        recorded.measured,
+        recorded,
         started,
         validator.checks(),
         engine,
@@ -167,11 +167,8 @@ def _measured_case(
         energy_j_per_iteration=used.j_per_iteration,
         energy_window_s=used.window_s,
         notes=notes,
-        device_timing=_device_timing(engine.stream, recorded),
         surroundings=surroundings,
     )
-    if recorded.spans:
-        measured_round = replace(measured_round, device_correction_ns=0.0)
     took = timeline.phases
     init = {name: np.array([took[name]], np.int64) for name in INIT_PHASES if name in took}
     return case_of(
@@ -224,13 +221,14 @@ def _device_timing(stream: Stream, recorded: Recorded) -> DeviceTiming | None:
 
 def _round(
     request: RunCase,
-    measured: Measured,
+    recorded: Recorded,
     started: str,
     checks: Checks | None,
     engine: Engine,
     **observed: Any,
 ) -> Round:
-    stream = engine.stream
+    stream, measured = engine.stream, recorded.measured
+    correction_ns = stream.correction_ns() if stream.clock != "host" else None
     series = {name: np.array(values, np.int64) for name, values in measured.series.items()}
     cuts = {name: warmup_cut(values) for name, values in series.items()}
     return Round(
@@ -246,7 +244,8 @@ def _round(
         executions_per_sample=request.budget.executions,
         host=platform.node() or None,
         device_uuid=unit_of(engine.facts.device),
-        device_correction_ns=stream.correction_ns() if stream.clock != "host" else None,
+        device_correction_ns=0.0 if recorded.spans else correction_ns,
+        device_timing=_device_timing(stream, recorded),
         **observed,
     )
 
