@@ -1,0 +1,219 @@
+"""From a grid of levels to events: the pure heart of the history."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from bench_compare.history.events import Event, added, drift, joined, member_of
+from bench_compare.history.grid import Grid
+from bench_compare.history.noise import FALSE_EVENTS, noise_of
+from bench_compare.history.scan import contrasts
+from bench_compare.history.segments import Step, steps_of, strongest
+from bench_compare.history.slopes import Slope, slopes_of
+from bench_compare.history.tails import normal_score, tail
+from bench_compare.history.track import Track, settled, track_of
+from bench_compare.statistics.arrays import column_median
+from bench_compare.statistics.discovery import false_discovery
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from bench_compare.history.noise import Noise
+    from bench_compare.statistics.arrays import Array
+
+MEMBER_Q = 0.05
+"""False discoveries among the series that are added to an event that is known already."""
+SUITE_SERIES = 10
+"""What all series have in common is a series of its own from this many on."""
+POLISHINGS = 4
+SAME_SPAN = 0.5
+"""Of the shorter one of two slopes: so much overlaps in one event."""
+
+
+@dataclass(frozen=True, eq=False)
+class Findings:
+    events: tuple[Event, ...]
+    """In the order of builds."""
+    tracks: tuple[Track, ...]
+    """Of each series; what all have in common is the last one where `suite` is true."""
+    steps: tuple[tuple[Step, ...], ...]
+    slopes: tuple[tuple[Slope, ...], ...]
+    noise: Noise
+    limit: float
+    """Largest p that counts after false-discovery control."""
+    suite: bool
+
+
+def detect(grid: Grid, least: float, pins: Mapping[int, Sequence[int]] | None = None) -> Findings:
+    """Events of at least `least` (a logarithm). `pins`: series → documents of the grid with which
+    an accepted level begins."""
+    noise = noise_of(grid)
+    tracks = [track_of(grid, noise, row) for row in range(len(grid.values))]
+    suite = len(tracks) >= SUITE_SERIES and len(grid.build) > 0
+    if suite:
+        common = suite_grid(grid)
+        tracks.append(track_of(common, noise_of(common), 0))
+    steps, limit = _all_steps(tracks, least, pins or {})
+    calm = [settled(t, [s.split for s in found]) for t, found in zip(tracks, steps, strict=True)]
+    slopes = [slopes_of(t, found) for t, found in zip(calm, steps, strict=True)]
+    stepped = [_without(found, gone) for found, gone in zip(steps, slopes, strict=True)]
+    events = joined(calm, stepped, noise.shared)
+    events, steps = _completed(events, calm, steps, least)
+    events += _drifts(slopes, calm, noise.shared)
+    events.sort(key=lambda event: event.build)
+    return Findings(
+        tuple(events),
+        tuple(calm),
+        tuple(tuple(found) for found in steps),
+        tuple(tuple(found) for found in slopes),
+        noise,
+        limit,
+        suite,
+    )
+
+
+def _all_steps(
+    tracks: Sequence[Track], least: float, pins: Mapping[int, Sequence[int]]
+) -> tuple[list[list[Step]], float]:
+    """Steps of each series, and the largest p that counts."""
+    surest = [strongest(track, 0, len(track)) for track in tracks]
+    p = np.array([1.0 if one is None else one.p for one in surest])
+    limit = _limit(p)
+    held = {row: _places(tracks[row], columns) for row, columns in pins.items()}
+    steps = []
+    for row, track in enumerate(tracks):
+        found: list[Step] = []
+        if p[row] <= limit or row in held:
+            found = _large(steps_of(track, limit, held.get(row, ())), least)
+        steps.append(_again(track, found))
+    return steps, limit
+
+
+def suite_grid(grid: Grid) -> Grid:
+    """One series: what all others do together, by median polish (Tukey 1977)."""
+    left = grid.values.copy()
+    common = np.zeros(left.shape[1])
+    for _ in range(POLISHINGS):
+        left = left - np.nan_to_num(column_median(left.T))[:, None]
+        moved = np.nan_to_num(column_median(left))
+        common, left = common + moved, left - moved
+    values = np.where(np.isfinite(grid.values).any(axis=0), common, np.nan)
+    return Grid(values[None, :], np.zeros((1, len(values))), grid.build, grid.unit)
+
+
+def _places(track: Track, columns: Sequence[int]) -> list[int]:
+    """First document of the track from each column on."""
+    return [int(np.searchsorted(track.column, column)) for column in columns]
+
+
+def _limit(p: Array) -> float:
+    """Largest p that is a discovery, over all series that could have stepped."""
+    if not p.size:
+        return 0.0
+    called = p[false_discovery(p) <= FALSE_EVENTS]
+    return max(float(called.max()) if called.size else 0.0, FALSE_EVENTS / len(p))
+
+
+def _large(steps: Sequence[Step], least: float) -> list[Step]:
+    return [step for step in steps if step.pinned or abs(step.shift) >= least]
+
+
+def _again(track: Track, steps: Sequence[Step]) -> list[Step]:
+    """Steps between the levels that are left when small ones are gone."""
+    bounds = [0, *(step.split for step in steps), len(track)]
+    calm = settled(track, bounds[1:-1])
+    return [
+        _between(calm, bounds[number], step.split, bounds[number + 2], step)
+        for number, step in enumerate(steps)
+    ]
+
+
+def _between(track: Track, first: int, split: int, end: int, like: Step | None = None) -> Step:
+    found = contrasts(track, *(np.array([at]) for at in (first, split, end)))
+    shift, variance = float(found.shift[0]), float(found.variance[0])
+    if like is not None:
+        return Step(first, split, end, shift, variance, like.p, like.pinned)
+    if not math.isfinite(shift):
+        return Step(first, split, end, 0.0, math.inf, 1.0)
+    z = float(normal_score(np.array(shift / math.sqrt(variance)), track.dof))
+    return Step(first, split, end, shift, variance, tail(z))
+
+
+def _without(steps: Sequence[Step], slopes: Sequence[Slope]) -> list[Step]:
+    gone = {split for slope in slopes for split in slope.splits}
+    return [step for step in steps if step.split not in gone]
+
+
+def _completed(
+    events: Sequence[Event], tracks: Sequence[Track], steps: list[list[Step]], least: float
+) -> tuple[list[Event], list[list[Step]]]:
+    """Events with the series that stepped there too, for which one place is tested, not all."""
+    table = [list(found) for found in steps]
+    result = []
+    for event in events:
+        more = _more_members(event, tracks, table, least)
+        for row, step in more:
+            table[row] = sorted([*table[row], step], key=lambda one: one.split)
+        members = [member_of(row, step, tracks[row]) for row, step in more]
+        result.append(added(event, members) if members else event)
+    return result, [_again(t, found) for t, found in zip(tracks, table, strict=True)]
+
+
+def _more_members(
+    event: Event, tracks: Sequence[Track], steps: Sequence[Sequence[Step]], least: float
+) -> list[tuple[int, Step]]:
+    inside = {member.row for member in event.members}
+    tested = [
+        (row, step)
+        for row, track in enumerate(tracks)
+        if row not in inside and (step := _at(track, steps[row], event.build)) is not None
+    ]
+    q = false_discovery(np.array([step.p for _, step in tested]))
+    return [
+        one
+        for one, value in zip(tested, q, strict=True)
+        if value <= MEMBER_Q and abs(one[1].shift) >= least
+    ]
+
+
+def _at(track: Track, steps: Sequence[Step], build: int) -> Step | None:
+    """The split of a series at a build; None where it has no document on one side, or a step of its
+    own within a document of it."""
+    split = int(np.searchsorted(track.build, build))
+    bounds = [0, *(step.split for step in steps), len(track)]
+    place = int(np.searchsorted(bounds, split, side="right"))
+    if not 0 < place < len(bounds):
+        return None
+    first, end = bounds[place - 1], bounds[place]
+    if split - first < 2 or end - split < 2:
+        return None
+    found = _between(track, first, split, end)
+    return found if math.isfinite(found.variance) else None
+
+
+def _drifts(
+    slopes: Sequence[Sequence[Slope]], tracks: Sequence[Track], shared: float
+) -> list[Event]:
+    """Slopes that overlap in time are one event."""
+    waiting = [(row, slope) for row, found in enumerate(slopes) for slope in found]
+    waiting.sort(key=lambda one: (one[1].p, one[0]))
+    events = []
+    while waiting:
+        lead = waiting[0]
+        group = [one for one in waiting if _overlap(one, lead, tracks)]
+        waiting = [one for one in waiting if one not in group]
+        events.append(drift(group, tracks, shared))
+    return events
+
+
+def _overlap(one: tuple[int, Slope], lead: tuple[int, Slope], tracks: Sequence[Track]) -> bool:
+    spans = [
+        (int(tracks[row].build[slope.first]), int(tracks[row].build[slope.last]))
+        for row, slope in (one, lead)
+    ]
+    common = min(end for _, end in spans) - max(first for first, _ in spans)
+    return common >= SAME_SPAN * min(end - first for first, end in spans)

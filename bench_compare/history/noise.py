@@ -1,0 +1,186 @@
+"""How much documents of one build differ: spread of each series, correlation in time, odd ones.
+
+All of it comes from differences of documents that follow each other on one unit of hardware, so
+that the few real steps of an archive hardly count.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from bench_compare.history.grid import FLOOR_VARIANCE, Grid
+from bench_compare.statistics.arrays import Array, Ints, Mask, column_median
+from bench_compare.statistics.variances import prior
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+REACH = 4.0
+"""Standard deviations at which a value that its neighbours contradict stops counting more."""
+NORMAL_MEDIAN = 0.6745
+CLIP = 3.0
+CLIPPED_SQUARE = 0.9733
+"""Mean square of the normal values within `CLIP`: larger differences are steps."""
+LAGS = 3
+"""Documents that are held against each other are up to so many apart."""
+DIFFERENCE_DOF = 0.85
+"""Degrees of freedom of a variance from such differences, for each document but one."""
+POOLED_SERIES = 5
+"""Spreads are shrunk towards each other from this many series on."""
+MOST_CORRELATION = 0.9
+WHITE = 1.5
+"""Standard deviations within which a correlation is none."""
+LEAST_DOCUMENTS = 2
+"""Of a segment."""
+FALSE_EVENTS = 0.008
+"""False events in an archive of identical builds, at most: the bounds of `tails` are wide, and half
+of it is what comes."""
+ODD_SPREAD = 0.5
+"""Odd values lie anywhere in a stretch of so much, in logarithms: up to 60 % slower."""
+NEIGHBOURS = 2
+"""Documents on either side that say whether one between them is odd."""
+
+
+@dataclass(frozen=True, eq=False)
+class Noise:
+    variance: Array
+    """Of one document of each series, its rounds' noise included; NaN where nothing tells it."""
+    dof: Array
+    correlation: float
+    """Of neighbouring documents."""
+    shared: float
+    """Share of the variance that all series of a document have in common."""
+    odd_share: float
+    """Share of values that their neighbours contradict."""
+    values: int
+
+
+def noise_of(grid: Grid) -> Noise:
+    """Spread shrunk over the archive; correlation pooled over it; odd values left out."""
+    rough = _median_variance(differences(grid.values, grid.unit, 1))
+    odd = _odd(grid, rough)
+    known = int(np.isfinite(grid.values).sum())
+    calm = np.where(odd, np.nan, grid.values)
+    lagged = [differences(calm, grid.unit, lag) for lag in range(1, LAGS + 1)]
+    spread = _median_variance(lagged[0])
+    shared = _shared(lagged[0], spread)
+    documents = len(grid.build) / (shared**2 + 1 / max(len(calm), 1))
+    correlation = _correlation(lagged, spread, documents)
+    variance, dof = _variance(lagged, spread, correlation)
+    share = (int(odd.sum()) + 0.5) / (known + 1)
+    return Noise(variance, dof, correlation, shared, share, known)
+
+
+def _variance(lagged: Sequence[Array], spread: Array, correlation: float) -> tuple[Array, Array]:
+    """From the squares of differences that are no steps, shrunk over all series."""
+    total, weight = np.zeros(len(spread)), np.zeros(len(spread))
+    for lag, one in enumerate(lagged, start=1):
+        calm = _calm(one, spread)
+        total += np.nansum(calm**2, axis=1) / 2 / CLIPPED_SQUARE
+        weight += np.isfinite(calm).sum(axis=1) * (1 - correlation**lag)
+    known = weight > 0
+    count = np.isfinite(lagged[0]).sum(axis=1) + 1
+    variance = np.where(known, total / np.where(known, weight, 1.0), np.nan)
+    independent = (1 - correlation) / (1 + correlation)
+    dof = np.maximum(DIFFERENCE_DOF * independent * (count - 1), 1.0)
+    return _shrunk(np.maximum(variance, FLOOR_VARIANCE), dof)
+
+
+def _calm(differences_: Array, spread: Array) -> Array:
+    """Without those that only a step or an odd value makes."""
+    with np.errstate(invalid="ignore"):
+        large = differences_**2 > (CLIP**2 * 2) * spread[:, None]
+    return np.where(large, np.nan, differences_)
+
+
+def _shrunk(variance: Array, dof: Array) -> tuple[Array, Array]:
+    """Moved towards the spread of all series, as far as their spreads are alike."""
+    known = np.flatnonzero(np.isfinite(variance))
+    if len(known) < POOLED_SERIES:
+        return variance, dof
+    d0, s0 = prior(variance[known], dof[known])
+    found, degrees = variance.copy(), dof.copy()
+    found[known] = (d0 * s0 + dof[known] * variance[known]) / (d0 + dof[known])
+    degrees[known] += d0
+    return np.maximum(found, FLOOR_VARIANCE), degrees
+
+
+def differences(values: Array, unit: Ints, lag: int) -> Array:
+    """Value minus that of `lag` documents before on the same unit; NaN where there is none."""
+    parts = [_lagged(values[:, unit == number], lag) for number in np.unique(unit)]
+    return np.concatenate(parts, axis=1) if parts else np.empty((len(values), 0))
+
+
+def _lagged(values: Array, lag: int) -> Array:
+    """Missing documents are passed over."""
+    order = np.argsort(np.isnan(values), axis=1, kind="stable")
+    packed = np.take_along_axis(values, order, axis=1)
+    return packed[:, lag:] - packed[:, :-lag] if values.shape[1] > lag else packed[:, :0]
+
+
+def _median_variance(first: Array) -> Array:
+    """Of one document, from the median of absolute differences."""
+    median = column_median(np.abs(first).T) if first.size else np.full(len(first), np.nan)
+    return np.maximum((median / NORMAL_MEDIAN) ** 2 / 2, FLOOR_VARIANCE)
+
+
+def _correlation(lagged: Sequence[Array], spread: Array, documents: float) -> float:
+    """Of neighbours, from how much more documents two apart differ; zero where that is within what
+    white noise of so many independent documents does, else with the error of the estimate added."""
+    near, far = (_calm(one, spread) ** 2 / spread[:, None] for one in lagged[:2])
+    if not (np.isfinite(near).any() and np.isfinite(far).any()):
+        return 0.0
+    found = float(np.nanmean(far) / max(float(np.nanmean(near)), FLOOR_VARIANCE)) - 1
+    error = max(documents, 1.0) ** -0.5
+    return min(found + error, MOST_CORRELATION) if found > WHITE * error else 0.0
+
+
+def _shared(first: Array, spread: Array) -> float:
+    """Mean correlation of two series of one document."""
+    scaled = np.clip(first / np.sqrt(2 * spread[:, None]), -CLIP, CLIP)
+    known = np.isfinite(scaled)
+    rows = known.sum(axis=0)
+    values = np.where(known, scaled, 0.0)
+    squares = float((values**2).sum(axis=0)[rows >= 2].sum())
+    products = float((values.sum(axis=0) ** 2)[rows >= 2].sum()) - squares
+    pairs = float((rows * (rows - 1)).sum())
+    return min(max(products / pairs, 0.0), 1.0) if pairs else 0.0
+
+
+def _odd(grid: Grid, variance: Array) -> Mask:
+    """Values that the documents before and after contradict."""
+    odd = np.zeros(grid.values.shape, bool)
+    for row, spread in enumerate(variance):
+        if not np.isfinite(spread):
+            continue
+        for unit in np.unique(grid.unit):
+            columns = np.flatnonzero((grid.unit == unit) & np.isfinite(grid.values[row]))
+            values = grid.values[row, columns]
+            odd[row, columns] = np.abs(values - neighbour_level(values)) > REACH * np.sqrt(spread)
+    return odd
+
+
+def neighbour_level(values: Array) -> Array:
+    """Median of the window around each document, which at the ends is as long as within."""
+    width = 2 * NEIGHBOURS + 1
+    if len(values) <= width:
+        return np.full(len(values), np.median(values) if len(values) else np.nan)
+    windows = np.lib.stride_tricks.sliding_window_view(values, width)
+    middle = np.median(windows, axis=1)
+    return np.concatenate([np.repeat(middle[0], NEIGHBOURS), middle,
+                           np.repeat(middle[-1], NEIGHBOURS)])  # fmt: skip
+
+
+def documents_needed(noise: Noise, variance: float) -> int:
+    """How many documents of a new level must agree, so that odd values alone hardly ever do
+    (`FALSE_EVENTS` for the whole archive)."""
+    agree = min(2 * REACH * math.sqrt(variance) / ODD_SPREAD, 1.0) * noise.odd_share
+    expected = noise.values * noise.odd_share
+    if expected <= FALSE_EVENTS:
+        return LEAST_DOCUMENTS
+    more = math.log(expected / FALSE_EVENTS) / -math.log(min(agree, 0.5))
+    return max(LEAST_DOCUMENTS, 1 + math.ceil(more))

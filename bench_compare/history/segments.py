@@ -1,0 +1,215 @@
+"""Levels of one series and the steps between them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from bench_compare.history.noise import LEAST_DOCUMENTS
+from bench_compare.history.scan import contrasts, inflation, splits
+from bench_compare.history.tails import FACTORS, HEAD, factor, normal_score, p_value, tail
+from bench_compare.history.track import settled
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from bench_compare.history.track import Track
+    from bench_compare.statistics.arrays import Array, Ints
+
+KINDS = tuple(FACTORS)
+TRIES = 4
+"""Splits that are looked at closely where the strongest ones rest on odd values."""
+WORTH_A_LOOK = 0.1
+"""Splits that noise gives with a larger probability are none."""
+SWEEPS = 2
+PIN_P = 0.01
+"""An accepted step stays where it was accepted as long as there is one at all."""
+
+
+class Candidate(NamedTuple):
+    split: int
+    p: float
+
+
+@dataclass(frozen=True)
+class Step:
+    """Between the documents [first, split) and [split, end) of a track."""
+
+    first: int
+    split: int
+    end: int
+    shift: float
+    """Logarithm of new over old level."""
+    variance: float
+    p: float
+    pinned: bool = False
+
+
+def strongest(track: Track, first: int, end: int) -> Candidate | None:
+    """The split of a stretch that noise explains least, and how probable it is by noise alone."""
+    count = end - first
+    if count < 2 * LEAST_DOCUMENTS:
+        return None
+    every = splits(count)
+    found = contrasts(track, every.first + first, every.split + first, every.end + first)
+    usable = (found.left >= LEAST_DOCUMENTS) & (found.right >= LEAST_DOCUMENTS)
+    usable &= track.opens_build[every.split + first] > 0
+    z = np.where(usable, normal_score(np.nan_to_num(found.t), track.dof), 0.0)
+    kinds = _kinds(count, end == len(track))
+    score = z**2 - 2 * np.log([factor(kind, count) for kind in KINDS])[kinds]
+    for _ in range(TRIES):
+        place = int(np.argmax(score))
+        kind, most = KINDS[kinds[place]], float(z[place])
+        if p_value(most, kind, count) > WORTH_A_LOOK:
+            break
+        at = (int(every.first[place]), int(every.split[place]), int(every.end[place]))
+        sure = supported(track, *(spot + first for spot in at))
+        p = p_value(min(most, sure), kind, count)
+        if p < 1:
+            return Candidate(at[1] + first, p)
+        score[place] = -np.inf
+    return None
+
+
+@lru_cache(maxsize=1024)
+def _kinds(count: int, newest: bool) -> Ints:
+    """Of each split of a stretch: a place in `KINDS`."""
+    every = splits(count)
+    head = every.whole & (count - every.split <= HEAD) & newest
+    return np.where(head, 0, np.where(every.whole, 1, 2))
+
+
+def supported(track: Track, first: int, split: int, end: int) -> float:
+    """Normal score of a step when odd values count as odd, 0 where too few documents agree.
+
+    The shorter side is held against the levels of the longer one, unit by unit; a document tells
+    at most `Track.reach` squared (bounded loss, Fearnhead and Rigaill 2019).
+    """
+    before, after = np.arange(first, split), np.arange(split, end)
+    test, rest = (before, after) if len(before) < len(after) else (after, before)
+    away = _distance(track, test, rest)
+    if away.size < min(track.needed, len(test)) or not away.size:
+        return 0.0
+    centre = _centre(away, track.reach)
+    near = np.abs(away - centre)
+    if (near <= track.reach).sum() < track.needed:
+        return 0.0
+    most = track.reach**2
+    gain = float((np.minimum(away**2, most) - np.minimum(near**2, most)).sum())
+    counts = np.array([len(rest)]), np.array([away.size])
+    gain *= len(rest) / (len(rest) + away.size) / float(inflation(*counts, track.correlation)[0])
+    return float(normal_score(np.array(math.sqrt(max(gain, 0.0))), track.dof))
+
+
+def _distance(track: Track, test: Ints, rest: Ints) -> Array:
+    """From the middle of the other side, in standard deviations, for units that both sides have."""
+    found = []
+    for unit in np.unique(track.unit[test]):
+        others = track.raw[rest][track.unit[rest] == unit]
+        if others.size:
+            mine = test[track.unit[test] == unit]
+            scale = np.sqrt(track.variance[mine])
+            spread = math.sqrt(float(np.median(track.variance)))
+            level = float(np.median(others))
+            level += spread * _centre((others - level) / spread, track.reach)
+            found.append((track.raw[mine] - level) / scale)
+    return np.concatenate(found) if found else np.empty(0)
+
+
+def _centre(values: Array, reach: float) -> float:
+    """Mean of the values that agree with the median."""
+    median = float(np.median(values))
+    near = values[np.abs(values - median) <= reach]
+    return float(near.mean()) if near.size else median
+
+
+def steps_of(track: Track, limit: float, pins: Iterable[int] = ()) -> list[Step]:
+    """Steps that noise gives with a probability of at most `limit`. Documents of `pins` begin a
+    level where that is tenable; no other step moves them."""
+    held = {pin for pin in pins if _tenable(track, pin)}
+    ranges = sorted({0, len(track), *held})
+    found = set(held)
+    for first, end in pairwise(ranges):
+        found |= _search(track, first, end, limit)
+    calm = settled(track, sorted(found))
+    placed = _placed(calm, sorted(found), held)
+    return _pruned(settled(track, placed), placed, held, limit)
+
+
+def _tenable(track: Track, pin: int) -> bool:
+    if not 0 < pin < len(track):
+        return False
+    found = contrasts(track, *(np.array([at]) for at in (0, pin, len(track))))
+    return bool(np.isfinite(found.t[0]))
+
+
+def _search(track: Track, first: int, end: int, limit: float) -> set[int]:
+    found = strongest(track, first, end)
+    if found is None or found.p > limit:
+        return set()
+    return {
+        found.split,
+        *_search(track, first, found.split, limit),
+        *_search(track, found.split, end, limit),
+    }
+
+
+def _placed(track: Track, found: list[int], held: set[int]) -> list[int]:
+    """Each step where it explains most between its neighbours."""
+    places = list(found)
+    for _ in range(SWEEPS):
+        for number, split in enumerate(places):
+            first = places[number - 1] if number else 0
+            end = places[number + 1] if number + 1 < len(places) else len(track)
+            if split not in held:
+                places[number] = _best(track, first, split, end)
+    return places
+
+
+def _best(track: Track, first: int, split: int, end: int) -> int:
+    spots = np.arange(first + LEAST_DOCUMENTS, end - LEAST_DOCUMENTS + 1)
+    spots = spots[track.opens_build[spots] > 0]
+    if not spots.size:
+        return split
+    found = contrasts(track, np.full_like(spots, first), spots, np.full_like(spots, end))
+    return int(spots[np.argmax(np.nan_to_num(found.t) ** 2)])
+
+
+def _pruned(track: Track, places: Sequence[int], held: set[int], limit: float) -> list[Step]:
+    """The steps that stand between their neighbours; the weakest others go one by one."""
+    left = list(places)
+    while True:
+        found = [_step(track, left, number, left[number] in held) for number in range(len(left))]
+        weak = [s for s in found if s.p > (PIN_P if s.pinned else limit)]
+        if not weak:
+            return found
+        left.remove(max(weak, key=lambda step: step.p).split)
+
+
+def _step(track: Track, places: Sequence[int], number: int, pinned: bool) -> Step:
+    first = places[number - 1] if number else 0
+    end = places[number + 1] if number + 1 < len(places) else len(track)
+    split = places[number]
+    found = contrasts(track, *(np.array([at]) for at in (first, split, end)))
+    shift, variance = float(found.shift[0]), float(found.variance[0])
+    if not math.isfinite(shift):
+        return Step(first, split, end, 0.0, math.inf, 1.0, pinned)
+    z = float(normal_score(np.array(shift / math.sqrt(variance)), track.dof))
+    count = end - first
+    newest = end == len(track) and end - split <= HEAD
+    p = tail(z) if pinned else p_value(z, "head" if newest else "whole", count)
+    return Step(first, split, end, shift, variance, p, pinned)
+
+
+def place_support(track: Track, step: Step) -> dict[int, float]:
+    """Build in which the step may have come → logarithm of its likelihood, up to a constant."""
+    spots = np.arange(step.first + 1, step.end)
+    spots = spots[track.opens_build[spots] > 0]
+    found = contrasts(track, np.full_like(spots, step.first), spots, np.full_like(spots, step.end))
+    gain = np.nan_to_num(found.t) ** 2 / 2
+    return dict(zip(track.build[spots].tolist(), gain.tolist(), strict=True))
