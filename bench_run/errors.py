@@ -17,6 +17,10 @@ from __future__ import annotations
 from typing import ClassVar, Literal
 
 
+class StoppedError(Exception):
+    """The run is being stopped: nobody waits for the device any more. Never shown."""
+
+
 class BenchRunError(Exception):
     """Base of all errors that this package raises on purpose.
 

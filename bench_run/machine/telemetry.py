@@ -97,6 +97,17 @@ def snapshot(device: str, *, at_once: bool = False) -> Telemetry | None:
     )
 
 
+def free_memory_bytes(device: str) -> int | None:
+    """Of the device, now; None where it does not say."""
+    handle, library = _handle(device), nvml()
+    if handle is None:
+        return None
+    try:
+        return int(library.nvmlDeviceGetMemoryInfo(handle).free)
+    except library.NVMLError:
+        return None
+
+
 def highest_clock_mhz(device: str) -> float | None:
     """The SM clock that the device may run at most; None where that is unknown."""
     handle, library = _handle(device), nvml()

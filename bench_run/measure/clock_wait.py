@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 BACK_RATIO = 0.996
 """Of the highest clock: one step of an H200's clock is 0.8 %, and a convolution shows it."""
 MOST_S = 2.0
+STEP_S = 0.01
+"""Between two looks at the clock; an H200's needs up to 0.05 s."""
 
 _reachable_mhz: dict[str, float] = {}
 """Clocks that devices came to within `MOST_S` which do not come to their highest."""
@@ -36,4 +38,4 @@ def wait_for_clock(device: str, stream: Stream, rest_s: float) -> None:
         if time.monotonic() >= end:
             _reachable_mhz[device] = best
             return
-        time.sleep(rest_s)
+        time.sleep(min(rest_s, STEP_S))

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
 OF_PHASE = {
     "build": "building",
@@ -22,6 +22,8 @@ OF_PHASE = {
     "first_run": "first runs",
     "validate": "checking",
     "settle": "waiting for the clock",
+    "gate": "measuring",
+    "wait": "waiting for the device",
     "measure": "measuring",
 }
 """Activity during a phase that a worker announces; unknown phases belong to what was asked."""
@@ -38,6 +40,8 @@ class TimeBreakdown:
         self._since = clock()
         self._activity = "other"
         self._seconds: dict[str, float] = defaultdict(float)
+        self._workers: dict[str, float] = defaultdict(float)
+        """Of workers that were busy side by side: more than the time that went by."""
 
     def turn(self, activity: str) -> None:
         """What was going on ends here, this begins."""
@@ -62,6 +66,12 @@ class TimeBreakdown:
             self._seconds[before] -= checked_ns / 1e9
             self._seconds["checking"] += checked_ns / 1e9
 
+    def add_workers(self, times: Iterable[TimeBreakdown]) -> None:
+        """What workers did side by side while this one counted a single activity."""
+        for each in times:
+            for activity, seconds in each.seconds().items():
+                self._workers[activity] += seconds
+
     def seconds(self) -> dict[str, float]:
         """By activity up to now, the longest first."""
         self.turn(self._activity)
@@ -69,5 +79,11 @@ class TimeBreakdown:
 
     def line(self) -> str:
         seconds = self.seconds()
-        parts = (f"{what} {s:.1f} s" for what, s in seconds.items() if s >= SHOWN_S)
-        return f"took {sum(seconds.values()):.1f} s: {', '.join(parts)}"
+        line = f"took {sum(seconds.values()):.1f} s: {_listed(seconds)}"
+        busy = {what: s for what, s in self._workers.items() if what != "other"}
+        return f"{line} (their workers: {_listed(busy)})" if busy else line
+
+
+def _listed(seconds: Mapping[str, float]) -> str:
+    longest = sorted(seconds.items(), key=lambda row: -row[1])
+    return ", ".join(f"{what} {s:.1f} s" for what, s in longest if s >= SHOWN_S)

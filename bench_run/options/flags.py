@@ -88,6 +88,7 @@ FLAGS: dict[str, Flag] = {
     "--cache": Flag("cache", choice_reader(CACHES)),
     "--duty": Flag("duty", choice_reader(DUTIES)),
     "--fresh": Flag("fresh", choice_reader(FRESH)),
+    "--prepare": Flag("prepare", whole_reader(1)),
     "--replay": Flag("replay", read_switch),
     "--energy": Flag("energy", read_switch),
     "--executions": Flag("executions", whole_reader(1)),

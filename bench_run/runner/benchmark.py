@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import uuid
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -19,6 +19,7 @@ from bench_run.progress import Progress
 from bench_run.runner.decisions import Referee, check_until
 from bench_run.runner.destinations import check_destinations
 from bench_run.runner.extra_passes import check_extra, extra_passes
+from bench_run.runner.parallel.sharing import ALONE, Sharing, share_devices
 from bench_run.runner.planning import outline_run, plan_opened
 from bench_run.runner.record import Record, now
 from bench_run.runner.references import check_references
@@ -62,20 +63,27 @@ def run_benchmark(options: Options, command: Sequence[str] = ()) -> Document:
         check_until(options, opened.planned.engines)
         header = _header(options, opened, command)
         record = Record.begin(options, header, opened.planned.cases)
-        return _measure(options, opened.planned, record, pool, breakdown)
+        return _measure(options, opened, record, pool, breakdown)
     finally:
         pool.close()
         pool.kill()
 
 
 def _measure(
-    options: Options, planned: Planned, record: Record, pool: WorkerPool, breakdown: TimeBreakdown
+    options: Options,
+    opened: OpenedRun,
+    record: Record,
+    pool: WorkerPool,
+    breakdown: TimeBreakdown,
 ) -> Document:
+    planned, sharing = opened.planned, opened.sharing
     order = [case.id for case in planned.cases]
     total = len(order) * options.rounds
     with Progress(total, quiet=options.quiet) as progress, record:
         referee = None if options.until is None else Referee(options, record.so_far)
-        rounds = Rounds(options, planned.cases, record.add, progress, pool, breakdown, referee)
+        rounds = Rounds(
+            options, planned.cases, record.add, progress, pool, breakdown, referee, sharing
+        )
         for note in record.notes:
             progress.say(f"note: {note}")
         rounds.resume(record.done)
@@ -101,6 +109,7 @@ class OpenedRun:
     timer: str
     devices: tuple[Device, ...] = ()
     worker_start: Literal["exec", "fork"] = "exec"
+    sharing: Sharing = ALONE
 
 
 def _open_all(outline: Outline, options: Options, pool: WorkerPool) -> OpenedRun:
@@ -112,7 +121,8 @@ def _open_all(outline: Outline, options: Options, pool: WorkerPool) -> OpenedRun
     pool.keep_fresh(planned.engines)
     engines = tuple(_engine_row(engine, facts[engine.key]) for engine in planned.engines)
     timer = min(clocks, default="host")
-    return OpenedRun(planned, engines, timer, used, pool.worker_start)
+    sharing = share_devices(options, [fact.device for fact in facts.values()])
+    return OpenedRun(planned, engines, timer, used, pool.worker_start, sharing)
 
 
 def _devices(
@@ -140,7 +150,10 @@ def _header(options: Options, opened: OpenedRun, command: Sequence[str]) -> Docu
         complete=False,
         command=tuple(command),
         tool=Tool("bench-run", VERSION),
-        settings=settings_of(options, opened.timer, opened.worker_start),
+        settings=replace(
+            settings_of(options, opened.timer, opened.worker_start),
+            round_preparation="side by side" if opened.sharing.lanes > 1 else "alone",
+        ),
         shard=options.shard,
         whole=opened.planned.whole,
     )

@@ -46,6 +46,8 @@ class CaseState:
         if result.outcome.status != "completed":
             self.ended = result.outcome.status
         for each in result.rounds:
+            if each.device_timing == "gated events" and self.timing == "events":
+                continue  # it was under way when another one had to do without the gate
             if each.device_timing == "events" and self.timing == "gated events":
                 self._void()
             self.timing = each.device_timing

@@ -50,8 +50,6 @@ class Helpers:
     def evaluate(self, tasks: Sequence[Task]) -> list[str | None]:
         """For each task, at most `count` of them, the reason why it did not work, or None."""
         assert len(tasks) <= self.count
-        if len(tasks) == 1:
-            return [self._workers[0].evaluate(*tasks[0])]
         self._pending = [
             self._pool.submit(pool.evaluate, *task)
             for pool, task in zip(self._workers, tasks, strict=False)

@@ -1,4 +1,5 @@
 """Inputs and expected outputs of a run's graphs: computed once each, kept on disk until it ends.
+Rounds that are prepared side by side ask from several threads.
 
 What computes them runs in a worker process too: a reference that crashes or needs too long costs
 the validation of one graph, and the reason is in the document.
@@ -8,6 +9,8 @@ from __future__ import annotations
 
 import hashlib
 import shutil
+import threading
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,7 +29,8 @@ from bench_run.worker.messages import Evaluate
 from bench_run.worker.pool import WorkerPool
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from contextlib import AbstractContextManager
 
     from bench_run.options import Options
 
@@ -47,7 +51,9 @@ class ReferenceStore:
         engines: Mapping[str, PlannedEngine],
         breakdown: TimeBreakdown | None = None,
         helpers: Helpers | None = None,
+        touching: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
+        """`touching`: held while an engine of a run computes, which may need the device."""
         self._options = options
         self._engines = engines
         self._breakdown = TimeBreakdown() if breakdown is None else breakdown
@@ -57,6 +63,8 @@ class ReferenceStore:
         self._outputs = self._scratch.folder("outputs")
         self._known: dict[tuple[str, str], tuple[str | None, str | None]] = {}
         self._computed = 0
+        self._touching = touching
+        self._lock = threading.RLock()
         self._upcoming: dict[tuple[str, str], PlannedGraph] = {}
 
     def data(self, graph: PlannedGraph) -> Data:
@@ -73,11 +81,12 @@ class ReferenceStore:
     def _cache_file(self, graph: PlannedGraph) -> str | None:
         """File for the graph's seeded inputs; None once the run is over."""
         name = hashlib.sha256(graph.id.path.encode()).hexdigest()[:16]
-        if not self._inputs.is_dir():
-            return None
-        path = self._inputs / f"{name}-{graph.id.fingerprint[:12]}"
-        if not path.exists():
-            make_room(self._inputs)
+        with self._lock:
+            if not self._inputs.is_dir():
+                return None
+            path = self._inputs / f"{name}-{graph.id.fingerprint[:12]}"
+            if not path.exists():
+                make_room(self._inputs)
         return str(path)
 
     def _golden(self, graph: PlannedGraph) -> str | None:
@@ -126,9 +135,10 @@ class ReferenceStore:
         if reason is not None:
             return None, reason
         key = (graph.id.path, reference)
-        if self._is_missing(key):
-            self._compute([(graph, reference), *self._beside(key)])
-        return self._known[key]
+        with self._lock:
+            if self._is_missing(key):
+                self._compute([(graph, reference), *self._beside(key)])
+            return self._known[key]
 
     def _why_none(self, graph: PlannedGraph, reference: str) -> str | None:
         if reference == "none":
@@ -157,7 +167,9 @@ class ReferenceStore:
     def _compute(self, asked: Sequence[tuple[PlannedGraph, str]]) -> None:
         make_room(self._outputs)
         tasks = [self._task(graph, reference) for graph, reference in asked]
-        with self._breakdown.on("reference"):
+        foreign = any(reference not in OWN for _, reference in asked)
+        touching = self._touching() if foreign else nullcontext()
+        with self._breakdown.on("reference"), touching:
             problems = self._helpers.evaluate(tasks)
         for (graph, reference), (_, request), problem in zip(asked, tasks, problems, strict=True):
             entry: tuple[str | None, str | None] = (request.folder, None)

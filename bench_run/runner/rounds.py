@@ -1,4 +1,5 @@
 """A whole run: cases in reshuffled rounds, engines interleaved, every run of a case journalled.
+On a GPU several rounds are prepared side by side (`lanes.py`); one case is measured at a time.
 
 Rounds are the independent unit of the statistics, so the iterations of a case are split over
 rounds, each with fresh workers and a new order. Engines take turns on each graph (A B, then B A),
@@ -9,7 +10,7 @@ from __future__ import annotations
 
 import random
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -17,8 +18,13 @@ import psutil
 from bench_schema.document import Case, Outcome
 
 from bench_run.graph.dtypes import DTYPES
+from bench_run.machine.device_lock import DeviceLock
 from bench_run.measure.loop import REST_S, SamplingBudget
 from bench_run.runner.case_state import CaseState
+from bench_run.runner.parallel.baton import Baton
+from bench_run.runner.parallel.lanes import Lanes, Visit
+from bench_run.runner.parallel.room import room_here
+from bench_run.runner.parallel.sharing import ALONE, Sharing
 from bench_run.runner.references import ReferenceStore
 from bench_run.runner.stopping import until_decided, until_precise
 from bench_run.worker.case_record import case_of
@@ -32,6 +38,7 @@ if TYPE_CHECKING:
     from bench_run.plan.cases import PlannedCase, PlannedEngine
     from bench_run.progress import Progress
     from bench_run.runner.decisions import Referee
+    from bench_run.runner.parallel.baton import CaseTurn
     from bench_run.tensors.data import Data
     from bench_run.worker.pool import WorkerPool
 
@@ -53,6 +60,7 @@ class Rounds:
         pool: WorkerPool,
         breakdown: TimeBreakdown,
         referee: Referee | None = None,
+        sharing: Sharing = ALONE,
     ) -> None:
         self._options = options
         self._referee = referee
@@ -60,8 +68,13 @@ class Rounds:
         self._progress = progress
         self.states = {case.id: CaseState(case) for case in cases}
         engines = {case.engine.key: case.engine for case in cases}
-        self._references = ReferenceStore(options, engines, breakdown)
+        devices = sharing.devices
+        baton = Baton(DeviceLock(devices) if devices else None)
+        self._references = ReferenceStore(options, engines, breakdown, touching=baton.touching)
+        self._breakdown = breakdown
+        self._shares = bool(devices)
         self.pool = pool
+        self._lanes = Lanes(sharing.lanes, pool, baton, room_here(devices), self._run_visit)
 
     def resume(self, done: Sequence[Case]) -> None:
         """Count what an earlier run measured; nothing of it is measured again."""
@@ -86,6 +99,8 @@ class Rounds:
             if self._referee is not None:
                 until_decided(self, self._options, self._referee, self._progress)
         finally:
+            self._lanes.stop()
+            self._breakdown.add_workers(self._lanes.times)
             self.pool.kill()
             self._references.close()
 
@@ -97,12 +112,15 @@ class Rounds:
         """The first `count` rounds of these cases, as far as they are not measured and nothing
         ended them; then those that were void since."""
         for again in (False, True):
-            for index in range(count):
-                states = (self.states[case.id] for case in cases)
-                due = [s.case for s in states if s.ended is None and index not in s.indices]
-                if again or index >= self._options.rounds:
-                    self._progress.more(len(due))
-                self._round(index, due)
+            due = {index: self._missing(cases, index) for index in range(count)}
+            beyond = (len(d) for index, d in due.items() if again or index >= self._options.rounds)
+            self._progress.more(sum(beyond))
+            self._rounds(due)
+
+    def _missing(self, cases: Sequence[PlannedCase], index: int) -> list[PlannedCase]:
+        """Those that nothing ended and that were not measured in this round."""
+        states = (self.states[case.id] for case in cases)
+        return [s.case for s in states if s.ended is None and index not in s.indices]
 
     def note_end(self, states: Sequence[CaseState], rule: str) -> None:
         """Put on record which rule ended the sampling of these cases."""
@@ -111,35 +129,55 @@ class Rounds:
             bare = replace(state.last, init={}, rounds=(), summary={}, validation=None)
             self._save(replace(bare, memory=None, stopped_by=rule))
 
-    def _round(self, index: int, cases: Sequence[PlannedCase]) -> None:
-        if not cases:
-            return
-        self._progress.round(index, max(self._options.rounds, index + 1), len(cases))
-        order = shuffle_cases(cases, self._options.seed, index)
-        self._references.announce(
-            (case.graph, case.engine.reference)
-            for case in order
-            if lack_of_memory(case.graph.loaded.graph) is None
-        )
-        for position, case in enumerate(order):
-            self._progress.start_case(case.graph.id.name, case.engine.key)
-            if self.states[case.id].ended is None:
-                result = self._run_case(case, index, position)
-                self.states[case.id].take(result)
+    def _rounds(self, due: Mapping[int, Sequence[PlannedCase]]) -> None:
+        """Measure these cases in these rounds."""
+        rounds = [self._order(index, cases) for index, cases in due.items() if cases]
+        if self._lanes.count == 1 or len(rounds) < 2:
+            for visits in rounds:
+                self._batch([visits])
+        else:
+            with self._breakdown.on("rounds side by side"):
+                self._batch(rounds)
+
+    def _batch(self, rounds: Sequence[Sequence[Visit]]) -> None:
+        """Rounds that run at the same time."""
+        for visits in rounds:
+            index = visits[0].index
+            self._progress.round(index, max(self._options.rounds, index + 1), len(visits))
+        self._announce(visit for visits in rounds for visit in visits)
+        for visit, result in self._lanes.results(rounds):
+            if result is not None:
+                self.states[visit.case.id].take(result)
                 self._save(result)
             self._progress.finish_case()
-        self.pool.close()
 
-    def _run_case(self, case: PlannedCase, index: int, position: int) -> Case:
+    def _order(self, index: int, cases: Sequence[PlannedCase]) -> list[Visit]:
+        order = shuffle_cases(cases, self._options.seed, index)
+        return [Visit(case, index, position) for position, case in enumerate(order)]
+
+    def _announce(self, visits: Iterable[Visit]) -> None:
+        self._references.announce(
+            (visit.case.graph, visit.case.engine.reference)
+            for visit in visits
+            if self.states[visit.case.id].ended is None
+            and lack_of_memory(visit.case.graph.loaded.graph) is None
+        )
+
+    def _run_visit(self, visit: Visit, pool: WorkerPool, turn: CaseTurn) -> Case | None:
+        """In any thread."""
+        case = visit.case
+        if self.states[case.id].ended is not None:
+            return None
+        self._progress.start_case(case.graph.id.name, case.engine.key)
         problem = lack_of_memory(case.graph.loaded.graph)
         reference = case.engine.reference if problem is None else "none"
-        request = self._request(case, index, position, reference)
+        request = self._request(case, visit.index, visit.position, reference)
         if problem is not None:
             return case_of(request, Outcome("skipped", problem, "plan"))
-        result = self.pool.run_case(case.engine, request)
+        result = pool.run_case(case.engine, request, turn)
         if (result.outcome.status, result.outcome.phase) != ("timed out", GATE_PHASE):
             return result
-        return self.pool.run_case(case.engine, replace(request, no_gate=HUNG))
+        return pool.run_case(case.engine, replace(request, no_gate=HUNG), turn)
 
     def _request(self, case: PlannedCase, index: int, position: int, reference: str) -> RunCase:
         graph = case.graph
@@ -159,6 +197,7 @@ class Rounds:
             notes=graph.loaded.notes,
             energy=self._options.energy,
             no_gate=self.states[case.id].no_gate,
+            shares_device=self._shares,
         )
 
 

@@ -26,8 +26,10 @@ from bench_run.worker.messages import (
     AnswerT,
     Attempt,
     Choices,
-    Close,
+    Claim,
+    DeviceUse,
     Evaluate,
+    Granted,
     Incoming,
     MeasureCeilings,
     Open,
@@ -69,6 +71,12 @@ class EngineServer:
     def announce(self, phase: str, checked_ns: int = 0) -> None:
         self._pipe.send(PhaseStarted(phase, checked_ns))
 
+    def claim(self, use: DeviceUse) -> None:
+        """Waits until the device may be used so."""
+        self._pipe.send(Claim(use))
+        if use != "free" and not isinstance(self._pipe.recv(), Granted):
+            raise EOFError  # the run is ending
+
     def open(self, request: Open) -> Opened:
         begin = time.perf_counter_ns()
         engine = engine_module(request.spec.name).open(request.spec, request.options)
@@ -84,7 +92,8 @@ class EngineServer:
 
         gc.collect()
         gc.freeze()  # a collection beside PyTorch's modules takes 0.15 s, now none is searched
-        return run_case(self.engine, request, self._import_ns, self.announce)
+        claim = self.claim if request.shares_device else None
+        return run_case(self.engine, request, self._import_ns, self.announce, claim)
 
     def variants(self, request: Variants) -> tuple[Mapping[str, str], ...]:
         return tuple(self.engine.variants(request.graph))
@@ -177,7 +186,7 @@ def main(descriptor: int) -> int:
             request = pipe.recv()
         except EOFError:
             return 0
-        if isinstance(request, Close):
+        if not isinstance(request, Request):
             server.close()
             return 0
         pipe.send(answer(server, request))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar
 
 from bench_schema.document import Case
 
@@ -55,14 +55,31 @@ class PhaseStarted:
     """Part of the phase that ends here which went into checking outputs."""
 
 
+DeviceUse: TypeAlias = Literal["free", "shared", "alone"]
+"""What a worker does with the device: nothing, some copies and runs, or measuring."""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """Sent by a worker that shares its device, before it uses it otherwise than so far. Answered by
+    `Granted` once it may; giving it back ("free") is not answered."""
+
+    use: DeviceUse
+
+
+@dataclass(frozen=True)
+class Granted:
+    """The device may be used as claimed."""
+
+
 @dataclass(frozen=True)
 class Close:
     """Give everything back and end. Not answered."""
 
 
-Incoming: TypeAlias = "Request[Any] | Close"
+Incoming: TypeAlias = "Request[Any] | Granted | Close"
 """What a worker receives."""
-Outgoing: TypeAlias = "Answered[Any] | Refused | PhaseStarted"
+Outgoing: TypeAlias = "Answered[Any] | Refused | PhaseStarted | Claim"
 """What a worker sends."""
 
 
@@ -105,6 +122,8 @@ class RunCase(Request[Case]):
     """Whether a pass after the samples counts the energy of an iteration."""
     no_gate: str | None = None
     """Why the device's times are to be taken without a gate; None: with one where there is one."""
+    shares_device: bool = False
+    """Whether others use the device: then it is claimed first (`Claim`)."""
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from bench_run.validate.expected import make_checker
 from bench_run.validate.outputs import CheckResult, save_outputs, validation
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from bench_run.engines.base import Plan
     from bench_run.graph.model import Graph
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from bench_run.validate.outputs import OutputChecker
     from bench_run.validate.settings import ValidationSettings
 
+KEPT_BYTES = 256 << 20
+"""Outputs of timed iterations that are kept to be checked after the samples."""
 INPUT_BYTES_EACH_ROUND = 64 * 1024**2
 """Larger inputs are compared with their copy in the first round only."""
 
@@ -73,6 +75,11 @@ class OutputValidator:
         self._last_checked = -1
         self._results: list[CheckResult] = []
         self._repeats = 0
+        self._kept: list[tuple[int, Storages]] = []
+        """Iterations whose outputs are checked once the samples are taken."""
+        self._kept_bytes = 0
+        self._after: Storages | None = None
+        """The outputs of one more run."""
         self._last: CheckResult | None = None
         """The run on outputs that were poisoned in full, after the last sample."""
         self._changed_inputs: tuple[int, ...] | None = None
@@ -95,7 +102,8 @@ class OutputValidator:
     def timed_check(self, iteration: int) -> bool:
         """After a timed iteration; returns whether the outputs were looked at.
 
-        The first is, then others at random: as many as the budget pays for.
+        The first is, then others at random: as many as the budget pays for. Those are kept, and
+        checked when no sample waits for it.
         """
         if self._checker is None or not self._is_chosen(iteration):
             return False
@@ -114,13 +122,31 @@ class OutputValidator:
     def _check(self, iteration: int) -> None:
         assert self._checker is not None
         begin = time.perf_counter_ns()
+        outputs = self._left_outputs()
+        size = sum(storage.nbytes for storage in outputs.values())
+        if iteration > 0 and self._kept_bytes + size <= KEPT_BYTES:
+            self._keep(iteration, outputs, size)
+        else:
+            self._note(iteration, outputs)
+        self._spent_ns += time.perf_counter_ns() - begin
+
+    def _keep(self, iteration: int, outputs: Storages, size: int) -> None:
+        self._kept.append((iteration, outputs))
+        self._kept_bytes += size
+        self._last_checked = iteration
+
+    def _left_outputs(self) -> Storages:
+        """What the iteration left; where that says nothing of it, what it leaves when repeated."""
         if not self.canaries.watching:
             self._repeat()
-        result = self._checker.check(self.plan.download())
+        return self.plan.download()
+
+    def _note(self, iteration: int, outputs: Storages) -> None:
+        assert self._checker is not None
+        result = self._checker.check(outputs)
         self._rows.append((iteration, result.mismatched, result.max_abs, result.checksum))
         self._results.append(result)
         self._last_checked = iteration
-        self._spent_ns += time.perf_counter_ns() - begin
 
     def _repeat(self) -> None:
         """Once more, with nothing of the run before left in the outputs."""
@@ -128,22 +154,40 @@ class OutputValidator:
         self.plan.poison()
         self.plan.run()
 
-    def finish(self, iterations: int, inputs: Callable[[], Storages]) -> None:
-        """The last timed iteration is checked whatever the budget says, and so is one more run, on
-        outputs that are poisoned in full; then whether the inputs are what they were."""
-        if self._checker is not None:
-            if self._last_checked != iterations - 1:
-                self._check(iterations - 1)
-            self._repeat()
-            self._last = self._checker.check(self.plan.download())
-            if isinstance(self.plan, KeepsInputs) and self._affords_inputs():
-                self._changed_inputs = self.plan.changed_inputs(inputs())
-        if self._known is not None:
-            self._known.save()
+    def keep_last(self, iterations: int) -> None:
+        """Before anything else runs: the outputs of the last timed iteration, which is checked
+        whatever the budget says. `finish` does so."""
+        if self._checker is not None and self._last_checked != iterations - 1:
+            self._keep(iterations - 1, self._left_outputs(), 0)
 
-    def _affords_inputs(self) -> bool:
+    @property
+    def looks_at_inputs(self) -> bool:
+        """Whether `run_again` wants them."""
+        if self._checker is None or not isinstance(self.plan, KeepsInputs):
+            return False
         size = sum(tensor.bytes for tensor in self._graph.inputs)
         return self._subject.round_index == 0 or size <= INPUT_BYTES_EACH_ROUND
+
+    def run_again(self, inputs: Storages) -> None:
+        """One more run, on outputs that are poisoned in full; then whether the inputs are what they
+        were."""
+        if self._checker is None:
+            return
+        self._repeat()
+        self._after = self.plan.download()
+        if self.looks_at_inputs and isinstance(self.plan, KeepsInputs):
+            self._changed_inputs = self.plan.changed_inputs(inputs)
+
+    def finish(self) -> None:
+        """Checks what was kept, and the run after it."""
+        if self._checker is not None:
+            while self._kept:
+                self._note(*self._kept.pop(0))
+            if self._after is not None:
+                self._last = self._checker.check(self._after)
+                self._after = None
+        if self._known is not None:
+            self._known.save()
 
     def checks(self) -> Checks | None:
         if self._checker is None:

@@ -6,12 +6,10 @@ from typing import TYPE_CHECKING, Literal
 
 from bench_schema.document import Case, Outcome
 
-from bench_run.engines import engine_module
-from bench_run.engines.base import SupportsEnvironment, SupportsFork
 from bench_run.errors import BenchRunError, EngineError, EngineUnavailableError, WorkerError
-from bench_run.machine.affinity import thread_environment
 from bench_run.measure.time_breakdown import TimeBreakdown
 from bench_run.worker.case_record import case_of
+from bench_run.worker.launcher import Launcher
 from bench_run.worker.messages import (
     AnswerT,
     Attempt,
@@ -26,7 +24,6 @@ from bench_run.worker.messages import (
     Variants,
 )
 from bench_run.worker.process import Worker
-from bench_run.worker.start import Template, start_afresh
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -35,16 +32,7 @@ if TYPE_CHECKING:
     from bench_run.graph.model import Graph
     from bench_run.measure.ceilings import Ceilings
     from bench_run.plan.cases import PlannedEngine
-    from bench_run.worker.start import Starter
-
-
-def own_environment(engine: PlannedEngine) -> Mapping[str, str]:
-    """Variables that the engine's process needs from its start."""
-    module = engine_module(engine.spec.name)
-    threads = thread_environment(engine.options.threads)
-    if not isinstance(module, SupportsEnvironment):
-        return threads
-    return {**module.environment(engine.spec, engine.options), **threads}
+    from bench_run.worker.process import Turn
 
 
 class WorkerPool:
@@ -56,15 +44,13 @@ class WorkerPool:
         environments: Mapping[str, Mapping[str, str]],
         breakdown: TimeBreakdown | None = None,
         fresh: str = "exec",
+        launcher: Launcher | None = None,
     ) -> None:
-        """`fresh`: ``exec`` starts every worker afresh; ``fork`` forks those of engines that allow
-        it from a template, which is kept until the pool is killed."""
+        """`fresh`: how workers start, see `Launcher`; `launcher` is that of another pool."""
         self._timeout_s = timeout_s
-        self._fresh_by = fresh
-        self._templates: dict[str, Template] = {}
-        self._environments = dict(environments)
+        self._owns_launcher = launcher is None
+        self._launcher = Launcher(environments, fresh) if launcher is None else launcher
         self._breakdown = TimeBreakdown() if breakdown is None else breakdown
-        self._prepared: set[str] = set()
         self._workers: dict[str, Worker] = {}
         self._fresh: dict[str, PlannedEngine] = {}
         """Engines whose workers did nothing yet but open them."""
@@ -89,8 +75,9 @@ class WorkerPool:
             return self._open(engine)
 
     def _open(self, engine: PlannedEngine) -> Worker:
-        environment = self._environment(engine)
-        worker = Worker(environment, self._breakdown.phase, self._starter(engine, environment))
+        environment = self._launcher.environment(engine)
+        starter = self._launcher.starter(engine, environment)
+        worker = Worker(environment, self._breakdown.phase, starter)
         try:
             opened = worker.ask(Open(engine.spec, engine.options), self._timeout_s)
         except BenchRunError:
@@ -101,29 +88,21 @@ class WorkerPool:
         self.opened[engine.key] = opened
         return worker
 
-    def _starter(self, engine: PlannedEngine, environment: Mapping[str, str]) -> Starter:
-        """The first worker of an engine starts afresh: its template imports at the same time."""
-        if self._fresh_by == "exec" or not isinstance(
-            engine_module(engine.spec.name), SupportsFork
-        ):
-            return start_afresh
-        if engine.key in self._templates:
-            return self._templates[engine.key].start
-        self._templates[engine.key] = Template(engine.spec, engine.options, environment)
-        return start_afresh
-
     @property
     def worker_start(self) -> Literal["exec", "fork"]:
         """How most workers start; waits until it is known."""
-        return "fork" if any(template.fit for template in self._templates.values()) else "exec"
+        return self._launcher.worker_start
 
-    def _environment(self, engine: PlannedEngine) -> Mapping[str, str]:
-        """Asked for once: cache folders that it names serve every round."""
-        if engine.key not in self._prepared:
-            self._prepared.add(engine.key)
-            given = self._environments.get(engine.key, {})
-            self._environments[engine.key] = {**own_environment(engine), **given}
-        return self._environments[engine.key]
+    def beside(self, breakdown: TimeBreakdown) -> WorkerPool:
+        """Another pool whose workers start as those of this one do; for another thread."""
+        return WorkerPool(self._timeout_s, {}, breakdown, launcher=self._launcher)
+
+    def hand_over(self, engine: PlannedEngine, other: WorkerPool) -> None:
+        """A worker that did nothing yet but open the engine goes to the other pool."""
+        if self._fresh.pop(engine.key, None) is not None:
+            worker = self._workers.pop(engine.key)
+            worker.announce = other._breakdown.phase
+            other._workers[engine.key] = worker
 
     def variants(self, engine: PlannedEngine, graph: Graph) -> tuple[Mapping[str, str], ...]:
         """The engine's variants for a graph. Raises what stands in the way."""
@@ -170,8 +149,9 @@ class WorkerPool:
             self._forget(engine)
             raise
 
-    def run_case(self, engine: PlannedEngine, request: RunCase) -> Case:
-        """The case with this round; whatever the worker does becomes an outcome."""
+    def run_case(self, engine: PlannedEngine, request: RunCase, turn: Turn | None = None) -> Case:
+        """The case with this round; whatever the worker does becomes an outcome. `turn` is how it
+        comes to a device that it shares."""
         try:
             worker = self._worker(engine)
         except WorkerError as error:
@@ -181,7 +161,7 @@ class WorkerPool:
             return case_of(request, Outcome("failed", str(error), "import", error.detail))
         try:
             with self._breakdown.on("building"):
-                case = worker.ask(request, self._timeout_s, engine.build_timeout_s)
+                case = worker.ask(request, self._timeout_s, engine.build_timeout_s, turn)
         except WorkerError as error:
             self._forget(engine)
             return case_of(request, Outcome(error.status, str(error), worker.phase, error.detail))
@@ -217,6 +197,5 @@ class WorkerPool:
         for worker in list(self._workers.values()):
             worker.kill()
         self._workers.clear()
-        for template in self._templates.values():
-            template.close()
-        self._templates.clear()
+        if self._owns_launcher:
+            self._launcher.close()

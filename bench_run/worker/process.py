@@ -18,14 +18,16 @@ import subprocess
 import threading
 import time
 from multiprocessing.connection import Connection, Pipe
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from bench_run.errors import WorkerCrashedError, WorkerTimeoutError
 from bench_run.worker.guardian import STOP
 from bench_run.worker.messages import (
     Answered,
     AnswerT,
+    Claim,
     Close,
+    Granted,
     Incoming,
     Outgoing,
     PhaseStarted,
@@ -37,6 +39,7 @@ from bench_run.worker.start import start_afresh
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from bench_run.worker.messages import DeviceUse
     from bench_run.worker.start import Starter
 
 OUTPUT_TAIL_BYTES = 4096
@@ -64,6 +67,19 @@ class Deadline(NamedTuple):
         if limit_s is None:
             return cls(math.inf, words)
         return cls(time.monotonic() + limit_s, f"{words} {limit_s:g} s")
+
+    def later(self, seconds: float) -> Deadline:
+        return Deadline(self.at + seconds, self.reason)
+
+
+class Turn(Protocol):
+    """How a worker comes to a device that it shares with others."""
+
+    def claim(self, use: DeviceUse) -> None:
+        """Waits until the device may be used so; gives back what was held before."""
+
+    def end(self) -> None:
+        """Whatever is held is given back."""
 
 
 class OutputTail:
@@ -105,7 +121,7 @@ class Worker:
         theirs.close()
         self._pipe: Connection[Incoming, Outgoing] = ours
         self._tail = OutputTail(read_end)
-        self._announce = announce
+        self.announce = announce
         self.phase, self.is_worn = "import", False
 
     def ask(
@@ -113,13 +129,15 @@ class Worker:
         request: Request[AnswerT],
         timeout_s: float | None,
         build_timeout_s: float | None = None,
+        turn: Turn | None = None,
     ) -> AnswerT:
         """The answer. Raises the error that the worker met, or a `WorkerError`: after one the
         worker is gone. `build_timeout_s` limits each phase in which an engine builds
-        (`BUILD_PHASES`)."""
+        (`BUILD_PHASES`). `turn` is asked for what the worker claims of its device; the time that
+        this waits does not count."""
         try:
             self._pipe.send(request)
-            reply: Answered[AnswerT] | Refused = self._reply(timeout_s, build_timeout_s)
+            reply: Answered[AnswerT] | Refused = self._reply(timeout_s, build_timeout_s, turn)
         except (EOFError, OSError, pickle.UnpicklingError):
             raise WorkerCrashedError(self._how_it_died(), detail=self._tail.text()) from None
         if isinstance(reply, Refused):
@@ -128,16 +146,31 @@ class Worker:
         return reply.value
 
     def _reply(
-        self, timeout_s: float | None, build_timeout_s: float | None
+        self, timeout_s: float | None, build_timeout_s: float | None, turn: Turn | None
     ) -> Answered[Any] | Refused:
-        """What the worker says after the phases it announces."""
+        """What the worker says after the phases it announces and the claims it makes."""
         whole = due = Deadline.after(timeout_s, "no answer within")
-        while isinstance(message := self._receive(due), PhaseStarted):
-            self.phase = message.phase
-            due = min(whole, _phase_deadline(self.phase, build_timeout_s))
-            if self._announce is not None:
-                self._announce(message.phase, message.checked_ns)
-        return message
+        while True:
+            message = self._receive(due)
+            if isinstance(message, PhaseStarted):
+                self.phase = message.phase
+                due = min(whole, _phase_deadline(self.phase, build_timeout_s))
+                if self.announce is not None:
+                    self.announce(message.phase, message.checked_ns)
+            elif isinstance(message, Claim):
+                waited_s = self._grant(message.use, turn)
+                whole, due = whole.later(waited_s), due.later(waited_s)
+            else:
+                return message
+
+    def _grant(self, use: DeviceUse, turn: Turn | None) -> float:
+        """Seconds that it took until the device was free for this."""
+        begin = time.monotonic()
+        if turn is not None:
+            turn.claim(use)
+        if use != "free":
+            self._pipe.send(Granted())
+        return time.monotonic() - begin
 
     def _receive(self, due: Deadline) -> Outgoing:
         while not self._pipe.poll(POLL_S):

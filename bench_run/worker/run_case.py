@@ -44,10 +44,13 @@ from bench_run.worker.output_validator import OutputValidator, Subject
 if TYPE_CHECKING:
     from bench_run.engines.base import Engine, Plan, PlanFacts
     from bench_run.streams.base import Stream
-    from bench_run.worker.messages import RunCase
+    from bench_run.tensors.storage import Storages
+    from bench_run.worker.messages import DeviceUse, RunCase
 
 Phase = Callable[[str, int], None]
 """Told of each phase, and how many nanoseconds of the one before went into checks."""
+Claimer = Callable[["DeviceUse"], None]
+"""Waits until a device that others use too is free for that."""
 
 
 @dataclass
@@ -55,6 +58,7 @@ class Timeline:
     """Duration of each initialisation phase, which phase is under way, and what they took."""
 
     announce: Phase
+    claimer: Claimer | None = None
     phases: dict[str, int] = field(default_factory=dict)
     current: str = "load"
     host_peak_bytes: int | None = None
@@ -66,16 +70,32 @@ class Timeline:
         self.announce(name, 0)
         begin = time.perf_counter_ns()
         yield
-        self.phases[f"{name}_ns"] = time.perf_counter_ns() - begin
+        took_ns = time.perf_counter_ns() - begin
+        self.phases[f"{name}_ns"] = self.phases.get(f"{name}_ns", 0) + took_ns
 
     def enter(self, name: str, checked_ns: int = 0) -> None:
         self.current = name
         self.announce(name, checked_ns)
 
+    def claim(self, use: DeviceUse) -> None:
+        """Before the device is used otherwise than so far, where it is shared."""
+        if self.claimer is not None:
+            if use != "free":
+                self.announce("wait", 0)
+            self.claimer(use)
 
-def run_case(engine: Engine, request: RunCase, import_ns: int, announce: Phase) -> Case:
-    """The case with the round that was measured, or with the reason why there is none."""
-    timeline = Timeline(announce, {"load_ns": request.load_ns, "import_ns": import_ns})
+
+def run_case(
+    engine: Engine,
+    request: RunCase,
+    import_ns: int,
+    announce: Phase,
+    claimer: Claimer | None = None,
+) -> Case:
+    """The case with the round that was measured, or with the reason why there is none. On a device
+    that is shared only what needs it is done while it is claimed, and only measuring alone."""
+    phases = {"load_ns": request.load_ns, "import_ns": import_ns}
+    timeline = Timeline(announce, claimer, phases)
     started = datetime.now(timezone.utc).isoformat(timespec="milliseconds")
     plan: Plan | None = None
     try:
@@ -86,23 +106,13 @@ def run_case(engine: Engine, request: RunCase, import_ns: int, announce: Phase) 
         host_peak = ProcessPeak()
         with timeline.time("plan"):
             plan = engine.plan(built)
-            plan.upload(inputs)
-        _open_gate(engine.stream, request.no_gate)
-        plan.poison()
-        engine.stream.synchronize()
-        if isinstance(plan, SearchesInFirstRun) and plan.searches:
-            with timeline.time("search"):
-                plan.run()
-                engine.stream.synchronize()
-        with timeline.time("first_run"):
-            plan.run()
-            engine.stream.synchronize()
+        outputs = _first_outputs(engine, plan, inputs, request, timeline)
         timeline.host_peak_bytes = host_peak.taken_bytes()
-        timeline.enter("validate")
-        outputs = plan.download()
         name = f"{request.case_id} {request.round_index}"
         canaries = canaries_of(plan, engine.stream, request.graph, outputs, name)
         with closing(canaries):
+            timeline.claim("free")
+            timeline.enter("validate")
             subject = Subject(
                 request.case_id,
                 request.graph,
@@ -127,6 +137,26 @@ def run_case(engine: Engine, request: RunCase, import_ns: int, announce: Phase) 
                 plan.close()
 
 
+def _first_outputs(
+    engine: Engine, plan: Plan, inputs: Storages, request: RunCase, timeline: Timeline
+) -> Storages:
+    """Of the first run, on poisoned outputs."""
+    timeline.claim("shared")
+    with timeline.time("plan"):
+        plan.upload(inputs)
+    _open_gate(engine.stream, request.no_gate)
+    plan.poison()
+    engine.stream.synchronize()
+    if isinstance(plan, SearchesInFirstRun) and plan.searches:
+        with timeline.time("search"):
+            plan.run()
+            engine.stream.synchronize()
+    with timeline.time("first_run"):
+        plan.run()
+        engine.stream.synchronize()
+    return plan.download()
+
+
 def _open_gate(stream: Stream, why: str | None) -> None:
     """No gate for this plan where the run wants none."""
     if why is not None and isinstance(stream, GateOpensByForce):
@@ -137,6 +167,7 @@ def _measured_case(
     engine: Engine, validator: OutputValidator, request: RunCase, timeline: Timeline, started: str
 ) -> Case:
     plan = validator.plan
+    timeline.claim("alone")
     timeline.enter("gate")
     engine.stream.correction_ns()  # tries whether the plan can be held back: that may hang
     _wait_for_clock(engine, request.budget.rest_s, timeline)
@@ -149,12 +180,14 @@ def _measured_case(
     )
     after = observe(engine.facts.device, engine.stream)
     surroundings = watched()
-    timeline.enter("validate", validator.timed_ns)
-    validator.finish(len(measured.series["e2e_ns"]), lambda: inputs_of(request.graph, request.data))
+    validator.keep_last(len(measured.series["e2e_ns"]))
     _wait_for_clock(engine, request.budget.rest_s, timeline)
-    timeline.enter("measure")
+    timeline.enter("measure", validator.timed_ns)
     recorded = record_kernels(plan, engine.stream, budget, measured)
     used = measure_energy(plan, engine.stream, engine.facts.device) if request.energy else Used()
+    told = ask_witness(plan)
+    timeline.claim("free")
+    _validate_end(validator, request, timeline)
     notes = (*recorded.notes, *disturbances(before, after), *used.notes)
     measured_round = _round(
         request,
@@ -178,11 +211,23 @@ def _measured_case(
         rounds=(measured_round,),
         validation=validator.validation(),
         memory=_memory(engine, plan.facts, timeline.host_peak_bytes),
-        plan={**plan.facts.chosen, **ask_witness(plan)},
+        plan={**plan.facts.chosen, **told},
         stopped_by=measured.stopped_by,
         kernels=recorded.kernels,
         notes=(*request.notes, *notes),
     )
+
+
+def _validate_end(validator: OutputValidator, request: RunCase, timeline: Timeline) -> None:
+    """What was kept of the last timed iteration, one more run, and the inputs."""
+    timeline.enter("validate")
+    inputs = inputs_of(request.graph, request.data) if validator.looks_at_inputs else {}
+    timeline.claim("shared")
+    timeline.enter("validate")
+    validator.run_again(inputs)
+    timeline.claim("free")
+    timeline.enter("validate")
+    validator.finish()
 
 
 def _wait_for_clock(engine: Engine, rest_s: float, timeline: Timeline) -> None:

@@ -45,14 +45,20 @@ SEVERITY: Mapping[Status, int] = {
 }
 
 
+LAST = 1 << 62
+"""Where parts without a round stand: behind the others."""
+
+
 def merge_cases(parts: Sequence[Case]) -> Case:
-    """One case of its parts in order of time; rounds and initialisation are joined.
+    """One case of its parts in order of time; rounds and initialisation are joined, in the order
+    of the rounds: these may have been prepared side by side.
 
     The outcome is the worst, of equals the last; what is known once (plan, kernels, rule that
     stopped it) is the last known. Summaries are computed anew; rates need the machine's
     ceilings, see `with_rates`.
     """
     parts = without_voided(parts)
+    parts = sorted(parts, key=lambda part: min((r.index for r in part.rounds), default=LAST))
     rounds = tuple(round_ for part in parts for round_ in part.rounds)
     plan = {name: value for part in parts for name, value in part.plan.items()}
     return replace(

@@ -1,0 +1,117 @@
+"""One measurement at a time on a device, whichever run it belongs to.
+
+Everybody who works on a device holds its lock: several who only touch it (copies, first runs)
+together, one who measures alone. The locks are files of the host under the device's uuid; the
+system gives them back however a run ends. Nobody waits for ever: those who want to measure close a
+door behind which later ones wait.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import re
+import stat
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+POLL_S = 0.002
+FOLDER = "bench-run-locks"
+ENVIRONMENT = "BENCH_RUN_LOCKS"
+"""Names another folder, for hosts whose runs do not share one for temporary files."""
+
+
+def lock_folder() -> Path:
+    """Where the locks of this host lie; every user of the host may use it."""
+    return Path(os.environ.get(ENVIRONMENT) or Path(tempfile.gettempdir()) / FOLDER)
+
+
+class Held:
+    """Locks that are held until `release`."""
+
+    def __init__(self, files: Sequence[int] = ()) -> None:
+        self._files = list(files)
+
+    def __bool__(self) -> bool:
+        return bool(self._files)
+
+    def release(self) -> None:
+        while self._files:
+            os.close(self._files.pop())
+
+
+class DeviceLock:
+    """The lock of one device or of several. Where the folder cannot be used it holds nothing, and
+    `problem` says why."""
+
+    def __init__(self, names: Sequence[str], folder: Path | None = None) -> None:
+        self._folder = lock_folder() if folder is None else folder
+        self._names = sorted({re.sub(r"[^\w.-]", "_", name) for name in names})
+        self.problem: str | None = None
+        try:
+            if self._names:
+                _make_folder(self._folder)
+        except OSError as error:
+            self.problem = f"no lock in {self._folder}: {error.strerror}"
+
+    def acquire(self, *, alone: bool, stopped: Callable[[], bool] = lambda: False) -> Held:
+        """Waits until the devices are free for this; holds nothing once `stopped` says so."""
+        files: list[int] = []
+        if self.problem is not None:
+            return Held()
+        try:
+            # In the same order for everyone, so that no two wait for each other.
+            files.extend(self._pass(name, alone, stopped) for name in self._names)
+        except OSError as error:
+            Held(files).release()
+            self.problem = f"no lock in {self._folder}: {error.strerror}"
+            return Held()
+        return Held(files)
+
+    def _pass(self, name: str, alone: bool, stopped: Callable[[], bool]) -> int:
+        """The locked file of one device: through its door, which whoever measures keeps closed
+        until the others have left."""
+        door = self._open(f"{name}.door")
+        try:
+            _wait(door, fcntl.LOCK_EX, stopped)
+            room = self._open(f"{name}.lock")
+            with contextlib.ExitStack() as undo:
+                undo.callback(os.close, room)
+                _wait(room, fcntl.LOCK_EX if alone else fcntl.LOCK_SH, stopped)
+                undo.pop_all()
+            return room
+        finally:
+            os.close(door)
+
+    def _open(self, name: str) -> int:
+        flags = os.O_CREAT | os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
+        file = os.open(self._folder / name, flags, 0o666)
+        with contextlib.suppress(OSError):  # another user's: it has its mode already
+            os.fchmod(file, 0o666)
+        return file
+
+
+def _make_folder(folder: Path) -> None:
+    """For every user of the host, as the folder for temporary files is."""
+    try:
+        folder.mkdir(parents=True)
+        folder.chmod(0o777 | stat.S_ISVTX)
+    except FileExistsError:
+        if not folder.is_dir():
+            raise NotADirectoryError(20, "it is not a folder") from None
+
+
+def _wait(file: int, operation: int, stopped: Callable[[], bool]) -> None:
+    while not stopped():
+        try:
+            fcntl.flock(file, operation | fcntl.LOCK_NB)
+        except BlockingIOError:
+            time.sleep(POLL_S)
+        else:
+            return

@@ -1,0 +1,1 @@
+"""Rounds that are prepared at the same time and measured one after the other."""

@@ -1,0 +1,185 @@
+"""Who may use the device: several who touch it (copies, first runs), or one case that is measured.
+
+Rounds that are prepared side by side take turns here. The unit of a turn is a *group*, a graph in
+one round: its cases (one per engine) are measured one after the other, in the order of the round,
+once all of them stand ready, so that drift between engines is as small as it can be. Groups that
+stand ready go first, since whoever only touches the device can do so together with others.
+"""
+
+from __future__ import annotations
+
+import threading
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Literal
+
+from bench_run.errors import StoppedError
+from bench_run.machine.device_lock import DeviceLock, Held
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from bench_run.worker.messages import DeviceUse
+
+State = Literal["coming", "ready", "measuring", "done"]
+
+
+class Baton:
+    """The turns of one run. `lock` keeps other runs of the host away meanwhile."""
+
+    def __init__(self, lock: DeviceLock | None = None) -> None:
+        self._lock = DeviceLock(()) if lock is None else lock
+        self._changed = threading.Condition()
+        self._touching = 0
+        self._ready: list[Group] = []
+        self._active: Group | None = None
+        self._stopped = False
+
+    def group(self, cases: Sequence[str]) -> Group:
+        """The turn of these cases, which are measured in this order."""
+        return Group(self, cases)
+
+    def stop(self) -> None:
+        """Everybody who waits, or asks from now on, gets `StoppedError`."""
+        with self._changed:
+            self._stopped = True
+            self._changed.notify_all()
+
+    def hold(self, *, alone: bool) -> Held:
+        """The lock that other runs see. Raises `StoppedError`."""
+        held = self._lock.acquire(alone=alone, stopped=lambda: self._stopped)
+        if self._stopped:
+            held.release()
+            raise StoppedError
+        return held
+
+    @contextmanager
+    def changing(self) -> Iterator[None]:
+        """A change of state, which those who wait look at."""
+        with self._changed:
+            yield
+            self._changed.notify_all()
+
+    def touch(self) -> None:
+        """Waits until nobody measures or stands ready to."""
+        with self.changing():
+            self.wait(lambda: self._active is None and not self._ready)
+            self._touching += 1
+
+    @contextmanager
+    def touching(self) -> Iterator[None]:
+        """While somebody who is no case of a round works on the device."""
+        self.touch()
+        try:
+            held = self.hold(alone=False)
+            try:
+                yield
+            finally:
+                held.release()
+        finally:
+            self.touched()
+
+    def touched(self) -> None:
+        with self.changing():
+            self._touching -= 1
+
+    def wait(self, until: Callable[[], bool]) -> None:
+        """Within `changing`. Raises `StoppedError`."""
+        self._changed.notify_all()
+        self._changed.wait_for(lambda: self._stopped or until())
+        if self._stopped:
+            raise StoppedError
+
+    def enqueue(self, group: Group) -> None:
+        """All cases of the group stand ready. Within `changing`."""
+        self._ready.append(group)
+
+    def is_turn_of(self, group: Group) -> bool:
+        """Whether the group measures now; it begins where nothing stands in the way."""
+        if self._active is None and not self._touching and self._ready[:1] == [group]:
+            self._active = self._ready.pop(0)
+        return self._active is group
+
+    def end_turn(self, group: Group) -> None:
+        """Every case of the group is measured, or will not be. Within `changing`."""
+        if self._active is group:
+            self._active = None
+        elif group in self._ready:
+            self._ready.remove(group)
+
+
+class Group:
+    """The cases of one graph in one round, in their order."""
+
+    def __init__(self, baton: Baton, cases: Sequence[str]) -> None:
+        self.baton = baton
+        self._states: dict[str, State] = dict.fromkeys(cases, "coming")
+        self._held = Held()
+
+    def turn(self, case: str) -> CaseTurn:
+        """What the worker of this case asks for the device."""
+        return CaseTurn(self, case)
+
+    def begin(self, case: str) -> None:
+        """Waits until all cases stand ready, and until this one is next."""
+        with self.baton.changing():
+            self._set(case, "ready")
+            self.baton.wait(lambda: self.baton.is_turn_of(self) and self._next() == case)
+            self._set(case, "measuring")
+        if not self._held:
+            self._held = self.baton.hold(alone=True)
+
+    def _next(self) -> str | None:
+        if "measuring" in self._states.values():
+            return None
+        return next((case for case, state in self._states.items() if state == "ready"), None)
+
+    def leave(self, case: str) -> None:
+        """The case is measured, or will not be."""
+        with self.baton.changing():
+            if self._states[case] != "done":
+                self._set(case, "done")
+
+    def _set(self, case: str, state: State) -> None:
+        was_coming = "coming" in self._states.values()
+        self._states[case] = state
+        states = set(self._states.values())
+        if states == {"done"}:
+            self._held.release()
+            self.baton.end_turn(self)
+        elif was_coming and "coming" not in states:
+            self.baton.enqueue(self)
+
+
+class CaseTurn:
+    """One case's use of the device. Not for several threads."""
+
+    def __init__(self, group: Group, case: str) -> None:
+        self._group = group
+        self._case = case
+        self._use: DeviceUse = "free"
+        self._held = Held()
+
+    def claim(self, use: DeviceUse) -> None:
+        """Waits for it; what was held before is given back. Raises `StoppedError`."""
+        self._give_back()
+        if use == "shared":
+            self._group.baton.touch()
+            self._use = use
+            self._held = self._group.baton.hold(alone=False)
+        elif use == "alone":
+            self._use = use
+            self._group.begin(self._case)
+
+    def end(self) -> None:
+        """The case is over, however it ended."""
+        self._give_back()
+        self._group.leave(self._case)
+
+    def _give_back(self) -> None:
+        use, self._use = self._use, "free"
+        if use == "shared":
+            self._held.release()
+            self._group.baton.touched()
+        elif use == "alone":
+            self._group.leave(self._case)
+            self._group = self._group.baton.group([self._case])  # should it measure once more

@@ -1,0 +1,240 @@
+"""Rounds that are prepared side by side and measured one at a time.
+
+A lane takes one round after the other. The engines of a lane work at the same time, each in a
+thread and a worker process of its own: plans, inputs and checks of several rounds overlap, while
+`Baton` lets one case measure. Each round keeps its order and its fresh processes. With one lane
+everything happens one after the other, in the caller's thread.
+"""
+
+from __future__ import annotations
+
+import queue
+import re
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from itertools import groupby
+from typing import TYPE_CHECKING, TypeAlias
+
+from bench_run.errors import StoppedError
+from bench_run.measure.time_breakdown import TimeBreakdown
+from bench_run.runner.parallel.room import need_of
+
+if TYPE_CHECKING:
+    from bench_schema.document import Case
+
+    from bench_run.plan.cases import PlannedCase, PlannedEngine
+    from bench_run.runner.parallel.baton import Baton, CaseTurn
+    from bench_run.runner.parallel.room import Room
+    from bench_run.worker.pool import WorkerPool
+
+OUT_OF_MEMORY = re.compile(r"out.?of.?memory|alloc|bad_alloc|not enough memory", re.IGNORECASE)
+ALONE = "round {}: there was not enough memory beside other rounds; prepared again alone"
+
+
+@dataclass(frozen=True)
+class Visit:
+    """A case in a round."""
+
+    case: PlannedCase
+    index: int
+    position: int
+
+
+Run = Callable[[Visit, "WorkerPool", "CaseTurn"], "Case | None"]
+"""Runs a case in a round; None where the case has ended meanwhile."""
+Result = tuple[Visit, "Case | None"]
+
+
+class Lanes:
+    """`count` rounds at a time; workers start as those of `pool` do."""
+
+    def __init__(self, count: int, pool: WorkerPool, baton: Baton, room: Room, run: Run) -> None:
+        self.count = count
+        self._pool = pool
+        self._baton = baton
+        self._room = room
+        self._run = run
+        self._lanes: list[Lane] = []
+        self.times: list[TimeBreakdown] = []
+        """Where the time of the workers went that were side by side."""
+
+    def results(self, rounds: Sequence[Sequence[Visit]]) -> Iterator[Result]:
+        """Every visit with what it left, as they come; workers of a round end with it."""
+        if self.count == 1 or len(rounds) < 2:
+            for visits in rounds:
+                yield from self._one_by_one(visits)
+                self._pool.close()
+        else:
+            yield from self._side_by_side(rounds)
+
+    def _one_by_one(self, visits: Sequence[Visit]) -> Iterator[Result]:
+        for visit in visits:
+            turn = self._baton.group([visit.case.id]).turn(visit.case.id)
+            try:
+                result = self._run(visit, self._pool, turn)
+            finally:
+                turn.end()
+            yield visit, result
+
+    def _side_by_side(self, rounds: Sequence[Sequence[Visit]]) -> Iterator[Result]:
+        """Those that lacked memory beside others come last, alone."""
+        waiting: queue.SimpleQueue[Sequence[Visit]] = queue.SimpleQueue()
+        for visits in rounds:
+            waiting.put(visits)
+        done: Done = queue.SimpleQueue()
+        count = min(self.count, len(rounds))
+        self._lanes = [
+            Lane(self._pool, self._baton, self._room, self._run, waiting, done)
+            for _ in range(count)
+        ]
+        self._lanes[0].adopt(rounds[0])
+        for lane in self._lanes:
+            lane.start()
+        again: list[Visit] = []
+        while count:
+            item = done.get()
+            if isinstance(item, Future):
+                item.result()
+                count -= 1
+            elif lacks_memory(item[1]):
+                again.append(item[0])
+            else:
+                yield item
+        self._end()
+        self._pool.close()
+        yield from self._again(again)
+
+    def _again(self, visits: Sequence[Visit]) -> Iterator[Result]:
+        by_round = sorted(visits, key=lambda visit: visit.index)
+        for index, group in groupby(by_round, key=lambda visit: visit.index):
+            for visit, case in self._one_by_one(list(group)):
+                note = ALONE.format(index + 1)
+                yield visit, None if case is None else replace(case, notes=(*case.notes, note))
+            self._pool.close()
+
+    def _end(self) -> None:
+        for lane in self._lanes:
+            self.times += lane.times
+        self._lanes = []
+
+    def stop(self) -> None:
+        """End every lane at once, whatever it does."""
+        self._baton.stop()
+        self._room.stop()
+        left = {lane.ended for lane in self._lanes}
+        while left:
+            for lane in self._lanes:
+                lane.kill()
+            left = wait(left, timeout=0.1).not_done  # one may have been starting its worker
+        self._end()
+
+
+def lacks_memory(case: Case | None) -> bool:
+    """Whether the case may have failed only for what was beside it."""
+    if case is None or case.outcome.status != "failed":
+        return False
+    return OUT_OF_MEMORY.search(case.outcome.reason or "") is not None
+
+
+class Seat:
+    """An engine's place in a lane. It has a thread of its own: a worker ends with the thread that
+    started it (PR_SET_PDEATHSIG)."""
+
+    def __init__(self, pool: WorkerPool) -> None:
+        self.time = TimeBreakdown()
+        self.pool = pool.beside(self.time)
+        self.thread = ThreadPoolExecutor(1)
+
+
+Done: TypeAlias = "queue.SimpleQueue[Result | Future[None]]"
+"""Results, and the end of each lane."""
+
+
+class Lane:
+    """Takes rounds from a queue until it is empty."""
+
+    def __init__(
+        self,
+        pool: WorkerPool,
+        baton: Baton,
+        room: Room,
+        run: Run,
+        waiting: queue.SimpleQueue[Sequence[Visit]],
+        done: Done,
+    ) -> None:
+        self._pool, self._baton, self._room, self._visit = pool, baton, room, run
+        self._waiting, self._done = waiting, done
+        self._seats: dict[str, Seat] = {}
+        self._thread = ThreadPoolExecutor(1)
+        self.ended: Future[None] = Future()
+
+    def start(self) -> None:
+        self.ended = self._thread.submit(self._run)
+        self.ended.add_done_callback(self._done.put)
+        self._thread.shutdown(wait=False)
+
+    @property
+    def times(self) -> list[TimeBreakdown]:
+        return [seat.time for seat in self._seats.values()]
+
+    def adopt(self, visits: Sequence[Visit]) -> None:
+        """Take over the workers that opened these engines and did nothing else."""
+        for engine in {visit.case.engine.key: visit.case.engine for visit in visits}.values():
+            self._pool.hand_over(engine, self._seat(engine).pool)
+
+    def _seat(self, engine: PlannedEngine) -> Seat:
+        if engine.key not in self._seats:
+            self._seats[engine.key] = Seat(self._pool)
+        return self._seats[engine.key]
+
+    def kill(self) -> None:
+        for seat in list(self._seats.values()):
+            seat.pool.kill()
+
+    def _run(self) -> None:
+        try:
+            with suppress(queue.Empty, StoppedError):
+                while True:
+                    self._round(self._waiting.get_nowait())
+        finally:
+            for seat in self._seats.values():
+                seat.thread.shutdown()
+
+    def _round(self, visits: Sequence[Visit]) -> None:
+        for group in groups_of(visits):
+            with self._room.take(need_of(group[0].case.graph.loaded.graph)):
+                self._group(group)
+        for ending in [seat.thread.submit(seat.pool.close) for seat in self._seats.values()]:
+            ending.result()
+
+    def _group(self, visits: Sequence[Visit]) -> None:
+        """The cases of a graph, at the same time."""
+        group = self._baton.group([visit.case.id for visit in visits])
+        turns = [group.turn(visit.case.id) for visit in visits]
+        running = [
+            self._seat(visit.case.engine).thread.submit(self._one, visit, turn)
+            for visit, turn in zip(visits, turns, strict=True)
+        ]
+        for visit, future in zip(visits, running, strict=True):
+            self._done.put((visit, future.result()))
+
+    def _one(self, visit: Visit, turn: CaseTurn) -> Case | None:
+        try:
+            return self._visit(visit, self._seat(visit.case.engine).pool, turn)
+        finally:
+            turn.end()
+
+
+def groups_of(visits: Sequence[Visit]) -> Iterator[list[Visit]]:
+    """Visits of one graph that follow each other, no engine twice: an engine's worker prepares one
+    case at a time."""
+    for _, several in groupby(visits, key=lambda visit: visit.case.graph.id.path):
+        group: list[Visit] = []
+        for visit in several:
+            if visit.case.engine.key in {other.case.engine.key for other in group}:
+                yield group
+                group = []
+            group.append(visit)
+        yield group

@@ -1,0 +1,69 @@
+"""How a run's workers start: environments and templates, for pools in several threads."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Literal
+
+from bench_run.engines import engine_module
+from bench_run.engines.base import SupportsEnvironment, SupportsFork
+from bench_run.machine.affinity import thread_environment
+from bench_run.worker.start import Template, start_afresh
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from bench_run.plan.cases import PlannedEngine
+    from bench_run.worker.start import Starter
+
+
+def own_environment(engine: PlannedEngine) -> Mapping[str, str]:
+    """Variables that the engine's process needs from its start."""
+    module = engine_module(engine.spec.name)
+    threads = thread_environment(engine.options.threads)
+    if not isinstance(module, SupportsEnvironment):
+        return threads
+    return {**module.environment(engine.spec, engine.options), **threads}
+
+
+class Launcher:
+    """Environments and templates by engine key."""
+
+    def __init__(self, environments: Mapping[str, Mapping[str, str]], fresh: str) -> None:
+        """`fresh`: ``exec`` starts every worker afresh; ``fork`` forks those of engines that allow
+        it from a template, which is kept until `close`."""
+        self._fresh = fresh
+        self._environments = dict(environments)
+        self._prepared: set[str] = set()
+        self._templates: dict[str, Template] = {}
+        self._lock = threading.Lock()
+
+    def environment(self, engine: PlannedEngine) -> Mapping[str, str]:
+        """Asked for once: cache folders that it names serve every round."""
+        with self._lock:
+            if engine.key not in self._prepared:
+                given = self._environments.get(engine.key, {})
+                self._environments[engine.key] = {**own_environment(engine), **given}
+                self._prepared.add(engine.key)
+            return self._environments[engine.key]
+
+    def starter(self, engine: PlannedEngine, environment: Mapping[str, str]) -> Starter:
+        """The first worker of an engine starts afresh: its template imports at the same time."""
+        if self._fresh == "exec" or not isinstance(engine_module(engine.spec.name), SupportsFork):
+            return start_afresh
+        with self._lock:
+            if engine.key in self._templates:
+                return self._templates[engine.key].start
+            self._templates[engine.key] = Template(engine.spec, engine.options, environment)
+            return start_afresh
+
+    @property
+    def worker_start(self) -> Literal["exec", "fork"]:
+        """How most workers start; waits until it is known."""
+        return "fork" if any(template.fit for template in self._templates.values()) else "exec"
+
+    def close(self) -> None:
+        with self._lock:
+            for template in self._templates.values():
+                template.close()
+            self._templates.clear()

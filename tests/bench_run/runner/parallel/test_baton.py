@@ -1,0 +1,194 @@
+"""Whoever measures is alone on the device; the cases of a group follow each other, in order."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bench_run.errors import StoppedError
+from bench_run.machine.device_lock import DeviceLock
+from bench_run.runner.parallel.baton import Baton
+
+LIMIT_S = 20.0
+
+
+class Device:
+    """Keeps account of who uses it, and of what happened to whom first."""
+
+    def __init__(self):
+        self.lock, self.alone, self.shared = threading.Lock(), [], []
+        self.measured, self.problems = [], []
+
+    def use(self, name, alone, seconds=0.001):
+        users = self.alone if alone else self.shared
+        with self.lock:
+            users.append(name)
+            self.look()
+        time.sleep(seconds)
+        with self.lock:
+            self.look()
+            users.remove(name)
+            if alone:
+                self.measured.append(name)
+
+    def look(self):
+        if self.alone and (len(self.alone) > 1 or self.shared):
+            self.problems.append((list(self.alone), list(self.shared)))
+
+
+def work(turn, device, name, *, fails=False):
+    try:
+        turn.claim("shared")
+        device.use(name, alone=False)
+        turn.claim("free")
+        if not fails:
+            turn.claim("alone")
+            device.use(name, alone=True)
+            turn.claim("shared")
+            device.use(name, alone=False)
+    finally:
+        turn.end()
+
+
+def run_all(threads):
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(LIMIT_S)
+    assert not any(thread.is_alive() for thread in threads), "somebody waits for ever"
+
+
+groups = st.lists(st.lists(st.booleans(), min_size=1, max_size=3), min_size=1, max_size=5)
+
+
+@settings(max_examples=25, deadline=None)
+@given(groups)
+def test_one_measures_alone_and_groups_stay_together_whoever_fails(failures):
+    baton, device, threads = Baton(), Device(), []
+    for number, group in enumerate(failures):
+        names = [f"{number}.{place}" for place in range(len(group))]
+        shared = baton.group(names)
+        threads += [
+            threading.Thread(
+                target=work, args=(shared.turn(name), device, name), kwargs={"fails": fails}
+            )
+            for name, fails in zip(names, group, strict=True)
+        ]
+    run_all(threads)
+    assert not device.problems
+    by_group = [name.split(".")[0] for name in device.measured]
+    assert len(set(by_group)) == sum(
+        a != b for a, b in zip(by_group, [None, *by_group], strict=False)
+    )
+    expected = {
+        f"{n}.{p}" for n, g in enumerate(failures) for p, fails in enumerate(g) if not fails
+    }
+    assert expected == set(device.measured)
+    for number in set(by_group):
+        own = [name for name in device.measured if name.split(".")[0] == number]
+        assert own == sorted(own)
+
+
+def test_a_stopped_run_waits_for_nobody():
+    baton = Baton()
+    first, second = baton.group(["a"]).turn("a"), baton.group(["b"]).turn("b")
+    first.claim("alone")
+    ended = []
+
+    def wait():
+        try:
+            second.claim("shared")
+        except StoppedError:
+            ended.append("stopped")
+        finally:
+            second.end()
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    baton.stop()
+    thread.join(LIMIT_S)
+    assert ["stopped"] == ended
+
+
+def test_two_runs_on_one_device_do_not_measure_at_once(tmp_path):
+    runs = [Baton(DeviceLock(["GPU-1"], tmp_path)) for _ in range(2)]
+    device = Device()
+    threads = [
+        threading.Thread(target=work, args=(baton.group([name]).turn(name), device, name))
+        for number, baton in enumerate(runs)
+        for name in (f"{number}.0", f"{number}.1", f"{number}.2")
+    ]
+    run_all(threads)
+    assert not device.problems
+    assert 6 == len(device.measured)
+
+
+def test_runs_on_two_devices_do_not_wait_for_each_other(tmp_path):
+    one, two = (Baton(DeviceLock([uuid], tmp_path)) for uuid in ("GPU-1", "GPU-2"))
+    first, second = one.group(["a"]).turn("a"), two.group(["b"]).turn("b")
+    first.claim("alone")
+    second.claim("alone")
+    first.end()
+    second.end()
+
+
+def test_whoever_wants_to_measure_is_not_kept_waiting_by_those_who_come_later(tmp_path):
+    lock = DeviceLock(["GPU-1"], tmp_path)
+    before, order = lock.acquire(alone=False), []
+
+    def take(name, alone):
+        held = lock.acquire(alone=alone)
+        order.append(name)
+        time.sleep(0.05)
+        held.release()
+
+    measuring = threading.Thread(target=take, args=("measures", True))
+    measuring.start()
+    time.sleep(0.1)
+    later = threading.Thread(target=take, args=("touches", False))
+    later.start()
+    time.sleep(0.1)
+    before.release()
+    measuring.join(LIMIT_S)
+    later.join(LIMIT_S)
+    assert ["measures", "touches"] == order
+
+
+def test_a_killed_process_leaves_no_lock(tmp_path):
+    import os
+    import signal
+
+    ready, told = os.pipe()
+    child = os.fork()
+    if child == 0:
+        held = DeviceLock(["GPU-1"], tmp_path).acquire(alone=True)
+        os.write(told, b"x")
+        time.sleep(60)
+        held.release()
+        os._exit(0)
+    os.read(ready, 1)
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    begin = time.monotonic()
+    held = DeviceLock(["GPU-1"], tmp_path).acquire(alone=True)
+    held.release()
+    assert time.monotonic() - begin < 1
+
+
+def test_a_folder_that_cannot_be_used_is_said_and_stops_nobody(tmp_path):
+    (tmp_path / "file").write_text("")
+    lock = DeviceLock(["GPU-1"], tmp_path / "file")
+    assert not lock.acquire(alone=True)
+    assert "no lock in" in lock.problem
+
+
+@pytest.mark.parametrize("alone", [True, False])
+def test_a_lock_that_is_no_longer_wanted_is_not_waited_for(tmp_path, alone):
+    lock = DeviceLock(["GPU-1"], tmp_path)
+    held = lock.acquire(alone=True)
+    lock.acquire(alone=alone, stopped=lambda: True).release()
+    held.release()

@@ -1,0 +1,136 @@
+"""What a run of five rounds costs on a GPU, and whether the cheaper ways give the same times.
+
+    python -m tests.benchmarks.evidence_per_second --engine cudnn --engine torch:cuda [--specs FILE]
+
+Ways to run the same graphs, in turn: each round from nothing and alone (``exec``), forked from a
+template and alone (``fork``), forked and prepared side by side (``beside``). Printed for each: the
+wall time of the whole program, and against the first way the change of every case's median (device
+time, all runs pooled) and of its spread between rounds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import tempfile
+import time
+from collections import defaultdict
+from pathlib import Path
+
+import numpy as np
+from bench_schema.files import read
+
+WAYS = {
+    "exec": ("--fresh", "exec", "--prepare", "1"),
+    "fork": ("--fresh", "fork", "--prepare", "1"),
+    "beside": (),
+}
+SPECS = (
+    "relu: n=1 c=64 h=56 w=56 dtype=half",
+    "relu: n=64 c=256 h=28 w=28 dtype=half",
+    "gelu: n=32 c=256 h=56 w=56 dtype=float",
+    "add: n=64 c=256 h=28 w=28 dtype=float",
+    "conv_fwd: n=32 c=64 h=56 w=56 k=64 r=3 s=3 pad=1 dtype=half layout=nhwc",
+    "conv_fwd: n=32 c=256 h=14 w=14 k=256 r=3 s=3 pad=1 dtype=half layout=nhwc",
+    "conv_fwd: n=16 c=512 h=28 w=28 k=128 r=1 s=1 dtype=half layout=nhwc",
+    "conv_bwd: n=32 c=64 h=56 w=56 k=64 r=3 s=3 pad=1 dtype=half layout=nhwc",
+    "conv_wrw: n=32 c=64 h=56 w=56 k=64 r=3 s=3 pad=1 dtype=half layout=nhwc",
+    "matmul: m=1024 n=1024 k=1024 dtype=half",
+    "matmul: m=4096 n=4096 k=4096 dtype=half",
+    "matmul: m=8192 n=1024 k=1024 dtype=bfloat16",
+)
+
+
+def run(
+    engine: str, specs: list[str], way: str, extra: list[str], folder: Path
+) -> tuple[float, Path, str]:
+    """Seconds of a whole run, its document, and its line of where the time went."""
+    output = folder / f"{time.monotonic_ns()}.json"
+    ops = [word for spec in specs for word in ("--op", spec)]
+    command = [
+        sys.executable,
+        "-m",
+        "bench_run",
+        *ops,
+        "--engine",
+        engine,
+        *WAYS[way],
+        *extra,
+        "-o",
+        str(output),
+    ]
+    begin = time.monotonic()
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    seconds = time.monotonic() - begin
+    if not output.exists():
+        raise SystemExit(f"{' '.join(command)}\n{done.stderr}")
+    lines = [line for line in done.stderr.splitlines() if line.startswith("took")]
+    return seconds, output, lines[0] if lines else done.stderr[-500:]
+
+
+def medians(paths: list[Path], series: str) -> dict[str, np.ndarray]:
+    """By case, the logarithm of every round's median."""
+    found: dict[str, list[float]] = defaultdict(list)
+    for path in paths:
+        for case in read(path).cases:
+            for each in case.rounds:
+                samples = each.series.get(series)
+                if samples is not None:
+                    kept = samples[each.cut.get(series, 0) :]
+                    found[case.graph.path].append(float(np.log(np.median(kept))))
+    return {name: np.array(values) for name, values in found.items()}
+
+
+def held_against(base: dict[str, np.ndarray], other: dict[str, np.ndarray]) -> str:
+    """How the medians and the spread of rounds changed."""
+    both = sorted(base.keys() & other.keys())
+    changes = np.array([np.median(other[name]) - np.median(base[name]) for name in both])
+    spreads = np.array([[np.std(each[name], ddof=1) for name in both] for each in (base, other)])
+    return (
+        f"{len(both)} cases: median {100 * np.median(changes):+.2f} %, "
+        f"largest {100 * changes[np.argmax(np.abs(changes))]:+.2f} %, "
+        f"{int((np.abs(changes) > 0.002).sum())} beyond 0.2 %; spread of rounds "
+        f"{100 * np.median(spreads[0]):.2f} to {100 * np.median(spreads[1]):.2f} % (median case)"
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--engine", action="append", required=True)
+    parser.add_argument("--specs", help="a file with one --op a line")
+    parser.add_argument("--way", action="append", choices=WAYS, help="default: all")
+    parser.add_argument("--repeats", type=int, default=2)
+    parser.add_argument("--keep", help="folder for the documents")
+    parser.add_argument("rest", nargs="*", help="flags for bench-run, after --")
+    asked = parser.parse_args()
+    specs = Path(asked.specs).read_text().splitlines() if asked.specs else list(SPECS)
+    specs = [spec for spec in specs if spec.strip()]
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(asked.keep or scratch)
+        folder.mkdir(parents=True, exist_ok=True)
+        for engine in asked.engine:
+            compare_ways(engine, specs, asked.way or list(WAYS), asked.repeats, asked.rest, folder)
+
+
+def compare_ways(
+    engine: str, specs: list[str], ways: list[str], repeats: int, extra: list[str], folder: Path
+) -> None:
+    seconds, paths = defaultdict(list), defaultdict(list)
+    for repeat in range(repeats):
+        for way in ways[:: -1 if repeat % 2 else 1]:
+            took, path, line = run(engine, specs, way, extra, folder)
+            seconds[way].append(took)
+            paths[way].append(path)
+            print(f"{engine} {way}: {took:.1f} s  {line}", flush=True)
+    for way in ways:
+        walls = ", ".join(f"{s:.1f}" for s in seconds[way])
+        ratio = min(seconds[way]) / min(seconds[ways[0]])
+        print(f"{engine} {way}: {walls} s; {ratio:.2f} x the first way")
+        for series in ("device_ns", "e2e_ns") if way != ways[0] else ():
+            base = medians(paths[ways[0]], series)
+            print(f"  {series}: {held_against(base, medians(paths[way], series))}")
+
+
+if __name__ == "__main__":
+    main()
