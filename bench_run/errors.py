@@ -4,6 +4,7 @@ BenchRunError                 one line for the user
 ├── UsageError                a flag, a configuration key or an engine's name (exit 1)
 ├── GraphError                a file or graph that cannot be used; names file and field (exit 1)
 ├── OutputError               a result that cannot be written (exit 1)
+├── IncompleteRunError        a run that could not write or check all that it was asked to (exit 1)
 ├── EngineUnavailableError    an engine that cannot run on this machine, and how to get it
 ├── UnsupportedGraphError     a graph that an engine does not support → outcome *unsupported*
 ├── EngineError               an engine that failed during execution → outcome *failed*
@@ -14,7 +15,12 @@ BenchRunError                 one line for the user
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from bench_schema.document import Document
 
 
 class StoppedError(Exception):
@@ -67,6 +73,16 @@ class GraphError(BenchRunError):
 
 class OutputError(BenchRunError):
     """A file that cannot be written."""
+
+
+class IncompleteRunError(BenchRunError):
+    """The run is over, and something that was asked for is missing; `document` is what it
+    measured."""
+
+    def __init__(self, problems: Sequence[str], document: Document) -> None:
+        super().__init__("; ".join(problems))
+        self.problems = tuple(problems)
+        self.document = document
 
 
 class EngineUnavailableError(BenchRunError):

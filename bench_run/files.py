@@ -73,6 +73,15 @@ def replacing(path: Path) -> Iterator[Path]:
             part.unlink()
 
 
+def write_text_file(path: str, text: str) -> None:
+    """The whole text, or the file as it was; ``.gz`` and ``.zst`` choose a packing. Raises
+    `OutputError`."""
+    from bench_schema.packing import write_bytes
+
+    with writing(path):
+        write_bytes(path, text.encode("utf-8"))
+
+
 @contextmanager
 def writing(path: str | Path) -> Iterator[None]:
     """A refusal to write as one line that names the file."""

@@ -24,6 +24,7 @@ USAGE = """Usage:
 def answer(arguments: Mapping[str, Any]) -> Outcome:
     """Raises `BenchRunError` where nothing can be run."""
     from bench_run.commands.outcome import Outcome
+    from bench_run.errors import IncompleteRunError
     from bench_run.options import read_options
     from bench_run.runner.benchmark import command_line, run_benchmark
 
@@ -32,8 +33,12 @@ def answer(arguments: Mapping[str, Any]) -> Outcome:
         from bench_run.commands.cases import case_list
 
         return Outcome(case_list(options))
-    document = run_benchmark(options, command_line())
     missing: list[str] = []
+    try:
+        document = run_benchmark(options, command_line())
+    except IncompleteRunError as error:
+        document = error.document
+        missing += error.problems
     texts = [*_exported(options, document, missing), *_shown(options, document)]
     missing += _without_golden(options, document)
     lines = [text if text.endswith("\n") else f"{text}\n" for text in texts]
@@ -45,7 +50,7 @@ def answer(arguments: Mapping[str, Any]) -> Outcome:
 def _exported(options: Options, document: Document, missing: list[str]) -> Iterator[str]:
     """Write the text formats; yields those for stdout, and notes files that cannot be written."""
     from bench_run.errors import OutputError
-    from bench_run.files import writing
+    from bench_run.files import write_text_file
     from bench_run.report.formats import FORMATS
 
     for name, render in FORMATS.items():
@@ -57,8 +62,7 @@ def _exported(options: Options, document: Document, missing: list[str]) -> Itera
             yield text
             continue
         try:
-            with writing(path), open(path, "w", encoding="utf-8", newline="") as file:
-                file.write(text)
+            write_text_file(path, text)
         except OutputError as error:
             missing.append(str(error))
 

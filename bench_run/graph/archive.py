@@ -54,6 +54,7 @@ class _Member:
 _BROKEN = (
     tarfile.TarError,
     zipfile.BadZipFile,
+    UnicodeDecodeError,  # names of a zip that are not UTF-8 and say that they are
     zlib.error,
     lzma.LZMAError,
     EOFError,

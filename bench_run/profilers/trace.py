@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bench_run.engines.base import SupportsTrace
+from bench_run.files import writing
 from bench_run.profilers.base import ITERATIONS
 from bench_run.streams import cupti
 from bench_run.streams.base import SupportsKernelRecords
@@ -54,7 +55,8 @@ def _events(engine: Engine, plan: Plan) -> list[TraceEvent]:
 def leave_events(events: list[TraceEvent], case_id: str, folder: str) -> None:
     """Leave the events of one case in `folder`, as its next part."""
     path = Path(folder) / f"{len(list(Path(folder).iterdir()))}.json"
-    path.write_text(json.dumps({"case_id": case_id, "events": events}), encoding="utf-8")
+    with writing(path):
+        path.write_text(json.dumps({"case_id": case_id, "events": events}), encoding="utf-8")
 
 
 def _iterations(plan: Plan, stream: Stream, clock: Any) -> list[tuple[int, int, int]]:

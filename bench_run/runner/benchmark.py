@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 from bench_schema.document import SCHEMA_VERSION, Document, Engine, Run, Settings, Tool
 
-from bench_run.errors import UsageError
+from bench_run.errors import IncompleteRunError, OutputError, UsageError
 from bench_run.machine.devices import devices
 from bench_run.machine.host import machine
 from bench_run.measure.ceilings import add_ceilings
@@ -44,7 +44,8 @@ def run_benchmark(options: Options, command: Sequence[str] = ()) -> Document:
 
     Raises `UsageError`, `GraphError`, `EngineUnavailableError` and `OutputError` before anything is
     measured; what happens to a case later is its outcome. Ctrl-C ends the run early: the document
-    holds what was measured and says that it is not complete.
+    holds what was measured and says that it is not complete. Raises `IncompleteRunError` at the end
+    of a run that could not write or check all that was asked for.
     """
     check_extra(options)
     check_destinations(options)
@@ -91,7 +92,7 @@ def _measure(
             record.add(case)
         try:
             rounds.run()
-            extra_passes(options, rounds, record.add, progress)
+            unwritten = extra_passes(options, rounds, record.add, progress)
         except UsageError:  # what ``--until`` asks for cannot be compared
             record.finish(order, complete=True)
             raise
@@ -99,7 +100,20 @@ def _measure(
             progress.say("interrupted: finished rounds are saved; continue with --resume")
             return record.finish(order, complete=False)
         progress.say(breakdown.line())
-        return record.finish(order, complete=True)
+        document, unsealed = _finished(record, order)
+    problems = (*rounds.problems, *unwritten, *unsealed)
+    if problems:
+        raise IncompleteRunError(problems, document)
+    return document
+
+
+def _finished(record: Record, order: Sequence[str]) -> tuple[Document, tuple[str, ...]]:
+    """The document; where it cannot be written, as the journal holds it, and what is to be done."""
+    try:
+        return record.finish(order, complete=True), ()
+    except OutputError as error:
+        document = record.measured(order)
+        return document, (f"{error}; all rounds are in the journal: continue with --resume",)
 
 
 @dataclass(frozen=True)

@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bench_schema.document import Case
 
-from bench_run.errors import EngineError, EngineUnavailableError
-from bench_run.files import writing
+from bench_run.errors import EngineError, EngineUnavailableError, OutputError
+from bench_run.files import write_text_file
 from bench_run.profilers import ncu
 from bench_run.profilers.base import Profiled, TracesKernels
 from bench_run.profilers.table import profiler_of
@@ -39,13 +38,18 @@ def check_extra(options: Options) -> None:
 
 def extra_passes(
     options: Options, rounds: Rounds, save: Callable[[Case], None], progress: Progress
-) -> None:
+) -> tuple[str, ...]:
     """The passes that were asked for, over the cases that completed. What cannot be had costs a
-    line, never the run."""
+    line, never the run; gives what could not be written."""
+    unwritten: list[str] = []
     if options.trace is not None:
-        _trace(options, options.trace, rounds, progress)
+        try:
+            _trace(options, options.trace, rounds, progress)
+        except OutputError as error:
+            unwritten.append(f"--trace: {error}")
     if options.counters is not None:
         _count(options, options.counters, rounds, save, progress)
+    return tuple(unwritten)
 
 
 def _trace(options: Options, path: str, rounds: Rounds, progress: Progress) -> None:
@@ -62,8 +66,7 @@ def _trace(options: Options, path: str, rounds: Rounds, progress: Progress) -> N
                     progress.say(f"--trace: {case.id}: {problem}")
         finally:
             pool.close()
-        with writing(path):
-            Path(path).write_text(json.dumps(join_parts(folder)), encoding="utf-8")
+        write_text_file(path, json.dumps(join_parts(folder)))
 
 
 def _without_tool(rounds: Rounds) -> dict[str, list[str]]:
@@ -85,7 +88,8 @@ def _trace_case(
     if not isinstance(profiler, TracesKernels) or profiler.why_not() is not None:
         graph = case.graph.loaded.graph
         request = Trace(case.id, graph, case.variant, rounds.data(case), folder)
-        return pool.trace(case.engine, request)
+        problem = pool.trace(case.engine, request)
+        return None if problem is None else str(problem)
     profiled, environment = _profiled(rounds, case)
     try:
         leave_events(profiler.trace(profiled, environment, options.timeout_s), case.id, folder)

@@ -117,6 +117,12 @@ class Record:
                 order=order,
             )
 
+    def measured(self, order: Sequence[str]) -> Document:
+        """What the journal holds, where the document could not be written."""
+        assert self._output is not None
+        document = read_journal(journal_path(self._output))
+        return replace(document, cases=ordered(document.cases, order))
+
 
 def assemble(header: Document, parts: Sequence[Case], *, complete: bool) -> Document:
     """The document of a run that has no journal: partial cases merged by id."""

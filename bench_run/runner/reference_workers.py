@@ -17,6 +17,7 @@ from bench_run.worker.pool import WorkerPool
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from bench_run.errors import BenchRunError
     from bench_run.graph.model import Graph
     from bench_run.plan.cases import PlannedEngine
     from bench_run.worker.messages import Evaluate
@@ -45,10 +46,10 @@ class Helpers:
         threads = {} if self.count == 1 else dict.fromkeys(BLAS_THREADS, str(cores // self.count))
         self._workers = [WorkerPool(timeout_s, {HELPER: threads}) for _ in range(self.count)]
         self._pool = ThreadPoolExecutor(self.count)
-        self._pending: list[Future[str | None]] = []
+        self._pending: list[Future[BenchRunError | None]] = []
 
-    def evaluate(self, tasks: Sequence[Task]) -> list[str | None]:
-        """For each task, at most `count` of them, the reason why it did not work, or None."""
+    def evaluate(self, tasks: Sequence[Task]) -> list[BenchRunError | None]:
+        """For each task, at most `count` of them, why it did not work, or None."""
         assert len(tasks) <= self.count
         self._pending = [
             self._pool.submit(pool.evaluate, *task)

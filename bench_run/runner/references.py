@@ -18,7 +18,13 @@ from typing import TYPE_CHECKING
 from bench_run.engines import availability
 from bench_run.engines.base import EngineOptions, EngineSpec
 from bench_run.engines.spec import parse_spec
-from bench_run.errors import BenchRunError, EngineUnavailableError, UsageError
+from bench_run.errors import (
+    BenchRunError,
+    EngineUnavailableError,
+    OutputError,
+    UnsupportedGraphError,
+    UsageError,
+)
 from bench_run.files import Scratch
 from bench_run.measure.time_breakdown import TimeBreakdown
 from bench_run.plan.cases import PlannedEngine, PlannedGraph, of_spec
@@ -65,6 +71,8 @@ class ReferenceStore:
         self._computed = 0
         self._touching = touching
         self._lock = threading.RLock()
+        self.problems: dict[str, None] = {}
+        """What failed, beside graphs that a reference does not support, each sentence once."""
         self._upcoming: dict[tuple[str, str], PlannedGraph] = {}
 
     def data(self, graph: PlannedGraph) -> Data:
@@ -173,9 +181,12 @@ class ReferenceStore:
             problems = self._helpers.evaluate(tasks)
         for (graph, reference), (_, request), problem in zip(asked, tasks, problems, strict=True):
             entry: tuple[str | None, str | None] = (request.folder, None)
-            if problem is not None:
+            stored = isinstance(problem, OutputError) and Path(request.folder).exists()
+            if problem is not None and not stored:
                 shutil.rmtree(request.folder, ignore_errors=True)
                 entry = None, f"the reference {reference} gave no outputs: {problem}"
+            if problem is not None and not isinstance(problem, UnsupportedGraphError):
+                self.problems[entry[1] or f"--write-golden: {problem}"] = None
             self._known[graph.id.path, reference] = entry
 
     def _task(self, graph: PlannedGraph, reference: str) -> tuple[PlannedEngine, Evaluate]:

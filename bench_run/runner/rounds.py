@@ -86,6 +86,11 @@ class Rounds:
         """The cases that nothing ended, in order."""
         return [state.case for state in self.open_states()]
 
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """What references could not do."""
+        return tuple(self._references.problems)
+
     def data(self, case: PlannedCase) -> Data:
         """Where the case's inputs come from."""
         return self._references.data(case.graph)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bench_run.errors import OutputError
+from bench_run.files import writing
 from bench_run.graph.dtypes import DTYPES
 from bench_run.tensors.data import golden_of, inputs_of
 from bench_run.tensors.layout import logical_view
@@ -56,7 +58,8 @@ def attempt(engine: Engine, request: Attempt) -> None:
 
 
 def evaluate(engine: Engine | None, request: Evaluate) -> None:
-    """Store the expected outputs as ``UID.npy`` in the request's folder."""
+    """Store the expected outputs as ``UID.npy`` in the request's folder; then write golden tensors
+    where these are asked for. Raises `OutputError`: the folder is there if that was about them."""
     graph = request.graph
     expected: Arrays
     if request.data.golden is not None and not request.engine and request.write_golden is None:
@@ -68,12 +71,21 @@ def evaluate(engine: Engine | None, request: Evaluate) -> None:
         else:
             storages = run_engine(engine, graph, inputs)
             expected = {uid: logical_view(s, graph.by_uid[uid]) for uid, s in storages.items()}
-        if request.write_golden is not None:
-            _write_golden(request, inputs, expected)
-    folder = Path(request.folder)
-    folder.mkdir(parents=True, exist_ok=True)
-    for tensor in graph.outputs:
-        np.save(folder / f"{tensor.uid}.npy", _lean(expected[tensor.uid], tensor))
+    _store(graph, expected, Path(request.folder))
+    if request.write_golden is not None:
+        _write_golden(request, inputs, expected)
+
+
+def _store(graph: Graph, expected: Arrays, folder: Path) -> None:
+    """All, or no folder."""
+    try:
+        with writing(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+            for tensor in graph.outputs:
+                np.save(folder / f"{tensor.uid}.npy", _lean(expected[tensor.uid], tensor))
+    except OutputError:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
 
 
 def _golden_outputs(graph: Graph, data: Data) -> Arrays:

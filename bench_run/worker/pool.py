@@ -116,12 +116,12 @@ class WorkerPool:
         """Raises the error for which the engine does not take the graph."""
         self._ask(engine, request, "trying")
 
-    def evaluate(self, engine: PlannedEngine, request: Evaluate) -> str | None:
-        """Have expected outputs stored; the reason where that did not work, else None."""
+    def evaluate(self, engine: PlannedEngine, request: Evaluate) -> BenchRunError | None:
+        """Have expected outputs stored; why that did not work, else None."""
         return self._problem(engine, request, "reference")
 
-    def trace(self, engine: PlannedEngine, request: Trace) -> str | None:
-        """Have a case traced; the reason where that did not work, else None."""
+    def trace(self, engine: PlannedEngine, request: Trace) -> BenchRunError | None:
+        """Have a case traced; why that did not work, else None."""
         return self._problem(engine, request, "tracing")
 
     def ceilings(self, engine: PlannedEngine) -> Ceilings | None:
@@ -131,11 +131,13 @@ class WorkerPool:
         except BenchRunError:
             return None
 
-    def _problem(self, engine: PlannedEngine, request: Request[None], activity: str) -> str | None:
+    def _problem(
+        self, engine: PlannedEngine, request: Request[None], activity: str
+    ) -> BenchRunError | None:
         try:
             self._ask(engine, request, activity)
         except BenchRunError as error:
-            return str(error)
+            return error
         return None
 
     def _ask(self, engine: PlannedEngine, request: Request[AnswerT], activity: str) -> AnswerT:

@@ -15,6 +15,8 @@ FOUND = (
     ("journals", 0, 598),
     *(("graphs", 101, number) for number in (5047, 5558, 5643, 6135)),
     ("archives", 101, 6604),
+    ("archives", 303, 2445),
+    ("archives", 303, 3815),
 )
 """Target, seed and number of inputs that ended in a traceback."""
 

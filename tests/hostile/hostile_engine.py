@@ -10,11 +10,13 @@ import ctypes
 import locale
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
 import time
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 
@@ -39,6 +41,8 @@ def preload(spec):
 def open(spec, options):  # noqa: A001 - the protocol's name
     if spec.id == "exit-on-open":
         os._exit(7)
+    if spec.id == "blocks-on-open":
+        _block(None)
     inner = numpy_engine.open(EngineSpec("numpy", "numpy"), replace(options, replay=False))
     return Hostile(spec.id or "fine", inner, options.replay)
 
@@ -187,6 +191,19 @@ def _scribbles(plan):
     return True
 
 
+def _block(_):
+    """Puts a file where a folder is, and a folder where none is, once."""
+    path = Path(os.environ["HOSTILE_BLOCKS"])
+    if path.is_file() or _leaked:
+        return
+    _leaked.append(path)
+    if path.is_dir():
+        shutil.rmtree(path)
+        path.write_text("")
+    else:
+        path.mkdir()
+
+
 def _half(plan):
     """Computes the first half of the output, the rest is left as it was."""
     graph = plan.graph
@@ -234,5 +251,6 @@ MISDEEDS = {
     "locale": lambda _: locale.setlocale(locale.LC_ALL, "C"),
     "leak": lambda _: _leaked.append(os.open(os.devnull, os.O_RDONLY)),
     "close-descriptors": lambda _: os.closerange(3, 64),
+    "blocks": _block,
     "slow": lambda _: time.sleep(0.002),
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import subprocess
 import sys
 
@@ -50,6 +51,63 @@ def test_golden_tensors_that_are_not_written_are_an_error(bench_run_command, sma
     )
     assert done.returncode == 1
     assert "--write-golden: 1 cases were not written: no reference was requested" in done.stderr
+
+
+VANISHING = {
+    "--csv": "x.csv",
+    "--csv-samples": "x.csv",
+    "--markdown": "x.md",
+    "--trace": "x.json",
+    "--write-golden": "golden",
+}
+
+
+@pytest.mark.parametrize("flag", VANISHING)
+def test_what_becomes_unwritable_during_the_run_costs_only_itself(
+    bench_run_command, small_graph, tmp_path, hostile, flag
+):
+    (tmp_path / "out").mkdir()
+    words = [*QUICK[2:], "--engine", "hostile:blocks-on-open", "-o", "run.json"]
+    env = {"HOSTILE_BLOCKS": str(tmp_path / "out")}
+    done = bench_run_command(small_graph.name, *words, flag, f"out/{VANISHING[flag]}", env=env)
+    assert (done.returncode, "Traceback" in done.stderr) == (1, False)
+    assert "Not a directory" in done.stderr
+    assert "1 completed, 1 validation passed" in done.stdout
+    assert read(tmp_path / "run.json").run.complete
+
+
+def test_a_document_that_cannot_be_written_leaves_its_journal_and_the_table(
+    bench_run_command, small_graph, tmp_path, hostile
+):
+    words = [*QUICK[2:], "--engine", "hostile:blocks", "-o", "run.json"]
+    env = {"HOSTILE_BLOCKS": str(tmp_path / "run.json")}
+    done = bench_run_command(small_graph.name, *words, env=env)
+    assert done.returncode == 1
+    assert "all rounds are in the journal: continue with --resume" in done.stderr
+    assert "1 completed, 1 validation passed" in done.stdout
+    (tmp_path / "run.json").rmdir()
+    again = bench_run_command(small_graph.name, *words, "--resume", env=env)
+    assert (again.returncode, read(tmp_path / "run.json").run.complete) == (0, True)
+
+
+def test_where_scratch_files_cannot_be_written_nothing_passes_unchecked(
+    bench_run_command, small_graph
+):
+    """Limits of a process hold for its workers: the reference's outputs are larger."""
+    limit = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))  # noqa: E731
+    done = bench_run_command(small_graph.name, *QUICK, preexec_fn=limit)
+    assert (done.returncode, "Traceback" in done.stderr) == (1, False)
+    assert "the reference numpy gave no outputs: cannot write" in done.stderr
+    assert "File too large" in done.stderr
+
+
+def test_a_file_that_is_half_written_is_not_left(bench_run_command, small_graph, tmp_path):
+    (tmp_path / "x.csv").write_text("before")
+    limit = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (500, 500))  # noqa: E731
+    words = ("--engine", "numpy", "--rounds", "1", "--iters", "50", "--csv-samples", "x.csv")
+    done = bench_run_command(small_graph.name, *words, preexec_fn=limit)
+    assert (done.returncode, (tmp_path / "x.csv").read_text()) == (1, "before")
+    assert "x.csv: cannot be written: File too large" in done.stderr
 
 
 def run(folder, words, redirections, **variables):
