@@ -15,11 +15,9 @@ BenchRunError                 one line for the user
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from bench_schema.document import Document
 
 
@@ -79,10 +77,12 @@ class IncompleteRunError(BenchRunError):
     """The run is over, and something that was asked for is missing; `document` is what it
     measured."""
 
-    def __init__(self, problems: Sequence[str], document: Document) -> None:
+    FIELDS = ("problems", "document")
+
+    def __init__(self, *problems: str, document: Any = None) -> None:
         super().__init__("; ".join(problems))
-        self.problems = tuple(problems)
-        self.document = document
+        self.problems = problems
+        self.document: Document = document
 
 
 class EngineUnavailableError(BenchRunError):

@@ -103,7 +103,7 @@ def _measure(
         document, unsealed = _finished(record, order)
     problems = (*rounds.problems, *unwritten, *unsealed)
     if problems:
-        raise IncompleteRunError(problems, document)
+        raise IncompleteRunError(*problems, document=document)
     return document
 
 
