@@ -18,7 +18,10 @@ PACKAGES = {
     "bench_schema": ROOT / "schema" / "bench_schema",
 }
 MODULES = sorted((path, name) for name, folder in PACKAGES.items() for path in folder.rglob("*.py"))
-SHARED = ("__init__", "base", "spec", "processor", "rotate", "caches", "__pycache__")
+SHARED = (
+    *("__init__", "__pycache__", "base", "spec", "processor", "caches"),
+    *("arrange", "chain", "rotate"),
+)
 ENGINES = sorted(
     path.stem for path in (ROOT / "bench_run" / "engines").iterdir() if path.stem not in SHARED
 )

@@ -23,6 +23,10 @@ Graphs:
   --save-suite FILE     write all graphs as a suite (.toml) with how often each
                         occurs, equal ones once: for folders that
                         HIPDNN_LOG_GRAPH_DIR filled, and for logs
+  --chain               run each pipeline (.toml) as one case: its graphs one
+                        after another, handing their results on
+  --seams               run each graph of a pipeline alone, and each pair of
+                        neighbours as one case
   --rerun-from FILE     only the cases that a JSON report of bench-compare calls
                         slower or unclear
   --shard I/N           only share I of N, from 1/N to N/N; `bench-run merge`
@@ -103,8 +107,9 @@ Sampling:
 Conditions:
   --timer T             clock of device times: auto, events, cupti or host
                         (default auto)
-  --cache C             device caches before each iteration: hot, cold or rotate
-                        (default hot)
+  --cache C             device caches before each iteration: hot, cold, rotate,
+                        or weights-cold, which rotates weights only (default
+                        hot)
   --duty D              cool (pauses between blocks of iterations) or sustained
                         (default cool)
   --replay              capture the work once as a device graph and replay it

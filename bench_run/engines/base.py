@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from bench_run.graph.model import Graph
     from bench_run.streams.base import Stream
@@ -155,6 +155,46 @@ class SupportsWitness(Protocol):
         """What it says, in words, asked after the samples: never one of them."""
 
 
+@dataclass(frozen=True)
+class Home:
+    """Where a tensor lies: in the memory of a plan's tensor."""
+
+    plan: Plan
+    uid: int
+    offset: int = 0
+    """Elements after the start of that tensor."""
+
+
+@runtime_checkable
+class SharesMemory(Protocol):
+    """Optional, of a plan: its tensors may lie in the memory of other plans of its engine."""
+
+    def share(self, homes: Mapping[int, Home]) -> frozenset[int]:
+        """Called once, before anything else: from now on these tensors are read and written
+        there. Returns the uids for which that is so; the others keep memory of their own."""
+
+
+class Captured(Protocol):
+    """Work of a device that was captured, to be launched as one."""
+
+    def launch(self) -> None:
+        """Enqueue it."""
+
+    def close(self) -> None:
+        """Give it back."""
+
+
+@runtime_checkable
+class Replayable(Protocol):
+    """Optional, of a plan: what it runs can be replaced by its captured form."""
+
+    def keep(self) -> None:
+        """What it enqueued was captured, maybe as a part: its results stay where they are."""
+
+    def replay(self, captured: Captured) -> None:
+        """From now on `run` launches this, and `close` closes it."""
+
+
 class Engine(Protocol):
     """What every engine can do; the protocols named `Supports…` below are what some can do.
 
@@ -203,6 +243,18 @@ class SupportsDevices(Protocol):
 
     devices: int | None
     """How many ``--device`` chooses from; None: the engine's id leaves no choice."""
+
+
+@runtime_checkable
+class SupportsParts(Protocol):
+    """An engine whose plans can be parts of a chain (see `engines/chain.py`)."""
+
+    def part(self, built: object) -> Plan:
+        """A plan on one set of buffers whatever the cache state, neither captured nor run."""
+
+    def arrange(self, make: Callable[[], Plan], graph: Graph) -> Plan:
+        """The plan that `make` makes of parts, in the cache state of the run: made several times
+        where copies take turns, run once, and captured where the run replays."""
 
 
 TraceEvent: TypeAlias = dict[str, Any]

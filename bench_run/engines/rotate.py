@@ -1,4 +1,4 @@
-"""Cache state ``rotate``: a plan of several copies of the buffers, each run on the next of them.
+"""A plan of several copies of the buffers, each run on the next of them (`arrange.py`).
 
 By the time a copy comes round again, the others have pushed it out of the cache. Unlike a flush
 this leaves the outputs of the run before in the cache as dirty lines, as real programs do.
@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 from bench_run.engines.base import KeepsInputs, LocatesOutputs
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
-    from bench_run.engines.base import Plan
+    from bench_run.engines.base import Plan, PlanFacts
     from bench_run.tensors.storage import Storage, Storages
 
 TIMES_CACHE = 3
@@ -32,12 +32,20 @@ def copies(buffer_bytes: int, cache_bytes: int) -> int:
 class RotatingPlan:
     """Plans of one graph as one plan; `download` is of the copy that ran last."""
 
-    def __init__(self, plans: Sequence[Plan]) -> None:
+    def __init__(self, plans: Sequence[Plan], shared: Collection[int] = ()) -> None:
+        """`shared`: uids of the tensors that all copies have in common."""
         self._plans = plans
         self._next = 0
         self._last = plans[0]
-        first = plans[0].facts
-        self.facts = replace(first, chosen={**first.chosen, "buffer copies": str(len(plans))})
+        self._shared = shared
+
+    @property
+    def facts(self) -> PlanFacts:
+        first = self._plans[0].facts
+        chosen = {**first.chosen, "buffer copies": str(len(self._plans))}
+        if self._shared:
+            chosen["shared by the copies"] = f"{len(self._shared)} tensors"
+        return replace(first, chosen=chosen)
 
     def upload(self, inputs: Storages) -> None:
         for plan in self._plans:
@@ -64,5 +72,5 @@ class RotatingPlan:
         return tuple(sorted({uid for plan in keeping for uid in plan.changed_inputs(inputs)}))
 
     def close(self) -> None:
-        for plan in self._plans:
+        for plan in reversed(self._plans):
             plan.close()

@@ -15,6 +15,8 @@ from bench_schema.document import Work
 from bench_run.graph.operations import OPERATIONS, node_view
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from bench_run.graph.model import Graph, Node
 
 
@@ -22,6 +24,15 @@ def work(graph: Graph) -> Work:
     moved, operations = moved_bytes(graph), flops(graph)
     intensity = None if operations is None or moved == 0 else operations / moved
     return Work(operations, moved, intensity)
+
+
+def total_work(graphs: Iterable[Graph]) -> Work:
+    """Of graphs that run one after another, each reading and writing memory."""
+    works = [work(graph) for graph in graphs]
+    moved = sum(each.moved_bytes or 0 for each in works)
+    known = [each.flops for each in works if each.flops is not None]
+    operations = sum(known) if len(known) == len(works) else None
+    return Work(operations, moved, None if operations is None or not moved else operations / moved)
 
 
 def flops(graph: Graph) -> int | None:

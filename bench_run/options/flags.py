@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 TIMERS = ("auto", "events", "cupti", "host")
-CACHES = ("hot", "cold", "rotate")
+CACHES = ("hot", "cold", "rotate", "weights-cold")
 DUTIES = ("cool", "sustained")
 FRESH = ("fork", "exec")
 UNTIL = ("decided",)
@@ -49,6 +49,8 @@ FLAGS: dict[str, Flag] = {
     "--sdpa-scale": Flag("sdpa_scale", choice_reader(SDPA_SCALES)),
     "--save-graphs": Flag("save_graphs", read_text),
     "--save-suite": Flag("save_suite", read_text),
+    "--chain": Flag("chain", read_switch),
+    "--seams": Flag("seams", read_switch),
     "--engine": Flag("engine", read_text, many=True),
     "--a": Flag("a", read_text),
     "--b": Flag("b", read_text),

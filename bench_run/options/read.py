@@ -92,6 +92,8 @@ def checked(options: Options) -> Options:
     if options.min_time_s is not None and options.min_time_s > longest:
         raise UsageError(f"--min-time {options.min_time_s:g} is more than --max-time {longest:g}")
     _check_added_rounds(options)
+    if options.chain and options.seams:
+        raise UsageError("--chain and --seams: give one or the other")
     if options.iterations < options.rounds:
         raise UsageError(
             f"--iters {options.iterations} is less than --rounds {options.rounds}: "

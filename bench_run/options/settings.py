@@ -19,6 +19,8 @@ class Options:
     sdpa_scale: str | None = None
     save_graphs: str | None = None
     save_suite: str | None = None
+    chain: bool = False
+    seams: bool = False
     engine: tuple[str, ...] = ()
     a: str | None = None
     b: str | None = None

@@ -13,8 +13,9 @@ from bench_run.engines import engine_module
 from bench_run.engines.base import EngineOptions, EngineSpec, SupportsKnobs
 from bench_run.engines.spec import on_device
 from bench_run.errors import UsageError
+from bench_run.graph.chain.model import ChainGraph, chain_fingerprint, layer_fingerprints
 from bench_run.graph.fingerprint import fingerprint
-from bench_run.graph.work import family, main_data_type, work
+from bench_run.graph.work import family, main_data_type, total_work, work
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -69,6 +70,8 @@ def plan_graph(loaded: LoadedGraph) -> PlannedGraph:
 
 def _identify(loaded: LoadedGraph) -> PlannedGraph:
     graph = loaded.graph
+    if isinstance(graph, ChainGraph):
+        return _identify_chain(loaded, graph)
     graph_id = GraphId(
         name=graph.name or PurePath(loaded.path.rpartition("!")[2]).stem,
         path=loaded.path,
@@ -88,6 +91,19 @@ def number_namesakes(graphs: Iterable[PlannedGraph]) -> tuple[PlannedGraph, ...]
         seen[graph.id.name] += 1
         numbered.append(replace(graph, namesake=seen[graph.id.name]))
     return tuple(numbered)
+
+
+def _identify_chain(loaded: LoadedGraph, chain: ChainGraph) -> PlannedGraph:
+    graph_id = GraphId(
+        name=chain.name,
+        path=loaded.path,
+        sha256=loaded.sha256,
+        fingerprint=chain_fingerprint(chain),
+        family="chain",
+        data_type=main_data_type(chain),
+        layers=layer_fingerprints(chain),
+    )
+    return PlannedGraph(loaded, graph_id, total_work(p.graph for p in chain.places))
 
 
 def engine_options(options: Options) -> EngineOptions:

@@ -63,6 +63,8 @@ def gather(options: Options) -> Gathered:
     """Raises `UsageError` and `GraphError`; at least one graph comes back."""
     if not (options.graphs or options.op or options.miopen_driver):
         raise UsageError("no GRAPH, --op or --miopen-driver was given; see bench-run --help")
+    if options.chain or options.seams:
+        return _from_pipelines(options)
     files = _from_files(options.graphs)
     made = [*_from_specs(options)]
     driven = _from_driver(options.miopen_driver)
@@ -81,6 +83,19 @@ def gather(options: Options) -> Gathered:
         graphs = [with_sdpa_scale(loaded, options.sdpa_scale) for loaded in graphs]
     notes = (*files.notes, *driven.notes, *saved)
     return Gathered(tuple(graphs), failures, notes, files.keepers)
+
+
+def _from_pipelines(options: Options) -> Gathered:
+    """Chains; with ``--seams`` also the graphs that they are made of, each alone."""
+    from bench_run.plan.chains import chains_of
+
+    if options.op or options.miopen_driver:
+        raise UsageError("--chain and --seams take pipelines only, not --op or --miopen-driver")
+    chains = tuple(chains_of(options))
+    if options.chain:
+        return Gathered(chains, (), ())
+    alone = _from_files(options.graphs)
+    return replace(alone, graphs=(*alone.graphs, *chains))
 
 
 def _from_files(arguments: Sequence[str]) -> Gathered:

@@ -84,12 +84,12 @@ def save(case: Profiled, folder: Path) -> Path:
 @contextmanager
 def prepare(path: str) -> Iterator[tuple[Plan, Stream]]:
     """The case of the file as a plan with its inputs, on its stream."""
-    from bench_run.engines import engine_module
+    from bench_run.engines import chain, engine_module
 
     case = pickle.loads(Path(path).read_bytes())  # noqa: S301 - written by our own parent
     assert isinstance(case, Profiled)
     engine = engine_module(case.spec.name).open(case.spec, case.options)
-    plan = engine.plan(engine.build(case.graph, case.variant))
+    plan = chain.plan(engine, chain.build(engine, case.graph, case.variant))
     plan.upload(inputs_of(case.graph, case.data))
     yield plan, engine.stream
     engine.stream.synchronize()

@@ -37,9 +37,10 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-CACHES = ("hot", "cold", "rotate")
+CACHES = ("hot", "cold", "rotate", "weights-cold")
 QUEUE_LAUNCHES = 900
 """Launches that fit behind a closed gate with room to spare; the host blocks at 1022."""
+TOO_MANY = "one iteration is more launches than fit behind it"
 GATE_LIMIT_S = 2.0
 EVENTS = 2048
 """Events in the ring: more than two for each launch that fits behind the gate."""
@@ -129,11 +130,14 @@ class CudaStream(SupportsClockProbe, SupportsKernelRecords, GateOpensByForce, Wa
         self.expect(1)
 
     def expect(self, launches: int) -> None:
-        """Prepares for a plan of so many launches in an iteration: how many fit behind the gate,
-        and the gate is used again."""
+        """Prepares for a plan of so many launches in an iteration: how many iterations fit behind
+        the gate, and the gate is used again, unless not even one does."""
         around = 2 if self._flush is None else 3
         self._gated, self.no_gate_because = True, None
-        self.gate_depth = max(1, QUEUE_LAUNCHES // (launches + around))
+        fits = QUEUE_LAUNCHES // (launches + around)
+        self.gate_depth = max(1, fits)
+        if not fits:
+            self.leave_gate_open(TOO_MANY)
 
     def leave_gate_open(self, why: str) -> None:
         self._gated, self.no_gate_because = False, why

@@ -2,8 +2,8 @@
 
 Cache states: ``hot`` leaves the caches as the iteration before left them; ``cold`` reads a buffer
 twice as large as the last-level cache before each iteration (reading leaves clean lines, whose
-eviction costs the next iteration nothing). ``rotate`` is not the stream's work: the engine cycles
-through copies of its buffers, and `flush` does nothing.
+eviction costs the next iteration nothing). ``rotate`` and ``weights-cold`` are not the stream's
+work: the engine cycles through copies of its buffers, and `flush` does nothing.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-CACHES = ("hot", "cold", "rotate")
+CACHES = ("hot", "cold", "rotate", "weights-cold")
 _SYSFS = Path("/sys/devices/system/cpu/cpu0/cache")
 _UNITS = {"K": 1024, "M": 1024**2, "G": 1024**3}
 _ASSUMED_CACHE_BYTES = 64 * 1024**2  # where the system does not tell

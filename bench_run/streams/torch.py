@@ -29,6 +29,7 @@ from bench_run.streams.cuda import (
     CACHES,
     EMPTY_KERNEL_NS,
     QUEUE_LAUNCHES,
+    TOO_MANY,
     ClockProbe,
     Gate,
     clock_of,
@@ -75,10 +76,14 @@ class TorchStream(SupportsClockProbe, SupportsKernelRecords, GateOpensByForce, W
         self.expect(1)
 
     def expect(self, launches: int) -> None:
-        """Sets `gate_depth` for iterations of so many kernel launches; the gate is used again."""
+        """Sets `gate_depth` for iterations of so many kernel launches; the gate is used again,
+        unless a single iteration is more than the queue holds."""
         around = 2 + (2 if self._flush is not None else 0)
         self._gated, self.no_gate_because = self._gate is not None, None
-        self.gate_depth = 0 if self._gate is None else max(1, QUEUE_LAUNCHES // (launches + around))
+        fits = QUEUE_LAUNCHES // (launches + around)
+        self.gate_depth = 0 if self._gate is None else max(1, fits)
+        if not fits:
+            self.leave_gate_open(TOO_MANY)
 
     def leave_gate_open(self, why: str) -> None:
         if self._gated:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from bench_run.errors import GraphError
+from bench_run.graph.chain.model import ChainGraph
 
 if TYPE_CHECKING:
     from bench_run.graph.model import Graph
@@ -43,8 +44,11 @@ def inputs_of(graph: Graph, data: Data) -> Storages:
 
 
 def _make_seeded(graph: Graph, data: Data) -> dict[int, Storage]:
+    from bench_run.tensors.chain_inputs import make_chain_inputs
     from bench_run.tensors.inputs import make_inputs, parse_init
 
+    if isinstance(graph, ChainGraph):
+        return make_chain_inputs(graph, data.seed, data.init)
     return make_inputs(graph, data.seed, parse_init(data.init))
 
 

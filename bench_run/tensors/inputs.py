@@ -30,8 +30,11 @@ SCALE_EXPONENTS = (-3, 3)
 """Block scales are 2^-3 … 2^3."""
 
 
-def make_inputs(graph: Graph, seed: int, init: InitPlan | None = None) -> dict[int, Storage]:
-    """A storage for every graph input, by uid.
+def make_inputs(
+    graph: Graph, seed: int, init: InitPlan | None = None, wanted: frozenset[int] | None = None
+) -> dict[int, Storage]:
+    """A storage for every graph input, by uid. Where only some are `wanted`, others are made as
+    far as these follow from them.
 
     Raises `UsageError` where `init` asks for what a tensor cannot hold, `UnsupportedGraphError`
     where no meaningful data is known for a port.
@@ -40,7 +43,7 @@ def make_inputs(graph: Graph, seed: int, init: InitPlan | None = None) -> dict[i
     made: dict[int, Storage] = {}
     derived: list[Role] = []
     by_uid = roles(graph)
-    for tensor in graph.inputs:
+    for tensor in _needed(graph, by_uid, wanted):
         role, named = by_uid[tensor.uid], plan.named(tensor)
         if named is not None:
             made[tensor.uid] = _initialise(tensor, named, seed)
@@ -53,6 +56,16 @@ def make_inputs(graph: Graph, seed: int, init: InitPlan | None = None) -> dict[i
             results = derive(graph, role.node, made)
             made.update({uid: value for uid, value in results.items() if uid not in made})
     return made
+
+
+def _needed(
+    graph: Graph, by_uid: dict[int, Role], wanted: frozenset[int] | None
+) -> tuple[Tensor, ...]:
+    """All inputs where one that is wanted is computed from others."""
+    derived = any(by_uid[t.uid].hint in DERIVED_HINTS for t in graph.inputs)
+    if wanted is None or derived:
+        return graph.inputs
+    return tuple(tensor for tensor in graph.inputs if tensor.uid in wanted)
 
 
 def _by_role(graph: Graph, tensor: Tensor, role: Role, default: Init | None, seed: int) -> Storage:

@@ -57,15 +57,15 @@ def make_checker(
     if settings.expected is None:
         return None
     known = Remembered.read(settings.expected)
-    if known.tolerances is None:
-        known.tolerances = _tolerances(graph, inputs, settings)
     expected = load_expected(settings.expected)
+    if known.tolerances is None:
+        known.tolerances = _tolerances(graph, inputs, settings, expected)
     mismatches = settings.mismatches
     return OutputChecker(graph, expected, known.tolerances, mismatches, known.results), known
 
 
 def _tolerances(
-    graph: Graph, inputs: Storages, settings: ValidationSettings
+    graph: Graph, inputs: Storages, settings: ValidationSettings, expected: Storages
 ) -> dict[int, Tolerance]:
     overrides = None
     if settings.sidecar is not None:
@@ -75,7 +75,7 @@ def _tolerances(
         settings.policy,
         settings.rtol,
         settings.atol,
-        Circumstances(inputs, settings.math, settings.by_engine),
+        Circumstances(inputs, settings.math, settings.by_engine, expected),
         overrides,
     )
 

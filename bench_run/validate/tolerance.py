@@ -21,7 +21,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from bench_run.errors import GraphError, UsageError
+from bench_run.graph.chain.model import ChainGraph
 from bench_run.graph.dtypes import DTYPES
 from bench_run.validate.shared_error import SharedError
 from bench_run.validate.tolerance_tables import (
@@ -73,6 +76,9 @@ class Circumstances:
     rounded_reference: bool = False
     """The reference has the outputs' own types and errs itself: golden tensors, another engine.
     The float64 reference does neither."""
+    expected: Storages | None = None
+    """The reference's outputs by uid, for the sizes of what passes between the graphs of a
+    chain."""
 
 
 Overrides = Mapping[str, Mapping[str, Any]]
@@ -177,12 +183,19 @@ def _is_exact(tensor: Tensor) -> bool:
 
 def _by_roundoff(graph: Graph, circumstances: Circumstances) -> dict[int, Tolerance]:
     from bench_run.validate.roundoff import OPERAND_UNITS, output_errors
+    from bench_run.validate.roundoff.chain import chain_errors
     from bench_run.validate.roundoff.measured import measured
 
     sizes = {uid: measured(storage) for uid, storage in (circumstances.inputs or {}).items()}
     modes = tuple(OPERAND_UNITS)
     asked, *looser = modes[modes.index(circumstances.math) :]
-    errors = {mode: output_errors(graph, sizes, mode) for mode in (asked, *looser)}
+    if isinstance(graph, ChainGraph):
+        expected = circumstances.expected or {}
+        between = graph.sources & set(expected)
+        sizes |= {uid: measured(np.asarray(expected[uid]).reshape(-1)) for uid in between}
+        errors = {mode: chain_errors(graph, sizes, mode) for mode in (asked, *looser)}
+    else:
+        errors = {mode: output_errors(graph, sizes, mode) for mode in (asked, *looser)}
 
     def row(tensor: Tensor, mode: str) -> Tolerance:
         return _of_output(tensor, errors[mode][tensor.uid], circumstances.rounded_reference)
@@ -224,8 +237,12 @@ def _of_estimate(tensor: Tensor, error: Estimate, rounded_reference: bool) -> To
     return Tolerance(sides * error.rtol, sides * error.atol, "default", shared=shared)
 
 
-def _by_table(graph: Graph, _circumstances: Circumstances) -> dict[int, Tolerance]:
-    rows = {}
+def _by_table(graph: Graph, circumstances: Circumstances) -> dict[int, Tolerance]:
+    rows: dict[int, Tolerance] = {}
+    if isinstance(graph, ChainGraph):
+        for place in graph.places:
+            rows |= _by_table(place.placed, circumstances)
+        return rows
     for tensor in graph.outputs:
         number = table_number(graph, tensor.data_type)
         node, port = producer(graph, tensor.uid)

@@ -9,17 +9,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from bench_run.engines import chain
 from bench_run.errors import OutputError
 from bench_run.files import writing
+from bench_run.graph.chain.model import ChainGraph
 from bench_run.graph.dtypes import DTYPES
+from bench_run.reference import evaluate as reference
 from bench_run.tensors.data import golden_of, inputs_of
-from bench_run.tensors.layout import logical_view
+from bench_run.tensors.layout import logical_view, to_storage
 
 if TYPE_CHECKING:
     from bench_run.engines.base import Engine
     from bench_run.graph.model import Graph, Tensor
     from bench_run.tensors.data import Data
-    from bench_run.tensors.storage import Storages
+    from bench_run.tensors.storage import Storage, Storages
     from bench_run.worker.messages import Attempt, Evaluate
 
 HIPDNN = "hipdnn:"
@@ -30,15 +33,36 @@ Arrays = Mapping[int, np.ndarray[Any, Any]]
 
 def compute_expected(graph: Graph, inputs: Storages) -> Arrays:
     """The float64 reference's outputs: logical arrays by uid, not rounded to the output's type."""
-    from bench_run.reference import evaluate as reference
-
+    if isinstance(graph, ChainGraph):
+        return _compute_chain(graph, inputs)
     by_uid = graph.by_uid
     return reference(graph, {uid: logical_view(s, by_uid[uid]) for uid, s in inputs.items()})
 
 
+def _compute_chain(whole: ChainGraph, inputs: Storages) -> Arrays:
+    """Place by place; what one writes is rounded to its type, and read as it lies in memory."""
+    held = dict(inputs)
+    results: dict[int, np.ndarray[Any, Any]] = {}
+    for place in whole.places:
+        given = {tensor.uid: _memory(whole, held, tensor) for tensor in place.placed.inputs}
+        found = compute_expected(place.placed, given)
+        for tensor in place.placed.outputs:
+            results[tensor.uid] = _lean(found[tensor.uid], tensor)
+            if tensor.uid in whole.sources:
+                held[tensor.uid] = to_storage(found[tensor.uid], tensor)
+    return results
+
+
+def _memory(whole: ChainGraph, held: Storages, tensor: Tensor) -> Storage:
+    alias = whole.aliases.get(tensor.uid)
+    if alias is None:
+        return held[tensor.uid]
+    return held[alias.uid][alias.offset : alias.offset + tensor.span]
+
+
 def run_engine(engine: Engine, graph: Graph, inputs: Storages) -> Storages:
     """What another engine computes: one run on poisoned outputs."""
-    plan = engine.plan(engine.build(graph, {}))
+    plan = chain.plan(engine, chain.build(engine, graph, {}))
     try:
         plan.upload(inputs)
         plan.poison()
@@ -54,7 +78,7 @@ def attempt(engine: Engine, request: Attempt) -> None:
     if request.data is not None:
         run_engine(engine, request.graph, inputs_of(request.graph, request.data))
     else:
-        engine.plan(engine.build(request.graph, {})).close()
+        chain.plan(engine, chain.build(engine, request.graph, {})).close()
 
 
 def evaluate(engine: Engine | None, request: Evaluate) -> None:
@@ -98,7 +122,6 @@ def _write_golden(request: Evaluate, inputs: Storages, expected: Arrays) -> None
     ``hipdnn:`` as ``STEM.tensor<uid>.bin``, hipDNN's own way."""
     from bench_run.graph.hipdnn_json import write_graph
     from bench_run.tensors.golden import write_golden, write_hipdnn_golden
-    from bench_run.tensors.layout import to_storage
 
     assert request.write_golden is not None
     plain = request.write_golden.removeprefix(HIPDNN)

@@ -115,11 +115,12 @@ class EngineServer:
         evaluate(self.engine if request.engine else None, request)
 
     def trace(self, request: Trace) -> None:
+        from bench_run.engines import chain
         from bench_run.profilers.trace import leave_part
         from bench_run.tensors.data import inputs_of
 
         engine = self.engine
-        plan = engine.plan(engine.build(request.graph, request.variant))
+        plan = chain.plan(engine, chain.build(engine, request.graph, request.variant))
         try:
             plan.upload(inputs_of(request.graph, request.data))
             plan.run()

@@ -26,6 +26,7 @@ from bench_schema.document import (
 )
 from bench_schema.summary import warmup_cut
 
+from bench_run.engines import chain
 from bench_run.engines.base import SearchesInFirstRun, SupportsWitness
 from bench_run.errors import EngineError, UnsupportedGraphError
 from bench_run.machine.surroundings import watch_host
@@ -100,12 +101,12 @@ def run_case(
     plan: Plan | None = None
     try:
         with timeline.time("build"):
-            built = engine.build(request.graph, request.variant)
+            built = chain.build(engine, request.graph, request.variant)
         timeline.enter("inputs")
         inputs = inputs_of(request.graph, request.data)
         host_peak = ProcessPeak()
         with timeline.time("plan"):
-            plan = engine.plan(built)
+            plan = chain.plan(engine, built)
         outputs = _first_outputs(engine, plan, inputs, request, timeline)
         timeline.host_peak_bytes = host_peak.taken_bytes()
         name = f"{request.case_id} {request.round_index}"

@@ -104,6 +104,8 @@ class GraphId:
     """Operation family, fused ones joined: ``conv_fwd+bias+relu``."""
     data_type: str
     """Type of the main operand, for tables."""
+    layers: tuple[str, ...] = ()
+    """Of a chain: the fingerprints of its graphs, in the order in which they run."""
 
 
 @dataclass(frozen=True, slots=True)

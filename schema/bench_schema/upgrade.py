@@ -45,7 +45,9 @@ def _case_2(case: Tree) -> Tree:
     if validation is not None:
         validation = add_unknown(validation, ["iterations_poisoned", "inputs_unchanged"])
     rounds = [add_unknown(each, ROUND_2) for each in case["rounds"]]
-    return {**case, "validation": validation, "rounds": rounds, "implausible": None}
+    graph = {**case["graph"], "layers": []}
+    later = {"graph": graph, "validation": validation, "rounds": rounds, "implausible": None}
+    return {**case, **later}
 
 
 STEPS: Mapping[int, Step] = {1: to_version_2}

@@ -6,11 +6,14 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from bench_run.engines.arrange import arrange
 from bench_run.engines.base import (
     EngineFacts,
+    Replayable,
     SupportsAlternatives,
     SupportsChoices,
     SupportsDevices,
+    SupportsParts,
 )
 from bench_run.engines.cudnn.built import NOT_CHOSEN, Built
 from bench_run.engines.cudnn.choices import choices, knobs_taken
@@ -28,14 +31,13 @@ from bench_run.engines.cudnn.plans import (
 )
 from bench_run.engines.cudnn.rewrite import rewrite
 from bench_run.engines.cudnn.views import views
-from bench_run.engines.rotate import RotatingPlan, copies
 from bench_run.engines.spec import refuse_unknown
-from bench_run.errors import EngineError, EngineUnavailableError, UnsupportedGraphError
+from bench_run.errors import EngineUnavailableError, UnsupportedGraphError
 from bench_run.streams.cuda import open_stream
 from bench_run.streams.cuda_driver import device_count
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from bench_run.engines.base import EngineOptions, EngineSpec, Plan
     from bench_run.graph.model import Graph
@@ -46,7 +48,7 @@ MOST_VARIANTS = 200
 MOST_ALTERNATIVES = 8
 
 
-class CudnnEngine(SupportsChoices, SupportsAlternatives, SupportsDevices):
+class CudnnEngine(SupportsChoices, SupportsAlternatives, SupportsDevices, SupportsParts):
     def __init__(
         self,
         cudnn: Any,
@@ -58,8 +60,8 @@ class CudnnEngine(SupportsChoices, SupportsAlternatives, SupportsDevices):
         self.stream: Stream = stream
         self._cudnn, self._cuda = cudnn, stream
         self._choice, self._math, self._replay = choice, options.math, options.replay
-        self._rotate = options.cache == "rotate"
-        self._workspace: int | None = None
+        self._cache = options.cache
+        self._parts: dict[int, tuple[Built, Built, int]] = {}
         self._handle = cudnn.create_handle()
         cudnn.set_stream(handle=self._handle, stream=stream.handle.value)
         self._versions = versions(cudnn)
@@ -159,38 +161,37 @@ class CudnnEngine(SupportsChoices, SupportsAlternatives, SupportsDevices):
 
     def plan(self, built: object) -> Plan:
         assert isinstance(built, Built)
+        return self.arrange(lambda: self.part(built), built.graph)
+
+    def part(self, built: object) -> Plan:
+        """Plans of one graph share what was built for it, and the memory it works in."""
+        assert isinstance(built, Built)
+        if id(built) not in self._parts:
+            self._parts[id(built)] = built, *self._chosen(built)
+        _, complete, workspace = self._parts[id(built)]
+        return CudnnPlan(complete, self._handle, self._cuda, workspace)
+
+    def _chosen(self, built: Built) -> tuple[Built, int]:
         what = ", ".join(dict.fromkeys(node.label for node in built.graph.nodes))
         chosen = build(built.pygraph, built.places, built.listed, what)
-        complete = replace(built, chosen=chosen)
-        self._make_room(chosen.workspace_bytes)
-        first = self._plan(complete)
-        if not self._rotate:
-            return first
-        count = copies(first.facts.buffer_bytes or 0, self._cuda.device.l2_bytes)
-        return RotatingPlan([first, *(self._plan(complete) for _ in range(count - 1))])
+        return replace(built, chosen=chosen), self._cuda.allocate(chosen.workspace_bytes)
 
-    def _make_room(self, size: int) -> None:
-        """One workspace for the plan under way, as large as it asks for."""
-        if self._workspace is not None:
-            self._cuda.free(self._workspace)
-            self._workspace = None
-        self._workspace = self._cuda.allocate(size)
+    def arrange(self, make: Callable[[], Plan], graph: Graph) -> Plan:
+        for _, _, workspace in self._parts.values():
+            self._cuda.free(workspace)
+        self._parts.clear()
+        return arrange(make, graph, self._cache, self._cuda.device.l2_bytes, self._finish)
 
-    def _plan(self, built: Built) -> CudnnPlan:
-        assert self._workspace is not None
-        plan = CudnnPlan(built, self._handle, self._cuda, self._workspace)
-        try:
-            plan.run()  # loads what loading behind a closed gate could hang on
-            self.stream.synchronize()
-            self._cuda.expect(self._cuda.launches(plan.run))
-            if self._replay:
-                plan.replay()
-                self._cuda.expect(1)
-        except EngineError:
-            with suppress(EngineError):
-                plan.close()
-            raise
-        return plan
+    def _finish(self, plan: Plan) -> None:
+        plan.run()  # loads what loading behind a closed gate could hang on
+        self.stream.synchronize()
+        self._cuda.expect(self._cuda.launches(plan.run))
+        if self._replay:
+            assert isinstance(plan, Replayable)
+            captured = self._cuda.capture(plan.run)
+            captured.launch()
+            plan.replay(captured)
+            self._cuda.expect(1)
 
     def peak_bytes(self) -> int | None:
         return None

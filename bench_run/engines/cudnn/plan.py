@@ -9,17 +9,21 @@ import numpy as np
 from bench_run.engines.base import PlanFacts
 from bench_run.engines.cudnn.library import failures, foreign
 from bench_run.errors import EngineError
-from bench_run.graph.dtypes import array_type
+from bench_run.graph.dtypes import DTYPES, array_type
 from bench_run.tensors.layout import same_bytes
 from bench_run.tensors.poison import poison_byte
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
+    from bench_run.engines.base import Captured, Home
     from bench_run.engines.cudnn.built import Built
     from bench_run.graph.model import Tensor
-    from bench_run.streams.cuda import CapturedGraph, CudaStream
+    from bench_run.streams.cuda import CudaStream
     from bench_run.tensors.storage import Storage, Storages
+
+ALIGNMENT = 16
+"""Bytes that cuDNN is told every address is a multiple of."""
 
 
 class CudnnPlan:
@@ -28,12 +32,13 @@ class CudnnPlan:
 
     def __init__(self, built: Built, handle: int, stream: CudaStream, workspace: int) -> None:
         self._built, self._handle, self._stream = built, handle, stream
+        self._workspace, self._borrowed = workspace, set[int]()
         graph = built.graph
         self._host = {t.uid: _scalar(t) for t in built.scalars}
         self._device = tuple(t for t in (*graph.inputs, *graph.outputs) if t.uid not in self._host)
         self._sizes = {t.uid: built.size(t) for t in self._device}
         self._buffers: dict[int, int] = {}
-        self._replays: list[CapturedGraph] = []
+        self._captured: Captured | None = None
         try:
             for tensor in self._device:
                 self._buffers[tensor.uid] = stream.allocate(self._sizes[tensor.uid])
@@ -64,19 +69,41 @@ class CudnnPlan:
 
         return run
 
-    def replay(self) -> None:
-        """From now on `run` launches a captured CUDA graph."""
-        self.run()  # nothing may be loaded during the capture
-        self._stream.synchronize()
-        captured = self._stream.capture(self.run)
-        self._replays.append(captured)
-        captured.launch()
+    def share(self, homes: Mapping[int, Home]) -> frozenset[int]:
+        """Memory that holds an input spread out is nobody else's, nor are scalars of the host."""
+        done = set()
+        for uid, home in homes.items():
+            assert isinstance(home.plan, CudnnPlan)
+            address = home.plan.address(home.uid)
+            offset = home.offset * DTYPES[self._built.graph.by_uid[uid].data_type].bits // 8
+            if address is None or self.address(uid) is None or offset % ALIGNMENT:
+                continue
+            if uid not in self._borrowed:
+                self._stream.free(self._buffers[uid])
+            self._buffers[uid] = address + offset
+            self._borrowed.add(uid)
+            done.add(uid)
+        self.run = self._call(self._pack(), self._workspace)
+        return frozenset(done)
+
+    def address(self, uid: int) -> int | None:
+        """Of a tensor that lies in memory as the graph says."""
+        plain = uid in self._buffers and self._built.views[uid].spread is None
+        return self._buffers[uid] if plain else None
+
+    def keep(self) -> None:
+        """Results are where they always are."""
+
+    def replay(self, captured: Captured) -> None:
+        self._captured = captured
         self.run = captured.launch
 
     def upload(self, inputs: Storages) -> None:
         for tensor in self._built.graph.inputs:
             if tensor.uid in self._host:
                 self._host[tensor.uid][...] = inputs[tensor.uid].reshape(-1)[0]
+                continue
+            if tensor.uid in self._borrowed:
                 continue
             data = self._built.spread_out(tensor, inputs[tensor.uid])
             self._stream.copy_in(self._buffers[tensor.uid], int(data.ctypes.data), data.nbytes)
@@ -105,7 +132,7 @@ class CudnnPlan:
     def changed_inputs(self, inputs: Storages) -> tuple[int, ...]:
         changed = []
         for tensor in self._built.graph.inputs:
-            if tensor.uid not in self._host:
+            if tensor.uid in inputs and tensor.uid not in self._host:
                 given = self._built.spread_out(tensor, inputs[tensor.uid])
                 data = np.empty_like(given)
                 address = self._buffers[tensor.uid]
@@ -117,11 +144,12 @@ class CudnnPlan:
 
     def close(self) -> None:
         self._stream.synchronize()
-        for graph in self._replays:
-            graph.close()
-        for address in self._buffers.values():
-            self._stream.free(address)
-        self._replays.clear()
+        if self._captured is not None:
+            self._captured.close()
+            self._captured = None
+        for uid, address in self._buffers.items():
+            if uid not in self._borrowed:
+                self._stream.free(address)
         self._buffers.clear()
 
 

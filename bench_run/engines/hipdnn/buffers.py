@@ -10,6 +10,8 @@ from bench_run.tensors.layout import describe, storage_size, storage_type
 from bench_run.tensors.poison import poison_byte
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from bench_run.engines.hipdnn.loading import Library
     from bench_run.graph.model import Graph, Tensor
     from bench_run.tensors.storage import Storage, Storages
@@ -35,14 +37,22 @@ class Buffers:
     A run-time scalar is handed over through a pointer to host memory.
     """
 
-    def __init__(self, library: Library, graph: Graph) -> None:
+    def __init__(
+        self, library: Library, graph: Graph, whole: Buffers | None = None,
+        own: Collection[int] = (),
+    ) -> None:  # fmt: skip
+        """With `whole` only the tensors in `own` get buffers; the others are those of `whole`."""
         self._graph, self._library = graph, library
+        self._borrowed: set[int] = set()
         self._device: dict[int, Any] = {}
         self._host: dict[int, Storage] = {}
         self.bytes = 0
         for tensor in bound_tensors(graph):
             if tensor.runtime_scalar:
                 self._host[tensor.uid] = np.zeros(storage_size(tensor), storage_type(tensor))
+                continue
+            if whole is not None and tensor.uid not in own:
+                self._device[tensor.uid] = whole._device[tensor.uid]
                 continue
             size = buffer_bytes(tensor)
             with library.calling(f"DeviceBuffer of {size} bytes for {describe(tensor)}"):
@@ -52,8 +62,21 @@ class Buffers:
             pointers = {uid: int(buffer.ptr()) for uid, buffer in self._device.items()}
         self.pack = {**pointers, **{uid: a.ctypes.data for uid, a in self._host.items()}}
 
+    def borrow(self, uid: int, owner: Buffers, owner_uid: int, offset: int) -> bool:
+        """The tensor lies `offset` elements into another's; scalars of the host do not."""
+        if uid in self._host or owner_uid in owner._host:
+            return False
+        self.bytes -= buffer_bytes(self._graph.by_uid[uid])
+        width = storage_type(self._graph.by_uid[uid]).itemsize
+        self._device[uid] = owner._device[owner_uid]
+        self._borrowed.add(uid)
+        self.pack[uid] = owner.pack[owner_uid] + offset * width
+        return True
+
     def upload(self, inputs: Storages) -> None:
         for uid, storage in inputs.items():
+            if uid in self._borrowed:
+                continue
             if uid in self._host:
                 self._host[uid][...] = storage
             else:

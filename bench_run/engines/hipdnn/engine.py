@@ -6,7 +6,8 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from bench_run.engines.base import EngineFacts, PlanFacts
+from bench_run.engines.arrange import ROTATE, WEIGHTS_COLD, arrange
+from bench_run.engines.base import EngineFacts, PlanFacts, SupportsParts
 from bench_run.engines.hipdnn.autotune import (
     HOW,
     Tuned,
@@ -15,7 +16,7 @@ from bench_run.engines.hipdnn.autotune import (
     hold_winner,
     refuse_without_tuner,
 )
-from bench_run.engines.hipdnn.buffers import Buffers
+from bench_run.engines.hipdnn.buffers import Buffers, buffer_bytes
 from bench_run.engines.hipdnn.choosing import Chooser, Selection
 from bench_run.engines.hipdnn.dialect import deserialise, refuse_unwritable
 from bench_run.engines.hipdnn.ids import Choice, parse_choice
@@ -25,11 +26,12 @@ from bench_run.engines.hipdnn.plan import Compiled, HipdnnPlan
 from bench_run.engines.hipdnn.undefined import refuse_undefined
 from bench_run.engines.rotate import copies
 from bench_run.errors import UnsupportedGraphError
+from bench_run.graph.weights import weights_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from bench_run.engines.base import EngineOptions
+    from bench_run.engines.base import EngineOptions, Plan
     from bench_run.engines.hipdnn.loading import Library
     from bench_run.graph.model import Graph
     from bench_run.streams.base import Stream
@@ -58,6 +60,15 @@ class Opened:
 
 
 @dataclass(frozen=True)
+class CompiledGraph:
+    """What compiling gave, and what the document says of it."""
+
+    compiled: Compiled
+    chosen: Mapping[str, str]
+    workspace_bytes: int
+
+
+@dataclass(frozen=True)
 class Built:
     """hipDNN's graph with its plans made, not yet compiled."""
 
@@ -73,10 +84,11 @@ def _searches(knobs: Mapping[str, str]) -> bool:
     return forced or int(knobs.get(BENCHMARKING, "0"), 0) != 0
 
 
-class HipdnnEngine:
+class HipdnnEngine(SupportsParts):
     def __init__(self, opened: Opened) -> None:
         self._opened = opened
         self._chooser = Chooser(opened.library, opened.handle)
+        self._parts: dict[int, tuple[Built, CompiledGraph]] = {}
         self.facts, self.devices = opened.facts, opened.devices
         self.stream: Stream = opened.stream
 
@@ -144,29 +156,48 @@ class HipdnnEngine:
 
     def plan(self, built: object) -> HipdnnPlan:
         assert isinstance(built, Built)
+        with built.phases.time("buffers"):
+            first = Buffers(self._opened.library, built.graph)
+        compiled = self._compile(built, first)
+        with built.phases.time("copies"):
+            sets = [first, *self._copies(built.graph, first)]
+        return self._executable(built, compiled, sets)
+
+    def part(self, built: object) -> Plan:
+        """Plans of one graph share what was compiled for it."""
+        assert isinstance(built, Built)
+        buffers = Buffers(self._opened.library, built.graph)
+        if id(built) not in self._parts:
+            self._parts[id(built)] = built, self._compile(built, buffers)
+        return self._executable(built, self._parts[id(built)][1], [buffers])
+
+    def arrange(self, make: Callable[[], Plan], graph: Graph) -> Plan:
+        self._parts.clear()
+        cache = self._opened.options.cache
+        return arrange(make, graph, cache, CACHE_BYTES, lambda p: self._opened.stream.attach(p.run))
+
+    def _compile(self, built: Built, buffers: Buffers) -> CompiledGraph:
+        """`buffers` are what a tuner tries on."""
         native, phases, opened = built.native, built.phases, self._opened
-        with phases.time("buffers"):
-            first = Buffers(opened.library, built.graph)
         tuned = Tuned({})
         with phases.time("build"):
             if opened.choice.tuned:
-                tuned = autotune(opened.library, native, opened.handle, first, built.graph)
+                tuned = autotune(opened.library, native, opened.handle, buffers, built.graph)
             else:
                 opened.library.step(native, "build_plans")
         engine, certainty = self._chooser.confirm(native, built.selection)
         hold_winner(tuned, engine, self._chooser)
-        with phases.time("workspace and copies"):
+        with phases.time("workspace"):
             workspace_bytes, workspace = self._workspace(native)
-            more = range(self._extra_copies(first.bytes))
-            sets = [first, *(Buffers(opened.library, built.graph) for _ in more)]
-        facts = PlanFacts(
-            chosen={**self._chosen(built, engine, certainty), **tuned.claims},
-            workspace_bytes=workspace_bytes,
-            buffer_bytes=sum(buffers.bytes for buffers in sets),
-        )
+        chosen = {**self._chosen(built, engine, certainty), **tuned.claims}
         compiled = Compiled(opened.library, native, opened.handle, workspace)
+        return CompiledGraph(compiled, chosen, workspace_bytes)
+
+    def _executable(self, built: Built, made: CompiledGraph, sets: Sequence[Buffers]) -> HipdnnPlan:
+        held = sum(buffers.bytes for buffers in sets)
+        facts = PlanFacts(made.chosen, made.workspace_bytes, held)
         searches = _searches(built.selection.knobs)
-        return HipdnnPlan(compiled, sets, facts, opened.stream, searches=searches)
+        return HipdnnPlan(made.compiled, sets, facts, self._opened.stream, searches=searches)
 
     def _workspace(self, native: Any) -> tuple[int, Any]:
         library = self._opened.library
@@ -177,9 +208,18 @@ class HipdnnEngine:
         with library.calling(f"DeviceBuffer of {size} bytes for the workspace"):
             return size, library.module.DeviceBuffer(size)
 
-    def _extra_copies(self, size_bytes: int) -> int:
-        """Sets of buffers beside the first: with *rotate* so many that no cache holds them all."""
-        return copies(size_bytes, CACHE_BYTES) - 1 if self._opened.options.cache == "rotate" else 0
+    def _copies(self, graph: Graph, first: Buffers) -> Iterator[Buffers]:
+        """Sets of buffers beside the first, so many that no cache holds them all: of every tensor,
+        or with *weights-cold* of the weights alone."""
+        library, cache = self._opened.library, self._opened.options.cache
+        if cache == ROTATE:
+            for _ in range(copies(first.bytes, CACHE_BYTES) - 1):
+                yield Buffers(library, graph)
+        weights = weights_of(graph)
+        if cache == WEIGHTS_COLD and weights:
+            held = sum(buffer_bytes(graph.by_uid[uid]) for uid in weights)
+            for _ in range(copies(held, CACHE_BYTES) - 1):
+                yield Buffers(library, graph, first, weights)
 
     def _chosen(self, built: Built, engine: int | None, certainty: str) -> dict[str, str]:
         """What the document says of the plan, as text."""

@@ -12,9 +12,9 @@ from bench_run.errors import BenchRunError
 from bench_run.text import time_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
-    from bench_run.engines.base import PlanFacts
+    from bench_run.engines.base import Home, PlanFacts
     from bench_run.engines.hipdnn.buffers import Buffers
     from bench_run.engines.hipdnn.loading import Library
     from bench_run.streams.hip import HipStream
@@ -68,6 +68,15 @@ class HipdnnPlan:
     def facts(self) -> PlanFacts:
         """How it is timed shows only when it was tried."""
         return replace(self._facts, chosen={**self._facts.chosen, "timing": self._stream.timing})
+
+    def share(self, homes: Mapping[int, Home]) -> frozenset[int]:
+        """For plans of one set of buffers, as parts of a chain are."""
+        done = set()
+        for uid, home in homes.items():
+            assert isinstance(home.plan, HipdnnPlan)
+            if self._sets[0].borrow(uid, home.plan._sets[0], home.uid, home.offset):
+                done.add(uid)
+        return frozenset(done)
 
     def upload(self, inputs: Storages) -> None:
         for buffers in self._sets:

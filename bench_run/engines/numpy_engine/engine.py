@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from bench_run.engines.arrange import arrange
 from bench_run.engines.base import (
     EngineFacts,
     EngineOptions,
     EngineSpec,
     Plan,
     PlanFacts,
+    SupportsParts,
 )
 from bench_run.engines.numpy_engine.kernels import KERNELS
 from bench_run.engines.numpy_engine.op import Op, check_types
 from bench_run.engines.numpy_engine.program import Program
 from bench_run.engines.processor import processor_name
-from bench_run.engines.rotate import RotatingPlan, copies
 from bench_run.engines.spec import refuse_unknown
 from bench_run.errors import EngineError, UnsupportedGraphError, UsageError
 from bench_run.graph.model import Graph
@@ -29,8 +29,10 @@ from bench_run.tensors.layout import same_bytes
 from bench_run.tensors.poison import fill_with_poison
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
+    from bench_run.engines.base import Home
+    from bench_run.engines.numpy_engine.program import Array
     from bench_run.streams.base import Stream
     from bench_run.tensors.storage import Storage, Storages
 
@@ -43,28 +45,40 @@ def _memory_errors() -> Iterator[None]:
         raise EngineError(f"out of memory on the host: {error}", detail=repr(error)) from error
 
 
-@dataclass
 class NumpyPlan:
     """Runs the calls of a program in order, on buffers that stay in place."""
 
-    program: Program
-    facts: PlanFacts = field(init=False)
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        self._borrowed: frozenset[int] = frozenset()
+        self._use(_program(graph, None))
 
-    def __post_init__(self) -> None:
-        graph, homes = self.program.graph, self.program.homes
-        ends = (*graph.inputs, *graph.outputs)
+    def _use(self, program: Program) -> None:
+        homes, ends = program.homes, (*self._graph.inputs, *self._graph.outputs)
+        self.program, self._steps = program, program.steps
         self.facts = PlanFacts(
-            workspace_bytes=self.program.workspace_bytes,
+            workspace_bytes=program.workspace_bytes,
             buffer_bytes=sum(homes[tensor.uid].nbytes for tensor in ends),
         )
-        self._steps = self.program.steps
+
+    def share(self, homes: Mapping[int, Home]) -> frozenset[int]:
+        """Planned anew over the memory of others: calls hold views of it."""
+        own = dict(self.program.homes)
+        for uid, home in homes.items():
+            assert isinstance(home.plan, NumpyPlan)
+            memory = home.plan.program.homes[home.uid]
+            own[uid] = memory[home.offset : home.offset + own[uid].size]
+        self._borrowed = frozenset(homes)
+        self._use(_program(self._graph, own))
+        return self._borrowed
 
     def upload(self, inputs: Storages) -> None:
-        for tensor in self.program.graph.inputs:
-            np.copyto(self.program.homes[tensor.uid], inputs[tensor.uid])
+        for tensor in self._graph.inputs:
+            if tensor.uid not in self._borrowed:
+                np.copyto(self.program.homes[tensor.uid], inputs[tensor.uid])
 
     def poison(self) -> None:
-        for tensor in self.program.graph.outputs:
+        for tensor in self._graph.outputs:
             fill_with_poison(self.program.homes[tensor.uid], tensor.data_type)
 
     def run(self) -> None:
@@ -73,11 +87,11 @@ class NumpyPlan:
 
     @_memory_errors()
     def download(self) -> dict[int, Storage]:
-        outputs = self.program.graph.outputs
+        outputs = self._graph.outputs
         return {tensor.uid: self.program.homes[tensor.uid].copy() for tensor in outputs}
 
     def locate_outputs(self, *, upcoming: bool) -> Mapping[int, Storage | int]:  # noqa: ARG002
-        return {t.uid: self.program.homes[t.uid] for t in self.program.graph.outputs}
+        return {t.uid: self.program.homes[t.uid] for t in self._graph.outputs}
 
     def changed_inputs(self, inputs: Storages) -> tuple[int, ...]:
         homes = self.program.homes
@@ -89,10 +103,10 @@ class NumpyPlan:
         self.program.homes.clear()
 
 
-class NumpyEngine:
+class NumpyEngine(SupportsParts):
     def __init__(self, options: EngineOptions) -> None:
         self.stream: Stream = HostStream(options.cache)
-        self._rotates = options.cache == "rotate"
+        self._cache = options.cache
         self.facts = EngineFacts(
             id=None, libraries=_libraries(), device="cpu", device_kind=processor_name()
         )
@@ -109,14 +123,18 @@ class NumpyEngine:
         check_types(graph)
         return graph
 
-    @_memory_errors()
     def plan(self, built: object) -> Plan:
         assert isinstance(built, Graph)
-        first = _plan(built)
-        if not self._rotates:
-            return first
-        count = copies(first.facts.buffer_bytes or 0, last_level_cache_bytes())
-        return RotatingPlan([first, *(_plan(built) for _ in range(count - 1))])
+        return self.arrange(lambda: self.part(built), built)
+
+    @_memory_errors()
+    def part(self, built: object) -> NumpyPlan:
+        assert isinstance(built, Graph)
+        return NumpyPlan(built)
+
+    @_memory_errors()
+    def arrange(self, make: Callable[[], Plan], graph: Graph) -> Plan:
+        return arrange(make, graph, self._cache, last_level_cache_bytes(), lambda _plan: None)
 
     def peak_bytes(self) -> int | None:
         return None
@@ -127,12 +145,12 @@ class NumpyEngine:
             self._errors = None
 
 
-def _plan(graph: Graph) -> NumpyPlan:
-    program = Program(graph)
+def _program(graph: Graph, homes: dict[int, Array] | None) -> Program:
+    program = Program(graph, homes)
     for node in graph.nodes:
         with program.frame():
             KERNELS[node.type](Op(program, node))
-    return NumpyPlan(program)
+    return program
 
 
 def open_engine(spec: EngineSpec, options: EngineOptions) -> NumpyEngine:

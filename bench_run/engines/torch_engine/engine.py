@@ -7,13 +7,20 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from bench_run.engines.base import EngineFacts, SupportsDevices, SupportsTrace
+from bench_run.engines.arrange import arrange
+from bench_run.engines.base import (
+    EngineFacts,
+    Replayable,
+    SupportsDevices,
+    SupportsParts,
+    SupportsTrace,
+)
+from bench_run.engines.chain import ChainPlan
 from bench_run.engines.processor import processor_name
-from bench_run.engines.rotate import RotatingPlan, copies
 from bench_run.engines.torch_engine.errors import foreign_errors
 from bench_run.engines.torch_engine.plan import TorchPlan
 from bench_run.engines.torch_engine.program import Program, check
-from bench_run.engines.torch_engine.replay import REHEARSALS, Replayed
+from bench_run.engines.torch_engine.replay import DeviceGraph
 from bench_run.engines.torch_engine.trace import torch_events
 from bench_run.graph.model import Graph
 from bench_run.streams.host import HostStream, last_level_cache_bytes
@@ -26,18 +33,18 @@ if TYPE_CHECKING:
     from bench_run.engines.torch_engine.plan import Function
     from bench_run.streams.base import Stream
 
-REPLAY_LAUNCHES = 4
-"""A captured graph, and copies of results that are not in their output's layout."""
+REPLAY_LAUNCHES = 1
 
 
-class TorchEngine(SupportsDevices, SupportsTrace):
+class TorchEngine(SupportsDevices, SupportsTrace, SupportsParts):
     def __init__(
         self, spec: EngineSpec, options: EngineOptions, device: torch.device, resources: ExitStack
     ) -> None:
         self.stream: Stream
         self._device, self._resources = device, resources
         self._compile = "compile" in spec.options
-        self._rotates, self._replay = options.cache == "rotate", options.replay
+        self._cache, self._replay = options.cache, options.replay
+        self._programs: dict[int, tuple[Graph, Program, Function]] = {}
         self.stream, self._expect_launches = _stream(device, options)
         self.facts = _facts(spec, device, self._compile)
         self.devices = _devices(spec, device)
@@ -53,24 +60,35 @@ class TorchEngine(SupportsDevices, SupportsTrace):
 
     def plan(self, built: object) -> Plan:
         assert isinstance(built, Graph)
-        with foreign_errors("plan"):
-            program = Program(built, self._device)
-            self._expect_launches(REPLAY_LAUNCHES if self._replay else program.launches)
-            function = _compiled(program) if self._compile else program
-            first = self._plan(built, program, function)
-            if not self._rotates:
-                return first
-            count = copies(first.facts.buffer_bytes or 0, _cache_bytes(self._device))
-            more = (self._plan(built, program, function) for _ in range(count - 1))
-            return RotatingPlan([first, *more])
+        return self.arrange(lambda: self.part(built), built)
 
-    def _plan(self, graph: Graph, program: Program, function: Function) -> TorchPlan:
+    def part(self, built: object) -> Plan:
+        """Plans of one graph share what was compiled for it."""
+        assert isinstance(built, Graph)
+        with foreign_errors("plan"):
+            if id(built) not in self._programs:
+                program = Program(built, self._device)
+                function = _compiled(program) if self._compile else program
+                self._programs[id(built)] = built, program, function
+            _, program, function = self._programs[id(built)]
+            return TorchPlan(built, program, function, self._device)
+
+    def arrange(self, make: Callable[[], Plan], graph: Graph) -> Plan:
+        self._programs.clear()
+        with foreign_errors("plan"):
+            return arrange(make, graph, self._cache, _cache_bytes(self._device), self._finish)
+
+    def _finish(self, plan: Plan) -> None:
         """Compiled and captured by runs on buffers that hold zeros yet."""
-        used = Replayed(function) if self._replay else function
-        plan = TorchPlan(graph, program, used, self._device)
-        for _ in range(REHEARSALS if self._replay else int(self._compile)):
+        parts = plan.parts if isinstance(plan, ChainPlan) else (plan,)
+        launches = sum(part.launches for part in parts if isinstance(part, TorchPlan))
+        self._expect_launches(REPLAY_LAUNCHES if self._replay else launches)
+        if self._compile or self._replay:
             plan.run()
-        return plan
+        if self._replay:
+            assert isinstance(plan, Replayable)
+            plan.replay(DeviceGraph(plan.run))
+            plan.run()
 
     def trace(self, plan: Plan, iterations: int) -> list[TraceEvent]:
         on_gpu = self._device.type == "cuda"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -15,6 +15,7 @@ from bench_run.graph.dtypes import array_type
 from bench_run.tensors.layout import same_bytes
 
 if TYPE_CHECKING:
+    from bench_run.engines.base import Captured, Home
     from bench_run.engines.torch_engine.program import Program
     from bench_run.graph.model import Graph, Tensor
     from bench_run.tensors.storage import Storage, Storages
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 T: TypeAlias = torch.Tensor
 Function = Callable[[Sequence[T]], list[T]]
 
+_NOTHING = torch.empty(0)
 FOREIGN = (RuntimeError, TypeError, ValueError, IndexError, MemoryError)
 
 
@@ -35,27 +37,76 @@ class TorchPlan:
         self, graph: Graph, program: Program, function: Function, device: torch.device
     ) -> None:
         self._graph, self._program, self._function = graph, program, function
-        self._device = device
+        self._device, self.launches = device, program.launches
         self._homes = {t.uid: storage(t, device) for t in (*graph.inputs, *graph.outputs)}
-        self._inputs = [strided(self._homes[t.uid], t) for t in graph.inputs]
+        self._inputs: list[T] = [strided(self._homes[t.uid], t) for t in graph.inputs]
         self._buffers = [strided(self._homes[t.uid], t) for t in graph.outputs]
         self._copied: tuple[int, ...] | None = None
         self._results: list[T] = []
+        self._sources: list[tuple[int, Callable[[], T]]] = []
+        """Inputs that lie elsewhere: their index, and what finds them before a run."""
+        self._borrowed: set[int] = set()
+        self._twins: list[TorchPlan] = []
+        """Plans whose results may go once this one runs: their memory is used again."""
+        self._captured: Captured | None = None
+        self._kept = False
+        """Whether the results are a captured graph's: they stay in their memory."""
         self.facts = PlanFacts(buffer_bytes=sum(home.nbytes for home in self._homes.values()))
+
+    def share(self, homes: Mapping[int, Home]) -> frozenset[int]:
+        """Inputs are other plans' inputs or results; results take the place of other plans'."""
+        places = {tensor.uid: i for i, tensor in enumerate(self._graph.inputs)}
+        for uid, home in homes.items():
+            assert isinstance(home.plan, TorchPlan)
+            if uid not in places:
+                self._twins.append(home.plan)
+                home.plan._twins.append(self)
+                continue
+            tensor = self._graph.by_uid[uid]
+            self._sources.append((places[uid], home.plan.finder(home, tensor)))
+            self._borrowed.add(uid)
+            del self._homes[uid]
+        return frozenset(homes)
+
+    def finder(self, home: Home, tensor: Tensor) -> Callable[[], T]:
+        """What gives a tensor of another plan in this one's memory, before each run."""
+        outputs = [t.uid for t in self._graph.outputs]
+        if home.uid not in outputs:
+            (index,) = (i for i, t in enumerate(self._graph.inputs) if t.uid == home.uid)
+            return lambda: _seen_as(self._input(index), tensor, home.offset)
+        place = outputs.index(home.uid)
+        return lambda: _seen_as(self._result(place), tensor, home.offset)
+
+    def _input(self, index: int) -> T:
+        """Where it lies now: it may be borrowed too."""
+        found = dict(self._sources)
+        return found[index]() if index in found else self._inputs[index]
+
+    def _result(self, place: int) -> T:
+        return self._results[place] if self._results else self._buffers[place]
 
     def upload(self, inputs: Storages) -> None:
         with foreign_errors("upload"):
             for tensor in self._graph.inputs:
-                self._homes[tensor.uid].view(torch.uint8).copy_(_bytes(inputs[tensor.uid]))
+                if tensor.uid not in self._borrowed:
+                    self._homes[tensor.uid].view(torch.uint8).copy_(_bytes(inputs[tensor.uid]))
 
     def poison(self) -> None:
-        self._results = []
+        """Results that are captured stay where they are; others are freed."""
+        self.forget()
         with foreign_errors("poison"):
-            for tensor in self._graph.outputs:
-                poison(self._homes[tensor.uid], tensor.data_type)
+            for tensor, result in zip(self._graph.outputs, self._found(), strict=True):
+                poison(result.as_strided((tensor.span,), (1,)), tensor.data_type)
+
+    def _found(self) -> list[T]:
+        return self._results if self._results else self._buffers
 
     def run(self) -> None:
         self._results = []  # its memory is reused: one set of outputs, as caches see it
+        for twin in self._twins:
+            twin.forget()
+        for index, find in self._sources:
+            self._inputs[index] = find()
         try:
             found = self._function(self._inputs)
             for index in self._layouts(found) if self._copied is None else self._copied:
@@ -63,17 +114,29 @@ class TorchPlan:
         except FOREIGN as error:
             self._raise(error)
         self._results = found
+        for index, _ in self._sources:
+            self._inputs[index] = _NOTHING  # else the memory could not be used again
+
+    def forget(self) -> None:
+        if not self._kept:
+            self._results = []
+
+    def keep(self) -> None:
+        self._kept = True
+
+    def replay(self, captured: Captured) -> None:
+        self.keep()
+        self._captured = captured
+        self.run = captured.launch  # type: ignore[method-assign]
 
     def download(self) -> dict[int, Storage]:
         with foreign_errors("download"):
-            outputs = self._graph.outputs
-            found = self._results if self._results else self._buffers
-            return {t.uid: _storage(t, value) for t, value in zip(outputs, found, strict=True)}
+            outputs = zip(self._graph.outputs, self._found(), strict=True)
+            return {tensor.uid: _storage(tensor, value) for tensor, value in outputs}
 
     def locate_outputs(self, *, upcoming: bool) -> dict[int, Storage | int]:  # noqa: ARG002
         """Results that are allocated anew lie where those before them did, once these are freed."""
-        found = self._results if self._results else self._buffers
-        outputs = zip(self._graph.outputs, found, strict=True)
+        outputs = zip(self._graph.outputs, self._found(), strict=True)
         if self._device.type != "cpu":
             return {tensor.uid: value.data_ptr() for tensor, value in outputs}
         return {
@@ -86,11 +149,15 @@ class TorchPlan:
             return tuple(
                 tensor.uid
                 for tensor in self._graph.inputs
+                if tensor.uid in inputs and tensor.uid not in self._borrowed
                 if not same_bytes(_storage(tensor, self._homes[tensor.uid]), inputs[tensor.uid])
             )
 
     def close(self) -> None:
+        if self._captured is not None:
+            self._captured.close()
         self._results, self._inputs, self._buffers = [], [], []
+        self._sources, self._twins = [], []
         self._homes.clear()
         if self._device.type == "cuda":
             torch.cuda.empty_cache()
@@ -98,7 +165,8 @@ class TorchPlan:
     def _layouts(self, found: list[T]) -> tuple[int, ...]:
         """Indices of results that are not the output as they are: another layout, or memory that
         belongs to an input or to another output."""
-        taken = {home.untyped_storage().data_ptr() for home in self._homes.values()}
+        held = (*self._homes.values(), *self._inputs)
+        taken = {value.untyped_storage().data_ptr() for value in held}
         copied = []
         for index, (tensor, value) in enumerate(zip(self._graph.outputs, found, strict=True)):
             place = value.untyped_storage().data_ptr()
@@ -114,6 +182,13 @@ class TorchPlan:
             self._program.blame(self._inputs)
         with foreign_errors("run"):
             raise error
+
+
+def _seen_as(value: T, tensor: Tensor, offset: int) -> T:
+    """Another plan's tensor as this one's dims and strides have it."""
+    if offset == 0 and value.shape == tensor.dims and value.stride() == tensor.strides:
+        return value
+    return value.as_strided(tensor.dims, tensor.strides, value.storage_offset() + offset)
 
 
 def _in_layout(tensor: Tensor, value: T) -> bool:

@@ -28,13 +28,21 @@ NO_STREAM = os.environ.get("HIPDNN_DOUBLE_STREAM") == "none"
 STREAM = 0 if NO_STREAM else int(os.environ.get("HIPDNN_DOUBLE_STREAM", "0"))
 """The stream that every handle without one of its own works on."""
 
-_addresses = itertools.count(0x7F0000000000, 1 << 40)
+SPACING = 1 << 40
+_addresses = itertools.count(0x7F0000000000, SPACING)
 _noise = random.Random(20)
 buffers = {}  # by address; the values are bytearrays
 queue = []
 clock_ms = 1000.0
 gates = []
 disabled = False
+
+
+def memory_at(pointer):
+    """The buffer that a pointer leads into and how far, as HIP lets one; None where there is
+    none."""
+    begin = pointer - pointer % SPACING
+    return buffers.get(begin), pointer - begin
 
 
 def enqueue(action):

@@ -263,8 +263,8 @@ class Graph:
             if type(uid) is not int or type(pointer) is not int:
                 raise TypeError("execute(): expected {int: int}")
             size = wanted[uid].span * storage_type(wanted[uid]).itemsize
-            memory = device.buffers.get(pointer)
-            there = size == 0 or (memory is not None and len(memory.data) == size)
+            memory, begin = device.memory_at(pointer)
+            there = size == 0 or (memory is not None and begin + size <= len(memory.data))
             if not wanted[uid].runtime_scalar and not there:
                 return bad("INVALID_VARIANT_PACK", f"uid {uid}: no buffer of {size} bytes there")
         scratch = device.buffers.get(workspace)
@@ -274,7 +274,7 @@ class Graph:
 
     def _run(self, pack):
         engine, graph = self._engine, self._graph
-        key = tuple((pack[t.uid], device.buffers[pack[t.uid]].writes) for t in graph.inputs
+        key = tuple((pack[t.uid], device.memory_at(pack[t.uid])[0].writes) for t in graph.inputs
                     if not t.runtime_scalar and t.span)  # fmt: skip
         if key not in self._storages:
             self._storages = {
@@ -282,7 +282,10 @@ class Graph:
             }
         for uid, data in self._storages[key].items():
             if data:
-                device.buffers[pack[uid]].data[:] = data
+                memory, begin = device.memory_at(pack[uid])
+                if memory.data[begin : begin + len(data)] != data:
+                    memory.data[begin : begin + len(data)] = data
+                    memory.writes += 1
         searches = self._benchmarking or tuning.is_forced()
         if searches and not self._searched:
             self._searched = True
@@ -305,7 +308,8 @@ def _inputs(graph, pack):
             size = tensor.span * kind.itemsize
             raw = (np.ctypeslib.ctypes.c_uint8 * size).from_address(pack[tensor.uid])
         else:
-            raw = device.buffers[pack[tensor.uid]].data if tensor.span else b""
+            memory, begin = device.memory_at(pack[tensor.uid])
+            raw = memory.data[begin : begin + tensor.span * kind.itemsize] if tensor.span else b""
         found[tensor.uid] = np.frombuffer(raw, np.uint8).view(kind)
     return found
 

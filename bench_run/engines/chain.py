@@ -1,0 +1,241 @@
+"""Chains on any engine: a plan made of plans, which pass memory to each other where they can.
+
+Where a plan cannot read what another one wrote (`SharesMemory`), it reads a copy that is made once,
+before anything is timed: the plans then run back to back, and the plan's facts say so. The results
+are the same either way. `build` and `plan` take plain graphs as well.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from bench_run.engines.base import (
+    Home,
+    KeepsInputs,
+    LocatesOutputs,
+    PlanFacts,
+    Replayable,
+    SharesMemory,
+    SupportsParts,
+)
+from bench_run.errors import EngineError, UnsupportedGraphError
+from bench_run.graph.chain.model import ChainGraph
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from bench_run.engines.base import Captured, Engine, Plan
+    from bench_run.graph.chain.model import Place
+    from bench_run.graph.model import Graph
+    from bench_run.tensors.storage import Storage, Storages
+
+
+@dataclass(frozen=True)
+class BuiltChain:
+    graph: ChainGraph
+    parts: tuple[object, ...]
+    """What the engine built, for each place; places of one file have the same."""
+
+
+def build(engine: Engine, graph: Graph, variant: Mapping[str, str]) -> object:
+    """The graph in the engine's own form; of a chain every place's."""
+    if not isinstance(graph, ChainGraph):
+        return engine.build(graph, variant)
+    made: dict[object, object] = {}
+    parts = []
+    for place in graph.places:
+        key = (id(place.graph), tuple(sorted(place.variant.items())))
+        if key not in made:
+            made[key] = _built(engine, place, {**variant, **place.variant})
+        parts.append(made[key])
+    return BuiltChain(graph, tuple(parts))
+
+
+def plan(engine: Engine, built: object) -> Plan:
+    """Compile what `build` made."""
+    if not isinstance(built, BuiltChain):
+        return engine.plan(built)
+    if isinstance(engine, SupportsParts):
+        parts = engine.part
+        return engine.arrange(lambda: ChainPlan(built.graph, _plans(built, parts)), built.graph)
+    return ChainPlan(built.graph, _plans(built, engine.plan))
+
+
+def _built(engine: Engine, place: Place, variant: Mapping[str, str]) -> object:
+    try:
+        return engine.build(place.graph, variant)
+    except UnsupportedGraphError as error:
+        raise UnsupportedGraphError(f"layer {place.id}: {error}") from error
+    except EngineError as error:
+        raise EngineError(f"layer {place.id}: {error}", detail=error.detail) from error
+
+
+def _plans(built: BuiltChain, make: object) -> list[Plan]:
+    assert callable(make)
+    plans: list[Plan] = []
+    for place, part in zip(built.graph.places, built.parts, strict=True):
+        try:
+            plans.append(make(part))
+        except (UnsupportedGraphError, EngineError) as error:
+            for each in plans:
+                each.close()
+            if isinstance(error, UnsupportedGraphError):
+                raise UnsupportedGraphError(f"layer {place.id}: {error}") from error
+            raise EngineError(f"layer {place.id}: {error}", detail=error.detail) from error
+    return plans
+
+
+class ChainPlan:
+    """Runs the plans of a chain in order. Uids are the chain's."""
+
+    def __init__(self, graph: ChainGraph, plans: Sequence[Plan]) -> None:
+        self._graph, self.parts = graph, tuple(plans)
+        self._rows = tuple(zip(graph.places, plans, strict=True))
+        self._captured: Captured | None = None
+        self._linked: frozenset[int] | None = None
+        """Uids of the readers that read where the writer wrote; None until it is tried."""
+
+    @property
+    def facts(self) -> PlanFacts:
+        facts = [(place, plan.facts) for place, plan in self._rows]
+        chosen = dict(frozenset.intersection(*(frozenset(f.chosen.items()) for _, f in facts)))
+        chosen |= {"layers": str(len(facts)), "activations": self._activations()}
+        for place, fact in facts:
+            if "plan" in fact.chosen:
+                chosen[f"{place.id}: plan"] = fact.chosen["plan"]
+        return PlanFacts(chosen, _total(f.workspace_bytes for _, f in facts), self._buffer_bytes())
+
+    def _activations(self) -> str:
+        """Which links are shared memory, in words."""
+        links = set(self._graph.aliases)
+        copied = [self._graph.by_uid[uid].name for uid in sorted(links - self._link())]
+        if not links:
+            return "no links: the layers run back to back"
+        if not copied:
+            return f"shared: {len(links)} of {len(links)} links"
+        named = ", ".join(copied[:5]) + (" …" if len(copied) > 5 else "")
+        return (
+            f"shared: {len(links) - len(copied)} of {len(links)} links; "
+            f"copied once, before the samples: {named}"
+        )
+
+    def _buffer_bytes(self) -> int:
+        copied = set(self._graph.aliases) - self._link()
+        held = (*self._graph.inputs, *self._graph.outputs)
+        return sum(t.bytes for t in held) + sum(self._graph.by_uid[u].bytes for u in copied)
+
+    def share(self, homes: Mapping[int, Home]) -> frozenset[int]:
+        """Between whole chains: each plan of this one with its twin in the other."""
+        done: set[int] = set()
+        for index, (place, plan) in enumerate(self._rows):
+            wanted = {uid: homes[new] for uid, new in place.uids.items() if new in homes}
+            own = {uid: _twin(home, index, uid) for uid, home in wanted.items()}
+            shared = self._share(place, plan, own)
+            done |= {place.uids[uid] for uid in shared}
+        self._linked = frozenset(done & set(self._graph.aliases))
+        return frozenset(done - set(self._graph.aliases))
+
+    def _link(self) -> frozenset[int]:
+        if self._linked is None:
+            self.share({})
+            assert self._linked is not None
+        return self._linked
+
+    def _share(self, place: Place, plan: Plan, homes: dict[int, Home]) -> frozenset[int]:
+        """One plan's tensors with those given, and its links with what other plans hold."""
+        for uid, new in place.uids.items():
+            alias = self._graph.aliases.get(new)
+            if alias is not None:
+                homes[uid] = self._home(alias.uid, alias.offset)
+        return plan.share(homes) if homes and isinstance(plan, SharesMemory) else frozenset()
+
+    def _home(self, uid: int, offset: int) -> Home:
+        for place, plan in self._rows:
+            for own, new in place.uids.items():
+                if new == uid:
+                    return Home(plan, own, offset)
+        raise AssertionError(f"no place has tensor {uid}")
+
+    def upload(self, inputs: Storages) -> None:
+        """Inputs of the chain; where links are copies, also what they stand for."""
+        linked = self._link()
+        copied = {a.uid for uid, a in self._graph.aliases.items() if uid not in linked}
+        left: dict[int, Storage] = dict(inputs) if copied else {}
+        for place, plan in self._rows:
+            plan.upload(dict(self._inputs_of(place, inputs, left)))
+            if copied:
+                plan.run()
+                left.update(self._outputs_of(place, plan))
+
+    def _inputs_of(
+        self, place: Place, inputs: Storages, left: Storages
+    ) -> Iterator[tuple[int, Storage]]:
+        for tensor in place.graph.inputs:
+            new = place.uids[tensor.uid]
+            alias = self._graph.aliases.get(new)
+            if alias is None:
+                yield tensor.uid, inputs[new]
+            elif new not in self._link():
+                yield tensor.uid, left[alias.uid][alias.offset : alias.offset + tensor.span]
+
+    def poison(self) -> None:
+        for plan in self.parts:
+            plan.poison()
+
+    def run(self) -> None:
+        for plan in self.parts:
+            plan.run()
+
+    def download(self) -> dict[int, Storage]:
+        return {uid: s for row in self._rows for uid, s in self._outputs_of(*row).items()}
+
+    def _outputs_of(self, place: Place, plan: Plan) -> dict[int, Storage]:
+        return {place.uids[uid]: storage for uid, storage in plan.download().items()}
+
+    def locate_outputs(self, *, upcoming: bool) -> Mapping[int, Storage | int]:
+        """Of all plans, or none: they are of one engine."""
+        found: dict[int, Storage | int] = {}
+        for place, plan in self._rows:
+            if not isinstance(plan, LocatesOutputs):
+                return {}
+            places = plan.locate_outputs(upcoming=upcoming)
+            found.update({place.uids[uid]: where for uid, where in places.items()})
+        return found if len(found) == len(self._graph.outputs) else {}
+
+    def changed_inputs(self, inputs: Storages) -> tuple[int, ...]:
+        """Of the inputs of the chain; a layer that writes into what it reads shows in outputs."""
+        changed: list[int] = []
+        for place, plan in self._rows:
+            mine = {u: inputs[new] for u, new in place.uids.items() if new in inputs}
+            if mine and isinstance(plan, KeepsInputs):
+                changed += (place.uids[uid] for uid in plan.changed_inputs(mine))
+        return tuple(changed)
+
+    def keep(self) -> None:
+        for plan in self.parts:
+            if isinstance(plan, Replayable):
+                plan.keep()
+
+    def replay(self, captured: Captured) -> None:
+        self.keep()
+        self._captured = captured
+        self.run = captured.launch  # type: ignore[method-assign]
+
+    def close(self) -> None:
+        if self._captured is not None:
+            self._captured.close()
+            self._captured = None
+        for plan in reversed(self.parts):
+            plan.close()
+
+
+def _twin(home: Home, index: int, uid: int) -> Home:
+    """The same tensor of the plan at the same place in another chain."""
+    assert isinstance(home.plan, ChainPlan)
+    return Home(home.plan.parts[index], uid, home.offset)
+
+
+def _total(sizes: Iterator[int | None]) -> int | None:
+    known = [size for size in sizes if size is not None]
+    return sum(known) if known else None

@@ -1,0 +1,1 @@
+"""Graphs that run one after another as one: what a pipeline file stands for."""

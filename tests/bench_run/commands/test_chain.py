@@ -1,0 +1,107 @@
+"""`bench-run PIPELINE --chain` and `--seams`, from the command line to the document."""
+
+import pytest
+from bench_schema import files
+
+from bench_run.cli import main
+from tests.bench_run.graph.chain.pipelines import IMAGE, RESIDUAL
+
+QUICK = ["--rounds", "1", "--iters", "3", "--engine", "numpy", "--quiet"]
+
+
+@pytest.fixture
+def pipeline(tmp_path):
+    path = tmp_path / "net.toml"
+    path.write_text(RESIDUAL)
+    return path
+
+
+def run(tmp_path, *words):
+    out = tmp_path / "out.json"
+    code = main([*map(str, words), *QUICK, "-o", str(out)])
+    return code, files.read(out)
+
+
+def test_a_pipeline_runs_as_one_case(pipeline, tmp_path):
+    code, document = run(tmp_path, pipeline, "--chain")
+    (case,) = document.cases
+    assert (0, "net", "chain", 3) == (code, case.graph.name, case.graph.family,
+                                      len(case.graph.layers))  # fmt: skip
+
+
+def test_every_layers_output_is_validated_against_the_composed_reference(pipeline, tmp_path):
+    _, document = run(tmp_path, pipeline, "--chain")
+    validation = document.cases[0].validation
+    names = [output.name for output in validation.outputs]
+    assert ("passed", ["conv:y", "again:y", "sum:y"]) == (validation.status, names)
+
+
+def test_each_timed_iteration_runs_on_overwritten_outputs(pipeline, tmp_path):
+    _, document = run(tmp_path, pipeline, "--chain")
+    validation = document.cases[0].validation
+    warmup, timed, last = 10, 3, 1
+    expected = warmup + timed + last, True
+    assert expected == (validation.iterations_poisoned, validation.inputs_unchanged)
+
+
+def test_an_output_between_layers_that_is_off_fails_the_chain(pipeline, tmp_path):
+    """float32 sums are not the reference's to the last bit, in any layer."""
+    code, document = run(tmp_path, pipeline, "--chain", "--rtol", "0", "--atol", "0")
+    outputs = {o.name: o.mismatched > 0 for o in document.cases[0].validation.outputs}
+    assert (2, True) == (code, outputs["again:y"])
+
+
+def test_seams_are_graphs_alone_and_distinct_pairs(pipeline, tmp_path):
+    _, document = run(tmp_path, pipeline, "--seams")
+    alone = [c.graph.fingerprint for c in document.cases if not c.graph.layers]
+    pairs = [(c.graph.name, c.graph.layers) for c in document.cases if c.graph.layers]
+    conv, add = alone
+    assert [("net:conv+again", (conv, conv)), ("net:again+sum", (conv, add))] == pairs
+
+
+def test_a_pair_that_occurs_again_is_measured_once(tmp_path):
+    path = tmp_path / "net.toml"
+    third = f'[[graph]]\nid = "third"\nop = "conv_fwd+bias+relu: {IMAGE} k=4 pad=1"\n'
+    path.write_text(RESIDUAL + third + 'tensor = { x = "again:y" }\n')
+    _, document = run(tmp_path, path, "--seams")
+    names = [c.graph.name for c in document.cases if c.graph.layers]
+    assert ["net:conv+again", "net:again+sum"] == names
+
+
+@pytest.mark.parametrize("cache", ["hot", "weights-cold"])
+def test_the_document_says_which_memory_was_shared(pipeline, tmp_path, cache):
+    _, document = run(tmp_path, pipeline, "--chain", "--cache", cache)
+    found = document.cases[0].plan["activations"], document.run.settings.cache
+    assert ("shared: 3 of 3 links", cache) == found
+
+
+def test_a_finished_chain_is_not_measured_again(pipeline, tmp_path):
+    out = tmp_path / "out.json"
+    words = [str(pipeline), "--chain", *QUICK, "-o", str(out)]
+    main(words)
+    before = files.read(out).cases[0].rounds[0].pid
+    assert 0 == main([*words, "--resume"])
+    assert before == files.read(out).cases[0].rounds[0].pid
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["x.json", "--chain"], "--chain: x.json is no pipeline; expected a file in .toml"),
+        (["--op", "relu", "--chain"], "take pipelines only"),
+        (["{pipeline}", "--chain", "--golden", "x"], "--chain and --golden do not go together"),
+        (["{pipeline}", "--chain", "--seams"], "--chain and --seams: give one or the other"),
+        (["none.toml", "--chain"], "none.toml: cannot be read"),
+    ],
+)
+def test_what_cannot_be_a_chain_is_one_line(pipeline, capsys, words, message):
+    assert 1 == main([word.format(pipeline=pipeline) for word in words])
+    said = capsys.readouterr().err
+    assert (True, 1) == (message in said, said.count("\n"))
+
+
+def test_what_the_model_lacks_is_a_note_of_the_case(tmp_path):
+    path = tmp_path / "net.toml"
+    path.write_text(RESIDUAL + '[[left_out]]\noperation = "softmax"\ncount = 2\nshare = 0.25\n')
+    _, document = run(tmp_path, path, "--chain")
+    assert "without 25.0% of the model's work: 2 × softmax" in document.cases[0].notes

@@ -1,0 +1,216 @@
+"""Chains on engines: the composed reference, whatever is shared, in every cache state."""
+
+import numpy as np
+import pytest
+
+from bench_run.engines import chain
+from bench_run.engines.base import EngineFacts, PlanFacts
+from bench_run.engines.chain import ChainPlan
+from bench_run.errors import UnsupportedGraphError
+from bench_run.streams.host import HostStream
+from bench_run.tensors.chain_inputs import make_chain_inputs
+from bench_run.tensors.layout import logical_view
+from bench_run.worker.evaluate import compute_expected, run_engine
+from tests.bench_run.graph.chain.pipelines import ALL, RESIDUAL, VIEWS
+from tests.bench_run.graph.chain.pipelines import chain as chain_of
+from tests.conformance.opening import engine_params, opened
+
+SPECS = engine_params("numpy", "torch:cpu", "cudnn", "torch:cuda")
+
+
+def largest_error(made, outputs, expected):
+    """Over the largest magnitude of each output."""
+    errors = []
+    for tensor in made.outputs:
+        wanted = np.asarray(expected[tensor.uid])
+        found = logical_view(outputs[tensor.uid], tensor).astype(np.float64)
+        errors.append(np.abs(found - wanted).max() / np.abs(wanted).max())
+    return max(errors)
+
+
+def check(engine, text):
+    made = chain_of(text)
+    inputs = make_chain_inputs(made, 0, ())
+    expected = compute_expected(made, inputs)
+    assert largest_error(made, run_engine(engine, made, inputs), expected) < 1e-5
+
+
+@pytest.mark.parametrize("spec", SPECS)
+@pytest.mark.parametrize("name", ALL)
+def test_every_output_is_the_composed_references(spec, name):
+    with opened(spec) as engine:
+        check(engine, ALL[name])
+
+
+@pytest.mark.parametrize("spec", SPECS)
+@pytest.mark.parametrize("cache", ["cold", "rotate", "weights-cold"])
+def test_the_cache_state_does_not_change_the_results(spec, cache):
+    with opened(spec, cache=cache) as engine:
+        check(engine, RESIDUAL)
+
+
+@pytest.mark.parametrize("spec", engine_params("cudnn", "torch:cuda"))
+@pytest.mark.parametrize("cache", ["hot", "rotate", "weights-cold"])
+def test_a_chain_is_captured_and_replayed_as_a_whole(spec, cache):
+    with opened(spec, replay=True, cache=cache) as engine:
+        check(engine, RESIDUAL)
+
+
+@pytest.mark.parametrize("spec", engine_params("numpy", "torch:cpu"))
+def test_memory_is_shared_along_every_link(spec):
+    made = chain_of(VIEWS)
+    with opened(spec) as engine:
+        plan = chain.plan(engine, chain.build(engine, made, {}))
+        plan.upload(make_chain_inputs(made, 0, ()))
+        plan.run()
+        said = plan.facts.chosen["activations"]
+        plan.close()
+    assert "shared: 4 of 4 links" == said
+
+
+@pytest.mark.parametrize("spec", engine_params("numpy", "torch:cpu"))
+def test_a_second_run_reads_what_the_layers_before_wrote_anew(spec):
+    """The inputs of the chain change between two runs; with copies the old results would stay."""
+    made = chain_of(RESIDUAL)
+    with opened(spec) as engine:
+        plan = chain.plan(engine, chain.build(engine, made, {}))
+        for seed in (0, 1):
+            inputs = make_chain_inputs(made, seed, ())
+            plan.upload(inputs)
+            plan.poison()
+            plan.run()
+        expected = compute_expected(made, inputs)
+        assert largest_error(made, plan.download(), expected) < 1e-5
+        plan.close()
+
+
+@pytest.mark.parametrize("spec", engine_params("numpy", "torch:cpu"))
+def test_copies_that_rotate_weights_share_the_rest(spec):
+    made = chain_of(RESIDUAL)
+    with opened(spec, cache="weights-cold") as engine:
+        plan = chain.plan(engine, chain.build(engine, made, {}))
+        plan.upload(make_chain_inputs(made, 0, ()))
+        plan.run()
+        facts = plan.facts.chosen
+        plan.close()
+    assert "4 tensors" == facts["shared by the copies"]  # the image and three outputs
+
+
+@pytest.mark.parametrize("spec", engine_params("numpy", "torch:cpu"))
+def test_the_outputs_of_all_layers_can_be_located(spec):
+    made = chain_of(RESIDUAL)
+    with opened(spec) as engine:
+        plan = chain.plan(engine, chain.build(engine, made, {}))
+        plan.upload(make_chain_inputs(made, 0, ()))
+        plan.run()
+        found = plan.locate_outputs(upcoming=False)
+        left = plan.download()
+        assert {t.uid for t in made.outputs} == set(found)
+        assert all(found[u].view(np.uint8).tobytes() == left[u].tobytes() for u in found)
+        plan.close()
+
+
+def test_an_input_that_was_written_into_is_found():
+    made = chain_of(RESIDUAL)
+    inputs = make_chain_inputs(made, 0, ())
+    with opened("numpy") as engine:
+        plan = chain.plan(engine, chain.build(engine, made, {}))
+        plan.upload(inputs)
+        home = next(iter(plan.parts[0].program.homes.values()))
+        home[0] += 1
+        assert [made.inputs[0].uid] == list(plan.changed_inputs(inputs))
+        plan.close()
+
+
+class PlainPlan:
+    """A plan of an engine that has nothing but what the protocol asks for."""
+
+    facts = PlanFacts()
+
+    def __init__(self, plan):
+        self.plan = plan
+        self.upload, self.poison, self.run = plan.upload, plan.poison, plan.run
+        self.download, self.close = plan.download, plan.close
+
+
+class PlainEngine:
+    facts = EngineFacts(None, {}, "cpu", "cpu")
+
+    def __init__(self, engine):
+        self.engine, self.stream, self.build = engine, HostStream(), engine.build
+
+    def plan(self, built):
+        return PlainPlan(self.engine.plan(built))
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_an_engine_that_cannot_share_memory_gives_the_same_results(name):
+    with opened("numpy") as engine:
+        check(PlainEngine(engine), ALL[name])
+
+
+def test_what_is_copied_in_place_of_shared_is_said():
+    made = chain_of(RESIDUAL)
+    with opened("numpy") as engine:
+        plain = PlainEngine(engine)
+        plan = chain.plan(plain, chain.build(plain, made, {}))
+    expected = "shared: 0 of 3 links; copied once, before the samples: again:x, sum:x, sum:b"
+    assert expected == plan.facts.chosen["activations"]
+
+
+def test_a_layer_that_is_not_supported_is_named():
+    class Refusing(PlainEngine):
+        def __init__(self, engine):
+            super().__init__(engine)
+            self.build = self.refuse
+
+        def refuse(self, graph, variant):
+            raise UnsupportedGraphError("not this one")
+
+    with opened("numpy") as engine:
+        refusing = Refusing(engine)
+        with pytest.raises(UnsupportedGraphError, match="layer conv: not"):
+            chain.build(refusing, chain_of(RESIDUAL), {})
+
+
+def test_plans_that_were_made_are_closed_when_a_later_one_fails():
+    closed = []
+
+    class Failing(PlainEngine):
+        made = 0
+
+        def plan(self, built):
+            self.made += 1
+            if self.made == 3:
+                raise UnsupportedGraphError("too many")
+            plan = super().plan(built)
+            plan.close = lambda: closed.append(plan)
+            return plan
+
+    with opened("numpy") as engine:
+        failing = Failing(engine)
+        built = chain.build(failing, chain_of(RESIDUAL), {})
+        with pytest.raises(UnsupportedGraphError, match="layer sum: too many"):
+            chain.plan(failing, built)
+    assert 2 == len(closed)
+
+
+def test_a_captured_chain_launches_once_and_is_closed_once():
+    log = []
+
+    class Captured:
+        def launch(self):
+            log.append("launch")
+
+        def close(self):
+            log.append("close")
+
+    with opened("numpy") as engine:
+        made = chain_of(RESIDUAL)
+        plan = chain.plan(engine, chain.build(engine, made, {}))
+        assert isinstance(plan, ChainPlan)
+        plan.replay(Captured())
+        plan.run()
+        plan.close()
+        plan.close()
+    assert ["launch", "close"] == log
