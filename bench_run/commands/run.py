@@ -6,7 +6,7 @@ from bench_run.commands.topics import TOPICS
 
 TYPE_CHECKING = False  # importing typing would cost as much as parsing
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
     from typing import Any
 
     from bench_schema.document import Document
@@ -26,7 +26,7 @@ def answer(arguments: Mapping[str, Any]) -> Outcome:
     from bench_run.commands.outcome import Outcome
     from bench_run.errors import IncompleteRunError
     from bench_run.options import read_options
-    from bench_run.runner.benchmark import command_line, run_benchmark
+    from bench_run.runner.benchmark import command_line
 
     options = read_options(arguments)
     if options.dry_run:
@@ -35,7 +35,7 @@ def answer(arguments: Mapping[str, Any]) -> Outcome:
         return Outcome(case_list(options))
     missing: list[str] = []
     try:
-        document = run_benchmark(options, command_line())
+        document = _run(options, command_line())
     except IncompleteRunError as error:
         document = error.document
         missing += error.problems
@@ -45,6 +45,16 @@ def answer(arguments: Mapping[str, Any]) -> Outcome:
     remarks = (*_remarks(options, document), *missing)
     code = exit_code(document) or (1 if missing else 0)
     return Outcome("".join(lines), code, remarks)
+
+
+def _run(options: Options, command: Sequence[str]) -> Document:
+    if options.ray is not None:
+        from bench_run.fleet.ray_run import run_fleet
+
+        return run_fleet(options, command)
+    from bench_run.runner.benchmark import run_benchmark
+
+    return run_benchmark(options, command)
 
 
 def _exported(options: Options, document: Document, missing: list[str]) -> Iterator[str]:

@@ -29,6 +29,9 @@ Graphs:
                         neighbours as one case
   --rerun-from FILE     only the cases that a JSON report of bench-compare calls
                         slower or unclear
+  --ray ADDRESS         measure on all GPUs of a Ray cluster ('auto' for the one
+                        of this host, or 'local' for one of just this host); a
+                        graph stays on one GPU. Needs dnn-bench[ray]
   --shard I/N           only share I of N, from 1/N to N/N; `bench-run merge`
                         makes one document of all
   --dry-run             list the cases and stop

@@ -105,6 +105,7 @@ FLAGS: dict[str, Flag] = {
     "--tag": Flag("tag", read_pair, many=True),
     "--resume": Flag("resume", read_switch),
     "--rerun-from": Flag("rerun_from", read_text),
+    "--ray": Flag("ray", read_text),
     "--shard": Flag("shard", read_shard),
     "--quiet": Flag("quiet", read_switch),
     "--verbose": Flag("verbose", read_switch),

@@ -79,6 +79,8 @@ class Options:
     tag: tuple[tuple[str, str], ...] = ()
     resume: bool = False
     rerun_from: str | None = None
+    ray: str | None = None
+    """Address of a Ray cluster, or ``local``."""
     shard: str | None = None
     """``2/8``: this process has the second of eight shares of the cases."""
     quiet: bool = False

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from bench_run.engines.base import EngineFacts
     from bench_run.options import Options
     from bench_run.plan.cases import PlannedEngine
-    from bench_run.runner.planning import Outline, Planned
+    from bench_run.runner.planning import Planned
 
 VERSION = "0.1.0"
 
@@ -60,11 +60,12 @@ def run_benchmark(options: Options, command: Sequence[str] = ()) -> Document:
     fresh = options.fresh if options.rounds > 1 else "exec"
     pool = WorkerPool(options.timeout_s, {}, breakdown, fresh)
     try:
-        opened = _open_all(outline, options, pool)
-        check_until(options, opened.planned.engines)
-        header = _header(options, opened, command)
-        record = Record.begin(options, header, opened.planned.cases)
-        return _measure(options, opened, record, pool, breakdown)
+        planned = plan_opened(outline, pool)
+        opened = describe_engines(planned.engines, options, pool)
+        check_until(options, planned.engines)
+        header = make_header(options, planned, opened, command)
+        record = Record.begin(options, header, planned.cases)
+        return _measure(options, planned, record, pool, breakdown, opened.sharing)
     finally:
         pool.close()
         pool.kill()
@@ -72,12 +73,12 @@ def run_benchmark(options: Options, command: Sequence[str] = ()) -> Document:
 
 def _measure(
     options: Options,
-    opened: OpenedRun,
+    planned: Planned,
     record: Record,
     pool: WorkerPool,
     breakdown: TimeBreakdown,
+    sharing: Sharing,
 ) -> Document:
-    planned, sharing = opened.planned, opened.sharing
     order = [case.id for case in planned.cases]
     total = len(order) * options.rounds
     with Progress(total, quiet=options.quiet) as progress, record:
@@ -100,14 +101,14 @@ def _measure(
             progress.say("interrupted: finished rounds are saved; continue with --resume")
             return record.finish(order, complete=False)
         progress.say(breakdown.line())
-        document, unsealed = _finished(record, order)
+        document, unsealed = finish_record(record, order)
     problems = (*rounds.problems, *unwritten, *unsealed)
     if problems:
         raise IncompleteRunError(*problems, document=document)
     return document
 
 
-def _finished(record: Record, order: Sequence[str]) -> tuple[Document, tuple[str, ...]]:
+def finish_record(record: Record, order: Sequence[str]) -> tuple[Document, tuple[str, ...]]:
     """The document; where it cannot be written, as the journal holds it, and what is to be done."""
     try:
         return record.finish(order, complete=True), ()
@@ -117,8 +118,9 @@ def _finished(record: Record, order: Sequence[str]) -> tuple[Document, tuple[str
 
 
 @dataclass(frozen=True)
-class OpenedRun:
-    planned: Planned
+class OpenedEngines:
+    """What is known of the engines of a run, and of what they run on, once they are open."""
+
     engines: tuple[Engine, ...]
     timer: str
     devices: tuple[Device, ...] = ()
@@ -126,27 +128,31 @@ class OpenedRun:
     sharing: Sharing = ALONE
 
 
-def _open_all(outline: Outline, options: Options, pool: WorkerPool) -> OpenedRun:
-    """Plan the run with its engines open, and describe what it runs on."""
-    planned = plan_opened(outline, pool)
-    facts = {engine.key: pool.facts(engine) for engine in planned.engines}
+def describe_engines(
+    engines: Sequence[PlannedEngine], options: Options, pool: WorkerPool
+) -> OpenedEngines:
+    """Opens those that are not open yet. Raises `EngineUnavailableError`."""
+    facts = {engine.key: pool.facts(engine) for engine in engines}
     clocks = {opened.clock for opened in pool.opened.values()} - {"host"}
-    used = _devices(planned, facts, pool, options)
-    pool.keep_fresh(planned.engines)
-    engines = tuple(_engine_row(engine, facts[engine.key]) for engine in planned.engines)
+    used = _devices(engines, facts, pool, options)
+    pool.keep_fresh(engines)
+    rows = tuple(_engine_row(engine, facts[engine.key]) for engine in engines)
     timer = min(clocks, default="host")
     sharing = share_devices(options, [fact.device for fact in facts.values()])
-    return OpenedRun(planned, engines, timer, used, pool.worker_start, sharing)
+    return OpenedEngines(rows, timer, used, pool.worker_start, sharing)
 
 
 def _devices(
-    planned: Planned, facts: Mapping[str, EngineFacts], pool: WorkerPool, options: Options
+    engines: Sequence[PlannedEngine],
+    facts: Mapping[str, EngineFacts],
+    pool: WorkerPool,
+    options: Options,
 ) -> tuple[Device, ...]:
     """The accelerators, those that engines run on with their ceilings; none for the processor."""
     keys = {key: fact.device for key, fact in facts.items() if fact.device != "cpu"}
     if not keys:
         return ()
-    by_key = {engine.key: engine for engine in planned.engines}
+    by_key = {engine.key: engine for engine in engines}
     return add_ceilings(devices(), keys, options.math, lambda key: pool.ceilings(by_key[key]))
 
 
@@ -154,7 +160,10 @@ def _engine_row(engine: PlannedEngine, facts: EngineFacts) -> Engine:
     return Engine(key=engine.key, name=engine.spec.name, **asdict(facts))
 
 
-def _header(options: Options, opened: OpenedRun, command: Sequence[str]) -> Document:
+def make_header(
+    options: Options, planned: Planned, opened: OpenedEngines, command: Sequence[str]
+) -> Document:
+    """The document of a run that has measured nothing yet."""
     run = Run(
         id=str(uuid.uuid4()),
         label=options.label,
@@ -169,9 +178,9 @@ def _header(options: Options, opened: OpenedRun, command: Sequence[str]) -> Docu
             round_preparation="side by side" if opened.sharing.lanes > 1 else "alone",
         ),
         shard=options.shard,
-        whole=opened.planned.whole,
+        whole=planned.whole,
     )
-    paths = [case.graph.id.path for case in opened.planned.cases[:1]]
+    paths = [case.graph.id.path for case in planned.cases[:1]]
     return Document(SCHEMA_VERSION, run, machine(paths, opened.devices), opened.engines, ())
 
 

@@ -26,6 +26,8 @@ def run(graphs: Iterable[str], *, quiet: bool = True, **options: Any) -> Documen
     unknown = sorted(set(options) - known)
     if unknown:
         raise UsageError(f"no option {unknown[0]!r}; known are {', '.join(sorted(known))}")
+    if options.get("ray") is not None:
+        raise UsageError("ray: only the command line runs on a cluster (bench-run --ray)")
     if isinstance(graphs, str):
         graphs = (graphs,)
     values: dict[str, Any] = {

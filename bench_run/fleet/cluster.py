@@ -1,0 +1,186 @@
+"""Ray: which units a cluster has, and an actor on each. The only module that imports it.
+
+Ray starts processes, tells when they die and carries messages. It neither restarts nor repeats
+anything of ours: what was lost is the run's to know.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import threading
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from bench_run.errors import BenchRunError, UsageError
+from bench_run.fleet.unit import Unit
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from bench_run.options import Options
+
+LOCAL = "local"
+REACH_S = 10.0
+STORE_BYTES = 256 << 20
+"""For `--ray local`: results are small, and are fetched as they come."""
+
+
+class LostError(BenchRunError):
+    """A unit that does not answer any more."""
+
+
+@dataclass(frozen=True)
+class Slot:
+    """Room for one unit."""
+
+    key: str
+    node: str
+    """As Ray calls it."""
+    host: str
+    gpus: int
+    cpus: float
+
+
+def import_ray() -> Any:
+    """Raises `UsageError` where it is absent."""
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    try:
+        import ray
+    except ImportError:
+        raise UsageError("--ray needs Ray: pip install 'dnn-bench[ray]'") from None
+    return ray
+
+
+class Cluster:
+    """A connection with a Ray cluster, and the actors that were started."""
+
+    def __init__(self, ray: Any, unit: type[Unit]) -> None:
+        self.ray = ray
+        self._unit = unit
+        self._actors: dict[str, Any] = {}
+
+    def slots(self) -> list[Slot]:
+        """A slot for each GPU; where no node has one, a slot for the processors of each node."""
+        nodes = sorted(
+            (node for node in self.ray.nodes() if node["Alive"]),
+            key=lambda node: (node["NodeManagerHostname"], node["NodeID"]),
+        )
+        gpus = {node["NodeID"]: int(node["Resources"].get("GPU", 0)) for node in nodes}
+        found = []
+        for node in nodes:
+            cpus = node["Resources"].get("CPU", 0.0)
+            count = gpus[node["NodeID"]]
+            if any(gpus.values()):
+                found += [_slot(node, place, 1, cpus / count) for place in range(count)]
+            elif cpus:
+                found.append(_slot(node, 0, 0, cpus))
+        return found
+
+    def is_alive(self, slot: Slot) -> bool:
+        """Whether the slot's node is."""
+        return any(n["NodeID"] == slot.node and n["Alive"] for n in self.ray.nodes())
+
+    def start(self, slot: Slot, options: Options) -> None:
+        """Begin to start a unit; what it is asked waits for it."""
+        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+        actor = self.ray.remote(self._unit).options(
+            num_cpus=max(1.0, float(int(slot.cpus))),
+            num_gpus=slot.gpus,
+            max_restarts=0,
+            max_task_retries=0,
+            max_concurrency=2,
+            scheduling_strategy=NodeAffinitySchedulingStrategy(slot.node, soft=False),
+        )
+        self._actors[slot.key] = actor.remote(options)
+
+    def ask(self, slot: Slot, method: str, *arguments: object) -> Any:
+        """A promise of the answer."""
+        return getattr(self._actors[slot.key], method).remote(*arguments)
+
+    def share(self, value: object) -> Any:
+        """A value that several are sent."""
+        return self.ray.put(value)
+
+    def wait(self, promises: Sequence[Any], timeout_s: float) -> list[Any]:
+        """Those that are kept or broken by now; waits for the first."""
+        ready, _ = self.ray.wait(
+            list(promises), num_returns=len(promises), timeout=0, fetch_local=False
+        )
+        if not ready:
+            ready, _ = self.ray.wait(list(promises), num_returns=1, timeout=timeout_s)
+        return list(ready)
+
+    def answer(self, promise: Any) -> Any:
+        """Raises `LostError`, or the error that the unit met."""
+        try:
+            return self.ray.get(promise)
+        except self.ray.exceptions.RayTaskError as error:
+            cause = error.cause
+            if isinstance(cause, BenchRunError):
+                raise cause from None
+            raise LostError(f"its process failed: {type(cause).__name__}: {cause}") from None
+        except self.ray.exceptions.RayError as error:
+            first = next(iter(str(error).strip().splitlines()), type(error).__name__)
+            raise LostError(f"{type(error).__name__}: {first}") from None
+
+    def close(self) -> None:
+        for actor in self._actors.values():
+            with suppress(self.ray.exceptions.RayError):
+                self.ray.kill(actor, no_restart=True)
+
+    def end(self, slot: Slot) -> None:
+        actor = self._actors.pop(slot.key, None)
+        if actor is not None:
+            with suppress(self.ray.exceptions.RayError):
+                self.ray.kill(actor, no_restart=True)
+
+
+def _slot(node: dict[str, Any], place: int, gpus: int, cpus: float) -> Slot:
+    host = node["NodeManagerHostname"]
+    return Slot(f"{node['NodeID']}/{place}", node["NodeID"], host, gpus, cpus)
+
+
+@contextmanager
+def connect(address: str, unit: type[Unit] = Unit) -> Iterator[Cluster]:
+    """Raises `UsageError` where there is no cluster."""
+    ray = import_ray()
+    check_reachable(address)
+    quiet = {"logging_level": "ERROR", "log_to_driver": False, "configure_logging": False}
+    handler = signal.getsignal(signal.SIGTERM)
+    try:
+        if address == LOCAL:
+            ray.init(LOCAL, include_dashboard=False, object_store_memory=STORE_BYTES, **quiet)
+        else:
+            ray.init(address, **quiet)
+    except (ConnectionError, RuntimeError, ValueError, OSError) as error:
+        first = next(iter(str(error).strip().splitlines()), type(error).__name__)
+        raise UsageError(f"--ray {address}: no cluster there: {first}") from None
+    finally:
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, handler)  # Ray takes it; a run ends as on Ctrl-C
+    cluster = Cluster(ray, unit)
+    try:
+        yield cluster
+    finally:
+        cluster.close()
+        ray.shutdown()
+
+
+def check_reachable(address: str) -> None:
+    """Raises `UsageError` where nobody listens: Ray would try for minutes."""
+    if address in (LOCAL, "auto"):
+        return
+    host, colon, port = address.rpartition(":")
+    if not (colon and port.isdecimal()) or "/" in host:
+        raise UsageError(
+            f"--ray {address}: expected local, auto or HOST:PORT; start bench-run on a host that "
+            "reaches the cluster's head"
+        )
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), REACH_S).close()
+    except (OSError, OverflowError) as error:
+        raise UsageError(f"--ray {address}: no cluster there: {error}") from None

@@ -1,0 +1,183 @@
+"""One unit of a fleet: a GPU, or the processors of a host. It runs blocks of cases as an ordinary
+run does, and keeps each result until its receipt is confirmed. It knows nothing of what connects it
+with the run.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import psutil
+
+from bench_run.errors import BenchRunError
+from bench_run.machine.host import machine
+from bench_run.measure.time_breakdown import TimeBreakdown
+from bench_run.progress import Progress
+from bench_run.runner.benchmark import VERSION, describe_engines
+from bench_run.runner.planning import list_variants
+from bench_run.runner.rounds import Rounds
+from bench_run.worker.pool import WorkerPool
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from bench_schema.document import Case, Machine
+
+    from bench_run.fleet.dispatch import Block
+    from bench_run.options import Options
+    from bench_run.plan.cases import PlannedEngine
+    from bench_run.runner.benchmark import OpenedEngines
+    from bench_run.runner.planning import Outline, Variants
+
+POLL_S = 2.0
+"""How long a question for news waits for some."""
+
+
+@dataclass(frozen=True)
+class UnitFacts:
+    """What a unit says of itself."""
+
+    version: str
+    machine: Machine
+    opened: OpenedEngines
+
+    @property
+    def kind(self) -> tuple[object, ...]:
+        """Units of one kind can stand in for each other."""
+        return tuple(
+            (e.key, e.device_kind, tuple(sorted(e.libraries.items()))) for e in self.opened.engines
+        )
+
+    @property
+    def identity(self) -> tuple[str, ...]:
+        """The very hardware."""
+        return (self.machine.host, *(e.device for e in self.opened.engines))
+
+
+@dataclass(frozen=True)
+class News:
+    """What happened since the last question. `results` are numbered from `first`."""
+
+    first: int
+    results: tuple[Case, ...]
+    finished: int | None = None
+    """Number of the block that has ended."""
+    problem: str | None = None
+    """Why it ended before its time."""
+    at: tuple[str, str] = ("", "")
+    """Graph and engine that are being measured."""
+
+
+class UnitProgress(Progress):
+    """Remembers what is being measured."""
+
+    at = ("", "")
+
+    def start_case(self, name: str, engine: str) -> None:
+        self.at = (name, engine)
+
+
+class Unit:
+    """Lives in a process of its own on the unit's host."""
+
+    def __init__(self, options: Options) -> None:
+        self._options = replace(options, output=None, resume=False, quiet=True)
+        self._changed = threading.Condition()
+        self._results: list[Case] = []
+        self._confirmed = 0
+        self._finished: int | None = None
+        self._problem: str | None = None
+        self._progress = UnitProgress(0, quiet=True)
+        self._thread: threading.Thread | None = None
+        undo_inherited_limits()
+
+    def open(self, engines: Sequence[PlannedEngine]) -> UnitFacts:
+        """Open the engines once. Raises `EngineUnavailableError`, and what else stands in the
+        way."""
+        pool = self._pool()
+        try:
+            opened = describe_engines(engines, self._options, pool)
+        finally:
+            pool.close()
+            pool.kill()
+        return UnitFacts(VERSION, machine((), opened.devices), opened)
+
+    def variants(self, outline: Outline) -> Variants:
+        """The variants of engines of which every one is asked for."""
+        pool = self._pool()
+        try:
+            return list_variants(outline, outline.engines, pool)
+        finally:
+            pool.close()
+            pool.kill()
+
+    def _pool(self, breakdown: TimeBreakdown | None = None) -> WorkerPool:
+        fresh = self._options.fresh if self._options.rounds > 1 else "exec"
+        return WorkerPool(self._options.timeout_s, {}, breakdown, fresh)
+
+    def start(self, block: Block) -> None:
+        """Begin a block; `poll` tells what comes of it."""
+        self._thread = threading.Thread(target=self._measure, args=(block,), daemon=True)
+        self._thread.start()
+
+    def _measure(self, block: Block) -> None:
+        problem = "the unit's process met an error that was not expected"
+        try:
+            self._run(block)
+            problem = ""
+        except BenchRunError as error:
+            problem = str(error)
+        finally:
+            with self._changed:
+                self._finished, self._problem = block.number, problem or None
+                self._changed.notify_all()
+
+    def _run(self, block: Block) -> None:
+        breakdown = TimeBreakdown()
+        pool = self._pool(breakdown)
+        try:
+            rounds = Rounds(self._options, block.cases, self._keep, self._progress, pool, breakdown)
+            rounds.resume(block.done)
+            rounds.run()
+        finally:
+            pool.kill()
+
+    def _keep(self, part: Case) -> None:
+        with self._changed:
+            self._results.append(part)
+            self._changed.notify_all()
+
+    def poll(self, received: int, block: int) -> News:
+        """News of a block, after the first `received` results, which need not be kept any longer.
+        The same question gets the same results again. It may arrive before the block does."""
+        with self._changed:
+            self._forget(received)
+            self._changed.wait_for(lambda: self._results or self._finished == block, POLL_S)
+            ended = self._finished == block
+            return News(
+                self._confirmed,
+                tuple(self._results),
+                block if ended else None,
+                self._problem if ended else None,
+                self._progress.at,
+            )
+
+    def _forget(self, received: int) -> None:
+        del self._results[: received - self._confirmed]
+        self._confirmed = max(self._confirmed, received)
+
+
+def undo_inherited_limits() -> None:
+    """Give this process, and so its workers, the processors and threads that the host allows: what
+    starts it may have bound itself to some, and sets OMP_NUM_THREADS for tasks that do not."""
+    parent = psutil.Process().parent()
+    try:
+        inherited = {} if parent is None else parent.environ()
+    except psutil.Error:
+        inherited = {}
+    if "OMP_NUM_THREADS" not in inherited:
+        os.environ.pop("OMP_NUM_THREADS", None)
+    os.sched_setaffinity(0, range(os.cpu_count() or 1))

@@ -1,0 +1,161 @@
+"""A fleet in Ray's own simulation: three nodes on this machine, each with a unit."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from bench_schema import files
+
+import bench_run
+from bench_run.errors import UsageError
+from bench_run.options import Options, checked
+from tests.support import graph_json
+
+ray = pytest.importorskip("ray", reason="Ray is not installed: pip install 'dnn-bench[ray]'")
+
+from ray.cluster_utils import Cluster  # noqa: E402  there only with Ray
+
+from bench_run.fleet import ray_run  # noqa: E402
+from bench_run.fleet.ray_run import run_fleet  # noqa: E402
+from tests.bench_run.fleet.misbehaving import FOLDER, RepeatingUnit, SilentUnit  # noqa: E402
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+ROOT = Path(__file__).resolve().parents[3]
+ROUNDS, GRAPHS = 3, 6
+GIVEN = {"engine": ("numpy",), "rounds": ROUNDS, "iterations": 6, "warmup": 1, "fresh": "exec"}
+SOON = {
+    "health_check_initial_delay_ms": 0,
+    "health_check_period_ms": 500,
+    "health_check_timeout_ms": 2000,
+    "health_check_failure_threshold": 3,
+}
+"""How Ray sees that a node is gone."""
+
+
+@pytest.fixture(scope="module")
+def nodes(tmp_path_factory):
+    """A cluster of a head without processors and three nodes with one each."""
+    with pytest.MonkeyPatch.context() as patch:
+        path = os.pathsep.join([str(ROOT), str(ROOT / "schema"), *sys.path])
+        patch.setenv("PYTHONPATH", path)
+        patch.setenv(FOLDER, str(tmp_path_factory.mktemp("signs")))
+        patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+        small = {"object_store_memory": 80 << 20}
+        head = {"num_cpus": 0, "include_dashboard": False, "_system_config": SOON, **small}
+        cluster = Cluster(initialize_head=True, head_node_args=head)
+        members = [cluster.add_node(num_cpus=1, **small) for _ in range(3)]
+        cluster.wait_for_nodes()
+        yield cluster, members
+        ray.shutdown()
+        cluster.shutdown()
+
+
+@pytest.fixture
+def graphs(tmp_path):
+    folder = tmp_path / "graphs"
+    folder.mkdir()
+    for index in range(GRAPHS):
+        text = json.dumps(graph_json(f"add_{index}", (4, 8 + index)))
+        (folder / f"add_{index}.json").write_text(text)
+    return folder
+
+
+@pytest.fixture
+def options(nodes, graphs, tmp_path):
+    return checked(
+        Options(
+            graphs=(str(graphs),),
+            ray=nodes[0].address,
+            output=str(tmp_path / "fleet.json"),
+            quiet=True,
+            **GIVEN,
+        )
+    )
+
+
+def facts(document):
+    """A document but for provenance: what was measured and found, not when and where."""
+
+    def validation(case):
+        found = case.validation
+        return found.status, found.reference, found.outputs, found.deterministic
+
+    return {
+        case.id: (
+            case.graph,
+            case.engine,
+            case.variant,
+            case.outcome,
+            case.work,
+            sorted(each.index for each in case.rounds),
+            [{n: len(s) for n, s in each.series.items()} for each in case.rounds],
+            sorted(case.init),
+            validation(case),
+            case.stopped_by,
+        )
+        for case in document.cases
+    }
+
+
+def alone(graphs):
+    return bench_run.run([str(graphs)], **GIVEN)
+
+
+def settings(document):
+    from dataclasses import asdict
+
+    known = asdict(document.run.settings)
+    del known["device_parallelism"]
+    return known
+
+
+def test_three_nodes_give_the_document_of_one_machine(options, graphs):
+    document, one = run_fleet(options), alone(graphs)
+    assert (facts(one), settings(one)) == (facts(document), settings(document))
+    assert facts(document) == facts(files.read(options.output))
+
+
+def test_the_journal_took_each_round_once_though_all_came_often(options, graphs):
+    document = run_fleet(options, unit=RepeatingUnit)
+    assert facts(alone(graphs)) == facts(document)
+
+
+def test_a_late_result_of_a_unit_given_up_is_not_counted_twice(options, graphs, monkeypatch):
+    monkeypatch.setattr(ray_run, "SILENT_S", 4.0)
+    document = run_fleet(options, unit=SilentUnit)
+    assert facts(alone(graphs)) == facts(document)
+    assert {each.attempt for case in document.cases for each in case.rounds} == {0, 1}
+
+
+def test_an_address_without_a_cluster_is_one_line():
+    with pytest.raises(UsageError, match=r"--ray .*: no cluster there"):
+        run_fleet(Options(op=("relu: n=1 c=1 h=1 w=1",), engine=("numpy",), ray="127.0.0.1:1"))
+
+
+def kill_when_begun(cluster, node, output):
+    """Ends a node, all its processes at once, after the first results."""
+    journal = Path(f"{output}.journal")
+    until = time.monotonic() + 120
+    while time.monotonic() < until:
+        if journal.exists() and journal.read_bytes().count(b"\n") > 3:
+            break
+        time.sleep(0.05)
+    cluster.remove_node(node, allow_graceful=False)
+
+
+def test_at_last_a_node_that_is_killed_costs_nothing_but_time(nodes, options, graphs):
+    cluster, members = nodes
+    killer = threading.Thread(target=kill_when_begun, args=(cluster, members[1], options.output))
+    killer.start()
+    document = run_fleet(options)
+    killer.join()
+    assert facts(alone(graphs)) == facts(document)
+    attempts = Counter(each.attempt for case in document.cases for each in case.rounds)
+    assert set(attempts) == {0, 1}
