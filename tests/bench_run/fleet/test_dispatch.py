@@ -143,7 +143,7 @@ def test_a_late_crash_of_a_lost_unit_is_no_outcome_of_the_case():
 
 def test_a_failure_ends_the_case():
     fleet = dispatch(1)
-    unit = next(u for u in UNITS if (block := fleet.next_block(u)) is not None)
+    unit = next(u for u in UNITS if fleet.next_block(u) is not None)
     fleet.take(unit, part(planned(0), 0, "failed"))
     assert [] == fleet.open
 
