@@ -43,7 +43,7 @@ BELOW = {
         "engines": ("errors", "text", "graph", "streams", "machine", "tensors"),
         "validate": ("errors", "files", "graph", "reference", "tensors"),
         "measure": ("errors", "graph", "streams", "machine", "tensors", "engines"),
-        "profilers": ("errors", "graph", "streams", "machine", "tensors", "engines"),
+        "profilers": ("errors", "files", "graph", "streams", "machine", "tensors", "engines"),
         "plan": ("errors", "files", "graph", "tensors", "options", "engines"),
         "worker": ("errors", "files", "graph", "streams", "machine", "reference", "tensors",
                    "engines", "validate", "measure", "profilers", "plan"),
@@ -193,6 +193,7 @@ def test_a_package_does_not_know_the_others(package, forbidden):
         ("torch", ("bench_run/engines/torch_engine", "bench_run/streams/torch.py")),
         ("cudnn", ("bench_run/engines/cudnn",)),
         ("hipdnn_frontend", ("bench_run/engines/hipdnn",)),
+        ("ray", ("bench_run/fleet/cluster.py",)),
     ],
 )  # fmt: skip
 def test_a_library_is_imported_only_where_it_belongs(library, allowed):

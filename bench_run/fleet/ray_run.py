@@ -13,13 +13,18 @@ from typing import TYPE_CHECKING, Any
 
 from bench_schema.document import Part, Surroundings
 
-from bench_run.errors import BenchRunError, EngineUnavailableError, UsageError
+from bench_run.errors import (
+    BenchRunError,
+    EngineUnavailableError,
+    IncompleteRunError,
+    UsageError,
+)
 from bench_run.fleet.cluster import Cluster, Slot, connect
 from bench_run.fleet.dispatch import Dispatch
 from bench_run.fleet.unit import Unit
 from bench_run.plan.cases import EVERY
 from bench_run.progress import Progress
-from bench_run.runner.benchmark import VERSION, make_header
+from bench_run.runner.benchmark import VERSION, finish_record, make_header
 from bench_run.runner.destinations import check_destinations
 from bench_run.runner.planning import outline_run, plan_run
 from bench_run.runner.record import Record
@@ -77,6 +82,8 @@ def check_ray(options: Options) -> None:
     for name, flag in ELSEWHERE.items():
         if getattr(options, name) is not None:
             raise UsageError(f"{flag} does not go with --ray: the files would be on other hosts")
+    if options.until is not None:
+        raise UsageError("--until does not go with --ray: use --precision")
     if options.device != 0 and options.device != (0,):
         raise UsageError("--device does not go with --ray, which uses every GPU of the cluster")
 
@@ -216,6 +223,8 @@ class Fleet:
         self._members = {member.slot.key: member for member in members}
         self._record = record
         self._progress = progress
+        self._problems: list[str] = []
+        """What units could not do."""
         self._homeless: list[str] = []
         """Cases that no unit is there for."""
         self._dispatch = Dispatch(
@@ -237,7 +246,13 @@ class Fleet:
             return self._record.finish(order, complete=False)
         if self._dispatch.dropped:
             self._progress.say(f"note: {self._dispatch.dropped} results came twice or too late")
-        return self._record.finish(order, complete=whole)
+        if not whole:
+            return self._record.finish(order, complete=False)
+        document, unsealed = finish_record(self._record, order)
+        problems = (*self._problems, *unsealed)
+        if problems:
+            raise IncompleteRunError(*problems, document=document)
+        return document
 
     def _homes(self, done: Iterable[Case]) -> dict[str, str]:
         """The unit that measured a graph before, where it is here again."""
@@ -332,6 +347,7 @@ class Fleet:
         left = self._dispatch.finish(member.slot.key, news.finished)
         if news.problem is not None:
             self._progress.say(f"note: unit {member.name}: {news.problem}")
+            self._problems.append(f"{member.slot.host}: {news.problem}")
         self._place(left, self._able())
 
     # --- units that come and go ---

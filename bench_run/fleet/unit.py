@@ -17,6 +17,7 @@ from bench_run.machine.host import machine
 from bench_run.measure.time_breakdown import TimeBreakdown
 from bench_run.progress import Progress
 from bench_run.runner.benchmark import VERSION, describe_engines
+from bench_run.runner.parallel.sharing import ALONE
 from bench_run.runner.planning import list_variants
 from bench_run.runner.rounds import Rounds
 from bench_run.worker.pool import WorkerPool
@@ -66,7 +67,7 @@ class News:
     finished: int | None = None
     """Number of the block that has ended."""
     problem: str | None = None
-    """Why it ended before its time."""
+    """Why it ended before its time, or what it could not do."""
     at: tuple[str, str] = ("", "")
     """Graph and engine that are being measured."""
 
@@ -92,6 +93,7 @@ class Unit:
         self._problem: str | None = None
         self._progress = UnitProgress(0, quiet=True)
         self._thread: threading.Thread | None = None
+        self._sharing = ALONE
         undo_inherited_limits()
 
     def open(self, engines: Sequence[PlannedEngine]) -> UnitFacts:
@@ -103,6 +105,7 @@ class Unit:
         finally:
             pool.close()
             pool.kill()
+        self._sharing = opened.sharing
         return UnitFacts(VERSION, machine((), opened.devices), opened)
 
     def variants(self, outline: Outline) -> Variants:
@@ -126,8 +129,7 @@ class Unit:
     def _measure(self, block: Block) -> None:
         problem = "the unit's process met an error that was not expected"
         try:
-            self._run(block)
-            problem = ""
+            problem = "; ".join(self._run(block))
         except BenchRunError as error:
             problem = str(error)
         finally:
@@ -135,13 +137,22 @@ class Unit:
                 self._finished, self._problem = block.number, problem or None
                 self._changed.notify_all()
 
-    def _run(self, block: Block) -> None:
+    def _run(self, block: Block) -> tuple[str, ...]:
         breakdown = TimeBreakdown()
         pool = self._pool(breakdown)
         try:
-            rounds = Rounds(self._options, block.cases, self._keep, self._progress, pool, breakdown)
+            rounds = Rounds(
+                self._options,
+                block.cases,
+                self._keep,
+                self._progress,
+                pool,
+                breakdown,
+                sharing=self._sharing,
+            )
             rounds.resume(block.done)
             rounds.run()
+            return rounds.problems
         finally:
             pool.kill()
 

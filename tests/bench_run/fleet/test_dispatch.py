@@ -141,6 +141,21 @@ def test_a_late_crash_of_a_lost_unit_is_no_outcome_of_the_case():
     assert fleet.take("a", part(block.cases[0], 1, "crashed")) is None
 
 
+def test_rounds_behind_a_gate_are_void_once_a_case_had_to_do_without():
+    fleet = dispatch(1)
+    unit, block = next((u, b) for u in UNITS if (b := fleet.next_block(u)) is not None)
+
+    def send(index, timing):
+        sent = part(block.cases[0], index)
+        return fleet.take(
+            unit, replace(sent, rounds=(replace(sent.rounds[0], device_timing=timing),))
+        )
+
+    sent = [(0, "gated events"), (1, "events"), (2, "gated events"), (0, "events"), (2, "events")]
+    assert [True, True, False, True, True] == [send(*each) is not None for each in sent]
+    assert [] == fleet.open
+
+
 def test_a_failure_ends_the_case():
     fleet = dispatch(1)
     unit = next(u for u in UNITS if fleet.next_block(u) is not None)
