@@ -82,6 +82,11 @@ def _check_scalar(tensor: Tensor, where: str) -> None:
         raise GraphError(f"{where}.dims", f"is {list(tensor.dims)}, expected one element: a scalar")
     if tensor.value is not None and not math.isfinite(tensor.value):
         raise GraphError(f"{where}.value", f"is {tensor.value}, expected a finite number")
+    if tensor.value is not None and _is_integer(tensor):
+        row = DTYPES[tensor.data_type]
+        least = 0 if row.name.startswith("u") else -(2 ** (row.bits - 1))
+        if not least <= tensor.value < least + 2**row.bits:
+            raise GraphError(f"{where}.value", f"is {tensor.value}, which {row.name} cannot hold")
 
 
 def _check_uids(graph: Graph, where: str) -> None:

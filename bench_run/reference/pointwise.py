@@ -46,7 +46,28 @@ def pointwise(node: Node, inputs: Arrays, outputs: Outputs) -> dict[str, Array]:
     for port, operand in zip(ports, operands, strict=True):
         if not broadcasts(operand.shape, dims):
             raise refusal(node, f"{port} of {operand.shape} does not broadcast to {dims}")
-    return {"out_0": _in_blocks(partial(function, parameters(node)), operands, dims)}
+    return {"out_0": _in_blocks(partial(_saturated, function, parameters(node)), operands, dims)}
+
+
+def _saturated(function: Function, given: Parameters, *operands: Array) -> Array:
+    """Integers beyond 64 bits become the end of the range, as in narrower types (`rounding.py`),
+    where NumPy would wrap."""
+    found = function(given, *operands)
+    if found.dtype != np.int64 or all(_is_small(operand) for operand in operands):
+        return found
+    real = np.asarray(function(given, *(operand.astype(np.float64) for operand in operands)))
+    limits = np.iinfo(np.int64)
+    beyond = (np.abs(real) > 1.001 * 2.0**63) | (
+        (np.abs(real) > 2.0**62) & ((real < 0) != (found < 0))
+    )
+    return np.where(beyond, np.where(real < 0, limits.min, limits.max), found)
+
+
+def _is_small(operand: Array) -> bool:
+    """Products of two such numbers, plus a third, are within 64 bits."""
+    if operand.dtype != np.int64 or operand.size == 0:
+        return True
+    return bool(operand.min() > -(2**31) and operand.max() < 2**31)
 
 
 def _in_blocks(function: Function, operands: list[Array], dims: tuple[int, ...]) -> Array:

@@ -86,7 +86,7 @@ def _measure(
         rounds = Rounds(
             options, planned.cases, record.add, progress, pool, breakdown, referee, sharing
         )
-        for note in record.notes:
+        for note in (*planned.notes, *record.notes):
             progress.say(f"note: {note}")
         rounds.resume(record.done)
         for case in planned.gathered.failed(planned.engines):

@@ -28,6 +28,7 @@ from bench_run.plan.cases import (
 from bench_run.plan.checks import check_options
 from bench_run.plan.load import Gathered, gather
 from bench_run.plan.oracle import with_oracles
+from bench_run.plan.partly_taken import partly_taken
 from bench_run.plan.rerun import (
     Wanted,
     narrow_options,
@@ -73,6 +74,8 @@ class Planned:
     cases: tuple[PlannedCase, ...]
     gathered: Gathered
     whole: Whole | None = None
+    notes: tuple[str, ...] = ()
+    """What was found out once the engines were open."""
 
 
 def outline_run(options: Options) -> Outline:
@@ -137,7 +140,11 @@ def plan_opened(outline: Outline, pool: WorkerPool) -> Planned:
     engines = open_engines(outline, pool)
     _check_timer(outline, pool)
     check_threads(outline.options.threads, [(e, pool.facts(e).device) for e in engines])
-    return plan_run(outline, engines, list_variants(outline, engines, pool))
+    planned = plan_run(outline, engines, list_variants(outline, engines, pool))
+    devices = {key: opened.devices for key, opened in pool.opened.items()}
+    clocks = {key: opened.clock for key, opened in pool.opened.items()}
+    notes = partly_taken(outline.options, engines, devices, clocks)
+    return replace(planned, notes=tuple(notes))
 
 
 def _check_timer(outline: Outline, pool: WorkerPool) -> None:

@@ -71,7 +71,7 @@ def _check_range(init: Init, row: DataType) -> None:
     elif init.kind == "normal":
         low, high = low - NORMAL_REACH * high, low + NORMAL_REACH * high
     whole = row.kind in ("integer", "boolean")
-    inside = _lowest(row) <= low and high <= row.largest
+    inside = _lowest(row) <= low and high <= row.largest and not (whole and high >= 2**63)
     fits = inside if whole else inside or not math.isfinite(low)
     if init.kind == "constant" and whole:
         fits = fits and low.is_integer()

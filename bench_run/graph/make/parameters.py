@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -10,6 +11,8 @@ from typing import Any, Literal
 from bench_run.errors import UsageError
 from bench_run.graph.dtypes import ALIASES, DTYPES
 
+DIGITS = 18
+"""Of whole numbers: what 64 bits hold for sure."""
 Kind = Literal["int", "ints", "dims", "float", "flag", "choice", "dtype"]
 Params = Mapping[str, Any]
 """Parameter key → value, None where nothing was said and the operation has no default."""
@@ -39,7 +42,9 @@ def parse_value(parameter: Parameter, text: str, where: str) -> Any:
     """The value of one item of a spec. Raises `UsageError` that names the key and the choices."""
     value = _PARSERS[parameter.kind](parameter, text)
     if value is None:
-        raise UsageError(f"{where}: {parameter.key}={text!r}: expected {expected(parameter)}")
+        what = expected(parameter)
+        what += f", of at most {DIGITS} digits" if re.search(rf"\d{{{DIGITS + 1}}}", text) else ""
+        raise UsageError(f"{where}: {parameter.key}={text!r}: expected {what}")
     return value
 
 
@@ -71,7 +76,7 @@ def show_value(value: Any, kind: Kind) -> str:
 
 def _whole(parameter: Parameter, text: str) -> int | None:
     digits = text.removeprefix("-")
-    if not (digits.isascii() and digits.isdigit()) or len(digits) > 18:
+    if not (digits.isascii() and digits.isdigit()) or len(digits) > DIGITS:
         return None
     return int(text) if int(text) >= parameter.least else None
 

@@ -236,3 +236,18 @@ def test_a_sides_caches_serve_all_of_its_rounds_and_nobody_elses(release, tmp_pa
     first, again, other = (cache_folder(pool, sides[index]) for index in (0, 0, 1))
     pool.close()
     assert (True, False) == (first == again, first == other)
+
+
+PARTLY = (
+    "--knob does not hold for numpy: without knobs",
+    "--device does not hold for numpy: without a choice of devices",
+    "--timer events does not hold for numpy: timed by the host's clock",
+)
+
+
+def test_what_only_one_engine_of_a_run_takes_is_said_of_the_others(release, small_graph, capsys):
+    release(devices="2")
+    words = "--engine hipdnn:MIOPEN_ENGINE --engine numpy --knob A=1 --device 1 --timer events"
+    main([str(small_graph), *words.split(), *SMALL])
+    said = capsys.readouterr().err
+    assert [note for note in PARTLY if f"note: {note}" not in said] == []

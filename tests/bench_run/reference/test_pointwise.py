@@ -217,3 +217,23 @@ def test_a_missing_operand_is_refused(run_node):
     with pytest.raises(UnsupportedGraphError, match="in_0, in_1") as caught:
         unary(run_node, "add", [1.0])
     assert TYPE in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("mode", "a", "b", "expected"),
+    [
+        ("add", 2**63 - 1, 1, 2**63 - 1),
+        ("add", -(2**63), -(2**63), -(2**63)),
+        ("add", 2**62, 2**62 - 1, 2**63 - 1),
+        ("sub", -(2**63), 1, -(2**63)),
+        ("sub", -(2**63) + 5, 4, -(2**63) + 1),
+        ("mul", 2**40, 2**40, 2**63 - 1),
+        ("mul", -(2**32), 2**32, -(2**63)),
+        ("mul", 2**31 + 1, 2**31 - 1, 2**62 - 1),
+        ("add_square", 1, 2**32, 2**63 - 1),
+    ],
+)
+def test_integers_of_64_bits_saturate(run_node, mode, a, b, expected):
+    inputs = {"in_0": np.array([a], np.int64), "in_1": np.array([b], np.int64)}
+    found = run_node(TYPE, inputs, {"out_0": ((1,), "int64")}, operation=mode)
+    assert expected == int(found["out_0"][0])

@@ -163,6 +163,7 @@ def test_a_raw_file_is_fed_bit_for_bit(tmp_path):
         ("half", "uniform:0:1e6", "does not fit half, the type of t0"),
         ("int8", "constant:0.5", "does not fit int8"),
         ("int8", "integers:0:200", "does not fit int8"),
+        ("int64", "constant:9223372036854775808", "does not fit int64"),
         ("float", "file:/nowhere/x.npy", "No such file"),
     ],
 )
