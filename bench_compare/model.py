@@ -96,6 +96,8 @@ class Side:
     sources: tuple[Source, ...]
     engines: tuple[str, ...]
     """Keys of the engines whose cases belong to this side."""
+    is_unit: bool = False
+    """A unit of hardware: that it is another one is the question, and no reservation."""
 
 
 @dataclass(frozen=True)

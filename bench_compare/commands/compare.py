@@ -35,6 +35,7 @@ Examples:
   bench-compare before*.json after*.json           repeats, by their --label
   bench-compare --a 'old/*.json' --b 'new/*.json'  repeats, by their folders
   bench-compare both.json --group-by engine        engines of one document
+  bench-compare fleet.json --group-by unit         GPUs of one kind
   bench-compare a.json b.json --html diff.html     a page of charts
   bench-compare a.json b.json --threshold 2% --threshold init_ns=20%
   bench-compare --aa a.json                        can this machine gate builds?
@@ -42,7 +43,8 @@ Examples:
 Which documents are compared:
   --a GLOB              documents of the base, in place of DOC
   --b GLOB              documents of the other side
-  --group-by HOW        label, tag:KEY, engine, machine or file (default label)
+  --group-by HOW        label, tag:KEY, engine, unit (host and device), machine
+                        or file (default label)
   --base NAME           the side that the others are compared with (default: the
                         first)
   --label NAME          names of the sides for the reports, once for each in

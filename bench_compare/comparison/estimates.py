@@ -250,6 +250,8 @@ def other_units(inputs: ComparisonInputs) -> Mask:
     def on(side: CaseSide | None, number: int) -> set[int]:
         return set() if side is None else set(inputs.blocks[number][list(side.sources)].tolist())
 
+    if all(side.is_unit for side in inputs.sides):
+        return np.zeros(len(inputs.base), bool)
     known = zip(inputs.base, inputs.other, strict=True)
     return np.array([bool(a and b and not on(a, 0) & on(b, 1)) for a, b in known], dtype=bool)
 

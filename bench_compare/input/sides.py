@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bench_compare.errors import InputError, UsageError
+from bench_compare.input.units import sides_by_unit
 from bench_compare.model import Side
 
 if TYPE_CHECKING:
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
     from bench_compare.model import Source
 
-GROUPINGS = ("label", "tag:KEY", "engine", "machine", "file")
+GROUPINGS = ("label", "tag:KEY", "engine", "unit", "machine", "file")
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,11 @@ def group(sources: Sequence[Source], grouping: Grouping) -> tuple[Side, list[Sid
     Raises `UsageError` for an unknown grouping and `InputError` where one side is all there is.
     """
     by = _known(grouping.by)
-    sides = _by_engine(sources) if by == "engine" else _by_name(sources, by)
+    if by == "unit":
+        _refuse_twice(sources)
+        sides = sides_by_unit(sources)
+    else:
+        sides = _by_engine(sources) if by == "engine" else _by_name(sources, by)
     sides = _renamed(sides, grouping.labels)
     first = _base(sides, grouping.base)
     others = [side for side in sides if side is not first]
@@ -57,14 +62,18 @@ def _known(by: str) -> str:
     return by
 
 
-def _side(label: str, sources: Sequence[Source], engines: Iterable[str] | None = None) -> Side:
-    """Refuses one run in two files: it would count twice."""
+def _refuse_twice(sources: Sequence[Source]) -> None:
+    """One run in two files would count twice."""
     seen: dict[str, str] = {}
     for source in sources:
         run = source.document.run.id
         if run in seen:
             raise InputError(f"{source.path}: the same run as {seen[run]}; it must not count twice")
         seen[run] = source.path
+
+
+def _side(label: str, sources: Sequence[Source], engines: Iterable[str] | None = None) -> Side:
+    _refuse_twice(sources)
     keys = (engine.key for source in sources for engine in source.document.engines)
     return Side(label, tuple(sources), tuple(dict.fromkeys(keys if engines is None else engines)))
 
@@ -108,7 +117,7 @@ def _renamed(sides: list[Side], labels: tuple[str, ...]) -> list[Side]:
     if len(set(labels)) != len(labels):
         raise UsageError(f"--label: {labels[0]!r} names two sides")
     pairs = zip(labels, sides, strict=True)
-    return [Side(label, side.sources, side.engines) for label, side in pairs]
+    return [replace(side, label=label) for label, side in pairs]
 
 
 def _told_apart(sides: list[Side]) -> list[Side]:
@@ -118,7 +127,7 @@ def _told_apart(sides: list[Side]) -> list[Side]:
     if len(set(taken)) != len(sides):
         return sides
     named = zip(taken, sides, strict=True)
-    return [Side(name, side.sources, side.engines) for name, side in named]
+    return [replace(side, label=name) for name, side in named]
 
 
 def _is_path(side: Side) -> bool:
