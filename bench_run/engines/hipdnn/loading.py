@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import sys
 from dataclasses import dataclass
 from functools import cached_property
@@ -47,6 +48,8 @@ class Library:
 
     module: Any
     version: str
+    backend: Path | None = None
+    """The backend library that was loaded before the module; None: the loader found its own."""
 
     @cached_property
     def can(self) -> Abilities:
@@ -92,7 +95,7 @@ def load(prefix: str | None) -> Library:
         folder = str(find_below(prefix))
         if folder not in sys.path:
             sys.path.insert(0, folder)
-    preload(prefix)
+    backend = preload(prefix, package_folder())
     try:
         module = importlib.import_module(MODULE)
     except ModuleNotFoundError as error:
@@ -104,9 +107,20 @@ def load(prefix: str | None) -> Library:
             f"hipdnn: {MODULE} does not load: {error}; it needs hipDNN's backend library and the "
             "HIP runtime on the library path"
         ) from error
-    library = Library(module, version_of(module))
+    library = Library(module, version_of(module), backend)
     _expect_required(library)
     return library
+
+
+def package_folder() -> Path | None:
+    """The folder of the package that an import would take; nothing of it is run."""
+    try:
+        found = importlib.util.find_spec(MODULE)
+    except (ImportError, ValueError):  # a stand-in without a spec
+        return None
+    if found is None or found.origin is None:
+        return None
+    return Path(found.origin).resolve().parent
 
 
 def find_below(prefix: str) -> Path:

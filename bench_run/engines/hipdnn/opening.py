@@ -123,6 +123,8 @@ def _facts(
         libraries[chooser.name_of(choice.id or 0)] = _version(info)
     libraries.update({file.name: file_facts(file) for file in files})
     libraries.update(mapped_libraries())
+    if library.backend is not None:
+        libraries["backend, loaded first"] = file_facts(library.backend)
     return EngineFacts(
         id=None if choice.id is None else str(choice.id),
         libraries=libraries,

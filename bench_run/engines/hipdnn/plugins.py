@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from datetime import datetime, timezone
 from functools import lru_cache
 from pathlib import Path
@@ -132,7 +133,8 @@ def file_facts(path: Path) -> str:
 def mapped_libraries(
     names: Iterable[str] = PROVIDERS, maps: str = "/proc/self/maps"
 ) -> dict[str, str]:
-    """The provider libraries that this process really has in memory, with their facts."""
+    """The provider libraries that this process really has in memory, with their facts. Of two with
+    one name each is named with its folder: something loaded the wrong one."""
     wanted = tuple(names)
     try:
         lines = Path(maps).read_text(encoding="utf-8", errors="replace").splitlines()
@@ -140,4 +142,8 @@ def mapped_libraries(
         return {}
     paths = {line.split(None, 5)[5] for line in lines if len(line.split(None, 5)) == 6}
     found = sorted(path for path in paths if Path(path).name.startswith(wanted))
-    return {Path(path).name: file_facts(Path(path)) for path in found}
+    names = Counter(Path(path).name for path in found)
+    return {
+        Path(path).name if names[Path(path).name] == 1 else path: file_facts(Path(path))
+        for path in found
+    }
