@@ -38,9 +38,10 @@ test-gpu: $(TEST_STAMP)
 	$(BIN)/python -m pytest -m gpu
 
 test-hardware: $(TEST_STAMP)
-	status=0; $(BIN)/python -m pytest -m hardware || status=$$?; \
-	test ! -f hardware_report.tar.zst || echo "For an issue: $(CURDIR)/hardware_report.tar.zst"; \
-	exit $$status
+	HARDWARE_LOGS=$$(mktemp -d); export HARDWARE_LOGS; status=0; \
+	$(BIN)/python -m pytest -m hardware --junit-xml=$$HARDWARE_LOGS/pytest.xml || status=$$?; \
+	PYTHONPATH=.:schema $(BIN)/python -m tests.hardware.report $$HARDWARE_LOGS || status=1; \
+	rm -rf $$HARDWARE_LOGS; exit $$status
 
 check: lint
 	$(BIN)/python -m pytest -n auto --dist loadfile

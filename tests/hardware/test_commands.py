@@ -1,25 +1,33 @@
-"""The commands of the README on an AMD GPU."""
+"""The commands of the README on an AMD GPU. `make test-hardware` names the folder for their logs,
+and packs it afterwards."""
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 import pytest
 
-from tests.hardware.commands import ROOT, run, sections
-from tests.hardware.report import REPORT, pack
+from tests.hardware.commands import abilities, run, sections
 
 pytestmark = [pytest.mark.hardware, pytest.mark.needs("hipdnn")]
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    place = tmp_path_factory.mktemp("hardware")
-    yield place
-    pack(place, ROOT / REPORT)
+    named = os.environ.get("HARDWARE_LOGS")
+    return tmp_path_factory.mktemp("hardware") if named is None else Path(named)
+
+
+@pytest.fixture(scope="module")
+def release(folder):
+    """What the bindings have."""
+    return abilities(run(sections()[0], folder).stdout)
 
 
 @pytest.mark.parametrize("section", sections(), ids=lambda section: section.title)
-def test_a_command_prints_what_the_page_says(folder, section):
+def test_a_command_prints_what_the_page_says(folder, release, section):
     done = run(section, folder)
     output = done.stdout + done.stderr
     assert done.returncode == 0, output
-    assert [] == section.missing(output, hardware=True), output
+    assert [] == section.missing(output, release, hardware=True), output

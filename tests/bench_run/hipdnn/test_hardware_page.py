@@ -3,20 +3,45 @@
 from __future__ import annotations
 
 import io
+import subprocess
+import sys
 import tarfile
 
 import pytest
 import zstandard
 
-from tests.hardware.commands import run, sections
-from tests.hardware.report import pack
+from tests.hardware.commands import ROOT, Expected, abilities, run, sections
+from tests.hardware.report import log_name, main, pack
 
+RELEASES = ("newest", "hard", "middle", "old")
 QUICK = ("1 ", "2 ")
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return tmp_path_factory.mktemp("hardware")
+def typed(tmp_path_factory, doubles):
+    """Types a section's commands on a release of the double; one folder for each release."""
+    folders, plugins = {}, str(doubles / "hipdnn_plugins" / "engines")
+
+    def type_in(section, release):
+        if release not in folders:
+            folders[release] = tmp_path_factory.mktemp(release)
+        return run(section, folders[release], PYTHONPATH=str(doubles), PLUGIN_OLD=plugins,
+                   PLUGIN_NEW=plugins, HIPDNN_DOUBLE_PROFILE=release)  # fmt: skip
+
+    return type_in
+
+
+@pytest.fixture(scope="module")
+def has(typed):
+    """What each release has, as the doctor says it."""
+    found = {}
+
+    def ask(release):
+        if release not in found:
+            found[release] = abilities(typed(sections()[0], release).stdout)
+        return found[release]
+
+    return ask
 
 
 def test_the_page_has_a_command_and_an_expectation_in_every_section():
@@ -26,28 +51,70 @@ def test_the_page_has_a_command_and_an_expectation_in_every_section():
 
 
 @pytest.mark.parametrize(
-    "section",
+    ("release", "section"),
     [
-        pytest.param(section, marks=() if section.title.startswith(QUICK) else pytest.mark.slow)
+        pytest.param(
+            release,
+            section,
+            marks=() if release == "newest" and section.title.startswith(QUICK)
+            else pytest.mark.slow,
+            id=f"{release} {section.title}",
+        )
+        for release in RELEASES
         for section in sections()
     ],
-    ids=lambda section: section.title,
-)
-def test_a_command_prints_on_the_double_what_the_page_says(folder, doubles, section):
-    plugins = str(doubles / "hipdnn_plugins" / "engines")
-    done = run(section, folder, PYTHONPATH=str(doubles), PLUGIN_OLD=plugins, PLUGIN_NEW=plugins,
-               HIPDNN_DOUBLE_PROFILE="newest")  # fmt: skip
+)  # fmt: skip
+def test_a_command_prints_on_the_double_what_the_page_says(typed, has, release, section):
+    done = typed(section, release)
     output = done.stdout + done.stderr
     assert done.returncode == 0, output
-    assert [] == section.missing(output, hardware=False), output
+    assert [] == section.missing(output, has(release), hardware=False), output
 
 
-def test_the_report_holds_logs_and_documents(tmp_path):
-    for name in ("log_1.txt", "run.json", "trace.bin"):
+def test_what_a_release_has_decides_what_is_expected():
+    released = abilities("  yes HipEvent\n  no  Graph.autotune\n")
+    assert {"HipEvent": True, "Graph.autotune": False} == released
+    assert [True, False, True] == [
+        Expected((), *condition).holds_for(released)
+        for condition in ((), ("Graph.autotune", True), ("Graph.autotune", False))
+    ]
+
+
+def read(report):
+    """Names and texts of the files in a report."""
+    data = zstandard.decompress(report.read_bytes(), max_output_size=1 << 24)
+    with tarfile.open(fileobj=io.BytesIO(data)) as archive:
+        return {
+            member.name.removeprefix("hardware_report/"): archive.extractfile(member).read()
+            for member in archive.getmembers()
+        }
+
+
+def test_the_report_holds_logs_outcomes_and_documents(tmp_path):
+    for name in ("log_1.txt", "run.json", "pytest.xml", "run.json.journal", "trace.bin"):
         (tmp_path / name).write_text(name)
     (tmp_path / "graphs").mkdir()
     report = tmp_path / "report.tar.zst"
-    assert ["log_1.txt", "run.json"] == pack(tmp_path, report)
-    data = zstandard.decompress(report.read_bytes(), max_output_size=1 << 20)
-    with tarfile.open(fileobj=io.BytesIO(data)) as archive:
-        assert ["hardware_report/log_1.txt", "hardware_report/run.json"] == archive.getnames()
+    names = ["log_1.txt", "pytest.xml", "run.json", "run.json.journal"]
+    assert names == pack(tmp_path, report)
+    assert names == list(read(report))
+
+
+def test_without_a_device_the_report_says_what_the_doctor_found(tmp_path, capsys):
+    folder, report = tmp_path / "logs", tmp_path / "report.tar.zst"
+    folder.mkdir()
+    main(folder, report)
+    log = read(report)[log_name(sections()[0].title)].decode()
+    assert "no module hipdnn_frontend" in log
+    assert f"For an issue: {report} (1 files)\n" == capsys.readouterr().out
+
+
+def test_skipped_tests_leave_their_reasons_for_the_report(tmp_path):
+    words = ["-m", "hardware", "-q", f"--junit-xml={tmp_path / 'pytest.xml'}"]
+    subprocess.run(
+        [sys.executable, "-m", "pytest", "tests/hardware/test_commands.py", *words],
+        cwd=ROOT, check=True, capture_output=True, timeout=120,
+    )  # fmt: skip
+    pack(tmp_path, tmp_path / "report.tar.zst")
+    outcomes = read(tmp_path / "report.tar.zst")["pytest.xml"].decode()
+    assert "hipdnn: hipdnn_frontend is not installed" in outcomes
