@@ -51,9 +51,9 @@ POLL_S = 0.2
 
 BUILD_PHASES = ("build", "plan")
 """Phases in which an engine makes and compiles its plan; the inputs are drawn between them."""
-GATE_PHASE, GATE_LIMIT_S = "gate", 8.0
-"""The trial of a plan behind the closed gate: one run, whose gate has a watchdog of 2 s. Longer
-than that, it will not open any more."""
+GATE_PHASE, GATE_LIMIT_S = "gate", 6.0
+"""The trial of a plan behind the closed gate: one run, with watchdogs of 2 and 4 s. Longer
+than that, it will not open any more; the case is run again without a gate."""
 
 
 class Deadline(NamedTuple):
