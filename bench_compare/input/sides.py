@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bench_compare.errors import InputError, UsageError
-from bench_compare.input.units import sides_by_unit
 from bench_compare.model import Side
 
 if TYPE_CHECKING:
@@ -34,6 +33,8 @@ def group(sources: Sequence[Source], grouping: Grouping) -> tuple[Side, list[Sid
     """
     by = _known(grouping.by)
     if by == "unit":
+        from bench_compare.input.units import sides_by_unit  # it needs NumPy
+
         _refuse_twice(sources)
         sides = sides_by_unit(sources)
     else:
