@@ -1,0 +1,194 @@
+"""The race of one graph's candidates, block by block, over a function that measures.
+
+Three heats: a screening of one and two short blocks, a heat of short blocks for all that are left,
+and one whose blocks are sized by the variance within and between visits, until it is clear who is
+preferred. The function that measures is the only thing here that is not a pure function.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+import numpy as np
+
+from bench_run.tune.race import (
+    LEAST_SAMPLES,
+    Logs,
+    RaceSettings,
+    Ranks,
+    between_visits,
+    block_samples,
+    is_clear,
+    preferred,
+    screen,
+    survivors,
+)
+
+Stage: TypeAlias = Literal["screen", "race"]
+SHORT_SAMPLES = 10
+SHORT_BLOCKS = 6
+
+
+@dataclass(frozen=True)
+class Visit:
+    """One candidate in one block."""
+
+    log_median: float
+    deviation: float
+    """Standard deviation of the logarithms of single samples, robust."""
+    cost: float
+    """What the visit took beside its samples, in samples."""
+
+
+Measure = Callable[[Sequence[int], int], Mapping[int, Visit]]
+"""Measures candidates once each, in an order of its own, with so many samples. One that fails is
+missing in the answer, and is out."""
+
+
+@dataclass
+class RaceState:
+    """How far the race of a graph is; `logs` has a row for every candidate, NaN where absent."""
+
+    logs: Logs
+    alive: list[int]
+    stages: list[Stage]
+    heat: int = 0
+    """Number of the first block of the present heat."""
+    visits: list[Visit] = field(default_factory=list)
+    stopped_by: str = "clear"
+
+    @property
+    def blocks(self) -> int:
+        return int(self.logs.shape[1])
+
+    def now(self) -> Logs:
+        """Those in the race, in the blocks of the present heat."""
+        return self.logs[self.alive][:, self.heat :]
+
+    def behind(self) -> Logs:
+        means = self.now().mean(axis=1)
+        return np.asarray(means - means.min())
+
+
+Watch = Callable[[RaceState], None]
+
+
+def run_race(
+    ranks: Sequence[int],
+    always: int,
+    measure: Measure,
+    settings: RaceSettings,
+    is_over: Callable[[], bool] = lambda: False,
+    watch: Watch = lambda _: None,
+) -> RaceState:
+    """`ranks`: one for each candidate, the lower the better among equals. The candidate `always`
+    stays in the race however slow it is, unless it fails. `is_over` ends the race early."""
+    count = len(ranks)
+    state = RaceState(np.empty((count, 0)), list(range(count)), ["screen"] * count)
+
+    def block(samples: int) -> None:
+        _take(state, measure(tuple(state.alive), samples))
+        watch(state)
+
+    def keep(stays: Sequence[bool]) -> None:
+        pairs = zip(state.alive, stays, strict=True)
+        state.alive = [c for c, yes in pairs if yes or c == always]
+
+    for _ in range(2):
+        block(LEAST_SAMPLES)
+        if len(state.alive) < 2 or is_over():
+            return _ended(state, is_over())
+        keep(screen(state.now()).tolist())
+    _start_heat(state)
+    for _ in range(SHORT_BLOCKS):
+        block(SHORT_SAMPLES)
+        if len(state.alive) < 2 or is_over():
+            return _ended(state, is_over())
+    keep(survivors(state.now(), settings).tolist())
+    samples = _samples(state)
+    _start_heat(state)
+    while True:
+        block(samples)
+        keep(survivors(state.now(), settings).tolist())
+        order = np.array([ranks[c] for c in state.alive], np.int64)
+        if is_clear(state.now(), order, settings):
+            return state
+        if is_over() or state.blocks - state.heat >= settings.most_blocks:
+            return _ended(state, is_over())
+
+
+def _take(state: RaceState, visits: Mapping[int, Visit]) -> None:
+    column = np.full((len(state.logs), 1), np.nan)
+    for candidate, visit in visits.items():
+        column[candidate] = visit.log_median
+    state.logs = np.concatenate((state.logs, column), axis=1)
+    state.alive = [c for c in state.alive if c in visits]
+    state.visits += visits.values()
+
+
+def _start_heat(state: RaceState) -> None:
+    state.heat = state.blocks
+    for candidate in state.alive:
+        state.stages[candidate] = "race"
+
+
+def _samples(state: RaceState) -> int:
+    """For the blocks to come, from the variances of those before."""
+    within = float(np.median([visit.deviation for visit in state.visits]))
+    cost = float(np.median([visit.cost for visit in state.visits]))
+    between = between_visits(state.now(), within, SHORT_SAMPLES)
+    return block_samples(within, between, cost)
+
+
+def _ended(state: RaceState, over: bool) -> RaceState:
+    if len(state.alive) > 1:
+        state.stopped_by = "budget" if over else "most blocks"
+    return state
+
+
+def choose_finalists(
+    state: RaceState, ranks: Ranks, always: int, margin: float, most: int = 4
+) -> tuple[list[int], list[int]]:
+    """Who is confirmed, the preferred first, and who is tied with the fastest.
+
+    At most `most` are, and beside them the candidate `always`: those tied in order of their rank,
+    the fastest among them; then who comes next.
+    """
+    if not state.alive:
+        return [], []
+    alive, behind = np.array(state.alive), state.behind()
+    own = ranks[alive]
+    _, edge = preferred(behind, own, margin)
+    inside = behind <= edge
+    tied = [int(c) for c in alive[inside][np.argsort(own[inside], kind="stable")]]
+    fastest = int(alive[np.argmin(behind)])
+    later = [int(c) for c in alive[np.argsort(behind, kind="stable")] if c not in tied]
+    chosen = tied[: most - 1] if fastest in tied[: most - 1] else [*tied[: most - 1], fastest]
+    near = [c for c in later if behind[state.alive.index(c)] < 2 * margin]
+    chosen += near[: max(0, most - len(chosen))]
+    if always in state.alive and always not in chosen:
+        chosen.append(always)
+    return chosen, tied
+
+
+def intervals(state: RaceState, reference: int) -> list[tuple[float, float | None] | None]:
+    """Of every candidate the mean log ratio to `reference` in the blocks of its last heat that both
+    were in, and half the width of its 95 % interval; None where there is no such block."""
+    from bench_schema.summary import t_quantile
+
+    found: list[tuple[float, float | None] | None] = []
+    for row in state.logs:
+        ratios = row - state.logs[reference]
+        ratios = ratios[~np.isnan(ratios)]
+        if not ratios.size:
+            found.append(None)
+            continue
+        half = None
+        if ratios.size > 1:
+            error = float(ratios.std(ddof=1)) / math.sqrt(ratios.size)
+            half = t_quantile(0.975, ratios.size - 1) * error
+        found.append((float(ratios.mean()), half))
+    return found
