@@ -9,6 +9,7 @@ COMMANDS = {
     "coverage": "bench_run.commands.coverage",
     "describe": "bench_run.commands.describe",
     "merge": "bench_run.commands.merge",
+    "tune": "bench_run.commands.tune",
     "help": "bench_run.commands.help",
 }
 """First word of the command line to the module that answers it: a text ``USAGE`` for docopt, and

@@ -1,4 +1,4 @@
-"""The protocols of an engine, its plans and its stream. No code.
+"""The protocols of an engine, its plans and its stream. Hardly any code.
 
 The caller keeps every clock and every loop: an engine prepares a graph once and runs it many
 times, and never times itself. Host data travels as storages (`tensors/storage.py`).
@@ -235,6 +235,27 @@ class SupportsAlternatives(Protocol):
 
     def alternatives(self, graph: Graph) -> Sequence[Mapping[str, str]]:
         """Variants worth trying for the best one."""
+
+
+KNOB_VARIANT = "knob:"
+"""Before a knob's name in a variant: ``{"knob:TILE_SIZE": "2"}``."""
+
+
+def knobs_of_variant(variant: Mapping[str, str]) -> dict[str, str]:
+    """The knobs that a variant sets, by name."""
+    found = (key for key in variant if key.startswith(KNOB_VARIANT))
+    return {key.removeprefix(KNOB_VARIANT): variant[key] for key in found}
+
+
+@runtime_checkable
+class ListsKnobValues(Protocol):
+    """An engine that knows which values its knobs take, and takes them in a variant
+    (`KNOB_VARIANT`)."""
+
+    def knob_values(
+        self, graph: Graph, variant: Mapping[str, str]
+    ) -> Mapping[str, tuple[str, ...]]:
+        """By knob, for the engine that the spec or the variant names."""
 
 
 @runtime_checkable

@@ -53,6 +53,8 @@ class PlannedGraph:
     work: Work
     namesake: int = 1
     """Which of the graphs of one name in the run, all shards counted; ids of cases follow it."""
+    turns_with: str | None = None
+    """Path of the graph with which it is measured in turn, where that is not its own."""
 
 
 @dataclass(frozen=True)

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from bench_run.options import Options
     from bench_run.plan.cases import PlannedEngine
     from bench_run.runner.planning import Planned
+    from bench_run.runner.references import ReferenceStore
 
 VERSION = "0.1.0"
 
@@ -60,15 +61,26 @@ def run_benchmark(options: Options, command: Sequence[str] = ()) -> Document:
     fresh = options.fresh if options.rounds > 1 else "exec"
     pool = WorkerPool(options.timeout_s, {}, breakdown, fresh)
     try:
-        planned = plan_opened(outline, pool)
-        opened = describe_engines(planned.engines, options, pool)
-        check_until(options, planned.engines)
-        header = make_header(options, planned, opened, command)
-        record = Record.begin(options, header, planned.cases)
-        return _measure(options, planned, record, pool, breakdown, opened.sharing)
+        return run_planned(options, plan_opened(outline, pool), pool, breakdown, command)
     finally:
         pool.close()
         pool.kill()
+
+
+def run_planned(
+    options: Options,
+    planned: Planned,
+    pool: WorkerPool,
+    breakdown: TimeBreakdown,
+    command: Sequence[str] = (),
+    references: ReferenceStore | None = None,
+) -> Document:
+    """Run these cases and return the document; raises as `run_benchmark` does."""
+    opened = describe_engines(planned.engines, options, pool)
+    check_until(options, planned.engines)
+    header = make_header(options, planned, opened, command)
+    record = Record.begin(options, header, planned.cases)
+    return _measure(options, planned, record, pool, breakdown, opened.sharing, references)
 
 
 def _measure(
@@ -78,14 +90,16 @@ def _measure(
     pool: WorkerPool,
     breakdown: TimeBreakdown,
     sharing: Sharing,
+    references: ReferenceStore | None,
 ) -> Document:
     order = [case.id for case in planned.cases]
     total = len(order) * options.rounds
     with Progress(total, quiet=options.quiet) as progress, record:
         referee = None if options.until is None else Referee(options, record.so_far)
         rounds = Rounds(
-            options, planned.cases, record.add, progress, pool, breakdown, referee, sharing
-        )
+            options, planned.cases, record.add, progress, pool, breakdown, referee, sharing,
+            references,
+        )  # fmt: skip
         for note in (*planned.notes, *record.notes):
             progress.say(f"note: {note}")
         rounds.resume(record.done)

@@ -119,7 +119,10 @@ class ReferenceStore:
         keyed = [((g.id.path, self.reference(g, word)), g) for g, word in asked]
         self._upcoming = {key: g for key, g in keyed if self._why_none(g, key[1]) is None}
 
-    def validation_settings(self, graph: PlannedGraph, asked: str) -> ValidationSettings:
+    def validation_settings(
+        self, graph: PlannedGraph, asked: str, math: str | None = None
+    ) -> ValidationSettings:
+        """`math`: the float32 arithmetic of the engine, where it is not the run's."""
         reference = self.reference(graph, asked)
         options = self._options
         folder, reason = self._expected(graph, reference)
@@ -133,7 +136,7 @@ class ReferenceStore:
             mismatches=options.mismatches,
             budget_s=options.check_budget_s,
             save_outputs=options.save_outputs,
-            math=options.math,
+            math=options.math if math is None else math,
             sidecar=_sidecar(graph),
         )
 

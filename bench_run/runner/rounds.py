@@ -61,7 +61,9 @@ class Rounds:
         breakdown: TimeBreakdown,
         referee: Referee | None = None,
         sharing: Sharing = ALONE,
+        references: ReferenceStore | None = None,
     ) -> None:
+        """`references`: those that are known already; they are closed when the rounds are over."""
         self._options = options
         self._referee = referee
         self._save = save
@@ -70,7 +72,9 @@ class Rounds:
         engines = {case.engine.key: case.engine for case in cases}
         devices = sharing.devices
         baton = Baton(DeviceLock(devices) if devices else None)
-        self._references = ReferenceStore(options, engines, breakdown, touching=baton.touching)
+        self._references = references or ReferenceStore(
+            options, engines, breakdown, touching=baton.touching
+        )
         self._breakdown = breakdown
         self._shares = bool(devices)
         self.pool = pool
@@ -197,7 +201,9 @@ class Rounds:
             position=position,
             load_ns=graph.loaded.load_ns,
             data=self._references.data(graph),
-            validation_settings=self._references.validation_settings(graph, reference),
+            validation_settings=self._references.validation_settings(
+                graph, reference, case.engine.options.math
+            ),
             budget=budget(self._options, index),
             notes=graph.loaded.notes,
             energy=self._options.energy,
@@ -211,7 +217,7 @@ def shuffle_cases(cases: Sequence[PlannedCase], seed: int, index: int) -> list[P
     order turned round by round."""
     groups: dict[str, list[PlannedCase]] = defaultdict(list)
     for case in cases:
-        groups[case.graph.id.path].append(case)
+        groups[case.graph.turns_with or case.graph.id.path].append(case)
     keys = sorted(groups)
     random.Random(f"{seed}:{index}").shuffle(keys)  # noqa: S311 - an order, not a secret
     turn = -1 if index % 2 else 1

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 import numpy as np
+from bench_schema.summary import t_quantile
 
 from bench_run.tune.race import (
     LEAST_SAMPLES,
@@ -120,6 +121,25 @@ def run_race(
             return _ended(state, is_over())
 
 
+def run_all(
+    count: int,
+    measure: Measure,
+    is_over: Callable[[], bool] = lambda: False,
+    watch: Watch = lambda _: None,
+    blocks: int = SHORT_BLOCKS,
+    samples: int = SHORT_SAMPLES,
+) -> RaceState:
+    """Blocks of every candidate, none is dropped: where each is part of a larger choice."""
+    state = RaceState(np.empty((count, 0)), list(range(count)), ["race"] * count)
+    for _ in range(blocks):
+        _take(state, measure(tuple(state.alive), samples))
+        watch(state)
+        if not state.alive or is_over():
+            break
+    state.stopped_by = "most blocks"
+    return _ended(state, is_over())
+
+
 def _take(state: RaceState, visits: Mapping[int, Visit]) -> None:
     column = np.full((len(state.logs), 1), np.nan)
     for candidate, visit in visits.items():
@@ -177,8 +197,6 @@ def choose_finalists(
 def intervals(state: RaceState, reference: int) -> list[tuple[float, float | None] | None]:
     """Of every candidate the mean log ratio to `reference` in the blocks of its last heat that both
     were in, and half the width of its 95 % interval; None where there is no such block."""
-    from bench_schema.summary import t_quantile
-
     found: list[tuple[float, float | None] | None] = []
     for row in state.logs:
         ratios = row - state.logs[reference]
@@ -189,6 +207,6 @@ def intervals(state: RaceState, reference: int) -> list[tuple[float, float | Non
         half = None
         if ratios.size > 1:
             error = float(ratios.std(ddof=1)) / math.sqrt(ratios.size)
-            half = t_quantile(0.975, ratios.size - 1) * error
+            half = t_quantile(ratios.size - 1) * error
         found.append((float(ratios.mean()), half))
     return found

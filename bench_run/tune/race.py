@@ -23,7 +23,7 @@ Logs: TypeAlias = npt.NDArray[np.float64]
 Mask: TypeAlias = npt.NDArray[np.bool_]
 Ranks: TypeAlias = npt.NDArray[np.int64]
 
-HOPELESS = math.log(2.0)
+HOPELESS = math.log(3.0)
 """Behind the leader by so much after its first block, a candidate is out."""
 FAR = math.log(1.05)
 """Behind by so much, and by `FAR_DEVIATIONS` of the noise beside, after its second: out too."""
@@ -156,7 +156,7 @@ def is_clear(logs: Logs, ranks: Ranks, settings: RaceSettings) -> bool:
 
 
 def _behind(means: Logs) -> Logs:
-    return means - means.min()
+    return np.asarray(means - means.min())
 
 
 def _worst_error(logs: Logs, settings: RaceSettings) -> float:

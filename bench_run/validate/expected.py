@@ -34,8 +34,9 @@ class Remembered:
     saved: int = 0
 
     @classmethod
-    def read(cls, folder: str) -> Remembered:
-        path = Path(folder) / "remembered"
+    def read(cls, folder: str, math: str = "fp32") -> Remembered:
+        """Tolerances, and so results, differ with the arithmetic that is allowed."""
+        path = Path(folder) / f"remembered-{math}"
         try:
             allowed, results = pickle.loads(path.read_bytes())  # noqa: S301 - written below
         except (OSError, EOFError, pickle.UnpicklingError):
@@ -56,7 +57,7 @@ def make_checker(
     """The checker of a graph's outputs, and what it remembers; None where nothing is expected."""
     if settings.expected is None:
         return None
-    known = Remembered.read(settings.expected)
+    known = Remembered.read(settings.expected, settings.math)
     expected = load_expected(settings.expected)
     if known.tolerances is None:
         known.tolerances = _tolerances(graph, inputs, settings, expected)

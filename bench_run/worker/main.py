@@ -16,7 +16,7 @@ from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING, Any
 
 from bench_run.engines import engine_module
-from bench_run.engines.base import SupportsChoices, SupportsDevices
+from bench_run.engines.base import ListsKnobValues, SupportsChoices, SupportsDevices
 from bench_run.errors import BenchRunError, EngineError
 from bench_run.machine.affinity import pin_process
 from bench_run.streams.base import GateWearsOut
@@ -31,16 +31,22 @@ from bench_run.worker.messages import (
     Evaluate,
     Granted,
     Incoming,
+    Keep,
+    Kept,
+    KnobValues,
     MeasureCeilings,
     Open,
     Opened,
     Outgoing,
     PhaseStarted,
     Refused,
+    Release,
     Request,
     RunCase,
     Trace,
     Variants,
+    Visit,
+    Visited,
 )
 
 if TYPE_CHECKING:
@@ -48,6 +54,7 @@ if TYPE_CHECKING:
 
     from bench_run.engines.base import Engine
     from bench_run.measure.ceilings import Ceilings
+    from bench_run.worker.kept_plans import KeptPlans
 
 
 class EngineServer:
@@ -56,6 +63,7 @@ class EngineServer:
     def __init__(self, pipe: Connection[Outgoing, Incoming]) -> None:
         self._pipe = pipe
         self._engine: Engine | None = None
+        self._kept: KeptPlans | None = None
         self._import_ns = 0
 
     @property
@@ -98,6 +106,30 @@ class EngineServer:
     def variants(self, request: Variants) -> tuple[Mapping[str, str], ...]:
         return tuple(self.engine.variants(request.graph))
 
+    def keep(self, request: Keep) -> Kept:
+        gc.collect()
+        gc.freeze()
+        return self._kept_plans().keep(request, self._import_ns, self.announce)
+
+    def visit(self, request: Visit) -> Visited:
+        return self._kept_plans().visit(request, self.announce)
+
+    def release(self, request: Release) -> None:
+        self._kept_plans().release(request)
+
+    def _kept_plans(self) -> KeptPlans:
+        from bench_run.worker.kept_plans import KeptPlans
+
+        if self._kept is None:
+            self._kept = KeptPlans(self.engine)
+        return self._kept
+
+    def knob_values(self, request: KnobValues) -> Mapping[str, tuple[str, ...]]:
+        engine = self.engine
+        if not isinstance(engine, ListsKnobValues):
+            return {}
+        return engine.knob_values(request.graph, request.variant)
+
     def choices(self, request: Choices) -> tuple[Mapping[str, str], ...]:
         engine = self.engine
         if isinstance(engine, SupportsChoices):
@@ -135,6 +167,8 @@ class EngineServer:
         return measure_ceilings(self.engine)
 
     def close(self) -> None:
+        if self._kept is not None:
+            self._kept.close()
         if self._engine is not None:
             self._engine.close()
 
@@ -157,6 +191,10 @@ HANDLERS: Mapping[type[Request[Any]], Handler] = dict(
         _row(RunCase, EngineServer.run_case),
         _row(Variants, EngineServer.variants),
         _row(Choices, EngineServer.choices),
+        _row(Keep, EngineServer.keep),
+        _row(Visit, EngineServer.visit),
+        _row(Release, EngineServer.release),
+        _row(KnobValues, EngineServer.knob_values),
         _row(Attempt, EngineServer.attempt),
         _row(Evaluate, EngineServer.evaluate),
         _row(Trace, EngineServer.trace),

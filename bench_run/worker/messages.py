@@ -127,6 +127,59 @@ class RunCase(Request[Case]):
 
 
 @dataclass(frozen=True)
+class Kept:
+    """What became of a plan that was to be kept."""
+
+    case: Case
+    """Without rounds: outcome, validation, plan, memory, phases of initialisation."""
+
+
+@dataclass(frozen=True)
+class Keep(Request[Kept]):
+    """Build the plan of a case, run and validate it, and keep it under a name."""
+
+    name: str
+    run: RunCase
+
+
+@dataclass(frozen=True)
+class Visited:
+    """Samples of one visit to a kept plan."""
+
+    log_median: float
+    """Logarithm of nanoseconds, of the stream's own clock where it has one."""
+    deviation: float
+    """Of the logarithms, robust."""
+    cost: float
+    """What the visit took beside its samples, in samples."""
+    samples: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Visit(Request[Visited]):
+    """Take a few samples of a kept plan."""
+
+    name: str
+    budget: SamplingBudget
+
+
+@dataclass(frozen=True)
+class Release(Request[None]):
+    """Close kept plans."""
+
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class KnobValues(Request[Mapping[str, tuple[str, ...]]]):
+    """List the values that knobs of the engine can take for a graph."""
+
+    graph: Graph
+    variant: Mapping[str, str]
+
+
+@dataclass(frozen=True)
 class Variants(Request[tuple[Mapping[str, str], ...]]):
     """List the variants of a graph that are a case each."""
 

@@ -15,13 +15,19 @@ from bench_run.worker.messages import (
     Attempt,
     Choices,
     Evaluate,
+    Keep,
+    Kept,
+    KnobValues,
     MeasureCeilings,
     Open,
     Opened,
+    Release,
     Request,
     RunCase,
     Trace,
     Variants,
+    Visit,
+    Visited,
 )
 from bench_run.worker.process import Worker
 
@@ -112,6 +118,26 @@ class WorkerPool:
         """What a person can choose from for a graph. Raises what stands in the way."""
         return self._ask(engine, Choices(graph), "listing")
 
+    def knob_values(
+        self, engine: PlannedEngine, graph: Graph, variant: Mapping[str, str]
+    ) -> Mapping[str, tuple[str, ...]]:
+        """The values of the engine's knobs for a graph; empty where it lists none."""
+        return self._ask(engine, KnobValues(graph, variant), "listing")
+
+    def keep(self, engine: PlannedEngine, request: Keep) -> Kept:
+        """Have a plan built and kept. Raises `WorkerError` where the worker is lost with it, and
+        with all that it kept."""
+        return self._ask(engine, request, "building", engine.build_timeout_s)
+
+    def visit(self, engine: PlannedEngine, request: Visit) -> Visited:
+        """Samples of a plan that is kept. Raises as `keep` does."""
+        return self._ask(engine, request, "racing")
+
+    def release(self, engine: PlannedEngine, request: Release) -> None:
+        """Close plans that are kept, where the worker is still there."""
+        if engine.key in self._workers:
+            self._ask(engine, request, "racing")
+
     def attempt(self, engine: PlannedEngine, request: Attempt) -> None:
         """Raises the error for which the engine does not take the graph."""
         self._ask(engine, request, "trying")
@@ -140,13 +166,19 @@ class WorkerPool:
             return error
         return None
 
-    def _ask(self, engine: PlannedEngine, request: Request[AnswerT], activity: str) -> AnswerT:
+    def _ask(
+        self,
+        engine: PlannedEngine,
+        request: Request[AnswerT],
+        activity: str,
+        build_timeout_s: float | None = None,
+    ) -> AnswerT:
         """The answer of the engine's worker. Raises the error that it met, and `WorkerError` where
         it is lost: the next request starts another one."""
         worker = self._worker(engine)
         try:
             with self._breakdown.on(activity):
-                return worker.ask(request, self._timeout_s)
+                return worker.ask(request, self._timeout_s, build_timeout_s)
         except WorkerError:
             self._forget(engine)
             raise

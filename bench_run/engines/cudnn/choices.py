@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from bench_run.engines.cudnn.knobs import knob_text, offered_text
-from bench_run.engines.cudnn.library import foreign, reason
+from bench_run.engines.cudnn.library import foreign, reason, refusals
 from bench_run.engines.cudnn.plans import engine_of
 
 if TYPE_CHECKING:
@@ -36,6 +36,20 @@ def knobs_taken(pygraph: Any, engine: int) -> dict[str, str]:
     except foreign() as error:
         return {"engine": str(engine), "does not fit:": reason(str(error))}
     return {"engine": str(engine), "takes": offered_text(offered)}
+
+
+def knob_values(pygraph: Any, engine: int) -> dict[str, tuple[str, ...]]:
+    """Every value of every knob that can be set, by the knob's name."""
+    with refusals(f"engine {engine}"):
+        offered = list(pygraph.get_knobs_for_engine(engine))
+    return {
+        knob.type.name: tuple(
+            str(value)
+            for value in range(knob.min_value, knob.max_value + 1, max(1, int(knob.stride)))
+        )
+        for knob in offered
+        if knob.type.name != "NOT_SET"
+    }
 
 
 def _workspace(pygraph: Any, place: int) -> str:

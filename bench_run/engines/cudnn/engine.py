@@ -9,14 +9,16 @@ from typing import TYPE_CHECKING, Any
 from bench_run.engines.arrange import arrange
 from bench_run.engines.base import (
     EngineFacts,
+    ListsKnobValues,
     Replayable,
     SupportsAlternatives,
     SupportsChoices,
     SupportsDevices,
     SupportsParts,
+    knobs_of_variant,
 )
 from bench_run.engines.cudnn.built import NOT_CHOSEN, Built
-from bench_run.engines.cudnn.choices import choices, knobs_taken
+from bench_run.engines.cudnn.choices import choices, knob_values, knobs_taken
 from bench_run.engines.cudnn.library import load, refusals, versions
 from bench_run.engines.cudnn.lowering import Lowering
 from bench_run.engines.cudnn.operands import host_scalars
@@ -28,9 +30,11 @@ from bench_run.engines.cudnn.plans import (
     names,
     prepare,
     read_choice,
+    read_knobs,
 )
 from bench_run.engines.cudnn.rewrite import rewrite
 from bench_run.engines.cudnn.views import views
+from bench_run.engines.cudnn.workspace import Workspace
 from bench_run.engines.spec import refuse_unknown
 from bench_run.errors import EngineUnavailableError, UnsupportedGraphError
 from bench_run.streams.cuda import open_stream
@@ -48,7 +52,9 @@ MOST_VARIANTS = 200
 MOST_ALTERNATIVES = 8
 
 
-class CudnnEngine(SupportsChoices, SupportsAlternatives, SupportsDevices, SupportsParts):
+class CudnnEngine(
+    SupportsChoices, SupportsAlternatives, SupportsDevices, SupportsParts, ListsKnobValues
+):
     def __init__(
         self,
         cudnn: Any,
@@ -61,7 +67,8 @@ class CudnnEngine(SupportsChoices, SupportsAlternatives, SupportsDevices, Suppor
         self._cudnn, self._cuda = cudnn, stream
         self._choice, self._math, self._replay = choice, options.math, options.replay
         self._cache = options.cache
-        self._parts: dict[int, tuple[Built, Built, int]] = {}
+        self._parts: dict[int, tuple[Built, Built]] = {}
+        self._workspace = Workspace(stream)
         self._handle = cudnn.create_handle()
         cudnn.set_stream(handle=self._handle, stream=stream.handle.value)
         self._versions = versions(cudnn)
@@ -95,11 +102,25 @@ class CudnnEngine(SupportsChoices, SupportsAlternatives, SupportsDevices, Suppor
         listed = self._lowered(graph, Choice()).listed
         return tuple({"plan": name} for name in dict.fromkeys(listed))[:MOST_ALTERNATIVES]
 
+    def knob_values(
+        self, graph: Graph, variant: Mapping[str, str]
+    ) -> Mapping[str, tuple[str, ...]]:
+        """Of the engine that the spec names."""
+        engine = self._choice.engine
+        if engine is None:
+            raise UnsupportedGraphError("cudnn: name the engine whose knobs are varied: cudnn:ID")
+        built = self._lowered(graph, self._choice_of(variant))
+        return knob_values(built.pygraph, engine)
+
     def build(self, graph: Graph, variant: Mapping[str, str]) -> Built:
+        return self._lowered(graph, self._choice_of(variant))
+
+    def _choice_of(self, variant: Mapping[str, str]) -> Choice:
         choice = self._choice
         if "plan" in variant:
-            choice = replace(choice, every=False, name=variant["plan"])
-        return self._lowered(graph, choice)
+            return replace(choice, every=False, name=variant["plan"])
+        varied = read_knobs(knobs_of_variant(variant))
+        return replace(choice, knobs={**choice.knobs, **varied}) if varied else choice
 
     def _lowered(self, graph: Graph, choice: Choice) -> Built:
         """Listed by the heuristics; made from the engine's id and knobs where they do not list it.
@@ -167,19 +188,21 @@ class CudnnEngine(SupportsChoices, SupportsAlternatives, SupportsDevices, Suppor
         """Plans of one graph share what was built for it, and the memory it works in."""
         assert isinstance(built, Built)
         if id(built) not in self._parts:
-            self._parts[id(built)] = built, *self._chosen(built)
-        _, complete, workspace = self._parts[id(built)]
-        return CudnnPlan(complete, self._handle, self._cuda, workspace)
+            self._parts[id(built)] = built, self._chosen(built)
+        _, complete = self._parts[id(built)]
+        return CudnnPlan(complete, self._handle, self._cuda, self._workspace)
 
-    def _chosen(self, built: Built) -> tuple[Built, int]:
+    def _chosen(self, built: Built) -> Built:
         what = ", ".join(dict.fromkeys(node.label for node in built.graph.nodes))
         chosen = build(built.pygraph, built.places, built.listed, what)
-        return replace(built, chosen=chosen), self._cuda.allocate(chosen.workspace_bytes)
+        self._workspace.grow(chosen.workspace_bytes)
+        return replace(built, chosen=chosen)
 
     def arrange(self, make: Callable[[], Plan], graph: Graph) -> Plan:
-        for _, _, workspace in self._parts.values():
-            self._cuda.free(workspace)
+        """Plans of before may go on: they look the workspace up, unless they were captured."""
         self._parts.clear()
+        if self._replay:
+            self._workspace.close()
         return arrange(make, graph, self._cache, self._cuda.device.l2_bytes, self._finish)
 
     def _finish(self, plan: Plan) -> None:
@@ -198,6 +221,7 @@ class CudnnEngine(SupportsChoices, SupportsAlternatives, SupportsDevices, Suppor
 
     def close(self) -> None:
         self.stream.synchronize()
+        self._workspace.close()
         self._cudnn.destroy_handle(self._handle)
 
 

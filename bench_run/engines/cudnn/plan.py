@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from bench_run.engines.base import Captured, Home
     from bench_run.engines.cudnn.built import Built
+    from bench_run.engines.cudnn.workspace import Workspace
     from bench_run.graph.model import Tensor
     from bench_run.streams.cuda import CudaStream
     from bench_run.tensors.storage import Storage, Storages
@@ -30,7 +31,7 @@ class CudnnPlan:
     """`workspace` is the device memory that executions scribble in: plans that take turns share
     it."""
 
-    def __init__(self, built: Built, handle: int, stream: CudaStream, workspace: int) -> None:
+    def __init__(self, built: Built, handle: int, stream: CudaStream, workspace: Workspace) -> None:
         self._built, self._handle, self._stream = built, handle, stream
         self._workspace, self._borrowed = workspace, set[int]()
         graph = built.graph
@@ -56,13 +57,13 @@ class CudnnPlan:
             pack[numbers[uid]] = int(value.ctypes.data)
         return pack
 
-    def _call(self, pack: dict[int, int], workspace: int) -> Callable[[], None]:
+    def _call(self, pack: dict[int, int], workspace: Workspace) -> Callable[[], None]:
         execute = self._built.pygraph._execute_plan_at_index
         index, handle, errors = self._built.chosen.index, self._handle, foreign()
 
         def run() -> None:
             try:
-                execute(pack, workspace, index, handle)
+                execute(pack, workspace.address, index, handle)
             except errors:
                 with failures("run"):
                     raise

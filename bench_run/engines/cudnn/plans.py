@@ -47,7 +47,7 @@ class Chosen:
 
 def read_choice(identifier: str | None, knobs: Mapping[str, str]) -> Choice:
     """Raises `UsageError` for an id or a knob that means nothing."""
-    values = {knob_name(key): _whole(f"--knob {key}", value) for key, value in knobs.items()}
+    values = read_knobs(knobs)
     matched = None if identifier is None else _ENGINE.fullmatch(identifier)
     if values and matched is None:
         raise UsageError("--knob goes with an engine's id: --engine cudnn:ENGINE_ID")
@@ -62,6 +62,11 @@ def read_choice(identifier: str | None, knobs: Mapping[str, str]) -> Choice:
         forms = "a number, plan=NAME, index=N or all"
         raise UsageError(f"engine 'cudnn:{identifier}': expected {forms} after the colon")
     return Choice(engine=int(matched[1]), knobs=values)
+
+
+def read_knobs(knobs: Mapping[str, str]) -> dict[str, int]:
+    """Raises `UsageError` for a knob that there is none of, and a value that is no number."""
+    return {knob_name(key): _whole(f"--knob {key}", value) for key, value in knobs.items()}
 
 
 def _whole(what: str, text: str) -> int:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from bench_run.engines.arrange import ROTATE, WEIGHTS_COLD, arrange
-from bench_run.engines.base import EngineFacts, PlanFacts, SupportsParts
+from bench_run.engines.base import EngineFacts, PlanFacts, SupportsParts, knobs_of_variant
 from bench_run.engines.hipdnn.autotune import (
     HOW,
     Tuned,
@@ -20,7 +20,7 @@ from bench_run.engines.hipdnn.buffers import Buffers, buffer_bytes
 from bench_run.engines.hipdnn.choosing import Chooser, Selection
 from bench_run.engines.hipdnn.dialect import deserialise, refuse_unwritable
 from bench_run.engines.hipdnn.ids import Choice, parse_choice
-from bench_run.engines.hipdnn.knobs import descriptions, offered
+from bench_run.engines.hipdnn.knobs import all_values, descriptions, offered
 from bench_run.engines.hipdnn.phases import Phases
 from bench_run.engines.hipdnn.plan import Compiled, HipdnnPlan
 from bench_run.engines.hipdnn.undefined import refuse_undefined
@@ -113,6 +113,16 @@ class HipdnnEngine(SupportsParts):
             found.append({**row, **descriptions(offered(library, native, engine))})
         return tuple(found)
 
+    def knob_values(
+        self, graph: Graph, variant: Mapping[str, str]
+    ) -> Mapping[str, tuple[str, ...]]:
+        """Of the engine that the spec or the variant names."""
+        choice = self._choice(variant)
+        if choice.id is None:
+            raise UnsupportedGraphError("hipdnn: name the engine whose knobs are varied: hipdnn:ID")
+        native = self._operation_graph(graph, Phases())
+        return all_values(offered(self._opened.library, native, choice.id))
+
     def build(self, graph: Graph, variant: Mapping[str, str]) -> Built:
         refuse_unwritable(graph)
         refuse_undefined(graph)
@@ -125,7 +135,8 @@ class HipdnnEngine(SupportsParts):
             add_candidates(self._opened.library, native, self._chooser)
             return Built(graph, native, Selection(None, HOW), phases)
         with phases.time("plans"):
-            selection = self._chooser.select(native, choice, self._opened.options.knobs)
+            knobs = {**self._opened.options.knobs, **knobs_of_variant(variant)}
+            selection = self._chooser.select(native, choice, knobs)
         with phases.time("support"):
             self._opened.library.step(native, "check_support")
         return Built(graph, native, selection, phases)

@@ -141,3 +141,26 @@ def _type_name(knob: Any) -> str:
     if told is None:
         return BY_TYPE.get(type(field(knob, "default_value")), "unknown")
     return str(field(told, "name", told)).rpartition(".")[2]
+
+
+MOST_VALUES = 64
+"""Values of a range that are listed; a knob with more has no list."""
+
+
+def all_values(knobs: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
+    """Every value that a knob takes, by its id; knobs that are deprecated or that take anything are
+    left out."""
+    current = {name: k for name, k in knobs.items() if not field(k, "is_deprecated", False)}
+    values = {name: _values(field(knob, "constraint")) for name, knob in current.items()}
+    return {name: found for name, found in values.items() if found}
+
+
+def _values(constraint: Any) -> tuple[str, ...]:
+    valid = list(field(constraint, "valid_values") or ())
+    if valid:
+        return tuple(map(str, valid))
+    low, high = (field(constraint, name) for name in ("min_value", "max_value"))
+    if not isinstance(low, int) or not isinstance(high, int):
+        return ()
+    span = range(low, high + 1, max(1, int(field(constraint, "step") or 1)))
+    return tuple(map(str, span)) if len(span) <= MOST_VALUES else ()

@@ -1,0 +1,106 @@
+"""The record of a tuning as a table: default, winner and gain of every graph, and of the whole."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tabulate import tabulate
+
+from bench_run.text import one_line, shorten, size_text, time_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from bench_schema.tuning import Candidate, Entry, Ratio, TunedRecord
+
+NAME_WIDTH = 40
+VARIANT_WIDTH = 48
+
+
+def tuning_table(record: TunedRecord) -> str:
+    """All entries, the whole, the Pareto fronts, and what it cost."""
+    rows = [_row(entry) for entry in record.entries]
+    head = ("graph", "default", "winner", "", "gain", "tied with", "why")
+    parts = [tabulate(rows, head, tablefmt="simple", disable_numparse=True), *_whole(record)]
+    fronts = [line for entry in record.entries for line in _front(entry)]
+    if fronts:
+        parts.append("\n".join(("not beaten in time, error, workspace and energy:", *fronts)))
+    parts.append(_cost(record))
+    return "\n\n".join(parts)
+
+
+def _row(entry: Entry) -> tuple[str, ...]:
+    default, winner = entry.candidates[entry.default], entry.candidates[entry.winner]
+    tied = ", ".join(map(str, entry.tied_with[:6])) + (" …" if len(entry.tied_with) > 6 else "")
+    return (
+        shorten(one_line(entry.name), NAME_WIDTH),
+        time_text(default.time_ns),
+        time_text(winner.time_ns),
+        _name(winner),
+        gain_text(entry.gain) if entry.winner != entry.default else "–",
+        tied or "–",
+        one_line(entry.reason),
+    )
+
+
+def _name(candidate: Candidate) -> str:
+    text = " ".join(f"{axis}={value}" for axis, value in candidate.variant.items())
+    return shorten(one_line(text), VARIANT_WIDTH) or "the default"
+
+
+def gain_text(gain: Ratio | None) -> str:
+    """``1.234× (1.210 to 1.258)``."""
+    if gain is None:
+        return "not known"
+    if gain.low is None or gain.high is None:
+        return f"{gain.estimate:.3f}×"
+    return f"{gain.estimate:.3f}× ({gain.low:.3f} to {gain.high:.3f})"
+
+
+def _whole(record: TunedRecord) -> Iterator[str]:
+    whole = record.whole
+    if whole.default_ns is not None and whole.tuned_ns is not None:
+        times = f"{time_text(whole.default_ns)} by default, {time_text(whole.tuned_ns)} tuned"
+        yield f"the whole, each graph as often as it occurs: {times}, {gain_text(whole.gain)}"
+    if whole.totals:
+        rows = [
+            (
+                " ".join(f"{a}={v}" for a, v in total.variant.items()) or "the default",
+                time_text(total.time_ns),
+                "confirmed" if total.confirmed else "estimate",
+                "chosen" if total.chosen else "",
+                f"not for {len(total.missing)} graphs" if total.missing else "",
+            )
+            for total in whole.totals
+        ]
+        yield tabulate(rows, ("for all graphs", "total", "", "", ""), disable_numparse=True)
+
+
+def _front(entry: Entry) -> Iterator[str]:
+    if len(entry.pareto) < 2:
+        return
+    yield f"  {one_line(entry.name)}"
+    for index in entry.pareto:
+        candidate = entry.candidates[index]
+        facts = [time_text(candidate.time_ns)]
+        if candidate.error is not None:
+            facts.append(f"error {candidate.error:.2g}")
+        if candidate.workspace_bytes is not None:
+            facts.append(f"workspace {size_text(candidate.workspace_bytes)}")
+        if candidate.energy_j is not None:
+            facts.append(f"{candidate.energy_j:.3g} J")
+        yield f"    {index:>3}  {_name(candidate)}: {', '.join(facts)}"
+
+
+def _cost(record: TunedRecord) -> str:
+    counts: dict[str, int] = {}
+    for entry in record.entries:
+        for candidate in entry.candidates:
+            counts[candidate.status] = counts.get(candidate.status, 0) + 1
+    kinds = ", ".join(f"{count} {status}" for status, count in counts.items())
+    cost = record.cost
+    return (
+        f"{sum(counts.values())} candidates: {kinds}\n"
+        f"{cost.builds} builds and {cost.executions} executions in the race, "
+        f"{cost.race_s:.0f} s; {cost.confirm_s:.0f} s to confirm"
+    )

@@ -1,0 +1,148 @@
+"""Who wins, from the ordinary rounds of the finalists. Arrays in, decisions out.
+
+The rounds of the finalists were taken in turns, so their differences are taken round by round:
+what moved all of them cancels. The interval of a mean of differences is Student's.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+from bench_schema.summary import t_quantile
+from bench_schema.tuning import Ratio
+
+from bench_run.text import percent_text
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import numpy as np
+    import numpy.typing as npt
+
+
+@dataclass(frozen=True)
+class Finalist:
+    """A candidate that was confirmed: completed, and not wrong."""
+
+    index: int
+    rank: int
+    """Among equals the lowest is preferred: the default's is 0."""
+    logs: npt.NDArray[np.float64]
+    """Of each round what is to be made small: time, energy, or their product."""
+
+
+@dataclass(frozen=True)
+class Decision:
+    winner: int
+    tied_with: tuple[int, ...]
+    gain: Ratio | None
+    reason: str
+
+
+def ratio(base: Finalist, other: Finalist) -> Ratio:
+    """What `base` takes, in what `other` takes."""
+    rounds = min(base.logs.size, other.logs.size)
+    if base.index == other.index:
+        return Ratio(1.0, 1.0, 1.0)
+    steps = base.logs[:rounds] - other.logs[:rounds]
+    mean = float(steps.mean())
+    if rounds < 2:
+        return Ratio(math.exp(mean))
+    half = t_quantile(rounds - 1) * float(steps.std(ddof=1)) / math.sqrt(rounds)
+    return Ratio(math.exp(mean), math.exp(mean - half), math.exp(mean + half))
+
+
+def decide(
+    finalists: Sequence[Finalist], default: int, tied: Sequence[int], margin_ratio: float
+) -> Decision:
+    """`tied`: who was as fast as the fastest in the race. At least one finalist is there."""
+    by_index = {finalist.index: finalist for finalist in finalists}
+    fastest = min(finalists, key=lambda f: float(f.logs.mean()))
+    equals = [f for f in finalists if f.index in tied and not _is_behind(f, fastest, margin_ratio)]
+    best = min(equals or [fastest], key=lambda f: f.rank)
+    others = tuple(sorted(f.index for f in equals if f.index != best.index))
+    if default not in by_index:
+        return Decision(best.index, others, None, "the default did not complete")
+    gain = ratio(by_index[default], best)
+    if best.index == default:
+        reason = "the default is among the fastest" if others else "the default is the fastest"
+        return Decision(default, others, gain, reason)
+    if gain.low is None or gain.low <= 1 + margin_ratio:
+        kept = tuple(sorted({best.index, *others}))
+        reason = (
+            f"the gain of candidate {best.index} is not shown to exceed "
+            f"{percent_text(margin_ratio)}"
+        )
+        return Decision(default, kept, Ratio(1.0, 1.0, 1.0), reason)
+    reason = "the fastest" if not others else "first among equals"
+    return Decision(best.index, others, gain, reason)
+
+
+def _is_behind(finalist: Finalist, fastest: Finalist, margin_ratio: float) -> bool:
+    """Whether it is shown to be slower than the fastest by more than the margin."""
+    found = ratio(finalist, fastest)
+    return found.low is not None and found.low > 1 + margin_ratio
+
+
+Facts: TypeAlias = "tuple[bool | None, float | None, int | None]"
+"""Whether it is deterministic, its error, its workspace in bytes."""
+
+
+def rank_candidates(facts: Mapping[int, Facts], default: int) -> dict[int, int]:
+    """Ranks by deterministic, error, workspace and index; the default is always the first. What is
+    not known comes after what is."""
+
+    def key(index: int) -> tuple[bool, int, float, float, int]:
+        deterministic, error, workspace = facts[index]
+        order = {True: 0, None: 1, False: 2}[deterministic]
+        return (
+            index != default,
+            order,
+            math.inf if error is None else error,
+            math.inf if workspace is None else workspace,
+            index,
+        )
+
+    return {index: rank for rank, index in enumerate(sorted(facts, key=key))}
+
+
+@dataclass(frozen=True)
+class Point:
+    """A confirmed candidate among the others; None: not known of any of them."""
+
+    index: int
+    logs: npt.NDArray[np.float64]
+    """Of the times of its rounds."""
+    error: float | None
+    workspace_bytes: int | None
+    energy_j: float | None
+
+
+def pareto(points: Sequence[Point]) -> tuple[int, ...]:
+    """Those than which no other is better in something and worse in nothing. Faster is only what
+    is faster beyond the interval."""
+    return tuple(sorted(p.index for p in points if not any(_beats(q, p) for q in points if q != p)))
+
+
+def _beats(one: Point, other: Point) -> bool:
+    faster, slower = _speed(one, other)
+    better, worse = [faster], [slower]
+    for a, b in (
+        (one.error, other.error),
+        (one.workspace_bytes, other.workspace_bytes),
+        (one.energy_j, other.energy_j),
+    ):
+        if a is not None and b is not None:
+            better.append(a < b)
+            worse.append(a > b)
+    return any(better) and not any(worse)
+
+
+def _speed(one: Point, other: Point) -> tuple[bool, bool]:
+    """Whether one is surely faster than the other, and whether surely slower."""
+    found = ratio(Finalist(0, 0, other.logs), Finalist(1, 0, one.logs))
+    low = found.estimate if found.low is None else found.low
+    high = found.estimate if found.high is None else found.high
+    return low > 1, high < 1

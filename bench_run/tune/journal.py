@@ -1,0 +1,112 @@
+"""What a tuning has found out so far, a line for each thing, so that it can go on after a stop.
+
+The first line says what is tuned. A line that is damaged or cut off ends what can be used: the
+rest is measured again.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bench_schema.codec import build, encode
+from bench_schema.document import Case
+
+from bench_run.errors import UsageError
+from bench_run.files import writing
+from bench_run.tune.heats import Visit
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from io import BufferedWriter
+
+SUFFIX = ".races"
+
+
+class TuneJournal:
+    """Beside the record: ``tuned.json.races``."""
+
+    def __init__(self, record: str, head: Mapping[str, Any], *, resume: bool) -> None:
+        """`head` has to be the same where a journal is resumed. Raises `UsageError`."""
+        self._path = Path(f"{record}{SUFFIX}")
+        self._known: dict[str, Any] = {}
+        self._file: BufferedWriter | None = None
+        plain = json.loads(json.dumps(head))
+        lines = _lines(self._path) if resume else []
+        if lines:
+            self._recall(lines, plain)
+        with writing(self._path):
+            self._file = self._path.open("wb")
+            self._write({"tuning": plain})
+            for key, value in self._known.items():
+                self._write({"key": key, "value": value})
+
+    def _recall(self, lines: list[Any], head: Mapping[str, Any]) -> None:
+        before = lines[0].get("tuning", {})
+        for name in sorted({*before, *head}):
+            if before.get(name) != head.get(name):
+                raise UsageError(
+                    f"--resume: the unfinished tuning has {name} {before.get(name)!r}, this one "
+                    f"{head.get(name)!r}: continue with the same options, or choose another -o"
+                )
+        self._known = {line["key"]: line["value"] for line in lines[1:]}
+
+    @property
+    def resumed(self) -> int:
+        """How many things were known at the start."""
+        return len(self._known)
+
+    def recall_case(self, graph: str, option: str) -> Case | None:
+        found = self._known.get(f"{graph} built {option}")
+        return None if found is None else build(found, Case)
+
+    def keep_case(self, graph: str, option: str, case: Case) -> None:
+        self._keep(f"{graph} built {option}", json.loads(encode(case)))
+
+    def recall_block(
+        self, graph: str, block: int, keys: Mapping[int, str]
+    ) -> dict[int, Visit] | None:
+        found = self._known.get(f"{graph} block {block}")
+        if found is None or sorted(found["of"]) != sorted(keys.values()):
+            return None
+        visits = found["visits"]
+        return {index: Visit(*visits[key]) for index, key in keys.items() if key in visits}
+
+    def keep_block(
+        self, graph: str, block: int, keys: Mapping[int, str], visits: Mapping[int, Visit]
+    ) -> None:
+        rows = {keys[i]: [v.log_median, v.deviation, v.cost] for i, v in visits.items()}
+        self._keep(f"{graph} block {block}", {"of": list(keys.values()), "visits": rows})
+
+    def _keep(self, key: str, value: Any) -> None:
+        with writing(self._path):
+            self._write({"key": key, "value": value})
+
+    def _write(self, line: Mapping[str, Any]) -> None:
+        assert self._file is not None
+        self._file.write(json.dumps(line).encode() + b"\n")
+        self._file.flush()
+
+    def close(self, *, done: bool) -> None:
+        """`done`: the record is written, and the journal is not needed any more."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+        if done:
+            self._path.unlink(missing_ok=True)
+
+
+def _lines(path: Path) -> list[Any]:
+    """As many whole lines as there are from the start."""
+    try:
+        text = path.read_bytes()
+    except FileNotFoundError:
+        return []
+    found = []
+    for line in text.splitlines():
+        try:
+            found.append(json.loads(line))
+        except ValueError:
+            break
+    return found

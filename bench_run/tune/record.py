@@ -1,0 +1,298 @@
+"""The record of a tuning from what its stages found."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from bench_schema.document import Tool
+from bench_schema.merge import find_device
+from bench_schema.summary import main_series, t_quantile
+from bench_schema.tuning import (
+    KIND,
+    TUNING_VERSION,
+    Candidate,
+    Cost,
+    Entry,
+    Environment,
+    Evidence,
+    Ratio,
+    Stage,
+    TunedEngine,
+    TunedRecord,
+    TuneSettings,
+    Whole,
+)
+
+from bench_run.runner.record import now
+from bench_run.tune.decide import Decision, Finalist, Point, decide, pareto, ratio
+from bench_run.tune.fates import largest_error
+from bench_run.tune.heats import intervals
+from bench_run.tune.totals import Suite, decide_whole, totals
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import numpy.typing as npt
+    from bench_schema.document import Case, Document
+
+    from bench_run.tune.findings import Raced, Tuned
+
+    Logs = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Confirmed:
+    """What the ordinary rounds of a case came to."""
+
+    case: Case
+    logs: Logs
+    """Logarithms of the medians of its rounds."""
+    energy_j: float | None
+
+    @property
+    def is_right(self) -> bool:
+        check = self.case.validation
+        return check is None or check.status != "failed"
+
+
+def make_record(tuned: Tuned) -> TunedRecord:
+    confirmed = confirmed_cases(tuned.document)
+    decisions = [decision_of(each, confirmed, tuned) for each in tuned.raced]
+    suite = Suite(tuned.raced, {key: c.logs for key, c in confirmed.items() if c.is_right})
+    if tuned.tuning.scope == "global":
+        decisions = decide_whole(suite, decisions, tuned.tuning.margin_ratio)
+    pairs = zip(tuned.raced, decisions, strict=True)
+    entries = tuple(_entry(each, decision, confirmed) for each, decision in pairs)
+    return TunedRecord(
+        kind=KIND,
+        tuning_version=TUNING_VERSION,
+        tool=Tool("bench-run", tuned.version),
+        started=tuned.started,
+        finished=now(),
+        command=tuple(tuned.command),
+        settings=_settings(tuned),
+        environment=environment_of(tuned),
+        entries=entries,
+        whole=_whole(suite, decisions, tuned),
+        cost=Cost(
+            tuned.effort.builds, tuned.effort.executions, round(tuned.race_s, 3),
+            round(tuned.confirm_s, 3),
+        ),
+        document=evidence(tuned.tuning.document),
+        notes=tuple(tuned.notes),
+    )  # fmt: skip
+
+
+def evidence(path: str) -> Evidence:
+    return Evidence(path, hashlib.sha256(Path(path).read_bytes()).hexdigest())
+
+
+def confirmed_cases(document: Document) -> dict[str, Confirmed]:
+    """By id, those that completed."""
+    found = {}
+    for case in document.cases:
+        if case.outcome.status == "completed" and case.rounds:
+            found[case.id] = Confirmed(case, round_logs(case), _energy(case))
+    return found
+
+
+def round_logs(case: Case) -> Logs:
+    """Logarithm of the median of each round, after its warm-up."""
+    values = []
+    for each in sorted(case.rounds, key=lambda r: r.index):
+        name = main_series(each.series)
+        assert name is not None, "a round has samples"
+        samples = each.series[name][each.cut.get(name, 0) :]
+        values.append(float(np.median(np.log(np.maximum(1, samples)))))
+    return np.array(values)
+
+
+def _energy(case: Case) -> float | None:
+    joules = [r.energy_j_per_iteration for r in case.rounds]
+    known = [j for j in joules if j is not None]
+    return math.fsum(known) / len(known) if known and len(known) == len(joules) else None
+
+
+def _objective(found: Confirmed, objective: str) -> Logs | None:
+    """Of each round what is to be made small; None where it was not measured."""
+    if objective == "time":
+        return found.logs
+    rounds = sorted(found.case.rounds, key=lambda r: r.index)
+    joules = [r.energy_j_per_iteration for r in rounds]
+    if any(j is None or j <= 0 for j in joules):
+        return None
+    energy = np.log(np.array(joules, np.float64))
+    return energy if objective == "energy" else energy + found.logs
+
+
+def decision_of(each: Raced, confirmed: Mapping[str, Confirmed], tuned: Tuned) -> Decision:
+    finalists = []
+    for index in each.finalists:
+        found = confirmed.get(each.options[index].case.id)
+        logs = None if found is None else _objective(found, tuned.tuning.objective)
+        if found is not None and found.is_right and logs is not None:
+            finalists.append(Finalist(index, each.ranks[index], logs))
+    if not finalists:
+        return Decision(0, (), None, "no candidate could be confirmed")
+    tied = each.tied if tuned.tuning.objective == "time" else each.finalists
+    return decide(finalists, 0, tied, tuned.tuning.margin_ratio)
+
+
+def _entry(each: Raced, decision: Decision, confirmed: Mapping[str, Confirmed]) -> Entry:
+    behind = _behind(each, decision.winner)
+    candidates = tuple(
+        _candidate(each, index, behind.get(index), confirmed) for index in range(len(each.options))
+    )
+    points = [
+        Point(c.index, confirmed[c.case].logs, c.error, c.workspace_bytes, c.energy_j)
+        for c in candidates
+        if c.case is not None and c.status == "ok"
+    ]
+    graph = each.graph.id
+    return Entry(
+        name=graph.name,
+        path=graph.path,
+        fingerprint=graph.fingerprint,
+        family=graph.family,
+        repeat=each.graph.loaded.repeat,
+        candidates=candidates,
+        default=0,
+        winner=decision.winner,
+        reason=decision.reason,
+        gain=decision.gain,
+        tied_with=decision.tied_with,
+        pareto=pareto(points),
+        stopped_by=None if each.state is None else each.state.stopped_by,
+    )
+
+
+def _behind(each: Raced, winner: int) -> dict[int, Ratio]:
+    if each.state is None or winner not in each.entered:
+        return {}
+    found = intervals(each.state, each.entered.index(winner))
+    rows = zip(each.entered, found, strict=True)
+    return {index: _ratio(*pair) for index, pair in rows if pair is not None}
+
+
+def _ratio(mean: float, half: float | None) -> Ratio:
+    if half is None:
+        return Ratio(math.exp(mean))
+    return Ratio(math.exp(mean), math.exp(mean - half), math.exp(mean + half))
+
+
+def _candidate(
+    each: Raced, index: int, behind: Ratio | None, confirmed: Mapping[str, Confirmed]
+) -> Candidate:
+    option, fate = each.options[index], each.fates[index]
+    row = each.entered.index(index) if index in each.entered else None
+    stage: Stage = "built" if fate.built else "listed"
+    blocks = 0
+    if row is not None and each.state is not None:
+        stage = "screened" if each.state.stages[row] == "screen" else "raced"
+        blocks = int((~np.isnan(each.state.logs[row])).sum())
+    made = Candidate(
+        index=index,
+        variant=dict(option.variant),
+        engine=option.case.engine.key,
+        fingerprint=option.case.graph.id.fingerprint,
+        stage=stage,
+        status=fate.status,
+        reason=fate.reason,
+        blocks=blocks,
+        behind=behind,
+        error=fate.error,
+        deterministic=fate.deterministic,
+        workspace_bytes=fate.workspace_bytes,
+        plan=dict(fate.plan),
+    )
+    found = confirmed.get(option.case.id) if index in each.finalists else None
+    return made if found is None else _with_times(made, found)
+
+
+def _with_times(candidate: Candidate, found: Confirmed) -> Candidate:
+    logs, case = found.logs, found.case
+    mean = float(logs.mean())
+    half = None
+    if logs.size > 1:
+        half = t_quantile(logs.size - 1) * float(logs.std(ddof=1)) / math.sqrt(logs.size)
+    check = case.validation
+    wrong = check is not None and check.status == "failed"
+    return replace(
+        candidate,
+        stage="confirmed",
+        status="wrong" if wrong else candidate.status,
+        reason=check.reason if wrong and check is not None else candidate.reason,
+        time_ns=math.exp(mean),
+        time_low_ns=None if half is None else math.exp(mean - half),
+        time_high_ns=None if half is None else math.exp(mean + half),
+        error=largest_error(case) if largest_error(case) is not None else candidate.error,
+        deterministic=candidate.deterministic if check is None else check.deterministic,
+        energy_j=found.energy_j,
+        case=case.id,
+    )
+
+
+def _whole(suite: Suite, decisions: Sequence[Decision], tuned: Tuned) -> Whole:
+    default = suite.total(dict.fromkeys(range(len(decisions)), 0))
+    chosen = suite.total({number: d.winner for number, d in enumerate(decisions)})
+    gain = None
+    if default is not None and chosen is not None:
+        gain = ratio(Finalist(0, 0, default), Finalist(1, 0, chosen))
+    combined = totals(suite, decisions) if tuned.tuning.scope == "global" else ()
+    return Whole(_mean_ns(default), _mean_ns(chosen), gain, combined)
+
+
+def _mean_ns(logs: Logs | None) -> float | None:
+    return None if logs is None else math.exp(float(logs.mean()))
+
+
+def _settings(tuned: Tuned) -> TuneSettings:
+    tuning = tuned.tuning
+    return TuneSettings(
+        space=tuning.space.texts,
+        scope=tuning.scope,
+        objective=tuning.objective,
+        margin_ratio=tuning.margin_ratio,
+        limits=tuning.limits,
+        budget_s=tuning.budget_s,
+        seed=tuned.options.seed,
+    )
+
+
+def environment_of(tuned: Tuned) -> Environment:
+    document, options = tuned.document, tuned.options
+    used_options = [option for each in tuned.raced for option in each.options]
+    by_key = {option.case.engine.key: option.case.engine for option in used_options}
+    engines = tuple(
+        TunedEngine(
+            key=engine.key,
+            spec=by_key[engine.key].spec.text,
+            name=engine.name,
+            math=by_key[engine.key].options.math,
+            libraries=dict(engine.libraries),
+            device=engine.device,
+            device_kind=engine.device_kind,
+            plugin_sha256=engine.plugin_sha256,
+        )
+        for engine in document.engines
+    )
+    used = next((e for e in engines if e.device != "cpu"), engines[0])
+    device = find_device(document.machine, used.device)
+    settings = document.run.settings
+    return Environment(
+        host=document.machine.host,
+        device_kind=used.device_kind,
+        device_uuid=None if device is None else device.uuid,
+        arch=None if device is None else device.arch,
+        driver=None if device is None else device.driver,
+        engines=engines,
+        math=options.math,
+        cache=settings.cache,
+        timer=settings.timer,
+        duty=settings.duty,
+    )

@@ -1,0 +1,197 @@
+"""The options of one graph on the worker pool: kept plans, and visits to them in blocks.
+
+A worker that dies takes the plans that it kept with it. The option that killed it is out; the
+others are built again when they are due.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from bench_schema.document import Case, Outcome
+
+from bench_run.errors import BenchRunError, WorkerError
+from bench_run.measure.loop import REST_S, SamplingBudget
+from bench_run.runner.rounds import lack_of_memory
+from bench_run.tune.heats import Visit
+from bench_run.worker.case_record import case_of
+from bench_run.worker.messages import Keep, Release, RunCase
+from bench_run.worker.messages import Visit as VisitRequest
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from bench_run.options import Options
+    from bench_run.runner.references import ReferenceStore
+    from bench_run.tune.candidates import Option
+    from bench_run.tune.journal import TuneJournal
+    from bench_run.worker.pool import WorkerPool
+
+WARMUP = 2
+LONGEST_BLOCK_S = 0.5
+"""No sample of a visit begins after so much time in samples."""
+ROTATED = "buffer copies"
+"""How a plan says how often it has its buffers."""
+
+
+@dataclass
+class Effort:
+    """What the races of a tuning took."""
+
+    builds: int = 0
+    executions: int = 0
+
+
+@dataclass(frozen=True)
+class Means:
+    """What all graphs of a tuning are measured with."""
+
+    pool: WorkerPool
+    references: ReferenceStore
+    settings: Options
+    journal: TuneJournal
+    memory_bytes: int
+    """Most that plans which are kept may take together."""
+    effort: Effort
+
+
+class Session:
+    """Builds, visits and closes the options of one graph. What the journal knows is not done
+    again."""
+
+    def __init__(self, name: str, options: Sequence[Option], means: Means) -> None:
+        """`name` tells the graph from others of the tuning, in the journal."""
+        self._name, self._options = name, options
+        self._pool, self._references, self._settings = means.pool, means.references, means.settings
+        self._journal, self._effort = means.journal, means.effort
+        self._room_bytes = means.memory_bytes
+        self._sizes: dict[int, int] = {}
+        """Bytes of the plans that are kept, the one used last at the end."""
+        self._blocks = 0
+        self.failed: dict[int, Outcome] = {}
+        """Options that came to an end in the race."""
+
+    def build(self, index: int) -> Case:
+        """What becomes of an option when it is built and run once."""
+        known = self._journal.recall_case(self._name, self._options[index].key)
+        if known is not None:
+            return known
+        case = self._keep(index)
+        self._journal.keep_case(self._name, self._options[index].key, case)
+        return case
+
+    def _keep(self, index: int) -> Case:
+        option, request = self._options[index], self._request(index)
+        problem = lack_of_memory(option.case.graph.loaded.graph)
+        if problem is not None:
+            return case_of(request, Outcome("skipped", problem, "plan"))
+        engine = option.case.engine
+        self._effort.builds += 1
+        try:
+            case = self._pool.keep(engine, Keep(option.key, request)).case
+        except WorkerError as error:
+            self._lost(index)
+            return case_of(request, Outcome(error.status, str(error), "plan", error.detail))
+        except BenchRunError as error:
+            return case_of(request, Outcome("failed", str(error), "plan", error.detail))
+        if case.outcome.status == "completed":
+            self._make_room(index, _kept_bytes(case))
+        return case
+
+    def _request(self, index: int) -> RunCase:
+        case = self._options[index].case
+        graph, settings = case.graph, self._settings
+        reference = case.engine.reference
+        return RunCase(
+            case_id=case.id,
+            graph=graph.loaded.graph,
+            graph_id=graph.id,
+            engine=case.engine.key,
+            variant=case.variant,
+            work=graph.work,
+            round_index=0,
+            position=index,
+            load_ns=graph.loaded.load_ns,
+            data=self._references.data(graph),
+            validation_settings=replace(
+                self._references.validation_settings(graph, reference, case.engine.options.math),
+                save_outputs=None,
+            ),
+            budget=self._budget(settings.iterations),
+            notes=graph.loaded.notes,
+        )
+
+    def _budget(self, samples: int) -> SamplingBudget:
+        rest_s = REST_S if self._settings.duty == "cool" else 0.0
+        return SamplingBudget(WARMUP, samples, 0, round(LONGEST_BLOCK_S * 1e9), 1, rest_s)
+
+    def measure(self, indices: Sequence[int], samples: int) -> Mapping[int, Visit]:
+        """One block: each of these once, in an order drawn anew."""
+        block, self._blocks = self._blocks, self._blocks + 1
+        keys = {index: self._options[index].key for index in indices}
+        known = self._journal.recall_block(self._name, block, keys)
+        if known is not None:
+            return known
+        order = sorted(indices)
+        random.Random(f"{self._settings.seed} {self._name} {block}").shuffle(order)  # noqa: S311
+        visits = {index: visit for index in order if (visit := self._visit(index, samples))}
+        self._journal.keep_block(self._name, block, keys, visits)
+        return visits
+
+    def _visit(self, index: int, samples: int) -> Visit | None:
+        """None where it is out: its worker died, or it does not build a second time."""
+        option = self._options[index]
+        if index not in self._sizes:
+            case = self._keep(index)
+            if case.outcome.status != "completed":
+                self.failed[index] = case.outcome
+                return None
+        self._sizes[index] = self._sizes.pop(index)
+        request = VisitRequest(option.key, self._budget(samples))
+        try:
+            answer = self._pool.visit(option.case.engine, request)
+        except WorkerError as error:
+            self._lost(index)
+            self.failed[index] = Outcome(error.status, str(error), "measure", error.detail)
+            return None
+        except BenchRunError as error:
+            self.failed[index] = Outcome("failed", str(error), "measure", error.detail)
+            return None
+        self._effort.executions += answer.samples + WARMUP
+        return Visit(answer.log_median, answer.deviation, answer.cost)
+
+    def _lost(self, index: int) -> None:
+        """The engine's worker is gone, and with it all that it kept."""
+        key = self._options[index].case.engine.key
+        for other in [i for i in self._sizes if self._options[i].case.engine.key == key]:
+            del self._sizes[other]
+
+    def _make_room(self, index: int, size: int) -> None:
+        """Close what was used longest ago until the new plan fits beside the rest."""
+        self._sizes[index] = size
+        for oldest in list(self._sizes)[:-1]:
+            if sum(self._sizes.values()) <= self._room_bytes:
+                return
+            self.release(oldest)
+
+    def release(self, index: int) -> None:
+        """Close the plan of an option that is out."""
+        if self._sizes.pop(index, None) is not None:
+            option = self._options[index]
+            try:
+                self._pool.release(option.case.engine, Release((option.key,)))
+            except BenchRunError:
+                self._lost(index)
+
+    def close(self) -> None:
+        for index in list(self._sizes):
+            self.release(index)
+
+
+def _kept_bytes(case: Case) -> int:
+    memory = case.memory
+    buffers = 0 if memory is None else memory.buffer_bytes or 0
+    workspace = 0 if memory is None else memory.workspace_bytes or 0
+    return buffers * int(case.plan.get(ROTATED, "1")) + workspace

@@ -1,0 +1,144 @@
+"""What `bench-run tune` is asked for beside the settings of a run."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bench_schema.tuning import Limits
+
+from bench_run.engines import PROCESSOR_ENGINES, choose_auto
+from bench_run.engines.spec import parse_spec
+from bench_run.errors import UsageError
+from bench_run.options.readers import choice_reader, read_number, read_ratio
+from bench_run.tune.space import Space, parse_space
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from bench_run.options import Options
+
+SCOPES = ("layer", "global")
+OBJECTIVES = ("time", "energy", "edp")
+DEFAULT_MARGIN = 0.005
+UNITS = {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "B": 1}
+SPANS_S = {"s": 1.0, "m": 60.0, "h": 3600.0}
+
+
+@dataclass(frozen=True)
+class Tuning:
+    space: Space
+    scope: Any = "layer"
+    objective: Any = "time"
+    limits: Limits = field(default_factory=Limits)
+    budget_s: float | None = None
+    margin_ratio: float = DEFAULT_MARGIN
+    record: str = "tuned.json"
+    document: str = "tuned.document.json.gz"
+    cache: str = "hot"
+
+    @property
+    def margin(self) -> float:
+        """As a difference of logarithms."""
+        return math.log1p(self.margin_ratio)
+
+
+def read_tuning(arguments: Mapping[str, Any], options: Options) -> Tuning:
+    """Raises `UsageError` that names the flag."""
+    _refuse_other_modes(options)
+    record = options.output or Tuning.record
+    margin = arguments.get("--margin")
+    budget = arguments.get("--budget")
+    scope, objective = arguments.get("--scope") or "layer", arguments.get("--objective") or "time"
+    space = parse_space(arguments.get("--space") or (), options.engine)
+    if not space.axes and len(space.engines) < 2:
+        raise UsageError("nothing to choose from: name an axis, such as --space plan=all")
+    tuning = Tuning(
+        space=space,
+        scope=choice_reader(SCOPES)("--scope", scope),
+        objective=choice_reader(OBJECTIVES)("--objective", objective),
+        limits=read_limits(arguments.get("--limit") or ()),
+        budget_s=None if budget is None else read_span("--budget", budget),
+        margin_ratio=DEFAULT_MARGIN if margin is None else read_ratio("--margin", margin),
+        record=record,
+        document=arguments.get("--document") or default_document(record),
+        cache=arguments.get("--cache") or usual_cache(space.engines),
+    )
+    if Path(tuning.document) == Path(record):
+        raise UsageError("--document and -o name the same file")
+    return tuning
+
+
+def _refuse_other_modes(options: Options) -> None:
+    names = {
+        "--a/--b": options.a,
+        "--oracle": options.oracle,
+        "--replay": options.replay,
+        "--rerun-from": options.rerun_from,
+        "--shard": options.shard,
+        "--device all": options.devices is None or len(options.devices) > 1,
+    }
+    for name, given in names.items():
+        if given:
+            raise UsageError(f"{name} does not go with tune")
+
+
+def usual_cache(engines: Sequence[str]) -> str:
+    """What wins in a hot cache may lose in a program, so on an accelerator buffers take turns. The
+    caches of a processor are so large that this would take most of the time."""
+    specs = [parse_spec(text) for text in engines] or [parse_spec(choose_auto()[0])]
+    names = {spec.text for spec in specs if spec.name not in PROCESSOR_ENGINES or spec.id}
+    return "rotate" if names - {"torch:cpu"} else "hot"
+
+
+def default_document(record: str) -> str:
+    """Beside the record: ``tuned.json`` → ``tuned.document.json.gz``."""
+    path = Path(record)
+    stem = path.name.partition(".json")[0]
+    return str(path.with_name(f"{stem}.document.json.gz"))
+
+
+def run_options(options: Options, tuning: Tuning) -> Options:
+    """The settings of the ordinary run that confirms the finalists."""
+    return replace(
+        options,
+        engine=tuple(tuning.space.engines) or options.engine,
+        output=tuning.document,
+        cache=tuning.cache,
+        energy=options.energy or tuning.objective != "time",
+    )
+
+
+def read_span(flag: str, text: str) -> float:
+    """Seconds of ``90``, ``90s``, ``10m``, ``2h``."""
+    factor = SPANS_S.get(text[-1:])
+    number = read_number(flag, text[:-1] if factor is not None else text)
+    if number == 0:
+        raise UsageError(f"{flag}: expected more than nothing")
+    return number * (1.0 if factor is None else factor)
+
+
+def read_limits(texts: Sequence[str]) -> Limits:
+    limits = Limits()
+    for text in texts:
+        key, _, value = text.partition("=")
+        if key == "error" and value:
+            limits = replace(limits, error=read_number("--limit error", value))
+        elif key == "workspace" and value:
+            limits = replace(limits, workspace_bytes=read_size("--limit workspace", value))
+        elif text == "deterministic":
+            limits = replace(limits, deterministic=True)
+        else:
+            forms = "error=X, workspace=SIZE or deterministic"
+            raise UsageError(f"--limit: expected {forms}, got {text!r}")
+    return limits
+
+
+def read_size(flag: str, text: str) -> int:
+    """Bytes of ``256MiB``, ``1GiB``, ``4096``."""
+    for unit, factor in UNITS.items():
+        if text.endswith(unit):
+            return round(read_number(flag, text.removesuffix(unit)) * factor)
+    return round(read_number(flag, text))

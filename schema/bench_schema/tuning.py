@@ -1,0 +1,207 @@
+"""The record of a tuning as values: every variant of every graph, which was chosen, and why.
+
+Frozen dataclasses, no I/O; `tuning_files.py` reads and writes them. A record has a version of its
+own. Times are nanoseconds and come from ordinary rounds only; what the race knows of a candidate is
+how far it is behind, as a ratio. ``None`` means "not known".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping  # noqa: TC003  annotations are read at run time
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+from bench_schema.provenance import Tool  # noqa: TC001
+
+TUNING_VERSION = 1
+KIND = "bench-run tune"
+
+Stage: TypeAlias = Literal["listed", "built", "screened", "raced", "confirmed"]
+"""How far a candidate came: only listed; built and validated; dropped after one or two blocks;
+dropped in the race; measured in ordinary rounds."""
+
+Fate: TypeAlias = Literal[
+    "ok",
+    "unsupported",
+    "failed",
+    "crashed",
+    "timed out",
+    "wrong",
+    "duplicate",
+    "over a limit",
+    "not tried",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Ratio:
+    """A ratio of times, with its 95 % interval where that is known."""
+
+    estimate: float
+    low: float | None = None
+    high: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    index: int
+    """In the order of enumeration; 0 is the default."""
+    variant: Mapping[str, str]
+    """What was varied, by axis; empty for the default."""
+    engine: str
+    """Key of the engine in the result document."""
+    fingerprint: str
+    """Of the graph that ran, which differs from the entry's where type or layout were varied."""
+    stage: Stage
+    status: Fate
+    reason: str | None = None
+    """Always there unless ok."""
+    blocks: int = 0
+    """Blocks of the race that it was in."""
+    behind: Ratio | None = None
+    """Its time in that of the winner, in blocks that both were in; from the race."""
+    time_ns: float | None = None
+    """Geometric mean of the medians of its rounds; only of those that were confirmed."""
+    time_low_ns: float | None = None
+    time_high_ns: float | None = None
+    error: float | None = None
+    """Largest relative L2 error of an output."""
+    deterministic: bool | None = None
+    workspace_bytes: int | None = None
+    energy_j: float | None = None
+    case: str | None = None
+    """Id of its case in the result document."""
+    plan: Mapping[str, str] = field(default_factory=dict)
+    """What the engine chose."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A graph, its candidates, and which of them won."""
+
+    name: str
+    path: str
+    fingerprint: str
+    """Of the meaning of the graph as it was given."""
+    family: str
+    repeat: int
+    candidates: tuple[Candidate, ...]
+    default: int
+    winner: int
+    """Index of a candidate; that of the default where nothing is known to be better."""
+    reason: str
+    """Why it won, in a sentence."""
+    gain: Ratio | None = None
+    """Time of the default in that of the winner, from ordinary rounds; 1 where they are one."""
+    tied_with: tuple[int, ...] = ()
+    pareto: tuple[int, ...] = ()
+    """Confirmed candidates than which none is better in something and worse in nothing: of time,
+    error, workspace and energy."""
+    stopped_by: str | None = None
+    """What ended the race: clear, most blocks, budget; None without one."""
+
+
+@dataclass(frozen=True, slots=True)
+class TunedEngine:
+    """An engine as a later run must find it."""
+
+    key: str
+    spec: str
+    name: str
+    math: str
+    libraries: Mapping[str, str]
+    device: str
+    device_kind: str
+    plugin_sha256: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """What was tuned on, and how it was measured."""
+
+    host: str
+    device_kind: str
+    device_uuid: str | None
+    """The very unit: units of one kind differ."""
+    arch: str | None
+    driver: str | None
+    engines: tuple[TunedEngine, ...]
+    math: str
+    cache: str
+    timer: str
+    duty: str
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    error: float | None = None
+    workspace_bytes: int | None = None
+    deterministic: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TuneSettings:
+    space: tuple[str, ...]
+    scope: Literal["layer", "global"]
+    objective: Literal["time", "energy", "edp"]
+    margin_ratio: float
+    limits: Limits
+    budget_s: float | None
+    seed: int
+
+
+@dataclass(frozen=True, slots=True)
+class Total:
+    """One combination for the whole suite; times weighted by how often each graph occurs."""
+
+    variant: Mapping[str, str]
+    time_ns: float | None
+    """None where some graph has no time in it."""
+    confirmed: bool
+    """False: from the race's ratios, an estimate that is no measured time."""
+    missing: tuple[str, ...] = ()
+    """Names of the graphs that it cannot run."""
+    chosen: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """All graphs, each as often as it occurs."""
+
+    default_ns: float | None
+    tuned_ns: float | None
+    gain: Ratio | None
+    totals: tuple[Total, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    builds: int
+    executions: int
+    race_s: float
+    confirm_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """The result document that the times come from."""
+
+    path: str
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class TunedRecord:
+    kind: str
+    tuning_version: int
+    tool: Tool
+    started: str
+    finished: str
+    command: tuple[str, ...]
+    settings: TuneSettings
+    environment: Environment
+    entries: tuple[Entry, ...]
+    whole: Whole
+    cost: Cost
+    document: Evidence
+    notes: tuple[str, ...] = ()
