@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, Any
 from bench_run.errors import UsageError
 from bench_run.graph.layouts import order_of
 from bench_run.graph.make.build import Builder, Dims, Value
-from bench_run.graph.make.images import DTYPE, LAYOUT, complete_image, image_dims, image_rows
+from bench_run.graph.make.images import (
+    DTYPE,
+    LAYOUT,
+    checked_layout,
+    complete_image,
+    image_dims,
+    image_rows,
+    layout_row,
+)
 from bench_run.graph.make.parameters import Parameter, Params
 from bench_run.graph.make.recipe import Recipe
 from bench_run.graph.operations import POINTWISE_MODES
@@ -135,6 +143,30 @@ def _build(mode: Mode, name: str, builder: Builder, params: Params, chained: Val
     return y
 
 
+def _complete_convert(params: Params) -> Params:
+    out = dict(complete("convert", params))
+    out["to"] = out["dtype"] if out["to"] is None else out["to"]
+    if out["dims"] is not None and out["to_layout"] is not None:
+        raise UsageError("convert: dims and to_layout exclude each other")
+    if out["dims"] is None:
+        given = out["layout"] if out["to_layout"] is None else out["to_layout"]
+        out["to_layout"] = checked_layout("convert", "to_layout", given, out["spatial"])
+    if (out["to"], out["to_layout"]) == (out["dtype"], out["layout"]):
+        raise UsageError("convert: give another type (to=half) or memory order (to_layout=nhwc)")
+    return out
+
+
+def _build_convert(builder: Builder, params: Params, _: Value | None) -> Value:
+    x = start(builder, params, None)
+    order = x.order if params["to_layout"] is None else order_of(params["to_layout"])
+    y = builder.result("convert", x.dims, order, channel=x.channel, data_type=params["to"])
+    builder.node(
+        "PointwiseAttributes", "convert", {"in_0": x.uid}, {"out_0": y.uid},
+        {"operation": "identity"},
+    )  # fmt: skip
+    return y
+
+
 def _build_select(
     mode: Mode, name: str, builder: Builder, params: Params, chained: Value | None
 ) -> Value:
@@ -238,6 +270,17 @@ RECIPES: tuple[Recipe, ...] = (
     *_plain("arithmetic"),
     Recipe("bias", "arithmetic", "adds one number per channel to what it follows", _build_bias,
            (DTYPE,), {}, chains=True, only_after=True),
+    Recipe("convert", "arithmetic", "the same values in another type or memory order",
+           _build_convert,
+           (*image_rows(32, 64, 28), DIMS, DTYPE, LAYOUT,
+            Parameter("to", None, "type of the result; as dtype", "dtype", "to", shape=False,
+                      follows="dtype", choices=_NUMBERS),
+            layout_row("to_layout", "memory order of the result; as layout", "to", "layout")),
+           {"small": ("n=2 c=3 h=4 w=5 to_layout=nhwc",),
+            "common": ("n=32 c=64 h=28 w=28 to_layout=nhwc",),
+            "large": ("n=64 c=256 h=56 w=56 to_layout=nhwc",),
+            "skewed": ("n=1 c=8192 h=1 w=3 to_layout=nhwc",)},
+           complete=_complete_convert),
     *_plain("logic"),
     _recipe("logical_not", "logic", "not x", Mode("logical_not", 1, {})),
     _recipe("binary_select", "logic", "x where the mask is set, else b",
