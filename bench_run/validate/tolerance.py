@@ -183,7 +183,7 @@ def _is_exact(tensor: Tensor) -> bool:
 
 def _by_roundoff(graph: Graph, circumstances: Circumstances) -> dict[int, Tolerance]:
     from bench_run.validate.roundoff import OPERAND_UNITS, output_errors
-    from bench_run.validate.roundoff.chain import chain_errors
+    from bench_run.validate.roundoff.chain import Between, chain_errors
     from bench_run.validate.roundoff.measured import measured
 
     sizes = {uid: measured(storage) for uid, storage in (circumstances.inputs or {}).items()}
@@ -191,9 +191,9 @@ def _by_roundoff(graph: Graph, circumstances: Circumstances) -> dict[int, Tolera
     asked, *looser = modes[modes.index(circumstances.math) :]
     if isinstance(graph, ChainGraph):
         expected = circumstances.expected or {}
-        between = graph.sources & set(expected)
-        sizes |= {uid: measured(np.asarray(expected[uid]).reshape(-1)) for uid in between}
-        errors = {mode: chain_errors(graph, sizes, mode) for mode in (asked, *looser)}
+        links = graph.sources & set(expected)
+        between = {uid: Between.of(np.asarray(expected[uid])) for uid in links}
+        errors = {mode: chain_errors(graph, sizes, between, mode) for mode in (asked, *looser)}
     else:
         errors = {mode: output_errors(graph, sizes, mode) for mode in (asked, *looser)}
 

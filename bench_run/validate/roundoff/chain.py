@@ -1,35 +1,56 @@
 """Rounding errors through a chain: each graph's, from what the ones before it left.
 
-The sizes of what passes between graphs are measured on the reference's own values, so that only
-errors are carried along; estimated sizes would drift away from the true ones layer by layer.
+What passes between graphs is measured on the reference's own values: how large it is, since
+estimated sizes would drift away from the true ones layer by layer, and which part of it is zero,
+since there an activation has cut the error off too.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+import math as mathematics
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from bench_run.graph.dtypes import DTYPES
 from bench_run.validate.roundoff import output_errors
 from bench_run.validate.roundoff.estimate import COARSE, Estimate
+from bench_run.validate.roundoff.measured import SAMPLE, measured
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from bench_run.graph.chain.model import ChainGraph, Place
     from bench_run.graph.model import Tensor
+    from bench_run.tensors.storage import Storage
+
+
+@dataclass(frozen=True)
+class Between:
+    """What the reference has between two graphs."""
+
+    size: Estimate
+    nonzero: float
+    """The part of the elements that is not zero."""
+
+    @classmethod
+    def of(cls, values: Storage) -> Between:
+        flat = values.reshape(-1)
+        sample = flat[:: max(1, flat.size // SAMPLE)]
+        return cls(measured(flat), float(np.count_nonzero(sample)) / max(1, sample.size))
 
 
 def chain_errors(
-    chain: ChainGraph, sizes: Mapping[int, Estimate], math: str
+    chain: ChainGraph, sizes: Mapping[int, Estimate], between: Mapping[int, Between], math: str
 ) -> dict[int, Estimate | None]:
     """The estimate of every output by uid; None where something on the way has no rule.
 
-    `sizes`: measured, of inputs and as far as they are known of what passes between graphs.
+    `sizes` are those of the inputs, `between` has what is known of links by the writer's uid.
     """
     known: dict[int, Estimate | None] = {}
     for place in chain.places:
-        given = {t.uid: _operand(chain, t, known, sizes) for t in place.placed.inputs}
+        given = {t.uid: _operand(chain, t, known, sizes, between) for t in place.placed.inputs}
         known.update(_place_errors(place, given, math))
     return known
 
@@ -48,16 +69,17 @@ def _operand(
     tensor: Tensor,
     known: Mapping[int, Estimate | None],
     sizes: Mapping[int, Estimate],
+    between: Mapping[int, Between],
 ) -> Estimate | None:
     alias = chain.aliases.get(tensor.uid)
     uid = tensor.uid if alias is None else alias.uid
     if uid not in known:
         return sizes[uid]
     found = known[uid]
-    return None if found is None else _passed_on(found, sizes.get(uid), chain.by_uid[uid])
+    return None if found is None else _passed_on(found, between.get(uid), chain.by_uid[uid])
 
 
-def _passed_on(error: Estimate, size: Estimate | None, tensor: Tensor) -> Estimate:
+def _passed_on(error: Estimate, seen: Between | None, tensor: Tensor) -> Estimate:
     """As the next graph reads it. The reference rounds it too, maybe to the neighbour: once more
     than the comparison of the tensor itself allows for."""
     unit, smallest = DTYPES[tensor.data_type].unit_roundoff, DTYPES[tensor.data_type].smallest
@@ -67,8 +89,15 @@ def _passed_on(error: Estimate, size: Estimate | None, tensor: Tensor) -> Estima
         atol=error.atol + unit * smallest,
         drift=error.drift + COARSE * unit,
     )
-    if size is None:
+    if seen is None:
         return rounded
+    size = seen.size
     return replace(
-        rounded, rms=size.rms, mean=size.mean, peak=size.peak, low=size.low, positive=size.positive
+        rounded,
+        atol=rounded.atol * mathematics.sqrt(seen.nonzero),
+        rms=size.rms,
+        mean=size.mean,
+        peak=size.peak,
+        low=size.low,
+        positive=size.positive,
     )
