@@ -46,6 +46,16 @@ def disturbance(found: Surroundings, processors: int | None) -> str | None:
     return None
 
 
+def is_quiet(found: Surroundings) -> bool:
+    """Nothing of it can count, however short the round: what nearly all of 100,000 rounds are."""
+    return (
+        (found.others_cpu_s or 0.0) < OTHERS_S
+        and (found.steal_s or 0.0) < STEAL_S
+        and (found.involuntary_switches or 0) < SWITCHES
+        and not found.device_processes
+    )
+
+
 def is_exposed(one: Round) -> bool:
     """Whether the host's work reaches the times: those of a device behind a gate it does not."""
     return "device_ns" not in one.series or one.device_timing == "events"
@@ -55,12 +65,14 @@ def disturbed_rounds(case: Case, document: Document) -> dict[int, str]:
     """What disturbed each round, by its index."""
     found = {}
     for one in case.rounds:
-        if one.surroundings is not None and is_exposed(one):
-            what = disturbance(one.surroundings, document.machine.cpu.threads)
-            if what is not None:
-                found[one.index] = what
-        if one.surroundings is not None and one.surroundings.device_processes:
-            found[one.index] = "other processes were on the device"
+        beside = one.surroundings
+        if beside is None or is_quiet(beside):
+            continue
+        what = disturbance(beside, document.machine.cpu.threads) if is_exposed(one) else None
+        if beside.device_processes:
+            what = "other processes were on the device"
+        if what is not None:
+            found[one.index] = what
     return found
 
 
@@ -104,12 +116,13 @@ def disturbed_warnings(sides: Iterable[Side]) -> list[str]:
 
 
 def _disturbed_as_a_whole(document: Document) -> dict[int, str]:
-    visits: Counter[int] = Counter()
     disturbed: dict[int, list[str]] = defaultdict(list)
     for case in document.cases:
-        visits.update(one.index for one in case.rounds)
         for index, what in disturbed_rounds(case, document).items():
             disturbed[index].append(what)
+    if not disturbed:
+        return {}
+    visits = Counter(one.index for case in document.cases for one in case.rounds)
     return {
         index: Counter(texts).most_common(1)[0][0]
         for index, texts in disturbed.items()

@@ -10,14 +10,17 @@ from typing import TYPE_CHECKING
 
 from bench_compare.comparison.sensitivity import seen_from
 from bench_compare.metrics import METRICS
+from bench_compare.parallel import share_out
 from bench_compare.report import words
 from bench_compare.report.rows import rows
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from bench_compare.model import CaseComparison, Comparison, MetricComparison, View
 
+LEAST_SHARE = 2_000
+"""Cases that are worth a process."""
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 """What makes a spreadsheet take a text for a formula; such names get an apostrophe in front."""
 
@@ -76,12 +79,23 @@ METRIC_COLUMNS: dict[str, Callable[[MetricComparison], object]] = {
 
 def render(comparison: Comparison, view: View) -> str:
     """All cases that pass the filter; a case without metrics keeps one row."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow([*CASE_COLUMNS, UNFINISHED, *METRIC_COLUMNS, WARNINGS])
     unfinished = _unfinished(comparison)
     warnings = _plain("; ".join([*comparison.problems, *comparison.warnings, *_news(comparison)]))
-    for case in rows(comparison, replace(view, all=True)):
+    cases = list(rows(comparison, replace(view, all=True)))
+    lines = share_out(
+        lambda part: [_lines(cases[part.start : part.stop], unfinished, warnings)],
+        len(cases), 1, LEAST_SHARE,
+    )  # fmt: skip
+    head = io.StringIO()
+    columns = [*CASE_COLUMNS, UNFINISHED, *METRIC_COLUMNS, WARNINGS]
+    csv.writer(head, lineterminator="\n").writerow(columns)
+    return "".join([head.getvalue(), *lines])
+
+
+def _lines(cases: Sequence[CaseComparison], unfinished: dict[str, str], warnings: str) -> str:
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    for case in cases:
         head = [read(case) for read in CASE_COLUMNS.values()]
         head.append(unfinished[case.other_label])
         for metric in case.metrics.values():

@@ -17,6 +17,8 @@ import numpy.typing as npt
 Array: TypeAlias = npt.NDArray[np.float64]
 
 _TINY = 1e-300
+HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
+STIRLING = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 / 156)
 _SHIFT = 8
 """Recurrence lifts the argument this far, where the asymptotic series has 13 digits."""
 
@@ -87,8 +89,12 @@ def _beta_fraction(a: Array, b: Array, x: Array) -> Array:
 
 
 def _log_gamma(x: Array) -> Array:
-    values, place = np.unique(x, return_inverse=True)
-    return np.array([math.lgamma(value) for value in values])[place].reshape(x.shape)
+    """Logarithm of Γ for x > 0: recurrence (DLMF 5.5.1), then series (5.11.1)."""
+    lifted = x + _SHIFT
+    below = np.log(np.prod(x[..., None] + np.arange(_SHIFT), axis=-1))
+    inverse2 = 1 / lifted**2
+    series = np.polynomial.polynomial.polyval(inverse2, STIRLING) / lifted
+    return np.asarray((lifted - 0.5) * np.log(lifted) - lifted + HALF_LOG_2PI + series - below)
 
 
 def _log_beta(a: Array, b: Array) -> Array:

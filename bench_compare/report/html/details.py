@@ -11,12 +11,15 @@ import itertools
 import math
 import zlib
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import orjson
 from bench_schema.document import PAID_ONCE, SERIES
 
 from bench_compare.model import Verdict
+from bench_compare.parallel import share_out
 from bench_compare.report.html.front import floats, short
 from bench_compare.report.html.sampling import Budget, Held, budget, reduced
 from bench_compare.report.rows import NEWS
@@ -35,6 +38,8 @@ CHUNK = 32
 """Cases in a block."""
 GROUP = 8 * CHUNK
 """Cases whose samples are reduced at once: what is packed is let go, so memory stays small."""
+LEAST_SHARE = 1_000
+"""Cases that are worth a process."""
 THREADS = 2
 LEVEL = 3
 """Of zlib: level 6 takes three times as long for 7 % less."""
@@ -57,28 +62,50 @@ Display: TypeAlias = "dict[str, dict[str, dict[str, Any]]]"
 
 def blocks(comparison: Comparison) -> list[str]:
     """Base64 texts, one for each `CHUNK` cases in the order of the comparison."""
+    cases = comparison.cases
+    kept = next(number for most, number in SERIES_KEPT if len(cases) <= most)
+    names = [_names(case) for case in cases]
+    series = [_series(case, known[:kept]) for case, known in zip(cases, names, strict=True)]
+    material = Material(
+        comparison=comparison,
+        series=series,
+        left_out=[known[kept:] for known in names],
+        plan=budget(sum(len(sides) for one in series for sides in one.values())),
+        engines=EngineChanges(comparison),
+    )
+    return share_out(partial(_blocks_of, material), len(cases), GROUP, LEAST_SHARE)
+
+
+@dataclass(frozen=True, eq=False)
+class Material:
+    """What the blocks of a page are made of; lists have an entry for each case."""
+
+    comparison: Comparison
+    series: Sequence[Series]
+    left_out: Sequence[Sequence[str]]
+    plan: Budget
+    engines: EngineChanges
+
+
+def _blocks_of(material: Material, cases: range) -> list[str]:
     # zlib leaves the interpreter to others while it works, so the next group is made meanwhile.
     with ThreadPoolExecutor(THREADS) as pool:
-        return list(pool.map(_packed, _texts(comparison)))
+        return list(pool.map(_packed, _texts(material, cases)))
 
 
 def _packed(text: bytes) -> str:
     return base64.b64encode(zlib.compress(text, LEVEL)).decode("ascii")
 
 
-def _texts(comparison: Comparison) -> Iterator[bytes]:
-    """JSON of each block."""
-    cases = comparison.cases
-    kept = next(number for most, number in SERIES_KEPT if len(cases) <= most)
-    names = [_names(case) for case in cases]
-    series = [_series(case, known[:kept]) for case, known in zip(cases, names, strict=True)]
-    plan = budget(sum(len(sides) for one in series for sides in one.values()))
-    engines = EngineChanges(comparison)
-    for start in range(0, len(cases), GROUP):
-        group = cases[start : start + GROUP]
-        displays = _displays(series[start : start + GROUP], plan)
+def _texts(material: Material, cases: range) -> Iterator[bytes]:
+    """JSON of each block of these cases."""
+    comparison, engines = material.comparison, material.engines
+    for start in range(cases.start, cases.stop, GROUP):
+        here = slice(start, min(start + GROUP, cases.stop))
+        group = comparison.cases[here]
+        displays = _displays(material.series[here], material.plan)
         tables = _tables(group)
-        left_out = [known[kept:] for known in names[start : start + GROUP]]
+        left_out = material.left_out[here]
         for i in range(0, len(group), CHUNK):
             places = slice(i, i + CHUNK)
             shown = zip(

@@ -2,7 +2,9 @@
 
 import { byId, el } from "./dom.js";
 import { known, label, percentText, plural, scaleOf, shortened } from "./format.js";
-import { cases, every, lookOf, manyWords, page, unitOf, verdictOf, word } from "./page.js";
+import {
+  cases, every, lookOf, manyWords, page, total, unitOf, verdictOf, word,
+} from "./page.js";
 import { draw, extent } from "./plot.js";
 import { ratioTicks } from "./ratios.js";
 import { addressOf, onSelection, select, state } from "./selection.js";
@@ -17,6 +19,7 @@ const ARRANGEMENTS = {
   label: (place) => word("label", place),
 };
 const SMALL = 600;
+const MANY = 1000;
 const isNarrow = () => window.innerWidth < SMALL;
 const isScatter = () => state.arrange === "base";
 const hasRatio = (place) => known(cases.ratio[place]) && cases.ratio[place] > 0;
@@ -44,17 +47,38 @@ function tracesOf(points) {
   const byVerdict = new Map();
   for (const [, ratio, place, x] of points) {
     const verdict = verdictOf(place);
-    const empty = { x: [], y: [], up: [], down: [], places: [] };
+    const empty = { x: [], y: [], up: [], down: [], low: [], high: [], places: [] };
     if (!byVerdict.has(verdict)) byVerdict.set(verdict, empty);
     const trace = byVerdict.get(verdict);
     trace.x.push(x);
     trace.y.push(ratio);
-    trace.up.push(known(cases.high[place]) ? Math.max(cases.high[place] - ratio, 0) : 0);
-    trace.down.push(known(cases.low[place]) ? Math.max(ratio - cases.low[place], 0) : 0);
+    const [low, high] = [cases.low[place], cases.high[place]];
+    trace.high.push(known(high) ? Math.max(high, ratio) : ratio);
+    trace.low.push(known(low) ? Math.min(low, ratio) : ratio);
+    trace.up.push(trace.high.at(-1) - ratio);
+    trace.down.push(ratio - trace.low.at(-1));
     trace.places.push(place);
   }
   const order = [...page.verdicts].reverse().filter((verdict) => byVerdict.has(verdict));
-  return order.map((verdict) => traceOf(verdict, byVerdict.get(verdict), points.length));
+  if (points.length <= MANY) {
+    return order.map((verdict) => traceOf(verdict, byVerdict.get(verdict), points.length));
+  }
+  return order.flatMap((verdict) => manyTraces(verdict, byVerdict.get(verdict), points.length));
+}
+
+// Of thousands of cases the intervals of a verdict are one line with gaps, and where the verdict is
+// no news there is nothing else: an element for each would take the browser seconds.
+function manyTraces(verdict, trace, count) {
+  const lines = {
+    type: "scatter", mode: "lines", name: verdict, legendgroup: verdict, hoverinfo: "none",
+    x: trace.x.flatMap((x) => [x, x, null]),
+    y: trace.low.flatMap((low, at) => [low, trace.high[at], null]),
+    customdata: trace.places.flatMap((place) => [place, place, null]),
+    line: { width: 0.8, color: toneColor(verdict), simplify: false },
+  };
+  if (page.quiet.includes(verdict)) return [lines];
+  const { error_y: bars, ...markers } = traceOf(verdict, trace, count);
+  return [{ ...lines, hoverinfo: "skip", showlegend: false }, { ...markers, legendgroup: verdict }];
 }
 
 function traceOf(verdict, trace, count) {
@@ -186,7 +210,25 @@ export function showOverview() {
     narrow = !narrow;
     redraw();
   });
-  onTheme(redraw);
-  onSelection(redraw);
-  redraw();
+  const start = () => {
+    onTheme(redraw);
+    onSelection(redraw);
+    redraw();
+  };
+  if (total > MANY) whenSeen(byId("overview-section"), start);
+  else start();
+}
+
+// Drawing thousands of cases takes a second: not before a reader comes near, or prints.
+function whenSeen(node, start) {
+  const seen = new IntersectionObserver((entries) => {
+    if (entries.some((entry) => entry.isIntersecting)) begin();
+  }, { rootMargin: "100px" });
+  const begin = () => {
+    seen.disconnect();
+    window.removeEventListener("beforeprint", begin);
+    start();
+  };
+  window.addEventListener("beforeprint", begin);
+  seen.observe(node);
 }
