@@ -11,8 +11,10 @@ bias    Σ(a − e)·e/Σe², the factor by which all elements are off, has a st
         in place of e, which finds an error that has one sign everywhere.
 mean    Σ(a − e)/√(N·Σe²), an error of one size everywhere, has one of √(Σs²)/√(N·Σe²).
 
-To both comes the drift, the part that rounding errors may share (`roundoff/`). Roundings of equal
-values are equal: where either limit is exceeded, N is the number of different values expected.
+To all comes the drift, the part that rounding errors may share (`roundoff/`), and what groups
+of elements err alike: rows of a norm have one statistic each, whose error is one random number. For
+G groups that is the same with G in place of N. Roundings of equal values are equal: where either
+limit is exceeded, N is the number of different values expected.
 """
 
 from __future__ import annotations
@@ -31,6 +33,8 @@ if TYPE_CHECKING:
 RARE = 20.0
 """t: false alarms have a probability of exp(−t)."""
 SIGMAS = 6.0
+UNEVEN = 1.5
+"""Groups of unlike size, as channels with scales of their own have, average out by less."""
 LOOKED_AT = 1 << 18
 """Elements among which different values are counted."""
 
@@ -43,6 +47,9 @@ class SharedError:
     """Relative to the element."""
     atol: float
     drift: float
+    group: float = 0.0
+    """Standard deviation of what the elements of a group err alike, relative to their rms."""
+    groups: int = 1
 
 
 def exceeded(found: Difference, allowed: SharedError, expected: Array) -> tuple[str, Bound] | None:
@@ -64,22 +71,29 @@ def criteria(
     """Name, what was found and what is allowed for so many independent errors."""
     square, count = found.square_expected, found.elements
     variance = allowed.rtol**2 + allowed.atol**2 * count / square
+    common = allowed.drift + SIGMAS * UNEVEN * allowed.group / math.sqrt(allowed.groups)
     weighted = allowed.rtol**2 * found.fourth_expected + allowed.atol**2 * square
 
     def spread(independent: int) -> float:
-        part = RARE / max(1, independent)
-        return allowed.drift + math.sqrt(variance * (1 + 2 * math.sqrt(part) + 2 * part))
+        apart = _farthest(math.sqrt(variance), independent)
+        return allowed.drift + apart + _farthest(allowed.group, allowed.groups)
 
     def bias(independent: int) -> float:
         repeated = max(1.0, count / max(1, independent))
-        return allowed.drift + SIGMAS * math.sqrt(weighted * repeated) / square
+        return common + SIGMAS * math.sqrt(weighted * repeated) / square
 
     def mean(independent: int) -> float:
-        return allowed.drift + SIGMAS * math.sqrt(variance / max(1, independent))
+        return common + SIGMAS * math.sqrt(variance / max(1, independent))
 
     both = max(abs(found.projected), abs(found.projected_up)) / square
     offset = abs(found.total) / math.sqrt(count * square)
     return ("spread", found.relative_l2, spread), ("bias", both, bias), ("mean", offset, mean)
+
+
+def _farthest(deviation: float, independent: int) -> float:
+    """How large the root mean square of so many random numbers may be."""
+    part = RARE / max(1, independent)
+    return deviation * math.sqrt(1 + 2 * math.sqrt(part) + 2 * part)
 
 
 def _different(expected: Array) -> int:

@@ -40,9 +40,6 @@ if TYPE_CHECKING:
     from bench_run.tensors.storage import Storages
     from bench_run.validate.roundoff.estimate import Estimate
 
-ROUNDING_DEVIATION = 0.8
-"""Standard deviation of a rounding to nearest, as a part of its largest error: 1/√3, and more where
-many values lie in the middle between two of the type's, as sums of narrow numbers do."""
 VALIDATORS = ("matching", "allclose", "allclose_matching_infinities")
 
 
@@ -227,12 +224,16 @@ def _of_estimate(tensor: Tensor, error: Estimate, rounded_reference: bool) -> To
     """Errors of both sides add up where the reference errs itself: independent ones like a root."""
     sides = 2 if rounded_reference else 1
     row = DTYPES[tensor.data_type]
+    from bench_run.validate.roundoff.estimate import ROUNDING_DEVIATION
+
     smallest = ROUNDING_DEVIATION * row.unit_roundoff * row.smallest
     root = math.sqrt(sides)
     shared = SharedError(
-        rtol=root * ROUNDING_DEVIATION * error.rtol,
+        rtol=root * error.relative_deviation,
         atol=root * math.hypot(error.deviation, smallest),
         drift=sides * error.drift,
+        group=root * error.group,
+        groups=error.groups,
     )
     return Tolerance(sides * error.rtol, sides * error.atol, "default", shared=shared)
 

@@ -5,8 +5,9 @@
 KILLS (1,000) times a run, or the resumption of one, is killed with SIGKILL after a random time:
 while it starts, measures, saves or seals. After three kills on average it may end. Then every
 round that any journal had shown must be in the document, once, as it was measured; every case must
-have all its rounds; and no file but the document may be left. Prints one line of figures; exit
-code 1 if anything was lost.
+have all its rounds; and no file but the document may be left. Sometimes two runs are started at once
+for one output: one of them is refused, or comes later. Prints one line of figures; exit code 1 if
+anything was lost.
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ GRAPHS, ROUNDS, ITERATIONS = 3, 3, 6
 ENDING = 0.25
 """Chance that a run is let end."""
 LONGEST_S = 4.0
+TWINS = 0.2
+"""Chance that two runs are started at once for the same output."""
 
 
 def graph(index):
@@ -97,35 +100,48 @@ def problems(folder, seen):
     return {name: what for name, what in checks.items() if what}
 
 
+def stop_or_let_end(processes, chance):
+    """Whether a run was killed."""
+    if chance.random() < ENDING:
+        for process in processes:
+            process.wait()
+        return False
+    time.sleep(chance.uniform(0, LONGEST_S))
+    alive = [process for process in processes if process.poll() is None]
+    for process in alive:
+        process.kill()
+    return bool(alive)
+
+
 def one_run(folder, chance):
-    """Kills until the run may end. Gives the number of kills and what went wrong."""
-    seen, kills = {}, 0
+    """Kills until the run may end. Gives the number of kills, of runs that were refused because
+    another one was at work, and what went wrong."""
+    seen, kills, refused = {}, 0, 0
     while True:
-        process = start(folder)
-        ends = chance.random() < ENDING
-        try:
-            process.wait(None if ends else chance.uniform(0, LONGEST_S))
-        except subprocess.TimeoutExpired:
-            process.kill()
-            kills += 1
-        words = process.communicate()[1]
-        if process.returncode not in (0, -9):
-            return kills, {f"exit code {process.returncode}": words}
+        processes = [start(folder) for _ in range(2 if chance.random() < TWINS else 1)]
+        kills += stop_or_let_end(processes, chance)
+        words = [process.communicate()[1] for process in processes]
+        codes = [process.returncode for process in processes]
+        for code, text in zip(codes, words, strict=True):
+            if code == 1 and "another run writes to it" in text:
+                refused += 1
+            elif code not in (0, -9):
+                return kills, refused, {f"exit code {code}": text}
         try:
             now = saved(folder)
         except DocumentError as error:
-            return kills, {"unreadable": str(error)}
+            return kills, refused, {"unreadable": str(error)}
         lost = {key: value for key, value in seen.items() if now.get(key) != value}
         if lost:
-            return kills, {"rounds changed or lost after a kill": lost}
+            return kills, refused, {"rounds changed or lost after a kill": lost}
         seen |= now
-        if process.returncode == 0:
-            return kills, problems(folder, seen)
+        if 0 in codes:
+            return kills, refused, problems(folder, seen)
 
 
 def main(wanted=1000, seed=0):
     chance = random.Random(seed)
-    kills = runs = 0
+    kills = runs = refused = 0
     wrong = []
     began = time.perf_counter()
     while kills < wanted:
@@ -135,14 +151,15 @@ def main(wanted=1000, seed=0):
             (folder / "tmp").mkdir()
             for index in range(GRAPHS):
                 (folder / "graphs" / f"add_{index}.json").write_text(json.dumps(graph(index)))
-            more, what = one_run(folder, chance)
-        kills, runs = kills + more, runs + 1
+            more, alone, what = one_run(folder, chance)
+        kills, refused, runs = kills + more, refused + alone, runs + 1
         if what:
             wrong.append(what)
             print(f"run {runs}: {what}", file=sys.stderr)
     seconds = time.perf_counter() - began
     print(
-        f"{kills} kills in {runs} runs, {seconds:.0f} s: {len(wrong)} runs lost or mixed anything"
+        f"{kills} kills in {runs} runs, {refused} of two at once refused, {seconds:.0f} s: "
+        f"{len(wrong)} runs lost or mixed anything"
     )
     return 1 if wrong else 0
 

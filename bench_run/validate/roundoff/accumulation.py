@@ -22,6 +22,9 @@ from bench_run.validate.roundoff.estimate import SIGMAS
 NOISE = 0.4
 """Standard deviation of a rounding to nearest, as a part of u·|sum|: an error spread evenly over a
 unit in the last place, the significand spread evenly on a logarithmic scale."""
+EVEN_NOISE = 1 / math.sqrt(3)
+"""The same where all sums have one size, just above a power of two: their last place is then a full
+2u of them."""
 CUT_NOISE = 2 * NOISE
 """Of a term cut off at the last place of the sum: as even over twice the range, its sign that of
 the term."""
@@ -72,6 +75,11 @@ def recursive_error(unit: float, terms: Terms) -> tuple[float, float]:
     walk = NOISE * SIGMAS * math.sqrt(terms.count / 3)
     rtol = walk + _drift(unit, terms) * terms.count
     return unit * rtol, unit * NOISE * FAR_BRIDGE * terms.count * terms.deviation
+
+
+def usual_walk(unit: float, count: int, noise: float = EVEN_NOISE) -> float:
+    """Standard deviation over many sums of the part relative to the sum."""
+    return unit * noise * math.sqrt(count / 3)
 
 
 def _drift(unit: float, terms: Terms) -> float:

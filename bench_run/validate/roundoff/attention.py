@@ -22,14 +22,17 @@ from bench_run.validate.roundoff.accumulation import (
     matrix_unit_drift,
     recursive_drift,
     recursive_error,
+    usual_walk,
 )
 from bench_run.validate.roundoff.estimate import SIGMAS, Estimate, Step
 from bench_run.validate.roundoff.sums import ROUNDING, contraction
 
 FUNCTION_UNITS = 16.0
 """Errors of exponentials and divisions in units of the compute type, as in `pointwise.py`."""
-SHARED_UNITS = 3.0
+SHARED_UNITS = 2.0
 """Of these the part that all elements may share."""
+USUAL_UNITS = 3.0
+"""Their standard deviation over many elements."""
 FLATNESS = 2.0
 """How much heavier than the mean a probability of an unmasked row usually is."""
 
@@ -140,7 +143,8 @@ def forward(step: Step) -> dict[str, Estimate]:
         FUNCTION_UNITS * step.unit + rtol, error + atol, _drift(step)
     )
     usual = _averaged(step, _relative(step, score), _usual_weight(step, score), v) + atol
-    o = replace(o, usual=usual / SIGMAS)
+    usual_rtol = math.hypot(USUAL_UNITS * step.unit, usual_walk(step.unit, keys))
+    o = replace(o, usual=usual / SIGMAS, usual_rtol=usual_rtol)
     spread = math.log(max(2, keys)) + score.peak
     stats_error = score.atol + FUNCTION_UNITS * step.unit * max(1.0, spread)
     stats = Estimate(spread, spread, spread).with_error(step.unit, stats_error)
@@ -175,12 +179,14 @@ def backward(step: Step) -> dict[str, Estimate]:
         "dv": (relative + sums) * do.rms * column_seen,
         "dbias": inner * seen,
     }
+    narrow_type = DTYPES[step.tensors["q"].data_type].bits <= 16  # P and dS are rounded to it
+    drift = 2 * _drift(step) if narrow_type else _drift(step) + step.unit
     size = {"dq": k.rms * row, "dk": q.rms * column, "dv": do.rms * column, "dbias": 1.0}
     factor = {"dq": scale * centred, "dk": scale * centred, "dv": 1.0, "dbias": centred}
     return {
         port: replace(
             Estimate(size[port] * factor[port], 0.0, SIGMAS * size[port] * factor[port]).with_error(
-                FUNCTION_UNITS * step.unit, error, 2 * _drift(step)
+                FUNCTION_UNITS * step.unit, error, drift, USUAL_UNITS * step.unit
             ),
             usual=min(error, common[port]) / SIGMAS,
         )

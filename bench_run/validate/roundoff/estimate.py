@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 SIGMAS = 6.0
 """Standard deviations that the largest of millions of elements may lie away."""
 
+ROUNDING_DEVIATION = 0.8
+"""Standard deviation of a rounding to nearest, as a part of its largest error: 1/√3, and more where
+many values lie in the middle between two of the type's, as sums of narrow numbers do."""
 
 COARSE = 0.1
 """What roundings to nearest may share where the values lie on a coarse grid, as a part of the
@@ -48,6 +51,12 @@ class Estimate:
     usual: float | None = None
     """Standard deviation of the absolute part over the whole tensor, where it differs from row to
     row; None: `atol` has `SIGMAS` of it everywhere."""
+    usual_rtol: float | None = None
+    """Standard deviation of the relative part; None: that of one rounding within ±rtol."""
+    group: float = 0.0
+    """Standard deviation of what the elements of one group err alike (those of a statistic, say),
+    as a part of their root mean square. Groups err independently."""
+    groups: int = 1
 
     @property
     def noise(self) -> float:
@@ -58,11 +67,26 @@ class Estimate:
         """
         return 0.6 * self.rtol * self.rms + self.atol / SIGMAS
 
-    def with_error(self, rtol: float, atol: float, drift: float | None = None) -> Estimate:
+    def with_error(
+        self,
+        rtol: float,
+        atol: float,
+        drift: float | None = None,
+        usual_rtol: float | None = None,
+    ) -> Estimate:
         """Errors of unknown structure may all be shared."""
         if drift is None:
             drift = rtol + (atol / self.rms if self.rms else 0.0)
-        return replace(self, rtol=rtol, atol=atol, drift=drift)
+        return replace(self, rtol=rtol, atol=atol, drift=drift, usual_rtol=usual_rtol)
+
+    def in_groups(self, group: float, groups: int) -> Estimate:
+        """With an error that groups of elements share."""
+        return replace(self, group=group, groups=max(1, groups))
+
+    @property
+    def relative_deviation(self) -> float:
+        """Standard deviation of the relative part."""
+        return ROUNDING_DEVIATION * self.rtol if self.usual_rtol is None else self.usual_rtol
 
     @property
     def deviation(self) -> float:
@@ -81,6 +105,9 @@ class Estimate:
             self.atol * factor,
             self.drift,
             None if self.usual is None else self.usual * factor,
+            self.usual_rtol,
+            self.group,
+            self.groups,
         )
 
 
@@ -140,7 +167,9 @@ def stored(estimate: Estimate, tensor: Tensor) -> Estimate:
     rtol = estimate.rtol + roundings * row.unit_roundoff
     atol = estimate.atol + roundings * row.unit_roundoff * row.smallest
     drift = estimate.drift + roundings * COARSE * row.unit_roundoff
-    return replace(estimate, rtol=rtol, atol=atol, drift=drift)
+    rounding = roundings * ROUNDING_DEVIATION * row.unit_roundoff
+    usual_rtol = math.hypot(estimate.relative_deviation, rounding)
+    return replace(estimate, rtol=rtol, atol=atol, drift=drift, usual_rtol=usual_rtol)
 
 
 def typical(graph: Graph, tensor: Tensor) -> Estimate:

@@ -8,6 +8,7 @@ that much less: short rows make large values and large errors.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from bench_run.validate.roundoff.estimate import SIGMAS, Estimate, Step
 from bench_run.validate.roundoff.sums import added, square, sum_of
@@ -15,6 +16,9 @@ from bench_run.validate.roundoff.sums import added, square, sum_of
 EPSILON = 1e-5
 LEAST = 1e-30
 """In place of a variance of nothing without ε, whose inverse root is infinite."""
+INVERSE_DRIFT = 2.5
+"""What all inverse roots may err alike, in units: a GPU's own rsqrt is off by up to 2.2 (PTX ISA,
+rsqrt.approx: 2^-22.9), and a division by the count may be a product with a rounded number."""
 STEPS = 4.0
 """Roundings of a scale and a shift, each of at most the size of the largest term."""
 
@@ -38,8 +42,21 @@ def statistics(
     spread = rows ** (1 / max(1, count - 1 if centred else count))
     most = min(2 * usual * spread, 1 / math.sqrt(max(epsilon, LEAST)))
     error = _size_of_error(squares) + (2 * mean.peak * _size_of_error(mean) if centred else 0.0)
-    rtol = 0.5 * error * min(most**2, usual**2 * _fewest(count)) + STEPS * step.unit
-    return mean, Estimate(usual, usual, most, 0.5 * usual, positive=True, rtol=rtol)
+    slope = 0.5 * min(most**2, usual**2 * _fewest(count))
+    rtol = slope * error + STEPS * step.unit
+    apart = math.hypot(_usual_error(squares), 2 * mean.mean * _usual_error(mean) * centred)
+    shared = squares.drift * squares.mean + 2 * mean.mean**2 * mean.drift * centred
+    inv = Estimate(usual, usual, most, 0.5 * usual, positive=True, rtol=rtol)
+    return mean, replace(
+        inv,
+        drift=slope * shared + INVERSE_DRIFT * step.unit,
+        usual_rtol=math.hypot(slope * apart, step.unit),
+    ).in_groups(slope * apart, rows)
+
+
+def _alone(statistic: Estimate) -> Estimate:
+    """As a result of its own, where each element is a group."""
+    return statistic.in_groups(0.0, 1)
 
 
 def _fewest(count: int) -> float:
@@ -49,7 +66,7 @@ def _fewest(count: int) -> float:
     return 1 / least if least > 0 else math.inf
 
 
-def shifted(step: Step, mean: Estimate, inv: Estimate) -> Estimate:
+def shifted(step: Step, mean: Estimate, inv: Estimate, statistics_count: int) -> Estimate:
     """y = (x − mean)·inv·scale + bias."""
     x, scale, bias = step["x"], step.get("scale", 1.0), step.get("bias", 0.0)
     gain = inv.peak * scale.peak
@@ -58,11 +75,20 @@ def shifted(step: Step, mean: Estimate, inv: Estimate) -> Estimate:
     relative = inv.rtol + scale.rtol + inv.atol / max(inv.low, 1e-30)
     atol = STEPS * step.unit * size + carried + relative * bias.peak + bias.atol
     rms = math.hypot(math.hypot(x.rms, mean.rms) * inv.rms * scale.rms, bias.rms)
-    return Estimate(rms, bias.mean, size).with_error(relative + step.unit, atol)
+    y = Estimate(rms, bias.mean, size)
+    if not rms or x.drift:  # what operands err alike is not followed through
+        return y.with_error(relative + step.unit, atol)
+    offset = inv.rms * scale.rms / rms
+    drift = inv.drift + scale.drift + offset * mean.mean * mean.drift
+    group = math.hypot(inv.group, offset * _usual_error(mean))
+    own = STEPS * step.unit * (x.rms + mean.rms) * inv.rms * scale.rms + step.unit * bias.rms
+    y = y.with_error(relative + step.unit, atol, drift, math.hypot(step.unit, scale.rtol))
+    product = step.unit  # of the statistic and a parameter, rounded once for the whole group
+    return replace(y, usual=own).in_groups(math.hypot(group, product), statistics_count)
 
 
 def batchnorm_inference(step: Step) -> dict[str, Estimate]:
-    return {"y": shifted(step, step["mean"], step["inv_variance"])}
+    return {"y": shifted(step, step["mean"], step["inv_variance"], _count(step, "mean")[1])}
 
 
 def batchnorm_inference_variance(step: Step) -> dict[str, Estimate]:
@@ -71,15 +97,17 @@ def batchnorm_inference_variance(step: Step) -> dict[str, Estimate]:
     most = 1 / math.sqrt(max(variance.low + epsilon, LEAST))
     rtol = STEPS * step.unit + 0.5 * variance.rtol
     inv = Estimate(root, root, most, 0.5 * root, positive=True, rtol=rtol)
-    return {"y": shifted(step, step["mean"], inv)}
+    inv = replace(inv, drift=INVERSE_DRIFT * step.unit + 0.5 * variance.drift)
+    return {"y": shifted(step, step["mean"], inv, _count(step, "mean")[1])}
 
 
 def batchnorm_training(step: Step) -> dict[str, Estimate]:
-    mean, inv = statistics(step, *_count(step, "scale"))
+    count, rows = _count(step, "scale")
+    mean, inv = statistics(step, count, rows)
     x = step["x"]
     variance = Estimate(x.rms**2, x.rms**2, x.rms**2 * 2, positive=True)
     moved = {"mean": mean, "variance": variance.with_error(2 * inv.rtol, 0.0)}
-    results = {"y": shifted(step, mean, inv), "mean": mean, "inv_variance": inv}
+    results = {"y": shifted(step, mean, inv, rows), "mean": mean, "inv_variance": _alone(inv)}
     for name, batch in moved.items():
         previous = step.get(f"prev_running_{name}", 0.0)
         size = max(previous.peak, batch.peak)
@@ -91,14 +119,17 @@ def batchnorm_training(step: Step) -> dict[str, Estimate]:
 
 def layernorm(step: Step) -> dict[str, Estimate]:
     count = math.prod(step.tensors["x"].dims[-step.node.attributes["normalized_dim_count"] :])
-    mean, inv = statistics(step, count, step.tensors["x"].elements // count)
-    return {"y": shifted(step, mean, inv), "mean": mean, "inv_variance": inv}
+    rows = step.tensors["x"].elements // count
+    mean, inv = statistics(step, count, rows)
+    y = shifted(step, mean, inv, rows)
+    return {"y": y, "mean": mean, "inv_variance": _alone(inv)}
 
 
 def rmsnorm(step: Step) -> dict[str, Estimate]:
     count = _rms_count(step)
-    _, inv = statistics(step, count, step.tensors["x"].elements // count, centred=False)
-    return {"y": shifted(step, Estimate(0.0, 0.0, 0.0), inv), "inv_rms": inv}
+    rows = step.tensors["x"].elements // count
+    _, inv = statistics(step, count, rows, centred=False)
+    return {"y": shifted(step, Estimate(0.0, 0.0, 0.0), inv, rows), "inv_rms": _alone(inv)}
 
 
 def _rms_count(step: Step) -> int:
@@ -136,6 +167,11 @@ def _gradients(step: Step, inv: Estimate, mean: Estimate, coupled: int) -> dict[
 def _size_of_error(x: Estimate) -> float:
     """Largest, as an absolute number."""
     return x.atol + x.rtol * x.peak
+
+
+def _usual_error(x: Estimate) -> float:
+    """Standard deviation, as an absolute number."""
+    return math.hypot(x.relative_deviation * x.rms, x.deviation)
 
 
 def _normal(step: Step, x: Estimate, mean: Estimate, inv: Estimate) -> Estimate:

@@ -9,12 +9,15 @@ import math
 
 from bench_run.graph.dtypes import DTYPES
 from bench_run.validate.roundoff.accumulation import (
+    EVEN_NOISE,
+    MATRIX_UNITS,
     NOISE,
     Terms,
     matrix_unit_drift,
     matrix_unit_error,
     recursive_drift,
     recursive_error,
+    usual_walk,
 )
 from bench_run.validate.roundoff.estimate import SIGMAS, Estimate, Step
 
@@ -45,16 +48,22 @@ def contraction(step: Step, ports: tuple[str, str], terms: int, factor: float = 
     products = Terms.of(terms, rms, mean)
     ways = [tuple(factor * part for part in recursive_error(step.unit, products))]
     drifts = [recursive_drift(step.unit, products)]
+    walks = [factor * usual_walk(step.unit, terms)]
     if step.unit and (max(bits) <= 16 or rounded):
         ways.append(matrix_unit_error(8 if max(bits) <= 8 else 16, products))
         drifts.append(matrix_unit_drift(8 if max(bits) <= 8 else 16, products))
+        walks.append(
+            usual_walk(MATRIX_UNITS[8 if max(bits) <= 8 else 16].unit, terms, 2 * EVEN_NOISE)
+        )
     if step.math == "fast" and max(bits) == 16:
         ways.append(recursive_error(step.type_unit(ports[0]), products))
         drifts.append(recursive_drift(step.type_unit(ports[0]), products))
+        walks.append(usual_walk(step.type_unit(ports[0]), terms))
     rtol, atol = (max(parts) for parts in zip(*ways, strict=True))
     atol += SIGMAS * math.sqrt(terms) * carried
     drift = max(drifts) + a.drift + b.drift + rounded + step.unit
-    return sum_of(terms, rms, mean, a.peak * b.peak).with_error(rtol + step.unit, atol, drift)
+    size = sum_of(terms, rms, mean, a.peak * b.peak)
+    return size.with_error(rtol + step.unit, atol, drift, max(walks) + step.unit)
 
 
 def sum_of(terms: int, rms: float, mean: float, peak: float, low: float = 0.0) -> Estimate:
@@ -119,7 +128,8 @@ def added(step: Step, x: Estimate, terms: int) -> Estimate:
     atol += SIGMAS * math.sqrt(terms) * x.noise
     result = sum_of(terms, x.rms, x.mean, x.peak, x.low if x.positive else 0.0)
     drift = recursive_drift(step.unit, rows) + x.drift + step.unit
-    return result.with_error(rtol + step.unit, atol, drift)
+    usual_rtol = usual_walk(step.unit, terms) + step.unit
+    return result.with_error(rtol + step.unit, atol, drift, usual_rtol)
 
 
 def reduction(step: Step) -> dict[str, Estimate]:
@@ -130,7 +140,8 @@ def reduction(step: Step) -> dict[str, Estimate]:
 def _mean(step: Step, x: Estimate, terms: int) -> Estimate:
     average = added(step, x, terms).scaled(1 / terms)
     drift = average.drift + 2 * step.unit
-    return average.with_error(average.rtol + 2 * step.unit, average.atol, drift)
+    usual_rtol = average.relative_deviation + 2 * step.unit
+    return average.with_error(average.rtol + 2 * step.unit, average.atol, drift, usual_rtol)
 
 
 def _norm1(step: Step, x: Estimate, terms: int) -> Estimate:
@@ -158,7 +169,10 @@ def _norm2(step: Step, x: Estimate, terms: int) -> Estimate:
     root = math.sqrt(sums.rms)
     rtol = sums.rtol / 2 + 2 * step.unit
     return Estimate(root, root, math.sqrt(sums.peak), positive=True).with_error(
-        rtol, sums.atol / (2 * max(root, 1e-30)), sums.drift / 2 + 2 * step.unit
+        rtol,
+        sums.atol / (2 * max(root, 1e-30)),
+        sums.drift / 2 + 2 * step.unit,
+        sums.relative_deviation / 2 + 2 * step.unit,
     )
 
 
