@@ -5,9 +5,9 @@
 KILLS (1,000) times a run, or the resumption of one, is killed with SIGKILL after a random time:
 while it starts, measures, saves or seals. After three kills on average it may end. Then every
 round that any journal had shown must be in the document, once, as it was measured; every case must
-have all its rounds; and no file but the document may be left. Sometimes two runs are started at once
-for one output: one of them is refused, or comes later. Prints one line of figures; exit code 1 if
-anything was lost.
+have all its rounds; and no file but the document may be left. Sometimes two runs are started at
+once for one output: one of them is refused, or comes later. Prints one line of figures; exit code
+1 if anything was lost.
 """
 
 from __future__ import annotations
