@@ -1,15 +1,20 @@
 """After the timed passes: what the device itself recorded of the kernels, where that is known.
 
-With ``--timer cupti`` always, with ``--timer auto`` for short kernels: two events around a kernel
-measure up to 0.3 µs more or less than it took, whatever constant is subtracted, which matters below
-50 µs. Then the spans of the records (first kernel's start to last one's end) take the place of the
-events in `device_ns`, and the case says so. The pass repeats the loop of the device pass; nothing
-is recorded while samples are taken.
+With ``--timer cupti`` always, with ``--timer auto`` for short executions: two events around a
+kernel measure up to 0.7 µs more or less than it took, whatever constant is subtracted, which
+matters below 200 µs. Then the records take the place of the events in `device_ns`, and the case
+says so: of one kernel its record; of several their sum and the gaps between them, which are
+measured while nothing is recorded (`queue_pass.py`), since recording stretches them. The pass
+repeats the loop of the device pass; nothing is recorded while samples are taken.
+
+Every device time comes with the systematic error that it may have, either way: a step of the
+clock for a single record, one gap for several, `EVENTS_BOUND_NS` for events.
 """
 
 from __future__ import annotations
 
 import statistics
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -17,6 +22,7 @@ from bench_schema.document import Kernel
 
 from bench_run.errors import EngineUnavailableError
 from bench_run.measure.loop import Measured, SamplingBudget, on_device, why_ungated
+from bench_run.measure.queue_pass import gap_ns
 from bench_run.streams import cupti
 from bench_run.streams.base import SupportsKernelRecords
 from bench_run.streams.demangle import demangle
@@ -25,24 +31,37 @@ if TYPE_CHECKING:
     from bench_run.engines.base import Plan
     from bench_run.streams.base import Stream
 
-SHORT_NS = 50_000
+SHORT_NS = 200_000
+EVENTS_BOUND_NS = 700.0
+"""Largest difference between corrected events and records of kernels of 2 to 65 µs (H200, nineteen
+graphs: `tests/benchmarks/device_bounds.py`)."""
+STEP_NS = 32.0
+"""Of the clock behind the records (H100, H200: every duration is a multiple of it)."""
 MOST_ITERATIONS = 200
 """Delivering a record costs tens of microseconds."""
 
-SPANS = "device_ns are spans of the kernels by CUPTI's records (events are too coarse here)"
-ASKED = "device_ns are spans of the kernels by CUPTI's records"
+SINGLE = "device_ns are the kernel's own, by CUPTI's records"
+SEVERAL = (
+    "device_ns are the kernels' own times by CUPTI's records and the gaps between them, which were "
+    "measured without recording"
+)
+SPANS = "device_ns are spans of the kernels by CUPTI's records, which stretch the gaps between them"
+COLD = "several kernels after a flush: device_ns are events, records would stretch the gaps"
 UNCLEAR = "CUPTI's records do not divide into iterations: device_ns are events"
 UNGATED = "device_ns hold the host's delays"
 
 
 @dataclass(frozen=True)
 class Recorded:
-    """The series with what the pass adds; `correction_ns` is 0 where events were replaced."""
+    """The series with what the pass adds."""
 
     measured: Measured
     kernels: tuple[Kernel, ...] = ()
     notes: tuple[str, ...] = ()
-    spans: bool = False
+    replaces_events: bool = False
+    """Whether `device_ns` are of the records."""
+    bound_ns: float | None = None
+    """Systematic error that `device_ns` may have, either way; None where nothing is known of it."""
 
 
 def record_kernels(
@@ -51,16 +70,26 @@ def record_kernels(
     """The measured series and, where the timer asks for it, the kernels' own times."""
     why = why_ungated(stream)
     notes = () if why is None else (f"{why}: {UNGATED}",)
-    timer = stream.timer if isinstance(stream, SupportsKernelRecords) else "events"
-    if not _asks_for_records(timer, measured):
+    if not isinstance(stream, SupportsKernelRecords):
         return Recorded(measured, notes=notes)
+    events = Recorded(measured, notes=notes, bound_ns=None if notes else EVENTS_BOUND_NS)
+    if not _asks_for_records(stream.timer, measured):
+        return events if "device_ns" in measured.series else replace(events, bound_ns=None)
     try:
-        recorded = _record(plan, stream, budget, measured)
+        groups = _record(plan, stream, budget, len(measured.series["device_ns"]))
     except EngineUnavailableError as error:
-        return Recorded(measured, notes=(*notes, str(error)))
-    if recorded is None:
-        return Recorded(measured, notes=(*notes, UNCLEAR))
-    return replace(recorded, notes=(*notes, ASKED if timer == "cupti" else SPANS))
+        return replace(events, notes=(*notes, str(error)))
+    if groups is None:
+        return replace(events, notes=(*notes, UNCLEAR))
+    recorded = _choose(plan, stream, events, groups, flushes=stream.flushes)
+    return replace(recorded, notes=(*notes, *recorded.notes))
+
+
+def prepare_records(stream: Stream) -> None:
+    """Load CUPTI's bindings, which takes a third of a second, before anything is measured."""
+    if isinstance(stream, SupportsKernelRecords) and stream.timer in ("auto", "cupti"):
+        with suppress(EngineUnavailableError):
+            cupti.load()
 
 
 def _asks_for_records(timer: str, measured: Measured) -> bool:
@@ -71,25 +100,40 @@ def _asks_for_records(timer: str, measured: Measured) -> bool:
 
 
 def _record(
-    plan: Plan, stream: Stream, budget: SamplingBudget, measured: Measured
-) -> Recorded | None:
-    count = min(MOST_ITERATIONS, len(measured.series["device_ns"]))
+    plan: Plan, stream: Stream, budget: SamplingBudget, samples: int
+) -> list[cupti.Group] | None:
+    """The records of each iteration; None where they do not divide so."""
+    count = min(MOST_ITERATIONS, samples)
     single = SamplingBudget(0, count, 0, budget.max_time_ns, 1, budget.rest_s)
     with cupti.Recorder() as recorder:
         plan.run()  # the first launch under CUPTI is slow
         stream.synchronize()
         begun = len(on_device(plan, stream, single, 0))
     groups = cupti.iterations(recorder.records, begun + 1)
-    if groups is None:
-        return None
-    groups = groups[1:]
-    series = {
-        **measured.series,
-        "device_ns": [cupti.span_ns(group) for group in groups],
-        "kernel_sum_ns": [cupti.sum_ns(group) for group in groups],
-        "kernel_span_ns": [cupti.span_ns(group) for group in groups],
-    }
-    return Recorded(replace(measured, series=series), kernels_of(groups), spans=True)
+    return None if groups is None else groups[1:]
+
+
+def _choose(
+    plan: Plan, stream: Stream, events: Recorded, groups: list[cupti.Group], *, flushes: bool
+) -> Recorded:
+    """Which of the clocks fills `device_ns`."""
+    sums = [cupti.sum_ns(group) for group in groups]
+    spans = [cupti.span_ns(group) for group in groups]
+    series = {**events.measured.series, "kernel_sum_ns": sums, "kernel_span_ns": spans}
+    kernels, count = kernels_of(groups), len(groups[0])
+    if count == 1:
+        chosen, bound_ns, note = spans, STEP_NS, SINGLE
+    elif flushes:
+        measured = replace(events.measured, series=series)
+        return replace(events, measured=measured, kernels=kernels, notes=(COLD,))
+    elif (gap := gap_ns(plan, stream, count, statistics.median(sums))) is None:
+        inner_ns = statistics.median(spans) - statistics.median(sums)
+        chosen, bound_ns, note = spans, max(STEP_NS, abs(inner_ns)), SPANS
+    else:
+        chosen = [max(1, round(each + (count - 1) * gap)) for each in sums]
+        bound_ns, note = max(STEP_NS, abs(gap)), SEVERAL
+    measured = replace(events.measured, series={**series, "device_ns": chosen})
+    return Recorded(measured, kernels, (note,), replaces_events=True, bound_ns=bound_ns)
 
 
 def kernels_of(groups: list[cupti.Group]) -> tuple[Kernel, ...]:

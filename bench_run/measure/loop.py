@@ -29,7 +29,8 @@ Check = Callable[[int], bool]
 BUSY_BLOCK_NS = 10_000_000
 """Device work behind one gate in cool duty: short enough that the power limit is not reached."""
 REST_S = 0.05
-"""Rest between two blocks in cool duty: after it an H200 is back at its highest clock."""
+"""Rest in cool duty before such a block would be exceeded: after it an H200 is back at its highest
+clock."""
 
 
 @dataclass(frozen=True)
@@ -154,10 +155,10 @@ def on_device(
     """
     samples: list[int] = []
     correction_ns = stream.correction_ns()
-    total_ns, forced = 0, forced_gates(stream)
+    total_ns, busy_ns, forced = 0, 0, forced_gates(stream)
     block = _block_size(stream, budget, estimate_ns, canaries.queue_share)
     while True:
-        marks = []
+        marks, block_ns = [], 0
         with stream.gate():
             for _ in range(min(block, max(1, budget.iterations - len(samples)))):
                 canaries.before()
@@ -177,13 +178,15 @@ def on_device(
             elapsed_ns = stream.elapsed_ns(begin, end)
             corrected_ns = max(0, round(elapsed_ns - correction_ns))
             samples.append(max(1, corrected_ns // budget.executions))  # logarithms are taken of it
-            total_ns += round(elapsed_ns)
+            block_ns += round(elapsed_ns)
+        total_ns, busy_ns = total_ns + block_ns, busy_ns + block_ns
         if len(samples) >= budget.iterations and total_ns >= budget.min_time_ns:
             return samples
         if budget.max_time_ns is not None and total_ns >= budget.max_time_ns:
             return samples
-        if budget.rest_s > 0:
+        if budget.rest_s > 0 and busy_ns + block_ns > BUSY_BLOCK_NS:
             time.sleep(budget.rest_s)
+            busy_ns = 0
 
 
 def forced_gates(stream: Stream) -> int:

@@ -24,6 +24,7 @@ OF_PHASE = {
     "settle": "waiting for the clock",
     "gate": "measuring",
     "wait": "waiting for the device",
+    "reference": "waiting for references",
     "measure": "measuring",
 }
 """Activity during a phase that a worker announces; unknown phases belong to what was asked."""

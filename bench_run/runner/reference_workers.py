@@ -1,6 +1,7 @@
 """Workers that compute references side by side, on a machine with idle cores.
 
-They work only while the run waits for them: nothing is timed then.
+On a processor they work only while the run waits for them: nothing is timed then. Beside a device
+that measures they give way to whoever prepares or measures.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING
 import psutil
 
 from bench_run.engines import PROCESSOR_ENGINES
+from bench_run.worker.main import NICE
 from bench_run.worker.pool import WorkerPool
 
 if TYPE_CHECKING:
@@ -44,7 +46,8 @@ class Helpers:
         cores = available_cores() if cores is None else cores
         self.count = max(1, min(MOST, cores // CORES_EACH))
         threads = {} if self.count == 1 else dict.fromkeys(BLAS_THREADS, str(cores // self.count))
-        self._workers = [WorkerPool(timeout_s, {HELPER: threads}) for _ in range(self.count)]
+        behind = {**threads, NICE: "10"}
+        self._workers = [WorkerPool(timeout_s, {HELPER: behind}) for _ in range(self.count)]
         self._pool = ThreadPoolExecutor(self.count)
         self._pending: list[Future[BenchRunError | None]] = []
 

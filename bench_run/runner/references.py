@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import shutil
 import threading
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -35,7 +35,7 @@ from bench_run.worker.messages import Evaluate
 from bench_run.worker.pool import WorkerPool
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
 
     from bench_run.options import Options
@@ -70,7 +70,8 @@ class ReferenceStore:
         self._known: dict[tuple[str, str], tuple[str | None, str | None]] = {}
         self._computed = 0
         self._touching = touching
-        self._lock = threading.RLock()
+        self._closed = False
+        self._lock, self._input_lock = threading.Lock(), threading.Lock()
         self.problems: dict[str, None] = {}
         """What failed, beside graphs that a reference does not support, each sentence once."""
         self._upcoming: dict[tuple[str, str], PlannedGraph] = {}
@@ -89,7 +90,7 @@ class ReferenceStore:
     def _cache_file(self, graph: PlannedGraph) -> str | None:
         """File for the graph's seeded inputs; None once the run is over."""
         name = hashlib.sha256(graph.id.path.encode()).hexdigest()[:16]
-        with self._lock:
+        with self._input_lock:
             if not self._inputs.is_dir():
                 return None
             path = self._inputs / f"{name}-{graph.id.fingerprint[:12]}"
@@ -119,17 +120,49 @@ class ReferenceStore:
         keyed = [((g.id.path, self.reference(g, word)), g) for g, word in asked]
         self._upcoming = {key: g for key, g in keyed if self._why_none(g, key[1]) is None}
 
+    def early_settings(
+        self, graph: PlannedGraph, asked: str, math: str | None = None
+    ) -> ValidationSettings:
+        """As `validation_settings`, but nobody waits: what is not known yet is *pending*."""
+        reference = self.reference(graph, asked)
+        with self._lock_or_not() as free:
+            known = free and not self._is_missing((graph.id.path, reference))
+        if known or self._why_none(graph, reference) is not None:
+            return self.validation_settings(graph, asked, math)
+        return replace(self._settings(graph, reference, math), pending=True)
+
+    def compute_announced(self) -> None:
+        """Everything that was announced, until the run ends; for a thread of its own."""
+        for (_, reference), graph in list(self._upcoming.items()):
+            if self._closed:
+                return
+            self._expected(graph, reference)
+
+    @contextmanager
+    def _lock_or_not(self) -> Iterator[bool]:
+        """Whether nothing is being computed right now."""
+        free = self._lock.acquire(blocking=False)
+        try:
+            yield free
+        finally:
+            if free:
+                self._lock.release()
+
     def validation_settings(
         self, graph: PlannedGraph, asked: str, math: str | None = None
     ) -> ValidationSettings:
         """`math`: the float32 arithmetic of the engine, where it is not the run's."""
         reference = self.reference(graph, asked)
-        options = self._options
         folder, reason = self._expected(graph, reference)
+        return replace(self._settings(graph, reference, math), expected=folder, reason=reason)
+
+    def _settings(
+        self, graph: PlannedGraph, reference: str, math: str | None
+    ) -> ValidationSettings:
+        options = self._options
         return ValidationSettings(
             reference=reference,
-            expected=folder,
-            reason=reason,
+            expected=None,
             policy=options.tolerance,
             rtol=options.rtol,
             atol=options.atol,
@@ -205,6 +238,7 @@ class ReferenceStore:
         return reference_engine(reference, self._engines), request
 
     def close(self) -> None:
+        self._closed = True
         self._helpers.close()
         self._scratch.close()
 
@@ -258,16 +292,27 @@ def _sidecar(graph: PlannedGraph) -> str | None:
 
 def make_room(folder: Path, most_bytes: int = SPOOL_BYTES) -> None:
     """Remove the oldest of what lies in the folder until the rest is small enough."""
-    oldest_first = sorted(folder.iterdir(), key=lambda path: path.stat().st_mtime)
+    oldest_first = sorted(folder.iterdir(), key=_changed_at)
     sizes = {path: _bytes_of(path) for path in oldest_first}
     total = sum(sizes.values())
     for path, size in sizes.items():
         if total <= most_bytes:
             return
-        shutil.rmtree(path) if path.is_dir() else path.unlink()
+        shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
         total -= size
 
 
+def _changed_at(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except FileNotFoundError:
+        return 0.0
+
+
 def _bytes_of(path: Path) -> int:
-    files = path.iterdir() if path.is_dir() else (path,)
-    return sum(file.stat().st_size for file in files)
+    """0 for what is gone meanwhile: workers put files in their places all the time."""
+    total = 0
+    with suppress(FileNotFoundError):
+        for file in path.iterdir() if path.is_dir() else (path,):
+            total += file.stat().st_size
+    return total

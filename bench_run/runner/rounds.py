@@ -9,9 +9,12 @@ so that drift hits all of them alike.
 from __future__ import annotations
 
 import random
+import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import psutil
@@ -77,6 +80,7 @@ class Rounds:
         )
         self._breakdown = breakdown
         self._shares = bool(devices)
+        self._side_by_side = False
         self.pool = pool
         self._lanes = Lanes(sharing.lanes, pool, baton, room_here(devices), self._run_visit)
 
@@ -141,19 +145,22 @@ class Rounds:
     def _rounds(self, due: Mapping[int, Sequence[PlannedCase]]) -> None:
         """Measure these cases in these rounds."""
         rounds = [self._order(index, cases) for index, cases in due.items() if cases]
-        if self._lanes.count == 1 or len(rounds) < 2:
+        self._side_by_side = self._lanes.count > 1 and len(rounds) > 1
+        if not self._side_by_side:
             for visits in rounds:
                 self._batch([visits])
-        else:
-            with self._breakdown.on("rounds side by side"):
-                self._batch(rounds)
+            return
+        with self._breakdown.on("rounds side by side"):
+            self._batch(rounds)
 
     def _batch(self, rounds: Sequence[Sequence[Visit]]) -> None:
         """Rounds that run at the same time."""
         for visits in rounds:
             index = visits[0].index
             self._progress.round(index, max(self._options.rounds, index + 1), len(visits))
-        self._announce(visit for visits in rounds for visit in visits)
+        self._announce(sorted(chain.from_iterable(rounds), key=lambda visit: visit.position))
+        if self._side_by_side:
+            threading.Thread(target=self._references.compute_announced, daemon=True).start()
         for visit, result in self._lanes.results(rounds):
             if result is not None:
                 self.states[visit.case.id].take(result)
@@ -180,7 +187,10 @@ class Rounds:
         self._progress.start_case(case.graph.id.name, case.engine.key)
         problem = lack_of_memory(case.graph.loaded.graph)
         reference = case.engine.reference if problem is None else "none"
-        request = self._request(case, visit.index, visit.position, reference)
+        request = self._request(visit, reference)
+        turn.settle = partial(
+            self._references.validation_settings, case.graph, reference, case.engine.options.math
+        )
         if problem is not None:
             return case_of(request, Outcome("skipped", problem, "plan"))
         result = pool.run_case(case.engine, request, turn)
@@ -188,8 +198,11 @@ class Rounds:
             return result
         return pool.run_case(case.engine, replace(request, no_gate=HUNG), turn)
 
-    def _request(self, case: PlannedCase, index: int, position: int, reference: str) -> RunCase:
-        graph = case.graph
+    def _request(self, visit: Visit, reference: str) -> RunCase:
+        """On a device references are computed while rounds are prepared; on a processor before."""
+        case, graph = visit.case, visit.case.graph
+        references = self._references
+        settle = references.early_settings if self._side_by_side else references.validation_settings
         return RunCase(
             case_id=case.id,
             graph=graph.loaded.graph,
@@ -197,14 +210,12 @@ class Rounds:
             engine=case.engine.key,
             variant=case.variant,
             work=graph.work,
-            round_index=index,
-            position=position,
+            round_index=visit.index,
+            position=visit.position,
             load_ns=graph.loaded.load_ns,
             data=self._references.data(graph),
-            validation_settings=self._references.validation_settings(
-                graph, reference, case.engine.options.math
-            ),
-            budget=budget(self._options, index),
+            validation_settings=settle(graph, reference, case.engine.options.math),
+            budget=budget(self._options, visit.index),
             notes=graph.loaded.notes,
             energy=self._options.energy,
             no_gate=self.states[case.id].no_gate,

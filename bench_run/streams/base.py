@@ -53,6 +53,8 @@ class SupportsKernelRecords(Protocol):
 
     timer: str
     """The timer that was asked for: ``auto``, ``events``, ``cupti`` or ``host``."""
+    flushes: bool
+    """Whether something that brings the caches into their state runs before every iteration."""
 
 
 @runtime_checkable

@@ -122,6 +122,7 @@ class CudaStream(SupportsClockProbe, SupportsKernelRecords, GateOpensByForce, Wa
         self._scratch = self.allocate(64)
         self._probe = ClockProbe(self.driver, self.handle)
         self._flush = self._reader(2 * device.l2_bytes) if cache == "cold" else None
+        self.flushes = self._flush is not None
         self._correction_ns: float | None = None
         self.forced_gates = 0
         self.no_gate_because: str | None = None

@@ -68,6 +68,7 @@ class TorchStream(SupportsClockProbe, SupportsKernelRecords, GateOpensByForce, W
             if self.clock != "host":
                 self._gate = Gate(self._driver, self._handle)
         self._flush = _reader(device) if cache == "cold" else None
+        self.flushes = self._flush is not None
         self._correction_ns: float | None = None
         self.forced_gates = 0
         self.no_gate_because: str | None = None

@@ -15,7 +15,7 @@ from bench_run.validate.outputs import CheckResult, OutputChecker
 from bench_run.validate.tolerance import Circumstances, Tolerance, read_overrides, tolerances
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from bench_run.graph.model import Graph
     from bench_run.tensors.storage import Storages
@@ -52,15 +52,16 @@ class Remembered:
 
 
 def make_checker(
-    graph: Graph, inputs: Storages, settings: ValidationSettings
+    graph: Graph, inputs: Callable[[], Storages], settings: ValidationSettings
 ) -> tuple[OutputChecker, Remembered] | None:
-    """The checker of a graph's outputs, and what it remembers; None where nothing is expected."""
+    """The checker of a graph's outputs, and what it remembers; None where nothing is expected.
+    `inputs` are asked for where tolerances are to be worked out."""
     if settings.expected is None:
         return None
     known = Remembered.read(settings.expected, settings.math)
     expected = load_expected(settings.expected)
     if known.tolerances is None:
-        known.tolerances = _tolerances(graph, inputs, settings, expected)
+        known.tolerances = _tolerances(graph, inputs(), settings, expected)
     mismatches = settings.mismatches
     return OutputChecker(graph, expected, known.tolerances, mismatches, known.results), known
 

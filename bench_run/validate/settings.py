@@ -19,6 +19,8 @@ class ValidationSettings:
     """Folder with one ``UID.npy`` for each output; None: outputs are not checked."""
     reason: str | None = None
     """Why nothing is expected."""
+    pending: bool = False
+    """Whether what is expected is still being computed: it is asked for once it is needed."""
     policy: str = "default"
     rtol: float | None = None
     atol: float | None = None
@@ -28,6 +30,11 @@ class ValidationSettings:
     math: str = "fp32"
     sidecar: str | None = None
     """File with the graph's own tolerances."""
+
+    @property
+    def wanted(self) -> bool:
+        """Whether outputs are going to be checked."""
+        return self.pending or self.expected is not None
 
     @property
     def by_engine(self) -> bool:

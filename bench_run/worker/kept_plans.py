@@ -24,7 +24,7 @@ from bench_run.validate.expected import make_checker
 from bench_run.validate.outputs import validation
 from bench_run.worker.case_record import case_of
 from bench_run.worker.messages import Keep, Kept, Release, Visit, Visited
-from bench_run.worker.run_case import Timeline, affordable
+from bench_run.worker.run_case import Run, Timeline, affordable
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -49,7 +49,7 @@ class KeptPlans:
         """Build the case's plan, run it, validate it; one that does not come so far is not kept."""
         self.release(Release((request.name,)))
         run = request.run
-        timeline = Timeline(announce, None, {"load_ns": run.load_ns, "import_ns": import_ns})
+        timeline = Timeline(Run(announce), {"load_ns": run.load_ns, "import_ns": import_ns})
         try:
             plan = self._plan(request, timeline)
             with ExitStack() as undo:
@@ -105,7 +105,7 @@ class KeptPlans:
     ) -> Validation:
         """Of the first run and of a second one: their bytes tell whether it is deterministic."""
         settings = request.run.validation_settings
-        made = make_checker(request.run.graph, inputs, settings)
+        made = make_checker(request.run.graph, lambda: inputs, settings)
         if made is None:
             reason = settings.reason or "no reference was requested"
             return Validation("not checked", settings.reference, reason)

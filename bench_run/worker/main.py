@@ -24,6 +24,7 @@ from bench_run.worker.guardian import start_guardian
 from bench_run.worker.messages import (
     Answered,
     AnswerT,
+    AskExpected,
     Attempt,
     Choices,
     Claim,
@@ -54,7 +55,11 @@ if TYPE_CHECKING:
 
     from bench_run.engines.base import Engine
     from bench_run.measure.ceilings import Ceilings
+    from bench_run.validate.settings import ValidationSettings
     from bench_run.worker.kept_plans import KeptPlans
+
+NICE = "BENCH_RUN_NICE"
+"""Variable: by how much a worker gives way to others that want the processor."""
 
 
 class EngineServer:
@@ -85,6 +90,16 @@ class EngineServer:
         if use != "free" and not isinstance(self._pipe.recv(), Granted):
             raise EOFError  # the run is ending
 
+    def expected(self) -> ValidationSettings:
+        """Waits for what outputs are compared with."""
+        from bench_run.validate.settings import ValidationSettings
+
+        self._pipe.send(AskExpected())
+        reply = self._pipe.recv()
+        if not isinstance(reply, ValidationSettings):
+            raise EOFError  # the run is ending
+        return reply
+
     def open(self, request: Open) -> Opened:
         begin = time.perf_counter_ns()
         engine = engine_module(request.spec.name).open(request.spec, request.options)
@@ -96,12 +111,13 @@ class EngineServer:
         return Opened(engine.facts, engine.stream.clock, self._import_ns, devices)
 
     def run_case(self, request: RunCase) -> Case:
-        from bench_run.worker.run_case import run_case
+        from bench_run.worker.run_case import Run, run_case
 
         gc.collect()
         gc.freeze()  # a collection beside PyTorch's modules takes 0.15 s, now none is searched
         claim = self.claim if request.shares_device else None
-        return run_case(self.engine, request, self._import_ns, self.announce, claim)
+        run = Run(self.announce, claim, self.expected)
+        return run_case(self.engine, request, self._import_ns, run)
 
     def variants(self, request: Variants) -> tuple[Mapping[str, str], ...]:
         return tuple(self.engine.variants(request.graph))
@@ -216,6 +232,7 @@ def answer(server: EngineServer, request: Request[Any]) -> Answered[Any] | Refus
 def main(descriptor: int) -> int:
     """Serve requests from the pipe until told to close, or until the run is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the run's to handle
+    os.nice(int(os.environ.get(NICE, "0")))
     start_guardian()
     pipe: Connection[Outgoing, Incoming] = Connection(descriptor)
     os.set_inheritable(descriptor, False)

@@ -73,13 +73,19 @@ class Granted:
 
 
 @dataclass(frozen=True)
+class AskExpected:
+    """Sent by a worker that wants to check outputs whose reference was pending; answered by the
+    `ValidationSettings` once they are known."""
+
+
+@dataclass(frozen=True)
 class Close:
     """Give everything back and end. Not answered."""
 
 
-Incoming: TypeAlias = "Request[Any] | Granted | Close"
+Incoming: TypeAlias = "Request[Any] | Granted | ValidationSettings | Close"
 """What a worker receives."""
-Outgoing: TypeAlias = "Answered[Any] | Refused | PhaseStarted | Claim"
+Outgoing: TypeAlias = "Answered[Any] | Refused | PhaseStarted | Claim | AskExpected"
 """What a worker sends."""
 
 

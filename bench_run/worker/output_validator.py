@@ -1,5 +1,5 @@
-"""The outputs of one round, the first run's and, as far as the time allows, the timed ones', held
-against what is expected of them.
+"""The outputs of one round, the first run's and, as far as the time allows, the timed ones': kept
+while samples are taken, and held against what is expected of them afterwards.
 
 That is done element by element in float64, unless an earlier iteration or round of the same graph
 left the very same bytes: then the result is the same.
@@ -21,18 +21,19 @@ from bench_run.validate.expected import make_checker
 from bench_run.validate.outputs import CheckResult, save_outputs, validation
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from bench_run.engines.base import Plan
     from bench_run.graph.model import Graph
     from bench_run.measure.canaries import Canaries
     from bench_run.tensors.storage import Storages
-    from bench_run.validate.expected import Remembered
     from bench_run.validate.outputs import OutputChecker
     from bench_run.validate.settings import ValidationSettings
 
 KEPT_BYTES = 256 << 20
-"""Outputs of timed iterations that are kept to be checked after the samples."""
+"""Once so much is kept of timed iterations, only the last one is kept besides."""
+SHARE_OF_KEEPING = 0.05
+"""Of the budget: what keeping outputs may take while samples are taken; the rest is for checks."""
 INPUT_BYTES_EACH_ROUND = 64 * 1024**2
 """Larger inputs are compared with their copy in the first round only."""
 
@@ -49,145 +50,136 @@ class Subject:
     """That will be timed."""
 
 
-class OutputValidator:
-    """Validates the first run and, as far as the budget allows, the timed iterations.
+class OutputKeeper:
+    """Keeps what a plan leaves while it is measured: outputs of the first run, of the first and the
+    last timed iteration and of others at random, and of one more run afterwards.
 
     Where the plan's outputs can be reached, each timed iteration runs on canaries (see
-    `bench_run.measure.canaries`), and what is checked are the outputs it left. Elsewhere the
-    iteration is repeated on poisoned outputs, and those are checked.
+    `bench_run.measure.canaries`), and what is kept are the outputs it left. Elsewhere the
+    iteration is repeated on poisoned outputs, and those are kept. Nothing is checked here: no
+    sample waits for that, and neither does anybody who wants the device.
     """
 
-    def __init__(self, plan: Plan, subject: Subject, inputs: Storages, canaries: Canaries) -> None:
+    def __init__(
+        self, plan: Plan, subject: Subject, first: Storages, canaries: Canaries, *, wanted: bool
+    ) -> None:
+        """`first`: what the first run left on poisoned outputs. `wanted`: whether anything is
+        going to be checked."""
         self.plan = plan
         self.canaries = canaries
-        self._subject = subject
-        self._settings, self._graph = subject.settings, subject.graph
-        self._checker: OutputChecker | None = None
-        self._known: Remembered | None = None
-        made = make_checker(subject.graph, inputs, subject.settings)
-        if made is not None:
-            self._checker, self._known = made
-        self._budget_ns = round(self._settings.budget_s * 1e9)
-        self._spent_ns = 0
+        self.subject = subject
+        self.wanted = wanted
+        self.first = first if wanted else {}
+        self.kept: list[tuple[int, Storages]] = []
+        """Timed iterations, in order."""
+        self.after: Storages = {}
+        """Of one more run, on outputs that were poisoned in full."""
+        self.changed_inputs: tuple[int, ...] | None = None
+        self.repeats = 0
+        self.spent_ns = 0
+        """What keeping outputs took while samples were taken."""
+        self._budget_ns = round(subject.settings.budget_s * 1e9 * SHARE_OF_KEEPING)
         self._draw = random.Random(f"{subject.case_id} {subject.round_index}")  # noqa: S311
         self._share = 1.0
-        self._rows: list[tuple[int, int, Any, str]] = []
-        self._last_checked = -1
-        self._results: list[CheckResult] = []
-        self._repeats = 0
-        self._kept: list[tuple[int, Storages]] = []
-        """Iterations whose outputs are checked once the samples are taken."""
         self._kept_bytes = 0
-        self._after: Storages | None = None
-        """The outputs of one more run."""
-        self._last: CheckResult | None = None
-        """The run on outputs that were poisoned in full, after the last sample."""
-        self._changed_inputs: tuple[int, ...] | None = None
-
-    def check_first(self, outputs: Storages) -> None:
-        """Hold the outputs of the first run, which began on poisoned ones, against the
-        reference."""
-        if self._checker is None:
-            return
-        self._results.append(self._checker.check(outputs))
-        if self._settings.save_outputs is not None:
-            folder = Path(self._settings.save_outputs)
-            save_outputs(folder, self._subject.case_id, outputs, self._graph)
-
-    @property
-    def timed_ns(self) -> int:
-        """What the timed iterations' checks took so far."""
-        return self._spent_ns
 
     def timed_check(self, iteration: int) -> bool:
-        """After a timed iteration; returns whether the outputs were looked at.
+        """After a timed iteration; returns whether its outputs were kept.
 
-        The first is, then others at random: as many as the budget pays for. Those are kept, and
-        checked when no sample waits for it.
+        The first one's are, then others' at random: as many as the budget pays for.
         """
-        if self._checker is None or not self._is_chosen(iteration):
+        if not self.wanted or not self._is_chosen(iteration):
             return False
-        self._check(iteration)
+        begin = time.perf_counter_ns()
+        self._keep(iteration)
+        self.spent_ns += time.perf_counter_ns() - begin
         if iteration == 0:
-            left_ns = max(0, self._budget_ns - self._spent_ns)
-            affordable = left_ns / max(1, self._spent_ns)
-            self._share = affordable / max(1, self._subject.iterations - 1)
+            left_ns = max(0, self._budget_ns - self.spent_ns)
+            affordable = left_ns / max(1, self.spent_ns)
+            self._share = affordable / max(1, self.subject.iterations - 1)
         return True
 
     def _is_chosen(self, iteration: int) -> bool:
         if iteration == 0:
             return True
-        return self._spent_ns < self._budget_ns and self._draw.random() < self._share
+        fits = self.spent_ns < self._budget_ns and self._kept_bytes < KEPT_BYTES
+        return fits and self._draw.random() < self._share
 
-    def _check(self, iteration: int) -> None:
-        assert self._checker is not None
-        begin = time.perf_counter_ns()
-        outputs = self._left_outputs()
-        size = sum(storage.nbytes for storage in outputs.values())
-        if iteration > 0 and self._kept_bytes + size <= KEPT_BYTES:
-            self._keep(iteration, outputs, size)
-        else:
-            self._note(iteration, outputs)
-        self._spent_ns += time.perf_counter_ns() - begin
-
-    def _keep(self, iteration: int, outputs: Storages, size: int) -> None:
-        self._kept.append((iteration, outputs))
-        self._kept_bytes += size
-        self._last_checked = iteration
-
-    def _left_outputs(self) -> Storages:
+    def _keep(self, iteration: int) -> None:
         """What the iteration left; where that says nothing of it, what it leaves when repeated."""
         if not self.canaries.watching:
             self._repeat()
-        return self.plan.download()
-
-    def _note(self, iteration: int, outputs: Storages) -> None:
-        assert self._checker is not None
-        result = self._checker.check(outputs)
-        self._rows.append((iteration, result.mismatched, result.max_abs, result.checksum))
-        self._results.append(result)
-        self._last_checked = iteration
+        outputs = self.plan.download()
+        self.kept.append((iteration, outputs))
+        self._kept_bytes += sum(storage.nbytes for storage in outputs.values())
 
     def _repeat(self) -> None:
         """Once more, with nothing of the run before left in the outputs."""
-        self._repeats += 1
+        self.repeats += 1
         self.plan.poison()
         self.plan.run()
 
     def keep_last(self, iterations: int) -> None:
-        """Before anything else runs: the outputs of the last timed iteration, which is checked
-        whatever the budget says. `finish` does so."""
-        if self._checker is not None and self._last_checked != iterations - 1:
-            self._keep(iterations - 1, self._left_outputs(), 0)
+        """Before anything else runs: the last timed iteration is kept whatever the budget says."""
+        if self.wanted and (not self.kept or self.kept[-1][0] != iterations - 1):
+            self._keep(iterations - 1)
 
     @property
     def looks_at_inputs(self) -> bool:
-        """Whether `run_again` wants them."""
-        if self._checker is None or not isinstance(self.plan, KeepsInputs):
+        """Whether `run_again` compares them."""
+        if not self.wanted or not isinstance(self.plan, KeepsInputs):
             return False
-        size = sum(tensor.bytes for tensor in self._graph.inputs)
-        return self._subject.round_index == 0 or size <= INPUT_BYTES_EACH_ROUND
+        size = sum(tensor.bytes for tensor in self.subject.graph.inputs)
+        return self.subject.round_index == 0 or size <= INPUT_BYTES_EACH_ROUND
 
     def run_again(self, inputs: Storages) -> None:
         """One more run, on outputs that are poisoned in full; then whether the inputs are what they
         were."""
-        if self._checker is None:
+        if not self.wanted:
             return
         self._repeat()
-        self._after = self.plan.download()
+        self.after = self.plan.download()
         if self.looks_at_inputs and isinstance(self.plan, KeepsInputs):
-            self._changed_inputs = self.plan.changed_inputs(inputs)
+            self.changed_inputs = self.plan.changed_inputs(inputs)
 
-    def finish(self) -> None:
-        """Checks what was kept, and the run after it."""
-        if self._checker is not None:
-            while self._kept:
-                self._note(*self._kept.pop(0))
-            if self._after is not None:
-                self._last = self._checker.check(self._after)
-                self._after = None
-        if self._known is not None:
-            self._known.save()
+
+class OutputValidator:
+    """Holds what was kept against what is expected: the first run, the first and the last timed
+    iteration and the run afterwards always, other iterations as far as the budget allows."""
+
+    def __init__(
+        self, keeper: OutputKeeper, settings: ValidationSettings, inputs: Callable[[], Storages]
+    ) -> None:
+        """`inputs`: asked for where the tolerances are not known from an earlier round."""
+        self._keeper = keeper
+        self._settings, self._graph = settings, keeper.subject.graph
+        self._checker: OutputChecker | None = None
+        self._rows: list[tuple[int, int, Any, str]] = []
+        self._results: list[CheckResult] = []
+        self._last: CheckResult | None = None
+        made = make_checker(self._graph, inputs, settings)
+        if made is not None:
+            self._checker, known = made
+            self._check(self._checker)
+            known.save()
+
+    def _check(self, checker: OutputChecker) -> None:
+        keeper = self._keeper
+        self._results.append(checker.check(keeper.first))
+        if self._settings.save_outputs is not None:
+            folder = Path(self._settings.save_outputs)
+            save_outputs(folder, keeper.subject.case_id, keeper.first, self._graph)
+        end_ns = time.perf_counter_ns() + round(self._settings.budget_s * 1e9) - keeper.spent_ns
+        always = {keeper.kept[0][0], keeper.kept[-1][0]} if keeper.kept else set()
+        while keeper.kept:
+            iteration, outputs = keeper.kept.pop(0)
+            if iteration in always or time.perf_counter_ns() < end_ns:
+                self._note(iteration, checker.check(outputs))
+        self._last = checker.check(keeper.after)
+
+    def _note(self, iteration: int, result: CheckResult) -> None:
+        self._rows.append((iteration, result.mismatched, result.max_abs, result.checksum))
+        self._results.append(result)
 
     def checks(self) -> Checks | None:
         if self._checker is None:
@@ -202,17 +194,17 @@ class OutputValidator:
             result = Validation("not checked", settings.reference, reason, (), 0, 0, None)
         else:
             result = self._found()
-        changed = self._changed_inputs
+        changed = self._keeper.changed_inputs
         result = replace(
             result,
-            iterations_poisoned=self.canaries.looked + self._repeats,
+            iterations_poisoned=self._keeper.canaries.looked + self._keeper.repeats,
             inputs_unchanged=None if changed is None else not changed,
         )
         problems = [*self._untouched(), *self._changed()]
         if not problems:
             return result
         also = [result.reason] if result.status == "failed" and result.reason else []
-        wrong = result.iterations_mismatched + self.canaries.untouched
+        wrong = result.iterations_mismatched + self._keeper.canaries.untouched
         return replace(
             result,
             status="failed",
@@ -233,14 +225,15 @@ class OutputValidator:
         return replace(result, status="failed", reason=reason, outputs=last.outputs)
 
     def _untouched(self) -> Iterator[str]:
-        if self.canaries.untouched:
+        canaries = self._keeper.canaries
+        if canaries.untouched:
             yield (
-                f"{self.canaries.untouched} of {self.canaries.looked} iterations wrote nothing: "
+                f"{canaries.untouched} of {canaries.looked} iterations wrote nothing: "
                 "the outputs were still as they had been before the iteration"
             )
 
     def _changed(self) -> Iterator[str]:
-        if self._changed_inputs:
+        if self._keeper.changed_inputs:
             graph = self._graph
-            names = ", ".join(describe(graph.by_uid[uid]) for uid in self._changed_inputs)
+            names = ", ".join(describe(graph.by_uid[uid]) for uid in self._keeper.changed_inputs)
             yield f"the engine wrote into its inputs: {names}"

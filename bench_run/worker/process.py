@@ -25,6 +25,7 @@ from bench_run.worker.guardian import STOP
 from bench_run.worker.messages import (
     Answered,
     AnswerT,
+    AskExpected,
     Claim,
     Close,
     Granted,
@@ -39,6 +40,7 @@ from bench_run.worker.start import start_afresh
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from bench_run.validate.settings import ValidationSettings
     from bench_run.worker.messages import DeviceUse
     from bench_run.worker.start import Starter
 
@@ -77,6 +79,9 @@ class Turn(Protocol):
 
     def claim(self, use: DeviceUse) -> None:
         """Waits until the device may be used so; gives back what was held before."""
+
+    def expected(self) -> ValidationSettings:
+        """Waits until it is known what the outputs are compared with."""
 
     def end(self) -> None:
         """Whatever is held is given back."""
@@ -160,6 +165,11 @@ class Worker:
             elif isinstance(message, Claim):
                 waited_s = self._grant(message.use, turn)
                 whole, due = whole.later(waited_s), due.later(waited_s)
+            elif isinstance(message, AskExpected):
+                assert turn is not None, "nothing is pending where nobody else works"
+                begin = time.monotonic()
+                self._pipe.send(turn.expected())
+                whole = whole.later(time.monotonic() - begin)
             else:
                 return message
 

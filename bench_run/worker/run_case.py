@@ -34,32 +34,41 @@ from bench_run.machine.telemetry import disturbances, observe
 from bench_run.measure.canaries import canaries_of
 from bench_run.measure.clock_wait import wait_for_clock
 from bench_run.measure.energy import Used, measure_energy
-from bench_run.measure.kernel_pass import Recorded, record_kernels
+from bench_run.measure.kernel_pass import Recorded, prepare_records, record_kernels
 from bench_run.measure.loop import SamplingBudget, measure, why_ungated
 from bench_run.measure.memory import ProcessPeak
 from bench_run.streams.base import GateOpensByForce
 from bench_run.tensors.data import inputs_of
 from bench_run.worker.case_record import case_of
-from bench_run.worker.output_validator import OutputValidator, Subject
+from bench_run.worker.output_validator import OutputKeeper, OutputValidator, Subject
 
 if TYPE_CHECKING:
     from bench_run.engines.base import Engine, Plan, PlanFacts
     from bench_run.streams.base import Stream
     from bench_run.tensors.storage import Storages
+    from bench_run.validate.settings import ValidationSettings
     from bench_run.worker.messages import DeviceUse, RunCase
 
 Phase = Callable[[str, int], None]
 """Told of each phase, and how many nanoseconds of the one before went into checks."""
-Claimer = Callable[["DeviceUse"], None]
-"""Waits until a device that others use too is free for that."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a case asks of the run that it belongs to."""
+
+    announce: Phase
+    claim: Callable[[DeviceUse], None] | None = None
+    """Waits until a device that others use too is free for that; None where it is not shared."""
+    expected: Callable[[], ValidationSettings] | None = None
+    """Waits for what was pending in the request."""
 
 
 @dataclass
 class Timeline:
     """Duration of each initialisation phase, which phase is under way, and what they took."""
 
-    announce: Phase
-    claimer: Claimer | None = None
+    run: Run
     phases: dict[str, int] = field(default_factory=dict)
     current: str = "load"
     host_peak_bytes: int | None = None
@@ -68,7 +77,7 @@ class Timeline:
     @contextmanager
     def time(self, name: str) -> Iterator[None]:
         self.current = name
-        self.announce(name, 0)
+        self.run.announce(name, 0)
         begin = time.perf_counter_ns()
         yield
         took_ns = time.perf_counter_ns() - begin
@@ -76,27 +85,21 @@ class Timeline:
 
     def enter(self, name: str, checked_ns: int = 0) -> None:
         self.current = name
-        self.announce(name, checked_ns)
+        self.run.announce(name, checked_ns)
 
     def claim(self, use: DeviceUse) -> None:
         """Before the device is used otherwise than so far, where it is shared."""
-        if self.claimer is not None:
+        if self.run.claim is not None:
             if use != "free":
-                self.announce("wait", 0)
-            self.claimer(use)
+                self.run.announce("wait", 0)
+            self.run.claim(use)
 
 
-def run_case(
-    engine: Engine,
-    request: RunCase,
-    import_ns: int,
-    announce: Phase,
-    claimer: Claimer | None = None,
-) -> Case:
+def run_case(engine: Engine, request: RunCase, import_ns: int, run: Run) -> Case:
     """The case with the round that was measured, or with the reason why there is none. On a device
     that is shared only what needs it is done while it is claimed, and only measuring alone."""
     phases = {"load_ns": request.load_ns, "import_ns": import_ns}
-    timeline = Timeline(announce, claimer, phases)
+    timeline = Timeline(run, phases)
     started = datetime.now(timezone.utc).isoformat(timespec="milliseconds")
     plan: Plan | None = None
     try:
@@ -113,18 +116,17 @@ def run_case(
         canaries = canaries_of(plan, engine.stream, request.graph, outputs, name)
         with closing(canaries):
             timeline.claim("free")
-            timeline.enter("validate")
+            settings = request.validation_settings
             subject = Subject(
                 request.case_id,
                 request.graph,
-                request.validation_settings,
+                settings,
                 request.round_index,
                 request.budget.iterations,
             )
-            validator = OutputValidator(plan, subject, inputs, canaries)
-            validator.check_first(outputs)
+            keeper = OutputKeeper(plan, subject, outputs, canaries, wanted=settings.wanted)
             del inputs, outputs
-            return _measured_case(engine, validator, request, timeline, started)
+            return _measured_case(engine, keeper, request, timeline, started)
     except UnsupportedGraphError as error:
         return case_of(request, Outcome("unsupported", str(error), timeline.current))
     except EngineError as error:
@@ -165,9 +167,10 @@ def _open_gate(stream: Stream, why: str | None) -> None:
 
 
 def _measured_case(
-    engine: Engine, validator: OutputValidator, request: RunCase, timeline: Timeline, started: str
+    engine: Engine, keeper: OutputKeeper, request: RunCase, timeline: Timeline, started: str
 ) -> Case:
-    plan = validator.plan
+    plan = keeper.plan
+    prepare_records(engine.stream)
     timeline.claim("alone")
     timeline.enter("gate")
     engine.stream.correction_ns()  # tries whether the plan can be held back: that may hang
@@ -176,19 +179,17 @@ def _measured_case(
     before = observe(engine.facts.device, engine.stream, at_once=True)
     timeline.enter("measure")
     budget = affordable(request.budget, timeline.phases["first_run_ns"])
-    measured = measure(
-        plan, engine.stream, budget, validator.timed_check, canaries=validator.canaries
-    )
+    measured = measure(plan, engine.stream, budget, keeper.timed_check, canaries=keeper.canaries)
     after = observe(engine.facts.device, engine.stream)
     surroundings = watched()
-    validator.keep_last(len(measured.series["e2e_ns"]))
+    keeper.keep_last(len(measured.series["e2e_ns"]))
     _wait_for_clock(engine, request.budget.rest_s, timeline)
-    timeline.enter("measure", validator.timed_ns)
+    timeline.enter("measure", keeper.spent_ns)
     recorded = record_kernels(plan, engine.stream, budget, measured)
     used = measure_energy(plan, engine.stream, engine.facts.device) if request.energy else Used()
     told = ask_witness(plan)
     timeline.claim("free")
-    _validate_end(validator, request, timeline)
+    validator = _validate(keeper, request, timeline)
     notes = (*recorded.notes, *disturbances(before, after), *used.notes)
     measured_round = _round(
         request,
@@ -219,16 +220,27 @@ def _measured_case(
     )
 
 
-def _validate_end(validator: OutputValidator, request: RunCase, timeline: Timeline) -> None:
-    """What was kept of the last timed iteration, one more run, and the inputs."""
+def _validate(keeper: OutputKeeper, request: RunCase, timeline: Timeline) -> OutputValidator:
+    """One more run, then everything that was kept is checked."""
     timeline.enter("validate")
-    inputs = inputs_of(request.graph, request.data) if validator.looks_at_inputs else {}
+    found: list[Storages] = []
+
+    def inputs() -> Storages:
+        if not found:
+            found.append(inputs_of(request.graph, request.data))
+        return found[0]
+
+    compared = inputs() if keeper.looks_at_inputs else {}
     timeline.claim("shared")
     timeline.enter("validate")
-    validator.run_again(inputs)
+    keeper.run_again(compared)
     timeline.claim("free")
+    settings = request.validation_settings
+    if settings.pending and timeline.run.expected is not None:
+        timeline.enter("reference")
+        settings = timeline.run.expected()
     timeline.enter("validate")
-    validator.finish()
+    return OutputValidator(keeper, settings, inputs)
 
 
 def _wait_for_clock(engine: Engine, rest_s: float, timeline: Timeline) -> None:
@@ -257,7 +269,7 @@ def ask_witness(plan: Plan) -> Mapping[str, str]:
 
 def _device_timing(stream: Stream, recorded: Recorded) -> DeviceTiming | None:
     """How the device's times were taken; None where there are none."""
-    if recorded.spans:
+    if recorded.replaces_events:
         return "kernel records"
     if "device_ns" not in recorded.measured.series:
         return None
@@ -290,8 +302,9 @@ def _round(
         executions_per_sample=request.budget.executions,
         host=platform.node() or None,
         device_uuid=unit_of(engine.facts.device),
-        device_correction_ns=0.0 if recorded.spans else correction_ns,
+        device_correction_ns=0.0 if recorded.replaces_events else correction_ns,
         device_timing=_device_timing(stream, recorded),
+        device_bound_ns=recorded.bound_ns,
         **observed,
     )
 

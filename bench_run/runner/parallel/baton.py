@@ -18,6 +18,7 @@ from bench_run.machine.device_lock import DeviceLock, Held
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from bench_run.validate.settings import ValidationSettings
     from bench_run.worker.messages import DeviceUse
 
 State = Literal["coming", "ready", "measuring", "done"]
@@ -157,6 +158,8 @@ class CaseTurn:
         self._group = group
         self._case = case
         self._use: DeviceUse = "free"
+        self.settle: Callable[[], ValidationSettings] | None = None
+        """Waits for what the outputs are compared with."""
         self._held = Held()
 
     def claim(self, use: DeviceUse) -> None:
@@ -169,6 +172,10 @@ class CaseTurn:
         elif use == "alone":
             self._use = use
             self._group.begin(self._case)
+
+    def expected(self) -> ValidationSettings:
+        assert self.settle is not None, "nothing was pending"
+        return self.settle()
 
     def end(self) -> None:
         """The case is over, however it ended."""

@@ -13,7 +13,7 @@ from bench_run.tensors.layout import to_storage
 from bench_run.validate.expected import Remembered
 from bench_run.validate.settings import ValidationSettings
 from bench_run.worker.evaluate import compute_expected
-from bench_run.worker.output_validator import OutputValidator, Subject
+from bench_run.worker.output_validator import OutputKeeper, OutputValidator, Subject
 
 GRAPH = make_graphs("add: dims=4x8 dtype=float")[0]
 OUTPUT = GRAPH.outputs[0]
@@ -50,14 +50,12 @@ def judged(folder, *runs, expected=True):
     plan = LeftBehind(runs)
     settings = ValidationSettings("numpy", str(folder) if expected else None)
     subject = Subject("case", GRAPH, settings, 0, len(runs) - 1)
-    validator = OutputValidator(plan, subject, INPUTS, CANARIES)
-    validator.check_first(plan.download())
+    keeper = OutputKeeper(plan, subject, plan.download(), CANARIES, wanted=settings.wanted)
     for iteration in range(len(runs) - 1):
-        validator.timed_check(iteration)
-    validator.keep_last(len(runs) - 1)
-    validator.run_again(INPUTS)
-    validator.finish()
-    return validator
+        keeper.timed_check(iteration)
+    keeper.keep_last(len(runs) - 1)
+    keeper.run_again(INPUTS)
+    return OutputValidator(keeper, settings, lambda: INPUTS)
 
 
 def wrong():
