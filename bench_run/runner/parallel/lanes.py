@@ -227,10 +227,15 @@ class Lane:
             turn.end()
 
 
+def _turn_of(visit: Visit) -> str:
+    graph = visit.case.graph
+    return graph.turns_with or graph.id.path
+
+
 def groups_of(visits: Sequence[Visit]) -> Iterator[list[Visit]]:
     """Visits of one graph that follow each other, no engine twice: an engine's worker prepares one
     case at a time."""
-    for _, several in groupby(visits, key=lambda visit: visit.case.graph.id.path):
+    for _, several in groupby(visits, key=_turn_of):
         group: list[Visit] = []
         for visit in several:
             if visit.case.engine.key in {other.case.engine.key for other in group}:

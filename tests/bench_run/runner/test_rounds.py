@@ -24,7 +24,8 @@ from tests.support import child_pids
 def cases(graphs=6, engines=("a", "b")):
     return [
         SimpleNamespace(
-            graph=SimpleNamespace(id=SimpleNamespace(path=f"g{g}")), engine=SimpleNamespace(key=e)
+            graph=SimpleNamespace(id=SimpleNamespace(path=f"g{g}"), turns_with=None),
+            engine=SimpleNamespace(key=e),
         )
         for g in range(graphs)
         for e in engines

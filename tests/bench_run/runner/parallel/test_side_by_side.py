@@ -102,7 +102,7 @@ def visit(graph, engine, place=0):
     from types import SimpleNamespace as Bare
 
     case = Bare(id=f"{graph}{engine}{place}", engine=Bare(key=engine),
-                graph=Bare(id=Bare(path=graph)))  # fmt: skip
+                graph=Bare(id=Bare(path=graph), turns_with=None))  # fmt: skip
     return Visit(case, 0, place)
 
 
