@@ -7,24 +7,22 @@ got worse hides behind something else that did.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
+from bench_compare.comparison.checks import weaker_checks
 from bench_compare.input.align import identity
+from bench_compare.metrics import GATES
 from bench_compare.model import Change, Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator
 
-    from bench_schema.document import Case, OutputValidation
+    from bench_schema.document import Case
 
     from bench_compare.model import CaseSide
 
 MEASURED_FIRST = "device_ns"
 """The series that decides where it is there."""
-ERROR_GROWTH = 1000.0
-"""An error that grew by this factor is news even within its tolerance."""
-ERROR_FLOOR = 1e-3
-"""Of the tolerance: smaller errors are taken for so much."""
 
 
 class Share(NamedTuple):
@@ -59,8 +57,10 @@ def changes(base: CaseSide | None, other: CaseSide | None) -> tuple[Change, ...]
     if base is None or other is None:
         return (_one_sided(base, other),)
     found = [*_completion(base, other), *_presence(base, other), *_validation(base, other)]
-    if identity(base.engine) == identity(other.engine):
-        found += _lost(base, other)
+    same_engine = identity(base.engine) == identity(other.engine)
+    found += _lost(base, other, LOSSES if same_engine else LOSSES_OF_ANY)
+    if same_engine:
+        found += [Change(Verdict.LOST, text) for text in weaker_checks(base.cases, other.cases)]
     return tuple(sorted(found, key=lambda change: ORDER.index(change.verdict)))
 
 
@@ -140,10 +140,15 @@ def _presence(base: CaseSide, other: CaseSide) -> Iterator[Change]:
 
 
 def _wrong(case: Case) -> bool:
-    """Its outputs are, or its time is one that no machine of this kind reaches."""
+    """Its outputs are, in any iteration, or it changed its inputs, or its time is one that no
+    machine of this kind reaches."""
     if case.implausible is not None:
         return True
-    return case.validation is not None and case.validation.status == "failed"
+    found = case.validation
+    if found is None:
+        return False
+    strayed = found.iterations_mismatched > 0 or found.inputs_unchanged is False
+    return strayed or found.status == "failed"
 
 
 def _validation(base: CaseSide, other: CaseSide) -> Iterator[Change]:
@@ -162,6 +167,8 @@ def _complaint(side: CaseSide) -> str:
     implausible = next((c.implausible for c in side.cases if c.implausible is not None), None)
     if sentence is None and implausible is not None:
         return f"implausible: {implausible}"
+    if sentence is None and any(v.inputs_unchanged is False for v in failed):
+        return "its inputs are changed"
     return sentence or "outputs are outside of the tolerance"
 
 
@@ -169,19 +176,19 @@ def _checked(case: Case) -> bool:
     return case.validation is not None and case.validation.status != "not checked"
 
 
-def _lost(base: CaseSide, other: CaseSide) -> Iterator[Change]:
+Losses: TypeAlias = "tuple[tuple[Callable[[Case], bool], str], ...]"
+
+
+def _lost(base: CaseSide, other: CaseSide, losses: Losses) -> Iterator[Change]:
     """What base had and other has not, among the documents that completed the case."""
     sides = [[case for case in side.cases if _completed(case)] for side in (base, other)]
     if not all(sides):
         return
-    for holds, sentence in LOSSES:
+    for holds, sentence in losses:
         had, has = ([holds(case) for case in side] for side in sides)
         share = Share(had.count(False), len(had), has.count(False), len(has))
         if share.worse and any(had):
             yield Change(Verdict.LOST, f"{sentence}{share.text}")
-    grown = _error_growth(*sides)
-    if grown is not None:
-        yield Change(Verdict.LOST, grown)
 
 
 def _deterministic(case: Case) -> bool:
@@ -193,35 +200,25 @@ def _on_device(case: Case) -> bool:
     return rounds or (not case.rounds and MEASURED_FIRST in case.summary)
 
 
-LOSSES: tuple[tuple[Callable[[Case], bool], str], ...] = (
+def _sampled(case: Case) -> bool:
+    """Whether a time that can decide was measured."""
+    if not case.rounds:
+        return any(name in case.summary for name in GATES)
+    return any(len(one.series.get(name, ())) for one in case.rounds for name in GATES)
+
+
+def _on_fresh_outputs(case: Case) -> bool:
+    """False where checked iterations are known to have run on outputs of earlier ones."""
+    return case.validation is None or case.validation.iterations_poisoned != 0
+
+
+LOSSES_OF_ANY: Losses = ((_sampled, "no time is measured"),)
+"""What any completed case has, and the sentence where it is gone."""
+LOSSES: Losses = (
+    *LOSSES_OF_ANY,
     (_checked, "outputs are no longer checked"),
+    (_on_fresh_outputs, "results of earlier iterations could pass for those of checked ones"),
     (_deterministic, "iterations give different bytes, which they did not in base"),
     (_on_device, "device time is no longer measured, only end-to-end time"),
 )
-"""What a completed case may have, and the sentence where it is gone."""
-
-
-def _error_growth(base: Sequence[Case], other: Sequence[Case]) -> str | None:
-    """A sentence where an error within its tolerance grew by `ERROR_GROWTH`."""
-    before, after = _errors(base), _errors(other)
-    for name in before.keys() & after.keys():
-        least, most = before[name], after[name]
-        if most > 0 and most >= ERROR_GROWTH * least:
-            return f"the error of {name} grew from {least:.2g} to {most:.2g} within its tolerance"
-    return None
-
-
-def _errors(cases: Sequence[Case]) -> dict[str, float]:
-    """The largest error of each output that passed."""
-    found: dict[str, float] = {}
-    for case in cases:
-        if case.validation is not None and case.validation.status == "passed":
-            for output in case.validation.outputs:
-                error = max(_error(output), ERROR_FLOOR * output.atol)
-                found[output.name] = max(found.get(output.name, 0.0), error)
-    return found
-
-
-def _error(output: OutputValidation) -> float:
-    value = float(output.max_abs)
-    return float("inf") if value != value else value
+"""The same of the cases of one engine."""
