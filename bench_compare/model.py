@@ -156,6 +156,9 @@ class MetricComparison(msgspec.Struct, frozen=True, gc=False):
     """More units a side that would decide an unclear verdict."""
     needed_unit: Unit
     """What `rounds_needed` counts."""
+    seen_ratio: float | None = None
+    """From this ratio on a slow-down of this case would have been called with a probability of
+    90 %; None: not known, or none."""
 
     @property
     def reason(self) -> str:
@@ -280,7 +283,7 @@ class CommonMovement:
 @dataclass(frozen=True)
 class Sensitivity:
     """What the comparison with one side could have seen: the smallest slow-downs that would have
-    been called, by the intervals of its cases."""
+    been called (`MetricComparison.seen_ratio`)."""
 
     other_label: str
     metric: str

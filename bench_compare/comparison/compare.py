@@ -29,7 +29,7 @@ from bench_compare.comparison.regressions import (
     problems,
     warnings,
 )
-from bench_compare.comparison.results import Results, judged
+from bench_compare.comparison.results import Results, Tested, judged
 from bench_compare.comparison.sensitivity import sensitivities
 from bench_compare.comparison.settings import differences, stopping_warnings
 from bench_compare.comparison.suite import between_document_warnings, movements, suite_numbers
@@ -170,14 +170,16 @@ def _judged(matches: Sequence[Match], policy: Policy) -> list[Match]:
     ]
 
 
-def _adjusted(matches: Sequence[Match]) -> dict[tuple[int, str], Array]:
-    """q of every metric, over the cases of all matches together."""
-    result: dict[tuple[int, str], Array] = {}
+def _adjusted(matches: Sequence[Match]) -> dict[tuple[int, str], Tested]:
+    """What is left of every metric, over the cases of all matches together."""
+    result: dict[tuple[int, str], Tested] = {}
     for name in {name for match in matches for name in match.measured}:
         p = [_p(match.measured.get(name)) for match in matches]
         q = false_discovery(np.concatenate(p))
+        tests = int(np.isfinite(q).sum())
         bounds = np.cumsum([len(part) for part in p])[:-1]
-        result.update({(n, name): part for n, part in enumerate(np.split(q, bounds))})
+        parts = enumerate(np.split(q, bounds))
+        result.update({(n, name): Tested(part, tests) for n, part in parts})
     return result
 
 

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from bench_schema.looks import look_count
 
 from bench_compare.comparison import observations
+from bench_compare.comparison.hardware import UNKNOWN, by_unit, numbered
 from bench_compare.metrics import Exact, Metric, PerRound, Rate, Sampled
 from bench_compare.statistics.arrays import Array, Ints, Mask, units
 from bench_compare.statistics.clock_resolution import resolution
@@ -22,8 +23,6 @@ from bench_compare.statistics.variances import WithinRoundVariance
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from bench_schema.document import Document
 
     from bench_compare.comparison.calibration import Calibration
     from bench_compare.comparison.observations import ObservationMatrix, Rounds
@@ -91,11 +90,12 @@ class ComparisonInputs:
     series: frozenset[str]
     """Names of the series that any case has, samples or a summary."""
     documents: tuple[Ints, Ints]
-    """Number of each document of either side; equal numbers are one run."""
+    """Number of the run of each source of either side (`hardware.by_unit`)."""
     blocks: tuple[Ints, Ints]
-    """Number of the unit of hardware that each document was measured on."""
+    """Number of the unit of hardware of each source."""
     policy: Policy
     sides: tuple[Side, Side]
+    """With a source for each unit of a document."""
     calibration: Calibration | None = None
     looks: int = 1
     """How many looks share the error: more than 1 where a run stopped as its cases were decided."""
@@ -108,31 +108,28 @@ def comparison_inputs(
     calibration: Calibration | None = None,
 ) -> ComparisonInputs:
     """Cases are measurable where they completed and nothing says that the two are unlike."""
-    base = tuple(_measurable(pair.base, pair) for pair in pairs)
-    other = tuple(_measurable(pair.other, pair) for pair in pairs)
+    measurable = (
+        tuple(_measurable(pair.base, pair) for pair in pairs),
+        tuple(_measurable(pair.other, pair) for pair in pairs),
+    )
+    split = [by_unit(side, cases) for side, cases in zip(sides, measurable, strict=True)]
+    base, other = (one.cases for one in split)
     readers = (observations.series_names, observations.summary_names)
     series = frozenset(name for side in (base, other) for read in readers for name in read(side))
-    runs = [[source.document.run.id for source in side.sources] for side in sides]
-    units_of = [[hardware(source.document, side) for source in side.sources] for side in sides]
-    known = _numbers(runs), _numbers(units_of)
+    documents, blocks = numbered(split)
     settings = (source.document.run.settings for side in sides for source in side.sources)
-    looks = max(map(look_count, settings), default=1)
-    return ComparisonInputs(pairs, base, other, series, *known, policy, sides, calibration, looks)
-
-
-def hardware(document: Document, side: Side) -> tuple[str, ...]:
-    """The unit of hardware that a side's cases of a document ran on: host and devices."""
-    if document.machine.host == "unknown":
-        return ()
-    devices = {e.device for e in document.engines if e.key in side.engines}
-    return (document.machine.host, *sorted(devices))
-
-
-def _numbers(sides: Sequence[Sequence[object]]) -> tuple[Ints, Ints]:
-    """The same number for the same thing, on both sides."""
-    known = {thing: number for number, thing in enumerate(dict.fromkeys((*sides[0], *sides[1])))}
-    first, second = (np.array([known[thing] for thing in side], np.int64) for side in sides)
-    return first, second
+    return ComparisonInputs(
+        pairs=pairs,
+        base=base,
+        other=other,
+        series=series,
+        documents=documents,
+        blocks=blocks,
+        policy=policy,
+        sides=(split[0].side, split[1].side),
+        calibration=calibration,
+        looks=max(map(look_count, settings), default=1),
+    )
 
 
 def _measurable(side: CaseSide | None, pair: Pair) -> CaseSide | None:
@@ -245,10 +242,12 @@ def _between(metric: Metric, inputs: ComparisonInputs) -> BetweenDocuments | Non
 
 
 def other_units(inputs: ComparisonInputs) -> Mask:
-    """Cases that base and other measured on different units of hardware throughout."""
+    """Cases that base and other measured on different units of hardware throughout; where one of
+    them is not known, nothing is."""
 
     def on(side: CaseSide | None, number: int) -> set[int]:
-        return set() if side is None else set(inputs.blocks[number][list(side.sources)].tolist())
+        found = () if side is None else inputs.blocks[number][list(side.sources)].tolist()
+        return set(found) - {UNKNOWN}
 
     if all(side.is_unit for side in inputs.sides):
         return np.zeros(len(inputs.base), bool)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import partial
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from bench_compare.comparison.verdict import (
     judge,
     percent,
     reason,
+    seen_shift,
     words,
 )
 from bench_compare.model import MetricComparison, Verdict
@@ -42,17 +43,29 @@ Results: TypeAlias = list[MetricComparison | None]
 """One entry a case; None where neither side has the metric."""
 
 
+class Tested(NamedTuple):
+    """After false-discovery control."""
+
+    q: Array
+    tests: int
+    """Of how many cases, over all sides."""
+
+
 def judged(
-    measured: Measured | ExactMeasured, q: Array, names: list[str], policy: Policy
+    measured: Measured | ExactMeasured, tested: Tested, names: list[str], policy: Policy
 ) -> Results:
-    """`q` is after false-discovery control; `names` are those of the graphs, for thresholds."""
+    """`names` are those of the graphs, for thresholds."""
     thresholds = policy.thresholds(measured.metric.name, names)
     if isinstance(measured, ExactMeasured):
         return _exact(measured, thresholds)
     limit = np.log1p(np.array(thresholds))
-    moves = judge(measured.estimates, q, limit, policy.alpha_ratio, measured.resolution)
+    found, resolution = measured.estimates, measured.resolution
+    moves = judge(found, tested.q, limit, policy.alpha_ratio, resolution)
     clock = _clock(measured, moves, limit)
-    return list(_rows(measured, q, (moves, clock), thresholds))
+    seen = np.full_like(limit, np.nan)
+    if measured.metric.gates:
+        seen = seen_shift(found, tested.tests, limit, policy.alpha_ratio, resolution)
+    return list(_rows(measured, (tested.q, seen), (moves, clock), thresholds))
 
 
 def _clock(measured: Measured, moves: Moves, limit: Array) -> Mask:
@@ -88,11 +101,15 @@ def _known(values: Values) -> list[float | None]:
 
 
 def _exp(values: Values) -> list[float | None]:
-    return _known(np.exp(values))
+    with np.errstate(over="ignore"):  # beyond every number is beyond every ratio
+        return _known(np.exp(values))
 
 
 def _rows(
-    measured: Measured, q: Array, moves_and_clock: tuple[Moves, Mask], thresholds: Sequence[float]
+    measured: Measured,
+    q_and_seen: tuple[Array, Array],
+    moves_and_clock: tuple[Moves, Mask],
+    thresholds: Sequence[float],
 ) -> Iterator[MetricComparison | None]:
     found = measured.estimates
     limit = np.log1p(np.array(thresholds))
@@ -106,7 +123,8 @@ def _rows(
         _exp(found.low),
         _exp(found.high),
         _known(found.p),
-        _known(q),
+        _known(q_and_seen[0]),
+        _exp(q_and_seen[1]),
         _known(rounds_needed(found, limit)),
         thresholds,
         zip(found.base_units.tolist(), found.other_units.tolist(), strict=True),
@@ -126,7 +144,7 @@ def _rows(
 def _row(  # type: ignore[no-untyped-def]
     measured: Measured, verdicts: dict[int, Verdict], row
 ) -> MetricComparison | None:
-    move, clock, base, other, ratio, low, high, p, q, needed, threshold, units, *rest = row
+    move, clock, base, other, ratio, low, high, p, q, seen, needed, threshold, units, *rest = row
     metric = measured.metric
     if base is None and other is None:
         return None
@@ -157,6 +175,7 @@ def _row(  # type: ignore[no-untyped-def]
         provisional=min(units) < LEAST_UNITS or evidence.other_unit,
         rounds_needed=more,
         needed_unit=lacks,
+        seen_ratio=seen,
     )
 
 

@@ -1,8 +1,6 @@
-"""What a comparison could have seen: the smallest slow-down that would have been called.
-
-A case is called slower when its interval lies beyond the threshold. So a slow-down is seen from
-the size on that lifts the lower end of the interval, as wide as it was found, over the threshold:
-``(1 + threshold) * ratio / ci_low``. A case without an interval sees none, however large.
+"""What a comparison could have seen: the smallest slow-down of a case that would have been called
+with a probability of 90 %, by the rules of the verdict (`verdict.least_shift`). A case without an
+interval sees none, however large.
 """
 
 from __future__ import annotations
@@ -25,10 +23,7 @@ SILENT = frozenset({Verdict.SAME, Verdict.UNCLEAR, Verdict.UNMEASURED})
 
 def seen_from(metric: MetricComparison) -> float:
     """The smallest slow-down that would have been called, as a ratio; infinite: none."""
-    ratio, low = metric.ratio, metric.ci_low
-    if ratio is None or low is None or not 0 < low <= ratio < math.inf:
-        return math.inf
-    return (1 + metric.threshold_ratio) * ratio / low
+    return math.inf if metric.seen_ratio is None else metric.seen_ratio
 
 
 def sensitivities(cases: Sequence[CaseComparison], gate: str | None) -> Iterator[Sensitivity]:

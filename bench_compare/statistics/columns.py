@@ -29,8 +29,18 @@ def single_documents(base: int, other: int) -> tuple[Columns, Columns]:
 
 
 def by_document(side: Array, columns: Columns) -> tuple[Array, Columns]:
-    """One column a document: the mean over its rounds."""
-    numbers, first = np.unique(columns.document, return_index=True)
-    means = [row_mean(side[:, columns.document == number]) for number in numbers]
+    """One column a document, and unit of hardware in it: the mean over its rounds."""
+    places = np.stack([columns.document, columns.block])
+    (numbers, blocks), first, group = np.unique(
+        places, axis=1, return_index=True, return_inverse=True
+    )
+    means = [row_mean(side[:, group.ravel() == number]) for number in range(len(first))]
     values = np.stack(means, axis=1) if means else np.empty((len(side), 0))
-    return values, Columns(numbers, np.zeros_like(numbers), columns.block[first])
+    return values, Columns(numbers, np.zeros_like(numbers), blocks)
+
+
+def by_round(side: Array, columns: Columns) -> tuple[Array, Ints]:
+    """One column for each number of a round: the mean over the documents; and the numbers."""
+    numbers = np.unique(columns.round)
+    means = [row_mean(side[:, columns.round == number]) for number in numbers]
+    return np.stack(means, axis=1) if means else np.empty((len(side), 0)), numbers

@@ -20,7 +20,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 from bench_compare.statistics.arrays import Array, Ints, Mask, units
-from bench_compare.statistics.columns import Columns, by_document, single_documents
+from bench_compare.statistics.columns import Columns, by_document, by_round, single_documents
 from bench_compare.statistics.fits import Fit, fit
 from bench_compare.statistics.parts import (
     BetweenDocuments,
@@ -56,6 +56,9 @@ LOOKS_ALPHA = 0.0005
 each other may be alike. Over all of its looks together a move must be significant at 0.05 %: with
 rounds that correlate by 0.3 it is then a false alarm in fewer than 0.5 % of the cases, with 0.5 %
 here it would be in 2 % (`tests/benchmarks/until_decided.py`)."""
+ROUNDS_FOR_REPEATS = 3
+"""From this many rounds a document on, documents are also held against the spread of rounds that
+have one number."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -209,8 +212,13 @@ def _repeated(tail: float, dof: Array, looks: Ints) -> Array:
 def _paired(
     base: Array, other: Array, columns: tuple[Columns, Columns]
 ) -> tuple[Mask, tuple[Ints, Ints]]:
-    """Cases with two visits or more that hold both sides, and the columns of those visits."""
-    first, second = ((side.document << 32) + side.round for side in columns)
+    """Cases with two visits or more that hold both sides on one unit of hardware, and the columns
+    of those visits."""
+    visits = np.concatenate(
+        [np.stack([side.document, side.block, side.round]) for side in columns], axis=1
+    )
+    _, number = np.unique(visits, axis=1, return_inverse=True)
+    first, second = np.split(number.ravel(), [base.shape[1]])
     _, mine, theirs = np.intersect1d(first, second, return_indices=True)
     both = np.isfinite(base[:, mine]) & np.isfinite(other[:, theirs])
     return both.sum(axis=1) >= 2, (mine, theirs)
@@ -264,7 +272,25 @@ def _documents(base: Array, other: Array, columns: tuple[Columns, Columns], rows
         units(by_document(*one)[0]) for one in zip((base[rows], other[rows]), columns, strict=True)
     ]
     least = sum(1 / np.maximum(units(side), 1) for side in (base[rows], other[rows]))
-    return part_of(found, (counts[0], counts[1]), np.asarray(least))
+    part = part_of(found, (counts[0], counts[1]), np.asarray(least))
+    repeated = _repeated_rounds(base[rows], other[rows], columns)
+    if repeated is None:
+        return part
+    return wider(part, part_of(repeated, (counts[0], counts[1]), part.rounds))
+
+
+def _repeated_rounds(base: Array, other: Array, columns: tuple[Columns, Columns]) -> Fit | None:
+    """Rounds of one number, over all documents: what recurs in each document (the order of the
+    cases, where it puts their buffers) is not told by the spread of documents."""
+    means, numbers = zip(
+        *(by_round(*one) for one in zip((base, other), columns, strict=True)), strict=True
+    )
+    _, mine, theirs = np.intersect1d(*numbers, return_indices=True)
+    if len(mine) < ROUNDS_FOR_REPEATS:
+        return None
+    values = np.concatenate([means[0][:, mine], means[1][:, theirs]], axis=1)
+    place = np.arange(len(mine))
+    return fit(values, np.repeat([0, 1], len(mine)), np.tile(place, 2))
 
 
 def _rounds(

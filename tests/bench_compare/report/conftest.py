@@ -99,6 +99,7 @@ def metric(name, base, ratio, verdict, *, half=0.004, **changes):
         "provisional": False,
         "rounds_needed": None,
         "needed_unit": "round",
+        "seen_ratio": None if ratio is None else 1.01 / (1 - half),
     }
     return MetricComparison(**{**values, **changes})
 

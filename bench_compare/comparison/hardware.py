@@ -1,0 +1,126 @@
+"""Units of hardware, host and device: each a block of the statistics, since two of one kind differ
+by up to a fifth.
+
+What a document measured on several units counts as several documents of one run, one for each unit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from bench_schema.document import Case, Document
+
+    from bench_compare.model import CaseSide, Side
+    from bench_compare.statistics.arrays import Ints
+
+Cases: TypeAlias = "tuple[CaseSide | None, ...]"
+Unit: TypeAlias = tuple[str, ...]
+"""Host and device; empty where they are not known."""
+UNKNOWN = -1
+"""Number of a unit that nothing is known of."""
+
+
+@dataclass(frozen=True, eq=False)
+class SideByUnit:
+    """A side each of whose sources is of one unit."""
+
+    side: Side
+    cases: Cases
+    units: tuple[Unit, ...]
+    """Of each source."""
+
+
+def by_unit(side: Side, cases: Cases) -> SideByUnit:
+    """The side with a source for each unit of a document; its cases with their rounds there."""
+    places = [_Places(source.document) for source in side.sources]
+    numbers: dict[tuple[int, Unit], int] = {}
+    for one in cases:
+        for case, source in () if one is None else zip(one.cases, one.sources, strict=True):
+            for unit in places[source].units(case):
+                numbers.setdefault((source, unit), len(numbers))
+    sources = tuple(side.sources[source] for source, _ in numbers)
+    several = len(numbers) > len({source for source, _ in numbers})
+    if several:
+        found = tuple(None if one is None else _split(one, places, numbers) for one in cases)
+    else:
+        known = {source: number for (source, _), number in numbers.items()}
+        found = tuple(None if one is None else _renumbered(one, known) for one in cases)
+    return SideByUnit(replace(side, sources=sources), found, tuple(unit for _, unit in numbers))
+
+
+class _Places:
+    """Where the rounds of a document were run."""
+
+    def __init__(self, document: Document) -> None:
+        self.host = document.machine.host
+        self.devices = {engine.key: engine.device for engine in document.engines}
+
+    def units(self, case: Case) -> Iterable[Unit]:
+        """Each once; one at least."""
+        seen = dict.fromkeys((one.host, one.device_uuid) for one in case.rounds)
+        seen = seen or {(None, None): None}
+        return dict.fromkeys(self.unit(case, *where) for where in seen)
+
+    def unit(self, case: Case, host: str | None, uuid: str | None) -> Unit:
+        """What the round does not say is what the document says."""
+        where = self.host if host is None else host
+        return () if where == "unknown" else (where, uuid or self.devices.get(case.engine, ""))
+
+
+Numbers: TypeAlias = "dict[tuple[int, Unit], int]"
+
+
+def _renumbered(one: CaseSide, known: dict[int, int]) -> CaseSide:
+    """Where each document is of one unit."""
+    return replace(one, sources=tuple(known[source] for source in one.sources))
+
+
+def _split(one: CaseSide, places: list[_Places], numbers: Numbers) -> CaseSide:
+    parts = [
+        (part, numbers[source, unit])
+        for case, source in zip(one.cases, one.sources, strict=True)
+        for part, unit in _parts(case, places[source])
+    ]
+    cases, sources = zip(*parts, strict=True)
+    return replace(one, cases=cases, sources=sources)
+
+
+def _parts(case: Case, places: _Places) -> Iterable[tuple[Case, Unit]]:
+    """The case once for each unit, with the rounds that it had there."""
+    units = list(places.units(case))
+    if len(units) == 1:
+        yield case, units[0]
+        return
+    of_round = [places.unit(case, one.host, one.device_uuid) for one in case.rounds]
+    for unit in units:
+        mine = [n for n, where in enumerate(of_round) if where == unit]
+        init = {
+            name: values[mine] if len(values) == len(case.rounds) else values
+            for name, values in case.init.items()
+        }
+        yield replace(case, rounds=tuple(case.rounds[n] for n in mine), init=init), unit
+
+
+def numbered(sides: Sequence[SideByUnit]) -> tuple[tuple[Ints, Ints], tuple[Ints, Ints]]:
+    """Numbers of the runs and of the units of each source of both sides; `UNKNOWN` where nothing is
+    known of the unit."""
+    runs = [[source.document.run.id for source in one.side.sources] for one in sides]
+    if all(one.side.is_unit for one in sides):  # units are what is compared
+        return _numbers(runs), _numbers([[0] * len(one.units) for one in sides])
+    blocks = _numbers([one.units for one in sides])
+    known = [np.array([bool(unit) for unit in one.units], bool) for one in sides]
+    base, other = (np.where(k, b, UNKNOWN) for k, b in zip(known, blocks, strict=True))
+    return _numbers(runs), (base, other)
+
+
+def _numbers(sides: Sequence[Sequence[object]]) -> tuple[Ints, Ints]:
+    """The same number for the same thing, on both sides."""
+    known = {thing: number for number, thing in enumerate(dict.fromkeys((*sides[0], *sides[1])))}
+    first, second = (np.array([known[thing] for thing in side], np.int64) for side in sides)
+    return first, second
