@@ -245,6 +245,9 @@ def other_units(inputs: ComparisonInputs) -> Mask:
     """Cases that base and other measured on different units of hardware throughout; where one of
     them is not known, nothing is."""
 
+    if len({*inputs.blocks[0].tolist(), *inputs.blocks[1].tolist()}) < 2:
+        return np.zeros(len(inputs.pairs), bool)
+
     def on(side: CaseSide | None, number: int) -> set[int]:
         found = () if side is None else inputs.blocks[number][list(side.sources)].tolist()
         return set(found) - {UNKNOWN}

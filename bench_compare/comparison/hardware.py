@@ -50,6 +50,8 @@ def by_unit(side: Side, cases: Cases) -> SideByUnit:
         found = tuple(None if one is None else _split(one, places, numbers) for one in cases)
     else:
         known = {source: number for (source, _), number in numbers.items()}
+        if all(source == number for source, number in known.items()):
+            return SideByUnit(replace(side, sources=sources), cases, tuple(u for _, u in numbers))
         found = tuple(None if one is None else _renumbered(one, known) for one in cases)
     return SideByUnit(replace(side, sources=sources), found, tuple(unit for _, unit in numbers))
 

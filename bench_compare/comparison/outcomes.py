@@ -185,7 +185,10 @@ def _lost(base: CaseSide, other: CaseSide, losses: Losses) -> Iterator[Change]:
     if not all(sides):
         return
     for holds, sentence in losses:
-        had, has = ([holds(case) for case in side] for side in sides)
+        has = [holds(case) for case in sides[1]]
+        if all(has):
+            continue
+        had = [holds(case) for case in sides[0]]
         share = Share(had.count(False), len(had), has.count(False), len(has))
         if share.worse and any(had):
             yield Change(Verdict.LOST, f"{sentence}{share.text}")
@@ -204,7 +207,11 @@ def _sampled(case: Case) -> bool:
     """Whether a time that can decide was measured."""
     if not case.rounds:
         return any(name in case.summary for name in GATES)
-    return any(len(one.series.get(name, ())) for one in case.rounds for name in GATES)
+    for one in case.rounds:
+        for name in GATES:
+            if len(one.series.get(name, ())):
+                return True
+    return False
 
 
 def _on_fresh_outputs(case: Case) -> bool:

@@ -1,6 +1,7 @@
 """Coverage and wrong verdicts where documents differ from each other, through the real functions.
 
     python -m tests.benchmarks.compare_documents [--repeats 60] [--cases 40] [--documents 1,2,3,5]
+        [--effects 0/0,1/0,0/1,1/1]
 
 Each document has `cases` cases with 5 rounds of 8 iterations; rounds spread by 0.2 %. A document
 moves all of its cases together (common effect) and each case by itself (own effect), anew in every
@@ -25,8 +26,8 @@ from tests.bench_compare.build import case, document, round_, side
 
 ROUND_SD, ITERATION_SD = 0.002, 0.001
 ROUNDS, ITERATIONS = 5, 8
-EFFECTS = ((0.0, 0.0), (0.01, 0.0), (0.0, 0.01), (0.01, 0.01))
-"""(common, own) standard deviations of documents."""
+EFFECTS = "0/0,1/0,0/1,1/1"
+"""Common and own standard deviations of documents, in %."""
 CHANGES = {
     "none": (0.0, 0.0),
     "all +3 %": (1.0, 0.03),
@@ -105,14 +106,16 @@ def main(argv: list[str]) -> None:
     words = dict(zip(argv[::2], argv[1::2], strict=True))
     repeats, cases = int(words.get("--repeats", 60)), int(words.get("--cases", 40))
     counts = [int(word) for word in words.get("--documents", "1,2,3,5").split(",")]
+    pairs = [word.split("/") for word in words.get("--effects", EFFECTS).split(",")]
+    effects = [(float(common) / 100, float(own) / 100) for common, own in pairs]
     print(f"{repeats} comparisons of {cases} cases, {ROUNDS} rounds, round spread 0.2 %")
     print(
         "common / own   documents   changed      coverage  wrong  found  comparisons with a wrong"
     )
-    for seed, (effects, count, change) in enumerate(itertools.product(EFFECTS, counts, CHANGES)):
-        one = row(seed, repeats, cases, (count, count), effects, change)
+    for seed, (effect, count, change) in enumerate(itertools.product(effects, counts, CHANGES)):
+        one = row(seed, repeats, cases, (count, count), effect, change)
         print(
-            f"{100 * effects[0]:4.0f} % / {100 * effects[1]:.0f} %  {count:9}   {change:10}  "
+            f"{100 * effect[0]:4.0f} % / {100 * effect[1]:.0f} %  {count:9}   {change:10}  "
             f"{one.coverage:9.3f}  {one.wrong:.3f}  {one.found:5.2f}  {one.alarmed:14.2f}",
             flush=True,
         )
