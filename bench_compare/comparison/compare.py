@@ -243,7 +243,7 @@ def _case(
     verdict, reason = _headline(pair, (found, gate), became, notes)
     return CaseComparison(
         id=number,
-        name=graph.name,
+        name=pair.name,
         fingerprint=graph.fingerprint,
         family=graph.family,
         data_type=graph.data_type,

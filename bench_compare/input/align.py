@@ -43,6 +43,14 @@ class Pair:
     unlike: str | None = None
     """Why the two must not be compared, though they look like the same case."""
 
+    @property
+    def name(self) -> str:
+        """Of the graph, other's if there is one; with the end of its path where a twin has it."""
+        side = self.base if self.other is None else self.other
+        assert side is not None, "a pair has a side"
+        end = self.key.twin.removesuffix(side.name).removesuffix("/")
+        return f"{side.name} ({end})" if end else side.name
+
 
 def identity(engine_key: str) -> str:
     """What is left of an engine's key without ``@PATH``."""
