@@ -5,8 +5,6 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from bench_schema.document import PAID_ONCE
-
 from bench_compare.metrics.base import Metric, PerRound
 
 if TYPE_CHECKING:
@@ -29,6 +27,8 @@ PHASES = {
 
 def phase_ns(name: str, case: Case) -> Numbers:
     """One value a round; of what is paid once the first."""
+    from bench_schema.document import PAID_ONCE  # here: a usage error needs no NumPy
+
     values = case.init.get(name, ())
     return values[:1] if name in PAID_ONCE else values
 
@@ -36,6 +36,8 @@ def phase_ns(name: str, case: Case) -> Numbers:
 def total_ns(case: Case) -> Numbers:
     """Sum of the phases of each round, without what is paid once; a round counts if every
     recorded phase has it."""
+    from bench_schema.document import PAID_ONCE
+
     columns = tuple(values for name, values in case.init.items() if name not in PAID_ONCE)
     if not columns:
         return ()
