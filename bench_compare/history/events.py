@@ -1,216 +1,247 @@
-"""Steps of many series at one build are one event, with intervals for its place and its size."""
+"""Events for people: who stepped, by how much, why, whether it was accepted, whether it gates."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bench_compare.history.segments import place_support
-from bench_compare.history.tails import normal_score
-from bench_compare.statistics.special import t_quantile
+from bench_compare.history.attribution import causes
+from bench_compare.history.experiments import look, narrow
+from bench_compare.history.model import (
+    BAD_STATES,
+    Acknowledgement,
+    Change,
+    Direction,
+    EventInfo,
+    Suggestion,
+)
+from bench_compare.history.series import identifier
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
-    from bench_compare.history.segments import Step
-    from bench_compare.history.slopes import Slope
-    from bench_compare.history.track import Track
+    from bench_compare.history.accepted import Placed
+    from bench_compare.history.archive import Archive
+    from bench_compare.history.states import StateChange
+    from bench_compare.history.steps.detect import Findings
+    from bench_compare.history.steps.events import Event, Member
 
-PLACE_LEVEL = 0.95
-REGROUPINGS = 2
-NEAR = 1
-"""Builds between the most likely places of two steps that may be one event."""
-
-
-@dataclass(frozen=True)
-class Member:
-    """One series that stepped in an event. Shifts are logarithms of new over old level."""
-
-    row: int
-    shift: float
-    low: float
-    high: float
-    p: float
-    split: int
-    """Document of the grid with which its new level begins."""
-    before: tuple[int, ...]
-    """Documents of the grid that were held against each other."""
-    after: tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class Event:
-    build: int
-    """First build of the new level: the most likely one."""
-    earliest: int
-    latest: int
-    """All builds that it may be, in 95 of 100."""
-    shift: float
-    """Mean over members."""
-    low: float
-    high: float
-    p: float
-    members: tuple[Member, ...]
-    pinned: bool
-    slope: bool = False
-    """It came gradually, from `earliest` to `latest`."""
+MOST_NAMES = 3
 
 
 @dataclass(frozen=True, eq=False)
-class _Placed:
-    """A step with where it may be."""
-
-    row: int
-    step: Step
-    support: dict[int, float]
-
-    @property
-    def build(self) -> int:
-        return max(self.support, key=lambda build: self.support[build])
+class Context:
+    archive: Archive
+    findings: Findings
+    accepted: tuple[Placed, ...]
+    least: float
+    """Smallest step of interest, a logarithm."""
+    since: int
+    where: str
 
 
-def joined(tracks: Sequence[Track], steps: Sequence[Sequence[Step]], shared: float) -> list[Event]:
-    """The surest step first, with every other one that may have come in the same build. `shared`:
-    correlation of the series of one document."""
-    waiting = [
-        _Placed(row, step, place_support(tracks[row], step))
-        for row, found in enumerate(steps)
-        for step in found
-    ]
-    waiting.sort(key=lambda one: (one.step.p, one.row))
-    events = []
-    while waiting:
-        group = _group(waiting, shared)
-        waiting = [one for one in waiting if one not in group]
-        events.append(_event(group, tracks, shared))
-    return sorted(events, key=lambda event: event.build)
-
-
-def _group(waiting: Sequence[_Placed], shared: float) -> list[_Placed]:
-    """Around the surest step, then around the place where those steps together say they came."""
-    group = _around(waiting, waiting[0].build)
-    for _ in range(REGROUPINGS):
-        support = _together([one.support for one in group], shared)
-        again = _around(waiting, max(support, key=lambda build: support[build]))
-        group = again if waiting[0] in again else group
-    return group
-
-
-def _around(waiting: Sequence[_Placed], build: int) -> list[_Placed]:
-    rows: set[int] = set()
-    group = []
-    for one in waiting:
-        near = abs(one.build - build) <= NEAR
-        if one.row not in rows and (near or _may_be(one, build)):
-            rows.add(one.row)
-            group.append(one)
-    return group
-
-
-def _may_be(one: _Placed, build: int) -> bool:
-    first, last = interval(one.support)
-    return not one.step.pinned and first <= build <= last
-
-
-def interval(support: Mapping[int, float]) -> tuple[int, int]:
-    """Ends of the smallest set of builds that has `PLACE_LEVEL` of the probability."""
-    most = max(support.values())
-    mass = {build: math.exp(value - most) for build, value in support.items()}
-    wanted, held, kept = PLACE_LEVEL * sum(mass.values()), 0.0, []
-    for build in sorted(mass, key=lambda one: -mass[one]):
-        kept.append(build)
-        held += mass[build]
-        if held >= wanted:
-            break
-    return min(kept), max(kept)
-
-
-def _event(group: Sequence[_Placed], tracks: Sequence[Track], shared: float) -> Event:
-    members = tuple(
-        member_of(one.row, one.step, tracks[one.row]) for one in sorted(group, key=lambda o: o.row)
+def from_step(context: Context, event: Event) -> EventInfo:
+    rows = len(context.archive.series)
+    members = [member for member in event.members if member.row < rows]
+    known = {m.row: _entry(context, m.row, event.earliest, event.latest) for m in members}
+    changes = tuple(_change(context, m, known[m.row] is not None) for m in members)
+    slower = [m for m in members if m.shift > 0] if members else []
+    undone = _undone(context, slower)
+    open_ = [m for m in slower if known[m.row] is None]
+    alone = not members and event.shift > 0  # only the suite as a whole stepped
+    entry = next((one for one in known.values() if one is not None), None)
+    if alone:
+        entry = _suite_entry(context, event)
+    bad = bool(open_) or (alone and entry is None)
+    return EventInfo(
+        id="",
+        kind="slope" if event.slope else "step",
+        direction=_direction(event, members),
+        build=event.build,
+        earliest=event.earliest,
+        latest=event.latest,
+        ratio=math.exp(event.shift),
+        low=math.exp(event.low),
+        high=math.exp(event.high),
+        p=event.p,
+        all_cases=len(members) < len(event.members),
+        changes=changes,
+        cost_ratio=math.exp(_cost(event, members, rows)),
+        acknowledged=None if entry is None or bad else _acknowledged(entry),
+        undone=undone,
+        gates=bad and undone is None and event.latest >= context.since,
+        causes=tuple(_causes(context, event)),
+        suggestions=tuple(_suggestions(context, event, members)),
+        sentence=_sentence(context, event, members),
     )
-    support = _together([one.support for one in group], shared)
-    pins = {one.step.split: one for one in group if one.step.pinned}
-    if pins:
-        lead = next(iter(pins.values()))
-        build = int(tracks[lead.row].build[lead.step.split])
-        earliest = latest = build
+
+
+def _entry(context: Context, row: int, earliest: int, latest: int) -> Placed | None:
+    """What the events file says of a series there."""
+    name = context.archive.series[row].name
+    return next(
+        (
+            placed
+            for placed in context.accepted
+            if placed.first <= latest and placed.last >= earliest and placed.entry.covers(name)
+        ),
+        None,
+    )
+
+
+def _suite_entry(context: Context, event: Event) -> Placed | None:
+    """An entry of all cases."""
+    return next(
+        (
+            placed
+            for placed in context.accepted
+            if placed.first <= event.latest
+            and placed.last >= event.earliest
+            and "*" in placed.entry.cases
+        ),
+        None,
+    )
+
+
+def _acknowledged(placed: Placed) -> Acknowledgement:
+    entry = placed.entry
+    return Acknowledgement(entry.kind, entry.note, entry.link, entry.where)
+
+
+def _change(context: Context, member: Member, acknowledged: bool) -> Change:
+    values = context.archive.grid.values[member.row]
+    old = float(np.median(values[list(member.before)])) if member.before else math.nan
+    return Change(
+        series=identifier(member.row),
+        ratio=math.exp(member.shift),
+        low=math.exp(member.low),
+        high=math.exp(member.high),
+        old=math.exp(old) if math.isfinite(old) else None,
+        new=math.exp(old + member.shift) if math.isfinite(old) else None,
+        text=None,
+        acknowledged=acknowledged,
+    )
+
+
+def _undone(context: Context, slower: Sequence[Member]) -> int | None:
+    """Build from which all slower series are back at the level before; None where one is not."""
+    ends = [_back(context, member) for member in slower]
+    known = [end for end in ends if end is not None]
+    return max(known) if ends and len(known) == len(ends) else None
+
+
+def _back(context: Context, member: Member) -> int | None:
+    track = context.findings.tracks[member.row]
+    moved = member.shift
+    back = None
+    for step in context.findings.steps[member.row]:
+        if track.column[step.split] > member.split:
+            moved += step.shift
+            if moved > context.least:
+                back = None
+            elif back is None:
+                back = int(track.build[step.split])
+    return back
+
+
+def _direction(event: Event, members: Sequence[Member]) -> Direction:
+    signs = {member.shift > 0 for member in members} or {event.shift > 0}
+    if len(signs) == 2:
+        return "both"
+    return "slower" if signs.pop() else "faster"
+
+
+def _cost(event: Event, members: Sequence[Member], rows: int) -> float:
+    """Logarithm of what it does to the geometric mean over all series."""
+    if not members:
+        return event.shift
+    return sum(member.shift for member in members) / max(rows, 1)
+
+
+def _causes(context: Context, event: Event) -> list[str]:
+    before = {member.row: list(member.before) for member in event.members}
+    after = {member.row: list(member.after) for member in event.members}
+    rows = [row for row in before if row < len(context.archive.series)]
+    return causes(context.archive, rows, before, after)
+
+
+def _suggestions(context: Context, event: Event, members: Sequence[Member]) -> list[Suggestion]:
+    lead = min(members or event.members, key=lambda member: member.p)
+    names = sorted({context.archive.series[m.row].name for m in members})
+    found = [look(context.archive, lead.before[-1], lead.after[0], names)]
+    if event.latest > event.earliest and not event.slope:
+        spread = math.sqrt(float(np.median(context.findings.tracks[lead.row].variance)))
+        more = narrow(
+            context.archive, event.earliest, event.latest, lead.shift, spread, context.where
+        )
+        found = [more, *found] if more is not None else found
+    return found
+
+
+def _sentence(context: Context, event: Event, members: Sequence[Member]) -> str:
+    names = sorted({context.archive.series[m.row].name for m in members})
+    who = _who(names, len(members))
+    builds = context.archive.builds
+    if event.slope:
+        place = f"gradually from {builds[event.earliest].name} to {builds[event.latest].name}"
+    elif event.earliest == event.latest:
+        place = f"with {builds[event.build].name}"
     else:
-        build = max(support, key=lambda one: support[one])
-        earliest, latest = interval(support)
-    shift = float(np.mean([member.shift for member in members]))
-    half = _half_width(group, tracks, shared)
-    p = min(one.step.p for one in group)
-    ends = (min(earliest, build), max(latest, build))
-    return Event(build, *ends, shift, shift - half, shift + half, p, members, bool(pins))
+        place = (
+            f"with {builds[event.build].name} "
+            f"(or between {builds[event.earliest].name} and {builds[event.latest].name})"
+        )
+    if not members:
+        return f"all cases together {_word(event.shift)} {place}"
+    up = sum(member.shift > 0 for member in members)
+    if 0 < up < len(members):
+        return f"{who}: {up} slower, {len(members) - up} faster {place}"
+    return f"{who} {_word(event.shift)} {place}"
 
 
-def _together(supports: Sequence[Mapping[int, float]], shared: float) -> dict[int, float]:
-    """Joint support; series that move together do not count as independent ones."""
-    temper = 1 / (1 + (len(supports) - 1) * shared)
-    builds = set().union(*supports)
-    return {
-        build: temper * sum(one.get(build, 0.0) for one in supports) for build in sorted(builds)
-    }
+def _word(shift: float) -> str:
+    return "slower" if shift > 0 else "faster"
 
 
-def _half_width(group: Sequence[_Placed], tracks: Sequence[Track], shared: float) -> float:
-    """Of the 95 % interval of the mean shift; what series share does not average out."""
-    variance = float(np.mean([one.step.variance for one in group]))
-    variance *= shared + (1 - shared) / len(group)
-    dof = max(tracks[one.row].dof for one in group)
-    return float(t_quantile(0.975, np.array([dof]))[0]) * math.sqrt(variance)
+def _who(names: Sequence[str], count: int) -> str:
+    if len(names) <= MOST_NAMES:
+        return ", ".join(names)
+    return f"{count} cases ({', '.join(names[:2])} …)"
 
 
-def member_of(row: int, step: Step, track: Track) -> Member:
-    half = float(t_quantile(0.975, np.array([track.dof]))[0]) * math.sqrt(step.variance)
-    z = float(normal_score(np.array(step.shift / math.sqrt(step.variance)), track.dof))
-    return Member(
-        row=row,
-        shift=step.shift,
-        low=step.shift - half,
-        high=step.shift + half,
-        p=max(step.p, math.erfc(z / math.sqrt(2))),
-        split=int(track.column[step.split]),
-        before=tuple(track.column[step.first : step.split].tolist()),
-        after=tuple(track.column[step.split : step.end].tolist()),
-    )
-
-
-def added(event: Event, members: Sequence[Member]) -> Event:
-    """The event with more members; its size is the mean over all of them."""
-    every = tuple(sorted((*event.members, *members), key=lambda member: member.row))
-    shift = float(np.mean([member.shift for member in every]))
-    half = (event.high - event.low) / 2
-    return replace(event, members=every, shift=shift, low=shift - half, high=shift + half)
-
-
-def drift(slopes: Sequence[tuple[int, Slope]], tracks: Sequence[Track], shared: float) -> Event:
-    """One event of the slopes of several series: (row, slope)."""
-    members = tuple(_drifting(row, slope, tracks[row]) for row, slope in slopes)
-    earliest = min(int(tracks[row].build[slope.first]) for row, slope in slopes)
-    latest = max(int(tracks[row].build[slope.last]) for row, slope in slopes)
-    shift = float(np.mean([member.shift for member in members]))
-    half = float(np.mean([(member.high - member.low) / 2 for member in members]))
-    half *= math.sqrt(shared + (1 - shared) / len(members))
-    p = min(member.p for member in members)
-    ends = (shift, shift - half, shift + half)
-    return Event(earliest, earliest, latest, *ends, p, members, pinned=False, slope=True)
-
-
-def _drifting(row: int, slope: Slope, track: Track) -> Member:
-    half = float(t_quantile(0.975, np.array([track.dof]))[0]) * math.sqrt(slope.variance)
-    before, after = track.column[: slope.first + 1], track.column[slope.last :]
-    return Member(
-        row=row,
-        shift=slope.shift,
-        low=slope.shift - half,
-        high=slope.shift + half,
-        p=slope.p,
-        split=int(track.column[slope.first]),
-        before=tuple(before.tolist()),
-        after=tuple(after.tolist()),
+def from_state(context: Context, change: StateChange) -> EventInfo:
+    archive, row = context.archive, change.row
+    earliest = archive.columns[change.before].build + 1
+    latest = archive.columns[change.after].build
+    earliest = min(earliest, latest)
+    entry = _entry(context, row, earliest, latest)
+    series = archive.series[row]
+    names = [series.name]
+    bad = change.kind in BAD_STATES and entry is None
+    return EventInfo(
+        id="",
+        kind=change.kind,
+        direction="none",
+        build=latest,
+        earliest=earliest,
+        latest=latest,
+        ratio=None,
+        low=None,
+        high=None,
+        p=None,
+        all_cases=False,
+        changes=(
+            Change(identifier(row), None, None, None, None, None, change.text, entry is not None),
+        ),
+        cost_ratio=1.0,
+        acknowledged=None if entry is None else _acknowledged(entry),
+        undone=None,
+        gates=bad and latest >= context.since,
+        causes=tuple(causes(archive, [row], {row: [change.before]}, {row: [change.after]})),
+        suggestions=(look(archive, change.before, change.after, names),),
+        sentence=f"{series.name} on {series.about}: {change.text}, "
+        f"since {archive.builds[latest].name}",
     )

@@ -13,7 +13,7 @@ three times as noisy, and its rounds say so); *units* (two devices in turn, 15 %
 false: archives of identical builds with any event. power: a step of 3 % in one series, or in a
 tenth of them; found within 2, 3, 4, 8 documents. place: the same steps with 8 documents after them.
 grow: an accepted step while documents are appended. controls: the same series by the rules of
-Apache Otava and ASV, as re-stated here. tails: the factors of `history/tails.py`.
+Apache Otava and ASV, as re-stated here. tails: the factors of `history/steps/tails.py`.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from itertools import pairwise
 
 import numpy as np
 
-from bench_compare.history.detect import detect
-from bench_compare.history.grid import Grid
-from bench_compare.history.scan import splits
-from bench_compare.history.tails import FACTORS, HEAD, tail
+from bench_compare.history.steps.detect import detect
+from bench_compare.history.steps.grid import Grid
+from bench_compare.history.steps.scan import splits
+from bench_compare.history.steps.tails import FACTORS, HEAD, tail
 
 SD = 0.01
 LEAST = math.log1p(0.01)

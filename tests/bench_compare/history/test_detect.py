@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bench_compare.history.detect import detect
-from bench_compare.history.grid import Grid
-from bench_compare.history.head import odd_heads
+from bench_compare.history.steps.detect import detect
+from bench_compare.history.steps.grid import Grid
+from bench_compare.history.steps.head import odd_heads
 
 LEAST = math.log1p(0.01)
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bench_compare.history.grid import FLOOR_VARIANCE, Grid
+from bench_compare.history.steps.grid import FLOOR_VARIANCE, Grid
 from bench_compare.statistics.arrays import Array, Ints, Mask, column_median
 from bench_compare.statistics.variances import prior
 

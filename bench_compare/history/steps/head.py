@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bench_compare.history.noise import REACH
-from bench_compare.history.tails import normal_score
+from bench_compare.history.steps.noise import REACH
+from bench_compare.history.steps.tails import normal_score
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from bench_compare.history.segments import Step
-    from bench_compare.history.track import Track
+    from bench_compare.history.steps.segments import Step
+    from bench_compare.history.steps.track import Track
 
 
 @dataclass(frozen=True)

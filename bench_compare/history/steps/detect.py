@@ -8,21 +8,21 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bench_compare.history.events import Event, added, drift, joined, member_of
-from bench_compare.history.grid import Grid
-from bench_compare.history.noise import FALSE_EVENTS, noise_of
-from bench_compare.history.scan import contrasts
-from bench_compare.history.segments import Step, steps_of, strongest
-from bench_compare.history.slopes import Slope, slopes_of
-from bench_compare.history.tails import normal_score, tail
-from bench_compare.history.track import Track, settled, track_of
+from bench_compare.history.steps.events import Event, added, drift, joined, member_of
+from bench_compare.history.steps.grid import Grid
+from bench_compare.history.steps.noise import FALSE_EVENTS, noise_of
+from bench_compare.history.steps.scan import contrasts
+from bench_compare.history.steps.segments import Step, steps_of, strongest
+from bench_compare.history.steps.slopes import Slope, slopes_of
+from bench_compare.history.steps.tails import normal_score, tail
+from bench_compare.history.steps.track import Track, settled, track_of
 from bench_compare.statistics.arrays import column_median
 from bench_compare.statistics.discovery import false_discovery
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from bench_compare.history.noise import Noise
+    from bench_compare.history.steps.noise import Noise
     from bench_compare.statistics.arrays import Array
 
 MEMBER_Q = 0.05
@@ -119,7 +119,7 @@ def _limit(p: Array) -> float:
 
 
 def _large(steps: Sequence[Step], least: float) -> list[Step]:
-    return [step for step in steps if step.pinned or abs(step.shift) >= least]
+    return [step for step in steps if abs(step.shift) >= least]
 
 
 def _again(track: Track, steps: Sequence[Step]) -> list[Step]:

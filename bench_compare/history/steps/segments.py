@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from bench_compare.history.noise import LEAST_DOCUMENTS
-from bench_compare.history.scan import contrasts, inflation, splits
-from bench_compare.history.tails import FACTORS, HEAD, factor, normal_score, p_value, tail
-from bench_compare.history.track import settled
+from bench_compare.history.steps.noise import LEAST_DOCUMENTS
+from bench_compare.history.steps.scan import contrasts, inflation, splits
+from bench_compare.history.steps.tails import FACTORS, HEAD, factor, normal_score, p_value, tail
+from bench_compare.history.steps.track import settled
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from bench_compare.history.track import Track
+    from bench_compare.history.steps.track import Track
     from bench_compare.statistics.arrays import Array, Ints
 
 KINDS = tuple(FACTORS)

@@ -12,8 +12,8 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from bench_compare.history.segments import Step
-    from bench_compare.history.track import Track
+    from bench_compare.history.steps.segments import Step
+    from bench_compare.history.steps.track import Track
     from bench_compare.statistics.arrays import Array
 
 LEAST_DOCUMENTS = 6

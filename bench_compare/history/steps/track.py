@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bench_compare.history.noise import CLIP, REACH, documents_needed, neighbour_level
-from bench_compare.history.tails import t_score
+from bench_compare.history.steps.noise import CLIP, REACH, documents_needed, neighbour_level
+from bench_compare.history.steps.tails import t_score
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from bench_compare.history.grid import Grid
-    from bench_compare.history.noise import Noise
+    from bench_compare.history.steps.grid import Grid
+    from bench_compare.history.steps.noise import Noise
     from bench_compare.statistics.arrays import Array, Ints
 
 

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bench_compare.history.noise import LEAST_DOCUMENTS
+from bench_compare.history.steps.noise import LEAST_DOCUMENTS
 
 if TYPE_CHECKING:
-    from bench_compare.history.track import Track
+    from bench_compare.history.steps.track import Track
     from bench_compare.statistics.arrays import Array, Ints, Mask
 
 SHRINK = math.sqrt(2.0)

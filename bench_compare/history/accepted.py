@@ -1,0 +1,164 @@
+"""The events file: what is known of an archive, so that it does not gate.
+
+[[event]]
+build = "v2.1"            # a build's name, label, run or commit; or
+date = 2026-03-01         # a day; or
+from = "v2.1"             # a range of builds or days
+to = 2026-03-10
+cases = ["conv_*"]        # names of graphs, as globs; all without it
+kind = "expected"         # expected, benchmark changed, machine or regression
+note = "new tile sizes"
+link = "https://example.org/issue/7"
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from datetime import date, datetime, timezone
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Any
+
+from bench_compare.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from bench_compare.history.builds import Build
+
+KINDS = ("expected", "benchmark changed", "machine", "regression")
+KEYS = ("build", "date", "from", "to", "cases", "kind", "note", "link")
+LEAST_HASH = 7
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One event of the file; its ends are as they were written."""
+
+    first: str
+    last: str
+    cases: tuple[str, ...]
+    kind: str
+    note: str | None
+    link: str | None
+    where: str
+
+    def covers(self, name: str) -> bool:
+        return any(fnmatchcase(name, pattern) for pattern in self.cases)
+
+
+@dataclass(frozen=True)
+class Placed:
+    entry: Entry
+    first: int
+    last: int
+    """Builds."""
+
+
+def read_entries(path: Path) -> list[Entry]:
+    """Raises `UsageError` with the file, the event and what is wrong."""
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
+    where = f"--events: {path}"
+    try:
+        table = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UsageError(f"{where}: {error.strerror or error}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"{where}: not TOML: {error}") from None
+    unknown = [key for key in table if key != "event"]
+    if unknown:
+        raise UsageError(f"{where}: no key {unknown[0]!r}; events are tables, each [[event]]")
+    rows = table.get("event", [])
+    if not isinstance(rows, list):
+        raise UsageError(f"{where}: events are tables, each [[event]]")
+    return [_entry(row, f"{where}: event {number}") for number, row in enumerate(rows, start=1)]
+
+
+def _entry(row: object, where: str) -> Entry:
+    if not isinstance(row, dict):
+        raise UsageError(f"{where}: a table is expected, [[event]]")
+    for key in row:
+        if key not in KEYS:
+            raise UsageError(f"{where}: no key {key!r}; choose from {', '.join(KEYS)}")
+    first, last = _ends(row, where)
+    kind = row.get("kind", KINDS[0])
+    if kind not in KINDS:
+        raise UsageError(f"{where}: kind: no kind {kind!r}; choose from {', '.join(KINDS)}")
+    cases = row.get("cases", ["*"])
+    if not isinstance(cases, list) or not all(isinstance(one, str) for one in cases):
+        raise UsageError(f"{where}: cases: a list of texts is expected")
+    texts = {key: _optional(row, key, where) for key in ("note", "link")}
+    return Entry(first, last, tuple(cases), kind, texts["note"], texts["link"], where)
+
+
+def _ends(row: Mapping[str, Any], where: str) -> tuple[str, str]:
+    single = [key for key in ("build", "date") if key in row]
+    ranged = [key for key in ("from", "to") if key in row]
+    if len(single) == 1 and not ranged:
+        text = _end(row[single[0]], f"{where}: {single[0]}")
+        return text, text
+    if not single and len(ranged) == 2:
+        return _end(row["from"], f"{where}: from"), _end(row["to"], f"{where}: to")
+    raise UsageError(f"{where}: either build, or date, or from and to are needed")
+
+
+def _end(value: object, where: str) -> str:
+    if isinstance(value, datetime):
+        return value.date().isoformat()
+    if isinstance(value, date):
+        return value.isoformat()
+    if isinstance(value, str) and value:
+        return value
+    raise UsageError(f"{where}: a build's name or a date is expected, not {value!r}")
+
+
+def _optional(row: Mapping[str, Any], key: str, where: str) -> str | None:
+    value = row.get(key)
+    if value is not None and not isinstance(value, str):
+        raise UsageError(f"{where}: {key}: a text is expected, not {value!r}")
+    return value
+
+
+def place(entries: Sequence[Entry], builds: Sequence[Build]) -> tuple[list[Placed], list[str]]:
+    """Entries with their builds, and sentences on those that name none of the archive."""
+    found, remarks = [], []
+    for entry in entries:
+        ends = (_builds(entry.first, builds), _builds(entry.last, builds))
+        if ends[0] is None or ends[1] is None:
+            named = entry.first if ends[0] is None else entry.last
+            remarks.append(f"{entry.where}: no build or day {named!r} in the archive")
+        elif ends[1][1] < ends[0][0]:
+            raise UsageError(f"{entry.where}: {entry.last!r} comes before {entry.first!r}")
+        else:
+            found.append(Placed(entry, ends[0][0], ends[1][1]))
+    return found, remarks
+
+
+def _builds(text: str, builds: Sequence[Build]) -> tuple[int, int] | None:
+    """First and last build of a name or a day; of a day without one, the next build after it."""
+    named = [number for number, build in enumerate(builds) if _is_named(build, text)]
+    if named:
+        return named[0], named[-1]
+    try:
+        day = date.fromisoformat(text)
+    except ValueError:
+        return None
+    days = [datetime.fromisoformat(b.started.replace("Z", "+00:00")) for b in builds]
+    dates = [one.astimezone(timezone.utc).date() if one.tzinfo else one.date() for one in days]
+    on = [number for number, one in enumerate(dates) if one == day]
+    if on:
+        return on[0], on[-1]
+    after = [number for number, one in enumerate(dates) if one > day]
+    return (after[0], after[0]) if after else None
+
+
+def _is_named(build: Build, text: str) -> bool:
+    if text in build.aliases:
+        return True
+    return len(text) >= LEAST_HASH and any(
+        alias.startswith(text) and " " not in alias for alias in build.aliases
+    )

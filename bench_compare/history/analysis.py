@@ -1,0 +1,189 @@
+"""An archive → what its history says: the pure core behind the command."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from bench_compare.history import series
+from bench_compare.history.attribution import build_changes
+from bench_compare.history.events import Context, from_state, from_step
+from bench_compare.history.experiments import decide
+from bench_compare.history.model import (
+    Band,
+    BuildInfo,
+    EventInfo,
+    History,
+    Noise,
+    Suggestion,
+    Unclear,
+)
+from bench_compare.history.states import state_changes
+from bench_compare.history.steps.detect import detect
+from bench_compare.history.steps.head import Odd, odd_heads
+from bench_compare.history.steps.tails import p_value
+from bench_compare.metrics import METRICS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from bench_compare.history.accepted import Placed
+    from bench_compare.history.archive import Archive
+    from bench_compare.history.steps.detect import Findings
+
+SENSITIVE_DOCUMENTS = 4
+POWER_Z = 1.2816
+"""Normal quantile of 90 %."""
+LEAST_BUILDS = 4
+"""Two levels of two documents."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """How an archive is judged."""
+
+    threshold_ratio: float = 0.01
+    since: int = 0
+    """Build from which events are told and gate."""
+    suggestions: int = 3
+    where: str = "."
+    """The archive, as words of a command line."""
+
+
+def analyse(
+    archive: Archive, accepted: Sequence[Placed], asked: Asked, remarks: Sequence[str] = ()
+) -> History:
+    least = math.log1p(asked.threshold_ratio)
+    findings = detect(archive.grid, least, _pins(archive, accepted))
+    context = Context(archive, findings, tuple(accepted), least, asked.since, asked.where)
+    events = [from_step(context, event) for event in findings.events]
+    events += [from_state(context, change) for change in state_changes(archive)]
+    events.sort(key=lambda event: (-event.build, -abs(math.log(event.cost_ratio)), event.sentence))
+    told = _numbered([event for event in events if event.latest >= asked.since])
+    rows = len(archive.series)
+    odd = odd_heads(findings.tracks[:rows], findings.steps, len(archive.builds) - 1, least)
+    table = series.infos(context, [one.row for one in odd])
+    unused = _unused(accepted, events)
+    return History(
+        title=_title(archive),
+        metric=archive.metric,
+        unit=METRICS[archive.metric].unit,
+        builds=_builds(archive),
+        series=tuple(table),
+        events=tuple(told),
+        unclear=tuple(_unclear(one) for one in odd),
+        suggestions=_suggestions(context, told, odd)[: asked.suggestions],
+        bands=tuple(Band(p.first, p.last, p.entry.kind, p.entry.note) for p in accepted),
+        noise=_noise(findings, rows),
+        counts=series.counts(table, {s.series for s in map(_unclear, odd)}, least),
+        remarks=(*remarks, *unused),
+        problems=_problems(archive),
+    )
+
+
+def _title(archive: Archive) -> str:
+    first, last = archive.builds[0], archive.builds[-1]
+    count = len(archive.builds)
+    return f"{count} build{'' if count == 1 else 's'}, {first.name} to {last.name}"
+
+
+def _pins(archive: Archive, accepted: Sequence[Placed]) -> dict[int, list[int]]:
+    """Series → column with which an accepted level begins: that of a single build does not move."""
+    found: dict[int, list[int]] = {}
+    for placed in accepted:
+        if placed.first != placed.last:
+            continue
+        column = int(np.searchsorted(archive.grid.build, placed.first))
+        for row, one in enumerate(archive.series):
+            if placed.entry.covers(one.name):
+                found.setdefault(row, []).append(column)
+    return found
+
+
+def _numbered(events: Sequence[EventInfo]) -> list[EventInfo]:
+    from dataclasses import replace
+
+    return [replace(event, id=f"e{number}") for number, event in enumerate(events, start=1)]
+
+
+def _builds(archive: Archive) -> tuple[BuildInfo, ...]:
+    units: dict[int, dict[str, None]] = {}
+    for column in archive.columns:
+        units.setdefault(column.build, {})[column.unit] = None
+    changes = build_changes(archive)
+    return tuple(
+        BuildInfo(
+            build.name,
+            build.started,
+            tuple(doc.path for doc in build.documents),
+            tuple(units.get(number, ())),
+            changes[number],
+        )
+        for number, build in enumerate(archive.builds)
+    )
+
+
+def _unclear(one: Odd) -> Unclear:
+    return Unclear(series.identifier(one.row), math.exp(one.shift), one.needed)
+
+
+def _unused(accepted: Sequence[Placed], events: Sequence[EventInfo]) -> list[str]:
+    """Entries that match nothing: a step that was accepted there is no longer seen."""
+    used = {event.acknowledged.where for event in events if event.acknowledged is not None}
+    return [
+        f"{placed.entry.where}: no event of the archive is there"
+        for placed in accepted
+        if placed.entry.where not in used
+    ]
+
+
+def _suggestions(
+    context: Context, events: Sequence[EventInfo], odd: Sequence[Odd]
+) -> tuple[Suggestion, ...]:
+    """What decides most: unclear newest cases, then gating events by their cost."""
+    found: list[Suggestion] = []
+    if odd:
+        doc = context.archive.columns[odd[0].columns[-1]].doc
+        repeat = decide(doc, len(odd), max(one.needed for one in odd), context.where)
+        found += [repeat] if repeat is not None else []
+    for event in sorted(events, key=lambda one: (not one.gates, -one.cost_ratio)):
+        if event.acknowledged is None and event.undone is None:
+            found += event.suggestions
+    return tuple({one.command: one for one in reversed(found)}.values())[::-1]
+
+
+def _noise(findings: Findings, rows: int) -> Noise:
+    noise = findings.noise
+    known = noise.variance[np.isfinite(noise.variance)]
+    sensitivity = None
+    if known.size:
+        count = max((len(track) for track in findings.tracks[:rows]), default=0)
+        sensitivity = _sensitivity(math.sqrt(float(np.median(known))), count, findings.limit)
+    return Noise(noise.correlation, noise.shared, noise.odd_share, sensitivity)
+
+
+def _sensitivity(spread: float, count: int, limit: float) -> float | None:
+    """The step that four documents show in nine of ten archives."""
+    if count < LEAST_BUILDS or limit <= 0:
+        return None
+    low, high = 0.0, 38.0
+    for _ in range(50):
+        middle = (low + high) / 2
+        low, high = (middle, high) if p_value(middle, "head", count) > limit else (low, middle)
+    error = spread * math.sqrt(1 / SENSITIVE_DOCUMENTS + 1 / max(count - SENSITIVE_DOCUMENTS, 1))
+    return math.exp(min((high + POWER_Z) * error, 10.0))
+
+
+def _problems(archive: Archive) -> tuple[str, ...]:
+    documents = len({column.doc.id for column in archive.columns})
+    if documents < LEAST_BUILDS:
+        return (
+            f"{documents} document{'' if documents == 1 else 's'}: a history needs "
+            f"{LEAST_BUILDS}, two on either side of a step",
+        )
+    if not np.isfinite(archive.grid.values).any():
+        return (f"no completed case has {METRICS[archive.metric].title}",)
+    return ()

@@ -1,0 +1,243 @@
+"""The index as values: builds, documents, series, their levels and outcomes for one metric."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from fnmatch import fnmatch
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from bench_compare.errors import InputError
+from bench_compare.history.builds import Build, Doc, builds_of, doc_of, told_apart, without_copies
+from bench_compare.history.steps.grid import Grid
+from bench_compare.metrics import GATES, METRICS
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
+
+DOCUMENTS = """
+SELECT id, path, run_id, label, started, complete, tags, command, graphs_commit,
+  (SELECT count(*) FROM outcome WHERE outcome.document = document.id) FROM document
+"""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Of a case in one document."""
+
+    name: str
+    path: str
+    """Of the graph, as the run named it."""
+    status: str
+    reason: str | None
+    plan: Mapping[str, str]
+    kernels: str | None
+
+
+@dataclass(frozen=True)
+class Series:
+    """One row of the grid. Name, family and type are those of its newest document."""
+
+    id: int
+    name: str
+    engine: str
+    variant: Mapping[str, str]
+    device_kind: str
+    settings: Mapping[str, str]
+    """Timer, cache, duty, math."""
+    fingerprint: str
+    family: str
+    data_type: str
+    twin: str
+
+    @property
+    def about(self) -> str:
+        """Engine and variant."""
+        return " ".join([self.engine, *(f"{k}={v}" for k, v in self.variant.items())])
+
+
+@dataclass(frozen=True)
+class Column:
+    """A document on one unit of hardware."""
+
+    build: int
+    doc: Doc
+    unit: str
+
+
+@dataclass(frozen=True, eq=False)
+class Archive:
+    metric: str
+    builds: tuple[Build, ...]
+    columns: tuple[Column, ...]
+    series: tuple[Series, ...]
+    grid: Grid
+    outcomes: Mapping[tuple[int, int], Outcome]
+    """By row and column."""
+    facts: Mapping[int, Mapping[str, str]]
+    """Of each document, by its id."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What of the index is looked at."""
+
+    folder: Path | None = None
+    """That the index's paths are relative to."""
+    by: str = "started"
+    repo: Path | None = None
+    metric: str | None = None
+    filter: str | None = None
+
+
+def load_archive(connection: sqlite3.Connection, choice: Choice) -> tuple[Archive, list[str]]:
+    """With sentences on what was left out. Raises `InputError` where nothing is left."""
+    rows = connection.execute(DOCUMENTS)
+    docs, copies = without_copies(doc_of(row, choice.folder) for row in rows)
+    docs, bad = _dated(docs)
+    if not docs:
+        raise InputError("no result document is left")
+    builds, remarks = builds_of(docs, choice.by, choice.repo)
+    builds = told_apart(builds)
+    metric = choice.metric or _gate(connection)
+    series = _series(connection, choice.filter)
+    columns = _columns(connection, builds)
+    archive = _filled(connection, metric, builds, columns, series)
+    return archive, [*copies, *bad, *remarks]
+
+
+def _dated(docs: Sequence[Doc]) -> tuple[list[Doc], list[str]]:
+    kept, remarks = [], []
+    for doc in docs:
+        try:
+            doc.moment  # noqa: B018 - whether it is one
+        except ValueError:
+            remarks.append(f"{doc.path}: left out, its start is no date: {doc.started!r}")
+        else:
+            kept.append(doc)
+    return kept, remarks
+
+
+def _gate(connection: sqlite3.Connection) -> str:
+    """Device time where any document has it, else end-to-end time."""
+    for name in GATES:
+        query = "SELECT 1 FROM level WHERE metric = ? LIMIT 1"
+        if connection.execute(query, (name,)).fetchone() is not None:
+            return name
+    raise InputError(f"no document has {' or '.join(METRICS[name].title for name in GATES)}")
+
+
+def _series(connection: sqlite3.Connection, pattern: str | None) -> list[Series]:
+    """In the order of their names."""
+    latest = {
+        row[0]: row[1:]
+        for row in connection.execute(
+            "SELECT series, name, family, data_type, max(document.started) FROM outcome "
+            "JOIN document ON document.id = outcome.document GROUP BY series"
+        )
+    }
+    found = []
+    for row in connection.execute("SELECT * FROM series"):
+        number, fingerprint, engine, variant, kind, timer, cache, duty, math, twin = row
+        if number not in latest:
+            continue
+        name, family, data_type, _ = latest[number]
+        settings = {"timer": timer, "cache": cache, "duty": duty, "math": math}
+        found.append(
+            Series(number, name, engine, json.loads(variant), kind, settings, fingerprint, family,
+                   data_type, twin)
+        )  # fmt: skip
+    kept = [one for one in found if pattern is None or fits(one, pattern)]
+    if found and not kept:
+        raise InputError(f"--filter {pattern}: no case fits")
+    return sorted(
+        kept, key=lambda s: (s.name, s.about, s.device_kind, *s.settings.values(), s.fingerprint,
+                             s.twin)
+    )  # fmt: skip
+
+
+def fits(series: Series, pattern: str) -> bool:
+    """Every word is a part of name, family or engine, or fits one of them as a glob."""
+    words = [word.lower() for word in (series.name, series.family, series.about)]
+    return all(
+        any(part in word or fnmatch(word, part) for word in words)
+        for part in pattern.lower().split()
+    )
+
+
+def _columns(connection: sqlite3.Connection, builds: Sequence[Build]) -> list[Column]:
+    """A document has a column for each unit that its cases ran on."""
+    units: dict[int, list[str]] = {}
+    query = "SELECT DISTINCT document, unit FROM outcome ORDER BY document, unit"
+    for document, unit in connection.execute(query):
+        units.setdefault(document, []).append(unit)
+    return [
+        Column(number, doc, unit)
+        for number, build in enumerate(builds)
+        for doc in build.documents
+        for unit in units.get(doc.id, ())
+    ]
+
+
+def _filled(
+    connection: sqlite3.Connection,
+    metric: str,
+    builds: Sequence[Build],
+    columns: Sequence[Column],
+    series: Sequence[Series],
+) -> Archive:
+    row_of = {one.id: row for row, one in enumerate(series)}
+    at = {(column.doc.id, column.unit): place for place, column in enumerate(columns)}
+    values = np.full((len(series), len(columns)), np.nan)
+    variance = np.zeros_like(values)
+    query = "SELECT document, series, unit, log_mean, variance FROM level WHERE metric = ?"
+    for document, number, unit, mean, spread in connection.execute(query, (metric,)):
+        row, column = row_of.get(number), at.get((document, unit))
+        if row is not None and column is not None:
+            values[row, column], variance[row, column] = mean, spread or 0.0
+    outcomes = _outcomes(connection, row_of, at)
+    for place, outcome in outcomes.items():
+        if outcome.status != "completed":
+            values[place] = np.nan
+    units = {unit: number for number, unit in enumerate(sorted({c.unit for c in columns}))}
+    grid = Grid(
+        values,
+        variance,
+        np.array([column.build for column in columns], np.int64),
+        np.array([units[column.unit] for column in columns], np.int64),
+    )
+    facts = _facts(connection, {column.doc.id for column in columns})
+    return Archive(metric, tuple(builds), tuple(columns), tuple(series), grid, outcomes, facts)
+
+
+def _outcomes(
+    connection: sqlite3.Connection,
+    row_of: Mapping[int, int],
+    at: Mapping[tuple[int, str], int],
+) -> dict[tuple[int, int], Outcome]:
+    found = {}
+    plans: dict[str, dict[str, str]] = {}
+    query = (
+        "SELECT document, series, unit, name, case_id, status, reason, plan, kernels FROM outcome"
+    )
+    for document, number, unit, name, case_id, status, reason, plan, kernels in connection.execute(
+        query
+    ):
+        row, column = row_of.get(number), at.get((document, unit))
+        if row is not None and column is not None:
+            if plan not in plans:
+                plans[plan] = json.loads(plan)
+            found[row, column] = Outcome(name, case_id, status, reason, plans[plan], kernels)
+    return found
+
+
+def _facts(connection: sqlite3.Connection, wanted: Iterable[int]) -> dict[int, dict[str, str]]:
+    found: dict[int, dict[str, str]] = {number: {} for number in wanted}
+    for document, name, value in connection.execute("SELECT document, name, value FROM fact"):
+        if document in found:
+            found[document][name] = value
+    return found

@@ -1,0 +1,159 @@
+"""Why: what of the documents' own provenance differs across an event."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from bench_compare.history.archive import Archive
+
+WINDOW = 3
+"""Documents on either side that have to agree among themselves."""
+ORDER = (
+    "plugin sha256", "library", "driver", "power limit", "clocks", "ceiling", "knob",
+    "environment", "timer", "cache", "duty", "math", "replay", "executions", "threads",
+    "device times", "vendor caches", "graphs", "package", "kernel", "os", "python", "tool",
+    "host", "unit", "cpu",
+)  # fmt: skip
+"""Words of facts, the likeliest cause of a change first."""
+NUMBER = re.compile(r"^([0-9.e+-]+) (.*)$")
+CEILING_RATIO = 1.01
+"""A ceiling is measured: smaller differences are its noise."""
+SHORT = 12
+
+
+def causes(
+    archive: Archive,
+    rows: Sequence[int],
+    before: Mapping[int, Sequence[int]],
+    after: Mapping[int, Sequence[int]],
+) -> list[str]:
+    """Sentences, the likeliest first. `before`, `after`: row → columns on either side."""
+    found = [*_plans(archive, rows, before, after)]
+    found += _facts(archive, _nearest(before, last=True), _nearest(after, last=False))
+    if not found:
+        found = [_nothing(archive, rows, before, after)]
+    return found
+
+
+def _nearest(columns: Mapping[int, Sequence[int]], last: bool) -> list[int]:
+    """The documents of any series that stand next to the gap."""
+    every = sorted({column for held in columns.values() for column in held})
+    return every[-WINDOW:] if last else every[:WINDOW]
+
+
+def _facts(archive: Archive, before: Sequence[int], after: Sequence[int]) -> list[str]:
+    sides = [
+        [archive.facts.get(archive.columns[column].doc.id, {}) for column in side]
+        for side in (before, after)
+    ]
+    names = sorted({name for side in sides for facts in side for name in facts}, key=_rank)
+    return [text for name in names if (text := _difference(name, *sides)) is not None]
+
+
+def _rank(name: str) -> tuple[int, str]:
+    place = next((at for at, word in enumerate(ORDER) if word in name), len(ORDER))
+    return place, name
+
+
+def _difference(
+    name: str, before: Sequence[Mapping[str, str]], after: Sequence[Mapping[str, str]]
+) -> str | None:
+    """None unless each side agrees with itself, and not with the other."""
+    olds, news = ({facts.get(name) for facts in side} for side in (before, after))
+    if len(olds) != 1 or len(news) != 1 or olds == news:
+        return None
+    old, new = olds.pop(), news.pop()
+    ratio = _ratio(old, new)
+    if "ceiling" in name:
+        if ratio is None or 1 / CEILING_RATIO < ratio < CEILING_RATIO:
+            return None
+        return f"{name} {100 * (ratio - 1):+.1f} %: the machine itself changed"
+    return f"{name}: {_short(old)} → {_short(new)}"
+
+
+def _short(text: str | None) -> str:
+    if text is None:
+        return "none"
+    is_hash = len(text) > 3 * SHORT and set(text) <= set("0123456789abcdef")
+    return text[:SHORT] if is_hash else text
+
+
+def _ratio(old: str | None, new: str | None) -> float | None:
+    found = [None if text is None else NUMBER.match(text) for text in (old, new)]
+    if found[0] is None or found[1] is None or float(found[0][1]) <= 0:
+        return None
+    return float(found[1][1]) / float(found[0][1])
+
+
+def _plans(
+    archive: Archive,
+    rows: Sequence[int],
+    before: Mapping[int, Sequence[int]],
+    after: Mapping[int, Sequence[int]],
+) -> Iterator[str]:
+    """``plan engine id 5 → 57 in 4 of 6 cases``; kernels where no plan tells it."""
+    changed: Counter[str] = Counter()
+    kernels = 0
+    for row in rows:
+        if not before.get(row) or not after.get(row):
+            continue
+        old = archive.outcomes.get((row, before[row][-1]))
+        new = archive.outcomes.get((row, after[row][0]))
+        if old is None or new is None:
+            continue
+        for key in sorted(old.plan.keys() | new.plan.keys()):
+            pair = old.plan.get(key), new.plan.get(key)
+            if pair[0] != pair[1]:
+                changed[f"plan: {key} {pair[0]} → {pair[1]}"] += 1
+        kernels += None not in (old.kernels, new.kernels) and old.kernels != new.kernels
+    for text, times in changed.most_common(WINDOW):
+        yield f"{text} in {times} of {_cases(len(rows))}"
+    if kernels and not changed:
+        yield f"other kernels in {kernels} of {_cases(len(rows))}"
+
+
+def _cases(count: int) -> str:
+    return f"{count} case{'' if count == 1 else 's'}"
+
+
+def _nothing(
+    archive: Archive,
+    rows: Sequence[int],
+    before: Mapping[int, Sequence[int]],
+    after: Mapping[int, Sequence[int]],
+) -> str:
+    same = [
+        row
+        for row in rows
+        if before.get(row)
+        and after.get(row)
+        and (old := archive.outcomes.get((row, before[row][-1]))) is not None
+        and (new := archive.outcomes.get((row, after[row][0]))) is not None
+        and old.kernels is not None
+        and old.kernels == new.kernels
+    ]
+    if same and len(same) == len(rows):
+        return "nothing recorded differs, and the kernels are the same: suspect the machine"
+    return "nothing that the documents record differs"
+
+
+def build_changes(archive: Archive) -> list[tuple[str, ...]]:
+    """Of each build, what of its environment differs from the build before."""
+    found: list[tuple[str, ...]] = []
+    last: Mapping[str, str] | None = None
+    for build in archive.builds:
+        facts = archive.facts.get(build.documents[0].id, {})
+        texts = []
+        if last is not None:
+            for name in sorted(facts.keys() | last.keys(), key=_rank):
+                text = _difference(name, [last], [facts])
+                if text is not None and "ceiling" not in name:
+                    texts.append(text)
+        found.append(tuple(texts))
+        last = facts
+    return found

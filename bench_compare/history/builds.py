@@ -1,0 +1,192 @@
+"""Documents to builds, in order: by their start, by a tag, or by the history of a repository."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections import Counter, defaultdict
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING
+
+from bench_compare.errors import InputError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
+
+ORDERS = "started, commit, label or tag:KEY"
+GIT_TIMEOUT_S = 60
+
+
+@dataclass(frozen=True)
+class Doc:
+    """One document of the index."""
+
+    id: int
+    path: str
+    run_id: str
+    label: str | None
+    started: str
+    complete: bool
+    tags: Mapping[str, str]
+    commit: str | None
+    """Of the graphs' repository."""
+    command: tuple[str, ...]
+    cases: int
+
+    @property
+    def moment(self) -> datetime:
+        return moment_of(self.started)
+
+
+@dataclass(frozen=True)
+class Build:
+    name: str
+    """What it is called in reports and in an events file."""
+    aliases: frozenset[str]
+    started: str
+    """Of its first document."""
+    documents: tuple[Doc, ...]
+    """In the order of their starts."""
+
+
+def moment_of(text: str) -> datetime:
+    """An instant; one without a time zone is UTC. Raises `ValueError`."""
+    found = datetime.fromisoformat(text.replace("Z", "+00:00"))
+    return found if found.tzinfo else found.replace(tzinfo=timezone.utc)
+
+
+def doc_of(row: Sequence[object], folder: Path | None) -> Doc:
+    """From a row of the index: document's columns and the number of its cases."""
+    number, path, run_id, label, started, complete, tags, command, commit, cases = row
+    return Doc(
+        id=int(str(number)),
+        path=str(path) if folder is None else str(folder / str(path)),
+        run_id=str(run_id),
+        label=None if label is None else str(label),
+        started=str(started),
+        complete=bool(complete),
+        tags=json.loads(str(tags)),
+        commit=None if commit is None else str(commit),
+        command=tuple(json.loads(str(command))),
+        cases=int(str(cases)),
+    )
+
+
+def without_copies(docs: Iterable[Doc]) -> tuple[list[Doc], list[str]]:
+    """Each run once, from its fullest file; sentences on the others."""
+    runs: dict[str, list[Doc]] = defaultdict(list)
+    for doc in docs:
+        runs[doc.run_id].append(doc)
+    kept, remarks = [], []
+    for copies in runs.values():
+        copies.sort(key=lambda doc: (not doc.complete, -doc.cases, doc.path))
+        kept.append(copies[0])
+        remarks += [f"{doc.path}: the same run as {copies[0].path}" for doc in copies[1:]]
+    return kept, sorted(remarks)
+
+
+def builds_of(docs: Sequence[Doc], by: str, repo: Path | None) -> tuple[list[Build], list[str]]:
+    """The builds in order, and sentences on documents that belong to none."""
+    named, remarks = _named(docs, by)
+    groups: dict[str, list[Doc]] = defaultdict(list)
+    for name, doc in named:
+        groups[name].append(doc)
+    for members in groups.values():
+        members.sort(key=lambda doc: (doc.moment, doc.run_id))
+    order = sorted(groups, key=lambda name: (groups[name][0].moment, name))
+    if repo is not None and by != "started":
+        order, more = _in_history(order, repo)
+        remarks += more
+    return [_build(name, groups[name], by) for name in order], remarks
+
+
+def _named(docs: Sequence[Doc], by: str) -> tuple[list[tuple[str, Doc]], list[str]]:
+    """Documents with the name of their build."""
+    if by == "started":
+        return [(doc.run_id, doc) for doc in docs], []
+    key = by.removeprefix("tag:")
+    if by not in ("commit", "label") and (not by.startswith("tag:") or not key):
+        raise UsageError(f"--by: no order {by!r}; choose from {ORDERS}")
+    named, remarks = [], []
+    for doc in docs:
+        name = doc.label if by == "label" else doc.tags.get(key)
+        if name is None and by == "commit":
+            name = doc.commit
+        if name is None:
+            remarks.append(f"{doc.path}: left out, it has no {by.replace(':', ' ')}")
+        else:
+            named.append((name, doc))
+    if docs and not named:
+        raise InputError(f"--by {by}: no document has one; choose from {ORDERS}")
+    return named, remarks
+
+
+def _build(name: str, docs: Sequence[Doc], by: str) -> Build:
+    first = docs[0]
+    shown = name
+    if by == "started":
+        shown = f"{first.moment.astimezone(timezone.utc):%Y-%m-%d %H:%M:%S}"
+    elif by == "commit" and _is_hash(name):
+        shown = name[:10]
+    aliases = {name, shown, *(doc.run_id for doc in docs), *(doc.path for doc in docs)}
+    aliases |= {doc.label for doc in docs if doc.label is not None}
+    return Build(shown, frozenset(aliases), first.started, tuple(docs))
+
+
+def _is_hash(text: str) -> bool:
+    return len(text) >= 12 and all(sign in "0123456789abcdef" for sign in text)
+
+
+def told_apart(builds: Sequence[Build]) -> list[Build]:
+    """Builds whose names are equal get a number."""
+    times = Counter(build.name for build in builds)
+    seen: Counter[str] = Counter()
+    found = []
+    for build in builds:
+        name = build.name
+        if times[name] > 1:
+            seen[name] += 1
+            name = f"{name} #{seen[name]}"
+        found.append(Build(name, build.aliases | {name}, build.started, build.documents))
+    return found
+
+
+def _in_history(names: Sequence[str], repo: Path) -> tuple[list[str], list[str]]:
+    """Names in the order of the repository's commits; one that it does not know stays behind the
+    one before which it started."""
+    commits = _commits(repo)
+    place = {name: _place(name, commits) for name in names}
+    known = sorted((n for n in names if place[n] is not None), key=lambda n: place[n] or 0)
+    order = list(known)
+    for at, name in enumerate(names):
+        if place[name] is None:
+            before = next((n for n in reversed(names[:at]) if n in order), None)
+            order.insert(0 if before is None else order.index(before) + 1, name)
+    unknown = [name for name in names if place[name] is None]
+    remarks = [f"{repo}: does not know {name}, which is placed by its start" for name in unknown]
+    return order, remarks
+
+
+def _commits(repo: Path) -> list[str]:
+    command = ["git", "-C", str(repo), "rev-list", "--all", "--topo-order", "--reverse"]
+    try:
+        done = subprocess.run(  # noqa: S603 - git, with words of our own
+            command, capture_output=True, text=True, timeout=GIT_TIMEOUT_S, check=False
+        )
+    except FileNotFoundError:
+        raise InputError("--repo: git is not installed") from None
+    except subprocess.TimeoutExpired:
+        raise InputError(f"--repo: {repo}: git does not answer") from None
+    if done.returncode:
+        why = (done.stderr.strip().splitlines() or ["git failed"])[-1]
+        raise InputError(f"--repo: {repo}: {why}")
+    return done.stdout.split()
+
+
+def _place(name: str, commits: Sequence[str]) -> int | None:
+    """Of the commit with that hash, whole or shortened."""
+    if len(name) < 7:
+        return None
+    return next((at for at, commit in enumerate(commits) if commit.startswith(name)), None)

@@ -1,0 +1,255 @@
+"""What the index keeps of a document: levels and outcomes of its cases, facts of its origin."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from bench_compare.comparison import observations
+from bench_compare.comparison.settings import (
+    DEVICE_LIMITS,
+    ENGINE_FACTS,
+    LIMIT_UNITS,
+    MUST_AGREE,
+    SHOULD_AGREE,
+)
+from bench_compare.input.align import identity
+from bench_compare.metrics import METRICS, PerRound, Sampled
+from bench_compare.model import CaseSide
+from bench_compare.statistics.arrays import row_mean, units
+from bench_compare.statistics.samples import section_variance
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from bench_schema.document import Case, Device, Document, Engine, Settings
+
+    from bench_compare.statistics.arrays import Array
+
+LEFT_OUT = frozenset({"environment", "libraries", "knobs", "plugin"})
+"""Facts that are tables of their own: told entry by entry."""
+
+
+class SeriesKey(NamedTuple):
+    """Levels with the same key may be held against each other."""
+
+    fingerprint: str
+    engine: str
+    """Without the path of its plugin."""
+    variant: str
+    """JSON."""
+    device_kind: str
+    timer: str
+    cache: str
+    duty: str
+    math: str
+    twin: str
+    """Name of the graph, where a document holds its meaning more than once; else empty."""
+
+
+@dataclass(frozen=True)
+class CaseRow:
+    key: SeriesKey
+    name: str
+    family: str
+    data_type: str
+    path: str
+    """Of the graph, as the run named it."""
+    status: str
+    """The outcome's; ``wrong`` where it completed with outputs that are off."""
+    reason: str | None
+    plan: str
+    """JSON, keys sorted."""
+    kernels: str | None
+    """Hash of the names and counts of its kernels."""
+    unit: str
+    """Host and device that it ran on."""
+
+
+@dataclass(frozen=True)
+class LevelRow:
+    case: int
+    """Place in `Digest.cases`."""
+    metric: str
+    log_mean: float
+    variance: float | None
+    """Of the mean, as its rounds know it."""
+    rounds: int
+
+
+@dataclass(frozen=True)
+class Digest:
+    run_id: str
+    label: str | None
+    started: str
+    complete: bool
+    tags: str
+    """JSON."""
+    graphs_commit: str | None
+    command: str
+    """JSON: the words of the command line."""
+    facts: Mapping[str, str]
+    cases: Sequence[CaseRow]
+    levels: Sequence[LevelRow]
+
+
+def digest(document: Document) -> Digest:
+    run, revision = document.run, document.machine.graphs_revision
+    cases = _cases(document)
+    return Digest(
+        run_id=run.id,
+        label=run.label,
+        started=run.started,
+        complete=run.complete,
+        tags=json.dumps(dict(run.tags), sort_keys=True),
+        graphs_commit=None if revision is None else revision.commit,
+        command=json.dumps(list(run.command)),
+        facts=dict(_facts(document)),
+        cases=cases,
+        levels=list(_levels(document.cases)),
+    )
+
+
+def _cases(document: Document) -> list[CaseRow]:
+    engines = {engine.key: engine for engine in document.engines}
+    names = _engine_names(document)
+    keys = [
+        _key(case, engines[case.engine], names[case.engine], document.run.settings)
+        for case in document.cases
+    ]
+    host = document.machine.host
+    rows = [
+        _case(case, key, host, engines[case.engine])
+        for case, key in zip(document.cases, keys, strict=True)
+    ]
+    twins = {place for place, times in Counter((r.key, r.unit) for r in rows).items() if times > 1}
+    return [
+        replace(row, key=row.key._replace(twin=f"{row.name} {case.graph.path}"))
+        if (row.key, row.unit) in twins
+        else row
+        for case, row in zip(document.cases, rows, strict=True)
+    ]
+
+
+def _engine_names(document: Document) -> dict[str, str]:
+    """Keys to names without plugin paths, which stay where one engine ran from several."""
+    names = {engine.key: identity(engine.key) for engine in document.engines}
+    crowded = {name for name, times in Counter(names.values()).items() if times > 1}
+    return {key: key if name in crowded else name for key, name in names.items()}
+
+
+def _key(case: Case, engine: Engine, name: str, settings: Settings) -> SeriesKey:
+    variant = json.dumps(dict(case.variant), sort_keys=True)
+    how = (settings.timer, settings.cache, settings.duty, settings.math)
+    return SeriesKey(case.graph.fingerprint, name, variant, engine.device_kind, *how, "")
+
+
+def _case(case: Case, key: SeriesKey, host: str, engine: Engine) -> CaseRow:
+    status = case.outcome.status
+    wrong = case.validation is not None and case.validation.status == "failed"
+    reason = case.validation.reason if wrong and case.validation else case.outcome.reason
+    kernels = json.dumps([(kernel.name, kernel.count) for kernel in case.kernels])
+    return CaseRow(
+        key=key,
+        name=case.graph.name,
+        family=case.graph.family,
+        data_type=case.graph.data_type,
+        path=case.graph.path,
+        status="wrong" if wrong and status == "completed" else status,
+        reason=reason,
+        plan=json.dumps(dict(case.plan), sort_keys=True),
+        kernels=hashlib.sha256(kernels.encode()).hexdigest()[:16] if case.kernels else None,
+        unit=_unit(case, host, engine),
+    )
+
+
+def _unit(case: Case, host: str, engine: Engine) -> str:
+    """As the rounds say, else as the machine and the engine do."""
+    hosts = {one.host for one in case.rounds if one.host is not None}
+    devices = {one.device_uuid for one in case.rounds if one.device_uuid is not None}
+    where = hosts.pop() if len(hosts) == 1 else host
+    return f"{where} {devices.pop() if len(devices) == 1 else engine.device}"
+
+
+def _levels(cases: Sequence[Case]) -> Iterator[LevelRow]:
+    """One row for each case and metric of samples or rounds that it has."""
+    sides = [CaseSide(case.graph.name, case.engine, (case,), (0,)) for case in cases]
+    names = observations.series_names(sides)
+    for name, metric in METRICS.items():
+        if isinstance(metric.reading, Sampled) and metric.reading.series in names:
+            values, within = _sampled(sides, metric.reading.series)
+            yield from _rows(name, values, within)
+        elif isinstance(metric.reading, PerRound):
+            values = observations.per_round(sides, metric.reading).values
+            yield from _rows(name, values, np.full(len(values), np.nan))
+
+
+def _sampled(sides: Sequence[CaseSide], series: str) -> tuple[Array, Array]:
+    """Log medians of the rounds, and what a single round knows of its own spread."""
+    matrix, rounds, _ = observations.sampled(sides, series)
+    within = np.full(len(sides), np.nan)
+    single = np.flatnonzero(units(matrix.values) == 1)
+    if single.size:
+        variance, _ = section_variance(rounds.series)
+        for place in np.flatnonzero(np.isin(rounds.case, single)):
+            within[rounds.case[place]] = variance[place]
+    return matrix.values, within
+
+
+def _rows(metric: str, values: Array, within: Array) -> Iterator[LevelRow]:
+    mean, count = row_mean(values), units(values)
+    squares = np.nansum((values - mean[:, None]) ** 2, axis=1)
+    many = count > 1
+    variance = np.where(many, squares / np.maximum(count - 1, 1) / np.maximum(count, 1), within)
+    for row in np.flatnonzero(count > 0).tolist():
+        own = float(variance[row])
+        known = own if np.isfinite(own) else None
+        yield LevelRow(row, metric, float(mean[row]), known, int(count[row]))
+
+
+def _facts(document: Document) -> Iterator[tuple[str, str]]:
+    """Name and text of everything that may explain a change."""
+    for name, read in (*MUST_AGREE.items(), *SHOULD_AGREE.items()):
+        text = read(document)
+        if text and name not in LEFT_OUT:
+            yield name, text
+    machine = document.machine
+    yield from ((f"environment {key}", value) for key, value in machine.environment.items())
+    yield from ((f"package {key}", value) for key, value in machine.packages.items())
+    for device in machine.devices:
+        yield from _device_facts(device)
+    for engine in document.engines:
+        yield from _engine_facts(engine)
+
+
+def _device_facts(device: Device) -> Iterator[tuple[str, str]]:
+    where = f"device {device.index}"
+    if device.uuid is not None:
+        yield f"{where} unit", device.uuid
+    if device.driver is not None:
+        yield "driver", device.driver
+    for name, limit in DEVICE_LIMITS.items():
+        value = limit(device)
+        if value is not None:
+            yield f"{where} {name}", f"{value:g} {LIMIT_UNITS[name]}"
+    if device.ceiling_gbps is not None:
+        yield f"{where} copy ceiling", f"{device.ceiling_gbps:.4g} GB/s"
+    for name, rate in device.ceiling_tflops.items():
+        yield f"{where} {name} ceiling", f"{rate:.4g} TFLOP/s"
+
+
+def _engine_facts(engine: Engine) -> Iterator[tuple[str, str]]:
+    name = identity(engine.key)
+    for library, version in engine.libraries.items():
+        yield f"{name} library {library}", version
+    for knob, value in engine.knobs.items():
+        yield f"{name} knob {knob}", value
+    for fact in ("plugin sha256",):
+        text = ENGINE_FACTS[fact](engine)
+        if text != "unknown":
+            yield f"{name} {fact}", text

@@ -1,0 +1,271 @@
+"""The archive's index: an SQLite file that is made from the documents, and again when it is gone.
+
+The tables are for everybody (sqlite3, DuckDB, Datasette, Grafana): `TABLES` says what they hold.
+Files are read once; a file that changed is read again, one that is gone is forgotten.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bench_schema.errors import DocumentError
+
+from bench_compare.errors import InputError
+from bench_compare.history.digest import CaseRow, Digest, digest
+from bench_compare.input.load import SUFFIXES, read_source
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+VERSION = 1
+NAME = "history.sqlite"
+WAIT_S = 120.0
+"""For another process that writes the same index."""
+MARK, MARK_AT, HEADER = b"bchi", 68, 100
+"""Application's mark in an SQLite file, its place there, and the size of that header."""
+BATCH = 25
+"""Files that are read before what is known is saved."""
+TABLES = """
+CREATE TABLE file (
+  path TEXT PRIMARY KEY,          -- as it was found
+  size INTEGER, mtime_ns INTEGER, -- when it was read
+  problem TEXT                    -- why it holds no document; else NULL
+);
+CREATE TABLE document (
+  id INTEGER PRIMARY KEY,
+  path TEXT UNIQUE,
+  run_id TEXT,                    -- files with one run_id are copies
+  label TEXT, started TEXT,       -- ISO 8601
+  complete INTEGER,               -- 0: cases are missing
+  tags TEXT, command TEXT,        -- JSON
+  graphs_commit TEXT
+);
+CREATE TABLE fact (               -- what may explain a change: driver, libraries, limits, settings
+  document INTEGER, name TEXT, value TEXT, PRIMARY KEY (document, name)
+) WITHOUT ROWID;
+CREATE TABLE series (             -- levels of one series may be held against each other
+  id INTEGER PRIMARY KEY,
+  fingerprint TEXT, engine TEXT, variant TEXT, device_kind TEXT,
+  timer TEXT, cache TEXT, duty TEXT, math TEXT, twin TEXT,
+  UNIQUE (fingerprint, engine, variant, device_kind, timer, cache, duty, math, twin)
+);
+CREATE TABLE outcome (            -- a case of a document
+  document INTEGER, series INTEGER,
+  unit TEXT,                      -- host and device
+  name TEXT, family TEXT, data_type TEXT,
+  path TEXT,                      -- of the graph
+  status TEXT,                    -- wrong, or what the document says: completed, unsupported ...
+  reason TEXT,
+  plan TEXT,                      -- JSON: what the engine chose
+  kernels TEXT,                   -- hash of the names and counts of its kernels
+  PRIMARY KEY (document, series, unit)
+) WITHOUT ROWID;
+CREATE TABLE level (              -- of a case and metric: mean over rounds of the log of the median
+  document INTEGER, series INTEGER, unit TEXT, metric TEXT,
+  log_mean REAL,                  -- natural logarithm, of nanoseconds where the metric is a time
+  variance REAL,                  -- of log_mean, as its rounds know it
+  rounds INTEGER,
+  PRIMARY KEY (document, series, unit, metric)
+) WITHOUT ROWID;
+"""
+
+
+def files_of(patterns: Sequence[str]) -> list[Path]:
+    """Files that may hold documents: those named, and all in folders, sorted; a journal beside its
+    finished document is left out."""
+    import glob
+
+    found: dict[Path, None] = {}
+    for pattern in patterns:
+        path = Path(pattern)
+        if path.is_dir():
+            found.update(dict.fromkeys(sorted(_in_folder(path))))
+        elif path.exists():
+            found[path] = None
+        elif glob.has_magic(pattern) and (matches := sorted(glob.glob(pattern, recursive=True))):
+            found.update(dict.fromkeys(files_of(matches)))
+        else:
+            raise InputError(f"{pattern}: no such file or folder")
+    names = {str(path) for path in found}
+    return [
+        path
+        for path in found
+        if not (path.name.endswith(".journal") and str(path).removesuffix(".journal") in names)
+    ]
+
+
+def _in_folder(folder: Path) -> Iterator[Path]:
+    for path in folder.rglob("*"):
+        if path.name.endswith(SUFFIXES) and path.is_file():
+            yield path
+
+
+def open_index(place: Path | None) -> tuple[sqlite3.Connection, list[str]]:
+    """The index at a place, made anew where it is damaged or of another version; in memory where
+    there is no place, none that can be written, or a file that is no index of ours. With remarks
+    on what was done."""
+    if place is None:
+        return _made(":memory:"), []
+    if not _may_be_ours(place):
+        return _made(":memory:"), [f"{place}: not an index of this tool; it is left alone"]
+    try:
+        return _opened(place), []
+    except sqlite3.DatabaseError as error:
+        if _locked(error):
+            raise InputError(f"{place}: another process holds the index: {error}") from None
+        return _replaced(place, str(error))
+
+
+def _may_be_ours(place: Path) -> bool:
+    """Nothing, or an SQLite file with our mark in its header, whole or not."""
+    try:
+        with place.open("rb") as file:
+            header = file.read(HEADER)
+    except OSError:
+        return True
+    mark = header[MARK_AT : MARK_AT + 4]
+    return not header or (header.startswith(b"SQLite format 3") and mark in (MARK, b"\0" * 4))
+
+
+def _locked(error: sqlite3.DatabaseError) -> bool:
+    return isinstance(error, sqlite3.OperationalError) and "locked" in str(error)
+
+
+def _replaced(place: Path, why: str) -> tuple[sqlite3.Connection, list[str]]:
+    try:
+        place.unlink(missing_ok=True)
+        return _opened(place), [f"{place}: made anew ({why})"]
+    except (OSError, sqlite3.DatabaseError) as error:
+        return _made(":memory:"), [f"{place}: the index cannot be kept ({error})"]
+
+
+def _opened(place: Path) -> sqlite3.Connection:
+    connection = _made(str(place))
+    version = connection.execute("PRAGMA user_version").fetchone()[0]
+    if version != VERSION:
+        connection.close()
+        raise sqlite3.DatabaseError(f"version {version}, known is {VERSION}")
+    return connection
+
+
+def _made(name: str) -> sqlite3.Connection:
+    connection = sqlite3.connect(name, timeout=WAIT_S, isolation_level=None)
+    connection.execute("PRAGMA synchronous = OFF")  # it can be made again
+    with _writing(connection):
+        empty = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0
+        if empty:
+            for statement in TABLES.split(";\n"):
+                connection.execute(statement)
+            connection.execute(f"PRAGMA user_version = {VERSION}")
+            connection.execute(f"PRAGMA application_id = {int.from_bytes(MARK, 'big')}")
+    return connection
+
+
+@contextmanager
+def _writing(connection: sqlite3.Connection) -> Iterator[None]:
+    """Alone: another process waits."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+    except BaseException:
+        connection.execute("ROLLBACK")
+        raise
+    connection.execute("COMMIT")
+
+
+def update(
+    connection: sqlite3.Connection,
+    wanted: Mapping[str, Path],
+    tell: Callable[[int, int], None] | None = None,
+) -> list[str]:
+    """Read what is new or changed, forget what is gone; sentences on files that hold no document.
+    `wanted`: name in the index to file. `tell` hears how many of the new files have been read."""
+    rows = connection.execute("SELECT path, size, mtime_ns FROM file")
+    known = {name: stamp for name, *stamp in rows}
+    with _writing(connection):
+        for name in known.keys() - wanted.keys():
+            _forget(connection, name)
+    new = [name for name, path in wanted.items() if known.get(name) != [*_stamp(path)]]
+    for first in range(0, len(new), BATCH):
+        names = new[first : first + BATCH]
+        batch = [(name, _stamp(wanted[name]), _read(wanted[name])) for name in names]
+        with _writing(connection):
+            for name, stamp, held in batch:
+                _keep(connection, name, stamp, held)
+        if tell is not None:
+            tell(first + len(batch), len(new))
+    found = connection.execute("SELECT path, problem FROM file WHERE problem IS NOT NULL")
+    return [f"{name}: passed over, {problem}" for name, problem in sorted(found)]
+
+
+def _stamp(path: Path) -> tuple[int, int]:
+    try:
+        found = path.stat()
+    except OSError:
+        return -1, -1  # gone since it was listed: reading it will say so
+    return found.st_size, found.st_mtime_ns
+
+
+def _read(path: Path) -> Digest | str:
+    """What a file holds, or why it holds nothing."""
+    try:
+        return digest(read_source(path).document)
+    except DocumentError as error:
+        return error.what
+    except OSError as error:
+        return str(error.strerror or error)
+
+
+def _forget(connection: sqlite3.Connection, name: str) -> None:
+    for (number,) in connection.execute("SELECT id FROM document WHERE path = ?", (name,)):
+        for table in ("fact", "outcome", "level"):
+            connection.execute(f"DELETE FROM {table} WHERE document = ?", (number,))  # noqa: S608 - our tables
+    connection.execute("DELETE FROM document WHERE path = ?", (name,))
+    connection.execute("DELETE FROM file WHERE path = ?", (name,))
+
+
+def _keep(
+    connection: sqlite3.Connection, name: str, stamp: tuple[int, int], held: Digest | str
+) -> None:
+    _forget(connection, name)
+    problem = held if isinstance(held, str) else None
+    connection.execute("INSERT INTO file VALUES (?, ?, ?, ?)", (name, *stamp, problem))
+    if isinstance(held, str):
+        return
+    row = (name, held.run_id, held.label, held.started, held.complete, held.tags, held.command,
+           held.graphs_commit)  # fmt: skip
+    cursor = connection.execute(
+        "INSERT INTO document (path, run_id, label, started, complete, tags, command, "
+        "graphs_commit) VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)  # fmt: skip
+    number = cursor.lastrowid or 0
+    facts = [(number, fact, value) for fact, value in held.facts.items()]
+    connection.executemany("INSERT OR REPLACE INTO fact VALUES (?, ?, ?)", facts)
+    places = [_series(connection, case) for case in held.cases]
+    outcomes = [
+        (number, place, c.unit, c.name, c.family, c.data_type, c.path, c.status, c.reason,
+         c.plan, c.kernels)
+        for place, c in zip(places, held.cases, strict=True)
+    ]  # fmt: skip
+    connection.executemany(
+        "INSERT OR REPLACE INTO outcome VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", outcomes
+    )
+    levels = [
+        (number, places[one.case], held.cases[one.case].unit, one.metric, one.log_mean,
+         one.variance, one.rounds)
+        for one in held.levels
+    ]  # fmt: skip
+    connection.executemany("INSERT OR REPLACE INTO level VALUES (?, ?, ?, ?, ?, ?, ?)", levels)
+
+
+def _series(connection: sqlite3.Connection, case: CaseRow) -> int:
+    columns = " AND ".join(f"{name} = ?" for name in case.key._fields)
+    found = connection.execute(f"SELECT id FROM series WHERE {columns}", case.key).fetchone()  # noqa: S608
+    if found is not None:
+        return int(found[0])
+    names = ", ".join(case.key._fields)
+    marks = ", ".join("?" for _ in case.key)
+    cursor = connection.execute(f"INSERT INTO series ({names}) VALUES ({marks})", case.key)  # noqa: S608
+    return int(cursor.lastrowid or 0)

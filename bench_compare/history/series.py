@@ -1,0 +1,136 @@
+"""Each series for people: its points, its levels, its state in the newest build."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import Counter
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from bench_compare.history.model import Level, Point, SeriesInfo
+from bench_compare.history.steps.scan import inflation
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from bench_compare.history.accepted import Placed
+    from bench_compare.history.archive import Archive
+    from bench_compare.history.steps.detect import Findings
+    from bench_compare.history.steps.slopes import Slope
+    from bench_compare.history.steps.track import Track
+
+Z95 = 1.959964
+
+
+class Judged(Protocol):
+    """What is known of an archive."""
+
+    @property
+    def archive(self) -> Archive: ...
+    @property
+    def findings(self) -> Findings: ...
+    @property
+    def accepted(self) -> tuple[Placed, ...]: ...
+
+
+def identifier(row: int) -> str:
+    return f"s{row + 1:04d}"
+
+
+def infos(context: Judged, odd: Sequence[int]) -> list[SeriesInfo]:
+    return [_info(context, row, row in odd) for row in range(len(context.archive.series))]
+
+
+def _info(context: Judged, row: int, odd: bool) -> SeriesInfo:
+    archive, track = context.archive, context.findings.tracks[row]
+    series = archive.series[row]
+    columns = [column for held, column in archive.outcomes if held == row]
+    newest = archive.outcomes[row, max(columns)] if columns else None
+    spread = math.sqrt(float(np.median(track.variance))) if len(track) else None
+    state = "gone" if newest is None else newest.status
+    return SeriesInfo(
+        id=identifier(row),
+        name=series.name,
+        engine=series.engine,
+        variant=" ".join(f"{k}={v}" for k, v in series.variant.items()),
+        family=series.family,
+        data_type=series.data_type,
+        fingerprint=series.fingerprint,
+        path="" if newest is None else newest.path,
+        settings=", ".join(f"{k} {v}" for k, v in series.settings.items()),
+        state="unclear" if odd and state == "completed" else state,
+        points=tuple(_points(archive, row)),
+        levels=tuple(_levels(track, context.findings, row)),
+        spread_ratio=spread,
+        accepted_ratio=_accepted(context, row) if len(track) else None,
+    )
+
+
+def _points(archive: Archive, row: int) -> Iterator[Point]:
+    grid = archive.grid
+    for column in np.flatnonzero(np.isfinite(grid.values[row])).tolist():
+        half = Z95 * math.sqrt(grid.variance[row, column])
+        value = math.exp(grid.values[row, column])
+        yield Point(int(grid.build[column]), value, half, int(grid.unit[column]))
+
+
+def _levels(track: Track, findings: Findings, row: int) -> Iterator[Level]:
+    """Of each stretch between steps and each unit of hardware."""
+    if not len(track):
+        return
+    bounds = [0, *(step.split for step in findings.steps[row]), len(track)]
+    ramps = {split: slope for slope in findings.slopes[row] for split in slope.splits}
+    for first, end in itertools.pairwise(bounds):
+        at = np.arange(first, end)
+        for unit in np.unique(track.unit[first:end]):
+            yield _level(track, at[track.unit[at] == unit], ramps.get(end) or ramps.get(first))
+
+
+def _level(track: Track, at: np.typing.NDArray[np.int64], slope: Slope | None) -> Level:
+    weight = 1 / track.variance[at]
+    mean = float((weight * track.values[at]).sum() / weight.sum())
+    count = np.array([len(at)])
+    factor = float(inflation(count, count, track.correlation)[0])
+    half = Z95 * math.sqrt(factor / float(weight.sum()))
+    ends = int(track.build[at[0]]), int(track.build[at[-1]])
+    inside = slope is not None and slope.first < at[-1] and slope.last > at[0]
+    last = float(track.values[at[-1]]) if inside else None
+    return Level(
+        *ends,
+        math.exp(mean),
+        math.exp(mean - half),
+        math.exp(mean + half),
+        None if last is None else math.exp(last),
+    )
+
+
+def _accepted(context: Judged, row: int) -> float:
+    """Product of the steps after the last accepted one."""
+    name = context.archive.series[row].name
+    track = context.findings.tracks[row]
+    moved = 0.0
+    for step in context.findings.steps[row]:
+        build = int(track.build[step.split])
+        known = any(
+            placed.first <= build <= placed.last and placed.entry.covers(name)
+            for placed in context.accepted
+        )
+        moved = 0.0 if known else moved + step.shift
+    return math.exp(moved)
+
+
+def counts(table: Sequence[SeriesInfo], unclear: set[str], least: float) -> dict[str, int]:
+    """How many series are slower, faster … than their last accepted level."""
+    found = Counter(_state(one, unclear, least) for one in table)
+    return dict(found.most_common())
+
+
+def _state(one: SeriesInfo, unclear: set[str], least: float) -> str:
+    if one.state not in ("completed", "unclear"):
+        return one.state
+    if one.id in unclear:
+        return "unclear"
+    moved = math.log(one.accepted_ratio or 1.0)
+    return "slower" if moved >= least else "faster" if moved <= -least else "same"

@@ -1,0 +1,121 @@
+"""What is no time: cases that broke, became wrong or unsupported, disappeared, or are another case
+now.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from bench_compare.history.archive import Archive, Series
+
+Kind = Literal["broken", "wrong", "unsupported", "removed", "benchmark changed"]
+KINDS: dict[str, Kind] = {"wrong": "wrong", "unsupported": "unsupported"}
+"""Statuses of their own; every other one that is not completed is broken."""
+SIMILAR = 0.5
+"""A document that holds so much of what another one holds is of the same suite."""
+LEAST_ABSENT = 2
+"""Documents in a row that should hold a case and do not: one may have been cut short."""
+
+
+@dataclass(frozen=True)
+class StateChange:
+    kind: Kind
+    row: int
+    before: int
+    """Last column with the old state."""
+    after: int
+    """First column with the new one."""
+    text: str
+
+
+def state_changes(archive: Archive) -> list[StateChange]:
+    """Changes that still hold in the newest documents."""
+    held, rows_of = _held(archive), _rows(archive)
+    found = []
+    for row in range(len(archive.series)):
+        columns = held.get(row, [])
+        change = _status_change(archive, row, columns) or _removal(archive, row, held, rows_of)
+        if change is not None:
+            found.append(change)
+    return found
+
+
+def _held(archive: Archive) -> dict[int, list[int]]:
+    """Columns that hold each row, in order."""
+    found: dict[int, list[int]] = {}
+    for row, column in sorted(archive.outcomes):
+        found.setdefault(row, []).append(column)
+    return found
+
+
+def _status_change(archive: Archive, row: int, columns: Sequence[int]) -> StateChange | None:
+    statuses = [archive.outcomes[row, column].status for column in columns]
+    if "completed" not in statuses or statuses[-1] == "completed":
+        return None
+    last = len(statuses) - 1 - statuses[::-1].index("completed")
+    after = columns[last + 1]
+    newest = archive.outcomes[row, columns[-1]]
+    kind = KINDS.get(newest.status, "broken")
+    text = newest.status if newest.reason is None else f"{newest.status}: {newest.reason}"
+    return StateChange(kind, row, columns[last], after, text)
+
+
+def _removal(
+    archive: Archive, row: int, held: dict[int, list[int]], rows_of: list[set[int]]
+) -> StateChange | None:
+    if row not in held:
+        return None
+    last = held[row][-1]
+    kept = rows_of[last] - {row}
+    absent = [
+        column
+        for column in range(last + 1, len(archive.columns))
+        if archive.columns[column].build > archive.columns[last].build
+        and kept
+        and len(rows_of[column] & kept) >= SIMILAR * len(kept)
+    ]
+    heir = _heir(archive, row, held)
+    if heir is not None:
+        other, first = heir
+        text = f"another case now: {_differs(archive.series[row], archive.series[other])}"
+        return StateChange("benchmark changed", row, last, first, text)
+    if len(absent) < LEAST_ABSENT:
+        return None
+    return StateChange("removed", row, last, absent[0], "no longer in the documents")
+
+
+def _rows(archive: Archive) -> list[set[int]]:
+    found: list[set[int]] = [set() for _ in archive.columns]
+    for row, column in archive.outcomes:
+        found[column].add(row)
+    return found
+
+
+def _heir(archive: Archive, row: int, held: dict[int, list[int]]) -> tuple[int, int] | None:
+    """The series of the same graph's name, engine and variant that began after this one ended."""
+    mine = archive.series[row]
+    for other, series in enumerate(archive.series):
+        if other == row or (series.name, series.about) != (mine.name, mine.about):
+            continue
+        later = [column for column in held.get(other, ()) if column > held[row][-1]]
+        if later and later[0] == held[other][0]:
+            return other, later[0]
+    return None
+
+
+def _differs(old: Series, new: Series) -> str:
+    return ", ".join(_differences(old, new)) or "it is told apart by its path"
+
+
+def _differences(old: Series, new: Series) -> Iterator[str]:
+    if old.fingerprint != new.fingerprint:
+        yield "the graph's meaning changed (shapes, types or parameters)"
+    for name, value in old.settings.items():
+        if new.settings[name] != value:
+            yield f"{name} {value} → {new.settings[name]}"
+    if old.device_kind != new.device_kind:
+        yield f"device {old.device_kind} → {new.device_kind}"

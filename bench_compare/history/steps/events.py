@@ -1,0 +1,216 @@
+"""Steps of many series at one build are one event, with intervals for its place and its size."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from bench_compare.history.steps.segments import place_support
+from bench_compare.history.steps.tails import normal_score
+from bench_compare.statistics.special import t_quantile
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from bench_compare.history.steps.segments import Step
+    from bench_compare.history.steps.slopes import Slope
+    from bench_compare.history.steps.track import Track
+
+PLACE_LEVEL = 0.95
+REGROUPINGS = 2
+NEAR = 1
+"""Builds between the most likely places of two steps that may be one event."""
+
+
+@dataclass(frozen=True)
+class Member:
+    """One series that stepped in an event. Shifts are logarithms of new over old level."""
+
+    row: int
+    shift: float
+    low: float
+    high: float
+    p: float
+    split: int
+    """Document of the grid with which its new level begins."""
+    before: tuple[int, ...]
+    """Documents of the grid that were held against each other."""
+    after: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Event:
+    build: int
+    """First build of the new level: the most likely one."""
+    earliest: int
+    latest: int
+    """All builds that it may be, in 95 of 100."""
+    shift: float
+    """Mean over members."""
+    low: float
+    high: float
+    p: float
+    members: tuple[Member, ...]
+    pinned: bool
+    slope: bool = False
+    """It came gradually, from `earliest` to `latest`."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Placed:
+    """A step with where it may be."""
+
+    row: int
+    step: Step
+    support: dict[int, float]
+
+    @property
+    def build(self) -> int:
+        return max(self.support, key=lambda build: self.support[build])
+
+
+def joined(tracks: Sequence[Track], steps: Sequence[Sequence[Step]], shared: float) -> list[Event]:
+    """The surest step first, with every other one that may have come in the same build. `shared`:
+    correlation of the series of one document."""
+    waiting = [
+        _Placed(row, step, place_support(tracks[row], step))
+        for row, found in enumerate(steps)
+        for step in found
+    ]
+    waiting.sort(key=lambda one: (one.step.p, one.row))
+    events = []
+    while waiting:
+        group = _group(waiting, shared)
+        waiting = [one for one in waiting if one not in group]
+        events.append(_event(group, tracks, shared))
+    return sorted(events, key=lambda event: event.build)
+
+
+def _group(waiting: Sequence[_Placed], shared: float) -> list[_Placed]:
+    """Around the surest step, then around the place where those steps together say they came."""
+    group = _around(waiting, waiting[0].build)
+    for _ in range(REGROUPINGS):
+        support = _together([one.support for one in group], shared)
+        again = _around(waiting, max(support, key=lambda build: support[build]))
+        group = again if waiting[0] in again else group
+    return group
+
+
+def _around(waiting: Sequence[_Placed], build: int) -> list[_Placed]:
+    rows: set[int] = set()
+    group = []
+    for one in waiting:
+        near = abs(one.build - build) <= NEAR
+        if one.row not in rows and (near or _may_be(one, build)):
+            rows.add(one.row)
+            group.append(one)
+    return group
+
+
+def _may_be(one: _Placed, build: int) -> bool:
+    first, last = interval(one.support)
+    return not one.step.pinned and first <= build <= last
+
+
+def interval(support: Mapping[int, float]) -> tuple[int, int]:
+    """Ends of the smallest set of builds that has `PLACE_LEVEL` of the probability."""
+    most = max(support.values())
+    mass = {build: math.exp(value - most) for build, value in support.items()}
+    wanted, held, kept = PLACE_LEVEL * sum(mass.values()), 0.0, []
+    for build in sorted(mass, key=lambda one: -mass[one]):
+        kept.append(build)
+        held += mass[build]
+        if held >= wanted:
+            break
+    return min(kept), max(kept)
+
+
+def _event(group: Sequence[_Placed], tracks: Sequence[Track], shared: float) -> Event:
+    members = tuple(
+        member_of(one.row, one.step, tracks[one.row]) for one in sorted(group, key=lambda o: o.row)
+    )
+    support = _together([one.support for one in group], shared)
+    pins = {one.step.split: one for one in group if one.step.pinned}
+    if pins:
+        lead = next(iter(pins.values()))
+        build = int(tracks[lead.row].build[lead.step.split])
+        earliest = latest = build
+    else:
+        build = max(support, key=lambda one: support[one])
+        earliest, latest = interval(support)
+    shift = float(np.mean([member.shift for member in members]))
+    half = _half_width(group, tracks, shared)
+    p = min(one.step.p for one in group)
+    ends = (min(earliest, build), max(latest, build))
+    return Event(build, *ends, shift, shift - half, shift + half, p, members, bool(pins))
+
+
+def _together(supports: Sequence[Mapping[int, float]], shared: float) -> dict[int, float]:
+    """Joint support; series that move together do not count as independent ones."""
+    temper = 1 / (1 + (len(supports) - 1) * shared)
+    builds = set().union(*supports)
+    return {
+        build: temper * sum(one.get(build, 0.0) for one in supports) for build in sorted(builds)
+    }
+
+
+def _half_width(group: Sequence[_Placed], tracks: Sequence[Track], shared: float) -> float:
+    """Of the 95 % interval of the mean shift; what series share does not average out."""
+    variance = float(np.mean([one.step.variance for one in group]))
+    variance *= shared + (1 - shared) / len(group)
+    dof = max(tracks[one.row].dof for one in group)
+    return float(t_quantile(0.975, np.array([dof]))[0]) * math.sqrt(variance)
+
+
+def member_of(row: int, step: Step, track: Track) -> Member:
+    half = float(t_quantile(0.975, np.array([track.dof]))[0]) * math.sqrt(step.variance)
+    z = float(normal_score(np.array(step.shift / math.sqrt(step.variance)), track.dof))
+    return Member(
+        row=row,
+        shift=step.shift,
+        low=step.shift - half,
+        high=step.shift + half,
+        p=max(step.p, math.erfc(z / math.sqrt(2))),
+        split=int(track.column[step.split]),
+        before=tuple(track.column[step.first : step.split].tolist()),
+        after=tuple(track.column[step.split : step.end].tolist()),
+    )
+
+
+def added(event: Event, members: Sequence[Member]) -> Event:
+    """The event with more members; its size is the mean over all of them."""
+    every = tuple(sorted((*event.members, *members), key=lambda member: member.row))
+    shift = float(np.mean([member.shift for member in every]))
+    half = (event.high - event.low) / 2
+    return replace(event, members=every, shift=shift, low=shift - half, high=shift + half)
+
+
+def drift(slopes: Sequence[tuple[int, Slope]], tracks: Sequence[Track], shared: float) -> Event:
+    """One event of the slopes of several series: (row, slope)."""
+    members = tuple(_drifting(row, slope, tracks[row]) for row, slope in slopes)
+    earliest = min(int(tracks[row].build[slope.first]) for row, slope in slopes)
+    latest = max(int(tracks[row].build[slope.last]) for row, slope in slopes)
+    shift = float(np.mean([member.shift for member in members]))
+    half = float(np.mean([(member.high - member.low) / 2 for member in members]))
+    half *= math.sqrt(shared + (1 - shared) / len(members))
+    p = min(member.p for member in members)
+    ends = (shift, shift - half, shift + half)
+    return Event(earliest, earliest, latest, *ends, p, members, pinned=False, slope=True)
+
+
+def _drifting(row: int, slope: Slope, track: Track) -> Member:
+    half = float(t_quantile(0.975, np.array([track.dof]))[0]) * math.sqrt(slope.variance)
+    before, after = track.column[: slope.first + 1], track.column[slope.last :]
+    return Member(
+        row=row,
+        shift=slope.shift,
+        low=slope.shift - half,
+        high=slope.shift + half,
+        p=slope.p,
+        split=int(track.column[slope.first]),
+        before=tuple(before.tolist()),
+        after=tuple(after.tolist()),
+    )
