@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 COMMANDS: dict[str, str] = {
     "compare": "bench_compare.commands.compare",
+    "history": "bench_compare.commands.history",
 }
 """First word of the command line to the module that answers it: a text ``USAGE`` for docopt and
 ``answer(arguments, width, terminal) -> Outcome``, whose heavy imports are inside of functions.
@@ -50,8 +51,9 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _command(argv: Sequence[str]) -> tuple[str, Sequence[str]]:
+    """The command, and the words that its usage describes."""
     if argv and argv[0] in COMMANDS:
-        return argv[0], argv[1:]
+        return argv[0], argv[1:] if argv[0] == DEFAULT else argv
     return DEFAULT, argv
 
 

@@ -6,8 +6,8 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from bench_compare.commands.files import write
 from bench_compare.commands.outcome import Outcome
-from bench_compare.errors import OutputError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -131,7 +131,7 @@ def _save_calibration(sources: Sequence[Source], path: Path) -> None:
 
     from bench_compare.comparison.calibration import calibrate, to_tree
 
-    _write(path, json.dumps(to_tree(calibrate(sources)), indent=2) + "\n")
+    write(path, json.dumps(to_tree(calibrate(sources)), indent=2) + "\n")
 
 
 def _calibration(path: Path) -> Calibration:
@@ -189,23 +189,7 @@ def _reports(comparison: Comparison, options: Options, view: View) -> str:
         if target == "-":
             shown = text
         else:
-            _write(Path(target), text)
+            write(Path(target), text)
     if shown is not None:
         return shown
     return "" if options.quiet else render("table", comparison, view)
-
-
-def _write(path: Path, text: str) -> None:
-    """Whole or not at all: a reader never sees half a report."""
-    if path.exists() and not path.is_file():
-        partial = path  # a device or a pipe
-    else:
-        partial = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        partial.write_text(text, encoding="utf-8")
-        if partial is not path:
-            partial.replace(path)
-    except OSError as error:
-        if partial is not path:
-            partial.unlink(missing_ok=True)
-        raise OutputError(f"{path}: cannot be written: {error.strerror or error}") from None

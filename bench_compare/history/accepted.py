@@ -127,7 +127,7 @@ def place(entries: Sequence[Entry], builds: Sequence[Build]) -> tuple[list[Place
     """Entries with their builds, and sentences on those that name none of the archive."""
     found, remarks = [], []
     for entry in entries:
-        ends = (_builds(entry.first, builds), _builds(entry.last, builds))
+        ends = (builds_named(entry.first, builds), builds_named(entry.last, builds))
         if ends[0] is None or ends[1] is None:
             named = entry.first if ends[0] is None else entry.last
             remarks.append(f"{entry.where}: no build or day {named!r} in the archive")
@@ -138,7 +138,7 @@ def place(entries: Sequence[Entry], builds: Sequence[Build]) -> tuple[list[Place
     return found, remarks
 
 
-def _builds(text: str, builds: Sequence[Build]) -> tuple[int, int] | None:
+def builds_named(text: str, builds: Sequence[Build]) -> tuple[int, int] | None:
     """First and last build of a name or a day; of a day without one, the next build after it."""
     named = [number for number, build in enumerate(builds) if _is_named(build, text)]
     if named:

@@ -221,17 +221,14 @@ def _outcomes(
 ) -> dict[tuple[int, int], Outcome]:
     found = {}
     plans: dict[str, dict[str, str]] = {}
-    query = (
-        "SELECT document, series, unit, name, case_id, status, reason, plan, kernels FROM outcome"
-    )
-    for document, number, unit, name, case_id, status, reason, plan, kernels in connection.execute(
-        query
-    ):
+    names = "document, series, unit, name, path, status, reason, plan, kernels"
+    rows = connection.execute(f"SELECT {names} FROM outcome")  # noqa: S608 - our columns
+    for document, number, unit, name, path, status, reason, plan, kernels in rows:
         row, column = row_of.get(number), at.get((document, unit))
         if row is not None and column is not None:
             if plan not in plans:
                 plans[plan] = json.loads(plan)
-            found[row, column] = Outcome(name, case_id, status, reason, plans[plan], kernels)
+            found[row, column] = Outcome(name, path, status, reason, plans[plan], kernels)
     return found
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sqlite3
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from bench_schema.errors import DocumentError
 
@@ -20,6 +20,7 @@ from bench_compare.input.load import SUFFIXES, read_source
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+Result = TypeVar("Result")
 VERSION = 1
 NAME = "history.sqlite"
 WAIT_S = 120.0
@@ -103,20 +104,45 @@ def _in_folder(folder: Path) -> Iterator[Path]:
             yield path
 
 
-def open_index(place: Path | None) -> tuple[sqlite3.Connection, list[str]]:
-    """The index at a place, made anew where it is damaged or of another version; in memory where
-    there is no place, none that can be written, or a file that is no index of ours. With remarks
-    on what was done."""
-    if place is None:
-        return _made(":memory:"), []
-    if not _may_be_ours(place):
-        return _made(":memory:"), [f"{place}: not an index of this tool; it is left alone"]
+def indexed(
+    folder: Path | None,
+    wanted: Mapping[str, Path],
+    use: Callable[[sqlite3.Connection], Result],
+) -> tuple[Result, list[str]]:
+    """What `use` makes of the up-to-date index of a folder, and remarks. An index that is damaged
+    or of another version is made anew; it is kept in memory where there is no folder, or none that
+    can be written, or a file that is no index of ours."""
+    place = None if folder is None else folder / NAME
+    remarks: list[str] = []
+    if place is not None and not _may_be_ours(place):
+        place, remarks = None, [f"{place}: not an index of this tool; it is left alone"]
+    if place is not None:
+        try:
+            return _used(place, wanted, use, remarks)
+        except sqlite3.DatabaseError as error:
+            if _locked(error):
+                raise InputError(f"{place}: another process holds the index: {error}") from None
+            remarks = [f"{place}: made anew ({error})"]
+        try:
+            place.unlink(missing_ok=True)
+            return _used(place, wanted, use, remarks)
+        except (OSError, sqlite3.DatabaseError) as error:
+            remarks = [f"{place}: the index cannot be kept ({error})"]
+    return _used(None, wanted, use, remarks)
+
+
+def _used(
+    place: Path | None,
+    wanted: Mapping[str, Path],
+    use: Callable[[sqlite3.Connection], Result],
+    remarks: Sequence[str],
+) -> tuple[Result, list[str]]:
+    connection = _opened(":memory:" if place is None else str(place))
     try:
-        return _opened(place), []
-    except sqlite3.DatabaseError as error:
-        if _locked(error):
-            raise InputError(f"{place}: another process holds the index: {error}") from None
-        return _replaced(place, str(error))
+        passed_over = update(connection, wanted)
+        return use(connection), [*remarks, *passed_over]
+    finally:
+        connection.close()
 
 
 def _may_be_ours(place: Path) -> bool:
@@ -134,16 +160,8 @@ def _locked(error: sqlite3.DatabaseError) -> bool:
     return isinstance(error, sqlite3.OperationalError) and "locked" in str(error)
 
 
-def _replaced(place: Path, why: str) -> tuple[sqlite3.Connection, list[str]]:
-    try:
-        place.unlink(missing_ok=True)
-        return _opened(place), [f"{place}: made anew ({why})"]
-    except (OSError, sqlite3.DatabaseError) as error:
-        return _made(":memory:"), [f"{place}: the index cannot be kept ({error})"]
-
-
-def _opened(place: Path) -> sqlite3.Connection:
-    connection = _made(str(place))
+def _opened(name: str) -> sqlite3.Connection:
+    connection = _made(name)
     version = connection.execute("PRAGMA user_version").fetchone()[0]
     if version != VERSION:
         connection.close()
@@ -166,14 +184,10 @@ def _made(name: str) -> sqlite3.Connection:
 
 @contextmanager
 def _writing(connection: sqlite3.Connection) -> Iterator[None]:
-    """Alone: another process waits."""
+    """Alone: another process waits. All of it or nothing."""
     connection.execute("BEGIN IMMEDIATE")
-    try:
+    with connection:  # commits, or takes it back where an error comes out
         yield
-    except BaseException:
-        connection.execute("ROLLBACK")
-        raise
-    connection.execute("COMMIT")
 
 
 def update(

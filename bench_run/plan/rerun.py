@@ -5,16 +5,17 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from bench_run.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from bench_run.options import Options
     from bench_run.plan.cases import PlannedCase, PlannedGraph
 
+Sides: TypeAlias = "list[tuple[str, Mapping[str, Any]]]"
 OPEN_VERDICTS = ("slower", "unclear")
 NONE_WANTED = "--rerun-from: none of its cases is among these graphs and engines"
 
@@ -36,9 +37,10 @@ def read_wanted(path: str) -> Wanted:
         raise UsageError(f"--rerun-from: {path}: {error.strerror}") from None
     except ValueError as error:
         raise UsageError(f"--rerun-from: {path}: not JSON: {error}") from None
-    if not isinstance(record, dict) or record.get("kind") != "bench-compare":
+    kind = record.get("kind") if isinstance(record, dict) else None
+    if kind not in READERS:
         raise UsageError(f"--rerun-from: {path}: expected what bench-compare --json writes")
-    sides = [(c["fingerprint"], c["other"] or c["base"]) for c in record["cases"] if _is_open(c)]
+    sides = READERS[kind](record)
     if not sides:
         raise UsageError(f"--rerun-from: {path}: no case is {' or '.join(OPEN_VERDICTS)}")
     return Wanted(
@@ -46,6 +48,21 @@ def read_wanted(path: str) -> Wanted:
         paths=tuple(dict.fromkeys(_file(side["path"]) for _, side in sides)),
         engines=tuple(dict.fromkeys(side["engine"] for _, side in sides)),
     )
+
+
+def _of_comparison(record: Mapping[str, Any]) -> Sides:
+    return [(c["fingerprint"], c["other"] or c["base"]) for c in record["cases"] if _is_open(c)]
+
+
+def _of_history(record: Mapping[str, Any]) -> Sides:
+    return [(case["fingerprint"], case) for case in record["rerun"]]
+
+
+READERS: dict[str, Callable[[Mapping[str, Any]], Sides]] = {
+    "bench-compare": _of_comparison,
+    "bench-compare history": _of_history,
+}
+"""Kind of a JSON report → fingerprints of its open cases, each with graph path and engine key."""
 
 
 def _is_open(case: Mapping[str, Any]) -> bool:

@@ -152,7 +152,8 @@ def _shared(first: Array, spread: Array) -> float:
 
 
 def _odd(grid: Grid, variance: Array) -> Mask:
-    """Values that the documents before and after contradict."""
+    """Values that the documents before and after contradict; the first and last ones may be levels
+    of their own."""
     odd = np.zeros(grid.values.shape, bool)
     for row, spread in enumerate(variance):
         if not np.isfinite(spread):
@@ -160,7 +161,9 @@ def _odd(grid: Grid, variance: Array) -> Mask:
         for unit in np.unique(grid.unit):
             columns = np.flatnonzero((grid.unit == unit) & np.isfinite(grid.values[row]))
             values = grid.values[row, columns]
-            odd[row, columns] = np.abs(values - neighbour_level(values)) > REACH * np.sqrt(spread)
+            away = np.abs(values - neighbour_level(values)) > REACH * np.sqrt(spread)
+            away[:NEIGHBOURS] = away[-NEIGHBOURS:] = False
+            odd[row, columns] = away
     return odd
 
 

@@ -92,39 +92,38 @@ def supported(track: Track, first: int, split: int, end: int) -> float:
     """
     before, after = np.arange(first, split), np.arange(split, end)
     test, rest = (before, after) if len(before) < len(after) else (after, before)
-    away = _distance(track, test, rest)
-    if away.size < min(track.needed, len(test)) or not away.size:
+    moved, scale = _moved(track, test, rest)
+    if not moved.size:
         return 0.0
-    centre = _centre(away, track.reach)
-    near = np.abs(away - centre)
-    if (near <= track.reach).sum() < track.needed:
+    away = moved / scale
+    near = (moved - _centre(moved, scale, track.reach)) / scale
+    if (np.abs(near) <= track.reach).sum() < track.needed:
         return 0.0
     most = track.reach**2
     gain = float((np.minimum(away**2, most) - np.minimum(near**2, most)).sum())
-    counts = np.array([len(rest)]), np.array([away.size])
-    gain *= len(rest) / (len(rest) + away.size) / float(inflation(*counts, track.correlation)[0])
+    counts = np.array([len(rest)]), np.array([moved.size])
+    gain *= len(rest) / (len(rest) + moved.size) / float(inflation(*counts, track.correlation)[0])
     return float(normal_score(np.array(math.sqrt(max(gain, 0.0))), track.dof))
 
 
-def _distance(track: Track, test: Ints, rest: Ints) -> Array:
-    """From the middle of the other side, in standard deviations, for units that both sides have."""
-    found = []
+def _moved(track: Track, test: Ints, rest: Ints) -> tuple[Array, Array]:
+    """How far documents are from the level of the other side, and their standard deviations; for
+    units that both sides have."""
+    moved, scales = [np.empty(0)], [np.empty(0)]
     for unit in np.unique(track.unit[test]):
-        others = track.raw[rest][track.unit[rest] == unit]
+        others = rest[track.unit[rest] == unit]
         if others.size:
             mine = test[track.unit[test] == unit]
-            scale = np.sqrt(track.variance[mine])
-            spread = math.sqrt(float(np.median(track.variance)))
-            level = float(np.median(others))
-            level += spread * _centre((others - level) / spread, track.reach)
-            found.append((track.raw[mine] - level) / scale)
-    return np.concatenate(found) if found else np.empty(0)
+            level = _centre(track.raw[others], np.sqrt(track.variance[others]), track.reach)
+            moved.append(track.raw[mine] - level)
+            scales.append(np.sqrt(track.variance[mine]))
+    return np.concatenate(moved), np.concatenate(scales)
 
 
-def _centre(values: Array, reach: float) -> float:
+def _centre(values: Array, scale: Array, reach: float) -> float:
     """Mean of the values that agree with the median."""
     median = float(np.median(values))
-    near = values[np.abs(values - median) <= reach]
+    near = values[np.abs(values - median) <= reach * scale]
     return float(near.mean()) if near.size else median
 
 

@@ -1,0 +1,234 @@
+"""The history of an archive: index, analyse, render, write."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bench_compare.commands.files import write
+from bench_compare.commands.outcome import Outcome
+from bench_compare.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from bench_compare.history.archive import Archive
+    from bench_compare.history.model import History
+
+USAGE = """bench-compare history: what changed when in an archive of result documents.
+
+Usage:
+  bench-compare history [options] [ARCHIVE]...
+  bench-compare history --help
+  bench-compare history --version
+
+ARCHIVE is a folder of result documents of bench-run, one or more a build, or
+the documents themselves. A folder gets an index, history.sqlite, that can be
+deleted at any time. A step is told from two documents of its new level on; it
+is placed and sized with 95 % intervals, explained by what the documents record
+of driver, libraries, plugin, limits, plans and environment, and fails the
+command until it is accepted in an events file. Steps between units of hardware
+(a host's GPU) are never a build's steps.
+
+Examples:
+  bench-compare history results/                  what changed when
+  bench-compare history results/ --by label       documents of a label: one build
+  bench-compare history results/ --by commit --repo ~/src/kernels
+  bench-compare history results/ --events accepted.toml --html trend.html
+
+Which documents, in which order:
+  --by HOW              started: each document is a build (default); commit: of
+                        the tag 'commit', else of the graphs' repository; label;
+                        or tag:KEY. Documents measured later join their build
+  --repo PATH           git repository that orders the builds, in place of their
+                        starts
+  --metric NAME         device_ns, e2e_ns, init_ns … (default: device time where
+                        there is any, else end-to-end time)
+  --filter TEXT         only cases whose name, family or engine has each word of
+                        TEXT, or fits it as a glob
+  --since WHEN          tell and gate only events of a build or day and later
+
+What counts:
+  --threshold T         smallest step of interest (default 1%)
+  --events FILE         TOML: what is known and accepted (README.md)
+  --fail-on WHAT        new-regression, unclear or none, by commas
+                        (default new-regression)
+
+Where to write ('-' is stdout, in place of the text):
+  --markdown FILE       for an issue
+  --json FILE           everything, also for bench-run --rerun-from
+  --junit FILE          each series a test
+  --html FILE           one page with charts that opens offline
+  --plotlyjs HOW        inline or cdn, for the page (default inline)
+  --next N              command lines that would decide most (default 3)
+  -q, --quiet           no text
+  -h, --help            this text
+  --version             the version
+
+Exit codes: 0 no new regression; 2 slower, broken, wrong, unsupported or removed
+and not accepted; 1 no answer (unreadable, too few documents).
+"""
+OUTPUTS = ("markdown", "json", "junit", "html")
+FAIL_ON = ("new-regression", "unclear", "none")
+DEFAULT_SUGGESTIONS = 3
+MOST_REMARKS = 10
+
+
+@dataclass(frozen=True)
+class Options:
+    archive: tuple[str, ...]
+    by: str
+    repo: Path | None
+    metric: str | None
+    filter: str | None
+    since: str | None
+    threshold_ratio: float
+    events: Path | None
+    fail_on: frozenset[str]
+    outputs: Mapping[str, str]
+    suggestions: int
+    plotlyjs: str
+    quiet: bool
+
+
+def answer(arguments: Mapping[str, Any], width: int, terminal: bool) -> Outcome:  # noqa: ARG001
+    """docopt's arguments → what to print. Raises `BenchCompareError` where there is nothing."""
+    options = _options(arguments)
+    history, remarks = read_history(options)
+    text = _reports(history, options, width)
+    return Outcome(text, _few(remarks), history.problems, _code(history, options))
+
+
+def _options(arguments: Mapping[str, Any]) -> Options:
+    from bench_compare.policy.parse import parse_ratio
+
+    outputs = {name: arguments[f"--{name}"] for name in OUTPUTS if arguments[f"--{name}"]}
+    if sum(target == "-" for target in outputs.values()) > 1:
+        raise UsageError("only one format can go to stdout ('-')")
+    if not arguments["ARCHIVE"]:
+        raise UsageError("no archive given: a folder of result documents, see --help")
+    if arguments["--repo"] and (arguments["--by"] or "started") == "started":
+        raise UsageError("--repo comes with --by commit, or another name of a build")
+    return Options(
+        archive=tuple(arguments["ARCHIVE"]),
+        by=arguments["--by"] or "started",
+        repo=None if arguments["--repo"] is None else Path(arguments["--repo"]),
+        metric=_metric(arguments["--metric"]),
+        filter=arguments["--filter"],
+        since=arguments["--since"],
+        threshold_ratio=parse_ratio(arguments["--threshold"] or "1%", "--threshold"),
+        events=None if arguments["--events"] is None else Path(arguments["--events"]),
+        fail_on=_fail_on(arguments["--fail-on"]),
+        outputs=outputs,
+        suggestions=_count(arguments["--next"]),
+        plotlyjs=arguments["--plotlyjs"] or "inline",
+        quiet=arguments["--quiet"],
+    )
+
+
+def _metric(name: str | None) -> str | None:
+    from bench_compare.metrics import METRICS, PerRound, Sampled
+
+    known = [key for key, row in METRICS.items() if isinstance(row.reading, Sampled | PerRound)]
+    if name is not None and name not in known:
+        raise UsageError(f"--metric: no metric {name!r} here; choose from {', '.join(known)}")
+    return name
+
+
+def _fail_on(text: str | None) -> frozenset[str]:
+    words = frozenset((text or FAIL_ON[0]).split(","))
+    unknown = sorted(words - set(FAIL_ON))
+    if unknown:
+        raise UsageError(f"--fail-on: {unknown[0]!r}; choose from {', '.join(FAIL_ON)}")
+    return words
+
+
+def _count(text: str | None) -> int:
+    if text is None:
+        return DEFAULT_SUGGESTIONS
+    if not text.isdecimal():
+        raise UsageError(f"--next: a number is expected, not {text!r}")
+    return int(text)
+
+
+def read_history(options: Options) -> tuple[History, list[str]]:
+    """With remarks on files and documents that were left out."""
+    from bench_compare.history.accepted import place, read_entries
+    from bench_compare.history.analysis import Asked, analyse
+
+    entries = [] if options.events is None else read_entries(options.events)
+    archive, remarks = read_archive(options)
+    accepted, unplaced = place(entries, archive.builds)
+    asked = Asked(
+        threshold_ratio=options.threshold_ratio,
+        since=_since(options.since, archive),
+        suggestions=options.suggestions,
+        where=_where(options),
+    )
+    history = analyse(archive, accepted, asked, (*unplaced,))
+    return history, [*remarks, *history.remarks]
+
+
+def read_archive(options: Options) -> tuple[Archive, list[str]]:
+    from bench_compare.history.archive import Choice, load_archive
+    from bench_compare.history.index import files_of, indexed
+
+    folder = Path(options.archive[0]) if len(options.archive) == 1 else None
+    if folder is not None and not folder.is_dir():
+        folder = None
+    paths = files_of(options.archive)
+    wanted = {str(p if folder is None else p.relative_to(folder)): p for p in paths}
+    choice = Choice(folder, options.by, options.repo, options.metric, options.filter)
+    (archive, more), remarks = indexed(folder, wanted, lambda made: load_archive(made, choice))
+    return archive, [*remarks, *more]
+
+
+def _since(text: str | None, archive: Archive) -> int:
+    from bench_compare.history.accepted import builds_named
+
+    if text is None:
+        return 0
+    found = builds_named(text, archive.builds)
+    if found is None:
+        raise UsageError(f"--since: no build or day {text!r} in the archive")
+    return found[0]
+
+
+def _where(options: Options) -> str:
+    words = list(options.archive)
+    for flag, value in (("--by", options.by), ("--repo", options.repo),
+                        ("--metric", options.metric), ("--events", options.events)):  # fmt: skip
+        if value is not None and (flag, value) != ("--by", "started"):
+            words += [flag, str(value)]
+    return shlex.join(words)
+
+
+def _few(remarks: Sequence[str]) -> tuple[str, ...]:
+    if len(remarks) <= MOST_REMARKS:
+        return tuple(remarks)
+    return (*remarks[:MOST_REMARKS], f"and {len(remarks) - MOST_REMARKS} more remarks")
+
+
+def _reports(history: History, options: Options, width: int) -> str:
+    from bench_compare.report.history import render
+
+    shown = None
+    for name, target in options.outputs.items():
+        text = render(name, history, width, options.plotlyjs)
+        if target == "-":
+            shown = text
+        else:
+            write(Path(target), text)
+    if shown is not None:
+        return shown
+    return "" if options.quiet else render("text", history, width, options.plotlyjs)
+
+
+def _code(history: History, options: Options) -> int:
+    if history.problems:
+        return 1
+    if "new-regression" in options.fail_on and history.gating:
+        return 2
+    return 1 if "unclear" in options.fail_on and history.unclear else 0
