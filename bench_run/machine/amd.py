@@ -7,12 +7,16 @@ it hides none.
 
 from __future__ import annotations
 
+import os
 from functools import lru_cache
 from typing import Any
 
 from bench_schema.document import Device, Telemetry
 
 NO_AMDSMI = "AMD GPU of unknown kind (amdsmi is not installed)"
+VISIBLE, ALIAS = "HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES"
+BELOW = "ROCR_VISIBLE_DEVICES"
+"""What the runtime below shows to HIP; HIP counts within it."""
 VIOLATIONS = {
     "active_ppt_pwr": "power cap",
     "active_socket_thrm": "hardware thermal",
@@ -76,6 +80,23 @@ def _handle(device: str) -> Any:
 def _uuid(handle: Any) -> str | None:
     found = _ask("amdsmi_get_gpu_device_uuid", handle)
     return None if found is None else str(found)
+
+
+def device_number(index: int) -> str:
+    """Number on this machine, or uuid, of the device that HIP calls `index`: HIP counts within what
+    `VISIBLE` names, and that within what the runtime below shows (`BELOW`)."""
+    visible, below = listed_devices(), _listed(BELOW)
+    chosen = visible[index] if index < len(visible) else str(index)
+    return below[int(chosen)] if chosen.isdecimal() and int(chosen) < len(below) else chosen
+
+
+def listed_devices() -> list[str]:
+    """What the environment leaves visible to HIP; empty where it hides nothing."""
+    return _listed(VISIBLE) or _listed(ALIAS)
+
+
+def _listed(variable: str) -> list[str]:
+    return [part.strip() for part in os.environ.get(variable, "").split(",") if part.strip()]
 
 
 def describe_device(device: str) -> tuple[str, str]:

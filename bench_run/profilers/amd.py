@@ -62,9 +62,10 @@ def count(
 
 
 def arch_of(device: int) -> str | None:
-    """The chip of a device, such as ``gfx942``, as amdsmi tells it."""
-    found = {each.index: each.arch for each in machine.devices()}
-    return found.get(device)
+    """The chip of the device that ``--device`` names, such as ``gfx942``, as amdsmi tells it."""
+    number = machine.device_number(device)
+    names = ((each, (str(each.index), each.uuid)) for each in machine.devices())
+    return next((each.arch for each, known in names if number in known), None)
 
 
 def _record(

@@ -28,7 +28,8 @@ from bench_run.engines.hipdnn.plugins import (
 )
 from bench_run.engines.hipdnn.timing import open_stream
 from bench_run.errors import EngineUnavailableError, UsageError
-from bench_run.machine import amd as telemetry_amd
+from bench_run.machine import amd
+from bench_run.machine.amd import VISIBLE
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -36,10 +37,6 @@ if TYPE_CHECKING:
     from bench_run.engines.base import EngineOptions, EngineSpec
     from bench_run.engines.hipdnn.ids import Choice
     from bench_run.engines.hipdnn.loading import Library
-
-VISIBLE = "HIP_VISIBLE_DEVICES"
-BELOW = "ROCR_VISIBLE_DEVICES"
-"""What the runtime below shows to HIP; HIP counts within it."""
 
 
 def open_engine(spec: EngineSpec, options: EngineOptions) -> HipdnnEngine:
@@ -71,26 +68,20 @@ def open_engine(spec: EngineSpec, options: EngineOptions) -> HipdnnEngine:
 def _take_device(index: int) -> str:
     """Leaves only the wanted device visible, and returns its number on this machine. The
     bindings cannot choose one, and the HIP runtime looks at the variable once, when it loads."""
-    visible = _listed(VISIBLE)
+    visible, number = amd.listed_devices(), amd.device_number(index)
     if visible and index >= len(visible):
         raise EngineUnavailableError(f"hipdnn: --device {index}: {VISIBLE} shows {len(visible)}")
     if index and MODULE in sys.modules:
         raise UsageError(f"hipdnn: --device {index}: {MODULE} is loaded already in this process")
-    chosen = visible[index] if visible else str(index)
     if index:
-        os.environ[VISIBLE] = chosen
-    below = _listed(BELOW)
-    return below[int(chosen)] if chosen.isdecimal() and int(chosen) < len(below) else chosen
-
-
-def _listed(variable: str) -> list[str]:
-    return [part.strip() for part in os.environ.get(variable, "").split(",") if part.strip()]
+        os.environ[VISIBLE] = visible[index] if visible else str(index)
+    return number
 
 
 def _count_devices(library: Library) -> int:
     """Devices that HIP shows; what the variable or amdsmi say where the module cannot tell."""
     if not library.can.has("hip_get_device_count"):
-        return len(_listed(VISIBLE)) or max(1, len(telemetry_amd.devices()))
+        return len(amd.listed_devices()) or max(1, len(amd.devices()))
     with opening_errors("hip_get_device_count", library.version):
         found = int(library.module.hip_get_device_count())
     if found == 0:
@@ -115,7 +106,7 @@ def _refuse_blind_name(library: Library, choice: Choice) -> None:
 def _facts(
     library: Library, chooser: Chooser, choice: Choice, files: list[Path], device: str
 ) -> EngineFacts:
-    place, kind = telemetry_amd.describe_device(device)
+    place, kind = amd.describe_device(device)
     path, sha256 = fingerprint(files)
     libraries = {MODULE: library.version}
     info = None if choice.id is None else chooser.info(choice.id)

@@ -18,6 +18,7 @@ from bench_run.tensors.layout import describe
 if TYPE_CHECKING:
     from bench_run.graph.model import Graph, Node
 
+FLAGS = ("causal_mask", "causal_mask_bottom_right")
 ATTENTION = ("SdpaAttributes", "SdpaBackwardAttributes")
 
 
@@ -44,19 +45,21 @@ def _refuse_scale(node: Node) -> None:
 
 
 def _refuse_mask(graph: Graph, node: Node) -> None:
-    if not node.attributes.get("causal_mask"):
+    flag = next((name for name in FLAGS if node.attributes.get(name)), None)
+    if flag is None:
         return
     queries, keys = (graph.by_uid[node.inputs[port]].dims[2] for port in ("q", "k"))
     stored = {
         "left_bound": _is_bound(node, "left_bound", 0),
         "right_bound": _is_bound(node, "right_bound", 1),
-        "diagonal_alignment bottom_right": queries != keys
+        "diagonal_alignment bottom_right": flag == "causal_mask"
+        and queries != keys
         and node.attributes.get("diagonal_alignment") == "bottom_right",
     }
     open_ones = [name for name, is_set in stored.items() if is_set]
     if open_ones:
         raise UnsupportedGraphError(
-            f"hipdnn: {node.label}: causal_mask with {' and '.join(open_ones)}: hipDNN's engines "
+            f"hipdnn: {node.label}: {flag} with {' and '.join(open_ones)}: hipDNN's engines "
             "differ on whether the causal flag overrules it; write the mask as bounds alone"
         )
 

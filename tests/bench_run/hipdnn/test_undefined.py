@@ -71,7 +71,20 @@ def test_a_causal_flag_beside_other_bounds_is_refused(open_engine, bounds, named
         open_engine().build(graph, {})
 
 
-@pytest.mark.parametrize("masks", [{"causal_mask": True}, {"left_bound": 2, "right_bound": 0}])
+@pytest.mark.parametrize("bound", ["left_bound", "right_bound"])
+def test_the_other_causal_flag_is_no_clearer_beside_bounds(open_engine, bound):
+    masks = {"causal_mask_bottom_right": True, bound: 1}
+    graph = sdpa("float", "packed", attn_scale_value=1.0, **masks)
+    with pytest.raises(UnsupportedGraphError, match=f"causal_mask_bottom_right with {bound}: .*al"):
+        open_engine().build(graph, {})
+
+
+BOTTOM = {"causal_mask_bottom_right": True, "diagonal_alignment": "bottom_right"}
+
+
+@pytest.mark.parametrize(
+    "masks", [{"causal_mask": True}, BOTTOM, {"left_bound": 2, "right_bound": 0}]
+)
 def test_masks_with_one_meaning_are_taken(open_engine, masks):
     graph = sdpa("float", "packed", attn_scale_value=1.0, **masks)
     assert open_engine().build(graph, {}).selection.wanted is None

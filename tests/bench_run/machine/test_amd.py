@@ -10,6 +10,8 @@ import pytest
 
 from bench_run.machine import amd as telemetry_amd
 from bench_run.machine import telemetry
+from bench_run.profilers.amd import arch_of
+from bench_run.streams.host import HostStream
 
 
 class AmdSmiException(Exception):
@@ -90,6 +92,57 @@ def test_a_recent_release_tells_everything(amdsmi):
         found.sm_clock_mhz, found.memory_clock_mhz, found.power_w, found.temperature_c,
         found.throttle,
     )  # fmt: skip
+
+
+def test_before_the_samples_nothing_is_asked_that_sleeps(amdsmi):
+    asked = []
+    slow = {"amdsmi_get_violation_status": lambda _: asked.append("slept") or {}}
+    amdsmi({**RECENT, **slow})
+    found = telemetry.observe("uuid-first", HostStream(), at_once=True)
+    assert ([], (), 412) == (asked, found.throttle, found.power_w)
+    telemetry.observe("uuid-first", HostStream())
+    assert ["slept"] == asked
+
+
+@pytest.mark.parametrize(
+    ("hip", "below", "index", "number"),
+    [
+        (None, None, 1, "1"),
+        ("3,1", None, 0, "3"),
+        (None, "4,6", 1, "6"),
+        ("1", "4,6", 0, "6"),
+        ("GPU-5d1f", "4,6", 0, "GPU-5d1f"),
+        ("0", "GPU-aa,GPU-bb", 0, "GPU-aa"),
+        ("", "", 2, "2"),
+    ],
+)
+def test_hip_counts_within_what_is_visible_and_that_within_what_the_runtime_shows(
+    monkeypatch, hip, below, index, number
+):
+    for name, value in (("HIP_VISIBLE_DEVICES", hip), ("ROCR_VISIBLE_DEVICES", below)):
+        monkeypatch.delenv(name, raising=False)
+        if value is not None:
+            monkeypatch.setenv(name, value)
+    assert number == telemetry_amd.device_number(index)
+
+
+def test_the_other_name_of_the_variable_counts_where_hips_own_is_not_set(monkeypatch):
+    monkeypatch.delenv("HIP_VISIBLE_DEVICES", raising=False)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2,5")
+    assert "5" == telemetry_amd.device_number(1)
+    monkeypatch.setenv("HIP_VISIBLE_DEVICES", "7")
+    assert "7" == telemetry_amd.device_number(0)
+
+
+@pytest.mark.parametrize(("visible", "arch"), [(None, "gfx942"), ("1,0", "gfx90a")])
+def test_counters_are_those_of_the_chip_that_is_measured(amdsmi, monkeypatch, visible, arch):
+    monkeypatch.delenv("HIP_VISIBLE_DEVICES", raising=False)
+    if visible is not None:
+        monkeypatch.setenv("HIP_VISIBLE_DEVICES", visible)
+    chips = {"first": "gfx942", "second": "gfx90a"}
+    told = {"amdsmi_get_gpu_asic_info": lambda h: {"target_graphics_version": chips[h]}}
+    amdsmi({**RECENT, **told})
+    assert arch == arch_of(0)
 
 
 def test_an_earlier_release_tells_what_it_can(amdsmi):
