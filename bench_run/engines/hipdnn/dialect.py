@@ -120,7 +120,9 @@ def _set_types(library: Library, native: Any, graph: Graph) -> None:
     if not library.can.has("DataType"):
         return
     for setter, field in SETTERS.items():
-        value = getattr(library.module.DataType, getattr(graph, field).upper(), None)
+        told = getattr(graph, field)
+        kind = FLOAT if told == UNSET else told
+        value = getattr(library.module.DataType, kind.upper(), None)
         if value is not None and library.can.has(f"Graph.{setter}"):
             with library.calling(f"Graph.{setter}"):
                 getattr(native, setter)(value)

@@ -23,6 +23,8 @@ KNOWN_NAMES = (
     "ROCKE_ENGINE",
     "HIP_KERNEL_ENGINE",
     "HIP_FLASH2_ENGINE",
+    "hipkernel:Gfx950AttentionDense",
+    "FUSILLI_ENGINE",
     "MIOPEN_PLUGIN",
 )
 """Names for ids that the installed hipDNN does not name itself; any other name is taken too."""

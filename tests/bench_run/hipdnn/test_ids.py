@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench_run.engines.hipdnn.ids import Choice, engine_id, parse_choice, signed
+from bench_run.engines.hipdnn.ids import NAMES_BY_ID, Choice, engine_id, parse_choice, signed
 from bench_run.errors import UsageError
 
 PUBLISHED = {
@@ -25,6 +25,11 @@ PUBLISHED = {
 def test_names_have_the_published_ids(name):
     value, bits = PUBLISHED[name]
     assert (value, value) == (engine_id(name), signed(bits))
+
+
+@pytest.mark.parametrize("name", [*filter(None, PUBLISHED), "hipkernel:Gfx950AttentionDense"])
+def test_an_engine_that_is_known_is_named_though_the_release_does_not(name):
+    assert name == NAMES_BY_ID[engine_id(name)]
 
 
 @pytest.mark.parametrize(
