@@ -100,8 +100,8 @@ Sampling:
   --fresh HOW           how a round starts its processes: fork, from a template
                         that has imported the GPU library (where that is safe),
                         or exec, each from nothing (default fork)
-  --prepare N           rounds prepared at the same time on a GPU, while one
-                        measures (default: as cores and memory allow)
+  --prepare N           processes that prepare rounds at the same time on a GPU,
+                        while one measures (default: as cores and memory allow)
   --executions N        executions per sample (default 1), for short kernels
   --timeout S           kill a worker that is silent for S seconds (default 300)
   --build-timeout S     limit for building a plan (default 60 for each variant

@@ -64,7 +64,8 @@ class Options:
     fresh: str = "fork"
     """How a round's workers start: ``fork`` where the engine allows it, else ``exec``."""
     prepare: int | None = None
-    """Rounds that are prepared at the same time on a device; None: as many as the machine can."""
+    """Workers of an engine that prepare at the same time on a device; None: as many as the machine
+    can."""
     replay: bool = False
     energy: bool = False
     executions: int = 1

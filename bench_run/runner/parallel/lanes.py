@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from itertools import groupby
+from itertools import chain, groupby
 from typing import TYPE_CHECKING, TypeAlias
 
 from bench_run.errors import StoppedError
@@ -48,7 +48,7 @@ Result = tuple[Visit, "Case | None"]
 
 
 class Lanes:
-    """`count` rounds at a time; workers start as those of `pool` do."""
+    """`count` workers of an engine at a time; they start as those of `pool` do."""
 
     def __init__(self, count: int, pool: WorkerPool, baton: Baton, room: Room, run: Run) -> None:
         self.count = count
@@ -80,16 +80,17 @@ class Lanes:
 
     def _side_by_side(self, rounds: Sequence[Sequence[Visit]]) -> Iterator[Result]:
         """Those that lacked memory beside others come last, alone."""
+        parts = [part for visits in rounds for part in split(visits, self.count // len(rounds))]
         waiting: queue.SimpleQueue[Sequence[Visit]] = queue.SimpleQueue()
-        for visits in rounds:
-            waiting.put(visits)
+        for part in parts:
+            waiting.put(part)
         done: Done = queue.SimpleQueue()
-        count = min(self.count, len(rounds))
+        count = min(self.count, len(parts))
         self._lanes = [
             Lane(self._pool, self._baton, self._room, self._run, waiting, done)
             for _ in range(count)
         ]
-        self._lanes[0].adopt(rounds[0])
+        self._lanes[0].adopt(parts[0])
         for lane in self._lanes:
             lane.start()
         again: list[Visit] = []
@@ -225,6 +226,13 @@ class Lane:
             return self._visit(visit, self._seat(visit.case.engine).pool, turn)
         finally:
             turn.end()
+
+
+def split(visits: Sequence[Visit], count: int) -> list[list[Visit]]:
+    """A round for so many workers: groups in turn, in their order."""
+    groups = list(groups_of(visits))
+    parts = [groups[place :: max(1, count)] for place in range(max(1, count))]
+    return [list(chain.from_iterable(part)) for part in parts if part]
 
 
 def _turn_of(visit: Visit) -> str:

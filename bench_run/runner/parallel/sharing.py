@@ -14,8 +14,11 @@ if TYPE_CHECKING:
 
     from bench_run.options import Options
 
-CORES_EACH = 2
-"""Of a worker that prepares: the one that measures, and the run itself, want theirs at once."""
+CORES_SHARE = 0.625
+"""Of the cores: workers that prepare. The one that measures, and the run itself, want theirs at
+once."""
+WORKERS_PER_ROUND = 2
+"""At most: more start more processes than they save time."""
 DEVICE_BYTES_EACH = 2 << 30
 """What a process takes of a device before its first tensor, with room for small ones."""
 
@@ -23,7 +26,7 @@ DEVICE_BYTES_EACH = 2 << 30
 @dataclass(frozen=True)
 class Sharing:
     lanes: int
-    """Rounds that are prepared side by side."""
+    """How many workers of an engine prepare side by side."""
     devices: tuple[str, ...]
     """By uuid or index; none where only processors are used."""
 
@@ -39,11 +42,11 @@ def share_devices(options: Options, devices: Sequence[str]) -> Sharing:
             raise UsageError("--prepare: rounds on a processor are never prepared side by side")
         return Sharing(1, accelerators)
     if options.prepare is not None:
-        return Sharing(min(options.prepare, options.rounds), accelerators)
-    most = available_cores() // (CORES_EACH * len(devices))
+        return Sharing(options.prepare, accelerators)
+    most = int(available_cores() * CORES_SHARE) // len(devices)
     for device in accelerators:
         free = free_memory_bytes(device)
         if free is not None:
             beside = sum(other == device for other in devices)
             most = min(most, free // (DEVICE_BYTES_EACH * beside))
-    return Sharing(max(1, min(most, options.rounds)), accelerators)
+    return Sharing(max(1, min(most, WORKERS_PER_ROUND * options.rounds)), accelerators)

@@ -58,18 +58,26 @@ def test_the_order_of_a_round_is_that_of_rounds_one_after_the_other():
     assert places[0] == places[1]
 
 
+def test_a_round_may_have_two_workers_of_an_engine():
+    document = run(prepare=6)
+    for index in range(3):
+        pids = {case.rounds[index].pid for case in document.cases}
+        assert 2 == len(pids)
+        assert [0, 1, 2] == sorted(case.rounds[index].position for case in document.cases)
+
+
 def test_on_a_processor_nothing_is_prepared_beside_a_measurement():
     with pytest.raises(UsageError, match="--prepare: rounds on a processor"):
         run(engine=("numpy",), prepare=2)
     assert 1 == sharing.share_devices(Options(), ["cpu", "GPU-1"]).lanes
 
 
-def test_as_many_rounds_as_cores_allow_and_not_more_than_there_are(monkeypatch):
+def test_as_many_workers_as_cores_allow_and_at_most_two_for_each_round(monkeypatch):
     lanes = []
     for cores in (2, 8, 64):
         monkeypatch.setattr(sharing, "available_cores", lambda cores=cores: cores)
         lanes.append(sharing.share_devices(Options(), ["GPU-1"]).lanes)
-    assert [1, 4, 5] == lanes
+    assert [1, 5, 10] == lanes
 
 
 def test_a_case_that_an_engine_does_not_take_costs_the_others_nothing():
