@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from bench_schema.looks import look_count
 
-from bench_compare.comparison import observations
+from bench_compare.comparison import bounds, observations
 from bench_compare.comparison.hardware import UNKNOWN, by_unit, numbered
 from bench_compare.metrics import Exact, Metric, PerRound, Rate, Sampled
 from bench_compare.statistics.arrays import Array, Ints, Mask, units
@@ -176,9 +176,12 @@ def _sampled(metric: Metric, reading: Sampled, inputs: ComparisonInputs) -> Meas
     clocks = [observations.clocks(one.rounds, len(inputs.pairs)) for one in samples]
     measured = _build(metric, inputs, (base, other), _within_round(samples, (base, other)))
     middle = (measured.base_level + measured.other_level) / 2
+    coarse = resolution([(s.rounds.case, s.rounds.series) for s in samples], middle)
+    if reading.series == bounds.SERIES:
+        coarse = np.maximum(coarse, bounds.systematic(*sides, middle))
     return replace(
         measured,
-        resolution=resolution([(s.rounds.case, s.rounds.series) for s in samples], middle),
+        resolution=coarse,
         base_level=_or(measured.base_level, levels[0]),
         other_level=_or(measured.other_level, levels[1]),
         cycles=_cycles(inputs, (base, other), (clocks[0], clocks[1])),
