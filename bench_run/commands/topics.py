@@ -34,6 +34,11 @@ Graphs:
                         graph stays on one GPU. Needs dnn-bench[ray]
   --shard I/N           only share I of N, from 1/N to N/N; `bench-run merge`
                         makes one document of all
+  --tuned FILE          the winners of a record of bench-run tune in place of
+                        the defaults; where graph, libraries, driver or device
+                        are others, the default runs and its case says why
+  --tuned-mismatch M    default, or error: run nothing where an entry does not
+                        fit (default default)
   --dry-run             list the cases and stop
 
 Input data:

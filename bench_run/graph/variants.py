@@ -1,4 +1,5 @@
-"""The same graph in another data type or layout: what a caller could have asked for instead.
+"""The same graph in another data type, layout or fusion: what a caller could have asked for
+instead.
 
 Only tensors that hold data of the operation change. Statistics, scales and what only exists inside
 of the graph keep their types, as the builders of `bench_run.graph.make` choose them.
@@ -9,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from bench_run.errors import GraphError
+from bench_run.graph.chain.model import Alias, ChainGraph, Place
 from bench_run.graph.check import check
 from bench_run.graph.layouts import channels_last, packed
 
@@ -77,22 +78,55 @@ def _ports(node: Node) -> list[tuple[str, int]]:
     return [*node.inputs.items(), *node.outputs.items()]
 
 
-def single_nodes(graph: Graph) -> tuple[Graph, ...]:
-    """One graph for each node, in the order in which they run; what went from node to node inside
-    of the graph is stored in between. Raises `GraphError` where a node is no valid graph."""
-    return tuple(_single(graph, node, index) for index, node in enumerate(graph.nodes))
+def with_fusion(graph: Graph, fusion: str) -> Graph | None:
+    """``off``: a chain of graphs of one node each; None where there is nothing to take apart.
+    Raises `GraphError` where a node is no valid graph."""
+    if fusion == "on" or len(graph.nodes) < 2 or isinstance(graph, ChainGraph):
+        return None
+    places = tuple(_place(graph, index) for index in range(len(graph.nodes)))
+    return ChainGraph(
+        name=graph.name,
+        io_data_type=graph.io_data_type,
+        intermediate_data_type=graph.intermediate_data_type,
+        compute_data_type=graph.compute_data_type,
+        tensors=tuple(tensor for place in places for tensor in place.placed.tensors),
+        nodes=tuple(node for place in places for node in place.placed.nodes),
+        places=places,
+        aliases=_aliases(places),
+    )
 
 
-def _single(graph: Graph, node: Node, index: int) -> Graph:
+def _place(graph: Graph, index: int) -> Place:
+    """One node as a graph; its tensors get uids of their own in the chain."""
+    node = graph.nodes[index]
     uids = {uid for _, uid in _ports(node)}
     uids |= {uid for many in node.input_lists.values() for uid in many}
-    offsets = {graph.by_uid[uid].ragged_offset_uid for uid in uids}
-    tensors = tuple(
-        replace(tensor, virtual=False)
-        for tensor in graph.tensors
-        if tensor.uid in uids or tensor.uid in offsets
-    )
-    if not tensors:
-        raise GraphError(node.label, "has no tensors")
-    single = replace(graph, name=f"{graph.name}_{index}", tensors=tensors, nodes=(node,))
-    return check(single)
+    uids |= {u for uid in uids if (u := graph.by_uid[uid].ragged_offset_uid) is not None}
+    tensors = tuple(_stored(graph, t) for t in graph.tensors if t.uid in uids)
+    single = check(replace(graph, name=f"{graph.name}_{index}", tensors=tensors, nodes=(node,)))
+    step = 1 + max(graph.by_uid)
+    return Place(str(index), single, {uid: uid + index * step for uid in uids})
+
+
+def _stored(graph: Graph, tensor: Tensor) -> Tensor:
+    """What only existed inside of the graph is stored, in the type of the graph's data."""
+    if not tensor.virtual:
+        return tensor
+    exchanged = tensor.data_type in DATA_TYPES and graph.io_data_type in DATA_TYPES
+    kind = graph.io_data_type if exchanged else tensor.data_type
+    return replace(tensor, virtual=False, data_type=kind)
+
+
+def _aliases(places: tuple[Place, ...]) -> dict[int, Alias]:
+    """What a place reads that another one wrote, or read before, lies in that one's memory."""
+    homes: dict[int, int] = {}
+    aliases = {}
+    for place in places:
+        for tensor in place.graph.inputs:
+            own = place.uids[tensor.uid]
+            if tensor.uid in homes and not tensor.runtime_scalar:
+                aliases[own] = Alias(homes[tensor.uid], 0)
+            homes.setdefault(tensor.uid, own)
+        for tensor in place.graph.outputs:
+            homes[tensor.uid] = place.uids[tensor.uid]
+    return aliases

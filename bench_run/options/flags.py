@@ -105,6 +105,8 @@ FLAGS: dict[str, Flag] = {
     "--tag": Flag("tag", read_pair, many=True),
     "--resume": Flag("resume", read_switch),
     "--rerun-from": Flag("rerun_from", read_text),
+    "--tuned": Flag("tuned", read_text),
+    "--tuned-mismatch": Flag("tuned_mismatch", choice_reader(("default", "error"))),
     "--ray": Flag("ray", read_text),
     "--shard": Flag("shard", read_shard),
     "--quiet": Flag("quiet", read_switch),

@@ -99,6 +99,8 @@ def checked(options: Options) -> Options:
             f"--iters {options.iterations} is less than --rounds {options.rounds}: "
             "each round needs at least one iteration"
         )
+    if options.tuned is not None and (options.a is not None or len(options.engine) > 1):
+        raise UsageError("--tuned names its engines itself: give at most one --engine")
     parse_init(options.init)
     if options.resume and options.output is None:
         raise UsageError("--resume needs -o FILE: the run to continue")

@@ -80,6 +80,9 @@ class Options:
     tag: tuple[tuple[str, str], ...] = ()
     resume: bool = False
     rerun_from: str | None = None
+    tuned: str | None = None
+    """A record of `bench-run tune`, whose winners are run."""
+    tuned_mismatch: str = "default"
     ray: str | None = None
     """Address of a Ray cluster, or ``local``."""
     shard: str | None = None

@@ -6,6 +6,7 @@ these are not needed, no engine is opened for it.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ from bench_run.engines import choose_auto
 from bench_run.engines.spec import parse_spec
 from bench_run.errors import BenchRunError, EngineUnavailableError, UsageError
 from bench_run.machine.affinity import available_cpus
+from bench_run.machine.devices import devices
 from bench_run.plan.cases import (
     EVERY,
     PlannedCase,
@@ -37,12 +39,20 @@ from bench_run.plan.rerun import (
     wanted_graphs,
 )
 from bench_run.plan.shard import describe_whole, take_shard
+from bench_run.plan.tuned import (
+    Here,
+    default_engine,
+    read_record,
+    record_engines,
+    tuned_cases,
+)
 from bench_run.worker.pool import WorkerPool
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from bench_schema.document import Whole
+    from bench_schema.tuning import TunedRecord
 
     from bench_run.options import Options
 
@@ -107,6 +117,9 @@ def _shard(outline: Outline, shard: str) -> Outline:
 def _engine_texts(options: Options) -> tuple[tuple[str, ...], str | None]:
     if options.a is not None and options.b is not None:
         return (options.a, options.b), None
+    if options.tuned is not None and not options.engine:
+        spec = default_engine(read_record(options.tuned))
+        return (spec,), f"{spec}: the default of {options.tuned}"
     if options.engine and options.engine != ("auto",):
         return options.engine, None
     text, reason = choose_auto()
@@ -141,10 +154,27 @@ def plan_opened(outline: Outline, pool: WorkerPool) -> Planned:
     _check_timer(outline, pool)
     check_threads(outline.options.threads, [(e, pool.facts(e).device) for e in engines])
     planned = plan_run(outline, engines, list_variants(outline, engines, pool))
+    if outline.options.tuned is not None:
+        planned = _with_winners(planned, read_record(outline.options.tuned), outline.options, pool)
     devices = {key: opened.devices for key, opened in pool.opened.items()}
     clocks = {key: opened.clock for key, opened in pool.opened.items()}
     notes = partly_taken(outline.options, engines, devices, clocks)
-    return replace(planned, notes=tuple(notes))
+    return replace(planned, notes=(*planned.notes, *notes))
+
+
+def _with_winners(
+    planned: Planned, record: TunedRecord, options: Options, pool: WorkerPool
+) -> Planned:
+    """The cases as a record of a tuning says, where it holds here."""
+    engines = record_engines(record, options)
+    facts = {}
+    for key, engine in engines.items():
+        with suppress(EngineUnavailableError):
+            facts[key] = pool.facts(engine)
+    here = Here(facts, devices() if record.environment.driver is not None else (), options)
+    cases, notes = tuned_cases(record, planned.cases, engines, here)
+    used = tuple({case.engine.key: case.engine for case in cases}.values())
+    return replace(planned, engines=used, cases=cases, notes=notes)
 
 
 def _check_timer(outline: Outline, pool: WorkerPool) -> None:

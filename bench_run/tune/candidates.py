@@ -1,13 +1,12 @@
 """From a graph and a space to candidates: each is a case that the ordinary runner can run.
 
-What an axis turns into: ``engine`` and ``math`` another engine of the run, ``dtype`` and ``layout``
-another graph, ``plan``, ``knob:…`` and ``fusion`` entries of the case's variant.
+What an axis turns into: ``engine`` and ``math`` another engine of the run, ``dtype``, ``layout``
+and ``fusion`` another graph, ``plan`` and ``knob:…`` entries of the case's variant.
 """
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import TYPE_CHECKING
@@ -15,31 +14,19 @@ from typing import TYPE_CHECKING
 from bench_run.engines.base import KNOB_VARIANT
 from bench_run.engines.spec import parse_spec
 from bench_run.errors import BenchRunError, GraphError, UsageError
-from bench_run.graph.hipdnn_json import write_graph
-from bench_run.graph.variants import with_data_type, with_layout
-from bench_run.plan.cases import (
-    BUILD_EVERY_S,
-    EVERY,
-    PlannedCase,
-    PlannedEngine,
-    PlannedGraph,
-    plan_engines,
-    plan_graph,
-)
+from bench_run.graph.chain.model import ChainGraph
+from bench_run.plan.cases import BUILD_EVERY_S, EVERY, plan_engines
+from bench_run.plan.rewrites import GRAPH_AXES, in_math, rewritten, variant_case
 from bench_run.tune.space import ALL, Space
 
 if TYPE_CHECKING:
-    from bench_run.graph.model import Graph
     from bench_run.options import Options
+    from bench_run.plan.cases import PlannedCase, PlannedEngine, PlannedGraph
     from bench_run.worker.pool import WorkerPool
 
 MOST_CANDIDATES = 1000
 """Of one graph; a larger space is a mistake in its axes."""
 Variant = Mapping[str, str]
-GRAPH_AXES: Mapping[str, Callable[[Graph, str], Graph | None]] = {
-    "dtype": with_data_type,
-    "layout": with_layout,
-}
 
 
 @dataclass(frozen=True)
@@ -63,14 +50,6 @@ def tuned_engines(options: Options, space: Space, specs: Sequence[str]) -> list[
     """Each engine in each math of the space; the first is the default's."""
     engines = plan_engines(options, [parse_spec(text) for text in specs])
     return [in_math(e, math) for e, math in product(engines, space.values("math") or ("",))]
-
-
-def in_math(engine: PlannedEngine, math: str) -> PlannedEngine:
-    """The engine with float32 arithmetic of its own; as it is where that is the run's."""
-    if math in ("", engine.options.math):
-        return engine
-    options = replace(engine.options, math=math)
-    return replace(engine, key=f"{engine.key} math={math}", options=options)
 
 
 def every_plan(engine: PlannedEngine) -> PlannedEngine:
@@ -98,7 +77,7 @@ class Lister:
 
     def options(self, graph: PlannedGraph) -> list[Option]:
         """The default first; what means the same as one before is marked as a duplicate."""
-        first = Option({}, _case(graph, self._default, {}))
+        first = Option({}, variant_case(graph, self._default, {}))
         found = [first, *self._others(graph)]
         if len(found) > MOST_CANDIDATES:
             raise UsageError(
@@ -112,7 +91,7 @@ class Lister:
             for engine in self._engines:
                 named = self._named(engine)
                 if isinstance(made, str):
-                    case = _case(graph, engine, values)
+                    case = variant_case(graph, engine, values)
                     yield Option({**named, **values}, case, made, "unsupported")
                     continue
                 yield from self._on_engine(made, engine, {**named, **values})
@@ -134,56 +113,46 @@ class Lister:
             yield variant, rewritten(graph, variant)
 
     def _on_engine(
-        self, graph: PlannedGraph, engine: PlannedEngine, outer: Variant
+        self, graph: PlannedGraph, engine: PlannedEngine, variant: Variant
     ) -> Iterator[Option]:
-        for fusion in self._space.values("fusion") or ("",):
-            inner = {"fusion": fusion} if fusion else {}
-            if fusion == "off":  # each of its graphs has plans of its own: the engine chooses
-                yield _option(graph, engine, outer, inner)
-                continue
-            yield from self._in_engine(graph, engine, outer, inner)
-
-    def _in_engine(
-        self, graph: PlannedGraph, engine: PlannedEngine, outer: Variant, inner: Variant
-    ) -> Iterator[Option]:
-        plans = self._space.values("plan")
-        if plans:
-            yield from self._plans(graph, engine, outer, inner, plans)
+        if isinstance(graph.loaded.graph, ChainGraph):
+            yield _option(graph, engine, variant)  # each of its graphs has plans of its own
+        elif self._space.values("plan"):
+            yield from self._plans(graph, engine, variant)
         elif self._space.knobs:
-            yield from self._knobs(graph, engine, outer, inner)
+            yield from self._knobs(graph, engine, variant)
         else:
-            yield _option(graph, engine, outer, inner)
+            yield _option(graph, engine, variant)
 
     def _plans(
-        self, graph: PlannedGraph, engine: PlannedEngine, outer: Variant, inner: Variant,
-        plans: Sequence[str],
-    ) -> Iterator[Option]:  # fmt: skip
-        every = every_plan(engine)
+        self, graph: PlannedGraph, engine: PlannedEngine, variant: Variant
+    ) -> Iterator[Option]:
+        wanted, every = self._space.values("plan"), every_plan(engine)
         try:
             listed = self._pool.variants(every, graph.loaded.graph)
         except BenchRunError as error:
-            option = _option(graph, engine, outer, inner)
+            option = _option(graph, engine, variant)
             yield replace(option, problem=str(error), status="unsupported")
             return
-        for variant in listed:
-            name = " ".join(variant.values())
-            if name and (plans == (ALL,) or name in plans):
-                yield _option(graph, every, {**outer, "plan": name}, {**inner, **variant})
+        for each in listed:
+            name = " ".join(each.values())
+            if name and (wanted == (ALL,) or name in wanted):
+                yield _option(graph, every, {**variant, "plan": name}, each)
 
     def _knobs(
-        self, graph: PlannedGraph, engine: PlannedEngine, outer: Variant, inner: Variant
+        self, graph: PlannedGraph, engine: PlannedEngine, variant: Variant
     ) -> Iterator[Option]:
         asked = self._space.knobs
         try:
-            known = self._pool.knob_values(engine, graph.loaded.graph, inner)
+            known = self._pool.knob_values(engine, graph.loaded.graph, {})
             lists = [_knob_values(engine, name, values, known) for name, values in asked.items()]
         except BenchRunError as error:
-            option = _option(graph, engine, outer, inner)
+            option = _option(graph, engine, variant)
             yield replace(option, problem=str(error), status="unsupported")
             return
         for values in product(*lists):
             chosen = {KNOB_VARIANT + n: v for n, v in zip(asked, values, strict=True)}
-            yield _option(graph, engine, {**outer, **chosen}, {**inner, **chosen})
+            yield _option(graph, engine, {**variant, **chosen})
 
 
 def _knob_values(
@@ -197,52 +166,12 @@ def _knob_values(
     return known[name]
 
 
-def rewritten(graph: PlannedGraph, variant: Variant) -> PlannedGraph | str:
-    """The graph in the type and layout that a variant names; why not, as a sentence."""
-    made: Graph = graph.loaded.graph
-    for axis, rewrite in GRAPH_AXES.items():
-        if axis in variant:
-            try:
-                changed = rewrite(made, variant[axis])
-            except GraphError as error:
-                return f"not valid with {axis}={variant[axis]}: {error}"
-            made = made if changed is None else changed  # the axis means nothing to this graph
-    if made == graph.loaded.graph:
-        return graph
-    return _renamed(graph, made, variant)
-
-
-def _renamed(graph: PlannedGraph, made: Graph, variant: Variant) -> PlannedGraph:
-    """Identified anew: references, inputs and fingerprints are those of the new graph."""
-    axes = ",".join(f"{axis}={variant[axis]}" for axis in GRAPH_AXES if axis in variant)
-    text = write_graph(made)
-    loaded = replace(
-        graph.loaded,
-        graph=made,
-        path=f"{graph.loaded.path}#{axes}",
-        text=text,
-        sha256=hashlib.sha256(text).hexdigest(),
-        golden=None,
-    )
-    planned = plan_graph(loaded)
-    same = planned.id.fingerprint == graph.id.fingerprint
-    if same:
-        return graph
-    named = replace(planned.id, name=graph.id.name)
-    return replace(planned, id=named, namesake=graph.namesake, turns_with=graph.id.path)
-
-
-def _option(graph: PlannedGraph, engine: PlannedEngine, outer: Variant, inner: Variant) -> Option:
-    shown = {axis: value for axis, value in outer.items() if axis != "engine"}
-    return Option({**outer, **inner} if "plan" not in outer else {**inner, **outer},
-                  _case(graph, engine, {**shown, **inner}))  # fmt: skip
-
-
-def _case(graph: PlannedGraph, engine: PlannedEngine, variant: Variant) -> PlannedCase:
-    extra = "".join(f" {key}={value}" for key, value in sorted(variant.items()))
-    number = f" #{graph.namesake}" if graph.namesake > 1 else ""
-    name = f"{graph.id.name} on {engine.key}{extra}{number}"
-    return PlannedCase(name, graph, engine, dict(variant))
+def _option(
+    graph: PlannedGraph, engine: PlannedEngine, variant: Variant, chosen: Variant | None = None
+) -> Option:
+    """`chosen`: what the engine has to be told beside the axes."""
+    shown = {axis: value for axis, value in variant.items() if axis != "engine"}
+    return Option(dict(variant), variant_case(graph, engine, {**shown, **(chosen or {})}))
 
 
 def _without_duplicates(options: Sequence[Option]) -> Iterator[Option]:
@@ -251,8 +180,6 @@ def _without_duplicates(options: Sequence[Option]) -> Iterator[Option]:
     for option in options:
         case = option.case
         inner = {k: v for k, v in case.variant.items() if k not in (*GRAPH_AXES, "math")}
-        if inner.get("fusion") == "on":
-            del inner["fusion"]
         engine = (case.engine.spec.text, case.engine.options.math)
         key = (case.graph.id.fingerprint, engine, tuple(sorted(inner.items())))
         if option.problem is None and key in seen:

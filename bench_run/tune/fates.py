@@ -107,7 +107,7 @@ def _first_of_its_plan(
 ) -> Fate:
     """A duplicate where the same engine chose the same plan for the same graph before."""
     plan = fate.plan.get("plan")
-    if fate.status != "ok" or not plan or option.case.variant.get("fusion") == "off":
+    if fate.status != "ok" or not plan:
         return fate
     engine = option.case.engine
     knobs = str(sorted((k, v) for k, v in option.case.variant.items() if k.startswith("knob:")))

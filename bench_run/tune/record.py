@@ -198,6 +198,7 @@ def _candidate(
     made = Candidate(
         index=index,
         variant=dict(option.variant),
+        case_variant=dict(option.case.variant),
         engine=option.case.engine.key,
         fingerprint=option.case.graph.id.fingerprint,
         stage=stage,

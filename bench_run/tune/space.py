@@ -66,6 +66,8 @@ def parse_space(texts: Sequence[str], engines: Sequence[str]) -> Space:
         if axis in axes:
             raise UsageError(f"--space {axis}: given twice; list its values after one '='")
         axes[axis] = values
+    if "plan" in axes and any(axis.startswith(KNOB_VARIANT) for axis in axes):
+        raise UsageError("--space: plan and knob: do not go together, a plan has its knobs")
     named = [*(e for e in engines if e != "auto"), *axes.pop("engine", ())]
     for spec in named:
         parse_spec(spec)

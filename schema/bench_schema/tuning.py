@@ -48,6 +48,8 @@ class Candidate:
     """In the order of enumeration; 0 is the default."""
     variant: Mapping[str, str]
     """What was varied, by axis; empty for the default."""
+    case_variant: Mapping[str, str]
+    """The same for the engine, in its own words: the variant of the case."""
     engine: str
     """Key of the engine in the result document."""
     fingerprint: str

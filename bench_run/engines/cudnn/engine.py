@@ -127,6 +127,10 @@ class CudnnEngine(
 
         A listed plan is preferred: it may have knobs that the frontend cannot set.
         """
+        if choice.name is not None:  # mostly in the short list that a run without a choice makes
+            built = self._listed(graph, Choice(), explicit=False)
+            if choice.name in built.listed:
+                return replace(built, places=candidates(built.listed, choice))
         if choice.engine is None:
             built = self._listed(graph, choice, explicit=False)
             return replace(built, places=candidates(built.listed, choice))

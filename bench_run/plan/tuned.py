@@ -1,0 +1,189 @@
+"""``--tuned``: the winners of a record in place of the defaults, graph by graph.
+
+A winner is taken where the graph's meaning, the libraries, the kind of device, its driver and the
+arithmetic are those of the record. Where they are not, the default runs and its case says why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from bench_schema.errors import DocumentError
+
+from bench_run.engines.spec import parse_spec
+from bench_run.errors import UsageError
+from bench_run.plan.cases import plan_engines
+from bench_run.plan.rewrites import in_math, rewritten, variant_case
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from bench_schema.document import Device
+    from bench_schema.tuning import Candidate, Entry, TunedEngine, TunedRecord
+
+    from bench_run.engines.base import EngineFacts
+    from bench_run.options import Options
+    from bench_run.plan.cases import PlannedCase, PlannedEngine
+
+DEFAULT, ERROR = "default", "error"
+MISMATCHES = (DEFAULT, ERROR)
+Facts = Mapping[str, "EngineFacts"]
+"""What opened engines say of themselves, by key."""
+
+
+@dataclass(frozen=True)
+class Here:
+    """Where a record is used."""
+
+    facts: Facts
+    devices: tuple[Device, ...]
+    options: Options
+
+
+def read_record(path: str) -> TunedRecord:
+    """Raises `UsageError` with the reason why it cannot be used."""
+    from bench_schema.tuning_files import tuned_read
+
+    try:
+        return tuned_read(path)
+    except DocumentError as error:
+        raise UsageError(f"--tuned: {error}") from None
+
+
+def default_engine(record: TunedRecord) -> str:
+    """The spec of the engine that the record's defaults ran on."""
+    known = {engine.key: engine.spec for engine in record.environment.engines}
+    for entry in record.entries:
+        spec = known.get(entry.candidates[entry.default].engine)
+        if spec is not None:
+            return spec
+    raise UsageError("--tuned: no entry of the record has a default that ran")
+
+
+def record_engines(record: TunedRecord, options: Options) -> dict[str, PlannedEngine]:
+    """Engines of winners, by their key in the record."""
+    winners = {entry.candidates[entry.winner].engine for entry in record.entries}
+    made = {}
+    for engine in record.environment.engines:
+        if engine.key in winners:
+            (planned,) = plan_engines(options, [parse_spec(engine.spec)])
+            made[engine.key] = in_math(planned, engine.math)
+    return made
+
+
+def tuned_cases(
+    record: TunedRecord,
+    cases: Sequence[PlannedCase],
+    engines: Mapping[str, PlannedEngine],
+    here: Here,
+) -> tuple[tuple[PlannedCase, ...], tuple[str, ...]]:
+    """The cases with winners in place of defaults, and what should be said of it. Raises
+    `UsageError` where ``--tuned-mismatch error`` does not allow for what does not fit."""
+    entries = {entry.fingerprint: entry for entry in record.entries}
+    outer = environment_problem(record, here)
+    made, taken = [], 0
+    left: dict[str, int] = {}
+    for case in cases:
+        entry = entries.get(case.graph.id.fingerprint)
+        problem = outer or _entry_problem(record, entry, here)
+        tuned = problem if problem is not None else _winner(case, entry, engines)
+        if isinstance(tuned, str):
+            left[tuned] = left.get(tuned, 0) + 1
+            tuned = with_note(case, f"not tuned: {tuned}")
+        else:
+            taken += 1
+        made.append(tuned)
+    if left and here.options.tuned_mismatch == ERROR:
+        raise UsageError(f"--tuned: {next(iter(left))}")
+    notes = [f"--tuned: {taken} of {len(made)} cases are as the record says"]
+    notes += [f"--tuned: {count} of them by default: {why}" for why, count in left.items()]
+    return tuple(made), (*notes, *remarks(record, here))
+
+
+def environment_problem(record: TunedRecord, here: Here) -> str | None:
+    """What of the device differs from the record, so that none of its entries holds."""
+    known = record.environment
+    if known.driver is None and known.arch is None:
+        return None
+    device = next((d for d in here.devices if d.name == known.device_kind), None)
+    if device is None:
+        kinds = ", ".join(d.name for d in here.devices) or "none"
+        return f"the record is of {known.device_kind}, and the devices here are: {kinds}"
+    for name, before, now in (
+        ("driver", known.driver, device.driver),
+        ("architecture", known.arch, device.arch),
+    ):
+        if before != now:
+            return f"the record is of {name} {before}, this machine has {now}"
+    return None
+
+
+def _entry_problem(record: TunedRecord, entry: Entry | None, here: Here) -> str | None:
+    if entry is None:
+        return "the record has no entry for this graph"
+    winner = entry.candidates[entry.winner]
+    known = {engine.key: engine for engine in record.environment.engines}
+    if winner.engine not in known:
+        return f"the record does not describe the engine {winner.engine}"
+    return engine_problem(known[winner.engine], here.facts.get(winner.engine))
+
+
+def engine_problem(known: TunedEngine, facts: EngineFacts | None) -> str | None:
+    """What of an engine differs from the record."""
+    if facts is None:
+        return f"the engine {known.key} does not open here"
+    if facts.device_kind != known.device_kind:
+        return f"the record is of {known.device_kind}, this is {facts.device_kind}"
+    for name in sorted({*known.libraries, *facts.libraries}):
+        before, now = known.libraries.get(name), facts.libraries.get(name)
+        if before != now:
+            return f"the record is of {name} {before}, here is {now or 'none'}"
+    if facts.plugin_sha256 != known.plugin_sha256:
+        return f"the plugin of {known.key} is another file than in the record"
+    return None
+
+
+def _winner(
+    case: PlannedCase, entry: Entry | None, engines: Mapping[str, PlannedEngine]
+) -> PlannedCase | str:
+    assert entry is not None, "a case without an entry has a problem"
+    winner = entry.candidates[entry.winner]
+    graph = rewritten(case.graph, winner.variant)
+    if isinstance(graph, str):
+        return graph
+    if graph.id.fingerprint != winner.fingerprint:
+        return "its rewritten graph is not the one that was tuned"
+    told = f"tuned: {_text(winner)} ({entry.reason})"
+    tuned = variant_case(graph, engines[winner.engine], winner.case_variant)
+    return with_note(tuned, told)
+
+
+def _text(winner: Candidate) -> str:
+    return " ".join(f"{a}={v}" for a, v in winner.variant.items()) or "the default"
+
+
+def with_note(case: PlannedCase, note: str) -> PlannedCase:
+    loaded = replace(case.graph.loaded, notes=(*case.graph.loaded.notes, note))
+    return replace(case, graph=replace(case.graph, loaded=loaded))
+
+
+def remarks(record: TunedRecord, here: Here) -> tuple[str, ...]:
+    """What does not stand in the way, but should be known: another unit, other conditions."""
+    known, options = record.environment, here.options
+    said = []
+    units = {d.uuid for d in here.devices if d.uuid is not None}
+    if known.device_uuid is not None and known.device_uuid not in units:
+        said.append(
+            "--tuned: the record is of another unit of this kind, and units differ: "
+            "bench-run tune --verify RECORD measures default against winner here"
+        )
+    if known.cache != options.cache:
+        said.append(
+            f"--tuned: the record is of --cache {known.cache}, this run has {options.cache}: "
+            "what is fastest in one may not be in the other"
+        )
+    if known.math != options.math:
+        said.append(f"--tuned: the record is of --math {known.math}, this run has {options.math}")
+    return tuple(said)
