@@ -23,11 +23,9 @@ SHARED = entries(
 USAGE = f"""Try the variants of every graph, choose the best, and keep a record of all.
 
 Usage:
-  bench-run tune [options] [--space=AXIS]... [--limit=RULE]... [--engine=SPEC]...
-            [--op=SPEC]... [--miopen-driver=LINE]... [--knob=KV]...
-            [--init=RULE]... [--plugin-path=DIR]... [GRAPH]...
-  bench-run tune --show RECORD
-  bench-run tune (-h | --help)
+  bench-run tune [options] [--space=AXIS]... [--limit=RULE]...
+            [--engine=SPEC]... [--op=SPEC]... [--miopen-driver=LINE]...
+            [--knob=KV]... [--init=RULE]... [--plugin-path=DIR]... [GRAPH]...
 
 What is tried, and for what:
   --space AXIS          AXIS=VALUE,VALUE...; give it again for more axes:
@@ -47,8 +45,11 @@ What is tried, and for what:
   --document FILE       result document of the finalists (default beside the
                         record: tuned.document.json.gz)
 
-With a record:
+With a record in place of the first GRAPH:
   --show                print it as a table
+  --verify              measure default against winner, nothing else; exit code
+                        2 where a winner is not shown to be faster
+  --export KIND:FILE    hipdnn:FILE (engine override file) or tunableop:FILE
 
 As for a run:
 {SHARED}
@@ -56,30 +57,77 @@ Examples:
   bench-run tune suite:smoke --space engine=numpy,torch --space layout=nchw,nhwc
   bench-run tune suite:resnet50 --engine cudnn --space plan=all -o resnet.json
   bench-run tune --show resnet.json
+  bench-run tune --verify resnet.json
+  bench-run suite:resnet50 --tuned resnet.json
 
 Candidates race in one process, in short blocks, until it is clear which is
 preferred. Finalists and the default are then measured as by an ordinary run;
 only these times are shown. Candidates within the margin are equal: of these the
 default is taken, else what is deterministic, more exact, needs less workspace.
 
-Exit codes: 0 success; 1 usage error, or no graph could be tuned.
+Exit codes: 0 success; 1 usage error, or no graph could be tuned; 2 --verify
+found a winner that is not faster.
 """
 
 
 def answer(arguments: Mapping[str, Any]) -> Outcome:
     """Raises `BenchRunError` and `DocumentError` where there is no record."""
-    if arguments["--show"]:
-        return _show(arguments["RECORD"])
-    return _tune(arguments)
+    from bench_run.errors import UsageError
+
+    asked = [name for name in ("--show", "--verify", "--export") if arguments[name]]
+    if not asked:
+        return _tune(arguments)
+    if len(asked) > 1:
+        raise UsageError(f"{' and '.join(asked)}: give one of them")
+    if not arguments["GRAPH"]:
+        raise UsageError(f"{asked[0]} needs the record: bench-run tune {asked[0]} tuned.json")
+    record, *graphs = arguments["GRAPH"]
+    return WITH_RECORD[asked[0]](record, {**arguments, "GRAPH": graphs})
 
 
-def _show(path: str) -> Outcome:
+def _show(path: str, _arguments: Mapping[str, Any]) -> Outcome:
     from bench_schema.tuning_files import tuned_read
 
     from bench_run.commands.outcome import Outcome
     from bench_run.report.tuning import tuning_table
 
     return Outcome(tuning_table(tuned_read(path)))
+
+
+def _verify(path: str, arguments: Mapping[str, Any]) -> Outcome:
+    from bench_run.commands.outcome import Outcome
+    from bench_run.options.read import read_options
+    from bench_run.report.tuning import verified_table
+    from bench_run.runner.benchmark import command_line
+    from bench_run.tune.verify import verify
+
+    found = verify(path, read_options(arguments), command_line())
+    rows = [(each.name, each.recorded, each.measured, each.problem) for each in found]
+    fine = all(each.holds for each in found)
+    return Outcome(verified_table(rows, [each.holds for each in found]), 0 if fine else 2)
+
+
+def _export(path: str, arguments: Mapping[str, Any]) -> Outcome:
+    from pathlib import Path
+
+    from bench_run.commands.outcome import Outcome
+    from bench_run.errors import UsageError
+    from bench_run.files import writing
+    from bench_run.options.read import read_options
+    from bench_run.plan.tuned import record_graphs
+    from bench_run.tune.export import export
+
+    kind, colon, target = arguments["--export"].partition(":")
+    if not colon or not target:
+        raise UsageError(f"--export: expected KIND:FILE, got {arguments['--export']!r}")
+    record, graphs = record_graphs(path, read_options({**arguments, "--export": None}))
+    made = export(kind, record, graphs)
+    with writing(target):
+        Path(target).write_text(made.text, encoding="utf-8")
+    return Outcome("", 0, made.notes)
+
+
+WITH_RECORD = {"--show": _show, "--verify": _verify, "--export": _export}
 
 
 def _tune(arguments: Mapping[str, Any]) -> Outcome:

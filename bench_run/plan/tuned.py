@@ -14,7 +14,8 @@ from bench_schema.errors import DocumentError
 
 from bench_run.engines.spec import parse_spec
 from bench_run.errors import UsageError
-from bench_run.plan.cases import plan_engines
+from bench_run.plan.cases import plan_engines, plan_graph
+from bench_run.plan.load import gather
 from bench_run.plan.rewrites import in_math, rewritten, variant_case
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from bench_schema.tuning import Candidate, Entry, TunedEngine, TunedRecord
 
     from bench_run.engines.base import EngineFacts
+    from bench_run.graph.model import Graph
     from bench_run.options import Options
     from bench_run.plan.cases import PlannedCase, PlannedEngine
 
@@ -50,6 +52,16 @@ def read_record(path: str) -> TunedRecord:
         return tuned_read(path)
     except DocumentError as error:
         raise UsageError(f"--tuned: {error}") from None
+
+
+def record_graphs(path: str, options: Options) -> tuple[TunedRecord, dict[str, Graph]]:
+    """The record, and its graphs by fingerprint: those that the options name, else the files that
+    it was made from."""
+    record = read_record(path)
+    if not (options.graphs or options.op or options.miopen_driver):
+        options = replace(options, graphs=tuple(entry.path for entry in record.entries))
+    graphs = (plan_graph(loaded) for loaded in gather(options).graphs)
+    return record, {graph.id.fingerprint: graph.loaded.graph for graph in graphs}
 
 
 def default_engine(record: TunedRecord) -> str:

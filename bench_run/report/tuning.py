@@ -9,7 +9,7 @@ from tabulate import tabulate
 from bench_run.text import one_line, shorten, size_text, time_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from bench_schema.tuning import Candidate, Entry, Ratio, TunedRecord
 
@@ -55,6 +55,22 @@ def gain_text(gain: Ratio | None) -> str:
     if gain.low is None or gain.high is None:
         return f"{gain.estimate:.3f}×"
     return f"{gain.estimate:.3f}× ({gain.low:.3f} to {gain.high:.3f})"
+
+
+def verified_table(
+    rows: Sequence[tuple[str, Ratio | None, Ratio | None, str | None]], holds: Sequence[bool]
+) -> str:
+    """What winners gain now beside what the record says."""
+    lines = [
+        (
+            shorten(one_line(name), NAME_WIDTH),
+            "–" if recorded is None else gain_text(recorded),
+            gain_text(measured),
+            "holds" if fine else one_line(problem or "not shown to be faster"),
+        )
+        for (name, recorded, measured, problem), fine in zip(rows, holds, strict=True)
+    ]
+    return tabulate(lines, ("graph", "recorded", "measured now", ""), disable_numparse=True)
 
 
 def _whole(record: TunedRecord) -> Iterator[str]:

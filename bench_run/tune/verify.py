@@ -1,0 +1,126 @@
+"""Default against winner, nothing else: whether what a record says holds here and now."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from bench_run.errors import EngineUnavailableError, UsageError
+from bench_run.machine.devices import devices
+from bench_run.measure.time_breakdown import TimeBreakdown
+from bench_run.plan.cases import PlannedCase
+from bench_run.plan.tuned import Here, default_engine, read_record, record_engines, tuned_cases
+from bench_run.runner.benchmark import run_planned
+from bench_run.runner.planning import Planned, open_engines, outline_run, plan_run
+from bench_run.tune.decide import Finalist, ratio
+from bench_run.tune.record import confirmed_cases
+from bench_run.worker.pool import WorkerPool
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from bench_schema.document import Document
+    from bench_schema.tuning import Ratio, TunedRecord
+
+    from bench_run.options import Options
+
+TURNED = " (tuned)"
+
+
+@dataclass(frozen=True)
+class Verified:
+    """One entry whose winner is not the default."""
+
+    name: str
+    recorded: Ratio | None
+    measured: Ratio | None
+    """Time of the default in that of the winner; None where one of them did not complete."""
+    problem: str | None = None
+
+    @property
+    def holds(self) -> bool:
+        """Whether the winner is shown to be faster."""
+        gain = self.measured
+        return gain is not None and gain.low is not None and gain.low > 1
+
+
+def verify(path: str, options: Options, command: Sequence[str] = ()) -> list[Verified]:
+    """Measures both for every entry with a winner of its own. Raises `UsageError` where nothing of
+    the record holds here."""
+    record = read_record(path)
+    options = _narrowed(options, record)
+    outline = outline_run(options)
+    breakdown = TimeBreakdown()
+    pool = WorkerPool(options.timeout_s, {}, breakdown, options.fresh)
+    try:
+        plain = plan_run(outline, open_engines(outline, pool), {})
+        engines = record_engines(record, options)
+        facts = {}
+        for key, engine in engines.items():
+            with suppress(EngineUnavailableError):
+                facts[key] = pool.facts(engine)
+        tuned, _ = tuned_cases(record, plain.cases, engines, Here(facts, devices(), options))
+        pairs = [(a, _apart(b)) for a, b in zip(plain.cases, tuned, strict=True) if _differ(a, b)]
+        if not pairs:
+            raise UsageError(f"--verify: {path}: no entry has a winner that differs from the "
+                             "default and can run here")  # fmt: skip
+        cases = tuple(case for pair in pairs for case in pair)
+        used = tuple({case.engine.key: case.engine for case in cases}.values())
+        planned = Planned(used, cases, replace(outline.gathered, failures=()))
+        document = run_planned(options, planned, pool, breakdown, command)
+    finally:
+        pool.close()
+        pool.kill()
+    return _results(record, pairs, document)
+
+
+def _narrowed(options: Options, record: TunedRecord) -> Options:
+    """The record's graphs, where no other was named, on its engine and under its conditions."""
+    named = options.graphs or options.op or options.miopen_driver
+    paths = tuple(entry.path for entry in record.entries if entry.winner != entry.default)
+    if not named and not paths:
+        raise UsageError("--verify: the winner of every entry is the default")
+    known = record.environment
+    return replace(
+        options,
+        graphs=options.graphs if named else paths,
+        engine=options.engine or (default_engine(record),),
+        cache=known.cache,
+        math=known.math,
+    )
+
+
+def _differ(default: PlannedCase, tuned: PlannedCase) -> bool:
+    def key(case: PlannedCase) -> tuple[object, ...]:
+        return case.graph.id.fingerprint, case.engine.key, sorted(case.variant.items())
+
+    return key(default) != key(tuned)
+
+
+def _apart(case: PlannedCase) -> PlannedCase:
+    return PlannedCase(case.id + TURNED, case.graph, case.engine, case.variant)
+
+
+def _results(
+    record: TunedRecord,
+    pairs: Sequence[tuple[PlannedCase, PlannedCase]],
+    document: Document,
+) -> list[Verified]:
+    found = confirmed_cases(document)
+    recorded = {entry.fingerprint: entry.gain for entry in record.entries}
+    status = {case.id: case.outcome for case in document.cases}
+    results = []
+    for default, winner in pairs:
+        said = recorded.get(default.graph.id.fingerprint)
+        name = default.graph.id.name
+        if default.id not in found or winner.id not in found:
+            failed = next(c.id for c in (default, winner) if c.id not in found)
+            reason = status[failed].reason if failed in status else "it was not run"
+            results.append(Verified(name, said, None, f"{failed}: {reason}"))
+            continue
+        logs = (found[default.id].logs, found[winner.id].logs)
+        gain = ratio(Finalist(0, 0, logs[0]), Finalist(1, 1, logs[1]))
+        problem = None if found[winner.id].is_right else "the winner's outputs are wrong"
+        results.append(Verified(name, said, None if problem else gain, problem))
+    return results
