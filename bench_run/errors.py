@@ -5,6 +5,7 @@ BenchRunError                 one line for the user
 ├── GraphError                a file or graph that cannot be used; names file and field (exit 1)
 ├── OutputError               a result that cannot be written (exit 1)
 ├── IncompleteRunError        a run that could not write or check all that it was asked to (exit 1)
+├── DeviceBusyError           a device that others use, where it has to be free (exit 1)
 ├── EngineUnavailableError    an engine that cannot run on this machine, and how to get it
 ├── UnsupportedGraphError     a graph that an engine does not support → outcome *unsupported*
 ├── EngineError               an engine that failed during execution → outcome *failed*
@@ -83,6 +84,10 @@ class IncompleteRunError(BenchRunError):
         super().__init__("; ".join(problems))
         self.problems = problems
         self.document: Document = document
+
+
+class DeviceBusyError(BenchRunError):
+    """Others use a device that was to be idle."""
 
 
 class EngineUnavailableError(BenchRunError):

@@ -64,6 +64,11 @@ Engines:
                         ENGINE+device=N
   --threads N           hold engines on the CPU to N threads on N cores; for one
                         engine only: ENGINE+threads=N
+  --parallel HOW        with several devices: prepare (side by side, measured in
+                        turn: the default) or measure (all at once; round 1 of
+                        each case, and every fifth after it, alone, to see
+                        whether that changes its time: then it stays alone)
+  --require-idle        refuse a device on which other processes are
   --knob KEY=VALUE      set a tuning knob of the engine; for one engine only:
                         ENGINE+knob:KEY=VALUE
   --oracle              beside each engine the same one after its own search for

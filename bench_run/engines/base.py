@@ -43,6 +43,8 @@ class EngineOptions:
     """Choices that hold for every engine of a run."""
 
     device: int = 0
+    near_device: bool = False
+    """Whether workers keep to the processors of their device's NUMA node."""
     threads: int | None = None
     """Processor threads that an engine on the processor is held to; None: not held to a number."""
     math: str = "fp32"

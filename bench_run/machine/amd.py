@@ -149,6 +149,22 @@ def _violations(handle: Any) -> tuple[str, ...]:
     return tuple(name for field, name in VIOLATIONS.items() if status.get(field) is True)
 
 
+def pci_address(device: str) -> str | None:
+    """As the kernel writes it: ``0000:1b:00.0``."""
+    handle = _handle(device)
+    found = None if handle is None else _ask("amdsmi_get_gpu_device_bdf", handle)
+    return None if found is None else str(found).lower()
+
+
+def process_ids(device: str) -> set[int] | None:
+    """Processes that compute on the device; None where amdsmi does not say."""
+    handle = _handle(device)
+    found = None if handle is None else _ask("amdsmi_get_gpu_process_list", handle)
+    if not isinstance(found, list):
+        return None
+    return {one["pid"] for one in found if isinstance(one, dict) and "pid" in one}
+
+
 def energy_mj(device: str) -> float | None:
     """Millijoules that the device counted since its driver was loaded."""
     found = _ask("amdsmi_get_energy_count", _handle(device)) if _handle(device) else None

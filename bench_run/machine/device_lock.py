@@ -41,6 +41,12 @@ class Held:
     def __bool__(self) -> bool:
         return bool(self._files)
 
+    def __iadd__(self, other: Held) -> Held:
+        """Holds what the other one held."""
+        self._files += other._files
+        other._files = []
+        return self
+
     def release(self) -> None:
         while self._files:
             os.close(self._files.pop())

@@ -68,3 +68,8 @@ def _l2_bytes(uuid: str) -> int | None:
     except (EngineError, EngineUnavailableError):
         return None
     return None
+
+
+def device_names() -> list[str]:
+    """Uuid, else index, of every accelerator: as engines name theirs."""
+    return [device.uuid or str(device.index) for device in devices()]

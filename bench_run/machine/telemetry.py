@@ -108,6 +108,31 @@ def free_memory_bytes(device: str) -> int | None:
         return None
 
 
+def pci_address(device: str) -> str | None:
+    """Of a device's uuid or index, as the kernel writes it: ``0000:1b:00.0``."""
+    handle, library = _handle(device), nvml()
+    if handle is None:
+        return None if device == "cpu" else telemetry_amd.pci_address(device)
+    try:
+        address = library.nvmlDeviceGetPciInfo(handle).busId
+    except library.NVMLError:
+        return None
+    text: str = address.decode() if isinstance(address, bytes) else str(address)
+    return text.lower()[-len("0000:1b:00.0") :]
+
+
+def process_ids(device: str) -> set[int] | None:
+    """Processes that compute on the device, as the driver counts them; None where it does not
+    say."""
+    handle, library = _handle(device), nvml()
+    if handle is None:
+        return None if device == "cpu" else telemetry_amd.process_ids(device)
+    try:
+        return {one.pid for one in library.nvmlDeviceGetComputeRunningProcesses(handle)}
+    except library.NVMLError:
+        return None
+
+
 def highest_clock_mhz(device: str) -> float | None:
     """The SM clock that the device may run at most; None where that is unknown."""
     handle, library = _handle(device), nvml()

@@ -90,6 +90,8 @@ FLAGS: dict[str, Flag] = {
     "--cache": Flag("cache", choice_reader(CACHES)),
     "--duty": Flag("duty", choice_reader(DUTIES)),
     "--fresh": Flag("fresh", choice_reader(FRESH)),
+    "--parallel": Flag("parallel", choice_reader(("prepare", "measure"))),
+    "--require-idle": Flag("require_idle", read_switch),
     "--prepare": Flag("prepare", whole_reader(1)),
     "--replay": Flag("replay", read_switch),
     "--energy": Flag("energy", read_switch),

@@ -63,6 +63,9 @@ class Options:
     duty: str = "cool"
     fresh: str = "fork"
     """How a round's workers start: ``fork`` where the engine allows it, else ``exec``."""
+    parallel: str | None = None
+    """What several devices do at the same time: ``prepare`` or ``measure``."""
+    require_idle: bool = False
     prepare: int | None = None
     """Workers of an engine that prepare at the same time on a device; None: as many as the machine
     can."""

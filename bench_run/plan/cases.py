@@ -111,6 +111,7 @@ def _identify_chain(loaded: LoadedGraph, chain: ChainGraph) -> PlannedGraph:
 def engine_options(options: Options) -> EngineOptions:
     return EngineOptions(
         device=0 if options.devices is None else options.devices[0],
+        near_device=asks_several(options) or options.ray is not None,
         threads=options.threads,
         math=options.math,
         cache=options.cache,

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Literal
 from bench_schema.document import SCHEMA_VERSION, Document, Engine, Run, Settings, Tool
 
 from bench_run.errors import IncompleteRunError, OutputError, UsageError
-from bench_run.machine.devices import devices
+from bench_run.machine.devices import device_names, devices
 from bench_run.machine.host import machine
+from bench_run.machine.idle import refuse_busy, users_of
 from bench_run.measure.ceilings import add_ceilings
 from bench_run.measure.time_breakdown import TimeBreakdown
 from bench_run.progress import Progress
@@ -61,7 +62,12 @@ def run_benchmark(options: Options, command: Sequence[str] = ()) -> Document:
     fresh = options.fresh if options.rounds > 1 else "exec"
     pool = WorkerPool(options.timeout_s, {}, breakdown, fresh)
     try:
-        return run_planned(options, plan_opened(outline, pool), pool, breakdown, command)
+        before = users_of(device_names()) if options.require_idle else {}
+        planned = plan_opened(outline, pool)
+        if options.require_idle:
+            used = {pool.facts(engine).device for engine in planned.engines}
+            refuse_busy(sorted(used - {"cpu"}), before)
+        return run_planned(options, planned, pool, breakdown, command)
     finally:
         pool.close()
         pool.kill()
@@ -152,7 +158,7 @@ def describe_engines(
     pool.keep_fresh(engines)
     rows = tuple(_engine_row(engine, facts[engine.key]) for engine in engines)
     timer = min(clocks, default="host")
-    sharing = share_devices(options, [fact.device for fact in facts.values()])
+    sharing = share_devices(options, {key: fact.device for key, fact in facts.items()})
     return OpenedEngines(rows, timer, used, pool.worker_start, sharing)
 
 
@@ -190,6 +196,7 @@ def make_header(
         settings=replace(
             settings_of(options, opened.timer, opened.worker_start),
             round_preparation="side by side" if opened.sharing.lanes > 1 else "alone",
+            device_parallelism=opened.sharing.together,
         ),
         shard=options.shard,
         whole=planned.whole,

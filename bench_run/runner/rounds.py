@@ -25,9 +25,11 @@ from bench_run.machine.device_lock import DeviceLock
 from bench_run.measure.loop import REST_S, SamplingBudget
 from bench_run.runner.case_state import CaseState
 from bench_run.runner.parallel.baton import Baton
-from bench_run.runner.parallel.lanes import Lanes, Visit
+from bench_run.runner.parallel.beside import BesideTrials, DeviceBatons
+from bench_run.runner.parallel.lanes import Lanes
 from bench_run.runner.parallel.room import room_here
 from bench_run.runner.parallel.sharing import ALONE, Sharing
+from bench_run.runner.parallel.visit import Visit
 from bench_run.runner.references import ReferenceStore
 from bench_run.runner.stopping import until_decided, until_precise
 from bench_run.worker.case_record import case_of
@@ -74,7 +76,9 @@ class Rounds:
         self.states = {case.id: CaseState(case) for case in cases}
         engines = {case.engine.key: case.engine for case in cases}
         devices = sharing.devices
-        baton = Baton(DeviceLock(devices) if devices else None)
+        apart = sharing.by_engine
+        baton = DeviceBatons(apart) if apart else Baton(DeviceLock(devices) if devices else None)
+        self._trials = BesideTrials() if apart else None
         self._references = references or ReferenceStore(
             options, engines, breakdown, touching=baton.touching
         )
@@ -89,6 +93,8 @@ class Rounds:
         for case in done:
             if case.id in self.states:
                 self.states[case.id].take(case)
+                if self._trials is not None:
+                    self._trials.resume(case)
 
     def completed(self) -> list[PlannedCase]:
         """The cases that nothing ended, in order."""
@@ -111,6 +117,8 @@ class Rounds:
                 until_precise(self, self._options)
             if self._referee is not None:
                 until_decided(self, self._options, self._referee, self._progress)
+            if self._trials is not None:
+                self._progress.say(self._trials.sentence())
         finally:
             self._lanes.stop()
             self._breakdown.add_workers(self._lanes.times)
@@ -144,8 +152,21 @@ class Rounds:
 
     def _rounds(self, due: Mapping[int, Sequence[PlannedCase]]) -> None:
         """Measure these cases in these rounds."""
+        if self._trials is None:
+            self._rounds_at_once(due)
+            return
+        first, rest = self._trials.split(due)
+        self._rounds_at_once(first)
+        for held in self._trials.release():
+            self._keep(held)
+        again = {index: self._missing(cases, index) for index, cases in first.items()}
+        self._progress.more(sum(map(len, again.values())))
+        self._rounds_at_once(again)
+        self._rounds_at_once(rest)
+
+    def _rounds_at_once(self, due: Mapping[int, Sequence[PlannedCase]]) -> None:
         rounds = [self._order(index, cases) for index, cases in due.items() if cases]
-        self._side_by_side = self._lanes.count > 1 and len(rounds) > 1
+        self._side_by_side = self._lanes.are_side_by_side(len(rounds))
         if not self._side_by_side:
             for visits in rounds:
                 self._batch([visits])
@@ -161,15 +182,26 @@ class Rounds:
         self._announce(sorted(chain.from_iterable(rounds), key=lambda visit: visit.position))
         if self._side_by_side:
             threading.Thread(target=self._references.compute_announced, daemon=True).start()
-        for visit, result in self._lanes.results(rounds):
+        for _, result in self._lanes.results(rounds):
+            if result is not None and self._trials is not None:
+                result = self._trials.take(result)
             if result is not None:
-                self.states[visit.case.id].take(result)
-                self._save(result)
+                self._keep(result)
             self._progress.finish_case()
+
+    def _keep(self, result: Case) -> None:
+        self.states[result.id].take(result)
+        self._save(result)
 
     def _order(self, index: int, cases: Sequence[PlannedCase]) -> list[Visit]:
         order = shuffle_cases(cases, self._options.seed, index)
-        return [Visit(case, index, position) for position, case in enumerate(order)]
+        return [
+            Visit(case, index, position, self._measures_beside(case, index))
+            for position, case in enumerate(order)
+        ]
+
+    def _measures_beside(self, case: PlannedCase, index: int) -> bool:
+        return self._trials is not None and self._trials.measures_beside(case.id, index)
 
     def _announce(self, visits: Iterable[Visit]) -> None:
         self._references.announce(
@@ -194,9 +226,9 @@ class Rounds:
         if problem is not None:
             return case_of(request, Outcome("skipped", problem, "plan"))
         result = pool.run_case(case.engine, request, turn)
-        if (result.outcome.status, result.outcome.phase) != ("timed out", GATE_PHASE):
-            return result
-        return pool.run_case(case.engine, replace(request, no_gate=HUNG), turn)
+        if (result.outcome.status, result.outcome.phase) == ("timed out", GATE_PHASE):
+            result = pool.run_case(case.engine, replace(request, no_gate=HUNG), turn)
+        return result if self._trials is None else self._trials.describe(result, turn.companions)
 
     def _request(self, visit: Visit, reference: str) -> RunCase:
         """On a device references are computed while rounds are prepared; on a processor before."""

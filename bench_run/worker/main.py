@@ -19,6 +19,7 @@ from bench_run.engines import engine_module
 from bench_run.engines.base import ListsKnobValues, SupportsChoices, SupportsDevices
 from bench_run.errors import BenchRunError, EngineError
 from bench_run.machine.affinity import pin_process
+from bench_run.machine.numa import stay_near
 from bench_run.streams.base import GateWearsOut
 from bench_run.worker.guardian import start_guardian
 from bench_run.worker.messages import (
@@ -105,6 +106,8 @@ class EngineServer:
         engine = engine_module(request.spec.name).open(request.spec, request.options)
         self._import_ns = time.perf_counter_ns() - begin
         self._engine = engine
+        if request.options.near_device:
+            stay_near(engine.facts.device)
         if request.options.threads is not None and engine.facts.device == "cpu":
             pin_process(request.options.threads)
         devices = engine.devices if isinstance(engine, SupportsDevices) else None

@@ -18,6 +18,8 @@ from bench_run.machine.device_lock import DeviceLock, Held
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from bench_run.runner.parallel.overlaps import Overlaps
+    from bench_run.runner.parallel.visit import Visit
     from bench_run.validate.settings import ValidationSettings
     from bench_run.worker.messages import DeviceUse
 
@@ -27,17 +29,26 @@ State = Literal["coming", "ready", "measuring", "done"]
 class Baton:
     """The turns of one run. `lock` keeps other runs of the host away meanwhile."""
 
-    def __init__(self, lock: DeviceLock | None = None) -> None:
+    def __init__(self, lock: DeviceLock | None = None, host: DeviceLock | None = None) -> None:
+        """`host`: a second lock, for whoever measures: with those that do so side by side, or
+        without."""
         self._lock = DeviceLock(()) if lock is None else lock
+        self._host = DeviceLock(()) if host is None else host
         self._changed = threading.Condition()
         self._touching = 0
         self._ready: list[Group] = []
         self._active: Group | None = None
         self._stopped = False
 
-    def group(self, cases: Sequence[str]) -> Group:
-        """The turn of these cases, which are measured in this order."""
-        return Group(self, cases)
+    def group(self, cases: Sequence[str], *, beside: bool = False) -> Group:
+        """The turn of these cases, which are measured in this order; `beside` other devices."""
+        return Group(self, cases, beside)
+
+    def turns(self, visits: Sequence[Visit]) -> list[CaseTurn]:
+        """The turns of visits that belong together."""
+        names = [visit.case.id for visit in visits]
+        group = self.group(names)
+        return [group.turn(name) for name in names]
 
     def stop(self) -> None:
         """Everybody who waits, or asks from now on, gets `StoppedError`."""
@@ -45,9 +56,12 @@ class Baton:
             self._stopped = True
             self._changed.notify_all()
 
-    def hold(self, *, alone: bool) -> Held:
-        """The lock that other runs see. Raises `StoppedError`."""
-        held = self._lock.acquire(alone=alone, stopped=lambda: self._stopped)
+    def hold(self, *, alone: bool, beside: bool = False) -> Held:
+        """The locks that other runs see; `alone` on the device. Raises `StoppedError`."""
+        held = Held()
+        if alone:
+            held += self._host.acquire(alone=not beside, stopped=lambda: self._stopped)
+        held += self._lock.acquire(alone=alone, stopped=lambda: self._stopped)
         if self._stopped:
             held.release()
             raise StoppedError
@@ -111,8 +125,9 @@ class Baton:
 class Group:
     """The cases of one graph in one round, in their order."""
 
-    def __init__(self, baton: Baton, cases: Sequence[str]) -> None:
+    def __init__(self, baton: Baton, cases: Sequence[str], beside: bool = False) -> None:
         self.baton = baton
+        self.beside = beside
         self._states: dict[str, State] = dict.fromkeys(cases, "coming")
         self._held = Held()
 
@@ -127,7 +142,7 @@ class Group:
             self.baton.wait(lambda: self.baton.is_turn_of(self) and self._next() == case)
             self._set(case, "measuring")
         if not self._held:
-            self._held = self.baton.hold(alone=True)
+            self._held = self.baton.hold(alone=True, beside=self.beside)
 
     def _next(self) -> str | None:
         if "measuring" in self._states.values():
@@ -161,6 +176,15 @@ class CaseTurn:
         self.settle: Callable[[], ValidationSettings] | None = None
         """Waits for what the outputs are compared with."""
         self._held = Held()
+        self._overlaps: Overlaps | None = None
+        self._device = ""
+        self._token: int | None = None
+        self.companions: set[str] = set()
+        """Devices that measured while this case did."""
+
+    def watch(self, overlaps: Overlaps, device: str) -> None:
+        """Have it noted which devices measure meanwhile."""
+        self._overlaps, self._device = overlaps, device
 
     def claim(self, use: DeviceUse) -> None:
         """Waits for it; what was held before is given back. Raises `StoppedError`."""
@@ -172,6 +196,8 @@ class CaseTurn:
         elif use == "alone":
             self._use = use
             self._group.begin(self._case)
+            if self._overlaps is not None:
+                self._token = self._overlaps.begin(self._device)
 
     def expected(self) -> ValidationSettings:
         assert self.settle is not None, "nothing was pending"
@@ -184,9 +210,13 @@ class CaseTurn:
 
     def _give_back(self) -> None:
         use, self._use = self._use, "free"
+        if self._overlaps is not None and self._token is not None:
+            self.companions = self._overlaps.end(self._token)
+            self._token = None
         if use == "shared":
             self._held.release()
             self._group.baton.touched()
         elif use == "alone":
             self._group.leave(self._case)
-            self._group = self._group.baton.group([self._case])  # should it measure once more
+            again = self._group.baton.group([self._case], beside=self._group.beside)
+            self._group = again  # should it measure once more

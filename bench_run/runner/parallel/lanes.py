@@ -13,18 +13,20 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain, groupby
 from typing import TYPE_CHECKING, TypeAlias
 
 from bench_run.errors import StoppedError
 from bench_run.measure.time_breakdown import TimeBreakdown
+from bench_run.runner.parallel.beside import DeviceBatons
 from bench_run.runner.parallel.room import need_of
+from bench_run.runner.parallel.visit import Visit
 
 if TYPE_CHECKING:
     from bench_schema.document import Case
 
-    from bench_run.plan.cases import PlannedCase, PlannedEngine
+    from bench_run.plan.cases import PlannedEngine
     from bench_run.runner.parallel.baton import Baton, CaseTurn
     from bench_run.runner.parallel.room import Room
     from bench_run.worker.pool import WorkerPool
@@ -33,15 +35,8 @@ OUT_OF_MEMORY = re.compile(r"out.?of.?memory|alloc|bad_alloc|not enough memory",
 ALONE = "round {}: there was not enough memory beside other rounds; prepared again alone"
 
 
-@dataclass(frozen=True)
-class Visit:
-    """A case in a round."""
-
-    case: PlannedCase
-    index: int
-    position: int
-
-
+Turns: TypeAlias = "Baton | DeviceBatons"
+"""One baton for all devices, or one for each."""
 Run = Callable[[Visit, "WorkerPool", "CaseTurn"], "Case | None"]
 """Runs a case in a round; None where the case has ended meanwhile."""
 Result = tuple[Visit, "Case | None"]
@@ -50,19 +45,25 @@ Result = tuple[Visit, "Case | None"]
 class Lanes:
     """`count` workers of an engine at a time; they start as those of `pool` do."""
 
-    def __init__(self, count: int, pool: WorkerPool, baton: Baton, room: Room, run: Run) -> None:
+    def __init__(self, count: int, pool: WorkerPool, baton: Turns, room: Room, run: Run) -> None:
         self.count = count
         self._pool = pool
         self._baton = baton
+        self._apart = isinstance(baton, DeviceBatons)
+        """Whether engines of several devices measure at the same time."""
         self._room = room
         self._run = run
         self._lanes: list[Lane] = []
         self.times: list[TimeBreakdown] = []
         """Where the time of the workers went that were side by side."""
 
+    def are_side_by_side(self, rounds: int) -> bool:
+        """Whether so many rounds are prepared beside each other, or engines in one are."""
+        return rounds > 0 and (self._apart or (self.count > 1 and rounds > 1))
+
     def results(self, rounds: Sequence[Sequence[Visit]]) -> Iterator[Result]:
         """Every visit with what it left, as they come; workers of a round end with it."""
-        if self.count == 1 or len(rounds) < 2:
+        if not self.are_side_by_side(len(rounds)):
             for visits in rounds:
                 yield from self._one_by_one(visits)
                 self._pool.close()
@@ -71,7 +72,7 @@ class Lanes:
 
     def _one_by_one(self, visits: Sequence[Visit]) -> Iterator[Result]:
         for visit in visits:
-            turn = self._baton.group([visit.case.id]).turn(visit.case.id)
+            (turn,) = self._baton.turns([visit])
             try:
                 result = self._run(visit, self._pool, turn)
             finally:
@@ -159,7 +160,7 @@ class Lane:
     def __init__(
         self,
         pool: WorkerPool,
-        baton: Baton,
+        baton: Turns,
         room: Room,
         run: Run,
         waiting: queue.SimpleQueue[Sequence[Visit]],
@@ -212,8 +213,7 @@ class Lane:
 
     def _group(self, visits: Sequence[Visit]) -> None:
         """The cases of a graph, at the same time."""
-        group = self._baton.group([visit.case.id for visit in visits])
-        turns = [group.turn(visit.case.id) for visit in visits]
+        turns = self._baton.turns(visits)
         running = [
             self._seat(visit.case.engine).thread.submit(self._one, visit, turn)
             for visit, turn in zip(visits, turns, strict=True)

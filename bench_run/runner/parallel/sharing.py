@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
 
 from bench_run.errors import UsageError
 from bench_run.machine.telemetry import free_memory_bytes
 from bench_run.runner.reference_workers import available_cores
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from bench_run.options import Options
 
@@ -29,24 +29,41 @@ class Sharing:
     """How many workers of an engine prepare side by side."""
     devices: tuple[str, ...]
     """By uuid or index; none where only processors are used."""
+    by_engine: Mapping[str, str] = field(default_factory=dict)
+    """The device of each engine, where each device measures when it can; else empty."""
+
+    @property
+    def together(self) -> Literal["none", "prepare", "measure"]:
+        """What several devices do at the same time."""
+        if len(self.devices) < 2 or (self.lanes == 1 and not self.by_engine):
+            return "none"
+        return "measure" if self.by_engine else "prepare"
 
 
 ALONE = Sharing(1, ())
 
 
-def share_devices(options: Options, devices: Sequence[str]) -> Sharing:
-    """`devices`: that of each engine. On a processor nothing may happen beside a measurement."""
+def share_devices(options: Options, by_engine: Mapping[str, str]) -> Sharing:
+    """`by_engine`: the device of each. On a processor nothing may happen beside a measurement."""
+    devices = list(by_engine.values())
     accelerators = tuple(sorted(set(devices) - {"cpu"}))
+    if options.parallel is not None and ("cpu" in devices or len(accelerators) < 2):
+        raise UsageError("--parallel goes with several accelerators, as in --device all")
     if "cpu" in devices or not accelerators:
         if options.prepare is not None:
             raise UsageError("--prepare: rounds on a processor are never prepared side by side")
         return Sharing(1, accelerators)
+    apart = by_engine if options.parallel == "measure" and options.rounds > 1 else {}
+    return Sharing(_lanes(options, devices, accelerators), accelerators, apart)
+
+
+def _lanes(options: Options, devices: Sequence[str], accelerators: Sequence[str]) -> int:
     if options.prepare is not None:
-        return Sharing(options.prepare, accelerators)
+        return options.prepare
     most = int(available_cores() * CORES_SHARE) // len(devices)
     for device in accelerators:
         free = free_memory_bytes(device)
         if free is not None:
             beside = sum(other == device for other in devices)
             most = min(most, free // (DEVICE_BYTES_EACH * beside))
-    return Sharing(max(1, min(most, WORKERS_PER_ROUND * options.rounds)), accelerators)
+    return max(1, min(most, WORKERS_PER_ROUND * options.rounds))

@@ -16,8 +16,9 @@ import bench_run
 from bench_run.errors import UsageError
 from bench_run.options import Options
 from bench_run.runner.parallel import sharing
-from bench_run.runner.parallel.lanes import Visit, groups_of, lacks_memory
+from bench_run.runner.parallel.lanes import groups_of, lacks_memory
 from bench_run.runner.parallel.room import Room
+from bench_run.runner.parallel.visit import Visit
 from tests.bench_run.runner.test_survival import rounds_in, start, wait_for_lines
 
 DOUBLES = Path(__file__).resolve().parents[3] / "doubles"
@@ -69,14 +70,14 @@ def test_a_round_may_have_two_workers_of_an_engine():
 def test_on_a_processor_nothing_is_prepared_beside_a_measurement():
     with pytest.raises(UsageError, match="--prepare: rounds on a processor"):
         run(engine=("numpy",), prepare=2)
-    assert 1 == sharing.share_devices(Options(), ["cpu", "GPU-1"]).lanes
+    assert 1 == sharing.share_devices(Options(), {"a": "cpu", "b": "GPU-1"}).lanes
 
 
 def test_as_many_workers_as_cores_allow_and_at_most_two_for_each_round(monkeypatch):
     lanes = []
     for cores in (2, 8, 64):
         monkeypatch.setattr(sharing, "available_cores", lambda cores=cores: cores)
-        lanes.append(sharing.share_devices(Options(), ["GPU-1"]).lanes)
+        lanes.append(sharing.share_devices(Options(), {"a": "GPU-1"}).lanes)
     assert [1, 5, 10] == lanes
 
 

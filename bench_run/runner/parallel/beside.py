@@ -1,0 +1,198 @@
+"""``--parallel measure``: devices of a host measure at the same time, where that changes nothing.
+
+Devices share power, bus and host, so it is tried for each case: round 0, and every `EVERY`-th after
+it, is measured while no other device measures. Round 1 is measured beside others and kept back
+until the two can be compared. Where its median is beyond `LIMIT_RATIO` of that alone, it does not
+count, and the case is measured alone from then on.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from bench_schema.document import Surroundings
+from bench_schema.summary import main_series
+
+from bench_run.machine.device_lock import DeviceLock
+from bench_run.runner.parallel.baton import Baton
+from bench_run.runner.parallel.overlaps import Overlaps
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from bench_schema.document import Case, Round
+
+    from bench_run.plan.cases import PlannedCase
+    from bench_run.runner.parallel.baton import CaseTurn, Group
+    from bench_run.runner.parallel.visit import Visit
+
+EVERY = 5
+TRIAL = 1
+"""The round that is kept back until it is compared with round 0."""
+LIMIT_RATIO = 1.01
+"""How far a median beside others may lie from that alone."""
+HOST = "host"
+"""Name of the lock of all devices: shared by those that measure side by side."""
+Due = dict[int, list["PlannedCase"]]
+
+
+class DeviceBatons:
+    """A baton for each device, in place of one for all of them."""
+
+    def __init__(self, devices: Mapping[str, str]) -> None:
+        """`devices`: that of each engine, by its key."""
+        self._devices = devices
+        self._overlaps = Overlaps()
+        self._batons = {
+            device: Baton(DeviceLock([device]), DeviceLock([HOST]))
+            for device in sorted(set(devices.values()))
+        }
+
+    def turns(self, visits: Sequence[Visit]) -> list[CaseTurn]:
+        """One for each visit; those of one device follow each other."""
+        groups: dict[tuple[str, bool], Group] = {}
+        turns = []
+        for visit in visits:
+            place = self._devices[visit.case.engine.key], visit.beside
+            if place not in groups:
+                mine = [v.case.id for v in visits if self._place(v) == place]
+                groups[place] = self._batons[place[0]].group(mine, beside=visit.beside)
+            turn = groups[place].turn(visit.case.id)
+            turn.watch(self._overlaps, place[0])
+            turns.append(turn)
+        return turns
+
+    def _place(self, visit: Visit) -> tuple[str, bool]:
+        return self._devices[visit.case.engine.key], visit.beside
+
+    @contextmanager
+    def touching(self) -> Iterator[None]:
+        """While somebody who is no case of a round works on any of the devices."""
+        with ExitStack() as held:
+            for baton in self._batons.values():
+                held.enter_context(baton.touching())
+            yield
+
+    def stop(self) -> None:
+        for baton in self._batons.values():
+            baton.stop()
+
+
+def with_companions(case: Case, companions: Iterable[str]) -> Case:
+    """The case whose rounds name the devices that measured meanwhile."""
+    found = tuple(sorted(companions))
+    return replace(case, rounds=tuple(_beside(each, found) for each in case.rounds))
+
+
+def _beside(each: Round, companions: tuple[str, ...]) -> Round:
+    known = each.surroundings or Surroundings()
+    return replace(each, surroundings=replace(known, companions=companions))
+
+
+def companions_of(each: Round) -> tuple[str, ...]:
+    known = each.surroundings
+    return () if known is None or known.companions is None else known.companions
+
+
+@dataclass
+class Trial:
+    """What is known of one case, alone and beside others."""
+
+    alone_ns: list[float] = field(default_factory=list)
+    beside_ns: list[float] = field(default_factory=list)
+    held: Case | None = None
+    """Measured beside others, and not yet judged."""
+
+    def note(self, each: Round) -> None:
+        beside = bool(companions_of(each))
+        (self.beside_ns if beside else self.alone_ns).append(_median(each))
+
+    @property
+    def ratio(self) -> float | None:
+        if not (self.alone_ns and self.beside_ns):
+            return None
+        return statistics.median(self.beside_ns) / statistics.median(self.alone_ns)
+
+
+class BesideTrials:
+    """Which cases may be measured beside others."""
+
+    def __init__(self) -> None:
+        self._trials: dict[str, Trial] = {}
+        self._fallen: dict[str, float] = {}
+        """Cases that are measured alone, and the ratio for which they are."""
+
+    def _trial(self, name: str) -> Trial:
+        return self._trials.setdefault(name, Trial())
+
+    def measures_beside(self, name: str, index: int) -> bool:
+        return index % EVERY != 0 and name not in self._fallen
+
+    def split(self, due: Mapping[int, Sequence[PlannedCase]]) -> tuple[Due, Due]:
+        """The rounds that decide, and the others."""
+        first = {index: list(cases) for index, cases in due.items() if index < 2}
+        return first, {index: list(cases) for index, cases in due.items() if index >= 2}
+
+    def resume(self, case: Case) -> None:
+        """What an earlier run measured of a case."""
+        for each in case.rounds:
+            self._trial(case.id).note(each)
+        self._judge(case.id)
+
+    def take(self, case: Case) -> Case | None:
+        """What may be kept of a result now."""
+        trial = self._trial(case.id)
+        for each in case.rounds:
+            trial.note(each)
+            if companions_of(each) and each.index == TRIAL:
+                trial.held = case
+        return None if trial.held is case else case
+
+    def release(self) -> Iterator[Case]:
+        """The results that were held back and count; the other cases are alone from now on."""
+        for name, trial in self._trials.items():
+            held, trial.held = trial.held, None
+            if held is not None and self._judge(name):
+                yield replace(held, notes=(*held.notes, *_note(trial.ratio)))
+
+    def _judge(self, name: str) -> bool:
+        """Whether the case may be measured beside others."""
+        ratio = self._trial(name).ratio
+        if ratio is not None and abs(math.log(ratio)) > math.log(LIMIT_RATIO):
+            self._fallen.setdefault(name, ratio)
+        return name not in self._fallen
+
+    def describe(self, case: Case, companions: Iterable[str]) -> Case:
+        """A result with the devices that measured meanwhile, and why it was measured alone."""
+        case = with_companions(case, companions)
+        if case.id not in self._fallen:
+            return case
+        reason = f"beside other devices {self._fallen[case.id]:.4f} of alone: measured alone"
+        return replace(case, notes=(*case.notes, reason))
+
+    def sentence(self) -> str:
+        """What came of it, over all cases."""
+        ratios = [r for t in self._trials.values() if (r := t.ratio) is not None]
+        if not ratios:
+            return "devices side by side: no two measured at the same time"
+        mean = math.exp(statistics.fmean(map(math.log, ratios)))
+        return (
+            f"devices side by side: {mean:.4f} of alone over {len(ratios)} cases; "
+            f"{len(self._fallen)} cases were measured alone"
+        )
+
+
+def _note(ratio: float | None) -> Iterator[str]:
+    if ratio is not None:
+        yield f"round 2 beside other devices {ratio:.4f} of round 1 alone"
+
+
+def _median(each: Round) -> float:
+    name = main_series(each.series)
+    assert name is not None, "a round has samples"
+    return float(np.median(each.series[name]))

@@ -1,0 +1,209 @@
+"""`--parallel measure`: devices measure at the same time where that changes nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+from bench_schema.document import Case, GraphId, Round
+
+import bench_run
+from bench_run.errors import UsageError
+from bench_run.machine.device_lock import DeviceLock
+from bench_run.runner.parallel.beside import (
+    EVERY,
+    BesideTrials,
+    companions_of,
+    with_companions,
+)
+from bench_run.runner.parallel.overlaps import Overlaps
+
+ROOT = Path(__file__).resolve().parents[4]
+OPS = ("relu: n=2 c=4 h=8 w=8", "add: dims=4x8 dtype=float")
+
+
+# --- which cases may be measured beside others ---
+
+
+def measured(index, median_ns, beside=(), name="g on twin"):
+    samples = np.full(20, median_ns, np.int64)
+    one = Round(index, "2026-01-01T00:00:00Z", 1, 0, series={"e2e_ns": samples})
+    graph = GraphId("g", "g.json", "0" * 64, "f", "add", "float")
+    return with_companions(Case(name, graph, "twin", rounds=(one,)), beside)
+
+
+def tried(alone_ns, beside_ns):
+    trials = BesideTrials()
+    kept = [trials.take(measured(0, alone_ns)), trials.take(measured(1, beside_ns, ["B"]))]
+    return trials, kept, list(trials.release())
+
+
+def test_a_result_beside_others_is_kept_back_until_it_was_compared():
+    _, kept, released = tried(10_000, 10_050)
+    assert [True, False, 1] == [kept[0] is not None, kept[1] is not None, len(released)]
+
+
+def test_the_ratio_stands_in_the_document():
+    *_, (released,) = tried(10_000, 10_050)
+    assert ("round 2 beside other devices 1.0050 of round 1 alone",) == released.notes
+
+
+def test_a_case_that_others_move_is_measured_alone_from_then_on():
+    trials, _, released = tried(10_000, 10_300)
+    assert ([], False, False) == (
+        released,
+        trials.measures_beside("g on twin", 1),
+        trials.measures_beside("g on twin", 2),
+    )
+
+
+def test_a_case_that_others_speed_up_is_measured_alone_too():
+    assert [] == tried(10_000, 9_700)[2]
+
+
+def test_every_fifth_round_is_alone():
+    trials, *_ = tried(10_000, 10_000)
+    beside = [trials.measures_beside("g on twin", index) for index in range(2 * EVERY)]
+    assert [False, True, True, True, True] * 2 == beside
+
+
+def test_without_a_round_alone_nothing_is_held_against_a_case():
+    trials = BesideTrials()
+    trials.take(measured(1, 10_000, ["B"]))
+    assert [()] == [case.notes for case in trials.release()]
+
+
+def test_a_resumed_run_knows_which_cases_stay_alone():
+    trials = BesideTrials()
+    case = measured(0, 10_000)
+    later = [replace(measured(i, 20_000, ["B"]).rounds[0]) for i in (1, 2)]
+    trials.resume(replace(case, rounds=(*case.rounds, *later)))
+    assert not trials.measures_beside("g on twin", 3)
+
+
+def test_devices_that_measured_at_the_same_time_know_each_other():
+    overlaps = Overlaps()
+    first = overlaps.begin("A")
+    second = overlaps.begin("B")
+    assert {"B"} == overlaps.end(first)
+    third = overlaps.begin("C")
+    assert ({"A", "C"}, {"B"}) == (overlaps.end(second), overlaps.end(third))
+
+
+# --- whole runs ---
+
+
+@pytest.fixture
+def twins(tmp_path_factory, tmp_path, monkeypatch):
+    """The engine with two devices, known to this process and to all that it starts."""
+    folder = tmp_path_factory.mktemp("site")
+    source = ROOT / "tests" / "hostile" / "twin_engine.py"
+    (folder / "twin_engine.py").write_text(source.read_text())
+    info = folder / "twin-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: twin\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[bench_run.engines]\ntwin = twin_engine\n")
+    monkeypatch.syspath_prepend(str(folder))
+    paths = [str(folder), str(ROOT), str(ROOT / "schema"), os.environ.get("PYTHONPATH", "")]
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, paths)))
+    monkeypatch.setenv("BENCH_RUN_LOCKS", str(tmp_path / "locks"))
+    monkeypatch.setenv("TWIN_TRACE", str(tmp_path / "trace"))
+
+
+def run(engine="twin", **changes):
+    given = {"op": OPS, "rounds": 3, "iterations": 60, "warmup": 1, "reference": "none"}
+    return bench_run.run((), engine=(engine,), device=None, **{**given, **changes})
+
+
+def beside(document):
+    """Which rounds of each case had companions."""
+    return {c.id: [bool(companions_of(each)) for each in c.rounds] for c in document.cases}
+
+
+def test_devices_measure_side_by_side_but_for_the_rounds_that_are_alone(twins):
+    document = run(parallel="measure")
+    assert "measure" == document.run.settings.device_parallelism
+    assert [4, {3}] == [len(document.cases), {len(case.rounds) for case in document.cases}]
+    assert not any(rounds[0] for rounds in beside(document).values())
+
+
+def test_a_device_that_slows_beside_others_is_measured_alone(twins):
+    document = run("twin:slow", parallel="measure")
+    assert not any(any(rounds) for rounds in beside(document).values())
+
+
+def test_by_default_devices_take_turns(twins):
+    assert not any(map(any, beside(run()).values()))
+
+
+@pytest.mark.parametrize(
+    "changes", [{"engine": "numpy", "device": 0}, {"device": 0}, {"device": (0,)}]
+)
+def test_one_device_cannot_measure_side_by_side(twins, changes):
+    given = {"engine": ("twin",), "op": OPS, "rounds": 2, "parallel": "measure", **changes}
+    if isinstance(given["engine"], str):
+        given["engine"] = (given["engine"],)
+    with pytest.raises(UsageError, match="--parallel goes with several accelerators"):
+        bench_run.run((), **given)
+
+
+# --- several runs on one device ---
+
+
+def start(output, **env):
+    words = [sys.executable, "-m", "bench_run", "--engine", "twin", "--op", OPS[0], "--rounds", "2"]
+    words += ["--iters", "200", "--reference", "none", "--quiet", "-o", str(output)]
+    return subprocess.Popen(words, env={**os.environ, **env})
+
+
+def spans(trace):
+    """By process, when each series of runs began and ended: the first run of a plan is copying."""
+    found = {}
+    for line in trace.read_text().splitlines():
+        _, pid, begin, end = line.split()
+        found.setdefault(int(pid), []).append((float(begin), float(end)))
+    return {pid: runs for pid, runs in found.items() if len(runs) > 50}
+
+
+def test_two_runs_started_at_once_do_not_measure_at_the_same_time(twins, tmp_path):
+    traces = [tmp_path / name for name in ("a", "b")]
+    runs = [start(tmp_path / f"{t.name}.json", TWIN_TRACE=str(t)) for t in traces]
+    assert [0, 0] == [process.wait(120) for process in runs]
+    timed = [
+        (runs[2][0], runs[-3][1])  # first runs and those after the samples only touch the device
+        for trace in traces
+        for runs in spans(trace).values()
+    ]
+    timed.sort()
+    assert 4 == len(timed)
+    assert [] == [(a, b) for a, b in pairwise(timed) if b[0] < a[1]]
+
+
+def test_a_run_that_is_killed_leaves_no_lock(twins, tmp_path):
+    trace = tmp_path / "trace"
+    process = start(tmp_path / "a.json")
+    until = time.monotonic() + 60
+    while time.monotonic() < until and not (trace.exists() and trace.stat().st_size > 5000):
+        time.sleep(0.02)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    begin = time.monotonic()
+    held = DeviceLock(["TWIN-0"]).acquire(alone=True, stopped=lambda: time.monotonic() > begin + 30)
+    assert (True, True) == (bool(held), time.monotonic() < begin + 20)
+    held.release()
+
+
+def test_the_document_is_json_that_names_the_companions(twins, tmp_path):
+    output = tmp_path / "out.json"
+    run(parallel="measure", output=str(output))
+    rounds = [r for c in json.loads(output.read_bytes())["cases"] for r in c["rounds"]]
+    assert all(isinstance(each["surroundings"]["companions"], list) for each in rounds)
