@@ -2,8 +2,8 @@
 
 Devices share power, bus and host, so it is tried for each case: round 0, and every `EVERY`-th after
 it, is measured while no other device measures. Round 1 is measured beside others and kept back
-until the two can be compared. Where its median is beyond `LIMIT_RATIO` of that alone, it does not
-count, and the case is measured alone from then on.
+until the two can be compared. A round beside others whose median is beyond `LIMIT_RATIO` of that
+alone does not count, and the case is measured alone from then on.
 """
 
 from __future__ import annotations
@@ -112,6 +112,10 @@ class Trial:
         beside = bool(companions_of(each))
         (self.beside_ns if beside else self.alone_ns).append(_median(each))
 
+    def ratio_of(self, each: Round) -> float | None:
+        """Of a round beside others to those alone."""
+        return _median(each) / statistics.median(self.alone_ns) if self.alone_ns else None
+
     @property
     def ratio(self) -> float | None:
         if not (self.alone_ns and self.beside_ns):
@@ -142,7 +146,7 @@ class BesideTrials:
         """What an earlier run measured of a case."""
         for each in case.rounds:
             self._trial(case.id).note(each)
-        self._judge(case.id)
+        self._is_unmoved(case.id, self._trial(case.id).ratio)
 
     def take(self, case: Case) -> Case | None:
         """What may be kept of a result now."""
@@ -151,21 +155,25 @@ class BesideTrials:
             trial.note(each)
             if companions_of(each) and each.index == TRIAL:
                 trial.held = case
-        return None if trial.held is case else case
+                return None
+            if companions_of(each) and not self._is_unmoved(case.id, trial.ratio_of(each)):
+                return None
+        return case
 
     def release(self) -> Iterator[Case]:
         """The results that were held back and count; the other cases are alone from now on."""
         for name, trial in self._trials.items():
             held, trial.held = trial.held, None
-            if held is not None and self._judge(name):
+            if held is not None and self._is_unmoved(name, trial.ratio):
                 yield replace(held, notes=(*held.notes, *_note(trial.ratio)))
 
-    def _judge(self, name: str) -> bool:
-        """Whether the case may be measured beside others."""
-        ratio = self._trial(name).ratio
-        if ratio is not None and abs(math.log(ratio)) > math.log(LIMIT_RATIO):
-            self._fallen.setdefault(name, ratio)
-        return name not in self._fallen
+    def _is_unmoved(self, name: str, ratio: float | None) -> bool:
+        """Whether others changed the case's time by less than matters; else it is alone from now
+        on."""
+        if ratio is None or abs(math.log(ratio)) <= math.log(LIMIT_RATIO):
+            return True
+        self._fallen.setdefault(name, ratio)
+        return False
 
     def describe(self, case: Case, companions: Iterable[str]) -> Case:
         """A result with the devices that measured meanwhile, and why it was measured alone."""
