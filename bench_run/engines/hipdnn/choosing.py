@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from bench_run.engines.hipdnn import abilities
 from bench_run.engines.hipdnn.errors import check, is_good, meaning
-from bench_run.engines.hipdnn.ids import NAMES_BY_ID, Choice, engine_id
+from bench_run.engines.hipdnn.ids import NAMES_BY_ID, Choice, engine_id, signed
 from bench_run.engines.hipdnn.knobs import settings
 from bench_run.errors import EngineError, UnsupportedGraphError
 
@@ -54,18 +54,19 @@ class Chooser:
     def _told_name(self, engine: int) -> str:
         if not self._library.can.has("engine_id_to_name"):
             return ""
-        with self._library.calling("engine_id_to_name"):
-            return str(self._library.module.engine_id_to_name(engine))
+        try:
+            return str(self._library.module.engine_id_to_name(engine) or "")
+        except Exception:  # foreign: some raise for ids of plugins; a number is a name too
+            return ""
 
     def info(self, engine: int) -> Any:
         """hipDNN's `EngineInfo`; None where no loaded plugin has the engine, or none can tell."""
         if not self._library.can.has("Handle.get_engine_info"):
             return None
-        with self._library.calling("Handle.get_engine_info"):
-            try:
-                return self._handle.get_engine_info(engine)
-            except LookupError:
-                return None
+        try:
+            return self._handle.get_engine_info(engine)
+        except Exception:  # foreign: IndexError today where no plugin has it
+            return None
 
     def names(self, engines: Iterable[int]) -> str:
         return ", ".join(self.name_of(engine) for engine in engines)
@@ -75,7 +76,8 @@ class Chooser:
         to say so. Only after `build_operation_graph`."""
         with self._library.calling(RANKED):
             try:
-                return tuple(int(i) for i in native.get_ranked_engine_ids(*self._library.modes()))
+                told = native.get_ranked_engine_ids(*self._library.modes())
+                return tuple(dict.fromkeys(signed(int(engine)) for engine in told))
             except RuntimeError:
                 return ()
 
@@ -131,7 +133,7 @@ class Chooser:
         if not self._library.can.confirms_engine:
             return selection.wanted, "requested, not confirmed"
         with self._library.calling("Graph.get_execution_plan_engine_id"):
-            actual = int(native.get_execution_plan_engine_id())
+            actual = signed(int(native.get_execution_plan_engine_id()))
         if selection.wanted is not None and actual != selection.wanted:
             raise UnsupportedGraphError(
                 f"hipdnn: preference ignored: {self.name_of(selection.wanted)} was requested and "
@@ -140,11 +142,15 @@ class Chooser:
         return actual, "confirmed"
 
     def plan_name(self, native: Any) -> str:
-        """hipDNN's name of the plan. The handle names a plugin's engine, where it is taken."""
+        """hipDNN's name of the plan, or why it does not tell. The handle names a plugin's engine,
+        where it is taken."""
         if not self._library.can.has("Graph.get_plan_name"):
             return ""
-        with self._library.calling("Graph.get_plan_name"):
-            try:
-                return str(native.get_plan_name(self._handle))
-            except TypeError:  # a release that takes no handle yet
-                return str(native.get_plan_name())
+        try:
+            with self._library.calling("Graph.get_plan_name"):
+                try:
+                    return str(native.get_plan_name(self._handle))
+                except TypeError:  # a release that takes no handle yet
+                    return str(native.get_plan_name())
+        except EngineError as error:  # a name is no reason not to measure
+            return f"not told: {error}"

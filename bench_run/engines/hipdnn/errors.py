@@ -54,7 +54,7 @@ def is_good(error: Any) -> bool | None:
     for name, good in (("is_good", True), ("is_bad", False)):
         function = field(error, name)
         if function is not None:
-            return bool(function()) is good
+            return bool(function() if callable(function) else function) is good
     code = code_of(error)
     return None if code is None else code == "OK"
 

@@ -57,7 +57,7 @@ class HipdnnPlan:
             self._workspace_pointer = 0 if workspace is None else int(workspace.ptr())
         self._stream, self._synchronize = stream, stream.synchronize
         self._execute, self._pack, self._turn = native.execute, sets[0].pack, 0
-        self._fast = library.can.has("Error.is_good")
+        self._fast = library.can.has("Error.is_good") and callable(library.module.Error.is_good)
         if len(sets) > 1:
             self.run = self._run_in_turn  # type: ignore[method-assign]
         stream.attach(self.run)

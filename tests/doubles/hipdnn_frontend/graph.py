@@ -177,7 +177,7 @@ class Graph:
 
     def get_workspace_size(self):
         self._expect_built("get_workspace_size")
-        return WORKSPACE_BYTES
+        return self._engine.plugin.get("workspace_bytes", WORKSPACE_BYTES)
 
     def get_autotune_workspace_size(self):
         """Of compiled plans: nothing before there are some."""
@@ -271,6 +271,8 @@ class Graph:
             if not wanted[uid].runtime_scalar and not there:
                 return bad("INVALID_VARIANT_PACK", f"uid {uid}: no buffer of {size} bytes there")
         scratch = device.buffers.get(workspace)
+        if self._engine is not None and self._engine.plugin.get("workspace_bytes") == 0:
+            return None
         if scratch is None or len(scratch.data) < WORKSPACE_BYTES:
             return bad("INVALID_VARIANT_PACK", "the workspace is too small")
         return None
