@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from bench_run.validate.roundoff.estimate import SIGMAS, Estimate, Step
+from bench_run.validate.roundoff.estimate import COARSE, SIGMAS, Estimate, Step
 from bench_run.validate.roundoff.sums import added, square, sum_of
 
 EPSILON = 1e-5
@@ -147,7 +147,8 @@ def _gradients(step: Step, inv: Estimate, mean: Estimate, coupled: int) -> dict[
     dx = inv·(g − (Σg + x̂·Σg·x̂)/n) with g = dy·scale over the n elements of a statistic."""
     dy, x, scale = step["dy"], step["x"], step["scale"]
     normal = _normal(step, x, mean, inv)
-    summed = max(1, step.tensors["x"].elements // step.tensors["scale"].elements)
+    x_count = step.tensors["x"].elements
+    summed = max(1, x_count // step.tensors["scale"].elements)
     products = _product(dy, normal, step.unit)
     weighted = _product(dy, scale, step.unit)
     coupling = _product(weighted, normal, step.unit)
@@ -157,8 +158,13 @@ def _gradients(step: Step, inv: Estimate, mean: Estimate, coupled: int) -> dict[
     error += normal.peak * _size_of_error(sums[1]) + sums[1].peak * _size_of_error(normal)
     atol = inv.peak * (error + STEPS * step.unit * size) + inv.atol * size
     dx = Estimate(weighted.rms * inv.rms, 0.0, size * inv.peak)
+    drift = inv.drift + weighted.drift + step.unit
+    apart = math.hypot(_usual_error(sums[0]), normal.rms * _usual_error(sums[1]))
+    group = math.hypot(inv.group, apart / weighted.rms if weighted.rms else 0.0)
+    own = STEPS * step.unit * weighted.rms * inv.rms
+    dx = dx.with_error(inv.rtol + step.unit, atol, drift, step.unit)
     return {
-        "dx": dx.with_error(inv.rtol + step.unit, atol),
+        "dx": replace(dx, usual=own).in_groups(group, x_count // coupled),
         "dscale": added(step, products, summed),
         "dbias": added(step, dy, summed),
     }
@@ -178,13 +184,15 @@ def _normal(step: Step, x: Estimate, mean: Estimate, inv: Estimate) -> Estimate:
     size = (x.peak + mean.peak) * inv.peak
     atol = inv.peak * (_size_of_error(x) + _size_of_error(mean)) + 2 * step.unit * size
     rms = math.hypot(x.rms, mean.rms) * inv.rms
-    return Estimate(rms, 0.0, min(size, max(SIGMAS * rms, size / 4))).with_error(inv.rtol, atol)
+    normal = Estimate(rms, 0.0, min(size, max(SIGMAS * rms, size / 4)))
+    drift = x.drift + inv.drift + (mean.drift * mean.mean * inv.rms / rms if rms else 0.0)
+    return normal.with_error(inv.rtol, atol, drift)
 
 
 def _product(a: Estimate, b: Estimate, unit: float) -> Estimate:
     atol = a.atol * b.peak + b.atol * a.peak
     size = sum_of(1, a.rms * b.rms, a.mean * b.mean, a.peak * b.peak)
-    return size.with_error(a.rtol + b.rtol + unit, atol)
+    return size.with_error(a.rtol + b.rtol + unit, atol, a.drift + b.drift + COARSE * unit)
 
 
 def batchnorm_backward(step: Step) -> dict[str, Estimate]:

@@ -29,7 +29,7 @@ def problem(spec, init):
     inputs = make_inputs(graph, 11, plan)
     arrays = {t.uid: logical_view(inputs[t.uid], t) for t in graph.inputs}
     allowed = tolerances(graph, circumstances=Circumstances(inputs))
-    (output,) = (t for t in graph.outputs if t.name in ("c", "y"))
+    (output,) = (t for t in graph.outputs if t.name in ("c", "y", "dx"))
     ports = {
         port: np.asarray(arrays[uid])
         for port, uid in graph.nodes[0].inputs.items()
@@ -114,3 +114,18 @@ def test_rms_norms(way, init):
     x, scale = (ports[name].reshape(-1, 1024).T.astype(F) for name in ("x", "scale"))
     inverse = F(1) / np.sqrt(SUMS[way](x * x) / F(1024) + F(1e-5))
     assert over(used((x * inverse * scale).T, expected, allowed)) == {}
+
+
+@pytest.mark.parametrize("init", INITS)
+@pytest.mark.parametrize("way", ["one by one", "eight lanes", "pairwise"])
+def test_gradients_of_layer_norms(way, init):
+    named = f"dy={init}" if init else ""
+    ports, expected, allowed = problem("layernorm_bwd: dims=128x512", named)
+    dy, x = (ports[name].reshape(-1, 512).T.astype(F) for name in ("dy", "x"))
+    scale = ports["scale"].reshape(512, 1).astype(F)
+    mean, inverse = (ports[name].reshape(-1).astype(F) for name in ("mean", "inv_variance"))
+    normal, weighted = (x - mean) * inverse, dy * scale
+    sums = (SUMS[way](term) / F(512) for term in (weighted, weighted * normal))
+    first, second = sums
+    found = inverse * (weighted - (first + normal * second))
+    assert over(used(found.T, expected, allowed)) == {}
