@@ -21,7 +21,7 @@ NARROW = ("half", "bfloat16")
 SMALLER = {
     "conv": "n=1 c=16 h=14 w=14 k=16 r=3 s=3 pad=1",
     "batchnorm": "n=4 c=16 h=14 w=14",
-    "sdpa": "b=1 h=4 s=128 d=64",
+    "sdpa": "b=1 h=4 s=256 d=64",
     "matmul": "m=64 n=64 k=256",
 }
 
