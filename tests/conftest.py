@@ -72,8 +72,8 @@ def graph_folder(tmp_path):
 def _hostile_folder(tmp_path_factory):
     """A folder that looks like an installed distribution with an engine in it."""
     folder = tmp_path_factory.mktemp("site")
-    source = ROOT / "tests" / "hostile" / "hostile_engine.py"
-    (folder / "hostile_engine.py").write_text(source.read_text())
+    for source in (ROOT / "tests" / "hostile").glob("*.py"):
+        (folder / source.name).write_text(source.read_text())
     info = folder / "hostile-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: hostile\nVersion: 1.0\n")

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from bench_run.measure.canaries import Canaries, NoCanaries
+from bench_run.measure.clock import read_clock
 from bench_run.streams.base import GateOpensByForce
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ def measure(
     stream: Stream,
     budget: SamplingBudget,
     check: Check | None = None,
-    clock: Clock = time.perf_counter_ns,
+    clock: Clock = read_clock,
     canaries: Canaries = NONE,
 ) -> Measured:
     """Warm up, then the device pass where the stream has a clock, then the end-to-end pass."""

@@ -10,7 +10,6 @@ import gc
 import os
 import signal
 import sys
-import time
 from collections.abc import Callable, Mapping
 from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING, Any
@@ -20,6 +19,7 @@ from bench_run.engines.base import ListsKnobValues, SupportsChoices, SupportsDev
 from bench_run.errors import BenchRunError, EngineError
 from bench_run.machine.affinity import pin_process
 from bench_run.machine.numa import stay_near
+from bench_run.measure.clock import read_clock
 from bench_run.streams.base import GateWearsOut
 from bench_run.worker.guardian import start_guardian
 from bench_run.worker.messages import (
@@ -102,9 +102,9 @@ class EngineServer:
         return reply
 
     def open(self, request: Open) -> Opened:
-        begin = time.perf_counter_ns()
+        begin = read_clock()
         engine = engine_module(request.spec.name).open(request.spec, request.options)
-        self._import_ns = time.perf_counter_ns() - begin
+        self._import_ns = read_clock() - begin
         self._engine = engine
         if request.options.near_device:
             stay_near(engine.facts.device)

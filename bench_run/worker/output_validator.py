@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import random
 import time
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,12 +17,14 @@ from typing import TYPE_CHECKING, Any
 from bench_schema.document import Checks, Validation
 
 from bench_run.engines.base import KeepsInputs
+from bench_run.errors import EngineError
 from bench_run.tensors.layout import describe
 from bench_run.validate.expected import make_checker
 from bench_run.validate.outputs import CheckResult, save_outputs, validation
+from bench_run.worker.other_inputs import ignores_inputs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from bench_run.engines.base import Plan
     from bench_run.graph.model import Graph
@@ -29,6 +32,7 @@ if TYPE_CHECKING:
     from bench_run.tensors.storage import Storages
     from bench_run.validate.outputs import OutputChecker
     from bench_run.validate.settings import ValidationSettings
+    from bench_run.validate.tolerance import Tolerance
 
 KEPT_BYTES = 256 << 20
 """Once so much is kept of timed iterations, only the last one is kept besides."""
@@ -75,6 +79,8 @@ class OutputKeeper:
         self.after: Storages = {}
         """Of one more run, on outputs that were poisoned in full."""
         self.changed_inputs: tuple[int, ...] | None = None
+        self.elsewhere: tuple[Storages, Storages] | None = None
+        """Other inputs, and what came of them."""
         self.repeats = 0
         self.spent_ns = 0
         """What keeping outputs took while samples were taken."""
@@ -142,6 +148,18 @@ class OutputKeeper:
         if self.looks_at_inputs and isinstance(self.plan, KeepsInputs):
             self.changed_inputs = self.plan.changed_inputs(inputs)
 
+    @property
+    def wants_other_inputs(self) -> bool:
+        return self.wanted and self.subject.round_index == 0
+
+    def run_on(self, others: Storages) -> None:
+        """The plan's last run. An engine that fails on other inputs of the same kind says nothing
+        of those that it was timed on."""
+        with suppress(EngineError):
+            self.plan.upload(others)
+            self._repeat()
+            self.elsewhere = others, self.plan.download()
+
 
 class OutputValidator:
     """Holds what was kept against what is expected: the first run, the first and the last timed
@@ -157,11 +175,14 @@ class OutputValidator:
         self._rows: list[tuple[int, int, Any, str]] = []
         self._results: list[CheckResult] = []
         self._last: CheckResult | None = None
+        self._ignores_inputs = False
         made = make_checker(self._graph, inputs, settings)
         if made is not None:
             self._checker, known = made
             self._check(self._checker)
             known.save()
+            if known.tolerances is not None:
+                self._compare_elsewhere(known.tolerances)
 
     def _check(self, checker: OutputChecker) -> None:
         keeper = self._keeper
@@ -176,6 +197,13 @@ class OutputValidator:
             if iteration in always or time.perf_counter_ns() < end_ns:
                 self._note(iteration, checker.check(outputs))
         self._last = checker.check(keeper.after)
+
+    def _compare_elsewhere(self, tolerances: Mapping[int, Tolerance]) -> None:
+        keeper = self._keeper
+        if keeper.elsewhere is not None:
+            others, found = keeper.elsewhere
+            outputs = keeper.after, found
+            self._ignores_inputs = ignores_inputs(self._graph, others, outputs, tolerances)
 
     def _note(self, iteration: int, result: CheckResult) -> None:
         self._rows.append((iteration, result.mismatched, result.max_abs, result.checksum))
@@ -200,7 +228,7 @@ class OutputValidator:
             iterations_poisoned=self._keeper.canaries.looked + self._keeper.repeats,
             inputs_unchanged=None if changed is None else not changed,
         )
-        problems = [*self._untouched(), *self._changed()]
+        problems = [*self._untouched(), *self._changed(), *self._frozen()]
         if not problems:
             return result
         also = [result.reason] if result.status == "failed" and result.reason else []
@@ -231,6 +259,10 @@ class OutputValidator:
                 f"{canaries.untouched} of {canaries.looked} iterations wrote nothing: "
                 "the outputs were still as they had been before the iteration"
             )
+
+    def _frozen(self) -> Iterator[str]:
+        if self._ignores_inputs:
+            yield "the outputs do not follow the inputs: other inputs gave the same ones"
 
     def _changed(self) -> Iterator[str]:
         if self._keeper.changed_inputs:

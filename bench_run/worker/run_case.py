@@ -40,6 +40,7 @@ from bench_run.measure.memory import ProcessPeak
 from bench_run.streams.base import GateOpensByForce
 from bench_run.tensors.data import inputs_of
 from bench_run.worker.case_record import case_of
+from bench_run.worker.other_inputs import draw_other_inputs
 from bench_run.worker.output_validator import OutputKeeper, OutputValidator, Subject
 
 if TYPE_CHECKING:
@@ -231,9 +232,14 @@ def _validate(keeper: OutputKeeper, request: RunCase, timeline: Timeline) -> Out
         return found[0]
 
     compared = inputs() if keeper.looks_at_inputs else {}
+    others = None
+    if keeper.wants_other_inputs:
+        others = draw_other_inputs(request.graph, request.data)
     timeline.claim("shared")
     timeline.enter("validate")
     keeper.run_again(compared)
+    if others is not None:
+        keeper.run_on(others)
     timeline.claim("free")
     settings = request.validation_settings
     if settings.pending and timeline.run.expected is not None:

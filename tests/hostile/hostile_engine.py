@@ -19,6 +19,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+from cunning import CUNNING
 
 from bench_run.engines import numpy_engine
 from bench_run.engines.base import Availability, EngineSpec
@@ -86,6 +87,7 @@ class HostilePlan:
         self.plan = plan
         self.facts = plan.facts
         self.runs = 0
+        self.answer = self.key = None
         self.inputs = {}
         self.poison, self.close = plan.poison, plan.close
         if self.way not in LAZY_OUT_OF_REACH:
@@ -99,6 +101,8 @@ class HostilePlan:
     def run(self):
         self.runs += 1
         MISDEEDS.get(self.way, lambda _: None)(self)
+        if self.way in CUNNING and CUNNING[self.way](self):
+            return
         lazy = LAZY.get(self.way.removesuffix("-out-of-reach"))
         if self.way != "unwritten" and not (lazy and lazy(self)):
             self.plan.run()

@@ -62,7 +62,14 @@ VANISHING = {
 }
 
 
-@pytest.mark.parametrize("flag", VANISHING)
+@pytest.mark.parametrize(
+    "flag",
+    [
+        "--trace",
+        "--write-golden",
+        *(pytest.param(f, marks=pytest.mark.slow) for f in list(VANISHING)[:3]),
+    ],
+)
 def test_what_becomes_unwritable_during_the_run_costs_only_itself(
     bench_run_command, small_graph, tmp_path, hostile, flag
 ):

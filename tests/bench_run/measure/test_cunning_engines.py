@@ -1,0 +1,67 @@
+"""Engines that want to look right without working; and which of them is not found."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import pytest
+
+import bench_run
+from tests.support import graph_json
+
+IGNORES = "the outputs do not follow the inputs"
+CAUGHT = {
+    "remembers": IGNORES,
+    "mends": IGNORES,
+    "decoy": IGNORES,
+    "finds-expected": IGNORES,
+    "leaves-to-a-thread": "iterations wrote nothing",
+    "reallocates": "iterations wrote nothing",
+    "restores-inputs": "differ",
+}
+
+
+WAYS = (*CAUGHT, "watches", "stops-the-clock", "remembers-by-content")
+
+
+@pytest.fixture(scope="module")
+def cases(_hostile_folder, tmp_path_factory):
+    """One run of all of them, by their names."""
+    path = tmp_path_factory.mktemp("graph") / "g.json"
+    path.write_text(json.dumps(graph_json()))
+    engines = [f"hostile:{way}" for way in WAYS]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(_hostile_folder))
+        here = os.environ.get("PYTHONPATH", "")
+        patch.setenv("PYTHONPATH", f"{_hostile_folder}{os.pathsep}{here}".rstrip(os.pathsep))
+        document = bench_run.run([str(path)], engine=engines, rounds=1, iterations=20)
+    return dict(zip(WAYS, document.cases, strict=True))
+
+
+@pytest.mark.parametrize("way", CAUGHT)
+def test_an_engine_that_only_looks_right_is_wrong(cases, way):
+    validation = cases[way].validation
+    assert "failed" == validation.status
+    assert CAUGHT[way] in validation.reason
+
+
+def test_an_engine_that_works_only_when_it_is_watched_works_always(cases):
+    assert "passed" == cases["watches"].validation.status
+
+
+def test_an_engine_that_replaces_the_clock_is_timed_by_the_one_that_was_there(cases):
+    assert cases["stops-the-clock"].summary["e2e_ns"].min > 2_000_000
+
+
+def test_an_engine_that_knows_its_inputs_again_is_not_found(cases):
+    """What the README says of its limits."""
+    assert "passed" == cases["remembers-by-content"].validation.status
+
+
+def test_outputs_that_rightly_do_not_follow_the_inputs_pass():
+    document = bench_run.run(
+        [], op=["gen_index: dims=8x8 axis=1", "cmp_gt: dims=4x4"], engine=["numpy"],
+        init=["constant:1"], rounds=1, iterations=2,
+    )  # fmt: skip
+    assert {"passed"} == {case.validation.status for case in document.cases}
