@@ -61,7 +61,6 @@ Where to write ('-' is stdout, in place of the text):
   --json FILE           everything, also for bench-run --rerun-from
   --junit FILE          each series a test
   --html FILE           one page with charts that opens offline
-  --plotlyjs HOW        inline or cdn, for the page (default inline)
   --next N              command lines that would decide most (default 3)
   -q, --quiet           no text
   -h, --help            this text
@@ -89,7 +88,6 @@ class Options:
     fail_on: frozenset[str]
     outputs: Mapping[str, str]
     suggestions: int
-    plotlyjs: str
     quiet: bool
 
 
@@ -123,7 +121,6 @@ def _options(arguments: Mapping[str, Any]) -> Options:
         fail_on=_fail_on(arguments["--fail-on"]),
         outputs=outputs,
         suggestions=_count(arguments["--next"]),
-        plotlyjs=arguments["--plotlyjs"] or "inline",
         quiet=arguments["--quiet"],
     )
 
@@ -216,14 +213,14 @@ def _reports(history: History, options: Options, width: int) -> str:
 
     shown = None
     for name, target in options.outputs.items():
-        text = render(name, history, width, options.plotlyjs)
+        text = render(name, history, width)
         if target == "-":
             shown = text
         else:
             write(Path(target), text)
     if shown is not None:
         return shown
-    return "" if options.quiet else render("text", history, width, options.plotlyjs)
+    return "" if options.quiet else render("text", history, width)
 
 
 def _code(history: History, options: Options) -> int:

@@ -66,7 +66,7 @@ def analyse(
     rows = len(archive.series)
     odd = odd_heads(findings.tracks[:rows], findings.steps, len(archive.builds) - 1, least)
     table = series.infos(context, [one.row for one in odd])
-    unused = _unused(accepted, events)
+    unused = _unused(accepted, events, archive)
     return History(
         title=_title(archive),
         metric=archive.metric,
@@ -78,7 +78,7 @@ def analyse(
         suggestions=_suggestions(context, told, odd)[: asked.suggestions],
         bands=tuple(Band(p.first, p.last, p.entry.kind, p.entry.note) for p in accepted),
         noise=_noise(findings, rows),
-        counts=series.counts(table, {s.series for s in map(_unclear, odd)}, least),
+        counts=series.counts(table),
         remarks=(*remarks, *unused),
         problems=_problems(archive),
     )
@@ -130,14 +130,22 @@ def _unclear(one: Odd) -> Unclear:
     return Unclear(series.identifier(one.row), math.exp(one.shift), one.needed)
 
 
-def _unused(accepted: Sequence[Placed], events: Sequence[EventInfo]) -> list[str]:
+def _unused(accepted: Sequence[Placed], events: Sequence[EventInfo], archive: Archive) -> list[str]:
     """Entries that match nothing: a step that was accepted there is no longer seen."""
-    used = {event.acknowledged.where for event in events if event.acknowledged is not None}
     return [
         f"{placed.entry.where}: no event of the archive is there"
         for placed in accepted
-        if placed.entry.where not in used
+        if not any(_matches(placed, event, archive) for event in events)
     ]
+
+
+def _matches(placed: Placed, event: EventInfo, archive: Archive) -> bool:
+    names = {series.identifier(row): one.name for row, one in enumerate(archive.series)}
+    there = placed.first <= event.latest and placed.last >= event.earliest
+    return there and (
+        any(placed.entry.covers(names[change.series]) for change in event.changes)
+        or not event.changes
+    )
 
 
 def _suggestions(

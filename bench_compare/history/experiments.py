@@ -29,7 +29,8 @@ def look(archive: Archive, before: int, after: int, names: Sequence[str]) -> Sug
     words = ["bench-compare", *paths, "--all"]
     if len(names) == 1:
         words += ["--filter", names[0]]
-    return Suggestion("every metric of the two documents next to it", shlex.join(words))
+    place = archive.builds[archive.columns[after].build].name
+    return Suggestion(f"all metrics of the documents before and at {place}", shlex.join(words))
 
 
 def narrow(

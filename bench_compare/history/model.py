@@ -63,6 +63,8 @@ class SeriesInfo:
     settings: str
     state: str
     """Of the newest document that holds it."""
+    verdict: str
+    """slower, faster or same against the last accepted level; else the state."""
     points: tuple[Point, ...]
     levels: tuple[Level, ...]
     spread_ratio: float | None

@@ -33,6 +33,8 @@ class Judged(Protocol):
     def findings(self) -> Findings: ...
     @property
     def accepted(self) -> tuple[Placed, ...]: ...
+    @property
+    def least(self) -> float: ...
 
 
 def identifier(row: int) -> str:
@@ -40,16 +42,24 @@ def identifier(row: int) -> str:
 
 
 def infos(context: Judged, odd: Sequence[int]) -> list[SeriesInfo]:
-    return [_info(context, row, row in odd) for row in range(len(context.archive.series))]
+    newest: dict[int, int] = {}
+    for row, column in context.archive.outcomes:
+        newest[row] = max(newest.get(row, column), column)
+    return [
+        _info(context, row, newest.get(row), row in odd)
+        for row in range(len(context.archive.series))
+    ]
 
 
-def _info(context: Judged, row: int, odd: bool) -> SeriesInfo:
+def _info(context: Judged, row: int, column: int | None, odd: bool) -> SeriesInfo:
     archive, track = context.archive, context.findings.tracks[row]
     series = archive.series[row]
-    columns = [column for held, column in archive.outcomes if held == row]
-    newest = archive.outcomes[row, max(columns)] if columns else None
+    newest = None if column is None else archive.outcomes[row, column]
     spread = math.sqrt(float(np.median(track.variance))) if len(track) else None
     state = "gone" if newest is None else newest.status
+    if odd and state == "completed":
+        state = "unclear"
+    accepted = _accepted(context, row) if len(track) else None
     return SeriesInfo(
         id=identifier(row),
         name=series.name,
@@ -60,11 +70,12 @@ def _info(context: Judged, row: int, odd: bool) -> SeriesInfo:
         fingerprint=series.fingerprint,
         path="" if newest is None else newest.path,
         settings=", ".join(f"{k} {v}" for k, v in series.settings.items()),
-        state="unclear" if odd and state == "completed" else state,
+        state=state,
+        verdict=_verdict(state, accepted, context.least),
         points=tuple(_points(archive, row)),
         levels=tuple(_levels(track, context.findings, row)),
         spread_ratio=spread,
-        accepted_ratio=_accepted(context, row) if len(track) else None,
+        accepted_ratio=accepted,
     )
 
 
@@ -121,16 +132,13 @@ def _accepted(context: Judged, row: int) -> float:
     return math.exp(moved)
 
 
-def counts(table: Sequence[SeriesInfo], unclear: set[str], least: float) -> dict[str, int]:
+def counts(table: Sequence[SeriesInfo]) -> dict[str, int]:
     """How many series are slower, faster … than their last accepted level."""
-    found = Counter(_state(one, unclear, least) for one in table)
-    return dict(found.most_common())
+    return dict(Counter(one.verdict for one in table).most_common())
 
 
-def _state(one: SeriesInfo, unclear: set[str], least: float) -> str:
-    if one.state not in ("completed", "unclear"):
-        return one.state
-    if one.id in unclear:
-        return "unclear"
-    moved = math.log(one.accepted_ratio or 1.0)
+def _verdict(state: str, accepted: float | None, least: float) -> str:
+    if state != "completed":
+        return state
+    moved = math.log(accepted or 1.0)
     return "slower" if moved >= least else "faster" if moved <= -least else "same"

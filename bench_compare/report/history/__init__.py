@@ -15,9 +15,9 @@ FORMATS: dict[str, str] = {
     "junit": "bench_compare.report.history.junit",
     "html": "bench_compare.report.history.page",
 }
-"""Name to the module with its ``render(history, width, plotlyjs)``."""
+"""Name to the module with its ``render(history, width)``."""
 
 
-def render(name: str, history: History, width: int, plotlyjs: str) -> str:
+def render(name: str, history: History, width: int) -> str:
     module: Any = import_module(FORMATS[name])
-    return str(module.render(history, width, plotlyjs))
+    return str(module.render(history, width))

@@ -26,7 +26,7 @@ def schema() -> dict[str, Any]:
     return loaded
 
 
-def render(history: History, width: int = 80, plotlyjs: str = "") -> str:  # noqa: ARG001
+def render(history: History, width: int = 80) -> str:  # noqa: ARG001
     return orjson.dumps(record(history), option=orjson.OPT_INDENT_2).decode() + "\n"
 
 

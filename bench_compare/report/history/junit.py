@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from bench_compare.history.model import EventInfo, History, SeriesInfo
 
 
-def render(history: History, width: int = 80, plotlyjs: str = "") -> str:  # noqa: ARG001
+def render(history: History, width: int = 80) -> str:  # noqa: ARG001
     suite = ET.Element("testsuite", name=safe(f"bench-compare history: {history.title}"))
     for number, problem in enumerate(history.problems, start=1):
         test = ET.SubElement(suite, "testcase", classname="history", name=f"problem {number}")

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 MOST_EVENTS, MOST_CHANGES = 50, 20
 
 
-def render(history: History, width: int = 80, plotlyjs: str = "") -> str:  # noqa: ARG001
+def render(history: History, width: int = 80) -> str:  # noqa: ARG001
     return "\n".join(_lines(history)) + "\n"
 
 

@@ -26,7 +26,7 @@ MOST_CHANGES, MOST_CAUSES, MOST_EVENTS = 6, 4, 30
 INDENT = "  "
 
 
-def render(history: History, width: int, plotlyjs: str = "") -> str:  # noqa: ARG001
+def render(history: History, width: int) -> str:
     """At most `width` columns, command lines excepted: those are copied as they stand."""
     by_id = {one.id: one for one in history.series}
     blocks = [list(_opening(history, width))]

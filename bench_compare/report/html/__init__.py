@@ -41,12 +41,12 @@ def render(comparison: Comparison, view: View) -> str:
     """The whole page. Raises `UsageError` for a `View.plotlyjs` that does not exist."""
     if view.plotlyjs not in PLOTLY:
         raise UsageError(f"--plotlyjs: no way {view.plotlyjs!r}; choose from {', '.join(PLOTLY)}")
-    code = _code()
+    code = code_of(ENTRY)
     element, source = PLOTLY[view.plotlyjs]()
-    return Template(_asset("page.html")).substitute(
+    return Template(asset("page.html")).substitute(
         title=html.escape(words.title(comparison)),
-        policy=POLICY.format(scripts=f"'sha256-{_digest(code)}' {source}"),
-        style=_asset("page.css"),
+        policy=POLICY.format(scripts=f"'sha256-{digest(code)}' {source}"),
+        style=asset("page.css"),
         data=embedded(front_data(comparison, view, CHUNK)),
         blocks="\n".join(
             f'<script type="text/plain" id="block-{number}">{text}</script>'
@@ -65,15 +65,17 @@ def embedded(value: Any) -> str:
     return data.decode()
 
 
-def _asset(name: str) -> str:
+def asset(name: str) -> str:
     return files("bench_compare.report.html").joinpath("assets", name).read_text("utf-8")
 
 
-def _code() -> str:
-    return bundled(ENTRY, lambda name: _asset(f"{name}.js"))
+def code_of(entry: str) -> str:
+    """A module of ours with all that it needs, as one script."""
+    return bundled(entry, lambda name: asset(f"{name}.js"))
 
 
-def _digest(text: str) -> str:
+def digest(text: str) -> str:
+    """As a content security policy wants it."""
     return base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode("ascii")
 
 
@@ -86,7 +88,7 @@ def _plotly_js() -> str:
 def _inline() -> tuple[str, str]:
     """The element that holds plotly.js, and its source for the policy."""
     text = _plotly_js()
-    return f"<script>{text}</script>", f"'sha256-{_digest(text)}'"
+    return f"<script>{text}</script>", f"'sha256-{digest(text)}'"
 
 
 def _from_network() -> tuple[str, str]:
@@ -94,7 +96,7 @@ def _from_network() -> tuple[str, str]:
     from plotly.offline import get_plotlyjs_version
 
     address = f"https://cdn.plot.ly/plotly-{get_plotlyjs_version()}.min.js"
-    check = f'integrity="sha256-{_digest(_plotly_js())}" crossorigin="anonymous"'
+    check = f'integrity="sha256-{digest(_plotly_js())}" crossorigin="anonymous"'
     return f'<script src="{address}" {check}></script>', address
 
 

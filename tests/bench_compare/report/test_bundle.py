@@ -3,6 +3,7 @@ from importlib.resources import files
 
 import pytest
 
+from bench_compare.report.history import page
 from bench_compare.report.html import ENTRY
 from bench_compare.report.html.bundle import EXPORT, bundled
 
@@ -53,9 +54,13 @@ def test_a_statement_of_another_shape_is_an_error(line):
         joined(main=f"{line}\n")
 
 
-def test_the_page_leaves_no_module_out():
-    code = bundled(ENTRY, lambda name: (ASSETS / f"{name}.js").read_text("utf-8"))
-    assert MODULES == sorted(re.findall(r"^const modules_(\w+)", code, re.MULTILINE))
+def test_the_pages_leave_no_module_out():
+    codes = [
+        bundled(entry, lambda name: (ASSETS / f"{name}.js").read_text("utf-8"))
+        for entry in (ENTRY, page.ENTRY)
+    ]
+    named = {one for code in codes for one in re.findall(r"^const modules_(\w+)", code, re.M)}
+    assert set(MODULES) == named
 
 
 def test_no_export_is_there_for_nobody():

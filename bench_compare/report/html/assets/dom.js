@@ -1,7 +1,7 @@
 // How nodes are made. Texts from documents only ever become text nodes.
 
 import { known } from "./format.js";
-import { lookOf } from "./page.js";
+import { lookOf } from "./looks.js";
 
 // el("a.name", {href: "#x"}, "text", node): classes after dots, attributes, then children.
 export function el(spec, attributes = {}, ...children) {

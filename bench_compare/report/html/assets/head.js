@@ -2,7 +2,8 @@
 
 import { el, fill, sign } from "./dom.js";
 import { changeText, counted, intervalText, known, plural } from "./format.js";
-import { lookOf, manySides, metricTitle, page, total } from "./page.js";
+import { lookOf } from "./looks.js";
+import { manySides, metricTitle, page, total } from "./page.js";
 import { toggleVerdict } from "./selection.js";
 
 const DIRECTIONS = { lower: ["slower", "faster"], higher: ["faster", "slower"] };

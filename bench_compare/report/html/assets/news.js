@@ -2,8 +2,9 @@
 
 import { badge, el, fill } from "./dom.js";
 import { changeText, differenceText, known, plural } from "./format.js";
+import { lookOf } from "./looks.js";
 import {
-  cases, differenceOf, every, lookOf, manySides, page, placeOf, total, unitOf, verdictOf, word,
+  cases, differenceOf, every, manySides, page, placeOf, total, unitOf, verdictOf, word,
 } from "./page.js";
 import { addressOf } from "./selection.js";
 

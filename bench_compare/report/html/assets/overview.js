@@ -2,8 +2,9 @@
 
 import { byId, el } from "./dom.js";
 import { known, label, percentText, plural, scaleOf, shortened } from "./format.js";
+import { lookOf } from "./looks.js";
 import {
-  cases, every, lookOf, manyWords, page, total, unitOf, verdictOf, word,
+  cases, every, manyWords, page, total, unitOf, verdictOf, word,
 } from "./page.js";
 import { draw, extent } from "./plot.js";
 import { ratioTicks } from "./ratios.js";

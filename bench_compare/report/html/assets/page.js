@@ -9,29 +9,6 @@ export const every = [...cases.id.keys()];
 export const placeOf = new Map(cases.id.map((id, place) => [id, place]));
 export const manySides = page.sides.length > 2;
 
-// Sign in texts, symbol in charts, and the tone that gives the colour: never colour alone.
-const VERDICTS = new Map(Object.entries({
-  broken: ["✕", "x", "fatal"],
-  "newly wrong": ["≠", "cross", "fatal"],
-  wrong: ["≠", "cross", "fatal"],
-  removed: ["∅", "circle-x-open", "fatal"],
-  "newly unsupported": ["⊘", "circle-x-open", "fatal"],
-  lost: ["−", "circle-x-open", "fatal"],
-  incomparable: ["?", "diamond-x-open", "odd"],
-  slower: ["▲", "triangle-up", "bad"],
-  worse: ["▲", "triangle-up", "bad"],
-  clock: ["◆", "diamond", "odd"],
-  fixed: ["✓", "star", "good"],
-  faster: ["▼", "triangle-down", "good"],
-  better: ["▼", "triangle-down", "good"],
-  added: ["+", "cross-open", "none"],
-  unclear: ["○", "circle-open", "open"],
-  "not measured": ["·", "circle-open-dot", "none"],
-  same: ["●", "circle", "none"],
-}));
-const PLAIN = ["·", "circle", "none"];
-
-export const lookOf = (verdict) => VERDICTS.get(verdict) || PLAIN;
 export const word = (column, place) => cases[column].values[cases[column].codes[place]];
 export const verdictOf = (place) => page.verdicts[cases.verdict[place]];
 export const manyWords = (column) => cases[column].values.length > 1;

@@ -4,8 +4,9 @@ import { badge, byId, el, sign } from "./dom.js";
 import {
   changeText, counted, differenceText, intervalText, known, plural, valueText,
 } from "./format.js";
+import { lookOf } from "./looks.js";
 import {
-  aboutText, cases, differenceOf, every, lookOf, manySides, manyWords, page, siblingsOf, total,
+  aboutText, cases, differenceOf, every, manySides, manyWords, page, siblingsOf, total,
   unitOf, verdictOf, word,
 } from "./page.js";
 import { intervalStrip, spanOf, stripAxis } from "./ratios.js";

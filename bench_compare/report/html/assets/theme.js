@@ -1,7 +1,7 @@
 // Light and dark: the system's choice until the reader makes one.
 
 import { byId } from "./dom.js";
-import { lookOf } from "./page.js";
+import { lookOf } from "./looks.js";
 
 const THEMES = ["auto", "light", "dark"];
 const TITLES = { auto: "◐ Auto", light: "○ Light", dark: "● Dark" };

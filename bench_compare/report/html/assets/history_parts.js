@@ -1,0 +1,34 @@
+// Pieces that several sections of a history's page are made of.
+
+import { el } from "./dom.js";
+import { toneOf } from "./history_chart.js";
+
+const SIGNS = { slower: "▲", faster: "▼", both: "◆", none: "✕" };
+const STATES = {
+  slower: ["▲", "bad"], faster: ["▼", "good"], same: ["●", "none"], unclear: ["○", "open"],
+};
+const OTHER_STATE = ["✕", "fatal"];
+
+export const lookOfState = (state) => STATES[state] || OTHER_STATE;
+
+export const eventSign = (event) =>
+  el(`span.sign.${toneOf(event)}`, { "aria-hidden": "true" }, SIGNS[event.direction]);
+
+export function stateBadge(state) {
+  const [sign, tone] = lookOfState(state);
+  return el(`span.verdict.${tone}`, {}, el("span.sign", { "aria-hidden": "true" }, sign), state);
+}
+
+export function commandLine([reason, command]) {
+  const copy = el("button.quiet", { type: "button", onclick: () => copied(copy, command) }, "Copy");
+  return el("div", {}, el("p", {}, reason), el("div.command", {}, el("pre", {}, command), copy));
+}
+
+async function copied(button, text) {
+  try {
+    await navigator.clipboard.writeText(text);
+    button.textContent = "Copied";
+  } catch {
+    button.textContent = "Select it";
+  }
+}
