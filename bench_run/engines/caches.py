@@ -8,6 +8,7 @@ the folder that `--cache-dir` names. ``user``: where the library would look by i
 from __future__ import annotations
 
 import atexit
+import os
 import shutil
 import tempfile
 from pathlib import Path
@@ -34,6 +35,13 @@ COMPILERS = {
 }
 """Variables that place a cache, and the folder that each gets."""
 
+USERS = {
+    "HIPDNN_CACHE_DIR": "~/.cache/hipdnn",
+    "MIOPEN_USER_DB_PATH": "~/.config/miopen",
+    "MIOPEN_CUSTOM_CACHE_DIR": "~/.cache/miopen",
+}
+"""Where AMD's libraries look by themselves."""
+
 
 def cache_environment(options: EngineOptions, tables: Mapping[str, str]) -> dict[str, str]:
     """The variables for a worker process. Each call of a fresh run makes new folders, which go
@@ -52,16 +60,23 @@ def cache_environment(options: EngineOptions, tables: Mapping[str, str]) -> dict
     return found
 
 
+def _holds_files(variable: str, usual: str) -> bool:
+    place = Path(os.environ.get(variable) or usual).expanduser()
+    return any(path.is_file() for path in place.rglob("*"))
+
+
 def _fresh() -> Path:
     place = Path(tempfile.mkdtemp(prefix="bench-run-caches-"))
     atexit.register(shutil.rmtree, place, ignore_errors=True)
     return place
 
 
-def caches_text(options: EngineOptions) -> str:
-    """What the document says of an engine's caches; read before the library fills them."""
+def caches_text(options: EngineOptions, users: Mapping[str, str] | None = None) -> str:
+    """What the document says of an engine's caches; read before the library fills them. `users`:
+    where the user's are, by the variable that overrules it."""
     if options.vendor_caches == "user":
-        return "the user's"
+        warm = [name for name, place in (users or {}).items() if _holds_files(name, place)]
+        return f"the user's, warm: {', '.join(warm)}" if warm else "the user's"
     if options.cache_dir is None:
         return "own, empty when the run began"
     files = sum(1 for path in Path(options.cache_dir).rglob("*") if path.is_file())

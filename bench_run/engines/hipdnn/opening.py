@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from bench_run.engines.base import EngineFacts
-from bench_run.engines.caches import caches_text
+from bench_run.engines.caches import USERS, caches_text
 from bench_run.engines.hipdnn.abilities import field
 from bench_run.engines.hipdnn.arms import library_folder
 from bench_run.engines.hipdnn.choosing import HARD, Chooser
@@ -132,7 +132,7 @@ def _settings(spec: EngineSpec, options: EngineOptions, wanted: tuple[str, ...])
     found = dict(options.knobs)
     if wanted:
         found["plugin mode"] = options.plugin_mode
-    found["caches"] = caches_text(options)
+    found["caches"] = caches_text(options, USERS)
     folder = library_folder(spec)
     return found if folder is None else {**found, "library folder": folder}
 

@@ -9,7 +9,7 @@ import pytest
 
 from bench_run.engines import hipdnn
 from bench_run.engines.base import EngineOptions
-from bench_run.engines.caches import AMD
+from bench_run.engines.caches import AMD, USERS
 from bench_run.engines.spec import parse_spec
 from bench_run.errors import EngineUnavailableError, UsageError
 from tests.conformance.graphs import FAMILIES
@@ -177,6 +177,32 @@ def test_a_warm_cache_that_was_read_is_on_record(open_engine, tmp_path):
     (tmp_path / "winner").write_text("1")
     engine = open_engine(vendor_caches="shared", cache_dir=str(tmp_path))
     assert "warm: 1 files when it was opened" in engine.facts.knobs["caches"]
+
+
+@pytest.mark.parametrize(
+    ("filled", "words"),
+    [((), "the user's"), (("HIPDNN_CACHE_DIR",), "the user's, warm: HIPDNN_CACHE_DIR")],
+)
+def test_a_warm_cache_of_the_user_is_on_record(open_engine, tmp_path, monkeypatch, filled, words):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name in USERS:
+        monkeypatch.delenv(name, raising=False)
+    for name in filled:
+        monkeypatch.setenv(name, str(tmp_path / "named"))
+        (tmp_path / "named" / "ingestor-winners").mkdir(parents=True)
+        (tmp_path / "named" / "ingestor-winners" / "winners.jsonl").write_text("{}")
+    assert words == open_engine(vendor_caches="user").facts.knobs["caches"]
+
+
+def test_the_users_caches_are_looked_for_at_home(open_engine, tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name, place in USERS.items():
+        monkeypatch.delenv(name, raising=False)
+        folder = tmp_path / place.removeprefix("~/")
+        folder.mkdir(parents=True)
+        (folder / "entry").write_text("1")
+    caches = open_engine(vendor_caches="user").facts.knobs["caches"]
+    assert f"the user's, warm: {', '.join(USERS)}" == caches
 
 
 def test_the_library_behind_the_plugin_can_be_named(tmp_path, monkeypatch):
