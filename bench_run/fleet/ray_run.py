@@ -84,6 +84,9 @@ def check_ray(options: Options) -> None:
             raise UsageError(f"{flag} does not go with --ray: the files would be on other hosts")
     if options.until is not None:
         raise UsageError("--until does not go with --ray: use --precision")
+    if options.parallel is not None or options.require_idle:
+        flag = "--require-idle" if options.require_idle else "--parallel"
+        raise UsageError(f"{flag} is for the devices of one host: leave out --ray")
     if options.device != 0 and options.device != (0,):
         raise UsageError("--device does not go with --ray, which uses every GPU of the cluster")
 

@@ -11,7 +11,12 @@ from bench_schema.document import Case, GraphId, Outcome, Round, Work
 from hypothesis import given
 from hypothesis import strategies as st
 
+import bench_run
+from bench_run.errors import UsageError
+from bench_run.fleet.cluster import check_reachable
 from bench_run.fleet.dispatch import MOST_ATTEMPTS, Dispatch
+from bench_run.fleet.ray_run import check_ray
+from bench_run.options import Options
 
 ROUNDS = 3
 UNITS = ("a", "b", "c")
@@ -226,10 +231,31 @@ def test_what_is_kept_is_the_very_part_but_for_its_attempt():
     assert replace(kept.rounds[0], attempt=None).index == sent.rounds[0].index
 
 
+@pytest.mark.parametrize(
+    ("changes", "flag"),
+    [
+        ({"trace": "t.json"}, "--trace"),
+        ({"counters": "x"}, "--counters"),
+        ({"write_golden": "d"}, "--write-golden"),
+        ({"save_outputs": "d"}, "--save-outputs"),
+        ({"device": None}, "--device"),
+        ({"device": (0, 1)}, "--device"),
+        ({"until": "decided"}, "--until"),
+        ({"parallel": "measure"}, "--parallel"),
+        ({"require_idle": True}, "--require-idle"),
+    ],
+)
+def test_what_a_fleet_cannot_do_is_refused_by_name(changes, flag):
+    with pytest.raises(UsageError, match=flag):
+        check_ray(Options(ray="local", **changes))
+
+
+def test_from_python_a_cluster_is_refused():
+    with pytest.raises(UsageError, match="only the command line"):
+        bench_run.run(["g.json"], ray="local")
+
+
 @pytest.mark.parametrize("address", ["127.0.0.1:1", "ray://127.0.0.1:1", "nowhere", "host:port"])
 def test_an_address_without_a_cluster_is_refused_at_once(address):
-    from bench_run.errors import UsageError
-    from bench_run.fleet.cluster import check_reachable
-
     with pytest.raises(UsageError, match=f"--ray {address}"):
         check_reachable(address)
