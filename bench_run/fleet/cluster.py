@@ -81,7 +81,10 @@ class Cluster:
 
     def is_alive(self, slot: Slot) -> bool:
         """Whether the slot's node is."""
-        return any(n["NodeID"] == slot.node and n["Alive"] for n in self.ray.nodes())
+        try:
+            return any(n["NodeID"] == slot.node and n["Alive"] for n in self.ray.nodes())
+        except self.ray.exceptions.RayError:
+            return False
 
     def start(self, slot: Slot, options: Options) -> None:
         """Begin to start a unit; what it is asked waits for it."""
@@ -106,12 +109,15 @@ class Cluster:
         return self.ray.put(value)
 
     def wait(self, promises: Sequence[Any], timeout_s: float) -> list[Any]:
-        """Those that are kept or broken by now; waits for the first."""
-        ready, _ = self.ray.wait(
-            list(promises), num_returns=len(promises), timeout=0, fetch_local=False
-        )
-        if not ready:
-            ready, _ = self.ray.wait(list(promises), num_returns=1, timeout=timeout_s)
+        """Those that are kept or broken by now; waits for the first. Raises `LostError` where the
+        cluster is."""
+        listed = list(promises)
+        try:
+            ready, _ = self.ray.wait(listed, num_returns=len(listed), timeout=0, fetch_local=False)
+            if not ready:
+                ready, _ = self.ray.wait(listed, num_returns=1, timeout=timeout_s)
+        except self.ray.exceptions.RayError as error:
+            raise LostError(_first_line(error)) from None
         return list(ready)
 
     def answer(self, promise: Any) -> Any:
@@ -124,8 +130,7 @@ class Cluster:
                 raise cause from None
             raise LostError(f"its process failed: {type(cause).__name__}: {cause}") from None
         except self.ray.exceptions.RayError as error:
-            first = next(iter(str(error).strip().splitlines()), type(error).__name__)
-            raise LostError(f"{type(error).__name__}: {first}") from None
+            raise LostError(_first_line(error)) from None
 
     def close(self) -> None:
         for actor in self._actors.values():
@@ -137,6 +142,10 @@ class Cluster:
         if actor is not None:
             with suppress(self.ray.exceptions.RayError):
                 self.ray.kill(actor, no_restart=True)
+
+
+def _first_line(error: Exception) -> str:
+    return f"{type(error).__name__}: {next(iter(str(error).strip().splitlines()), '')}"
 
 
 def _slot(node: dict[str, Any], place: int, gpus: int, cpus: float) -> Slot:
@@ -157,8 +166,7 @@ def connect(address: str, unit: type[Unit] = Unit) -> Iterator[Cluster]:
         else:
             ray.init(address, **quiet)
     except (ConnectionError, RuntimeError, ValueError, OSError) as error:
-        first = next(iter(str(error).strip().splitlines()), type(error).__name__)
-        raise UsageError(f"--ray {address}: no cluster there: {first}") from None
+        raise UsageError(f"--ray {address}: no cluster there: {_first_line(error)}") from None
     finally:
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGTERM, handler)  # Ray takes it; a run ends as on Ctrl-C

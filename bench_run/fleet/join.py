@@ -61,8 +61,14 @@ class PartFile:
 
     @property
     def parts(self) -> tuple[Part, ...]:
-        """The runs in it: itself, unless it was merged before."""
-        return self.header.parts or (Part(self.header.run, self.header.machine),)
+        """The runs in it: itself, unless it was merged before. The hosts of a fleet are parts of
+        one run, which is known better by now."""
+        run = self.header.run
+        if not self.header.parts:
+            return (Part(run, self.header.machine),)
+        return tuple(
+            replace(part, run=run) if part.run.id == run.id else part for part in self.header.parts
+        )
 
 
 @dataclass(frozen=True)

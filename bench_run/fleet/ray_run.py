@@ -19,7 +19,7 @@ from bench_run.errors import (
     IncompleteRunError,
     UsageError,
 )
-from bench_run.fleet.cluster import Cluster, Slot, connect
+from bench_run.fleet.cluster import Cluster, LostError, Slot, connect
 from bench_run.fleet.dispatch import Dispatch
 from bench_run.fleet.unit import Unit
 from bench_run.plan.cases import EVERY
@@ -244,6 +244,9 @@ class Fleet:
         self._dispatch.spread(self._homes(self._record.done), list(self._members))
         try:
             whole = self._serve()
+        except LostError as error:
+            self._progress.say(f"the cluster is lost: {error}: continue with --resume")
+            whole = False
         except KeyboardInterrupt:
             self._progress.say("interrupted: finished rounds are saved; continue with --resume")
             return self._record.finish(order, complete=False)
@@ -358,8 +361,8 @@ class Fleet:
     def _give_up_silent(self) -> None:
         limit_s = {"poll": SILENT_S, "open": START_S + self._options.timeout_s}
         for member in list(self._members.values()):
-            if member.promise is None or member.lost:
-                continue
+            if member.promise is None or member.lost or self._able() == [member.slot.key]:
+                continue  # for the only one there is nobody to take over
             if time.monotonic() - member.asked > limit_s[member.question]:
                 self._lose(member, f"silent for {limit_s[member.question]:g} s", heard_later=True)
 

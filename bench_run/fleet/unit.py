@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import psutil
 
 from bench_run.errors import BenchRunError
+from bench_run.fleet.unlike import CHOICE_OF_DEVICES
 from bench_run.machine.host import machine
 from bench_run.measure.time_breakdown import TimeBreakdown
 from bench_run.progress import Progress
@@ -106,7 +107,7 @@ class Unit:
             pool.close()
             pool.kill()
         self._sharing = opened.sharing
-        return UnitFacts(VERSION, machine((), opened.devices), opened)
+        return UnitFacts(VERSION, _without_choice(machine((), opened.devices)), opened)
 
     def variants(self, outline: Outline) -> Variants:
         """The variants of engines of which every one is asked for."""
@@ -179,6 +180,16 @@ class Unit:
     def _forget(self, received: int) -> None:
         del self._results[: received - self._confirmed]
         self._confirmed = max(self._confirmed, received)
+
+
+def _without_choice(described: Machine) -> Machine:
+    """Without the variables that gave this unit its device: they differ in a fleet."""
+    kept = {
+        name: value
+        for name, value in described.environment.items()
+        if not name.endswith(CHOICE_OF_DEVICES)
+    }
+    return replace(described, environment=kept)
 
 
 def undo_inherited_limits() -> None:

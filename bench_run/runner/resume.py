@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 UNKNOWN_IN_VERSION_1 = ("init", "executions", "knobs")
 """Settings that this tool always writes, but that older documents do not have."""
 
+UNIT = ("device", "device_index")
+"""Which unit an engine ran on: in a fleet it stands for many, and each round names its own."""
+
 Difference = tuple[str, Any, Any]
 """What differs, as it was and as it is."""
 
@@ -51,6 +54,8 @@ def differences(
 def _settings(earlier: Document, header: Document) -> Iterator[Difference]:
     before = asdict(earlier.run.settings)
     for name, value in asdict(header.run.settings).items():
+        if name == "device_parallelism" and header.parts:
+            continue
         unknown = before[name] is None and name in UNKNOWN_IN_VERSION_1
         if not unknown:
             yield from _changed(name, before[name], value)
@@ -63,6 +68,7 @@ def _engines(earlier: Document, header: Document) -> Iterator[Difference]:
         facts = asdict(before[key])
         for name, value in asdict(engine).items():
             unknown = name == "abilities" and facts[name] is None
+            unknown = unknown or (name in UNIT and bool(header.parts))
             if not unknown and facts[name] != value:
                 what = f"engine {key} with {name}"
                 mappings = isinstance(value, dict) and isinstance(facts[name], dict)

@@ -9,7 +9,7 @@ from dataclasses import asdict, replace
 import numpy as np
 import pytest
 from bench_schema import codec, files
-from bench_schema.document import Whole
+from bench_schema.document import Part, Whole
 from bench_schema.errors import DocumentError
 
 from bench_run.cli import main
@@ -127,6 +127,26 @@ def test_a_merged_document_takes_further_shards(part, joined):
     earlier = str(first[0]).replace("1-3.json", "two.json")
     told, document = joined(earlier, part("2/3"))
     assert ((), True, 3) == (told.missing, document.run.complete, len(document.parts))
+
+
+def test_the_hosts_of_a_fleet_are_parts_of_a_run_that_has_ended(part, joined):
+    first, second = part("1/2"), part("2/2")
+    document = files.read(first)
+    begun = replace(document.run, complete=False, finished=None)
+    hosts = tuple(Part(begun, replace(document.machine, host=name)) for name in ("a", "b"))
+    files.save(first, replace(document, parts=hosts))
+    told, merged = joined(first, second)
+    assert ((), True, ["a", "b", "node2"]) == (
+        told.missing,
+        merged.run.complete,
+        [each.machine.host for each in merged.parts],
+    )
+
+
+def test_a_document_may_be_merged_into_one_of_its_parts(part, joined, tmp_path):
+    first, second = part("1/2"), part("2/2")
+    told, document = joined(first, second, output="1-2.json")
+    assert (8, 8) == (len(told.cases), len(document.cases))
 
 
 def test_a_shard_that_did_not_end_is_named(part, joined):

@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -132,6 +133,22 @@ def test_a_late_result_of_a_unit_given_up_is_not_counted_twice(options, graphs, 
     document = run_fleet(options, unit=SilentUnit)
     assert facts(alone(graphs)) == facts(document)
     assert {each.attempt for case in document.cases for each in case.rounds} == {0, 1}
+
+
+def test_a_fleet_goes_on_with_what_an_unfinished_one_measured(options, graphs):
+    from bench_schema.journal import Journal, journal_path
+
+    whole = run_fleet(options)
+    first, rest = whole.cases[:2], whole.cases[2:]
+    half = tuple(replace(c, rounds=c.rounds[:1], init={}, summary={}) for c in rest[:2])
+    other = tuple(replace(e, device_index=7) for e in whole.engines)  # another unit stood first
+    header = replace(whole, cases=(), engines=other)
+    Journal.create(journal_path(options.output), header, [*first, *half]).close()
+    Path(options.output).unlink()
+    again = run_fleet(replace(options, resume=True))
+    kept = {c.id: [r.started for r in c.rounds] for c in first}
+    assert kept == {c.id: [r.started for r in c.rounds] for c in again.cases if c.id in kept}
+    assert [ROUNDS] * GRAPHS == [len(case.rounds) for case in again.cases]
 
 
 def test_an_address_without_a_cluster_is_one_line():
