@@ -49,24 +49,23 @@ class HipStream:
         self,
         wait: Callable[[], None],
         events: Events | None,
-        gate: Gate | None = None,
+        gate: Gate | str | None = None,
         flush: Callable[[], None] | None = None,
         *,
         flush_may_wait: bool = True,
         library: str = "hip",
-        gate_missing: str | None = None,
     ) -> None:
-        """`gate_missing`: why there is no gate, where one was looked for."""
+        """`gate`: or why there is none, where one was looked for."""
         self._wait, self._events, self._library = wait, events, library
         if flush is not None and flush_may_wait and gate is not None:
-            gate, gate_missing = None, "flushing the caches may wait for the device"
-        self._gate = None if events is None else gate
+            gate = "flushing the caches may wait for the device"
+        self._gate = None if events is None or isinstance(gate, str) else gate
         self._flush = flush
         self._untried: Callable[[], None] | None = None
         self._gated_block = False
         self.gate_depth = 0
         self.forced_gates = 0
-        self._gate_missing = self.no_gate_because = gate_missing
+        self._gate_missing = self.no_gate_because = gate if isinstance(gate, str) else None
         self._gate_closed_once = self.gate_is_gone = False
         self.gate_left_open = False
         self.clock = "host" if events is None else "events"

@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from bench_run.engines.base import Engine, EngineOptions, EngineSpec
 
 NAME = "hipdnn"
-SUMMARY = "AMD's hipDNN; hipdnn[:ENGINE|:ID|:all][@plugin path], A/B of two builds of a plugin"
+SUMMARY = (
+    "AMD's hipDNN; hipdnn[:ENGINE|:ID|:all|:autotune][@plugin path], A/B of two builds of a plugin"
+)
 KNOBS = "Graph.get_knobs_for_engine; bench-run --list-engines GRAPH shows them"
 ORACLE_KNOB, SEARCHING_IDS = "global.benchmarking=1", ("autotune",)
 INSTALL = "it comes with ROCm's hipDNN; --hipdnn-prefix DIR finds it"

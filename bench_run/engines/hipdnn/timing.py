@@ -96,10 +96,10 @@ def open_stream(library: Library, handle: Any, options: EngineOptions) -> HipStr
             "the HIP runtime nor hip-python could be used in its place"
         )
     flush, may_wait = _flush(library, number) if options.cache == "cold" else (None, False)
-    gate, missing = (None, None) if events is None else find_gate(library, number)
+    gate = None if events is None else find_gate(library, number)
     return HipStream(
         waiter(library, number), events, gate, flush, flush_may_wait=may_wait,
-        library=f"hipdnn {library.version}", gate_missing=missing,
+        library=f"hipdnn {library.version}",
     )  # fmt: skip
 
 
@@ -130,20 +130,20 @@ def _own_events(library: Library, stream: int) -> Events | None:
     return events
 
 
-def find_gate(library: Library, stream: int) -> tuple[Gate | None, str | None]:
+def find_gate(library: Library, stream: int) -> Gate | str:
     """The gate, not tried yet, or why there is none: one that this driver cannot have raises in
     its constructor, or in the function that tells."""
     if not library.can.gate:
-        return None, f"{library.version} has no {library.lacks(*GATE)}"
+        return f"{library.version} has no {library.lacks(*GATE)}"
     ask = "hip_can_use_stream_wait_value"
     try:
         if library.can.has(ask) and not library.module.hip_can_use_stream_wait_value():
-            return None, "the driver cannot wait for a value on a stream"
+            return "the driver cannot wait for a value on a stream"
         gate = library.module.HipStallGate()
     except Exception as error:  # foreign: a driver's words; without a gate it is measured too
-        return None, str(failure("HipStallGate", error, library.version))
+        return str(failure("HipStallGate", error, library.version))
     watched = library.can.has("HipStallGate.timed_out")
-    return Gate(gate, stream, gate.timed_out if watched else None), None
+    return Gate(gate, stream, gate.timed_out if watched else None)
 
 
 def waiter(library: Library, stream: int) -> Callable[[], None]:
