@@ -41,6 +41,8 @@ class Options:
     aa: bool
     calibration: str | None
     """File to use."""
+    archive: str | None
+    """Folder to learn it from instead."""
     save_calibration: str | None
     """File to write, from an A/A test."""
     outputs: Mapping[str, str]
@@ -72,6 +74,7 @@ def parse_options(arguments: Mapping[str, Any]) -> Options:
         policy=policy,
         aa=arguments["--aa"],
         calibration=arguments["--calibration"],
+        archive=arguments["--archive"],
         save_calibration=arguments["--save-calibration"],
         outputs=outputs,
         all=arguments["--all"],
@@ -101,6 +104,8 @@ def _sides(arguments: Mapping[str, Any]) -> None:
         raise UsageError(f"{documents[0]}: documents are either listed, or given by --a and --b")
     if arguments["--save-calibration"] and not arguments["--aa"]:
         raise UsageError("--save-calibration comes with --aa: documents of one build")
+    if arguments["--calibration"] and arguments["--archive"]:
+        raise UsageError("--calibration and --archive: one of them")
     if not a and not documents:
         raise UsageError("no documents given; two are compared, see --help")
 

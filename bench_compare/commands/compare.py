@@ -70,6 +70,7 @@ What counts:
   --save-calibration FILE  with --aa: what documents of one build differ by on
                         this machine
   --calibration FILE    use it where each side is a single document
+  --archive DIR         learn it from earlier documents of this machine instead
 
 What to show:
   --all                 also unchanged and unclear cases
@@ -119,11 +120,11 @@ def _answer(options: Options, width: int, terminal: bool) -> Outcome:
     from bench_compare.model import exit_code
 
     base, others, remarks = sides_of(options)
-    calibration = None if options.calibration is None else _calibration(Path(options.calibration))
+    calibration, more = _known(options)
     comparison = compare(base, others, options.policy, calibration)
     text = _reports(comparison, options, _view(options, width, terminal))
     code = exit_code(comparison)
-    return Outcome(text, tuple(remarks), comparison.problems, code, comparison)
+    return Outcome(text, (*remarks, *more), comparison.problems, code, comparison)
 
 
 def _save_calibration(sources: Sequence[Source], path: Path) -> None:
@@ -132,6 +133,21 @@ def _save_calibration(sources: Sequence[Source], path: Path) -> None:
     from bench_compare.comparison.calibration import calibrate, to_tree
 
     write(path, json.dumps(to_tree(calibrate(sources)), indent=2) + "\n")
+
+
+def _known(options: Options) -> tuple[Calibration | None, list[str]]:
+    """What is known beforehand of documents of one build, and remarks on where it comes from."""
+    if options.calibration is not None:
+        return _calibration(Path(options.calibration)), []
+    if options.archive is None:
+        return None, []
+    from bench_compare.errors import InputError
+    from bench_compare.history.calibration import learned
+
+    folder = Path(options.archive)
+    if not folder.is_dir():
+        raise InputError(f"--archive: {folder}: no such folder")
+    return learned(folder)
 
 
 def _calibration(path: Path) -> Calibration:

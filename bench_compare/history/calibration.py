@@ -1,0 +1,95 @@
+"""What documents of one build differ by on each machine, learned from an archive.
+
+Its builds differ, but neighbours hardly ever do: the spread comes from differences of documents
+that follow each other, where steps are left out (`steps.noise`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from bench_compare.comparison.calibration import Calibration, Entry
+from bench_compare.errors import InputError
+from bench_compare.history.archive import Choice, load_archive
+from bench_compare.history.index import files_of, indexed
+from bench_compare.history.steps.grid import Grid
+from bench_compare.history.steps.noise import DIFFERENCE_DOF, noise_of
+from bench_compare.input.align import identity
+from bench_compare.metrics import GATES
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    from bench_compare.history.archive import Archive
+    from bench_compare.statistics.arrays import Ints
+
+LEAST_DOCUMENTS = 4
+"""Of an engine on a unit of hardware."""
+
+
+def learned(folder: Path) -> tuple[Calibration, list[str]]:
+    """From the index of an archive, and remarks on files that were passed over. Raises `InputError`
+    where no machine has enough documents."""
+    wanted = {str(path.relative_to(folder)): path for path in files_of([str(folder)])}
+    entries, remarks = indexed(folder, wanted, lambda made: list(_entries(made, folder)))
+    if not entries:
+        raise InputError(
+            f"--archive: {folder}: {LEAST_DOCUMENTS} documents of one engine on one unit of "
+            "hardware are needed"
+        )
+    return Calibration({entry.key: entry for entry in entries}), remarks
+
+
+def _entries(connection: sqlite3.Connection, folder: Path) -> Iterator[Entry]:
+    for metric in GATES:
+        known = connection.execute("SELECT 1 FROM level WHERE metric = ? LIMIT 1", (metric,))
+        if known.fetchone() is None:
+            continue
+        archive, _ = load_archive(connection, Choice(folder, metric=metric))
+        for (engine, unit), rows in _places(archive).items():
+            columns = np.flatnonzero([column.unit == unit for column in archive.columns])
+            entry = _entry((*unit.rsplit(" ", 1), identity(engine), metric), archive, rows, columns)
+            if entry is not None:
+                yield entry
+
+
+def _places(archive: Archive) -> Mapping[tuple[str, str], Ints]:
+    """Engine and unit of hardware → its series."""
+    found: dict[tuple[str, str], set[int]] = {}
+    for row, column in archive.outcomes:
+        place = (archive.series[row].engine, archive.columns[column].unit)
+        found.setdefault(place, set()).add(row)
+    return {place: np.array(sorted(rows), np.int64) for place, rows in found.items()}
+
+
+def _entry(key: tuple[str, ...], archive: Archive, rows: Ints, columns: Ints) -> Entry | None:
+    """None where fewer documents than needed have a time."""
+    part = np.ix_(rows, columns)
+    values, within = archive.grid.values[part], archive.grid.variance[part]
+    documents = int(np.isfinite(values).any(axis=0).sum())
+    if documents < LEAST_DOCUMENTS:
+        return None
+    noise = noise_of(Grid(values, within, archive.grid.build[columns], archive.grid.unit[columns]))
+    known = np.isfinite(noise.variance)
+    if not known.any():
+        return None
+    total = float(noise.variance[known].mean())
+    rounds = float(np.mean(within[np.isfinite(values)]))
+    common = noise.shared * total
+    host, device, engine, series = key
+    return Entry(
+        host=host,
+        device=device,
+        engine=engine,
+        series=series,
+        documents=documents,
+        cases=int(known.sum()),
+        common_variance=common,
+        common_dof=DIFFERENCE_DOF * (documents - 1),
+        own_variance=max(total - common - rounds, 0.0),
+        own_dof=float(noise.dof[known].min()),
+    )

@@ -1,0 +1,60 @@
+"""An archive tells what single documents cannot know: how much documents of one build differ."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from bench_schema import files
+
+from bench_compare.cli import main
+from bench_compare.history.calibration import learned
+from tests.bench_compare.history import make
+
+
+@pytest.fixture(scope="module")
+def archive(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("calibration") / "a"
+    return make.archive(folder, builds=40, cases=40, noise=0.02, steps=((3, 20, 1.3),))
+
+
+def pair(folder, factor):
+    """Two single documents of that machine, all cases apart by a factor."""
+    random = np.random.default_rng(7)
+    for number, moved in ((100, 1.0), (101, factor)):
+        made = make.one(number, [1e6 * moved] * 40, random=random, label=f"v{number}")
+        files.save(folder / f"{number}.json", made)
+    return str(folder / "100.json"), str(folder / "101.json")
+
+
+def verdicts(capsys, *words):
+    main([*words, "--json", "-"])
+    return {case["verdict"] for case in json.loads(capsys.readouterr().out)["cases"]}
+
+
+def test_the_spread_between_documents_is_found(archive):
+    (entry,) = learned(archive)[0].entries.values()
+    assert 0.02 == pytest.approx((entry.own_variance + entry.common_variance) ** 0.5, rel=0.2)
+
+
+def test_single_documents_within_that_spread_are_no_change(archive, tmp_path, capsys):
+    paths = pair(tmp_path, 1.03)
+    alone = verdicts(capsys, *paths)
+    assert ({"slower"}, {"unclear"}) == (alone, verdicts(capsys, *paths, "--archive", str(archive)))
+
+
+def test_single_documents_far_apart_are_still_a_change(archive, tmp_path, capsys):
+    assert {"slower"} == verdicts(capsys, *pair(tmp_path, 1.3), "--archive", str(archive))
+
+
+WRONG = [("nowhere", "no such folder"), (".", "4 documents of one engine")]
+
+
+@pytest.mark.parametrize(("folder", "message"), WRONG)
+def test_an_archive_that_tells_nothing_is_one_line(tmp_path, monkeypatch, folder, message, capsys):
+    paths = pair(tmp_path, 1.0)
+    monkeypatch.chdir(tmp_path)
+    assert 1 == main([*paths, "--archive", folder])
+    err = capsys.readouterr().err
+    assert (1, True) == (len(err.splitlines()), message in err)
