@@ -8,6 +8,7 @@ COMMANDS = {
     "engines": "bench_run.commands.engines",
     "coverage": "bench_run.commands.coverage",
     "describe": "bench_run.commands.describe",
+    "import": "bench_run.commands.import_model",
     "merge": "bench_run.commands.merge",
     "tune": "bench_run.commands.tune",
     "help": "bench_run.commands.help",

@@ -46,6 +46,12 @@ def chains_of(options: Options) -> list[LoadedGraph]:
     return [loaded for path in paths for loaded in make(read_suite(path), path)]
 
 
+def read_chain(path: Path) -> LoadedGraph:
+    """The chain of a pipeline's file."""
+    (chain,) = _whole(read_suite(path), path)
+    return chain
+
+
 def _whole(pipeline: Pipeline, path: Path) -> Iterator[LoadedGraph]:
     yield _loaded(pipeline, path, _notes(pipeline))
 

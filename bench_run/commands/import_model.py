@@ -1,0 +1,102 @@
+"""`bench-run import`: a model as graphs and the pipeline that links them."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False  # importing typing would cost as much as parsing
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from bench_run.commands.outcome import Outcome
+    from bench_run.models.model import Model
+    from bench_run.models.save import Imported
+
+USAGE = """Usage:
+  bench-run import MODEL -o DIR [--fuse=WHETHER] [--layout=L] [--direction=D]
+            [--weights]
+  bench-run import --torch=MAKER (--input=SPEC)... -o DIR [--fuse=WHETHER]
+            [--layout=L] [--direction=D] [--weights]
+
+Writes each different operation of a model as a graph, and DIR/NAME.toml, the
+pipeline that links them in order. What hipDNN cannot express is listed there.
+
+  MODEL                 an ONNX file (needs the package onnx)
+  --torch MAKER         FILE.py:FUNCTION, which returns a torch.nn.Module; read
+                        with torch.export, in inference mode
+  --input SPEC          dims and type of an input, as in 32x3x224x224:half; give
+                        it again for more inputs
+  -o, --output DIR      folder for the pipeline and its graphs
+  --fuse WHETHER        on: batch norms folded into convolutions, biases and
+                        activations joined to what they follow; off: a graph for
+                        each (default on)
+  --layout L            memory order of images: nchw or nhwc (default nchw)
+  --direction D         fwd, or both to add the backward graphs, without links
+                        (default fwd)
+  --weights             store the model's own weights beside the pipeline; without
+                        it weights are random, of a size that activations keep
+  -h, --help            show help
+"""
+
+CHOICES = {
+    "--fuse": ("on", "off"),
+    "--layout": ("nchw", "nhwc"),
+    "--direction": ("fwd", "both"),
+}
+"""Flag to its choices, the default first."""
+
+
+def answer(arguments: Mapping[str, Any]) -> Outcome:
+    from pathlib import Path
+
+    from bench_run.commands.outcome import Outcome
+    from bench_run.models.fuse import fuse, take_apart
+    from bench_run.models.lower import Lowering
+    from bench_run.models.operations import LOWERINGS
+    from bench_run.models.save import save_model
+
+    chosen = {flag: _choice(flag, arguments[flag]) for flag in CHOICES}
+    model = _read(arguments)
+    model = fuse(model) if chosen["--fuse"] == "on" else take_apart(model)
+    lowering = Lowering(model, LOWERINGS, chosen["--layout"])
+    lowering.run()
+    if not lowering.layers:
+        from bench_run.errors import UsageError
+
+        raise UsageError(f"import: no operation of {model.name} can be expressed as a graph")
+    folder = Path(arguments["--output"])
+    both = chosen["--direction"] == "both"
+    made = save_model(lowering, folder, weights=arguments["--weights"], backward=both)
+    return Outcome(_text(made))
+
+
+def _choice(flag: str, given: str | None) -> str:
+    from bench_run.errors import UsageError
+
+    choices = CHOICES[flag]
+    if given is not None and given not in choices:
+        raise UsageError(f"{flag}: no choice {given!r}; choose from {', '.join(choices)}")
+    return choices[0] if given is None else given
+
+
+def _read(arguments: Mapping[str, Any]) -> Model:
+    if arguments["--torch"] is None:
+        from bench_run.models.onnx_file import read_onnx
+
+        return read_onnx(arguments["MODEL"])
+    from bench_run.models.inputs import parse_input
+    from bench_run.models.torch_export import read_torch
+
+    return read_torch(arguments["--torch"], tuple(map(parse_input, arguments["--input"])))
+
+
+def _text(made: Imported) -> str:
+    pipeline = made.pipeline
+    linked = [layer for layer in pipeline.layers if not layer.id.startswith("backward.")]
+    lines = [f"{made.path}: {len(linked)} layers, {made.graphs} different graphs"]
+    if made.backward:
+        lines.append(f"{made.backward} of these graphs are backward, without links")
+    lines += [
+        f"left out: {row.count} x {row.operation}, {row.share:.2%} of the work: {row.reason}"
+        for row in pipeline.left_out
+    ]
+    return "\n".join(lines)

@@ -1,0 +1,274 @@
+"""Calls of a model to layers of a pipeline: a graph each, made from an op spec, and where its
+tensors lie. Views (reshapes, transpositions, slices) become strides and offsets of what reads them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from bench_run.errors import GraphError, UsageError
+from bench_run.graph.layouts import strides_of
+from bench_run.graph.make import make_graphs
+from bench_run.models.model import Array, Call, Dims, Model, contiguous
+from bench_run.models.views import View, known, permuted, placed, reshaped, sliced
+
+if TYPE_CHECKING:
+    from bench_run.graph.model import Graph, Tensor
+
+SPATIAL = {1: ("w",), 2: ("h", "w"), 3: ("d", "h", "w")}
+TAPS = {1: ("s",), 2: ("r", "s"), 3: ("t", "r", "s")}
+LAYOUTS = {
+    "nchw": {1: "ncw", 2: "nchw", 3: "ncdhw"},
+    "nhwc": {1: "nwc", 2: "nhwc", 3: "ndhwc"},
+}
+"""What ``--layout`` says, by number of spatial axes."""
+
+
+class UnsupportedCallError(Exception):
+    """No graph expresses the call; the message says why."""
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """A layer: its graph, where its inputs come from, and what is known of them."""
+
+    id: str
+    graph: Graph
+    links: Mapping[str, View]
+    weights: Mapping[str, Array]
+    gradients: tuple[str, ...]
+    """Op specs of its backward graphs."""
+
+
+@dataclass(frozen=True)
+class Refused:
+    """A call that no graph expresses."""
+
+    call: Call
+    elements: int
+    """Of its results: what its work is counted as."""
+    reason: str
+
+
+@dataclass
+class Lowering:
+    """Layers so far. `views` says where each value lies."""
+
+    model: Model
+    table: Mapping[str, Row]
+    """Kind of a call to what makes layers of it."""
+    layout: str = "nchw"
+    layers: list[Lowered] = field(default_factory=list)
+    refused: list[Refused] = field(default_factory=list)
+    inputs: dict[str, View] = field(default_factory=dict)
+    views: dict[str, View] = field(default_factory=dict)
+
+    def run(self) -> None:
+        for name in self.model.inputs:
+            self._add_input(name)
+        for name, array in self.model.weights.items():
+            self.views[name] = known(name, array)
+        for call in self.model.calls:
+            try:
+                self._lower(call)
+            except (UnsupportedCallError, UsageError, GraphError) as error:
+                self._refuse(call, str(error))
+
+    def _lower(self, call: Call) -> None:
+        lowering = self.table.get(call.kind)
+        if lowering is None:
+            raise UnsupportedCallError("no operation of hipDNN does this")
+        lowering(self, call)
+
+    def _add_input(self, name: str) -> None:
+        dims = self.model.dims[name]
+        strides = contiguous(dims)
+        if 3 <= len(dims) <= 5 and self.layout == "nhwc" and len(dims) != 3:
+            strides = strides_of(dims, LAYOUTS["nhwc"][len(dims) - 2])
+        self.views[name] = self.inputs[name] = placed(name, None, dims, strides)
+
+    def _refuse(self, call: Call, reason: str) -> None:
+        """What it leaves becomes an input of the pipeline for those that read it."""
+        elements = sum(math.prod(self.model.dims.get(name, ())) for name in call.outputs)
+        self.refused.append(Refused(call, elements, reason))
+        for name in call.outputs:
+            if name in self.model.dims:
+                self._add_input(name)
+
+    def view(self, name: str | float | None) -> View:
+        if isinstance(name, (int, float)):
+            return known(str(name), np.full((1,), float(name)))
+        if name is None or name not in self.views:
+            raise UnsupportedCallError("one of its operands is not a tensor")
+        return self.views[name]
+
+    def emit(
+        self, call: Call, spec: str, operands: Mapping[str, View], *,
+        like: View | None = None, gradients: tuple[str, ...] = (),
+    ) -> View:  # fmt: skip
+        """Adds a layer; operands by name of the graph's tensor. The result lies as `like` does,
+        where that is given. Returns where the result is."""
+        graph = make_graphs(f"{spec} dtype={self.model.data_type}")[0]
+        return self.add(call, graph, operands, like=like, gradients=gradients)
+
+    def add(
+        self, call: Call, graph: Graph, operands: Mapping[str, View], *,
+        like: View | None = None, gradients: tuple[str, ...] = (),
+    ) -> View:  # fmt: skip
+        by_name = {tensor.name: tensor for tensor in graph.inputs}
+        strides: dict[str, Dims] = {}
+        weights: dict[str, Array] = {}
+        plain = {name: self.plain(call, view) for name, view in operands.items()}
+        for name, view in plain.items():
+            tensor = by_name[name]
+            if view.array is not None:
+                weights[name] = view.array.reshape(tensor.dims)
+            elif view.dims != tensor.dims:
+                raise UnsupportedCallError(f"{name} is {view.dims}, expected {tensor.dims}")
+            elif view.strides is not None:
+                strides[name] = view.strides
+        out = graph.outputs[0]
+        if like is not None and like.dims == out.dims and _is_dense(like):
+            strides[out.name] = like.strides or out.strides
+        graph = restrided(graph, strides)
+        out = graph.outputs[0]
+        links = {name: view for name, view in plain.items() if view.array is None}
+        name = self._id(call)
+        self.layers.append(Lowered(name, graph, links, weights, gradients))
+        return placed(out.name, name, out.dims, out.strides)
+
+    def _id(self, call: Call) -> str:
+        plain = "".join("_" if c.isspace() or c in ":@#" else c for c in call.name) or "layer"
+        taken = {layer.id for layer in self.layers}
+        number = 2
+        for name in (plain, f"{plain}.{call.kind}"):
+            if name not in taken:
+                return name
+        while f"{plain}.{call.kind}{number}" in taken:
+            number += 1
+        return f"{plain}.{call.kind}{number}"
+
+    def plain(self, call: Call, view: View) -> View:
+        """The view with a stride for each axis; a row-major copy where it has none."""
+        if view.array is not None or view.strides is not None:
+            return view
+        atoms = tuple(part for axis in view.axes for part in axis)
+        apart = replace(view, axes=tuple((part,) for part in atoms))
+        text = joined(apart.dims)
+        copied = self.emit(replace(call, kind="copy"), f"identity: dims={text}", {"x": apart})
+        return self.reshape(call, copied, view.dims)
+
+    def reshape(self, call: Call, view: View, dims: Dims) -> View:
+        """The view with other dims; through a copy where these cut across its axes."""
+        found = reshaped(view, dims)
+        if found is not None:
+            return found
+        copied = self.plain(call, view)
+        if copied is view:
+            text = joined(view.dims)
+            copied = self.emit(replace(call, kind="copy"), f"identity: dims={text}", {"x": view})
+        again = reshaped(copied, dims)
+        assert again is not None, "a row-major copy has every shape"
+        return again
+
+    def slice(self, call: Call, view: View, axis: int, start: int, length: int) -> View:
+        found = sliced(view, axis, start, length)
+        if found is None:
+            found = sliced(self.plain(call, view), axis, start, length)
+        assert found is not None, "a plain view has every slice"
+        return found
+
+    def leave(self, call: Call, view: View) -> None:
+        """The call's result, in the dims that the model says."""
+        name = call.outputs[0]
+        self.views[name] = self.reshape(call, view, self.model.dims[name])
+
+    def image(self, view: View) -> tuple[str, str]:
+        """Batch, channels and lengths as items of a spec, and its layout."""
+        rank = len(view.dims) - 2
+        if rank not in SPATIAL:
+            raise UnsupportedCallError(f"{rank} spatial axes")
+        n, c, *lengths = view.dims
+        named = " ".join(f"{k}={v}" for k, v in zip(SPATIAL[rank], lengths, strict=True))
+        deep = " spatial=1" if rank == 1 else ""
+        return f"n={n} c={c} {named}{deep}", f"layout={LAYOUTS[self.layout][rank]}"
+
+
+def _is_dense(view: View) -> bool:
+    """Whether its elements lie side by side."""
+    atoms = [part for axis in view.axes for part in axis]
+    return sum((d - 1) * s for d, s in atoms) + 1 == math.prod(view.dims)
+
+
+def restrided(graph: Graph, strides: Mapping[str, Dims]) -> Graph:
+    """The graph with these strides of its tensors, by name; a name of its own where they differ
+    from what it had. Strides of length 1 mean nothing."""
+    tensors = tuple(_restrided(tensor, strides.get(tensor.name)) for tensor in graph.tensors)
+    if tensors == graph.tensors:
+        return graph
+    text = ";".join(f"{t.name}:{t.strides}" for t in tensors)
+    suffix = hashlib.sha256(text.encode()).hexdigest()[:8]
+    return replace(graph, tensors=tensors, name=f"{graph.name}_strides{suffix}")
+
+
+def _restrided(tensor: Tensor, strides: Dims | None) -> Tensor:
+    if strides is None:
+        return tensor
+    rows = zip(tensor.dims, tensor.strides, strides, strict=True)
+    return replace(tensor, strides=tuple(old if d == 1 else new for d, old, new in rows))
+
+
+def joined(numbers: Dims) -> str:
+    return "x".join(map(str, numbers))
+
+
+def _identity(to: Lowering, call: Call) -> None:
+    to.views[call.outputs[0]] = to.view(call.inputs[0])
+
+
+def _reshape(to: Lowering, call: Call) -> None:
+    to.leave(call, to.view(call.inputs[0]))
+
+
+def _permute(to: Lowering, call: Call) -> None:
+    to.views[call.outputs[0]] = permuted(to.view(call.inputs[0]), call.attributes["order"])
+
+
+def _slice(to: Lowering, call: Call) -> None:
+    a = call.attributes
+    part = to.slice(call, to.view(call.inputs[0]), a["axis"], a["start"], a["length"])
+    to.views[call.outputs[0]] = part
+
+
+def _select(to: Lowering, call: Call) -> None:
+    a = call.attributes
+    part = to.slice(call, to.view(call.inputs[0]), a["axis"], a["start"], 1)
+    to.leave(call, part)
+
+
+def _split(to: Lowering, call: Call) -> None:
+    view, axis, start = to.view(call.inputs[0]), call.attributes["axis"], 0
+    for name in call.outputs:
+        length = to.model.dims[name][axis] if call.kind == "split" else 1
+        part = to.slice(call, view, axis, start, length)
+        to.views[name] = to.reshape(call, part, to.model.dims[name])
+        start += length
+
+
+Row = Callable[[Lowering, Call], None]
+VIEWS: dict[str, Row] = {
+    "identity": _identity,
+    "reshape": _reshape,
+    "permute": _permute,
+    "slice": _slice,
+    "select": _select,
+    "split": _split,
+    "unbind": _split,
+}
+"""The kinds of calls that only look at memory in another way."""

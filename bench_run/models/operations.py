@@ -1,0 +1,230 @@
+"""What makes layers of calls that compute: a row for each kind."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from bench_run.models.lower import TAPS, VIEWS, UnsupportedCallError, joined
+from bench_run.models.softmax import softmax_graph
+from bench_run.models.views import View, known, permuted
+
+if TYPE_CHECKING:
+    from bench_run.models.lower import Lowering, Row
+    from bench_run.models.model import Call
+    from bench_run.models.views import Axis
+
+
+def _act(call: Call) -> str:
+    return f"+{call.attributes['act']}" if "act" in call.attributes else ""
+
+
+def _conv(to: Lowering, call: Call) -> None:
+    x, w, a = to.view(call.inputs[0]), to.view(call.inputs[1]), call.attributes
+    shape, layout = to.image(x)
+    taps = " ".join(f"{k}={v}" for k, v in zip(TAPS[len(x.dims) - 2], w.dims[2:], strict=True))
+    keys = ("pad", "pad_post", "stride", "dilation")
+    items = " ".join(f"{key}={joined(a[key])}" for key in keys)
+    rest = f"{shape} k={w.dims[0]} {taps} {items} groups={a['groups']} {layout}"
+    operands = {"x": x, "w": w}
+    bias = ""
+    if call.inputs[2] is not None:
+        operands["bias"], bias = to.view(call.inputs[2]), "+bias"
+    gradients = (f"conv_dgrad: {rest}", f"conv_wgrad: {rest}", *_act_gradient(to, call))
+    y = to.emit(call, f"conv_fwd{bias}{_act(call)}: {rest}", operands, gradients=gradients)
+    to.views[call.outputs[0]] = y
+
+
+def _act_gradient(to: Lowering, call: Call) -> tuple[str, ...]:
+    if "act" not in call.attributes:
+        return ()
+    return (f"{call.attributes['act']}_bwd: dims={joined(to.model.dims[call.outputs[0]])}",)
+
+
+def _batchnorm(to: Lowering, call: Call) -> None:
+    x = to.view(call.inputs[0])
+    if len(x.dims) == 2:
+        x = to.reshape(call, x, (*x.dims, 1))
+    shape, layout = to.image(x)
+    channels = x.dims[1]
+    defaults = (np.ones(channels), np.zeros(channels))
+    scale, bias = (
+        known("", default) if name is None else to.view(name)
+        for name, default in zip(call.inputs[1:3], defaults, strict=True)
+    )
+    operands = {"x": x, "scale": scale, "bias": bias}
+    operands |= {"mean": to.view(call.inputs[3]), "variance": to.view(call.inputs[4])}
+    spec = f"batchnorm_inference_variance: {shape} eps={call.attributes['eps']!r} {layout}"
+    gradients = (f"batchnorm_bwd: {shape} {layout}",)
+    to.leave(call, to.emit(call, spec, operands, like=x, gradients=gradients))
+
+
+def _unary(to: Lowering, call: Call) -> None:
+    x = to.view(call.inputs[0])
+    text = f"dims={joined(x.dims)}"
+    gradients = (f"{call.kind}_bwd: {text}",) if call.kind in WITH_GRADIENT else ()
+    y = to.emit(call, f"{call.kind}: {text}", {"x": x}, like=x, gradients=gradients)
+    to.views[call.outputs[0]] = y
+
+
+def _binary(to: Lowering, call: Call) -> None:
+    a, b = (_at_least_one(to.view(name)) for name in call.inputs)
+    wanted = to.model.dims[call.outputs[0]]
+    if (a.dims != wanted or a.is_weight) and call.kind in ("add", "mul"):
+        a, b = b, a
+    if a.dims != wanted or a.is_weight:
+        raise UnsupportedCallError("its first operand is broadcast")
+    second = "" if b.dims == a.dims else f" rhs_dims={joined(b.dims)}"
+    spec = f"{call.kind}{_act(call)}: dims={joined(a.dims)}{second}"
+    gradients = _act_gradient(to, call)
+    y = to.emit(call, spec, {"x": a, "b": b}, like=a, gradients=gradients)
+    to.views[call.outputs[0]] = y
+
+
+def _at_least_one(view: View) -> View:
+    """A number without axes has one."""
+    if view.array is not None and not view.dims:
+        return known(view.tensor, view.array.reshape(1))
+    return view
+
+
+def _channel_bias(to: Lowering, call: Call) -> None:
+    x, bias = to.view(call.inputs[0]), to.view(call.inputs[1])
+    assert bias.array is not None or len(bias.dims) == 1
+    dims = (1, bias.dims[0], *(1,) * (len(x.dims) - 2))
+    spec = f"add: dims={joined(x.dims)} rhs_dims={joined(dims)}"
+    operands = {"x": x, "b": to.reshape(call, bias, dims)}
+    to.views[call.outputs[0]] = to.emit(call, spec, operands, like=x)
+
+
+def _linear(to: Lowering, call: Call) -> None:
+    _product(to, call, permuted(to.view(call.inputs[1]), (1, 0)), "nt")
+
+
+def _matmul(to: Lowering, call: Call) -> None:
+    a, b = to.view(call.inputs[0]), to.view(call.inputs[1])
+    if len(b.dims) == 2:
+        _product(to, call, b, "nn")
+        return
+    if len(a.dims) != len(b.dims) or a.dims[:-2] != b.dims[:-2] or call.inputs[2] is not None:
+        raise UnsupportedCallError("batches of a matrix product that are broadcast")
+    if a.is_weight or len(a.dims) < 3:
+        raise UnsupportedCallError("a known or a single first matrix with several second ones")
+    *batch, m, k = a.dims
+    n = b.dims[-1]
+    spec = f"matmul: batch={joined(tuple(batch))} m={m} n={n} k={k}"
+    to.views[call.outputs[0]] = to.emit(call, spec, {"a": a, "b": b})
+
+
+def _product(to: Lowering, call: Call, b: View, layout: str) -> None:
+    """All leading axes of the first operand are rows of one matrix, in the order of memory."""
+    a = to.view(call.inputs[0])
+    if a.is_weight:
+        raise UnsupportedCallError("a known first matrix")
+    k, n = b.dims
+    rows, leading = _rows(to, call, a)
+    m = rows.dims[0]
+    operands, bias = {"a": rows, "b": b}, ""
+    if call.inputs[2] is not None:
+        operands["bias"], bias = to.view(call.inputs[2]), "+bias"
+    gradients = (f"matmul: m={m} n={k} k={n}", f"matmul: m={k} n={n} k={m} layout=tn",
+                 *_act_gradient(to, call))  # fmt: skip
+    spec = f"matmul{bias}{_act(call)}: m={m} n={n} k={k} layout={layout}"
+    y = to.emit(call, spec, operands, gradients=gradients)
+    axes = tuple(tuple((d, step * n) for d, step in axis) for axis in leading)
+    to.views[call.outputs[0]] = View(y.tensor, y.layer, (*axes, ((n, 1),)))
+
+
+def _rows(to: Lowering, call: Call, a: View) -> tuple[View, tuple[Axis, ...]]:
+    """The operand as a matrix, and each leading axis with its steps counted in rows of it."""
+    *leading, last = a.axes
+    atoms = sorted(((s, d) for axis in leading for d, s in axis if d > 1), reverse=True)
+    inner = View(a.tensor, a.layer, (tuple((d, s) for s, d in atoms), last), a.offset)
+    flat = to.plain(call, inner)
+    steps: dict[int, int] = {}
+    step = 1
+    for stride, length in reversed(atoms):
+        steps[stride] = step
+        step *= length
+    counted = (tuple((d, steps.get(s, 1)) for d, s in axis) for axis in leading)
+    return flat, tuple(counted)
+
+
+def _pool(to: Lowering, call: Call) -> None:
+    x, a = to.view(call.inputs[0]), call.attributes
+    shape, layout = to.image(x)
+    items = " ".join(f"{key}={joined(a[key])}" for key in ("window", "pad", "stride"))
+    rest = f"{shape} {items} {layout}"
+    gradients = (f"{call.kind}_bwd: {rest}",)
+    to.leave(call, to.emit(call, f"{call.kind}: {rest}", {"x": x}, gradients=gradients))
+
+
+def _mean(to: Lowering, call: Call) -> None:
+    x, axes = to.view(call.inputs[0]), call.attributes["axes"]
+    if len(x.dims) == 4 and axes == (2, 3):
+        shape, layout = to.image(x)
+        spec = f"avgpool: {shape} window={joined(x.dims[2:])} {layout}"
+    else:
+        spec = f"reduce_avg: dims={joined(x.dims)} axes={joined(axes)}"
+    to.leave(call, to.emit(call, spec, {"x": x}))
+
+
+def _layernorm(to: Lowering, call: Call) -> None:
+    x, a = to.view(call.inputs[0]), call.attributes
+    normalised = x.dims[len(x.dims) - a["last"] :]
+    defaults = (np.ones(normalised), np.zeros(normalised))
+    scale, bias = (
+        known("", default) if name is None else to.view(name)
+        for name, default in zip(call.inputs[1:3], defaults, strict=True)
+    )
+    shape = f"dims={joined(x.dims)} last={a['last']}"
+    operands = {"x": x, "scale": scale, "bias": bias}
+    spec = f"layernorm: {shape} eps={a['eps']!r}"
+    gradients = (f"layernorm_bwd: {shape}",)
+    y = to.emit(call, spec, operands, like=x, gradients=gradients)
+    to.views[call.outputs[0]] = y
+
+
+def _sdpa(to: Lowering, call: Call) -> None:
+    q, k, v = (to.view(name) for name in call.inputs)
+    if len(q.dims) != 4:
+        raise UnsupportedCallError(f"attention of {len(q.dims)} axes")
+    b, h, s, d = q.dims
+    shape = f"b={b} h={h} hk={k.dims[1]} s={s} skv={k.dims[2]} d={d} dv={v.dims[3]}"
+    causal = " mask=causal" if call.attributes["causal"] else ""
+    scale = call.attributes["scale"]
+    factor = d**-0.5 if scale is None else scale
+    rest = f"{shape}{causal} scale={factor!r} layout=bshd"
+    gradients = (f"sdpa_bwd: {rest}",)
+    operands = {"q": q, "k": k, "v": v}
+    to.views[call.outputs[0]] = to.emit(call, f"sdpa: {rest}", operands, gradients=gradients)
+
+
+def _softmax(to: Lowering, call: Call) -> None:
+    x = to.view(call.inputs[0])
+    if call.attributes["axis"] % len(x.dims) != len(x.dims) - 1:
+        raise UnsupportedCallError("softmax over another axis than the last")
+    graph = softmax_graph(x.dims, to.model.data_type)
+    to.views[call.outputs[0]] = to.add(call, graph, {"x": x}, like=x)
+
+
+WITH_GRADIENT = ("relu", "relu6", "gelu", "gelu_tanh", "sigmoid", "tanh", "swish")
+_UNARY = (*WITH_GRADIENT, "exp", "sqrt", "rsqrt", "abs", "neg", "log", "erf")
+
+LOWERINGS: dict[str, Row] = {
+    **VIEWS,
+    "conv": _conv,
+    "batchnorm": _batchnorm,
+    **dict.fromkeys(_UNARY, _unary),
+    **dict.fromkeys(("add", "sub", "mul", "div"), _binary),
+    "channel_bias": _channel_bias,
+    "linear": _linear,
+    "matmul": _matmul,
+    **dict.fromkeys(("maxpool", "avgpool", "avgpool_padded"), _pool),
+    "mean": _mean,
+    "layernorm": _layernorm,
+    "sdpa": _sdpa,
+    "softmax": _softmax,
+}
+"""Kind of a call to what makes layers of it."""

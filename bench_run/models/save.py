@@ -1,0 +1,166 @@
+"""A model's layers as files: a graph for each that differs, and the pipeline that links them."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from bench_schema.pipeline.values import Input, Layer, LeftOut, Link, Pipeline
+from bench_schema.pipeline.write import pipeline_text
+
+from bench_run.files import writing
+from bench_run.graph.fingerprint import fingerprint
+from bench_run.graph.hipdnn_json import write_graph
+from bench_run.graph.make import make_graphs
+from bench_run.graph.work import flops
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    from bench_run.graph.model import Graph
+    from bench_run.models.lower import Lowered, Lowering
+    from bench_run.models.model import Array
+    from bench_run.models.views import View
+
+WEIGHTS = "weights"
+"""Folder of the arrays, beside the pipeline."""
+BIAS = "uniform:-0.1:0.1"
+
+
+@dataclass(frozen=True)
+class Imported:
+    """What became of a model."""
+
+    path: Path
+    pipeline: Pipeline
+    graphs: int
+    """Different ones."""
+    backward: int
+
+
+def save_model(lowering: Lowering, folder: Path, *, weights: bool, backward: bool) -> Imported:
+    """Write the pipeline ``NAME.toml`` and its graphs. With `weights` the model's own values are
+    beside them, else rules that keep the size of activations. Raises `OutputError`."""
+    name = lowering.model.name
+    gradients = _gradients(lowering) if backward else {}
+    layers = [*(_layer(each, folder, weights=weights) for each in lowering.layers),
+              *_backward_layers(gradients, folder)]  # fmt: skip
+    pipeline = Pipeline(
+        name=name,
+        about=f"{name}, imported: {len(lowering.layers)} layers, {lowering.model.data_type}.",
+        layers=tuple(layers),
+        inputs=tuple(Input(each, "normal") for each in lowering.inputs if _is_read(lowering, each)),
+        outputs=tuple(_outputs(lowering)),
+        left_out=_left_out(lowering),
+    )
+    graphs = {each.graph.name: each.graph for each in lowering.layers}
+    graphs |= {graph.name: graph for graph, _ in gradients.values()}
+    path = folder / f"{name}.toml"
+    with writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        for graph in graphs.values():
+            (folder / f"{graph.name}.json").write_bytes(write_graph(graph))
+        if weights:
+            _save_weights(lowering, folder / WEIGHTS)
+        path.write_text(pipeline_text(pipeline, folder), encoding="utf-8")
+    return Imported(path, pipeline, len(graphs), len(gradients))
+
+
+def _is_read(lowering: Lowering, name: str) -> bool:
+    views = (view for layer in lowering.layers for view in layer.links.values())
+    return any(view.layer is None and view.tensor == name for view in views)
+
+
+def _layer(each: Lowered, folder: Path, *, weights: bool) -> Layer:
+    rules = {
+        tensor: f"file:{WEIGHTS}/{_file_name(each, tensor)}" if weights else rule
+        for tensor, array in each.weights.items()
+        if (rule := _rule(each.graph, tensor, array)) is not None or weights
+    }
+    return Layer(
+        id=each.id,
+        file=folder / f"{each.graph.name}.json",
+        links={tensor: _link(view) for tensor, view in each.links.items()},
+        init={tensor: rule for tensor, rule in rules.items() if rule is not None},
+        weights=tuple(each.weights),
+        fingerprint=fingerprint(each.graph),
+    )
+
+
+def _link(view: View) -> Link:
+    return Link(view.tensor, view.layer, view.offset)
+
+
+def _rule(graph: Graph, tensor: str, array: Array) -> str | None:
+    """Filters and matrices that keep the variance of what they read, small biases; a number as it
+    is, the rest by its role."""
+    if array.size == 1:
+        return f"constant:{float(array.reshape(-1)[0])!r}"
+    if tensor == "w" or (tensor == "b" and len(array.shape) > 1):
+        dims = next(t.dims for t in graph.inputs if t.name == tensor)
+        fan_in = math.prod(dims[1:]) if tensor == "w" else dims[-2]
+        bound = math.sqrt(3 / max(1, fan_in))
+        return f"uniform:-{bound:.6f}:{bound:.6f}"
+    return BIAS if tensor in ("bias", "b") else None
+
+
+def _file_name(each: Lowered, tensor: str) -> str:
+    safe = "".join(c if c.isalnum() or c in "._-" else "_" for c in each.id)
+    return f"{safe}.{tensor}.npy"
+
+
+def _save_weights(lowering: Lowering, folder: Path) -> None:
+    folder.mkdir(exist_ok=True)
+    for each in lowering.layers:
+        for tensor, array in each.weights.items():
+            np.save(folder / _file_name(each, tensor), np.ascontiguousarray(array))
+
+
+def _outputs(lowering: Lowering) -> Iterator[Link]:
+    for name in lowering.model.outputs:
+        view = lowering.views.get(name)
+        if view is not None and view.layer is not None:
+            yield Link(view.tensor, view.layer, view.offset)
+
+
+def _left_out(lowering: Lowering) -> tuple[LeftOut, ...]:
+    """By operation and reason; work of theirs is one operation for each element of the result."""
+    done = sum(flops(each.graph) or 0 for each in lowering.layers)
+    counts: Counter[tuple[str, str]] = Counter()
+    elements: Counter[tuple[str, str]] = Counter()
+    for each in lowering.refused:
+        key = each.call.operation or each.call.kind, each.reason
+        counts[key] += 1
+        elements[key] += each.elements
+    total = max(1, done + sum(elements.values()))
+    return tuple(
+        LeftOut(operation, count, elements[operation, reason] / total, reason)
+        for (operation, reason), count in counts.items()
+    )
+
+
+def _gradients(lowering: Lowering) -> Mapping[str, tuple[Graph, int]]:
+    """Backward graphs by name, with how often each occurs."""
+    counts: Counter[str] = Counter()
+    made: dict[str, Graph] = {}
+    for each in lowering.layers:
+        for spec in each.gradients:
+            (graph,) = make_graphs(f"{spec} dtype={lowering.model.data_type}")
+            counts[graph.name] += 1
+            made[graph.name] = graph
+    return {name: (graph, counts[name]) for name, graph in made.items()}
+
+
+def _backward_layers(gradients: Mapping[str, tuple[Graph, int]], folder: Path) -> Iterator[Layer]:
+    """Without links: each runs on data of its own."""
+    for number, (graph, count) in enumerate(gradients.values(), start=1):
+        yield Layer(
+            id=f"backward.{number}",
+            file=folder / f"{graph.name}.json",
+            repeat=count,
+            fingerprint=fingerprint(graph),
+        )
