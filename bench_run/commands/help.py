@@ -63,6 +63,7 @@ Commands (a file or folder with such a name is given as ./engines):
   describe              operations, shapes and work of graphs; --diagram FILE
   merge                 one document of the shards of a run (--shard I/N)
   tune                  the best variant of every graph, kept in a record
+  import                a model (ONNX, PyTorch) as graphs and a pipeline
   help WORD             all other options: input, engines, measure, validate,
                         output, all; or a command
 
