@@ -32,8 +32,9 @@ pipeline that links them in order. What hipDNN cannot express is listed there.
   --layout L            memory order of images: nchw or nhwc (default nchw)
   --direction D         fwd, or both to add the backward graphs, without links
                         (default fwd)
-  --weights             store the model's own weights beside the pipeline; without
-                        it weights are random, of a size that activations keep
+  --weights             store the model's own weights beside the pipeline;
+                        without it weights are random, and keep the size of
+                        activations
   -h, --help            show help
 """
 
