@@ -75,12 +75,13 @@ def joined(tmp_path):
     return merge
 
 
+@pytest.mark.slow
 def test_four_shards_that_ran_have_the_cases_of_one_run(graph_folder, tmp_path, capsys):
-    for number in (1, 2):
-        words = (str(graph_folder), *QUICK, "--shard", f"{number}/2")
+    for number in (1, 2, 3, 4):
+        words = (str(graph_folder), *QUICK, "--shard", f"{number}/4")
         assert 0 == main([*words, "-o", str(tmp_path / f"{number}.json")])
     assert 0 == main([str(graph_folder), *QUICK, "-o", str(tmp_path / "one.json")])
-    parts = [str(tmp_path / f"{number}.json") for number in (1, 2)]
+    parts = [str(tmp_path / f"{number}.json") for number in (1, 2, 3, 4)]
     assert 0 == main(["merge", *parts, "-o", str(tmp_path / "all.json")])
     one, merged = (files.read(tmp_path / f"{name}.json") for name in ("one", "all"))
 

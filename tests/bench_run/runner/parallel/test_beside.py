@@ -19,6 +19,7 @@ from bench_schema.document import Case, GraphId, Round
 import bench_run
 from bench_run.errors import UsageError
 from bench_run.machine.device_lock import DeviceLock
+from bench_run.options import Options
 from bench_run.runner.parallel.beside import (
     EVERY,
     BesideTrials,
@@ -26,9 +27,10 @@ from bench_run.runner.parallel.beside import (
     with_companions,
 )
 from bench_run.runner.parallel.overlaps import Overlaps
+from bench_run.runner.parallel.sharing import share_devices
 
 ROOT = Path(__file__).resolve().parents[4]
-OPS = ("relu: n=2 c=4 h=8 w=8", "add: dims=4x8 dtype=float")
+OPS = ("relu: n=2 c=4 h=8 w=8",)
 
 
 # --- which cases may be measured beside others ---
@@ -140,11 +142,15 @@ def beside(document):
     return {c.id: [bool(companions_of(each)) for each in c.rounds] for c in document.cases}
 
 
-def test_devices_measure_side_by_side_but_for_the_rounds_that_are_alone(twins):
-    document = run(parallel="measure")
+def test_devices_measure_side_by_side_but_for_the_rounds_that_are_alone(twins, tmp_path):
+    document = run(parallel="measure", output=str(tmp_path / "out.json"))
     assert "measure" == document.run.settings.device_parallelism
-    assert [4, {3}] == [len(document.cases), {len(case.rounds) for case in document.cases}]
+    assert [2, {3}] == [len(document.cases), {len(case.rounds) for case in document.cases}]
     assert not any(rounds[0] for rounds in beside(document).values())
+    rounds = [
+        r for c in json.loads((tmp_path / "out.json").read_bytes())["cases"] for r in c["rounds"]
+    ]
+    assert all(isinstance(each["surroundings"]["companions"], list) for each in rounds)
 
 
 def test_a_device_that_slows_beside_others_is_measured_alone(twins):
@@ -158,26 +164,22 @@ def test_a_device_that_slows_beside_others_is_measured_alone(twins):
     assert [] == [median for median, others in medians if others and median > 4 * fastest]
 
 
+@pytest.mark.slow
 def test_by_default_devices_take_turns(twins):
     assert not any(map(any, beside(run()).values()))
 
 
-@pytest.mark.parametrize(
-    "changes", [{"engine": "numpy", "device": 0}, {"device": 0}, {"device": (0,)}]
-)
-def test_one_device_cannot_measure_side_by_side(twins, changes):
-    given = {"engine": ("twin",), "op": OPS, "rounds": 2, "parallel": "measure", **changes}
-    if isinstance(given["engine"], str):
-        given["engine"] = (given["engine"],)
+@pytest.mark.parametrize("devices", [{"a": "cpu"}, {"a": "GPU-1"}, {"a": "GPU-1", "b": "cpu"}])
+def test_one_device_cannot_measure_side_by_side(devices):
     with pytest.raises(UsageError, match="--parallel goes with several accelerators"):
-        bench_run.run((), **given)
+        share_devices(Options(parallel="measure"), devices)
 
 
 # --- several runs on one device ---
 
 
 def start(output, **env):
-    words = [sys.executable, "-m", "bench_run", "--engine", "twin", "--op", OPS[0], "--rounds", "2"]
+    words = [sys.executable, "-m", "bench_run", "--engine", "twin", "--op", OPS[0], "--rounds", "1"]
     words += ["--iters", "200", "--reference", "none", "--quiet", "-o", str(output)]
     return subprocess.Popen(words, env={**os.environ, **env})
 
@@ -201,7 +203,7 @@ def test_two_runs_started_at_once_do_not_measure_at_the_same_time(twins, tmp_pat
         for runs in spans(trace).values()
     ]
     timed.sort()
-    assert 4 == len(timed)
+    assert 2 == len(timed)
     assert [] == [(a, b) for a, b in pairwise(timed) if b[0] < a[1]]
 
 
@@ -217,10 +219,3 @@ def test_a_run_that_is_killed_leaves_no_lock(twins, tmp_path):
     held = DeviceLock(["TWIN-0"]).acquire(alone=True, stopped=lambda: time.monotonic() > begin + 30)
     assert (True, True) == (bool(held), time.monotonic() < begin + 20)
     held.release()
-
-
-def test_the_document_is_json_that_names_the_companions(twins, tmp_path):
-    output = tmp_path / "out.json"
-    run(parallel="measure", output=str(output))
-    rounds = [r for c in json.loads(output.read_bytes())["cases"] for r in c["rounds"]]
-    assert all(isinstance(each["surroundings"]["companions"], list) for each in rounds)
