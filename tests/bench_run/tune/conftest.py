@@ -1,0 +1,66 @@
+"""The engine with known times, and one tuning on it that many tests look at."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from bench_schema.tuning_files import tuned_read
+
+from tests.support import graph_json
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+@pytest.fixture(scope="session")
+def known_folder(tmp_path_factory):
+    """A folder that looks like an installed distribution with the engine `known` in it."""
+    folder = tmp_path_factory.mktemp("known_site")
+    source = ROOT / "tests" / "doubles" / "known_engine.py"
+    (folder / "known_engine.py").write_text(source.read_text())
+    info = folder / "known-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: known\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[bench_run.engines]\nknown = known_engine\n")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def known_run(known_folder, tmp_path_factory):
+    """Runs the command in a folder of its own with that engine there."""
+    desk = tmp_path_factory.mktemp("tuning")
+    (desk / "small_add.json").write_text(json.dumps(graph_json()))
+
+    def run(*words, **environment):
+        paths = (ROOT, ROOT / "schema", known_folder, os.environ.get("PYTHONPATH", ""))
+        python = os.pathsep.join(map(str, paths)).rstrip(os.pathsep)
+        return subprocess.run(
+            [sys.executable, "-m", "bench_run", *map(str, words)],
+            cwd=desk,
+            env={**os.environ, "PYTHONPATH": python, **environment},
+            capture_output=True,
+            text=True,
+            timeout=180,
+        )
+
+    run.desk = desk
+    return run
+
+
+@pytest.fixture(scope="session")
+def known_words():
+    return ("small_add.json", "--engine", "known", "--rounds", "3", "--iters", "60")
+
+
+@pytest.fixture(scope="session")
+def tuned(known_run, known_words):
+    """The record of a tuning over all plans, and the finished command."""
+    done = known_run(
+        "tune", *known_words, "--space", "plan=all", "--build-timeout", "3", "-o", "tuned.json"
+    )
+    assert done.returncode == 0, done.stderr
+    return tuned_read(known_run.desk / "tuned.json"), done

@@ -1,0 +1,167 @@
+"""A whole tuning of an engine whose times are known, with plans that misbehave in every way."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from bench_schema.files import read
+from bench_schema.tuning_files import tuned_read
+
+
+@pytest.fixture
+def entry(tuned):
+    return tuned[0].entries[0]
+
+
+def candidate(entry, plan):
+    return next(c for c in entry.candidates if c.variant.get("plan") == plan)
+
+
+def test_the_preferred_of_the_fastest_wins(entry):
+    assert "near" == entry.candidates[entry.winner].variant["plan"]
+
+
+def test_those_tied_with_the_winner_are_kept(entry):
+    names = {entry.candidates[index].variant.get("plan") for index in entry.tied_with}
+    assert "best" in names
+
+
+def test_the_claim_is_the_true_time(entry):
+    assert candidate(entry, "near").time_ns == pytest.approx(10_010, rel=0.005)
+
+
+def test_the_default_is_confirmed_beside_the_winner(entry):
+    assert "confirmed" == entry.candidates[entry.default].stage
+
+
+def test_the_gain_is_the_true_ratio(entry):
+    assert entry.gain.estimate == pytest.approx(20_000 / 10_010, rel=0.01)
+
+
+def test_a_wrong_plan_is_out_however_fast(entry):
+    assert "wrong" == candidate(entry, "wrong").status
+
+
+def test_a_plan_that_crashes_costs_only_itself(entry):
+    assert "crashed" == candidate(entry, "crash").status
+
+
+def test_a_plan_that_hangs_while_it_is_built_costs_only_itself(entry):
+    assert "timed out" == candidate(entry, "hang").status
+
+
+def test_a_plan_that_is_the_default_by_another_name_is_a_duplicate(entry):
+    assert "duplicate" == candidate(entry, "usual").status
+
+
+def test_a_nondeterministic_plan_is_known_as_one(entry):
+    assert candidate(entry, "moody").deterministic is False
+
+
+def test_what_is_hopeless_is_dropped_after_a_block_or_two(entry):
+    found = candidate(entry, "hopeless")
+    assert ("screened", True) == (found.stage, found.blocks <= 2)
+
+
+def test_only_confirmed_candidates_have_a_time(entry):
+    timed = {c.stage for c in entry.candidates if c.time_ns is not None}
+    assert {"confirmed"} == timed
+
+
+def test_a_dropped_candidate_has_its_distance_to_the_winner(entry):
+    assert candidate(entry, "slow").behind.estimate == pytest.approx(1.4, rel=0.03)
+
+
+def test_the_document_of_the_record_is_the_one_it_names(tuned, known_run):
+    import hashlib
+
+    record = tuned[0]
+    data = (known_run.desk / record.document.path).read_bytes()
+    assert record.document.sha256 == hashlib.sha256(data).hexdigest()
+
+
+def test_the_winner_and_the_default_are_cases_of_the_document(entry, tuned, known_run):
+    ids = {case.id for case in read(known_run.desk / tuned[0].document.path).cases}
+    assert {entry.candidates[i].case for i in (entry.winner, entry.default)} <= ids
+
+
+def test_the_table_names_the_winner(tuned):
+    assert "plan=near" in tuned[1].stdout
+
+
+def test_show_prints_the_same_table(tuned, known_run):
+    assert tuned[1].stdout == known_run("tune", "--show", "tuned.json").stdout
+
+
+def test_no_journal_is_left(tuned, known_run):
+    assert not list(known_run.desk.glob("tuned*races*"))
+
+
+def test_a_run_takes_the_winner_and_says_so(tuned, known_run):
+    done = known_run("small_add.json", "--tuned", "tuned.json", "--rounds", "1", "--iters", "3",
+                     "-o", "taken.json", "-q")  # fmt: skip
+    case = read(known_run.desk / "taken.json").cases[0]
+    assert ("near", 0) == (case.plan["plan"], done.returncode)
+    assert any(note.startswith("tuned: plan=near") for note in case.notes)
+
+
+def test_a_record_of_another_library_is_not_applied_and_the_case_says_why(tuned, known_run):
+    done = known_run("small_add.json", "--tuned", "tuned.json", "--rounds", "1", "--iters", "3",
+                     "-o", "other.json", KNOWN_VERSION="2.0")  # fmt: skip
+    case = read(known_run.desk / "other.json").cases[0]
+    assert ("usual", True) == (case.plan["plan"], "known 1.0, here is 2.0" in case.notes[-1])
+    assert "1 of them by default: the record is of known 1.0" in done.stderr
+
+
+def test_a_mismatch_can_be_an_error(tuned, known_run):
+    done = known_run("small_add.json", "--tuned", "tuned.json", "--tuned-mismatch", "error",
+                     KNOWN_VERSION="2.0")  # fmt: skip
+    assert (1, 1) == (done.returncode, done.stderr.count("bench-run:"))
+
+
+def test_a_graph_without_an_entry_runs_by_default(tuned, known_run):
+    from tests.support import graph_json
+
+    (known_run.desk / "other_add.json").write_text(json.dumps(graph_json("other", (3, 5))))
+    known_run("other_add.json", "--tuned", "tuned.json", "--rounds", "1", "--iters", "3",
+              "-o", "without.json", "-q")  # fmt: skip
+    case = read(known_run.desk / "without.json").cases[0]
+    assert ("usual", "not tuned: the record has no entry for this graph") == (
+        case.plan["plan"], case.notes[-1],
+    )  # fmt: skip
+
+
+def test_a_winner_that_is_verified_holds(tuned, known_run):
+    done = known_run("tune", "--verify", "tuned.json", "--rounds", "3", "--iters", "30", "-q")
+    assert (0, True) == (done.returncode, "holds" in done.stdout)
+
+
+def test_a_winner_that_is_not_faster_is_exit_code_2(tuned, known_run):
+    tree = json.loads((known_run.desk / "tuned.json").read_text())
+    entry = tree["entries"][0]
+    slow = next(c for c in entry["candidates"] if c["variant"].get("plan") == "hopeless")
+    entry["winner"] = slow["index"]
+    (known_run.desk / "slow.json").write_text(json.dumps(tree))
+    done = known_run("tune", "--verify", "slow.json", "--rounds", "3", "--iters", "30", "-q")
+    assert (2, True) == (done.returncode, "not shown to be faster" in done.stdout)
+
+
+def test_nothing_of_another_engine_goes_into_hipdnns_file(tuned, known_run):
+    done = known_run("tune", "--export", "hipdnn:out.json", "tuned.json")
+    assert (1, True) == (done.returncode, "not on hipdnn" in done.stderr)
+
+
+def test_knobs_are_an_axis_with_the_engines_own_values(known_run, known_words):
+    done = known_run("tune", *known_words, "--space", "knob:SPEED=all", "-o", "knobs.json", "-q")
+    entry = tuned_read(known_run.desk / "knobs.json").entries[0]
+    assert (0, {"knob:SPEED": "4"}) == (
+        done.returncode, dict(entry.candidates[entry.winner].variant),
+    )  # fmt: skip
+
+
+def test_drift_moves_no_winner(known_run):
+    known_run("tune", "small_add.json", "--engine", "known+drift", "--rounds", "3", "--iters", "60",
+              "--space", "plan=best,slow,near", "-o", "drift.json", "-q")  # fmt: skip
+    entry = tuned_read(known_run.desk / "drift.json").entries[0]
+    assert "near" == entry.candidates[entry.winner].variant.get("plan")

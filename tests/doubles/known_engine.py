@@ -1,0 +1,129 @@
+"""An engine of a stranger whose plans take times that are known, on a clock of its own.
+
+``known`` runs its default plan, ``known:all`` each plan by name. No time passes: a plan's work moves
+the stream's clock by its true time with noise. ``known:all+drift`` and ``known+drift`` become slower
+with every execution of anything.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from contextlib import nullcontext
+from dataclasses import replace
+
+import numpy as np
+
+from bench_run.engines import numpy_engine
+from bench_run.engines.base import Availability, EngineSpec, PlanFacts
+from bench_run.streams.host import HostStream
+
+NAME = "known"
+SUMMARY = "has known times; for tests"
+INSTALL = "nothing to install"
+KNOBS = "made up"
+
+TIMES_NS = {
+    "usual": 20_000,
+    "best": 10_000,
+    "near": 10_010,
+    "moody": 10_005,
+    "slow": 14_000,
+    "hopeless": 90_000,
+    "wrong": 5_000,
+    "crash": 8_000,
+    "hang": 7_000,
+}
+"""True times of the plans; the first is the default."""
+WORKSPACES = {"best": 4096, "near": 1024}
+NOISE, VISIT_NOISE = 0.01, 0.002
+DRIFT = 2e-5
+"""By which everything is slower after each execution."""
+SURVIVED = 6
+"""Executions after which the plan ``crash`` ends its process."""
+
+
+def probe():
+    return Availability(True, "always there")
+
+
+def open(spec, options):  # noqa: A001 - the protocol's name
+    inner = numpy_engine.open(EngineSpec("numpy", "numpy"), replace(options, cache="hot"))
+    return Known(spec, options, inner)
+
+
+class KnownStream(HostStream):
+    clock = "events"
+    gate_depth = 512
+
+    def __init__(self, drifts):
+        super().__init__()
+        self.now, self.drifts, self.executions = 0.0, drifts, 0
+        self.draw = np.random.default_rng(7)
+
+    def mark(self):
+        return self.now
+
+    def gate(self):
+        return nullcontext()
+
+    def work(self, ns):
+        self.executions += 1
+        drift = 1 + DRIFT * self.executions if self.drifts else 1.0
+        self.now += ns * drift * np.exp(NOISE * self.draw.standard_normal())
+
+
+class Known:
+    def __init__(self, spec, options, engine):
+        self.spec, self.options, self.engine = spec, options, engine
+        self.stream = KnownStream("drift" in spec.options)
+        version = os.environ.get("KNOWN_VERSION", "1.0")
+        self.facts = replace(engine.facts, libraries={"known": version})
+
+    def variants(self, graph):
+        return tuple({"plan": name} for name in TIMES_NS) if self.spec.id == "all" else ({},)
+
+    def knob_values(self, graph, variant):
+        return {"SPEED": ("1", "2", "4")}
+
+    def build(self, graph, variant):
+        factor = float(variant.get("knob:SPEED", 1))
+        return graph, self.engine.build(graph, {}), variant.get("plan", "usual"), factor
+
+    def plan(self, built):
+        _, inner, name, factor = built
+        if name == "hang":
+            time.sleep(1000)
+        return KnownPlan(self.engine.plan(inner), name, TIMES_NS[name] / factor, self.stream)
+
+    def peak_bytes(self):
+        return None
+
+    def close(self):
+        self.engine.close()
+
+
+class KnownPlan:
+    def __init__(self, plan, name, true_ns, stream):
+        self.plan, self.name, self.stream = plan, name, stream
+        self.runs = 0
+        visit = np.exp(VISIT_NOISE * stream.draw.standard_normal())
+        self.true_ns = true_ns * visit
+        self.facts = PlanFacts({"plan": name}, WORKSPACES.get(name, 8192), 64)
+        self.upload, self.poison, self.close = plan.upload, plan.poison, plan.close
+
+    def run(self):
+        self.runs += 1
+        if self.name == "crash" and self.runs > SURVIVED:
+            os._exit(7)
+        self.plan.run()
+        self.stream.work(self.true_ns)
+
+    def download(self):
+        outputs = self.plan.download()
+        for storage in outputs.values():
+            if self.name == "wrong":
+                storage[0] += 1
+            if self.name == "moody" and self.runs % 2:
+                storage[0] = np.nextafter(storage[0], np.float32(np.inf))
+        return outputs
