@@ -10,6 +10,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
+import numpy as np
 from bench_schema.summary import t_quantile
 from bench_schema.tuning import Ratio
 
@@ -18,7 +19,6 @@ from bench_run.text import percent_text
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    import numpy as np
     import numpy.typing as npt
 
 
@@ -41,8 +41,13 @@ class Decision:
     reason: str
 
 
-def ratio(base: Finalist, other: Finalist) -> Ratio:
-    """What `base` takes, in what `other` takes."""
+OTHERS = 2
+"""Times as many degrees of freedom as its own that all pairs give to the variance of one."""
+
+
+def ratio(base: Finalist, other: Finalist, common: float | None = None) -> Ratio:
+    """What `base` takes, in what `other` takes. `common`: the mean variance of differences of all
+    finalists; with it that of these two is averaged, since few rounds say little of one."""
     rounds = min(base.logs.size, other.logs.size)
     if base.index == other.index:
         return Ratio(1.0, 1.0, 1.0)
@@ -50,8 +55,22 @@ def ratio(base: Finalist, other: Finalist) -> Ratio:
     mean = float(steps.mean())
     if rounds < 2:
         return Ratio(math.exp(mean))
-    half = t_quantile(rounds - 1) * float(steps.std(ddof=1)) / math.sqrt(rounds)
+    variance, degrees = float(steps.var(ddof=1)), rounds - 1
+    if common is not None:
+        variance, degrees = (variance + OTHERS * common) / (1 + OTHERS), degrees * (1 + OTHERS)
+    half = t_quantile(degrees) * math.sqrt(variance / rounds)
     return Ratio(math.exp(mean), math.exp(mean - half), math.exp(mean + half))
+
+
+def common_variance(finalists: Sequence[Finalist]) -> float | None:
+    """Mean variance of the differences, round by round, of all pairs; None below three finalists
+    and two rounds."""
+    rounds = min((f.logs.size for f in finalists), default=0)
+    if len(finalists) < 3 or rounds < 2:
+        return None
+    logs = np.array([f.logs[:rounds] for f in finalists])
+    pairs = [(a, b) for a in range(len(logs)) for b in range(a)]
+    return float(np.mean([(logs[a] - logs[b]).var(ddof=1) for a, b in pairs]))
 
 
 def decide(
@@ -60,12 +79,19 @@ def decide(
     """`tied`: who was as fast as the fastest in the race. At least one finalist is there."""
     by_index = {finalist.index: finalist for finalist in finalists}
     fastest = min(finalists, key=lambda f: float(f.logs.mean()))
-    equals = [f for f in finalists if f.index in tied and not _is_behind(f, fastest, margin_ratio)]
+    common = common_variance(finalists)
+
+    def is_behind(finalist: Finalist) -> bool:
+        """Whether it is shown to be slower than the fastest by more than the margin."""
+        found = ratio(finalist, fastest, common)
+        return found.low is not None and found.low > 1 + margin_ratio
+
+    equals = [f for f in finalists if f.index in tied and not is_behind(f)]
     best = min(equals or [fastest], key=lambda f: f.rank)
     others = tuple(sorted(f.index for f in equals if f.index != best.index))
     if default not in by_index:
         return Decision(best.index, others, None, "the default did not complete")
-    gain = ratio(by_index[default], best)
+    gain = ratio(by_index[default], best, common)
     if best.index == default:
         reason = "the default is among the fastest" if others else "the default is the fastest"
         return Decision(default, others, gain, reason)
@@ -78,12 +104,6 @@ def decide(
         return Decision(default, kept, Ratio(1.0, 1.0, 1.0), reason)
     reason = "the fastest" if not others else "first among equals"
     return Decision(best.index, others, gain, reason)
-
-
-def _is_behind(finalist: Finalist, fastest: Finalist, margin_ratio: float) -> bool:
-    """Whether it is shown to be slower than the fastest by more than the margin."""
-    found = ratio(finalist, fastest)
-    return found.low is not None and found.low > 1 + margin_ratio
 
 
 Facts: TypeAlias = "tuple[bool | None, float | None, int | None]"

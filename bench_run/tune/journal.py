@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bench_schema.codec import build, encode
-from bench_schema.document import Case
+from bench_schema.document import Case, Outcome
 
 from bench_run.errors import UsageError
 from bench_run.files import writing
@@ -66,18 +66,29 @@ class TuneJournal:
 
     def recall_block(
         self, graph: str, block: int, keys: Mapping[int, str]
-    ) -> dict[int, Visit] | None:
+    ) -> tuple[dict[int, Visit], dict[int, Outcome]] | None:
+        """The visits, and what became of those that failed."""
         found = self._known.get(f"{graph} block {block}")
         if found is None or sorted(found["of"]) != sorted(keys.values()):
             return None
-        visits = found["visits"]
-        return {index: Visit(*visits[key]) for index, key in keys.items() if key in visits}
+        visits, failed = found["visits"], found["failed"]
+        return (
+            {index: Visit(*visits[key]) for index, key in keys.items() if key in visits},
+            {index: Outcome(*failed[key]) for index, key in keys.items() if key in failed},
+        )
 
     def keep_block(
-        self, graph: str, block: int, keys: Mapping[int, str], visits: Mapping[int, Visit]
+        self,
+        graph: str,
+        block: int,
+        keys: Mapping[int, str],
+        visits: Mapping[int, Visit],
+        failed: Mapping[int, Outcome],
     ) -> None:
         rows = {keys[i]: [v.log_median, v.deviation, v.cost] for i, v in visits.items()}
-        self._keep(f"{graph} block {block}", {"of": list(keys.values()), "visits": rows})
+        ends = {keys[i]: [o.status, o.reason, o.phase] for i, o in failed.items() if i in keys}
+        value = {"of": list(keys.values()), "visits": rows, "failed": ends}
+        self._keep(f"{graph} block {block}", value)
 
     def _keep(self, key: str, value: Any) -> None:
         with writing(self._path):

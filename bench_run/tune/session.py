@@ -133,11 +133,12 @@ class Session:
         keys = {index: self._options[index].key for index in indices}
         known = self._journal.recall_block(self._name, block, keys)
         if known is not None:
-            return known
+            self.failed.update(known[1])
+            return known[0]
         order = sorted(indices)
         random.Random(f"{self._settings.seed} {self._name} {block}").shuffle(order)  # noqa: S311
         visits = {index: visit for index in order if (visit := self._visit(index, samples))}
-        self._journal.keep_block(self._name, block, keys, visits)
+        self._journal.keep_block(self._name, block, keys, visits, self.failed)
         return visits
 
     def _visit(self, index: int, samples: int) -> Visit | None:

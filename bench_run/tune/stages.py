@@ -248,8 +248,7 @@ class Stages:
         """The finalists of all graphs as one ordinary run."""
         cases = [each.options[index].case for each in raced for index in each.finalists]
         if not cases:
-            reasons = [each.fates[0].reason for each in raced]
-            raise UsageError(f"no graph has a candidate that runs: {reasons[0]}")
+            raise UsageError(f"no graph has a candidate that runs: {raced[0].fates[0].reason}")
         self._pool.close()
         engines = engines_of(cases)
         gathered = replace(self._outline.gathered, failures=())

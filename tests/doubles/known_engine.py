@@ -1,18 +1,20 @@
 """An engine of a stranger whose plans take times that are known, on a clock of its own.
 
-``known`` runs its default plan, ``known:all`` each plan by name. No time passes: a plan's work moves
-the stream's clock by its true time with noise. ``known:all+drift`` and ``known+drift`` become slower
-with every execution of anything.
+``known`` runs its default plan, ``known:all`` each plan by name. No time passes: a plan's work
+moves the stream's clock by its true time with noise. ``known+drift`` becomes slower with every
+execution of anything.
 """
 
 from __future__ import annotations
 
 import os
+import signal
 import time
 from contextlib import nullcontext
 from dataclasses import replace
 
 import numpy as np
+import psutil
 
 from bench_run.engines import numpy_engine
 from bench_run.engines.base import Availability, EngineSpec, PlanFacts
@@ -39,6 +41,8 @@ WORKSPACES = {"best": 4096, "near": 1024}
 NOISE, VISIT_NOISE = 0.01, 0.002
 DRIFT = 2e-5
 """By which everything is slower after each execution."""
+STOP = int(os.environ.get("KNOWN_STOP", 0))
+"""Executions after which the run is asked to end; 0: never."""
 SURVIVED = 6
 """Executions after which the plan ``crash`` ends its process."""
 
@@ -69,6 +73,10 @@ class KnownStream(HostStream):
 
     def work(self, ns):
         self.executions += 1
+        if self.executions == STOP:
+            run = next(p for p in psutil.Process().parents() if "tune" in p.cmdline())
+            run.send_signal(signal.SIGTERM)
+            time.sleep(1)
         drift = 1 + DRIFT * self.executions if self.drifts else 1.0
         self.now += ns * drift * np.exp(NOISE * self.draw.standard_normal())
 

@@ -120,6 +120,7 @@ def test_a_mismatch_can_be_an_error(tuned, known_run):
     assert (1, 1) == (done.returncode, done.stderr.count("bench-run:"))
 
 
+@pytest.mark.slow
 def test_a_graph_without_an_entry_runs_by_default(tuned, known_run):
     from tests.support import graph_json
 
@@ -132,6 +133,7 @@ def test_a_graph_without_an_entry_runs_by_default(tuned, known_run):
     )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_winner_that_is_verified_holds(tuned, known_run):
     done = known_run("tune", "--verify", "tuned.json", "--rounds", "3", "--iters", "30", "-q")
     assert (0, True) == (done.returncode, "holds" in done.stdout)
@@ -152,6 +154,7 @@ def test_nothing_of_another_engine_goes_into_hipdnns_file(tuned, known_run):
     assert (1, True) == (done.returncode, "not on hipdnn" in done.stderr)
 
 
+@pytest.mark.slow
 def test_knobs_are_an_axis_with_the_engines_own_values(known_run, known_words):
     done = known_run("tune", *known_words, "--space", "knob:SPEED=all", "-o", "knobs.json", "-q")
     entry = tuned_read(known_run.desk / "knobs.json").entries[0]
@@ -160,8 +163,44 @@ def test_knobs_are_an_axis_with_the_engines_own_values(known_run, known_words):
     )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_drift_moves_no_winner(known_run):
     known_run("tune", "small_add.json", "--engine", "known+drift", "--rounds", "3", "--iters", "60",
               "--space", "plan=best,slow,near", "-o", "drift.json", "-q")  # fmt: skip
     entry = tuned_read(known_run.desk / "drift.json").entries[0]
     assert "near" == entry.candidates[entry.winner].variant.get("plan")
+
+
+@pytest.mark.slow
+def test_an_interrupted_tuning_goes_on_and_measures_nothing_again(known_run, known_words):
+    words = ("tune", *known_words, "--space", "plan=best,near,slow", "-o", "cut.json")
+    done = known_run(*words, "-q", KNOWN_STOP="120")
+    assert (1, True) == (done.returncode, (known_run.desk / "cut.json.races").exists())
+    lines = (known_run.desk / "cut.json.races").read_text().splitlines()
+    done = known_run(*words, "--resume")
+    record = tuned_read(known_run.desk / "cut.json")
+    assert (0, True) == (done.returncode, len(lines) > 3)
+    assert record.cost.executions > 0
+
+
+@pytest.mark.slow
+def test_another_tuning_cannot_go_on_with_it(known_run, known_words):
+    words = ("tune", *known_words, "-o", "cut2.json", "-q")
+    known_run(*words, "--space", "plan=best,slow", KNOWN_STOP="120")
+    done = known_run(*words, "--space", "plan=near,slow", "--resume")
+    assert (1, True) == (done.returncode, "has space" in done.stderr)
+
+
+@pytest.mark.slow
+def test_one_combination_for_all_graphs_is_the_best_in_total(known_run):
+    from tests.support import graph_json
+
+    for name, width in (("one", 4), ("two", 6)):
+        (known_run.desk / f"{name}.json").write_text(json.dumps(graph_json(name, (4, width))))
+    known_run("tune", "one.json", "two.json", "--engine", "known", "--space", "knob:SPEED=1,2,4",
+              "--scope", "global", "--rounds", "3", "--iters", "30", "-o", "whole.json",
+              "-q")  # fmt: skip
+    record = tuned_read(known_run.desk / "whole.json")
+    chosen = [total for total in record.whole.totals if total.chosen]
+    assert [{"knob:SPEED": "4"}] == [dict(total.variant) for total in chosen]
+    assert 3 <= len(record.whole.totals)
