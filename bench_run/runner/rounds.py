@@ -77,7 +77,11 @@ class Rounds:
         engines = {case.engine.key: case.engine for case in cases}
         devices = sharing.devices
         apart = sharing.by_engine
-        baton = DeviceBatons(apart) if apart else Baton(DeviceLock(devices) if devices else None)
+        baton = (
+            DeviceBatons(apart, self._is_beside)
+            if apart
+            else Baton(DeviceLock(devices) if devices else None)
+        )
         self._trials = BesideTrials() if apart else None
         self._references = references or ReferenceStore(
             options, engines, breakdown, touching=baton.touching
@@ -152,17 +156,9 @@ class Rounds:
 
     def _rounds(self, due: Mapping[int, Sequence[PlannedCase]]) -> None:
         """Measure these cases in these rounds."""
-        if self._trials is None:
-            self._rounds_at_once(due)
-            return
-        first, rest = self._trials.split(due)
-        self._rounds_at_once(first)
-        for held in self._trials.release():
+        self._rounds_at_once(due)
+        for held in self._trials.release() if self._trials is not None else ():
             self._keep(held)
-        again = {index: self._missing(cases, index) for index, cases in first.items()}
-        self._progress.more(sum(map(len, again.values())))
-        self._rounds_at_once(again)
-        self._rounds_at_once(rest)
 
     def _rounds_at_once(self, due: Mapping[int, Sequence[PlannedCase]]) -> None:
         rounds = [self._order(index, cases) for index, cases in due.items() if cases]
@@ -183,10 +179,9 @@ class Rounds:
         if self._side_by_side:
             threading.Thread(target=self._references.compute_announced, daemon=True).start()
         for _, result in self._lanes.results(rounds):
-            if result is not None and self._trials is not None:
-                result = self._trials.take(result)
             if result is not None:
-                self._keep(result)
+                for kept in [result] if self._trials is None else self._trials.take(result):
+                    self._keep(kept)
             self._progress.finish_case()
 
     def _keep(self, result: Case) -> None:
@@ -195,13 +190,11 @@ class Rounds:
 
     def _order(self, index: int, cases: Sequence[PlannedCase]) -> list[Visit]:
         order = shuffle_cases(cases, self._options.seed, index)
-        return [
-            Visit(case, index, position, self._measures_beside(case, index))
-            for position, case in enumerate(order)
-        ]
+        return [Visit(case, index, position) for position, case in enumerate(order)]
 
-    def _measures_beside(self, case: PlannedCase, index: int) -> bool:
-        return self._trials is not None and self._trials.measures_beside(case.id, index)
+    def _is_beside(self, visit: Visit) -> bool:
+        """Whether other devices may measure meanwhile."""
+        return self._trials is not None and self._trials.measures_beside(visit.case.id, visit.index)
 
     def _announce(self, visits: Iterable[Visit]) -> None:
         self._references.announce(

@@ -1,9 +1,9 @@
 """``--parallel measure``: devices of a host measure at the same time, where that changes nothing.
 
-Devices share power, bus and host, so it is tried for each case: round 0, and every `EVERY`-th after
-it, is measured while no other device measures. Round 1 is measured beside others and kept back
-until the two can be compared. A round beside others whose median is beyond `LIMIT_RATIO` of that
-alone does not count, and the case is measured alone from then on.
+Devices share power, bus and host, so each case is watched: round 0, and every `EVERY`-th after it,
+is measured while no other device measures. A round beside others is kept back until it can be held
+against those alone. Where its median is beyond `LIMIT_RATIO` of theirs it does not count, and the
+case is measured alone from then on.
 """
 
 from __future__ import annotations
@@ -23,30 +23,28 @@ from bench_run.runner.parallel.baton import Baton
 from bench_run.runner.parallel.overlaps import Overlaps
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from bench_schema.document import Case, Round
 
-    from bench_run.plan.cases import PlannedCase
     from bench_run.runner.parallel.baton import CaseTurn, Group
     from bench_run.runner.parallel.visit import Visit
 
 EVERY = 5
-TRIAL = 1
-"""The round that is kept back until it is compared with round 0."""
 LIMIT_RATIO = 1.01
 """How far a median beside others may lie from that alone."""
 HOST = "host"
 """Name of the lock of all devices: shared by those that measure side by side."""
-Due = dict[int, list["PlannedCase"]]
 
 
 class DeviceBatons:
     """A baton for each device, in place of one for all of them."""
 
-    def __init__(self, devices: Mapping[str, str]) -> None:
-        """`devices`: that of each engine, by its key."""
+    def __init__(self, devices: Mapping[str, str], is_beside: Callable[[Visit], bool]) -> None:
+        """`devices`: that of each engine, by its key; `is_beside`: whether others may measure
+        while a case does."""
         self._devices = devices
+        self._is_beside = is_beside
         self._overlaps = Overlaps()
         self._batons = {
             device: Baton(DeviceLock([device]), DeviceLock([HOST]))
@@ -55,20 +53,15 @@ class DeviceBatons:
 
     def turns(self, visits: Sequence[Visit]) -> list[CaseTurn]:
         """One for each visit; those of one device follow each other."""
+        places = [(self._devices[v.case.engine.key], self._is_beside(v)) for v in visits]
         groups: dict[tuple[str, bool], Group] = {}
-        turns = []
-        for visit in visits:
-            place = self._devices[visit.case.engine.key], visit.beside
-            if place not in groups:
-                mine = [v.case.id for v in visits if self._place(v) == place]
-                groups[place] = self._batons[place[0]].group(mine, beside=visit.beside)
-            turn = groups[place].turn(visit.case.id)
-            turn.watch(self._overlaps, place[0])
-            turns.append(turn)
+        for place in dict.fromkeys(places):
+            mine = [v.case.id for v, at in zip(visits, places, strict=True) if at == place]
+            groups[place] = self._batons[place[0]].group(mine, beside=place[1])
+        turns = [groups[at].turn(v.case.id) for v, at in zip(visits, places, strict=True)]
+        for turn, (device, _) in zip(turns, places, strict=True):
+            turn.watch(self._overlaps, device)
         return turns
-
-    def _place(self, visit: Visit) -> tuple[str, bool]:
-        return self._devices[visit.case.engine.key], visit.beside
 
     @contextmanager
     def touching(self) -> Iterator[None]:
@@ -105,8 +98,10 @@ class Trial:
 
     alone_ns: list[float] = field(default_factory=list)
     beside_ns: list[float] = field(default_factory=list)
-    held: Case | None = None
+    held: list[Case] = field(default_factory=list)
     """Measured beside others, and not yet judged."""
+    told: bool = False
+    """Whether a result says what the others did to it."""
 
     def note(self, each: Round) -> None:
         beside = bool(companions_of(each))
@@ -137,35 +132,42 @@ class BesideTrials:
     def measures_beside(self, name: str, index: int) -> bool:
         return index % EVERY != 0 and name not in self._fallen
 
-    def split(self, due: Mapping[int, Sequence[PlannedCase]]) -> tuple[Due, Due]:
-        """The rounds that decide, and the others."""
-        first = {index: list(cases) for index, cases in due.items() if index < 2}
-        return first, {index: list(cases) for index, cases in due.items() if index >= 2}
-
     def resume(self, case: Case) -> None:
         """What an earlier run measured of a case."""
         for each in case.rounds:
             self._trial(case.id).note(each)
         self._is_unmoved(case.id, self._trial(case.id).ratio)
 
-    def take(self, case: Case) -> Case | None:
-        """What may be kept of a result now."""
+    def take(self, case: Case) -> list[Case]:
+        """What may be kept now that this result is there."""
         trial = self._trial(case.id)
         for each in case.rounds:
             trial.note(each)
-            if companions_of(each) and each.index == TRIAL:
-                trial.held = case
-                return None
-            if companions_of(each) and not self._is_unmoved(case.id, trial.ratio_of(each)):
-                return None
-        return case
+        if not any(map(companions_of, case.rounds)):
+            return [case, *self._judged(case.id)]
+        trial.held.append(case)
+        return self._judged(case.id) if trial.alone_ns else []
+
+    def _judged(self, name: str) -> list[Case]:
+        """Those of the results kept back that count."""
+        trial = self._trial(name)
+        held, trial.held = trial.held, []
+        kept = [(one, trial.ratio_of(one.rounds[0])) for one in held]
+        return [self._noted(one, ratio) for one, ratio in kept if self._is_unmoved(name, ratio)]
+
+    def _noted(self, case: Case, ratio: float | None) -> Case:
+        """With the first ratio that is known of the case."""
+        trial = self._trial(case.id)
+        if ratio is None or trial.told:
+            return case
+        trial.told = True
+        note = f"round {case.rounds[0].index + 1} beside other devices {ratio:.4f} of alone"
+        return replace(case, notes=(*case.notes, note))
 
     def release(self) -> Iterator[Case]:
-        """The results that were held back and count; the other cases are alone from now on."""
-        for name, trial in self._trials.items():
-            held, trial.held = trial.held, None
-            if held is not None and self._is_unmoved(name, trial.ratio):
-                yield replace(held, notes=(*held.notes, *_note(trial.ratio)))
+        """At the end: results of cases that no round alone can be held against."""
+        for name in self._trials:
+            yield from self._judged(name)
 
     def _is_unmoved(self, name: str, ratio: float | None) -> bool:
         """Whether others changed the case's time by less than matters; else it is alone from now
@@ -193,11 +195,6 @@ class BesideTrials:
             f"devices side by side: {mean:.4f} of alone over {len(ratios)} cases; "
             f"{len(self._fallen)} cases were measured alone"
         )
-
-
-def _note(ratio: float | None) -> Iterator[str]:
-    if ratio is not None:
-        yield f"round 2 beside other devices {ratio:.4f} of round 1 alone"
 
 
 def _median(each: Round) -> float:

@@ -16,5 +16,3 @@ class Visit:
     case: PlannedCase
     index: int
     position: int
-    beside: bool = False
-    """Whether other devices may measure meanwhile."""
