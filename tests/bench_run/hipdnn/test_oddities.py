@@ -9,6 +9,7 @@ import sys
 import pytest
 
 from bench_run.errors import BenchRunError
+from tests.bench_run.hipdnn.conftest import forget
 from tests.bench_run.hipdnn.test_mutants import ADD, expect_right, run
 
 NUMBER = 1563989756945604898
@@ -104,16 +105,25 @@ SAYS = {
 
 
 @pytest.fixture
-def odd(double, open_engine, monkeypatch):
-    """Measures on the release between *middle* and *newest* that does one thing otherwise."""
+def altered(double, open_engine, monkeypatch):
+    """The double of a release between *middle* and *newest*, altered; it is what engines open."""
 
-    def measure(patch, spec):
-        from bench_run.engines import hipdnn  # noqa: F401 - the double is imported first
-
+    def alter(patch):
         module = double("hard")
         patch(monkeypatch, module)
         monkeypatch.setattr("tests.bench_run.hipdnn.conftest.forget", lambda: None)
         assert sys.modules["hipdnn_frontend"] is module
+
+    yield alter
+    forget()
+
+
+@pytest.fixture
+def odd(altered, open_engine):
+    """Measures on a release that does one thing otherwise."""
+
+    def measure(patch, spec):
+        altered(patch)
         return run(open_engine, spec, "hard", {}, {})
 
     return measure
@@ -150,9 +160,7 @@ def test_a_plan_without_a_workspace_is_given_none(open_engine, plugin):
     expect_right(*run(open_engine, spec, "hard", {}, {}))
 
 
-def test_an_engine_that_is_ranked_twice_is_one_variant(odd, open_engine, double, monkeypatch):
-    module = double("hard")
-    MEASURES["an engine that is ranked twice"](monkeypatch, module)
-    monkeypatch.setattr("tests.bench_run.hipdnn.conftest.forget", lambda: None)
+def test_an_engine_that_is_ranked_twice_is_one_variant(altered, open_engine):
+    altered(MEASURES["an engine that is ranked twice"])
     names = [variant["engine"] for variant in open_engine("hipdnn:all", "hard").variants(ADD)]
     assert sorted(set(names)) == sorted(names)
