@@ -28,6 +28,11 @@ MOST_IN_BATCH = 500
 """Fits the queue: none of these waits for the host."""
 NO_COUNTER = "--energy: the device has no energy counter that can be read here"
 
+COUNTER_S = 0.1
+"""A reading is at most so old."""
+RESOLVED = 0.05
+"""What the time of a reading may be off by, as a part of the window, before that is said."""
+
 Counter = Callable[[], float | None]
 """Millijoules so far; None where nobody counts."""
 Clock = Callable[[], float]
@@ -47,6 +52,8 @@ class Step:
     at_s: float
     mj: float
     iterations: int
+    within_s: float = 0.0
+    """How long the iterations took during which it moved."""
 
 
 def measure_energy(plan: Plan, stream: Stream, device: str) -> Used:
@@ -68,7 +75,17 @@ def count_energy(
         return Used(notes=(NO_COUNTER,))
     joules = (last.mj - first.mj) / 1000
     window_s = last.at_s - first.at_s
-    return Used(joules / (last.iterations - first.iterations), window_s)
+    notes = _unresolved(max(first.within_s, last.within_s), window_s)
+    return Used(joules / (last.iterations - first.iterations), window_s, notes)
+
+
+def _unresolved(within_s: float, window_s: float) -> tuple[str, ...]:
+    """Where iterations are so long that the counter's steps cannot be placed well."""
+    share = min(within_s, COUNTER_S) / window_s
+    if share <= RESOLVED:
+        return ()
+    what = f"an iteration of {within_s:.2g} s in a window of {window_s:.2g} s"
+    return (f"--energy: not resolved by the counter: {what} is known to ±{share:.0%}",)
 
 
 def _steps(plan: Plan, stream: Stream, counter: Counter, clock: Clock) -> Iterator[Step]:
@@ -87,7 +104,7 @@ def _steps(plan: Plan, stream: Stream, counter: Counter, clock: Clock) -> Iterat
             return
         if reading != known:
             known, moved_s = reading, now_s
-            yield Step(now_s, reading, iterations)
+            yield Step(now_s, reading, iterations, now_s - begin_s)
 
 
 def _batch(size: int, took_s: float) -> int:

@@ -51,6 +51,16 @@ def test_long_iterations_are_counted_as_exactly_as_they_divide_the_window(iterat
     assert pytest.approx(200 * iteration_s, rel=0.05) == found.j_per_iteration
 
 
+def test_what_the_counter_cannot_resolve_is_said_with_how_well_it_is_known():
+    (note,) = used(Device(200, 0.08)).notes
+    assert note.startswith("--energy: not resolved by the counter: an iteration of 0.08 s")
+    assert note.endswith("±8%")
+
+
+def test_a_long_window_resolves_long_iterations():
+    assert () == used(Device(200, 3.0)).notes
+
+
 def test_a_counter_that_steps_with_every_reading_serves_as_well():
     found = used(Device(500, 1e-3, step_s=1e-6))
     assert pytest.approx(0.5, rel=0.02) == found.j_per_iteration
