@@ -140,6 +140,7 @@ def _used(
     connection = _opened(":memory:" if place is None else str(place))
     try:
         passed_over = update(connection, wanted)
+        connection.execute("BEGIN")  # one state of the index, whoever writes it meanwhile
         return use(connection), [*remarks, *passed_over]
     finally:
         connection.close()
@@ -208,11 +209,17 @@ def update(
         batch = [(name, _stamp(wanted[name]), _read(wanted[name])) for name in names]
         with _writing(connection):
             for name, stamp, held in batch:
-                _keep(connection, name, stamp, held)
+                if not _has(connection, name, stamp):  # another process was faster
+                    _keep(connection, name, stamp, held)
         if tell is not None:
             tell(first + len(batch), len(new))
     found = connection.execute("SELECT path, problem FROM file WHERE problem IS NOT NULL")
     return [f"{name}: passed over, {problem}" for name, problem in sorted(found)]
+
+
+def _has(connection: sqlite3.Connection, name: str, stamp: tuple[int, int]) -> bool:
+    query = "SELECT size, mtime_ns FROM file WHERE path = ?"
+    return bool(connection.execute(query, (name,)).fetchone() == stamp)
 
 
 def _stamp(path: Path) -> tuple[int, int]:

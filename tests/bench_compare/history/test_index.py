@@ -1,0 +1,57 @@
+"""The index under two processes, on a folder that cannot be written, and beside documents that
+come and go."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from bench_compare.history import index
+from tests.bench_compare.history import make
+from tests.conftest import ROOT
+
+PROGRAM = (
+    "import sys; from bench_compare.cli import main; "
+    "sys.exit(main(['history', sys.argv[1], '--json', '-']))"
+)
+
+
+def started(folder):
+    paths = f"{ROOT}:{ROOT / 'schema'}"
+    return subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, str(folder)],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={"PYTHONPATH": paths},
+    )  # fmt: skip
+
+
+def test_two_processes_make_one_index(tmp_path):
+    folder = make.archive(tmp_path / "a", builds=30, cases=4)
+    found = [process.communicate(timeout=120) for process in (started(folder), started(folder))]
+    assert found[0] == found[1]
+    assert found[0][1] == b""
+
+
+def test_a_folder_that_cannot_be_written_is_read_all_the_same(tmp_path):
+    folder = make.archive(tmp_path / "a", builds=6, cases=2)
+    (folder / index.NAME).mkdir()
+    wanted = {path.name: path for path in sorted(folder.glob("*.json"))}
+    count = "SELECT count(*) FROM document"
+    found, remarks = index.indexed(folder, wanted, lambda made: made.execute(count).fetchone())
+    assert (6,) == found
+    assert "cannot be kept" in remarks[0]
+
+
+@pytest.mark.parametrize("pattern", ["nowhere", "*.nothing"])
+def test_a_place_without_documents_is_an_error(pattern, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(index.InputError, match="no such file"):
+        index.files_of([pattern])
+
+
+def test_a_journal_beside_its_document_is_left_out(tmp_path):
+    for name in ("a.json", "a.json.journal", "b.json.journal"):
+        (tmp_path / name).write_text("{}")
+    found = [path.name for path in index.files_of([str(tmp_path)])]
+    assert ["a.json", "b.json.journal"] == found
