@@ -44,10 +44,10 @@ def known_run(known_folder, tmp_path_factory):
             env={**os.environ, "PYTHONPATH": python, **environment},
             capture_output=True,
             text=True,
-            timeout=180,
+            timeout=400,
         )
 
-    run.desk = desk
+    run.desk, run.root = desk, ROOT
     return run
 
 

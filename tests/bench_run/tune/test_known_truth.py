@@ -204,3 +204,28 @@ def test_one_combination_for_all_graphs_is_the_best_in_total(known_run):
     chosen = [total for total in record.whole.totals if total.chosen]
     assert [{"knob:SPEED": "4"}] == [dict(total.variant) for total in chosen]
     assert 3 <= len(record.whole.totals)
+
+
+@pytest.mark.slow
+def test_the_example_of_the_readme_tunes_the_smoke_suite_on_the_processor(known_run):
+    pytest.importorskip("torch")
+    words = "suite:smoke --space engine=numpy,torch --space layout=nchw,nhwc"
+    readme = (known_run.root / "README.md").read_text(encoding="utf-8")
+    assert f"bench-run tune {words}\n" in readme
+    done = known_run("tune", *words.split(), "--rounds", "3", "--iters", "9", "--max-time", "1",
+                     "--check-budget", "0", "-o", "smoke.json")  # fmt: skip
+    record = tuned_read(known_run.desk / "smoke.json")
+    assert (0, 7) == (done.returncode, len(record.entries))
+    assert all(entry.candidates[entry.winner].time_ns for entry in record.entries)
+
+
+def test_a_fused_graph_races_against_the_chain_of_its_nodes(known_run):
+    import shutil
+
+    name = "conv_fwd+bias+relu_n16c16h16w16k16r3s3p1_float_nchw.json"
+    shutil.copy(known_run.root / "graphs" / "smoke" / name, known_run.desk)
+    done = known_run("tune", name, "--engine", "numpy", "--space", "fusion=on,off", "--rounds", "3",
+                     "--iters", "9", "-o", "fusion.json", "-q")  # fmt: skip
+    entry = tuned_read(known_run.desk / "fusion.json").entries[0]
+    chain = next(c for c in entry.candidates if c.variant.get("fusion") == "off")
+    assert (0, "ok", True) == (done.returncode, chain.status, chain.blocks > 0)

@@ -1,0 +1,130 @@
+"""Axes, and the graphs that they make of a graph."""
+
+from __future__ import annotations
+
+import pytest
+
+from bench_run.errors import UsageError
+from bench_run.graph.chain.model import ChainGraph
+from bench_run.graph.make import make_graphs
+from bench_run.plan.cases import plan_graph
+from bench_run.plan.load import make_graph
+from bench_run.plan.rewrites import rewritten
+from bench_run.tune.settings import read_limits, read_size, read_span
+from bench_run.tune.space import parse_space
+
+CONV = "conv_fwd+bias+relu: n=2 c=4 h=8 w=8 k=4 r=3 s=3 pad=1"
+
+
+def planned(spec):
+    return plan_graph(make_graph(next(iter(make_graphs(spec)))))
+
+
+def test_engines_of_the_axis_come_after_those_of_the_flag():
+    assert ("torch", "numpy") == parse_space(["engine=numpy,torch"], ["torch"]).engines
+
+
+def test_a_space_can_be_given_again_as_it_is_kept():
+    space = parse_space(["layout=nchw,nhwc", "plan=all", "engine=numpy,torch"], [])
+    assert space == parse_space(space.texts, [])
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("colour=red", "no axis 'colour'"),
+        ("layout=chwn", "no value 'chwn'"),
+        ("layout=", "expected AXIS=VALUE"),
+        ("layout", "expected AXIS=VALUE"),
+        ("dtype=half,,float", "an empty value"),
+        ("knob:=all", "no axis"),
+        ("engine=nosuch", "no engine 'nosuch'"),
+    ],
+)
+def test_an_axis_that_means_nothing_is_refused_by_name(text, said):
+    with pytest.raises(UsageError, match=said):
+        parse_space([text], [])
+
+
+def test_an_axis_given_twice_is_refused():
+    with pytest.raises(UsageError, match="given twice"):
+        parse_space(["layout=nchw", "layout=nhwc"], [])
+
+
+def test_plans_and_knobs_do_not_go_together():
+    with pytest.raises(UsageError, match="do not go together"):
+        parse_space(["plan=all", "knob:TILE=all"], [])
+
+
+def test_another_layout_is_another_graph_of_the_same_name():
+    graph = planned(CONV)
+    made = rewritten(graph, {"layout": "nhwc"})
+    assert (graph.id.name, True) == (made.id.name, made.id.fingerprint != graph.id.fingerprint)
+
+
+def test_the_layout_that_a_graph_has_already_leaves_it_as_it_is():
+    graph = planned(CONV)
+    assert rewritten(graph, {"layout": "nchw"}) is graph
+
+
+def test_a_layout_means_nothing_to_a_matrix_product():
+    graph = planned("matmul: m=4 n=4 k=4")
+    assert rewritten(graph, {"layout": "nhwc"}) is graph
+
+
+def test_another_type_changes_data_and_not_what_only_exists_inside():
+    made = rewritten(planned(CONV), {"dtype": "half"}).loaded.graph
+    kinds = {tensor.virtual: tensor.data_type for tensor in made.tensors}
+    assert "half" == kinds[False]
+
+
+def test_layouts_there_and_back_mean_the_same():
+    graph = planned(CONV)
+    there = rewritten(graph, {"layout": "nhwc"})
+    assert graph.id.fingerprint == rewritten(there, {"layout": "nchw"}).id.fingerprint
+
+
+def test_without_fusion_each_node_is_a_graph_of_a_chain():
+    graph = planned(CONV)
+    made = rewritten(graph, {"fusion": "off"}).loaded.graph
+    assert isinstance(made, ChainGraph)
+    assert len(graph.loaded.graph.nodes) == len(made.places)
+
+
+def test_a_chain_is_given_what_the_fused_graph_was_given():
+    graph = planned(CONV)
+    chain = rewritten(graph, {"fusion": "off"}).loaded.graph
+    assert len(graph.loaded.graph.inputs) == len(chain.inputs)
+
+
+def test_one_node_has_nothing_to_take_apart():
+    graph = planned("relu: n=2 c=4 h=8 w=8")
+    assert rewritten(graph, {"fusion": "off"}) is graph
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("90", 90), ("90s", 90), ("10m", 600), ("2h", 7200)])
+def test_a_budget_has_a_unit(text, seconds):
+    assert seconds == read_span("--budget", text)
+
+
+@pytest.mark.parametrize("text", ["0s", "m", "-3s", "nan", "10x"])
+def test_a_budget_that_is_none_is_refused(text):
+    with pytest.raises(UsageError, match="--budget"):
+        read_span("--budget", text)
+
+
+def test_limits_are_read_together():
+    limits = read_limits(["error=1e-3", "workspace=256MiB", "deterministic"])
+    assert (1e-3, 256 * 2**20, True) == (
+        limits.error, limits.workspace_bytes, limits.deterministic,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("text", ["error", "workspace=", "speed=3", "deterministic=yes"])
+def test_a_limit_of_no_known_form_is_refused(text):
+    with pytest.raises(UsageError, match="--limit"):
+        read_limits([text])
+
+
+def test_a_size_without_unit_is_bytes():
+    assert 4096 == read_size("--limit workspace", "4096")
