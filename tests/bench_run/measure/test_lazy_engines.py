@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from hostile_engine import LAZY
 
 import bench_run
-from tests.hostile.hostile_engine import LAZY
 
 CAUGHT = "iterations wrote nothing"
 
