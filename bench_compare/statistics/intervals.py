@@ -51,11 +51,11 @@ OWN_ALPHA = 0.01
 discoveries alone would let more than 1 % of all verdicts be wrong."""
 DOCUMENTS_FOR_PAIRS = 3
 """From this many documents on, pairs are also held against the spread of their documents."""
-LOOKS_ALPHA = 0.0005
+LOOKS_ALPHA = 0.0002
 """A run that stops when its cases are decided has many chances to be wrong, and rounds that follow
-each other may be alike. Over all of its looks together a move must be significant at 0.05 %: with
-rounds that correlate by 0.3 it is then a false alarm in fewer than 0.5 % of the cases, with 0.5 %
-here it would be in 2 % (`tests/benchmarks/until_decided.py`)."""
+each other may be alike. Over all of its looks together a move must be significant at 0.02 %: where
+rounds correlate by 0.3 it is then a false alarm in 0.3 % of the cases, at 0.5 % here it would be
+one in 2 % (`tests/benchmarks/until_decided.py`)."""
 ROUNDS_FOR_REPEATS = 3
 """From this many rounds a document on, documents are also held against the spread of rounds that
 have one number."""

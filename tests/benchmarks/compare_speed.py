@@ -165,6 +165,54 @@ def run_peers(folder: Path, documents: list[Document], python: str, share: int) 
         line(f"{peer}, {share} x {samples} x 2", command)
 
 
+BASELINE = """
+import sys, numpy, orjson
+for path in sys.argv[1:]:
+    with open(path, "rb") as file:
+        tree = orjson.loads(file.read())
+    for case in tree["cases"]:
+        for one in case["rounds"]:
+            for samples in one["series"].values():
+                numpy.median(numpy.array(samples))
+"""
+"""What a script of ten lines would do: parse, and one median a round."""
+RATIO_GOALS = {"table": 0.4, "csv": 0.7, "json": 0.7, "html": 0.7}
+
+
+def run_ratios(paths: list[Path], tool: list[str], folder: Path) -> None:
+    """Every output against the ten lines, in turns; two small documents against NumPy's import."""
+    python = sys.executable
+    commands = {"ten lines": [python, "-c", BASELINE, *map(str, paths)], "table": tool}
+    for name in ("csv", "json", "html"):
+        commands[name] = [*tool, f"--{name}", str(folder / f"report.{name}"), "-q"]
+    calls: dict[str, list[tuple[float, float, float]]] = {name: [] for name in commands}
+    for _ in range(3):
+        for name, command in commands.items():
+            calls[name].append(_call(command))
+    base = _middle(calls["ten lines"])
+    for name, found in calls.items():
+        wall, processor, peak = _middle(found)
+        goal = f"  goal {RATIO_GOALS[name]}" if name in RATIO_GOALS else ""
+        print(
+            f"  {name:12} {wall:6.2f} s, x {wall / base[0]:.2f}{goal}; "
+            f"processor {processor:6.2f} s, x {processor / base[1]:.2f}; {peak:5.0f} MiB",
+            flush=True,
+        )
+
+
+def run_small(folder: Path) -> None:
+    """Two documents of two cases, against what importing NumPy takes, in turns."""
+    paths = [folder / f"{name}_{SIZES[0][0]}.json" for name in ("a", "b")]
+    tool = [str(Path(sys.executable).with_name("bench-compare")), *map(str, paths)]
+    calls = [(_call([sys.executable, "-c", "import numpy"]), _call(tool)) for _ in range(9)]
+    numpy_s, tool_s = (_middle([pair[side] for pair in calls])[1] for side in (0, 1))
+    print(f"two small documents: x {tool_s / numpy_s:.2f} of importing NumPy (processor), goal 3")
+
+
+def _middle(calls: list[tuple[float, float, float]]) -> list[float]:
+    return [statistics.median(column) for column in zip(*calls, strict=True)]
+
+
 def run_size(folder: Path, size: tuple[int, int], peers: str | None) -> None:
     cases, samples = size
     documents = [generated(cases, samples, seed) for seed in (0, 1)]
@@ -175,6 +223,10 @@ def run_size(folder: Path, size: tuple[int, int], peers: str | None) -> None:
     seconds, mib = GOALS.get(cases, (None, None))
     text = f"goal {seconds} s" + (f", {mib} MiB" if mib else "") if seconds else ""
     plain = line(f"bench-compare, {cases} x {samples} x 2", tool, text)
+    if cases == SIZES[0][0]:
+        run_small(folder)
+    if cases == SIZES[-1][0]:
+        run_ratios(paths, tool, folder)
     page = [*tool, "--html", str(folder / "page.html"), "-q"]
     whole = line(f"  and its page, {cases} cases", page)
     goal = f", goal {PAGE_GOAL_S} s" if cases == SIZES[-1][0] else ""
