@@ -109,6 +109,7 @@ def test_without_a_device_the_report_says_what_the_doctor_found(tmp_path, capsys
     assert f"For an issue: {report} (1 files)\n" == capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_skipped_tests_leave_their_reasons_for_the_report(tmp_path):
     words = ["-m", "hardware", "-q", f"--junit-xml={tmp_path / 'pytest.xml'}"]
     subprocess.run(

@@ -12,7 +12,7 @@ from bench_run.errors import BenchRunError
 from tests.bench_run.hipdnn.conftest import forget
 from tests.bench_run.hipdnn.test_mutants import ADD, expect_right, run
 
-NUMBER = 1563989756945604898
+NAMED = "hipdnn:MIOPEN_ENGINE"
 
 
 def replaced(owner, name, make):
@@ -132,8 +132,8 @@ def odd(altered, open_engine):
 @pytest.mark.parametrize(
     ("spec", "oddity"),
     [
-        (spec, oddity)
-        for spec in ("hipdnn", "hipdnn:MIOPEN_ENGINE", "hipdnn:all")
+        pytest.param(spec, oddity, marks=() if spec == NAMED else pytest.mark.slow)
+        for spec in (NAMED, "hipdnn", "hipdnn:all")
         for oddity in MEASURES
         if (spec, oddity) != ("hipdnn:all", "another heuristic")
     ],

@@ -52,7 +52,10 @@ def test_the_first_call_with_benchmarking_is_a_phase_of_its_own(release, plugin,
     assert 40e6 <= int(row["init_ns"])
 
 
-@pytest.mark.parametrize(("forced", "searches"), [("1", True), ("off", False), ("0", False)])
+@pytest.mark.parametrize(
+    ("forced", "searches"),
+    [("1", True), pytest.param("off", False, marks=pytest.mark.slow), ("0", False)],
+)
 def test_a_search_that_a_variable_forces_is_one_too(
     release, plugin, small_graph, monkeypatch, forced, searches
 ):
