@@ -63,7 +63,8 @@ def test_a_process_on_no_device_stays_where_it_is():
 
 
 def test_a_device_that_nobody_used_is_idle():
-    refuse_busy(["GPU-1"], users_of(["GPU-1", "GPU-2"], {"GPU-1": set(), "GPU-2": {7}}.get))
+    before = users_of(["GPU-1", "GPU-2"], {"GPU-1": set(), "GPU-2": {7}}.get)
+    assert refuse_busy(["GPU-1"], before) is None
 
 
 def test_a_device_that_others_use_is_refused_with_their_numbers():
