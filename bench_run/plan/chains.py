@@ -27,6 +27,7 @@ NOT_WITH_CHAINS = (
     ("golden", "--golden"),
     ("write_golden", "--write-golden"),
     ("save_suite", "--save-suite"),
+    ("save_graphs", "--save-graphs"),
 )
 
 

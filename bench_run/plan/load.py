@@ -20,6 +20,7 @@ from bench_run.graph.load import LoadedGraph, LoadFailure, load
 from bench_run.graph.make import make_graphs
 from bench_run.graph.sdpa_scale import with_sdpa_scale
 from bench_run.graph.suites import SUFFIX, own_graphs, read_suite
+from bench_run.graph.weights import weights_of
 from bench_run.plan.save_suite import save_suite
 
 if TYPE_CHECKING:
@@ -83,6 +84,20 @@ def gather(options: Options) -> Gathered:
         graphs = [with_sdpa_scale(loaded, options.sdpa_scale) for loaded in graphs]
     notes = (*files.notes, *driven.notes, *saved)
     return Gathered(tuple(graphs), failures, notes, files.keepers)
+
+
+NO_WEIGHTS = "--cache weights-cold: no weights: its caches are hot"
+
+
+def note_missing_weights(gathered: Gathered, cache: str) -> Gathered:
+    """With weights cold: a note on each graph that has none."""
+    if cache != "weights-cold":
+        return gathered
+    graphs = tuple(
+        each if weights_of(each.graph) else replace(each, notes=(*each.notes, NO_WEIGHTS))
+        for each in gathered.graphs
+    )
+    return replace(gathered, graphs=graphs)
 
 
 def _from_pipelines(options: Options) -> Gathered:

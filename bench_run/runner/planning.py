@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from bench_run.engines import choose_auto
 from bench_run.engines.spec import parse_spec
 from bench_run.errors import BenchRunError, EngineUnavailableError, UsageError
+from bench_run.graph.chain.model import ChainGraph
 from bench_run.machine.affinity import available_cpus
 from bench_run.machine.devices import devices
 from bench_run.plan.cases import (
@@ -28,7 +29,7 @@ from bench_run.plan.cases import (
     plan_graph,
 )
 from bench_run.plan.checks import check_options
-from bench_run.plan.load import Gathered, gather
+from bench_run.plan.load import Gathered, gather, note_missing_weights
 from bench_run.plan.oracle import with_oracles
 from bench_run.plan.partly_taken import partly_taken
 from bench_run.plan.rerun import (
@@ -93,7 +94,7 @@ def outline_run(options: Options) -> Outline:
     wanted = None if options.rerun_from is None else read_wanted(options.rerun_from)
     if wanted is not None:
         options = narrow_options(options, wanted)
-    gathered = gather(options)
+    gathered = note_missing_weights(gather(options), options.cache)
     notes = check_options(options, gathered.graphs)
     gathered = replace(gathered, notes=(*gathered.notes, *notes))
     texts, reason = _engine_texts(options)
@@ -226,6 +227,7 @@ def list_variants(outline: Outline, engines: Sequence[PlannedEngine], pool: Work
         for engine in engines
         if engine.spec.id == EVERY
         for graph in outline.graphs
+        if not isinstance(graph.loaded.graph, ChainGraph)  # each layer has a list of its own
     }
 
 
