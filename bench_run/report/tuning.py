@@ -25,6 +25,7 @@ def tuning_table(record: TunedRecord) -> str:
     fronts = [line for entry in record.entries for line in _front(entry)]
     if fronts:
         parts.append("\n".join(("not beaten in time, error, workspace and energy:", *fronts)))
+    parts += [f"note: {one_line(note)}" for note in record.notes]
     parts.append(_cost(record))
     return "\n\n".join(parts)
 

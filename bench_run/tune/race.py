@@ -37,7 +37,7 @@ SAME = 0.95
 """Share of the redrawn sets of blocks that have to prefer the same candidate."""
 MEDIAN_EFFICIENCY = math.pi / 2
 """Variance of a median in that of a mean, of normal samples."""
-LEAST_SAMPLES, MOST_SAMPLES = 5, 100
+LEAST_SAMPLES, MOST_SAMPLES = 5, 300
 
 
 @dataclass(frozen=True)

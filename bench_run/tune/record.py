@@ -84,7 +84,7 @@ def make_record(tuned: Tuned) -> TunedRecord:
             round(tuned.confirm_s, 3),
         ),
         document=evidence(tuned.tuning.document),
-        notes=tuple(tuned.notes),
+        notes=(*tuned.notes, *_left_out(tuned, decisions, suite)),
     )  # fmt: skip
 
 
@@ -239,13 +239,22 @@ def _with_times(candidate: Candidate, found: Confirmed) -> Candidate:
 
 
 def _whole(suite: Suite, decisions: Sequence[Decision], tuned: Tuned) -> Whole:
-    default = suite.total(dict.fromkeys(range(len(decisions)), 0))
-    chosen = suite.total({number: d.winner for number, d in enumerate(decisions)})
+    winners = {number: decision.winner for number, decision in enumerate(decisions)}
+    numbers = suite.measured(winners)
+    default = suite.total(dict.fromkeys(winners, 0), numbers)
+    chosen = suite.total(winners, numbers)
     gain = None
     if default is not None and chosen is not None:
         gain = ratio(Finalist(0, 0, default), Finalist(1, 0, chosen))
     combined = totals(suite, decisions) if tuned.tuning.scope == "global" else ()
     return Whole(_mean_ns(default), _mean_ns(chosen), gain, combined)
+
+
+def _left_out(tuned: Tuned, decisions: Sequence[Decision], suite: Suite) -> tuple[str, ...]:
+    """Which graphs are no part of the whole."""
+    known = suite.measured({number: d.winner for number, d in enumerate(decisions)})
+    names = [each.graph.id.name for i, each in enumerate(tuned.raced) if i not in known]
+    return (f"no part of the whole, since they have no times: {', '.join(names)}",) if names else ()
 
 
 def _mean_ns(logs: Logs | None) -> float | None:

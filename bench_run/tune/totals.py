@@ -28,13 +28,20 @@ class Suite:
     logs: Mapping[str, Logs]
     """Of the rounds of confirmed cases that are right, by id."""
 
-    def total(self, chosen: Mapping[int, int]) -> Logs | None:
-        """Logarithm of the total in each round, of one option for each graph."""
+    def measured(self, chosen: Mapping[int, int]) -> list[int]:
+        """Places of the graphs whose default and chosen option both have times."""
+        return [
+            number
+            for number, each in enumerate(self.raced)
+            if all(each.options[i].case.id in self.logs for i in (0, chosen[number]))
+        ]
+
+    def total(self, chosen: Mapping[int, int], numbers: Sequence[int]) -> Logs | None:
+        """Logarithm of the total in each round, of one option for each of these graphs."""
         total: Logs | None = None
-        for number, each in enumerate(self.raced):
-            found = self.logs.get(each.options[chosen[number]].case.id)
-            if found is None:
-                return None
+        for number in numbers:
+            each = self.raced[number]
+            found = self.logs[each.options[chosen[number]].case.id]
             part = each.graph.loaded.repeat * np.exp(found)
             rounds = part.size if total is None else min(total.size, part.size)
             total = part[:rounds] if total is None else total[:rounds] + part[:rounds]
