@@ -3,7 +3,7 @@ build, and what `bench-compare history` says of them.
 
     python -m tests.benchmarks.history_archive [--builds 40] [--keep FOLDER]
 
-The engine `slowed` repeats NumPy's work: from build 13 on matrix products take 3 repeats in place
+The engine `slowed` repeats NumPy's work: from build 13 on batch norms take 3 repeats in place
 of 2 (+50 %), from build 28 on convolutions take 4 (twice as long). At build 21 an environment
 variable changes and nothing else. Documents that are in the folder already are not measured again;
 the page is written beside the archive.
@@ -20,9 +20,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = ROOT / "tests" / "doubles" / "slowed" / "slowed_engine.py"
-MATMUL, ENVIRONMENT, CONV = 12, 20, 27
+BATCHNORM, ENVIRONMENT, CONV = 12, 20, 27
 FLAGS = ("--rounds", "3", "--iters", "30", "--scale-batch", "2", "--max-time", "0.3",
-         "--check-budget", "0", "--reference", "none", "--quiet")  # fmt: skip
+         "--check-budget", "0", "--reference", "none", "--threads", "1", "--quiet")  # fmt: skip
 
 
 def installed(folder: Path) -> dict[str, str]:
@@ -38,8 +38,8 @@ def installed(folder: Path) -> dict[str, str]:
 
 def planted(build: int) -> dict[str, str]:
     """What of the environment is of a build."""
-    slow = ["matmul=3"] * (build >= MATMUL) + ["conv=4"] * (build >= CONV)
-    version = f"1.{(build >= MATMUL) + (build >= CONV)}"
+    slow = ["batchnorm=3"] * (build >= BATCHNORM) + ["conv=4"] * (build >= CONV)
+    version = f"1.{(build >= BATCHNORM) + (build >= CONV)}"
     changed = {"NVIDIA_TF32_OVERRIDE": "0"} if build >= ENVIRONMENT else {}
     return {"SLOWED": ",".join(slow), "SLOWED_VERSION": version, **changed}
 

@@ -83,7 +83,8 @@ function backdrop(at, height) {
 }
 
 function axis(at, width) {
-  const middle = at.low < 0 && at.high > 0 ? [0] : [];
+  const near = 0.25 * (at.high - at.low);
+  const middle = at.low + near < 0 && at.high - near > 0 ? [0] : [];
   const inset = 0.08 * (at.high - at.low);
   const values = [at.high - inset, ...middle, at.low + inset];
   return values.flatMap((value) => {
