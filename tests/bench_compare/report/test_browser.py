@@ -556,9 +556,20 @@ def test_every_control_has_a_name(panel):
     assert 0 == browser.execute_script(script)
 
 
+def test_the_overview_of_thousands_is_drawn_when_a_reader_comes_near(browser, tmp_path):
+    path = tmp_path / "thousands.html"
+    path.write_text(render("html", html_size.suite(1_100, 10), View()), encoding="utf-8")
+    assert html_size.ready_ms(browser, path) is not None
+    assert html_size.drawn_ms(browser) is not None
+    script = "return document.querySelectorAll('#overview .points path').length"
+    assert 0 < browser.execute_script(script) < 550  # the news; the others are lines
+    assert [] == [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"]
+
+
 @pytest.mark.slow
 def test_five_thousand_cases_stay_small_and_open_quickly(browser, tmp_path):
     path = tmp_path / "large.html"
     path.write_text(render("html", html_size.suite(5_000, 1_000), View()), encoding="utf-8")
     assert path.stat().st_size < 12_000_000
     assert min(html_size.ready_ms(browser, path) for _ in range(3)) < 3_000
+    assert html_size.drawn_ms(browser) < 3_000
