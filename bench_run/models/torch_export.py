@@ -68,7 +68,7 @@ def model_of(exported: Any, name: str, data_type: str) -> Model:
     targets = {
         **signature.inputs_to_parameters,
         **signature.inputs_to_buffers,
-        **getattr(signature, "inputs_to_lifted_tensor_constants", {}),
+        **signature.inputs_to_lifted_tensor_constants,
     }
     weights = {node: _array(tensors[target]) for node, target in targets.items()}
     nodes = [node for node in exported.graph.nodes if node.op == "call_function"]
@@ -130,9 +130,13 @@ def _readable(node: Any) -> str:
 
 def _arguments(node: Any) -> Arguments:
     """All arguments by the names of the operation's schema."""
-    schema = getattr(node.target, "_schema", None)
-    names = [argument.name for argument in schema.arguments] if schema else []
-    defaults = {a.name: a.default_value for a in schema.arguments} if schema else {}
+    import torch
+
+    if not isinstance(node.target, torch._ops.OpOverload):
+        return dict(node.kwargs)
+    schema = node.target._schema
+    names = [argument.name for argument in schema.arguments]
+    defaults = {argument.name: argument.default_value for argument in schema.arguments}
     return {**defaults, **dict(zip(names, node.args, strict=False)), **node.kwargs}
 
 
