@@ -10,6 +10,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from bench_run.engines.base import Home, SharesMemory
+from bench_run.engines.chain import ChainPlan
 from bench_run.engines.rotate import RotatingPlan, copies
 from bench_run.errors import BenchRunError, EngineError
 from bench_run.graph.weights import weights_of
@@ -35,6 +36,8 @@ def arrange(
         plans += (make() for _ in range(count - 1))
         shared = _share(plans, graph) if cache == WEIGHTS_COLD else frozenset()
         for plan in plans:
+            if isinstance(plan, ChainPlan):
+                plan.link()
             finish(plan)
     except BenchRunError:
         for plan in plans:

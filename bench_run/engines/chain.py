@@ -136,6 +136,11 @@ class ChainPlan:
         self._linked = frozenset(done & set(self._graph.aliases))
         return frozenset(done - set(self._graph.aliases))
 
+    def link(self) -> None:
+        """Share memory along the links, once, before anything runs or is captured."""
+        if self._linked is None:
+            self.share({})
+
     def _link(self) -> frozenset[int]:
         if self._linked is None:
             self.share({})

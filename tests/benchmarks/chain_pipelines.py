@@ -1,7 +1,8 @@
 """Pipelines of op specs: ResNet-50 and an encoder block of a transformer, in any size and type.
 
 ``python -m tests.benchmarks.chain_pipelines FOLDER`` writes ``resnet50.toml`` (batch 32, half,
-NHWC, batch norms folded) and ``encoder.toml`` (batch 8, 512 tokens, half).
+NHWC, batch norms folded), ``trunk.toml`` (the same without pooling and last layer, which cuDNN has
+no graphs for) and ``encoder.toml`` (batch 8, 512 tokens, half).
 """
 
 from __future__ import annotations
@@ -48,21 +49,32 @@ class Net:
         return self.add(name, op, {"a": x}, init)
 
 
-def resnet50(batch=32, image=224, width=64, blocks=BLOCKS, dtype="half", layout="nhwc"):
+def resnet50(
+    batch=32, image=224, width=64, blocks=BLOCKS, dtype="half", layout="nhwc", pool=True
+):  # fmt: skip
+    """Without pooling a strided convolution takes the place of the first, and the rest ends before
+    the last."""
     net = Net(dtype, layout)
     x, size = net.conv("conv1", Link("image"), (batch, 3, image), width, 7, 2)
     n, c, h = size
-    pool = f"maxpool: n={n} c={c} h={h} w={h} window=3 pad=1 stride=2 {net.form}"
-    x, size = net.add("maxpool", pool, {"x": x}), (n, c, (h - 1) // 2 + 1)
+    if pool:
+        spec = f"maxpool: n={n} c={c} h={h} w={h} window=3 pad=1 stride=2 {net.form}"
+        x, size = net.add("maxpool", spec, {"x": x}), (n, c, (h - 1) // 2 + 1)
+    else:
+        x, size = net.conv("shrink", x, size, width, 3, 2)
     for stage, count in enumerate(blocks):
         for index in range(count):
             stride = 2 if stage and not index else 1
             x, size = _bottleneck(net, f"layer{stage + 1}.{index}", x, size, width << stage, stride)
+    about = f"ResNet-50, forward, batch {batch}, {dtype}, batch norms folded into convolutions."
+    given = (Input("image", "normal"),)
+    if not pool:
+        about = f"{about} Without pooling and last layer."
+        return Pipeline("trunk", about, tuple(net.layers), given, (x,))
     n, c, h = size
     x = net.add("avgpool", f"avgpool: n={n} c={c} h={h} w={h} window={h} {net.form}", {"x": x})
     out = net.dense("fc", x, n, 1000, c)
-    about = f"ResNet-50, forward, batch {batch}, {dtype}, batch norms folded into convolutions."
-    return Pipeline("resnet50", about, tuple(net.layers), (Input("image", "normal"),), (out,))
+    return Pipeline("resnet50", about, tuple(net.layers), given, (out,))
 
 
 def _bottleneck(net, name, x, size, width, stride):
@@ -107,5 +119,5 @@ def write(pipeline, folder):
 if __name__ == "__main__":
     if len(sys.argv) != 2:
         sys.exit(__doc__)
-    for made in (resnet50(), encoder()):
+    for made in (resnet50(), resnet50(pool=False), encoder()):
         sys.stdout.write(f"{write(made, Path(sys.argv[1]))}\n")

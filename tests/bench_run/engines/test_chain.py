@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from bench_run.engines import chain
+from bench_run.engines.arrange import arrange
 from bench_run.engines.base import EngineFacts, PlanFacts
 from bench_run.engines.chain import ChainPlan
 from bench_run.errors import UnsupportedGraphError
@@ -29,10 +30,13 @@ def largest_error(made, outputs, expected):
 
 
 def check(engine, text):
+    """Workers of cudnn start with a variable that keeps its matrix products from TF32; here they
+    round to it."""
     made = chain_of(text)
     inputs = make_chain_inputs(made, 0, ())
     expected = compute_expected(made, inputs)
-    assert largest_error(made, run_engine(engine, made, inputs), expected) < 1e-5
+    allowed = 2e-3 if "cudnn" in engine.facts.libraries else 1e-5
+    assert largest_error(made, run_engine(engine, made, inputs), expected) < allowed
 
 
 @pytest.mark.parametrize("spec", SPECS)
@@ -193,6 +197,21 @@ def test_plans_that_were_made_are_closed_when_a_later_one_fails():
         with pytest.raises(UnsupportedGraphError, match="layer sum: too many"):
             chain.plan(failing, built)
     assert 2 == len(closed)
+
+
+def test_memory_is_shared_before_a_plan_is_finished():
+    """A device graph that was captured before would keep the addresses of memory given back."""
+    made = chain_of(RESIDUAL)
+    seen = []
+    with opened("numpy") as engine:
+        built = chain.build(engine, made, {})
+        parts = [engine.part(part) for part in built.parts]
+        finish = lambda plan: seen.append(plan.parts[1].program.homes)  # noqa: E731
+        plan = arrange(lambda: ChainPlan(made, parts), made, "hot", 0, finish)
+        (homes,) = seen
+        written = plan.parts[0].program.homes
+    assert any(home is other or home.base is other for home in homes.values()
+               for other in written.values())  # fmt: skip
 
 
 def test_a_captured_chain_launches_once_and_is_closed_once():
