@@ -13,6 +13,7 @@ import numpy as np
 from bench_compare.metrics import METRICS
 from bench_compare.model import Verdict, exit_code
 from bench_compare.report import words
+from bench_compare.report.html.candidates import candidate_groups
 from bench_compare.report.html.sampling import FEW, MANY, shares
 from bench_compare.report.rows import NEWS, SORTS
 from bench_compare.report.why import kinds
@@ -93,6 +94,7 @@ def front_data(comparison: Comparison, view: View, chunk: int) -> dict[str, Any]
         "why": words.why_text(comparison),
         "noteKinds": note_counts(comparison.cases),
         "start": {"sort": view.sort if view.sort in SORTS else "news", "filter": view.filter or ""},
+        "candidates": candidate_groups(comparison.cases),
         "chunk": chunk,
         "cases": columns(comparison.cases),
     }

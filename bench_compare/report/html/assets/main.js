@@ -1,5 +1,6 @@
 // Everything that needs no chart first, then the charts once plotly.js is there.
 
+import { showCandidates } from "./candidates.js";
 import { showCompared } from "./compared.js";
 import { showGroups } from "./groups.js";
 import { showHead } from "./head.js";
@@ -22,6 +23,7 @@ showTheme();
 startSelection();
 window.addEventListener("load", () => {
   showOverview();
+  showCandidates();
   followAddress(openCase);
   document.documentElement.dataset.ready = String(Math.round(performance.now()));
 });
