@@ -162,8 +162,13 @@ def _cost(event: Event, members: Sequence[Member], rows: int) -> float:
 
 
 def _causes(context: Context, event: Event) -> list[str]:
-    before = {member.row: list(member.before) for member in event.members}
-    after = {member.row: list(member.after) for member in event.members}
+    """From the documents on either side of the event, wherever each series seems to have stepped;
+    of a slope, from those before and after it."""
+    columns = context.archive.columns
+    last = event.earliest if event.slope else event.build
+    first = event.latest if event.slope else event.build
+    before = {m.row: [c for c in m.before if columns[c].build < last] for m in event.members}
+    after = {m.row: [c for c in m.after if columns[c].build >= first] for m in event.members}
     rows = [row for row in before if row < len(context.archive.series)]
     return causes(context.archive, rows, before, after)
 
