@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import functools
 import json
+import re
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -21,6 +22,7 @@ from typing import Annotated, Any, Literal, TypeAlias, Union
 
 import msgspec
 
+from bench_schema.errors import SchemaError
 from bench_schema.integers import Arrays
 
 Schema: TypeAlias = Mapping[str, Any]
@@ -39,6 +41,9 @@ LIMITS = {
     "minItems": "min_length",
 }
 SCALARS = {"string": str, "integer": int, "number": float, "boolean": bool, "null": None}
+MOST_INTEGER = (1 << 63) - 1
+"""Of either sign, so that a smaller one that was rounded to a double is still beyond. JSON Schema
+knows no limit; `check_integers` has the sentence."""
 KEYWORDS = {
     "string": {"pattern", "minLength"},
     "integer": {"minimum", "maximum"},
@@ -64,6 +69,19 @@ def accepts(version: int, name: str, value: object) -> bool:
     except (msgspec.ValidationError, OverflowError):
         return False
     return True
+
+
+OUT_OF_RANGE = re.compile(r"Expected `int` [<>]= -?\d+ - at `\$\.?(.*)`")
+
+
+def check_integers(tree: object, version: int, where: str, name: str = "") -> None:
+    """Refuse integers beyond 64 bits in a tree that is valid by ``#/$defs/name`` otherwise."""
+    try:
+        msgspec.convert(tree, _compiler(version, False).named(name))
+    except msgspec.ValidationError as error:
+        found = OUT_OF_RANGE.match(str(error))
+        if found is not None:
+            raise SchemaError(f"{where}: {found[1]}", "the number is too large") from None
 
 
 @functools.cache
@@ -140,6 +158,8 @@ class Compiler:
         limits = {
             LIMITS[key]: schema[key] for key in KEYWORDS[kind] & schema.keys() & LIMITS.keys()
         }
+        if kind == "integer":
+            limits = {"ge": -MOST_INTEGER, "le": MOST_INTEGER} | limits
         return Annotated[base, msgspec.Meta(**limits)] if limits else base
 
     def mapping(self, schema: Schema) -> Any:

@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 import orjson
 
-from bench_schema.acceptor import decoder
+from bench_schema.acceptor import check_integers, decoder
 from bench_schema.document import SCHEMA_VERSION, Case, Document
 from bench_schema.errors import NotJsonError, SchemaError, UnreadableError, UnwritableError
 from bench_schema.finite import non_finite
@@ -48,32 +48,36 @@ def parse(data: bytes, where: str) -> Any:
             raise UnreadableError(where, "the file is empty") from None
         if error.pos >= len(data.decode("utf-8", "replace").rstrip()):
             raise UnreadableError(where, "the text ends too early: the file is cut off") from None
-        if "infinity" in error.msg:
-            _refuse_huge(data, where)
+        if "infinity" in error.msg or b"NaN" in data or b"Infinity" in data:
+            _refuse_not_finite(data, where)
         place = f"line {error.lineno}, column {error.colno}"
         raise NotJsonError(where, f"not JSON: {error.msg.split(':')[0]} ({place})") from None
 
 
-def _refuse_huge(data: bytes, where: str) -> None:
+def _refuse_not_finite(data: bytes, where: str) -> None:
     """Name the field of a number that no double holds; orjson tells its column only."""
     import json
 
     with contextlib.suppress(ValueError):
-        path = _huge(json.loads(data))
-        if path is not None:
+        found = _not_finite(json.loads(data))
+        if found is not None:
+            path, number = found
+            if number != number:
+                raise NotJsonError(where, f"not JSON: NaN at {path_text(path)}")
             raise SchemaError(f"{where}: {path_text(path)}", "the number is too large")
 
 
-def _huge(tree: Any) -> tuple[str | int, ...] | None:
+def _not_finite(tree: Any) -> tuple[tuple[str | int, ...], float] | None:
+    """Path of the first such number, and the number."""
     if isinstance(tree, int | float):
-        return () if abs(tree) > sys.float_info.max else None
+        return None if abs(tree) <= sys.float_info.max else ((), tree)
     if not isinstance(tree, dict | list):
         return None
     items: Any = tree.items() if isinstance(tree, dict) else enumerate(tree)
     for name, value in items:
-        found = _huge(value)
+        found = _not_finite(value)
         if found is not None:
-            return (name, *found)
+            return (name, *found[0]), found[1]
     return None
 
 
@@ -81,7 +85,9 @@ def from_tree(tree: Any, where: str) -> Document:
     """The document that plain values hold: validated by their own version, then upgraded."""
     version = version_of(tree, where)
     check(tree, version, where)
-    return build(whole_numbers(upgrade(tree, version)), Document)
+    upgraded = whole_numbers(upgrade(tree, version))
+    check_integers(upgraded, SCHEMA_VERSION, where)
+    return build(upgraded, Document)
 
 
 def check_references(document: Document, where: str) -> None:

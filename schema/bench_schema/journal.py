@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
-from bench_schema.acceptor import decoder
+from bench_schema.acceptor import check_integers, decoder
 from bench_schema.codec import (
     build,
     check_rounds,
@@ -254,7 +254,9 @@ def read_value(field: str, text: bytes, where: str) -> Any:
     except msgspec.MsgspecError:
         tree = parse(text, where)
         check(tree, SCHEMA_VERSION, where, name)
-        return build(whole_numbers(tree), kind)
+        whole = whole_numbers(tree)
+        check_integers(whole, SCHEMA_VERSION, where, name)
+        return build(whole, kind)
 
 
 def _tree(lines: Sequence[Line]) -> dict[str, Any]:

@@ -203,6 +203,32 @@ def test_a_number_that_no_computer_holds_is_refused_with_its_field(broken, digit
         files.read(path)
 
 
+@pytest.mark.parametrize("digits", ["9223372036854775808", "-9223372036854775809", "1" + "0" * 25])
+@pytest.mark.parametrize(
+    "path",
+    [
+        ("run", "settings", "iterations"),
+        ("run", "settings", "seed"),
+        ("machine", "memory_bytes"),
+        ("cases", 0, "rounds", 0, "pid"),
+        ("cases", 0, "validation", "iterations_checked"),
+        ("cases", 0, "memory", "peak_bytes"),
+    ],
+)
+def test_an_integer_beyond_64_bits_is_refused_with_its_field(broken, path, digits):
+    document = broken(path, 123454321)
+    document.write_text(document.read_text().replace("123454321", digits))
+    with pytest.raises(SchemaError, match=rf"{path[-1]}: "):
+        files.read(document)
+
+
+def test_a_number_that_is_none_is_refused_with_its_field(broken):
+    path = broken((*SERIES, "device_ns"), [123454321])
+    path.write_text(path.read_text().replace("123454321", "NaN"))
+    with pytest.raises(NotJsonError, match=r"not JSON: NaN at cases.*device_ns\[0\]"):
+        files.read(path)
+
+
 @pytest.mark.parametrize("packed", ["gzip", "zstd", "zstd of many frames"])
 def test_what_unpacks_to_more_than_memory_is_one_sentence(tmp_path, packed, monkeypatch):
     monkeypatch.setattr(packing, "LIMIT_BYTES", 1 << 24)

@@ -35,7 +35,7 @@ from bench_run.tensors.inputs import make_inputs
 from bench_run.tensors.layout import logical_view
 from bench_run.validate.outputs import OutputChecker
 from bench_run.validate.tolerance import Circumstances, tolerances
-from tests.fuzz import mutators
+from tests.fuzz import comparisons, mutators
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -243,6 +243,20 @@ def try_journal(content, folder):
         assert [case.id for case in again.cases] == [case.id for case in document.cases]
 
 
+def document_texts():
+    """Each graph once on each engine, as a run has it."""
+    return tuple(json.dumps(_without_repeats(document)) for document in documents())
+
+
+def _without_repeats(document):
+    cases = {(c["graph"]["fingerprint"], c["engine"]): c for c in document["cases"]}
+    return {**document, "cases": list(cases.values())}
+
+
+def try_comparison(text, folder):
+    comparisons.attempt(text, folder, document_texts()[1])
+
+
 TARGETS = {
     "graphs": Target(graph_texts, mutators.json_value, try_graph),
     "specs": Target(spec_texts, mutators.text, try_spec),
@@ -251,6 +265,7 @@ TARGETS = {
     "bundles": Target(lambda: (bundle_files(),), mutate_bundle, try_bundle),
     "archives": Target(archives, mutators.data, try_archive),
     "documents": Target(documents, mutators.json_value, try_document),
+    "comparisons": Target(document_texts, comparisons.text_of, try_comparison),
     "journals": Target(old_journals, mutators.lines, try_journal),
     "new journals": Target(journals, mutators.lines, try_journal),
 }
