@@ -511,6 +511,15 @@ def test_no_bad_news_is_said_together_with_what_could_have_been_seen(browser, tm
     assert "would have been seen in half of the cases" in text
 
 
+def test_a_mean_within_the_threshold_is_called_neither_slower_nor_faster(browser, tmp_path):
+    path = tmp_path / "still.html"
+    still = compare(side("old", 1, 1.0, seed=1), [side("new", 1, 1.0, seed=2)], Policy())
+    near = replace(still.suite[0], ratio=1.003, ci_low=1.001, ci_high=1.005)
+    path.write_text(render("html", replace(still, suite=(near,)), View()), encoding="utf-8")
+    browser.get(path.as_uri())
+    assert "+0.3 %within the threshold" == until(lambda: find(browser, ".big").text)
+
+
 def test_interval_strips_have_an_axis(opened):
     browser = opened()
     ticks = browser.find_elements("css selector", "#rows th .tick")

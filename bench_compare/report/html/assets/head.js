@@ -29,6 +29,8 @@ function direction(suite) {
   const better = (page.metrics[suite.metric] || [])[2];
   const [up, down] = DIRECTIONS[better] || ["more", "less"];
   if (!known(suite.low)) return "";
+  const limit = 1 + (page.threshold || 0);
+  if (suite.low >= 1 / limit && suite.high <= limit) return "within the threshold";
   if (suite.low > 1) return up;
   return suite.high < 1 ? down : "";
 }
