@@ -33,6 +33,10 @@ class TuneJournal:
         self._known: dict[str, Any] = {}
         self._file: BufferedWriter | None = None
         plain = json.loads(json.dumps(head))
+        if not resume and self._path.exists():
+            raise UsageError(
+                f"{self._path} holds an unfinished tuning: continue with --resume, or delete it"
+            )
         lines = _lines(self._path) if resume else []
         if lines:
             self._recall(lines, plain)

@@ -6,6 +6,7 @@ journal of the document. Only the rounds of the finalists are ever shown as time
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -260,6 +261,11 @@ class Stages:
 
 
 def _race_text(listed: int, entered: int, state: RaceState, finalists: Sequence[str]) -> str:
-    """What a race came to, in a line."""
+    """What a race came to, in a line: who leads, and by how much over the default."""
     blocks = f"{state.blocks} blocks, stopped by: {state.stopped_by}"
-    return f"{listed} candidates, {entered} raced ({blocks}); finalists: {', '.join(finalists)}"
+    lead = ""
+    if 0 in state.alive and len(state.alive) > 1:
+        ahead = math.expm1(float(state.behind()[state.alive.index(0)]))
+        lead = f"; the fastest leads the default by about {100 * ahead:.1f} %"
+    names = ", ".join(finalists) or "none"
+    return f"{listed} candidates, {entered} raced ({blocks}){lead}; finalists: {names}"
