@@ -111,8 +111,9 @@ def run_case(engine: Engine, request: RunCase, import_ns: int, run: Run) -> Case
         host_peak = ProcessPeak()
         with timeline.time("plan"):
             plan = chain.plan(engine, built)
-        outputs = _first_outputs(engine, plan, inputs, request, timeline)
+        _first_run(engine, plan, inputs, request, timeline)
         timeline.host_peak_bytes = host_peak.taken_bytes()
+        outputs = plan.download()
         name = f"{request.case_id} {request.round_index}"
         canaries = canaries_of(plan, engine.stream, request.graph, outputs, name)
         with closing(canaries):
@@ -141,10 +142,10 @@ def run_case(engine: Engine, request: RunCase, import_ns: int, run: Run) -> Case
                 plan.close()
 
 
-def _first_outputs(
+def _first_run(
     engine: Engine, plan: Plan, inputs: Storages, request: RunCase, timeline: Timeline
-) -> Storages:
-    """Of the first run, on poisoned outputs."""
+) -> None:
+    """On poisoned outputs; the device is held from here on."""
     timeline.claim("shared")
     with timeline.time("plan"):
         plan.upload(inputs)
@@ -158,7 +159,6 @@ def _first_outputs(
     with timeline.time("first_run"):
         plan.run()
         engine.stream.synchronize()
-    return plan.download()
 
 
 def _open_gate(stream: Stream, why: str | None) -> None:
@@ -171,11 +171,7 @@ def _measured_case(
     engine: Engine, keeper: OutputKeeper, request: RunCase, timeline: Timeline, started: str
 ) -> Case:
     plan = keeper.plan
-    prepare_records(engine.stream)
-    timeline.claim("alone")
-    timeline.enter("gate")
-    engine.stream.correction_ns()  # tries whether the plan can be held back: that may hang
-    _wait_for_clock(engine, request.budget.rest_s, timeline)
+    _settle(engine, request, timeline)
     watched = watch_host()
     before = observe(engine.facts.device, engine.stream, at_once=True)
     timeline.enter("measure")
@@ -219,6 +215,15 @@ def _measured_case(
         kernels=recorded.kernels,
         notes=(*request.notes, *notes),
     )
+
+
+def _settle(engine: Engine, request: RunCase, timeline: Timeline) -> None:
+    """The device is ours alone, its gate works, and its clock is where it should be."""
+    prepare_records(engine.stream)
+    timeline.claim("alone")
+    timeline.enter("gate")
+    engine.stream.correction_ns()  # tries whether the plan can be held back: that may hang
+    _wait_for_clock(engine, request.budget.rest_s, timeline)
 
 
 def _validate(keeper: OutputKeeper, request: RunCase, timeline: Timeline) -> OutputValidator:

@@ -1,6 +1,11 @@
 """Which clock tells a device time best: events, CUPTI's records, or both with a queue's gaps.
 
-    python -m tests.benchmarks.device_bounds [--specs FILE] [--engine cudnn|torch:cuda]
+Usage:
+  device_bounds.py [--specs=FILE] [--engine=SPEC]
+
+Options:
+  --specs=FILE   graphs, one --op a line
+  --engine=SPEC  cudnn or torch:cuda [default: cudnn]
 
 For each graph: how many kernels an execution has; the medians by events (corrected), by the span of
 CUPTI's records, by the sum of its kernels, and as `bench-run` states it with its bound; and what
@@ -10,9 +15,10 @@ in it. Microseconds, medians of three turns; the last columns are held against t
 
 from __future__ import annotations
 
-import argparse
 import statistics
 from pathlib import Path
+
+from docopt import docopt
 
 from bench_run.engines import engine_module
 from bench_run.engines.base import EngineOptions
@@ -57,15 +63,12 @@ def one_turn(engine, plan):
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--engine", default="cudnn")
-    parser.add_argument("--specs")
-    asked = parser.parse_args()
-    specs = Path(asked.specs).read_text().splitlines() if asked.specs else SPECS
-    spec = parse_spec(asked.engine)
+    asked = docopt(__doc__)
+    specs = Path(asked["--specs"]).read_text().splitlines() if asked["--specs"] else SPECS
+    spec = parse_spec(asked["--engine"])
     engine = engine_module(spec.name).open(spec, EngineOptions(timer="auto"))
     correction = engine.stream.correction_ns()
-    print(f"{engine.facts.device_kind}, {asked.engine}; correction of events {correction:.0f} ns")
+    print(f"{engine.facts.device_kind}, {spec.text}; correction of events {correction:.0f} ns")
     print(f"{'case':40} kernels" + "".join(f"{name:>9}" for name in COLUMNS) + "  events stated")
     for text in filter(None, specs):
         show(engine, text)

@@ -1,16 +1,24 @@
 """What a run of five rounds costs on a GPU, and whether the cheaper ways give the same times.
 
-    python -m tests.benchmarks.evidence_per_second --engine cudnn --engine torch:cuda [--specs FILE]
+Usage:
+  evidence_per_second.py [--engine=SPEC]... [--way=WAY]... [options] [--] [FLAG]...
 
-Ways to run the same graphs, in turn: each round from nothing and alone (``exec``), forked from a
-template and alone (``fork``), forked and prepared side by side (``beside``). Printed for each: the
+Options:
+  --engine=SPEC  such as cudnn or torch:cuda
+  --way=WAY      exec, fork or beside; all by default
+  --specs=FILE   graphs, one --op a line
+  --repeats=N    runs of each way [default: 2]
+  --keep=DIR     where to leave the documents
+
+FLAGs are for bench-run. Ways to run the same graphs, in turn: each round from nothing and alone
+(``exec``), forked from a template and alone (``fork``), forked and prepared side by side
+(``beside``). Printed for each: the
 wall time of the whole program, and against the first way the change of every case's median (device
 time, all runs pooled) and of its spread between rounds.
 """
 
 from __future__ import annotations
 
-import argparse
 import subprocess
 import sys
 import tempfile
@@ -20,6 +28,7 @@ from pathlib import Path
 
 import numpy as np
 from bench_schema.files import read
+from docopt import docopt
 
 WAYS = {
     "exec": ("--fresh", "exec", "--prepare", "1"),
@@ -96,21 +105,17 @@ def held_against(base: dict[str, np.ndarray], other: dict[str, np.ndarray]) -> s
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--engine", action="append", required=True)
-    parser.add_argument("--specs", help="a file with one --op a line")
-    parser.add_argument("--way", action="append", choices=WAYS, help="default: all")
-    parser.add_argument("--repeats", type=int, default=2)
-    parser.add_argument("--keep", help="folder for the documents")
-    parser.add_argument("rest", nargs="*", help="flags for bench-run, after --")
-    asked = parser.parse_args()
-    specs = Path(asked.specs).read_text().splitlines() if asked.specs else list(SPECS)
+    asked = docopt(__doc__)
+    specs = Path(asked["--specs"]).read_text().splitlines() if asked["--specs"] else list(SPECS)
     specs = [spec for spec in specs if spec.strip()]
     with tempfile.TemporaryDirectory() as scratch:
-        folder = Path(asked.keep or scratch)
+        folder = Path(asked["--keep"] or scratch)
         folder.mkdir(parents=True, exist_ok=True)
-        for engine in asked.engine:
-            compare_ways(engine, specs, asked.way or list(WAYS), asked.repeats, asked.rest, folder)
+        for engine in asked["--engine"]:
+            compare_ways(
+                engine, specs, asked["--way"] or list(WAYS), int(asked["--repeats"]),
+                asked["FLAG"], folder,
+            )  # fmt: skip
 
 
 def compare_ways(

@@ -130,10 +130,12 @@ def test_two_runs_on_one_device_do_not_measure_at_once(tmp_path):
 def test_runs_on_two_devices_do_not_wait_for_each_other(tmp_path):
     one, two = (Baton(DeviceLock([uuid], tmp_path)) for uuid in ("GPU-1", "GPU-2"))
     first, second = one.group(["a"]).turn("a"), two.group(["b"]).turn("b")
+    begin = time.monotonic()
     first.claim("alone")
     second.claim("alone")
     first.end()
     second.end()
+    assert time.monotonic() - begin < LIMIT_S
 
 
 def test_whoever_wants_to_measure_is_not_kept_waiting_by_those_who_come_later(tmp_path):
@@ -190,5 +192,7 @@ def test_a_folder_that_cannot_be_used_is_said_and_stops_nobody(tmp_path):
 def test_a_lock_that_is_no_longer_wanted_is_not_waited_for(tmp_path, alone):
     lock = DeviceLock(["GPU-1"], tmp_path)
     held = lock.acquire(alone=True)
+    begin = time.monotonic()
     lock.acquire(alone=alone, stopped=lambda: True).release()
     held.release()
+    assert time.monotonic() - begin < LIMIT_S
