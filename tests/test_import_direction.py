@@ -73,7 +73,7 @@ BELOW = {
         "pipeline": ("errors",),
         "packing": ("errors",),
         "lines": ("errors",),
-        "acceptor": ("integers",),
+        "acceptor": ("errors", "integers"),
         "tuning": ("provenance",),
         "upgrade": ("errors", "document"),
         "validator": ("errors", "acceptor"),

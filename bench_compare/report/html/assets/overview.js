@@ -78,7 +78,8 @@ function manyTraces(verdict, trace, count) {
     line: { width: 0.8, color: toneColor(verdict), simplify: false },
   };
   if (page.quiet.includes(verdict)) return [lines];
-  const { error_y: bars, ...markers } = traceOf(verdict, trace, count);
+  const markers = traceOf(verdict, trace, count);
+  delete markers.error_y;
   return [{ ...lines, hoverinfo: "skip", showlegend: false }, { ...markers, legendgroup: verdict }];
 }
 
