@@ -8,6 +8,9 @@ import numpy as np
 
 from bench_compare.statistics.arrays import Array, Ints, row_mean
 
+BLOCKS = 1 << 32
+"""More than there are units of hardware."""
+
 
 @dataclass(frozen=True, eq=False)
 class Columns:
@@ -40,7 +43,9 @@ def by_document(side: Array, columns: Columns) -> tuple[Array, Columns]:
 
 
 def by_round(side: Array, columns: Columns) -> tuple[Array, Ints]:
-    """One column for each number of a round: the mean over the documents; and the numbers."""
-    numbers = np.unique(columns.round)
-    means = [row_mean(side[:, columns.round == number]) for number in numbers]
+    """One column for each number of a round, and unit of hardware: the mean over the documents; and
+    a number for each of the two together."""
+    code = columns.round * BLOCKS + columns.block
+    numbers = np.unique(code)
+    means = [row_mean(side[:, code == number]) for number in numbers]
     return np.stack(means, axis=1) if means else np.empty((len(side), 0)), numbers

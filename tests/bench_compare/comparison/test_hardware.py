@@ -1,0 +1,69 @@
+"""Units of hardware as rounds tell them, and what recurs in every document."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from bench_compare.comparison.compare import compare
+from bench_compare.model import Verdict
+from bench_compare.policy.values import Policy
+from tests.bench_compare.build import case, document, round_, side
+
+CASES = 12
+
+
+def measured(random, units, factor=1.0, shifts=None):
+    """A document of rounds on these devices; the second device is 15 % slower."""
+    made = []
+    for n in range(CASES):
+        rounds = []
+        for index, unit in enumerate(units):
+            move = 0.0 if shifts is None else shifts[index, n]
+            level = 1e6 * factor * (1.15 if unit == "GPU-2" else 1.0)
+            level *= np.exp(move + random.normal(0, 0.002))
+            times = np.rint(level * np.exp(random.normal(0, 0.002, 12))).astype(np.int64)
+            rounds.append(replace(round_(index, {"e2e_ns": times}), host="box", device_uuid=unit))
+        made.append(case(f"g{n}", rounds))
+    return document(made, run_id=str(random.integers(1 << 62)))
+
+
+def compared(base, other):
+    return compare(side("base", *base), [side("other", *other)], Policy())
+
+
+def test_sides_are_compared_within_the_units_that_their_rounds_ran_on():
+    random = np.random.default_rng(1)
+    base = measured(random, ["GPU-1"] * 4 + ["GPU-2"] * 2)
+    other = measured(random, ["GPU-1"] * 2 + ["GPU-2"] * 4)
+    found = compared([base], [other])
+    assert [Verdict.SAME] * CASES == [one.verdict for one in found.cases]
+    assert not any(one.gate_metric.provisional for one in found.cases)
+
+
+def test_several_documents_of_several_units_are_compared_within_units():
+    random = np.random.default_rng(2)
+    base = [measured(random, ["GPU-1", "GPU-1", "GPU-2"]) for _ in range(3)]
+    other = [measured(random, ["GPU-1", "GPU-2", "GPU-2"], 1.05) for _ in range(3)]
+    found = compared(base, other)
+    assert all(1.04 < one.gate_metric.ratio < 1.06 for one in found.cases)
+    assert [Verdict.SLOWER] * CASES == [one.verdict for one in found.cases]
+
+
+def test_rounds_on_another_unit_are_provisional():
+    random = np.random.default_rng(3)
+    found = compared([measured(random, ["GPU-1"] * 5)], [measured(random, ["GPU-2"] * 5)])
+    assert all(one.gate_metric.provisional for one in found.cases)
+    assert any("another unit of hardware" in text for text in found.warnings)
+
+
+def test_what_recurs_in_each_document_is_no_verdict():
+    """Where buffers lie follows from the order of the cases, which documents of a seed repeat."""
+    random = np.random.default_rng(4)
+    sides = []
+    for _ in range(2):
+        shifts = random.normal(0, 0.05, (5, CASES))
+        sides.append([measured(random, ["GPU-1"] * 5, shifts=shifts) for _ in range(3)])
+    found = compared(*sides)
+    assert {Verdict.UNCLEAR} == {one.verdict for one in found.cases}
