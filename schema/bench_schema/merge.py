@@ -57,8 +57,8 @@ def merge_cases(parts: Sequence[Case]) -> Case:
     stopped it) is the last known. Summaries are computed anew; rates need the machine's
     ceilings, see `with_rates`.
     """
-    parts = without_voided(parts)
     parts = sorted(parts, key=lambda part: min((r.index for r in part.rounds), default=LAST))
+    parts = without_voided(parts)
     rounds = tuple(round_ for part in parts for round_ in part.rounds)
     plan = {name: value for part in parts for name, value in part.plan.items()}
     return replace(
