@@ -53,6 +53,10 @@ def desk(tmp_path_factory):
     return folder, env
 
 
+FULL = ("bench-run suite:smoke",)
+"""At full batch, half a minute."""
+
+
 def run(desk, command):
     folder, env = desk
     return subprocess.run(
@@ -60,7 +64,13 @@ def run(desk, command):
     )
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize(
+    "command",
+    [
+        pytest.param(command, marks=pytest.mark.slow) if command in FULL else command
+        for command in COMMANDS
+    ],
+)
 def test_a_command_of_the_readme_works(desk, command):
     if find_spec("torch") is None and ("--torch" in command or "net/net.toml" in command):
         pytest.skip("these need PyTorch")

@@ -35,7 +35,8 @@ def test_every_seed_ends_well_as_it_is(name):
 
 @pytest.mark.parametrize("name", TARGETS)
 def test_the_first_changed_inputs_end_well(name):
-    assert [] == [trace for i in range(40) if (trace := attempt(name, changed(name, 0, i)))]
+    count = 10 if name == "comparisons" else 40  # a comparison takes as long as four others
+    assert [] == [trace for i in range(count) if (trace := attempt(name, changed(name, 0, i)))]
 
 
 @pytest.mark.parametrize(("name", "seed", "number"), FOUND)

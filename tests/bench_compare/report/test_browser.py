@@ -565,6 +565,7 @@ def test_every_control_has_a_name(panel):
     assert 0 == browser.execute_script(script)
 
 
+@pytest.mark.slow
 def test_the_overview_of_thousands_is_drawn_when_a_reader_comes_near(browser, tmp_path):
     path = tmp_path / "thousands.html"
     path.write_text(render("html", html_size.suite(1_100, 10), View()), encoding="utf-8")

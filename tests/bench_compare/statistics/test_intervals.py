@@ -203,6 +203,7 @@ def test_what_documents_do_to_all_cases_is_in_the_variance_of_each():
     assert found.dof == pytest.approx(4, rel=0.05)
 
 
+@pytest.mark.slow
 def test_what_all_cases_of_documents_share_seldom_makes_verdicts():
     """Documents that differ by 1 % as a whole raise their false alarms together: fewer than 1 %."""
     random = np.random.default_rng(0)

@@ -62,6 +62,7 @@ def test_an_engine_that_waits_behind_the_gate_is_measured_without_and_the_table_
     }
 
 
+@pytest.mark.slow
 def test_a_gate_that_never_opens_costs_at_most_ten_seconds_and_no_case(release, plugin, two_graphs):
     release("middle", gate="locked")
     begin = time.monotonic()

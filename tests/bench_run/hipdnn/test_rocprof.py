@@ -133,7 +133,7 @@ sys.exit(done.returncode)
 """
 
 
-@pytest.fixture(params=["gfx90a", "gfx942"])
+@pytest.fixture(params=[pytest.param("gfx90a", marks=pytest.mark.slow), "gfx942"])
 def chip(request, recorded, monkeypatch):
     """A chip of which the stand-in knows the counters."""
     monkeypatch.setenv("RECORDED_CHIP", str(recorded / request.param))

@@ -197,7 +197,7 @@ def start(folder, words, output):
                             stderr=subprocess.DEVNULL, env=os.environ)  # fmt: skip
 
 
-@pytest.mark.parametrize("lines", [3, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("lines", [pytest.param(lines, marks=pytest.mark.slow) for lines in (3, 1)])
 def test_an_a_b_run_killed_with_9_keeps_its_visits_and_resumes(
     release, graph_folder, tmp_path, lines
 ):

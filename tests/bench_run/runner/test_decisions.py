@@ -87,6 +87,7 @@ def test_without_an_output_cases_are_judged_all_the_same(small_graph):
     assert {"decided", "max rounds"} >= {case.stopped_by for case in document.cases}
 
 
+@pytest.mark.slow
 def test_against_a_stored_base_only_open_cases_get_more_rounds(graph_folder, tmp_path):
     base, path = tmp_path / "base.json", tmp_path / "new.json"
     bench_run.run([str(graph_folder)], engine=["numpy"], output=str(base), **QUICK)

@@ -73,7 +73,7 @@ def check_killed_run(folder, output, lines, delay_s):
     assert not journal.exists()
 
 
-@pytest.mark.parametrize("lines", [1, 5])
+@pytest.mark.parametrize("lines", [1, pytest.param(5, marks=pytest.mark.slow)])
 def test_a_killed_run_keeps_every_visit_and_resumes(graph_folder, tmp_path, lines):
     check_killed_run(graph_folder, tmp_path / "run.json", lines, 0.0)
 
@@ -130,7 +130,9 @@ def test_nothing_measured_is_measured_again(graph_folder, tmp_path):
     assert before == {key: after[key] for key in before}
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize(
+    "number", [signal.SIGINT, signal.SIGTERM, pytest.param(signal.SIGHUP, marks=pytest.mark.slow)]
+)
 def test_a_run_that_is_stopped_leaves_a_document_that_can_be_resumed(
     graph_folder, tmp_path, number
 ):
