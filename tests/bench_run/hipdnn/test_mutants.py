@@ -80,7 +80,14 @@ def expect_right(inputs, found):
     np.testing.assert_allclose(logical_view(found[output.uid], output), expected[output.uid])
 
 
-@pytest.mark.parametrize(("profile", "member"), _mutants(), ids=lambda value: value)
+def _parameters():
+    """Of the newest release in every run of the tests, of the older ones by `make test-slow`."""
+    for profile, member in _mutants():
+        marks = () if profile == "newest" else pytest.mark.slow
+        yield pytest.param(profile, member, marks=marks, id=f"{profile}-{member}")
+
+
+@pytest.mark.parametrize(("profile", "member"), _parameters())
 def test_a_release_without_one_member_measures_or_names_it(open_engine, plugin, profile, member):
     for spec, options in jobs(profile, plugin("build")):
         try:
