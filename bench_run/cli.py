@@ -92,7 +92,7 @@ def _usage_error(command: str, words: Sequence[str], usage: str) -> int:
     """One line that names what is wrong."""
     from bench_run.commands.suggest import bad_flag
 
-    general = f"invalid arguments: {' '.join(words)}; see bench-run {command} --help"
+    general = f"invalid arguments: {' '.join(words) or '(none)'}; see bench-run {command} --help"
     _complain(bad_flag(command, words, usage) or general)
     return 1
 

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bench_compare.commands.files import write
+from bench_compare.commands.files import write, write_reports
 from bench_compare.commands.outcome import Outcome
 
 if TYPE_CHECKING:
@@ -199,13 +199,6 @@ def _reports(comparison: Comparison, options: Options, view: View) -> str:
     """Write every format asked for; what goes to stdout is returned."""
     from bench_compare.report import render
 
-    shown = None
-    for name, target in options.outputs.items():
-        text = render(name, comparison, view)
-        if target == "-":
-            shown = text
-        else:
-            write(Path(target), text)
-    if shown is not None:
-        return shown
-    return "" if options.quiet else render("table", comparison, view)
+    return write_reports(
+        options.outputs, lambda name: render(name, comparison, view), "table", quiet=options.quiet
+    )

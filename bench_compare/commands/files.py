@@ -3,12 +3,29 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bench_compare.errors import OutputError
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Callable, Mapping
+
+
+def write_reports(
+    outputs: Mapping[str, str], render: Callable[[str], str], default: str, *, quiet: bool
+) -> str:
+    """Write every format asked for (its name and target); what goes to stdout is returned."""
+    shown = None
+    for name, target in outputs.items():
+        text = render(name)
+        if target == "-":
+            shown = text
+        else:
+            write(Path(target), text)
+    if shown is not None:
+        return shown
+    return "" if quiet else render(default)
 
 
 def write(path: Path, text: str) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bench_compare.commands.files import write
+from bench_compare.commands.files import write_reports
 from bench_compare.commands.outcome import Outcome
 from bench_compare.errors import UsageError
 
@@ -211,16 +211,9 @@ def _few(remarks: Sequence[str]) -> tuple[str, ...]:
 def _reports(history: History, options: Options, width: int) -> str:
     from bench_compare.report.history import render
 
-    shown = None
-    for name, target in options.outputs.items():
-        text = render(name, history, width)
-        if target == "-":
-            shown = text
-        else:
-            write(Path(target), text)
-    if shown is not None:
-        return shown
-    return "" if options.quiet else render("text", history, width)
+    return write_reports(
+        options.outputs, lambda name: render(name, history, width), "text", quiet=options.quiet
+    )
 
 
 def _code(history: History, options: Options) -> int:

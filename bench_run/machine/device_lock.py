@@ -96,9 +96,14 @@ class DeviceLock:
             os.close(door)
 
     def _open(self, name: str) -> int:
-        flags = os.O_CREAT | os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
-        file = os.open(self._folder / name, flags, 0o666)
-        with contextlib.suppress(OSError):  # another user's: it has its mode already
+        """Made where it is missing only: in a folder for everyone the kernel refuses to "create"
+        what another user has (fs.protected_regular)."""
+        flags = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
+        try:
+            return os.open(self._folder / name, flags)
+        except FileNotFoundError:
+            file = os.open(self._folder / name, flags | os.O_CREAT, 0o666)
+        with contextlib.suppress(OSError):  # another user made it meanwhile
             os.fchmod(file, 0o666)
         return file
 

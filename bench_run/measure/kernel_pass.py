@@ -36,7 +36,7 @@ EVENTS_BOUND_NS = 700.0
 """Largest difference between corrected events and records of kernels of 2 to 65 µs (H200, nineteen
 graphs: `tests/benchmarks/device_bounds.py`)."""
 STEP_NS = 32.0
-"""Of the clock behind the records (H100, H200: every duration is a multiple of it)."""
+"""Of the clock behind the records (H200: every duration is a multiple of it, rounded to 1 ns)."""
 MOST_ITERATIONS = 200
 """Delivering a record costs tens of microseconds."""
 

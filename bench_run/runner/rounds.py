@@ -77,11 +77,10 @@ class Rounds:
         engines = {case.engine.key: case.engine for case in cases}
         devices = sharing.devices
         apart = sharing.by_engine
-        baton = (
-            DeviceBatons(apart, self._is_beside)
-            if apart
-            else Baton(DeviceLock(devices) if devices else None)
-        )
+        lock = DeviceLock(() if apart else devices)
+        if lock.problem is not None:
+            progress.say(f"note: {lock.problem}: other runs on the device are not kept away")
+        baton = DeviceBatons(apart, self._is_beside) if apart else Baton(lock)
         self._trials = BesideTrials() if apart else None
         self._references = references or ReferenceStore(
             options, engines, breakdown, touching=baton.touching

@@ -1,6 +1,11 @@
 """How long it takes to plan 10,000 graphs as shards, and to merge their documents.
 
-    python tests/benchmarks/merge_speed.py [--graphs 10000] [--shards 8]
+Usage:
+  merge_speed.py [--graphs=N] [--shards=N]
+
+Options:
+  --graphs=N  how many [default: 10000]
+  --shards=N  how many [default: 8]
 
 Seconds of processor time and most memory, each step in a process of its own. The documents are made
 from the stored one: 5 rounds of 20 samples in two series a case.
@@ -8,7 +13,6 @@ from the stored one: 5 rounds of 20 samples in two series a case.
 
 from __future__ import annotations
 
-import argparse
 import json
 import resource
 import subprocess
@@ -17,6 +21,8 @@ import tempfile
 import time
 from dataclasses import replace
 from pathlib import Path
+
+from docopt import docopt
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -78,23 +84,21 @@ def measured(*words):
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--graphs", type=int, default=10_000)
-    parser.add_argument("--shards", type=int, default=8)
-    chosen = parser.parse_args()
+    chosen = docopt(__doc__)
+    graphs, shards = int(chosen["--graphs"]), int(chosen["--shards"])
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        write_graphs(folder / "graphs", chosen.graphs)
-        write_parts(folder, chosen.graphs, chosen.shards)
-        parts = [str(folder / f"{index}.json") for index in range(1, chosen.shards + 1)]
+        write_graphs(folder / "graphs", graphs)
+        write_parts(folder, graphs, shards)
+        parts = [str(folder / f"{index}.json") for index in range(1, shards + 1)]
         size = sum(Path(part).stat().st_size for part in parts) / 2**20
         words = (str(folder / "graphs"), "--engine", "numpy", "--dry-run")
         rows = {
             "plan all": (*words,),
-            "plan one shard": (*words, "--shard", f"1/{chosen.shards}"),
+            "plan one shard": (*words, "--shard", f"1/{shards}"),
             f"merge {size:.0f} MiB": ("merge", *parts, "-o", str(folder / "all.json")),
         }
-        print(f"{chosen.graphs} graphs, {chosen.shards} shards")
+        print(f"{graphs} graphs, {shards} shards")
         for what, command in rows.items():
             cpu_s, wall_s, mib = measured(*command)
             print(f"{what:<20} {cpu_s:6.1f} s processor {wall_s:6.1f} s wall {mib:6} MiB")

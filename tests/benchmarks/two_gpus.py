@@ -1,6 +1,14 @@
 """What it costs to measure on two GPUs of a host at the same time, and whether it changes a time.
 
-    python tests/benchmarks/two_gpus.py [--engine cudnn] [--rounds 5] [--iters 100] [--runs 2]
+Usage:
+  two_gpus.py [options]
+
+Options:
+  --engine=SPEC    [default: cudnn]
+  --reference=HOW  [default: none]
+  --rounds=N       [default: 5]
+  --iters=N        [default: 100]
+  --runs=N         of each GPU alone [default: 2]
 
 19 graphs. Each GPU alone (`--device 0`, `--device 1`), both with `--device all --parallel measure`,
 and the suite split over both (`--shard 1/2`, `--shard 2/2`, two processes at once). For each, the
@@ -10,7 +18,6 @@ of medians between runs alone.
 
 from __future__ import annotations
 
-import argparse
 import json
 import math
 import os
@@ -20,6 +27,9 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from types import SimpleNamespace
+
+from docopt import docopt
 
 ROOT = Path(__file__).resolve().parents[2]
 OPS = (
@@ -99,13 +109,12 @@ def compare(alone, together):
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--engine", default="cudnn")
-    parser.add_argument("--reference", default="none")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--iters", type=int, default=100)
-    parser.add_argument("--runs", type=int, default=2, help="of each GPU alone")
-    chosen = parser.parse_args()
+    given = docopt(__doc__)
+    chosen = SimpleNamespace(
+        engine=given["--engine"],
+        reference=given["--reference"],
+        **{name: int(given[f"--{name}"]) for name in ("rounds", "iters", "runs")},
+    )
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         alone, seconds = [], []
