@@ -14,9 +14,13 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from bench_compare.statistics import student
+
 Array: TypeAlias = npt.NDArray[np.float64]
 
 _TINY = 1e-300
+FEW = 16
+"""Up to so many numbers are computed one by one (`student`)."""
 HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
 STIRLING = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 / 156)
 _SHIFT = 8
@@ -115,6 +119,9 @@ def incomplete_beta(a: Array, b: Array, x: Array) -> Array:
 
 def t_two_sided(t: Array, dof: Array) -> Array:
     """P(|T| >= |t|) of Student's t (DLMF 8.17, I at dof / (dof + t²)); NaN where t or dof is."""
+    if t.size <= FEW:
+        pairs = zip(t.ravel().tolist(), dof.ravel().tolist(), strict=True)
+        return np.array([_tail(*pair) for pair in pairs]).reshape(t.shape)
     known = np.isfinite(t) & np.isfinite(dof)
     safe_t, safe_dof = np.where(known, t, 1.0), np.where(known, dof, 1.0)
     x = safe_dof / (safe_dof + safe_t**2)
@@ -122,6 +129,13 @@ def t_two_sided(t: Array, dof: Array) -> Array:
     return np.asarray(np.where(known, result, np.where(np.isinf(t), 0.0, np.nan)))
 
 
+def _tail(t: float, dof: float) -> float:
+    if math.isnan(t) or not math.isfinite(dof):
+        return 0.0 if math.isinf(t) else math.nan
+    return student.tail(t, dof)
+
+
+@lru_cache(maxsize=256)
 def normal_quantile(probability: float) -> float:
     """Of 0.5 or more, by Newton's method on the error function, from 0."""
     z = 0.0
@@ -141,21 +155,16 @@ def t_quantile(probability: float, dof: Array) -> Array:
     starts from the normal quantile and the first terms in 1/dof (Abramowitz and Stegun 26.7.5).
     """
     degrees, place = np.unique(dof, return_inverse=True)
-    if degrees.size > MOST_CACHED:
+    if degrees.size > FEW:
         found = _t_quantile(probability, degrees)
     else:
-        found = _cached_t_quantile(probability, tuple(degrees.tolist()))
+        z = normal_quantile(probability)
+        found = np.array([_quantile(probability, one, z) for one in degrees.tolist()])
     return np.asarray(found[place].reshape(dof.shape))
 
 
-MOST_CACHED = 16
-"""Degrees of freedom that are looked up together: every metric of a comparison asks for the same
-few (78 calls for 4 values in the smallest one, 0.1 s of its 0.33)."""
-
-
-@lru_cache(maxsize=1024)
-def _cached_t_quantile(probability: float, degrees: tuple[float, ...]) -> Array:
-    return _t_quantile(probability, np.array(degrees, np.float64))
+def _quantile(probability: float, dof: float, z: float) -> float:
+    return student.quantile(probability, dof, z) if math.isfinite(dof) else math.nan
 
 
 def _t_quantile(probability: float, degrees: Array) -> Array:

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench_compare.statistics.special import (
+    FEW,
     digamma,
     inverse_trigamma,
     t_quantile,
@@ -40,6 +41,28 @@ def test_two_sided_tail_agrees_with_scipy(t, dof):
 def test_quantiles_agree_with_scipy(probability):
     expected = special.stdtrit(DEGREES, probability)
     assert np.allclose(expected, t_quantile(probability, DEGREES), rtol=1e-8)
+
+
+@given(st.floats(1e-3, 60), st.floats(0.5, 200))
+def test_few_and_many_tails_are_the_same(t, dof):
+    many = np.full(FEW + 1, t), np.full(FEW + 1, dof)
+    one = t_two_sided(np.array([t]), np.array([dof]))[0]
+    assert t_two_sided(*many)[0] == pytest.approx(one, rel=1e-9, abs=1e-14)
+
+
+@pytest.mark.parametrize("probability", [0.9, 0.975, 0.99995])
+def test_few_and_many_quantiles_are_the_same(probability):
+    many = np.concatenate([DEGREES, np.linspace(200, 300, FEW)])
+    few = t_quantile(probability, DEGREES)
+    assert np.allclose(t_quantile(probability, many)[: len(DEGREES)], few, rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("t", "tail"), [(0, 1), (1e-200, 1), (1e200, 0), (-np.inf, 0), (np.inf, 0)]
+)
+def test_the_ends_of_the_tail_are_numbers(t, tail):
+    found = t_two_sided(np.array([float(t)]), np.array([4.0]))
+    assert [tail] == found.tolist()
 
 
 def test_what_is_unknown_stays_unknown():
