@@ -1,0 +1,251 @@
+"""What a composition says, as frozen values: the reports only arrange it.
+
+Times are nanoseconds of the series that is named, energies joules, of one pass of the pipeline;
+ratios are baseline over chosen (above 1: the chosen configuration is better). ``None`` means "not
+known".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping  # noqa: TC003  annotations are read at run time
+from dataclasses import dataclass
+from typing import Literal
+
+PartKind = Literal["layer", "seam", "conversion"]
+MissingKind = Literal["layer", "conversion", "seam", "energy", "cache"]
+Objective = Literal["time", "energy", "edp"]
+IntervalKind = Literal["rounds", "documents", "bracket", "model", "none"]
+"""What an interval covers: rounds (or documents) of the rows alone, nothing of the model; the
+bracket between hot and rotated cache; rounds and the model's own error, learned from pipelines that
+were measured; nothing, because no spread is known."""
+
+
+@dataclass(frozen=True)
+class Estimate:
+    value: float
+    low: float | None = None
+    """95 % interval, see `IntervalKind`."""
+    high: float | None = None
+
+
+@dataclass(frozen=True)
+class Ends:
+    """The same configuration from rows of one cache state."""
+
+    cache: str
+    estimate: Estimate
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What all documents share."""
+
+    device_kind: str
+    device: str
+    """uuid, or ``cpu``."""
+    host: str
+    driver: str | None
+    cache: str
+    """Of the rows that predict."""
+    settings: Mapping[str, str]
+    """timer, duty, math, replay, threads …"""
+    libraries: Mapping[str, str]
+    """By engine."""
+
+
+@dataclass(frozen=True)
+class ErrorBound:
+    """Relative L2 of the layers, put together; the truth is the chain's own validation."""
+
+    worst: float
+    """The sum: all errors in one direction."""
+    root_of_squares: float
+    """Independent errors."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """A step of the waterfall: parts of a configuration add up to its time and energy."""
+
+    kind: PartKind
+    layer: str
+    """Id in the pipeline; of a seam and a conversion that of the reader."""
+    writer: str | None
+    """Of a seam and a conversion: id of the layer before; None: the pipeline's input. A conversion
+    whose `layer` is ``output`` restores an output's form."""
+    name: str
+    """Of the graph; of a seam ``WRITER → READER``."""
+    configuration: str
+    """Engine and variant: ``cudnn plan=eng6_k2=1 layout=nhwc``."""
+    count: int
+    time_ns: float
+    """All `count` together; of a seam it may be negative."""
+    share: float
+    """Of the configuration's time."""
+    energy_j: float | None
+    error: float | None
+    workspace_bytes: int | None
+    source: str | None
+    """Document that it was measured in; None: it was not measured."""
+    case: str | None
+    note: str | None = None
+    """What a reader of this row should know: a stand-in, an energy that was not resolved."""
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """One way to run the whole pipeline."""
+
+    name: str
+    engines: tuple[str, ...]
+    choices: Mapping[str, str]
+    """Layer id to engine and variant."""
+    time: Estimate
+    energy: Estimate | None
+    edp: float | None
+    """Energy × delay: joule seconds."""
+    error: ErrorBound | None
+    workspace_bytes: int | None
+    """Of the layer that needs most."""
+    ends: tuple[Ends, ...]
+    """By cache state, where there are rows of several."""
+    parts: tuple[Part, ...]
+    once: tuple[Part, ...] = ()
+    """Conversions of weights, which happen once, before the first pass; not part of the time."""
+
+
+@dataclass(frozen=True)
+class OptionRow:
+    """A measured way to run one layer."""
+
+    configuration: str
+    time: Estimate
+    """Of one execution."""
+    energy_j: float | None
+    error: float | None
+    workspace_bytes: int | None
+    source: str
+    case: str
+    is_chosen: bool
+    is_baseline: bool
+    excluded: str | None
+    """Why it could not be chosen."""
+
+
+@dataclass(frozen=True)
+class LayerChoice:
+    layer: str
+    name: str
+    family: str
+    repeat: int
+    chosen: str
+    baseline: str | None
+    reason: str
+    """``asked for``, ``the only one``, ``fastest here``, ``chosen for its neighbours`` …"""
+    options: tuple[OptionRow, ...]
+    """By time."""
+
+
+@dataclass(frozen=True)
+class FrontPoint:
+    """A configuration than which none takes less of every weighted sum of time and energy: the
+    corners of the convex hull."""
+
+    time_ns: float
+    energy_j: float
+    choices: Mapping[str, str]
+    is_chosen: bool
+
+
+@dataclass(frozen=True)
+class Missing:
+    """What was not measured, and the command line that measures it."""
+
+    kind: MissingKind
+    what: str
+    command: str
+    blocks: bool
+    """Without it there is no answer; else the answer is poorer."""
+
+
+@dataclass(frozen=True)
+class Ratios:
+    """The named baseline over the chosen configuration."""
+
+    time: Estimate
+    energy: Estimate | None
+    edp: float | None
+
+
+@dataclass(frozen=True)
+class Check:
+    """A prediction beside the same pipeline measured for real."""
+
+    engine: str
+    cache: str
+    source: str
+    case: str
+    measured: Estimate
+    predicted: Estimate
+    log_error: float
+    """log(measured / predicted)."""
+    holds: bool | None
+    """Whether the measured time lies in the predicted interval; None: there is none."""
+    energy_measured_j: float | None = None
+    energy_predicted_j: float | None = None
+
+
+@dataclass(frozen=True)
+class ModelTerm:
+    """How far predictions were off where whole pipelines were measured."""
+
+    pipelines: int
+    """Different pipelines that were measured and could be predicted from the same documents."""
+    needed: int
+    """From so many on it is part of the interval."""
+    median_log_error: float | None
+    """Median of |log(measured / predicted)|."""
+    half_width_log: float | None
+    """Of a 95 % interval for another pipeline; None below `needed`."""
+    points: tuple[Check, ...]
+
+
+@dataclass(frozen=True)
+class Composition:
+    pipeline: str
+    path: str
+    about: str
+    series: str
+    """``device_ns`` or ``e2e_ns``."""
+    documents: tuple[str, ...]
+    surroundings: Surroundings
+    baseline_name: str
+    choose: Objective | None
+    limits: Mapping[str, float]
+    fixed: Mapping[str, str]
+    """Layer id to the configuration that was asked for."""
+    optimal: bool | None
+    """Whether no other choice of these rows is better; None where nothing was chosen."""
+    method: str
+    """How it was chosen, and what the interval covers, in a sentence."""
+    interval: IntervalKind
+    baseline: Configuration | None
+    chosen: Configuration | None
+    """None where rows are missing."""
+    others: tuple[Configuration, ...]
+    """Each engine's default variant throughout, for comparison; without parts."""
+    ratios: Ratios | None
+    layers: tuple[LayerChoice, ...]
+    front: tuple[FrontPoint, ...]
+    """By time; empty without energy."""
+    missing: tuple[Missing, ...]
+    checks: tuple[Check, ...]
+    model: ModelTerm | None
+    remarks: tuple[str, ...]
+    problems: tuple[str, ...]
+    """Why there is no answer."""
+
+    @property
+    def holds(self) -> bool:
+        """False where a measurement lies outside of its prediction's interval."""
+        return all(check.holds is not False for check in self.checks)
