@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from bench_run.engines.base import Captured, Engine, Plan
-    from bench_run.graph.chain.model import Place
+    from bench_run.graph.chain.model import Alias, Place
     from bench_run.graph.model import Graph
     from bench_run.tensors.storage import Storage, Storages
 
@@ -92,6 +92,7 @@ class ChainPlan:
     def __init__(self, graph: ChainGraph, plans: Sequence[Plan]) -> None:
         self._graph, self.parts = graph, tuple(plans)
         self._rows = tuple(zip(graph.places, plans, strict=True))
+        self._given = frozenset(tensor.uid for tensor in graph.inputs)
         self._captured: Captured | None = None
         self._linked: frozenset[int] | None = None
         """Uids of the readers that read where the writer wrote; None until it is tried."""
@@ -101,6 +102,9 @@ class ChainPlan:
         facts = [(place, plan.facts) for place, plan in self._rows]
         chosen = dict(frozenset.intersection(*(frozenset(f.chosen.items()) for _, f in facts)))
         chosen |= {"layers": str(len(facts)), "activations": self._activations()}
+        math = sorted({f.chosen["math"] for _, f in facts if "math" in f.chosen})
+        if math:
+            chosen["math"] = ", ".join(math)
         for place, fact in facts:
             if "plan" in fact.chosen:
                 chosen[f"{place.id}: plan"] = fact.chosen["plan"]
@@ -131,7 +135,7 @@ class ChainPlan:
         for index, (place, plan) in enumerate(self._rows):
             wanted = {uid: homes[new] for uid, new in place.uids.items() if new in homes}
             own = {uid: _twin(home, index, uid) for uid, home in wanted.items()}
-            shared = self._share(place, plan, own)
+            shared = self._share(place, plan, own, homes)
             done |= {place.uids[uid] for uid in shared}
         self._linked = frozenset(done & set(self._graph.aliases))
         return frozenset(done - set(self._graph.aliases))
@@ -147,20 +151,26 @@ class ChainPlan:
             assert self._linked is not None
         return self._linked
 
-    def _share(self, place: Place, plan: Plan, homes: dict[int, Home]) -> frozenset[int]:
+    def _share(
+        self, place: Place, plan: Plan, homes: dict[int, Home], outer: Mapping[int, Home]
+    ) -> frozenset[int]:
         """One plan's tensors with those given, and its links with what other plans hold."""
         for uid, new in place.uids.items():
             alias = self._graph.aliases.get(new)
             if alias is not None:
-                homes[uid] = self._home(alias.uid, alias.offset)
+                homes[uid] = self._home(alias, outer)
         return plan.share(homes) if homes and isinstance(plan, SharesMemory) else frozenset()
 
-    def _home(self, uid: int, offset: int) -> Home:
-        for place, plan in self._rows:
+    def _home(self, alias: Alias, outer: Mapping[int, Home]) -> Home:
+        """An input that lies in another chain is read there: the plan that holds it here may come
+        later, and would give its own memory back."""
+        for index, (place, plan) in enumerate(self._rows):
             for own, new in place.uids.items():
-                if new == uid:
-                    return Home(plan, own, offset)
-        raise AssertionError(f"no place has tensor {uid}")
+                if new == alias.uid:
+                    borrowed = alias.uid in outer and alias.uid in self._given
+                    holder = _twin(outer[alias.uid], index, own).plan if borrowed else plan
+                    return Home(holder, own, alias.offset)
+        raise AssertionError(f"no place has tensor {alias.uid}")
 
     def upload(self, inputs: Storages) -> None:
         """Inputs of the chain; where links are copies, also what they stand for."""

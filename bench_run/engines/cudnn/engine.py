@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,7 @@ from bench_run.engines.base import (
     SupportsParts,
     knobs_of_variant,
 )
+from bench_run.engines.chain import ChainPlan
 from bench_run.engines.cudnn.built import NOT_CHOSEN, Built
 from bench_run.engines.cudnn.choices import choices, knob_values, knobs_taken
 from bench_run.engines.cudnn.library import load, refusals, versions
@@ -48,6 +50,7 @@ if TYPE_CHECKING:
     from bench_run.streams.base import Stream
     from bench_run.streams.cuda import CudaStream
 
+NO_TF32 = "NVIDIA_TF32_OVERRIDE"
 MOST_VARIANTS = 200
 MOST_ALTERNATIVES = 8
 
@@ -160,7 +163,7 @@ class CudnnEngine(
             listed=names(pygraph),
             places=[],
             chosen=NOT_CHOSEN,
-            math=self._math,
+            math=_math_of(canonical, self._math),
             backend=self._versions["cudnn"],
         )
 
@@ -194,22 +197,25 @@ class CudnnEngine(
         if id(built) not in self._parts:
             self._parts[id(built)] = built, self._chosen(built)
         _, complete = self._parts[id(built)]
+        self._workspace.grow(complete.chosen.workspace_bytes)
         return CudnnPlan(complete, self._handle, self._cuda, self._workspace)
 
     def _chosen(self, built: Built) -> Built:
         what = ", ".join(dict.fromkeys(node.label for node in built.graph.nodes))
         chosen = build(built.pygraph, built.places, built.listed, what)
-        self._workspace.grow(chosen.workspace_bytes)
         return replace(built, chosen=chosen)
 
     def arrange(self, make: Callable[[], Plan], graph: Graph) -> Plan:
-        """Plans of before may go on: they look the workspace up, unless they were captured."""
+        """Plans of before may go on: they look the workspace up, or were captured with one of
+        their own."""
         self._parts.clear()
         if self._replay:
-            self._workspace.close()
+            self._workspace = Workspace(self._cuda)
         return arrange(make, graph, self._cache, self._cuda.device.l2_bytes, self._finish)
 
     def _finish(self, plan: Plan) -> None:
+        if self._replay:
+            _refuse_frozen(plan)
         plan.run()  # loads what loading behind a closed gate could hang on
         self.stream.synchronize()
         self._cuda.expect(self._cuda.launches(plan.run))
@@ -236,6 +242,30 @@ def _convolves_float(graph: Graph) -> bool:
         and any(graph.by_uid[uid].data_type == "float" for uid in node.inputs.values())
         for node in graph.nodes
     )
+
+
+def _math_of(graph: Graph, asked: str) -> str:
+    """The arithmetic that the plan really has: float32 matrix products take TF32 whatever plan is
+    chosen, where the process was started without the variable of `environment`."""
+    multiplies = any(
+        node.type == "MatmulAttributes"
+        and any(graph.by_uid[uid].data_type == "float" for uid in node.inputs.values())
+        for node in graph.nodes
+    )
+    strict = os.environ.get(NO_TF32) == "0"
+    return "tf32" if asked == "fp32" and multiplies and not strict else asked
+
+
+def _refuse_frozen(plan: Plan) -> None:
+    """What is captured keeps the values that it was captured with."""
+    parts = plan.parts if isinstance(plan, ChainPlan) else (plan,)
+    for part in parts:
+        assert isinstance(part, CudnnPlan)
+        for tensor in part.read_on_host:
+            raise UnsupportedGraphError(
+                f"cudnn: --replay: input {tensor.name or tensor.uid} is read on the host, so a "
+                "captured graph would keep one value of it"
+            )
 
 
 def open_engine(spec: EngineSpec, options: EngineOptions) -> CudnnEngine:

@@ -40,6 +40,8 @@ class CudnnPlan:
         self._sizes = {t.uid: built.size(t) for t in self._device}
         self._buffers: dict[int, int] = {}
         self._captured: Captured | None = None
+        self._open = True
+        workspace.enter()
         try:
             for tensor in self._device:
                 self._buffers[tensor.uid] = stream.allocate(self._sizes[tensor.uid])
@@ -86,6 +88,11 @@ class CudnnPlan:
             done.add(uid)
         self.run = self._call(self._pack(), self._workspace)
         return frozenset(done)
+
+    @property
+    def read_on_host(self) -> tuple[Tensor, ...]:
+        """Inputs whose values cuDNN reads from the host when it enqueues its work."""
+        return tuple(t for t in self._built.graph.inputs if t.uid in self._host)
 
     def address(self, uid: int) -> int | None:
         """Of a tensor that lies in memory as the graph says."""
@@ -152,6 +159,9 @@ class CudnnPlan:
             if uid not in self._borrowed:
                 self._stream.free(address)
         self._buffers.clear()
+        if self._open:
+            self._open = False
+            self._workspace.leave()
 
 
 def _scalar(tensor: Tensor) -> Storage:

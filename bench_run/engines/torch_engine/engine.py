@@ -71,7 +71,7 @@ class TorchEngine(SupportsDevices, SupportsTrace, SupportsParts):
                 function = _compiled(program) if self._compile else program
                 self._programs[id(built)] = built, program, function
             _, program, function = self._programs[id(built)]
-            return TorchPlan(built, program, function, self._device)
+            return TorchPlan(built, program, function, self._device, replays=self._replay)
 
     def arrange(self, make: Callable[[], Plan], graph: Graph) -> Plan:
         self._programs.clear()

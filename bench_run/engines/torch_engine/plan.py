@@ -34,8 +34,16 @@ class TorchPlan:
     """
 
     def __init__(
-        self, graph: Graph, program: Program, function: Function, device: torch.device
+        self,
+        graph: Graph,
+        program: Program,
+        function: Function,
+        device: torch.device,
+        *,
+        replays: bool = False,
     ) -> None:
+        """`replays`: it will be captured, and so keep memory of its own for its results."""
+        self._replays = replays
         self._graph, self._program, self._function = graph, program, function
         self._device, self.launches = device, program.launches
         self._homes = {t.uid: storage(t, device) for t in (*graph.inputs, *graph.outputs)}
@@ -56,17 +64,19 @@ class TorchPlan:
     def share(self, homes: Mapping[int, Home]) -> frozenset[int]:
         """Inputs are other plans' inputs or results; results take the place of other plans'."""
         places = {tensor.uid: i for i, tensor in enumerate(self._graph.inputs)}
+        own = frozenset(homes).difference(places) if self._replays else frozenset()
         for uid, home in homes.items():
             assert isinstance(home.plan, TorchPlan)
             if uid not in places:
-                self._twins.append(home.plan)
-                home.plan._twins.append(self)
+                if uid not in own:
+                    self._twins.append(home.plan)
+                    home.plan._twins.append(self)
                 continue
             tensor = self._graph.by_uid[uid]
             self._sources.append((places[uid], home.plan.finder(home, tensor)))
             self._borrowed.add(uid)
             del self._homes[uid]
-        return frozenset(homes)
+        return frozenset(homes) - own
 
     def finder(self, home: Home, tensor: Tensor) -> Callable[[], T]:
         """What gives a tensor of another plan in this one's memory, before each run."""

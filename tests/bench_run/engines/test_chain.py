@@ -11,8 +11,8 @@ from bench_run.errors import UnsupportedGraphError
 from bench_run.streams.host import HostStream
 from bench_run.tensors.chain_inputs import make_chain_inputs
 from bench_run.tensors.layout import logical_view
-from bench_run.worker.evaluate import compute_expected, run_engine
-from tests.bench_run.graph.chain.pipelines import ALL, RESIDUAL, VIEWS
+from bench_run.worker.evaluate import compute_expected
+from tests.bench_run.graph.chain.pipelines import ALL, RESIDUAL, SLICED, VIEWS
 from tests.bench_run.graph.chain.pipelines import chain as chain_of
 from tests.conformance.opening import engine_params, opened
 
@@ -29,14 +29,28 @@ def largest_error(made, outputs, expected):
     return max(errors)
 
 
-def check(engine, text):
-    """Workers of cudnn start with a variable that keeps its matrix products from TF32; here they
-    round to it."""
+ROUNDED = {"fp32": 1e-5, "tf32": 2e-3}
+"""Largest error by what a plan says of its arithmetic."""
+
+
+def arithmetic(plan):
+    """The coarsest that the chain's plans name; strict where they name none."""
+    parts = getattr(plan, "parts", None) or plan._plans[0].parts
+    return max((part.facts.chosen.get("math", "fp32") for part in parts), key=ROUNDED.get)
+
+
+def check(engine, text, runs=1):
+    """Each of the runs on poisoned outputs."""
     made = chain_of(text)
     inputs = make_chain_inputs(made, 0, ())
     expected = compute_expected(made, inputs)
-    allowed = 2e-3 if "cudnn" in engine.facts.libraries else 1e-5
-    assert largest_error(made, run_engine(engine, made, inputs), expected) < allowed
+    plan = chain.plan(engine, chain.build(engine, made, {}))
+    plan.upload(inputs)
+    for _ in range(runs):
+        plan.poison()
+        plan.run()
+        assert largest_error(made, plan.download(), expected) < ROUNDED[arithmetic(plan)]
+    plan.close()
 
 
 @pytest.mark.parametrize("spec", SPECS)
@@ -48,16 +62,34 @@ def test_every_output_is_the_composed_references(spec, name):
 
 @pytest.mark.parametrize("spec", SPECS)
 @pytest.mark.parametrize("cache", ["cold", "rotate", "weights-cold"])
-def test_the_cache_state_does_not_change_the_results(spec, cache):
+@pytest.mark.parametrize("text", [RESIDUAL, SLICED], ids=["residual", "sliced"])
+def test_the_cache_state_does_not_change_the_results(spec, cache, text):
     with opened(spec, cache=cache) as engine:
-        check(engine, RESIDUAL)
+        check(engine, text, runs=3)
 
 
 @pytest.mark.parametrize("spec", engine_params("cudnn", "torch:cuda"))
 @pytest.mark.parametrize("cache", ["hot", "rotate", "weights-cold"])
-def test_a_chain_is_captured_and_replayed_as_a_whole(spec, cache):
+@pytest.mark.parametrize("name", ALL)
+def test_a_chain_is_captured_and_replayed_as_a_whole(spec, cache, name):
     with opened(spec, replay=True, cache=cache) as engine:
-        check(engine, RESIDUAL)
+        check(engine, ALL[name], runs=3)
+
+
+@pytest.mark.parametrize("spec", engine_params("cudnn", "torch:cuda"))
+def test_captured_chains_of_one_engine_do_not_disturb_each_other(spec):
+    """Each keeps the memory that it was captured with, whichever is made or closed meanwhile."""
+    made = [chain_of(RESIDUAL), chain_of(VIEWS)]
+    with opened(spec, replay=True) as engine:
+        plans = [chain.plan(engine, chain.build(engine, each, {})) for each in made]
+        for graph, plan in zip(made, plans, strict=True):
+            inputs = make_chain_inputs(graph, 0, ())
+            plan.upload(inputs)
+            plan.poison()
+            plan.run()
+            error = largest_error(graph, plan.download(), compute_expected(graph, inputs))
+            assert error < ROUNDED[arithmetic(plan)]
+            plan.close()
 
 
 @pytest.mark.parametrize("spec", engine_params("numpy", "torch:cpu"))
@@ -98,6 +130,17 @@ def test_copies_that_rotate_weights_share_the_rest(spec):
         facts = plan.facts.chosen
         plan.close()
     assert "4 tensors" == facts["shared by the copies"]  # the image and three outputs
+
+
+@pytest.mark.parametrize("spec", engine_params("torch:cuda"))
+def test_captured_copies_of_torch_share_inputs_only(spec):
+    """Each captured graph has its results in a pool of its own."""
+    made = chain_of(RESIDUAL)
+    with opened(spec, cache="weights-cold", replay=True) as engine:
+        plan = chain.plan(engine, chain.build(engine, made, {}))
+        facts = plan.facts.chosen
+        plan.close()
+    assert "1 tensors" == facts["shared by the copies"]
 
 
 @pytest.mark.parametrize("spec", engine_params("numpy", "torch:cpu"))

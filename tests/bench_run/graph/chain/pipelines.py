@@ -56,7 +56,26 @@ op = "relu: dims=4x5"
 [[graph]]
 op = "sigmoid: dims=4x5"
 """
-ALL = {"residual": RESIDUAL, "views": VIEWS, "repeated": REPEATED, "unlinked": UNLINKED}
+SLICED = """
+[[input]]
+name = "rows"
+[[graph]]
+id = "part"
+op = "relu: dims=4x8"
+tensor = { x = "rows@32" }
+[[graph]]
+id = "whole"
+op = "matmul+bias: m=8 n=4 k=8"
+tensor = { a = "rows" }
+"""
+"""A part of an input is read before the graph that holds all of it."""
+ALL = {
+    "residual": RESIDUAL,
+    "views": VIEWS,
+    "repeated": REPEATED,
+    "unlinked": UNLINKED,
+    "sliced": SLICED,
+}
 
 
 def chain(text, path="net.toml"):
