@@ -73,7 +73,7 @@ def record_kernels(
     if not isinstance(stream, SupportsKernelRecords):
         return Recorded(measured, notes=notes)
     events = Recorded(measured, notes=notes, bound_ns=None if notes else EVENTS_BOUND_NS)
-    if not _asks_for_records(stream.timer, measured):
+    if not asks_for_records(stream, measured):
         return events if "device_ns" in measured.series else replace(events, bound_ns=None)
     try:
         groups = _record(plan, stream, budget, len(measured.series["device_ns"]))
@@ -92,11 +92,14 @@ def prepare_records(stream: Stream) -> None:
             cupti.load()
 
 
-def _asks_for_records(timer: str, measured: Measured) -> bool:
+def asks_for_records(stream: Stream, measured: Measured) -> bool:
+    """Whether the timer wants the kernels' own times of what was measured."""
     device_ns = measured.series.get("device_ns")
-    if not device_ns or timer not in ("auto", "cupti"):
+    if not device_ns or not isinstance(stream, SupportsKernelRecords):
         return False
-    return timer == "cupti" or (statistics.median(device_ns) < SHORT_NS and cupti.available())
+    if stream.timer == "auto":
+        return statistics.median(device_ns) < SHORT_NS and cupti.available()
+    return stream.timer == "cupti"
 
 
 def _record(

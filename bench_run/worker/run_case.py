@@ -30,11 +30,16 @@ from bench_run.engines import chain
 from bench_run.engines.base import SearchesInFirstRun, SupportsWitness
 from bench_run.errors import EngineError, UnsupportedGraphError
 from bench_run.machine.surroundings import watch_host
-from bench_run.machine.telemetry import disturbances, observe
+from bench_run.machine.telemetry import disturbances, highest_clock_mhz, observe
 from bench_run.measure.canaries import canaries_of
 from bench_run.measure.clock_wait import wait_for_clock
 from bench_run.measure.energy import Used, measure_energy
-from bench_run.measure.kernel_pass import Recorded, prepare_records, record_kernels
+from bench_run.measure.kernel_pass import (
+    Recorded,
+    asks_for_records,
+    prepare_records,
+    record_kernels,
+)
 from bench_run.measure.loop import SamplingBudget, measure, why_ungated
 from bench_run.measure.memory import ProcessPeak
 from bench_run.streams.base import GateOpensByForce
@@ -180,7 +185,8 @@ def _measured_case(
     after = observe(engine.facts.device, engine.stream)
     surroundings = watched()
     keeper.keep_last(len(measured.series["e2e_ns"]))
-    _wait_for_clock(engine, request.budget.rest_s, timeline)
+    if asks_for_records(engine.stream, measured):
+        _wait_for_clock(engine, request.budget.rest_s, timeline)
     timeline.enter("measure", keeper.spent_ns)
     recorded = record_kernels(plan, engine.stream, budget, measured)
     used = measure_energy(plan, engine.stream, engine.facts.device) if request.energy else Used()
@@ -220,6 +226,8 @@ def _measured_case(
 def _settle(engine: Engine, request: RunCase, timeline: Timeline) -> None:
     """The device is ours alone, its gate works, and its clock is where it should be."""
     prepare_records(engine.stream)
+    if engine.facts.device != "cpu":
+        highest_clock_mhz(engine.facts.device)  # loads NVML, which takes 0.1 s
     timeline.claim("alone")
     timeline.enter("gate")
     engine.stream.correction_ns()  # tries whether the plan can be held back: that may hang

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench_run.measure.kernel_pass import COLD, SEVERAL, SINGLE, Recorded, _choose
+from bench_run.measure.kernel_pass import (
+    COLD,
+    SEVERAL,
+    SINGLE,
+    Recorded,
+    _choose,
+    asks_for_records,
+)
 from bench_run.measure.loop import Measured
 from bench_run.measure.queue_pass import added_ns, gap_ns
 from bench_run.streams.cupti import KernelRecord
@@ -89,3 +97,12 @@ def test_after_a_flush_several_kernels_keep_their_events():
     found = _choose(queue, queue, EVENTS, groups([2000, 6400], 1600), flushes=True)
     assert [9000] * 3 == found.measured.series["device_ns"]
     assert ((COLD,), False) == (found.notes, found.replaces_events)
+
+
+@pytest.mark.parametrize(("timer", "median_ns", "asked"), [
+    ("cupti", 1_000_000, True), ("auto", 1_000_000, False), ("events", 1_000, False),
+])  # fmt: skip
+def test_only_records_that_will_be_taken_are_waited_for(timer, median_ns, asked):
+    stream = SimpleNamespace(timer=timer, flushes=False)
+    measured = Measured({}, {"device_ns": [median_ns] * 3}, "iterations")
+    assert asked is asks_for_records(stream, measured)
