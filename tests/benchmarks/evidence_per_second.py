@@ -30,11 +30,15 @@ import numpy as np
 from bench_schema.files import read
 from docopt import docopt
 
+from bench_compare.statistics.special import t_quantile
+
 WAYS = {
     "exec": ("--fresh", "exec", "--prepare", "1"),
     "fork": ("--fresh", "fork", "--prepare", "1"),
     "beside": (),
 }
+BOUND = 0.002
+"""Of a change of a median that does not matter."""
 SPECS = (
     "relu: n=1 c=64 h=56 w=56 dtype=half",
     "relu: n=64 c=256 h=28 w=28 dtype=half",
@@ -96,12 +100,23 @@ def held_against(base: dict[str, np.ndarray], other: dict[str, np.ndarray]) -> s
     both = sorted(base.keys() & other.keys())
     changes = np.array([np.median(other[name]) - np.median(base[name]) for name in both])
     spreads = np.array([[np.std(each[name], ddof=1) for name in both] for each in (base, other)])
+    certain = sum(is_beyond(base[name], other[name]) for name in both)
     return (
         f"{len(both)} cases: median {100 * np.median(changes):+.2f} %, "
         f"largest {100 * changes[np.argmax(np.abs(changes))]:+.2f} %, "
-        f"{int((np.abs(changes) > 0.002).sum())} beyond 0.2 %; spread of rounds "
-        f"{100 * np.median(spreads[0]):.2f} to {100 * np.median(spreads[1]):.2f} % (median case)"
+        f"{int((np.abs(changes) > BOUND).sum())} beyond 0.2 %, {certain} of them certainly; "
+        f"spread of rounds {100 * np.median(spreads[0]):.2f} to {100 * np.median(spreads[1]):.2f} "
+        f"% (median case), larger in {int((spreads[1] > spreads[0]).sum())}"
     )
+
+
+def is_beyond(base: np.ndarray, other: np.ndarray) -> bool:
+    """Whether Welch's interval of 99 % for the change lies wholly beyond `BOUND`."""
+    parts = np.array([np.var(each, ddof=1) / each.size for each in (base, other)])
+    error = np.sqrt(parts.sum())
+    dof = parts.sum() ** 2 / (parts**2 / (base.size - 1, other.size - 1)).sum()
+    reach = float(t_quantile(0.995, np.array([dof]))[0]) * error
+    return bool(abs(other.mean() - base.mean()) - reach > BOUND)
 
 
 def main() -> None:
