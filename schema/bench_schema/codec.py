@@ -18,6 +18,7 @@ import orjson
 
 from bench_schema.acceptor import check_integers, decoder
 from bench_schema.document import SCHEMA_VERSION, Case, Document
+from bench_schema.duplicate_keys import refuse_duplicate_keys
 from bench_schema.errors import NotJsonError, SchemaError, UnreadableError, UnwritableError
 from bench_schema.finite import non_finite
 from bench_schema.upgrade import upgrade, version_of
@@ -36,6 +37,7 @@ def decode(data: bytes, where: str) -> Document:
     except msgspec.MsgspecError:
         document = from_tree(parse(data, where), where)
     check_references(document, where)
+    refuse_duplicate_keys(data, where)
     return document
 
 

@@ -39,8 +39,10 @@ def _replaced(random, text, pattern, change):
 
 
 def attempt(text, folder, original):
-    """Every report of the changed document against the original; a refusal is one line."""
-    (folder / "changed.json").write_text(text)
+    """Every report of the changed document (text, or bytes of a file that may be packed) against
+    the original; a refusal is one line."""
+    content = text if isinstance(text, bytes) else text.encode()
+    (folder / "changed.json").write_bytes(content)
     (folder / "original.json").write_text(original)
     formats = ["csv", "json", "junit", "markdown"]
     if len(text) % PAGE_EVERY == 0:
