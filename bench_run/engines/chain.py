@@ -43,13 +43,31 @@ def build(engine: Engine, graph: Graph, variant: Mapping[str, str]) -> object:
     if not isinstance(graph, ChainGraph):
         return engine.build(graph, variant)
     made: dict[object, object] = {}
-    parts = []
+    parts: list[object] = []
+    refused: dict[str, str] = {}
     for place in graph.places:
         key = (id(place.graph), tuple(sorted(place.variant.items())))
         if key not in made:
-            made[key] = _built(engine, place, {**variant, **place.variant})
+            try:
+                made[key] = _built(engine, place, {**variant, **place.variant})
+            except UnsupportedGraphError as error:
+                made[key] = error
+        if isinstance(made[key], UnsupportedGraphError):
+            refused[place.id] = str(made[key])
         parts.append(made[key])
+    if refused:
+        raise UnsupportedGraphError(_refusal(refused, len(parts)))
     return BuiltChain(graph, tuple(parts))
+
+
+def _refusal(refused: Mapping[str, str], layers: int) -> str:
+    """Every layer that the engine does not take, under each reason."""
+    by_reason: dict[str, list[str]] = {}
+    for name, reason in refused.items():
+        by_reason.setdefault(reason, []).append(name)
+    rows = (f"{', '.join(names)}: {reason}" for reason, names in by_reason.items())
+    what = f"layer {next(rows)}" if len(refused) == 1 else f"layers {'; '.join(rows)}"
+    return what if layers == 1 else f"{len(refused)} of {layers} layers are not taken: {what}"
 
 
 def plan(engine: Engine, built: object) -> Plan:
@@ -65,8 +83,6 @@ def plan(engine: Engine, built: object) -> Plan:
 def _built(engine: Engine, place: Place, variant: Mapping[str, str]) -> object:
     try:
         return engine.build(place.graph, variant)
-    except UnsupportedGraphError as error:
-        raise UnsupportedGraphError(f"layer {place.id}: {error}") from error
     except EngineError as error:
         raise EngineError(f"layer {place.id}: {error}", detail=error.detail) from error
 

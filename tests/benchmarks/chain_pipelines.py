@@ -11,10 +11,15 @@ import math
 import sys
 from pathlib import Path
 
-from bench_schema.pipeline.values import Input, Layer, Link, Pipeline
+from bench_schema.pipeline.values import Input, Layer, LeftOut, Link, Pipeline
 from bench_schema.pipeline.write import pipeline_text
 
 BLOCKS = (3, 4, 6, 3)
+WITHOUT = (
+    LeftOut("maxpool", 1, 0.0, "an engine without pooling"),
+    LeftOut("avgpool", 1, 0.0, "an engine without pooling"),
+    LeftOut("matmul", 1, 0.0005, "reads the second pooling"),
+)
 
 
 def uniform(fan_in, gain):
@@ -69,8 +74,8 @@ def resnet50(
     about = f"ResNet-50, forward, batch {batch}, {dtype}, batch norms folded into convolutions."
     given = (Input("image", "normal"),)
     if not pool:
-        about = f"{about} Without pooling and last layer."
-        return Pipeline("trunk", about, tuple(net.layers), given, (x,))
+        about = f"{about} A strided convolution for the first pooling; ends before the second."
+        return Pipeline("trunk", about, tuple(net.layers), given, (x,), WITHOUT)
     n, c, h = size
     x = net.add("avgpool", f"avgpool: n={n} c={c} h={h} w={h} window={h} {net.form}", {"x": x})
     out = net.dense("fc", x, n, 1000, c)

@@ -1,110 +1,199 @@
-"""Chains on a GPU: ResNet-50 without pooling (batch 32, half, NHWC) and an encoder block, hot and
-weights-cold, launched and replayed; beside them the sum of their graphs, each measured alone.
+"""What chains of layers take, and what is predicted from the layers alone.
 
-    python -m tests.benchmarks.chain_truth chains|parts|both FOLDER [ENGINE…]
+Usage:
+  chain_truth.py measure FOLDER [--cpu] [--engine=E]... [--net=NET]... [--only=TEXT]...
+                 [--rounds=N] [--iters=N] [--budget=S]
+  chain_truth.py validate FOLDER [--cpu] [--engine=E]... [--net=NET]...
+  chain_truth.py compare FOLDER
 
-Engines are cudnn and torch:cuda where none is named. Writes the pipelines,
-``chain_NET_CACHE_HOW.json`` and ``parts_NET_CACHE_HOW.json`` (graphs alone and pairs of neighbours,
-first engine only, what `bench-compare compose` reads) into FOLDER, and prints a row for each. Every
-output is validated in the hot, launched chains; the others run with ``--reference none``.
+Options:
+  --cpu         small networks on numpy and torch:cpu; else ResNet-50 at batch 32 and an encoder
+                block of a transformer, both half, on cudnn and torch:cuda
+  --engine=E    only this engine
+  --net=NET     only this network: encoder, trunk or resnet50
+  --only=TEXT   only settings with this in their name, as in hot_launched
+  --rounds=N    of every case [default: 5]
+  --iters=N     of every case, over all rounds [default: 60]
+  --budget=S    settings that would begin after so many seconds are left out [default: 240]
+
+`measure` runs every network as a chain, and its graphs and pairs of neighbours alone, hot and
+weights-cold, launched and (on a GPU) replayed: FOLDER gets the pipelines, chain_*.json and
+parts_*.json. cuDNN has no pooling, so it runs the trunk: ResNet-50 with a strided convolution for
+the first pooling, without the second and the last layer; torch:cuda runs all of it. `validate` runs
+the hot chains against the composed float64 reference, every output. `compare` needs no device: it
+has `bench-compare compose` predict each chain from its parts, and prints both.
 """
 
 from __future__ import annotations
 
-import itertools
+import json
 import statistics
 import subprocess
 import sys
 import time
 from collections import Counter
+from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 
 from bench_schema import files
 from bench_schema.pipeline.read import read_pipeline
+from docopt import docopt
 
 from tests.benchmarks.chain_pipelines import encoder, resnet50, write
 
+GPU = {
+    "encoder": encoder,
+    "trunk": lambda: resnet50(pool=False),
+    "resnet50": resnet50,
+}
+CPU = {
+    "encoder": lambda: encoder(batch=2, tokens=128, hidden=128, heads=4, dtype="float"),
+    "resnet50": lambda: resnet50(2, 64, 32, (2, 2, 2, 2), dtype="float", layout="nchw"),
+}
+"""Networks by name."""
+ON_GPU = (
+    ("encoder", "cudnn"),
+    ("trunk", "cudnn"),
+    ("encoder", "torch:cuda"),
+    ("resnet50", "torch:cuda"),
+)
+ON_CPU = tuple(product(CPU, ("numpy", "torch:cpu")))
 CACHES = ("hot", "weights-cold")
 WAYS = {"launched": (), "replayed": ("--replay",)}
-QUICK = ("--rounds", "3", "--iters", "60", "--max-time", "3", "--quiet")
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A network on an engine in a cache state, launched or replayed."""
+
+    net: str
+    engine: str
+    cache: str
+    way: str
+
+    @property
+    def stem(self):
+        return f"{self.net}_{self.engine.replace(':', '-')}_{self.cache}_{self.way}"
+
+    @property
+    def words(self):
+        return ("-e", self.engine, "--cache", self.cache, *WAYS[self.way])
+
+
+def settings(arguments):
+    pairs, ways = (ON_CPU, ["launched"]) if arguments["--cpu"] else (ON_GPU, list(WAYS))
+    every = [Setting(*pair, cache, way) for pair in pairs for cache, way in product(CACHES, ways)]
+    nets, engines, only = (arguments[flag] for flag in ("--net", "--engine", "--only"))
+    return [
+        s for s in every
+        if (not nets or s.net in nets)
+        and (not engines or s.engine in engines)
+        and (not only or any(text in s.stem for text in only))
+    ]  # fmt: skip
 
 
 def bench_run(*words):
     begin = time.monotonic()
-    command = [sys.executable, "-m", "bench_run", *map(str, words)]
+    command = [sys.executable, "-m", "bench_run", *map(str, words), "--quiet"]
     done = subprocess.run(command, check=False, capture_output=True, text=True)
-    tail = done.stderr.strip().splitlines()[-1:] if done.returncode else []
-    return time.monotonic() - begin, done.returncode, "".join(tail)
+    said = done.stderr.strip().splitlines()[-1:] if done.returncode else []
+    return f"{time.monotonic() - begin:.0f} s, exit {done.returncode} {''.join(said)}"
 
 
 def median_us(case):
     """By the device's clock where there is one, else from end to end."""
     for name in ("device_ns", "e2e_ns"):
         if name in case.summary:
-            return case.summary[name].median / 1000, name
-    return None, case.outcome.status
+            return case.summary[name].median / 1000
+    return None
 
 
-def alone_us(document, pipeline, engine):
-    """Sum of the graphs' own medians, each as often as it occurs."""
+def alone_us(document, pipeline):
+    """Sum of the graphs' own medians, each as often as it occurs; None where one is missing."""
     occurs = Counter()
     for layer in pipeline.layers:
         occurs[layer.op] += layer.repeat
-    cases = [c for c in document.cases if not c.graph.layers and c.engine == engine]
-    times = [median_us(case)[0] for case in cases]
+    times = [median_us(case) for case in document.cases if not case.graph.layers]
     if None in times or len(times) != len(occurs):
         return None
     return sum(us * n for us, n in zip(times, occurs.values(), strict=True))
 
 
-def show(document, label):
+def show(document):
     for case in document.cases:
-        us, series = median_us(case)
-        bounds = [r.device_timing for r in case.rounds if r.device_timing][:1]
-        spread = [float(statistics.median(r.series[series])) / 1000 for r in case.rounds if us]
-        checked = case.validation.status if case.validation else case.outcome.reason
-        text = "-" if us is None else f"{us:10.1f} us"
-        print(f"{label:34s} {case.engine:11s} {text} {series:10s} rounds "
-              f"{[round(x, 1) for x in spread]} {bounds} {checked} "
-              f"{case.plan.get('activations', '')} {case.outcome.reason or ''}")  # fmt: skip
+        us, last = median_us(case), case.rounds[-1] if case.rounds else None
+        rounds = [float(statistics.median(r.series[name])) / 1000 for r in case.rounds
+                  for name in ("device_ns", "e2e_ns") if name in r.series]  # fmt: skip
+        checked = case.validation.status if case.validation else ""
+        print(f"  {'-' if us is None else f'{us:.1f} us'} {last and last.device_timing} "
+              f"{[round(x, 1) for x in rounds]} {checked} {case.outcome.reason or ''} "
+              f"{(case.validation and case.validation.reason) or ''} "
+              f"{case.plan.get('activations', '')}", flush=True)  # fmt: skip
 
 
-def chains(path, folder, setting, engines):
-    stem, cache, flags, plain = setting
-    out = folder / f"chain_{stem}.json"
-    picked = itertools.chain.from_iterable(("--engine", e) for e in engines)
-    words = (*flags, *plain, "--cache", cache, *QUICK)
-    took, code, said = bench_run(path, "--chain", *picked, *words, "-o", out)
-    print(f"{stem}: chains {took:.0f} s, exit {code} {said}", flush=True)
-    if out.exists():
-        show(files.read(out), f"chain {stem}")
-
-
-def parts(path, folder, setting, engines):
-    stem, cache, flags, _ = setting
-    out = folder / f"parts_{stem}.json"
-    words = (*flags, "--reference", "none", "--cache", cache, *QUICK)
-    took, code, said = bench_run(path, "--seams", "-e", engines[0], *words, "-o", out)
-    print(f"{stem}: parts {took:.0f} s, exit {code} {said}", flush=True)
-    if out.exists():
-        total = alone_us(files.read(out), read_pipeline(path), engines[0])
+def measure(setting, folder, path, effort):
+    chain, parts = (folder / f"{what}_{setting.stem}.json" for what in ("chain", "parts"))
+    words = (path, *setting.words, "--reference", "none", *effort)
+    said = bench_run(*words, "--chain", "-o", chain)
+    print(f"{setting.stem}: chain {said}", flush=True)
+    if chain.exists():
+        show(files.read(chain))
+    said = bench_run(*words, "--seams", "-o", parts)
+    print(f"{setting.stem}: parts {said}", flush=True)
+    if parts.exists():
+        document = files.read(parts)
+        failed = [c.outcome.reason for c in document.cases if c.outcome.status != "completed"]
+        total = alone_us(document, read_pipeline(path))
         text = "unknown" if total is None else f"{total:.1f} us"
-        print(f"sum of graphs alone {stem}: {text}", flush=True)
+        print(f"  {len(document.cases)} cases, {len(failed)} failed {failed[:1]}; sum of graphs "
+              f"alone {text}", flush=True)  # fmt: skip
 
 
-def main(what, folder, engines):
-    for made in (encoder(), resnet50(pool=False)):
-        path = write(made, folder)
-        for cache, (way, flags) in itertools.product(CACHES, WAYS.items()):
-            plain = () if (cache, way) == ("hot", "launched") else ("--reference", "none")
-            setting = f"{made.name}_{cache}_{way}", cache, flags, plain
-            if what != "parts":
-                chains(path, folder, setting, engines)
-            if what != "chains":
-                parts(path, folder, setting, engines)
+def validate(setting, folder, path):
+    out = folder / f"valid_{setting.stem}.json"
+    effort = ("--rounds", "1", "--iters", "5", "--timeout", "560")
+    print(f"{setting.stem}: {bench_run(path, *setting.words, '--chain', *effort, '-o', out)}")
+    if out.exists():
+        show(files.read(out))
+
+
+def run(arguments, folder):
+    begin, budget_s = time.monotonic(), float(arguments["--budget"])
+    nets = CPU if arguments["--cpu"] else GPU
+    effort = ("--rounds", arguments["--rounds"], "--iters", arguments["--iters"])
+    for setting in settings(arguments):
+        path = write(nets[setting.net](), folder)
+        if time.monotonic() - begin > budget_s:
+            print(f"{setting.stem}: left out, {budget_s:.0f} s are over")
+        elif arguments["measure"]:
+            measure(setting, folder, path, effort)
+        elif setting.cache == "hot":
+            validate(setting, folder, path)
+
+
+def compare(folder):
+    errors, held = [], []
+    for chain in sorted(folder.glob("chain_*.json")):
+        parts = folder / chain.name.replace("chain_", "parts_", 1)
+        path = folder / f"{chain.stem.split('_')[1]}.toml"
+        out = folder / chain.name.replace("chain_", "composed_", 1)
+        words = ["compose", path, parts, "--against", chain, "--json", out]
+        done = subprocess.run(
+            [sys.executable, "-m", "bench_compare", *map(str, words)],
+            check=False, capture_output=True, text=True,
+        )  # fmt: skip
+        if not out.exists():
+            print(f"{chain.stem}: exit {done.returncode} {done.stderr.strip()}")
+            continue
+        found = json.loads(out.read_text())
+        print(chain.stem, found)
+    if errors:
+        print(f"median |log error| {statistics.median(map(abs, errors)):.2%} of {len(errors)}, "
+              f"interval holds in {sum(held)}")  # fmt: skip
 
 
 if __name__ == "__main__":
-    if len(sys.argv) < 3 or sys.argv[1] not in ("chains", "parts", "both"):
-        sys.exit(__doc__)
-    main(sys.argv[1], Path(sys.argv[2]), sys.argv[3:] or ["cudnn", "torch:cuda"])
+    given = docopt(__doc__)
+    target = Path(given["FOLDER"])
+    compare(target) if given["compare"] else run(given, target)

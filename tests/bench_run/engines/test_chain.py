@@ -205,19 +205,33 @@ def test_what_is_copied_in_place_of_shared_is_said():
     assert expected == plan.facts.chosen["activations"]
 
 
-def test_a_layer_that_is_not_supported_is_named():
-    class Refusing(PlainEngine):
-        def __init__(self, engine):
-            super().__init__(engine)
-            self.build = self.refuse
+class Refusing(PlainEngine):
+    """Takes no graph of these operations."""
 
-        def refuse(self, graph, variant):
-            raise UnsupportedGraphError("not this one")
+    def __init__(self, engine, *operations):
+        super().__init__(engine)
+        self.operations, self.take, self.build = operations, engine.build, self.refuse
 
-    with opened("numpy") as engine:
-        refusing = Refusing(engine)
-        with pytest.raises(UnsupportedGraphError, match="layer conv: not"):
-            chain.build(refusing, chain_of(RESIDUAL), {})
+    def refuse(self, graph, variant):
+        if graph.nodes[0].type in self.operations:
+            raise UnsupportedGraphError(f"no {graph.nodes[0].type}")
+        return self.take(graph, variant)
+
+
+@pytest.mark.parametrize(
+    ("operations", "said"),
+    [
+        (["PointwiseAttributes"], "1 of 3 layers are not taken: layer sum: no Pointwise"),
+        (["ConvolutionFwdAttributes"], "2 of 3 layers are not taken: layers conv, again: no Con"),
+        (
+            ["ConvolutionFwdAttributes", "PointwiseAttributes"],
+            "3 of 3 layers are not taken: layers conv, again: no ConvolutionFwdAttributes; sum: no",
+        ),
+    ],
+)
+def test_every_layer_that_is_not_supported_is_named(operations, said):
+    with opened("numpy") as engine, pytest.raises(UnsupportedGraphError, match=said):
+        chain.build(Refusing(engine, *operations), chain_of(RESIDUAL), {})
 
 
 def test_plans_that_were_made_are_closed_when_a_later_one_fails():
