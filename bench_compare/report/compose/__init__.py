@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 
 FORMATS: dict[str, str] = {
     "json": "bench_compare.report.compose.json_text",
+    "html": "bench_compare.report.compose.page",
 }
 """Name to the module with its ``render(composition, width)``."""
 

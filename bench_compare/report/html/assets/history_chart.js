@@ -2,19 +2,13 @@
 
 import { changeText } from "./format.js";
 import { builds, eventsOf, page } from "./history_data.js";
+import { svg } from "./svg.js";
 
 const EDGE = { left: 40, right: 6, top: 6, bottom: 14 };
 const TONES = { slower: "bad", faster: "good", both: "odd", none: "fatal" };
 const QUANTILE = 0.02, LEAST_SPAN = 1;
 
 export const toneOf = (event) => TONES[event.direction];
-
-function svg(tag, attributes, ...children) {
-  const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
-  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
-  made.append(...children);
-  return made;
-}
 
 // From the second lowest to the second highest hundredth; what lies outside is drawn at the edge.
 function rangeOf(drawn) {

@@ -1,9 +1,10 @@
 // Events with their size, place and likely causes.
 
+import { commandLine } from "./commands.js";
 import { byId, el, fill } from "./dom.js";
 import { changeText, counted, valueText } from "./format.js";
 import { events, page, series } from "./history_data.js";
-import { commandLine, eventSign } from "./history_parts.js";
+import { eventSign } from "./history_parts.js";
 import { addressOf } from "./history_selection.js";
 
 const STEP = 20, MOST_CHANGES = 12, MOST_CAUSES = 6;

@@ -1,9 +1,10 @@
 // The state of the newest build, and what to run next.
 
+import { commandLine } from "./commands.js";
 import { byId, el, fill } from "./dom.js";
 import { counted } from "./format.js";
 import { page, series } from "./history_data.js";
-import { commandLine, lookOfState } from "./history_parts.js";
+import { lookOfState } from "./history_parts.js";
 import { state, toggleState } from "./history_selection.js";
 
 export function showHead() {

@@ -1,11 +1,12 @@
 // One series in full: its chart, its levels, its events, the documents of a point.
 
+import { commandLine } from "./commands.js";
 import { byId, el, number, scrolling, table } from "./dom.js";
 import { changeText, intervalText, percentText, valueText } from "./format.js";
 import { chart } from "./history_chart.js";
 import { buildName, builds, eventsOf, page, seriesById } from "./history_data.js";
 import { eventBlock } from "./history_events.js";
-import { commandLine, stateBadge } from "./history_parts.js";
+import { stateBadge } from "./history_parts.js";
 import { addressOf, remember, state } from "./history_selection.js";
 
 const panel = byId("panel");

@@ -18,17 +18,3 @@ export function stateBadge(state) {
   const [sign, tone] = lookOfState(state);
   return el(`span.verdict.${tone}`, {}, el("span.sign", { "aria-hidden": "true" }, sign), state);
 }
-
-export function commandLine([reason, command]) {
-  const copy = el("button.quiet", { type: "button", onclick: () => copied(copy, command) }, "Copy");
-  return el("div", {}, el("p", {}, reason), el("div.command", {}, el("pre", {}, command), copy));
-}
-
-async function copied(button, text) {
-  try {
-    await navigator.clipboard.writeText(text);
-    button.textContent = "Copied";
-  } catch {
-    button.textContent = "Select it";
-  }
-}

@@ -1,0 +1,76 @@
+"""The page of a composition: one file that opens offline, without a library.
+
+Everything from documents travels as escaped JSON and reaches the page as text; a content security
+policy allows exactly our script, by its hash, and no connection to anywhere.
+"""
+
+from __future__ import annotations
+
+import html
+from dataclasses import asdict
+from string import Template
+from typing import TYPE_CHECKING, Any
+
+from bench_compare.report.html import POLICY, asset, code_of, digest, embedded
+from bench_compare.report.units import change_text, value_text
+
+if TYPE_CHECKING:
+    from bench_compare.compose.model import Composition, ModelTerm
+
+ENTRY = "compose_main"
+INTERVALS = {
+    "rounds": "95 % interval over rounds",
+    "documents": "95 % interval over documents",
+    "bracket": "between hot and rotated caches",
+    "model": "95 % interval with the model's own error",
+    "none": "",
+}
+
+
+def render(composition: Composition, width: int = 80) -> str:  # noqa: ARG001 - a page has no columns
+    code = code_of(ENTRY)
+    return Template(asset("compose.html")).substitute(
+        title=html.escape(headline(composition)),
+        policy=POLICY.format(scripts=f"'sha256-{digest(code)}'"),
+        style=asset("page.css") + asset("compose.css"),
+        data=embedded(page_data(composition)),
+        code=code,
+    )
+
+
+def page_data(composition: Composition) -> dict[str, Any]:
+    """The composition as it is, and a few sentences."""
+    data = asdict(composition)
+    model = data.pop("model")
+    return {
+        **data,
+        "baselineName": composition.baseline_name,
+        "headline": headline(composition),
+        "intervalWord": INTERVALS[composition.interval],
+        "modelText": "" if model is None else model_text(composition.model),
+    }
+
+
+def headline(composition: Composition) -> str:
+    """The pipeline, its predicted time, and what it is against the baseline."""
+    chosen, ratios = composition.chosen, composition.ratios
+    if chosen is None:
+        return f"{composition.pipeline}: no answer"
+    text = f"{composition.pipeline}: {value_text(chosen.time.value, 'ns')}"
+    if ratios is None or chosen.name == composition.baseline_name:
+        return text
+    ratio = ratios.time.value
+    word = "faster" if ratio >= 1 else "slower"
+    return f"{text}, {change_text(max(ratio, 1 / ratio))} {word} than {composition.baseline_name}"
+
+
+def model_text(model: ModelTerm | None) -> str:
+    """How far predictions were off so far, in a sentence."""
+    if model is None or model.median_log_error is None:
+        return ""
+    off = f"{100 * model.median_log_error:.2g} %"
+    of = f"{model.pipelines} pipeline" + ("s" if model.pipelines != 1 else "")
+    if model.half_width_log is None:
+        return f"Off by {off} in the median of {of}; {model.needed} are needed for an interval."
+    width = f"{100 * model.half_width_log:.2g} %"
+    return f"Off by {off} in the median of {of}; another one lies within {width} (95 %)."

@@ -1,0 +1,85 @@
+// The answer, the configurations it compares, and what is missing.
+
+import { commandLine } from "./commands.js";
+import { energyText, errorText, estimate, page, sides, timeText } from "./compose_data.js";
+import { byId, el, fill, number, rowHead, table } from "./dom.js";
+import { changeText, intervalText, known, significant, valueText } from "./format.js";
+
+const KINDS = {
+  layer: "layer", conversion: "conversion", seam: "seam", energy: "energy", cache: "cache state",
+};
+
+export function showHead() {
+  byId("title").textContent = page.headline;
+  byId("about").textContent = [page.about, page.path].filter(Boolean).join(" · ");
+  fill("alarms", page.problems.map((text) => el("p.alarm.fatal", {}, text)),
+    page.remarks.map((text) => el("p.alarm", {}, text)));
+  fill("answer", answer());
+  byId("method").textContent = page.method;
+  fill("sides", sideTable());
+  byId("missing-section").hidden = !page.missing.length;
+  fill("missing", page.missing.map(missingRow));
+  fill("foot", foot());
+}
+
+function answer() {
+  if (!page.chosen) return el("p.big.no-answer", {}, "No answer");
+  const { time } = page.chosen;
+  const range = known(time.low)
+    ? `${page.intervalWord}: ${timeText(time.low)} to ${timeText(time.high)}`
+    : "nothing is known of its spread";
+  return [
+    el("p.big", {}, timeText(time.value),
+      el("span.big-word", {}, `predicted, one pass, ${page.series}`)),
+    el("p.note", {}, range),
+    page.ratios ? ratioText() : null,
+  ];
+}
+
+function ratioText() {
+  const { time, energy } = page.ratios;
+  const against = `${page.baselineName} over ${page.chosen.name}`;
+  const interval = known(time.low) ? `, ${intervalText(time.low, time.high)}` : "";
+  const parts = [`time ${changeText(time.value)}${interval}`];
+  if (energy) parts.push(`energy ${changeText(energy.value)}`);
+  return el("p", {}, el("strong", {}, against), `: ${parts.join("; ")}`);
+}
+
+function sideTable() {
+  const held = [...sides, ...page.others];
+  const heads = ["", ...["time", "energy", "energy × delay", "error", "workspace"]
+    .map((text) => [text, "number"])];
+  return table("plain", heads, held.map((one) => [
+    rowHead(one.name, one.ends.length > 1 ? el("span.note.block", {}, endsText(one)) : null),
+    number(estimate(one.time, timeText)), number(estimate(one.energy, energyText)),
+    number(known(one.edp) ? `${significant(one.edp, 3)} J·s` : valueText(null)),
+    number(one.error ? errorRange(one.error) : valueText(null)),
+    number(valueText(one.workspace_bytes, "bytes")),
+  ]));
+}
+
+const errorRange = (error) =>
+  `${errorText(error.root_of_squares)} to ${errorText(error.worst)}`;
+const endsText = (one) =>
+  one.ends.map((end) => `${end.cache} ${timeText(end.estimate.value)}`).join(", ");
+
+function missingRow({ kind, what, command, blocks }) {
+  const need = blocks ? "needed for an answer" : "the answer is poorer without it";
+  return commandLine([`${KINDS[kind]}: ${what} (${need})`, command]);
+}
+
+function foot() {
+  const { surroundings: here } = page;
+  const rows = [
+    ["device", [here.device_kind, here.device, here.host].filter(Boolean).join(", ")],
+    ["driver", here.driver], ["cache", here.cache],
+    ["settings", pairs(here.settings)], ["libraries", pairs(here.libraries)],
+    ["limits", pairs(page.limits)], ["asked for", pairs(page.fixed)],
+    ["documents", page.documents.join(", ")],
+  ];
+  const held = rows.filter(([, text]) => text).map(([name, text]) => [rowHead(name), text]);
+  return table("facts", [], held);
+}
+
+const pairs = (record) =>
+  Object.entries(record).map(([name, value]) => `${name} ${value}`).join(", ");

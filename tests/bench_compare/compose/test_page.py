@@ -1,0 +1,156 @@
+"""The page of a composition in a real browser: headless Chromium, without a network."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from bench_compare.compose.model import ModelTerm
+from bench_compare.report.compose import page
+from tests.bench_compare.compose.sample import composition
+from tests.bench_compare.report.conftest import HOSTILE
+from tests.bench_compare.report.test_browser import browser
+
+__all__ = ["browser"]
+
+
+def hostile():
+    """Markup in every text that comes from a file."""
+    made = composition()
+    part = replace(made.chosen.parts[0], layer=HOSTILE[0], name=HOSTILE[1], note=HOSTILE[2])
+    layer = replace(made.layers[0], layer=HOSTILE[0], chosen=HOSTILE[1], reason=HOSTILE[2])
+    return replace(
+        made,
+        pipeline=HOSTILE[0],
+        about=HOSTILE[1],
+        remarks=HOSTILE,
+        chosen=replace(made.chosen, parts=(part, *made.chosen.parts[1:])),
+        layers=(layer, *made.layers[1:]),
+    )
+
+
+@pytest.fixture
+def show(browser, tmp_path):
+    def show(composition):
+        path = tmp_path / "page.html"
+        path.write_text(page.render(composition), encoding="utf-8")
+        browser.get("about:blank")
+        browser.get(path.as_uri())
+        assert browser.execute_script("return document.documentElement.dataset.ready") is not None
+
+    return show
+
+
+@pytest.fixture
+def texts(browser):
+    return lambda selector: [n.text for n in browser.find_elements("css selector", selector)]
+
+
+def test_every_step_of_a_pass_is_shown_with_its_share(show, texts):
+    show(composition())
+    kinds = [name.split("\n")[0] for name in texts(".waterfall > li .step-name")][:4]
+    shares = texts(".waterfall > li .step-share")[:4]
+    assert ["conv1 conv_fwd_n1", "relu relu_n1"] == [kinds[0], kinds[2]]
+    assert "conv1 → relu" in kinds[3]
+    assert ["66.7 %", "10.0 %", "16.7 %", "−2.0 %"] == [s.replace("\xa0", " ") for s in shares]
+
+
+def test_bars_begin_where_the_one_before_ends(show, browser):
+    show(composition())
+    ends = browser.execute_script("""return [...document.querySelectorAll('#waterfall .step-bar')]
+        .map((bar) => [parseFloat(bar.style.left), bar.style.width])""")
+    assert [0, 20 / 28 * 100, 23 / 28 * 100] == pytest.approx([left for left, _ in ends[:3]])
+    assert ends[3][0] == pytest.approx(100 * 27.4 / 28)  # a seam that saves time goes back
+
+
+def test_the_baseline_can_be_looked_at(show, browser, texts):
+    show(composition())
+    browser.find_elements("css selector", "#steps-of option")[1].click()
+    assert 3 == len(texts("#waterfall li"))
+
+
+def test_a_layer_opens_to_all_that_was_measured(show, browser, texts):
+    show(composition())
+    browser.find_element("css selector", ".choice summary").click()
+    browser.implicitly_wait(5)  # until the box has heard that it is open
+    browser.find_element("css selector", ".choice[open] tbody tr")
+    browser.implicitly_wait(0)
+    states = [row.split(" ")[-1] for row in texts(".choice[open] tbody tr")]
+    assert ["chosen", "baseline", "wrong"] == states
+
+
+def test_layers_that_stay_with_the_baseline_can_be_left_out(show, browser, texts):
+    show(composition())
+    browser.find_elements("css selector", "#layers-shown option")[1].click()
+    assert (1, "1 of 2 layers") == (len(texts(".choice")), texts("#layers-count")[0])
+
+
+def test_what_is_missing_is_a_command(show, texts):
+    show(composition())
+    assert ["bench-run net/net.toml --seams -e cudnn --cache rotate -o rotate.json"] == texts(
+        "#missing pre"
+    )
+
+
+def test_the_front_has_a_point_for_each_configuration(show, browser):
+    show(composition())
+    points = browser.find_elements("css selector", "#front-chart circle")
+    assert ["front-chosen", "front-dot"] == [p.get_attribute("class") for p in points]
+
+
+def test_without_energy_the_page_says_what_to_measure(show, texts):
+    show(replace(composition(), front=()))
+    assert "measure with --energy" in texts("#front-note")[0]
+
+
+def test_without_an_answer_the_reason_is_told(show, texts):
+    show(replace(composition(), chosen=None, ratios=None, problems=("conv1 was not measured",)))
+    assert ["net: no answer"] == texts("h1")
+    assert "conv1 was not measured" in texts("#alarms p")
+
+
+def test_no_text_of_a_document_is_markup_and_nothing_fails(show, browser):
+    show(hostile())
+    assert browser.execute_script("return window.hacked") is None
+    assert [] == [one["message"] for one in browser.get_log("browser")]
+
+
+def test_on_a_telephone_nothing_is_wider_than_the_screen(show, browser):
+    browser.execute_cdp_cmd(
+        "Emulation.setDeviceMetricsOverride",
+        {"width": 390, "height": 800, "deviceScaleFactor": 1, "mobile": True},
+    )
+    show(composition())
+    width = browser.execute_script("return document.documentElement.scrollWidth")
+    browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+    assert 390 == width
+
+
+def test_the_headline_is_the_time_and_what_it_is_against_the_baseline():
+    assert "net: 27.40 µs, +25.0% faster than cudnn" == page.headline(composition())
+
+
+def test_the_baseline_itself_is_against_nothing():
+    made = composition()
+    plain = replace(made, chosen=replace(made.chosen, name="cudnn"))
+    assert "net: 27.40 µs" == page.headline(plain)
+
+
+@pytest.mark.parametrize(
+    ("model", "text"),
+    [
+        (None, ""),
+        (ModelTerm(0, 8, None, None, ()), ""),
+        (
+            ModelTerm(1, 8, 0.0117, None, ()),
+            "Off by 1.2 % in the median of 1 pipeline; 8 are needed for an interval.",
+        ),
+        (
+            ModelTerm(9, 8, 0.0117, 0.031, ()),
+            "Off by 1.2 % in the median of 9 pipelines; another one lies within 3.1 % (95 %).",
+        ),
+    ],
+)
+def test_the_models_own_error_is_a_sentence(model, text):
+    assert text == page.model_text(model)
