@@ -3,6 +3,7 @@ from importlib.resources import files
 
 import pytest
 
+from bench_compare.report.compose import page as compose_page
 from bench_compare.report.history import page
 from bench_compare.report.html import ENTRY
 from bench_compare.report.html.bundle import EXPORT, bundled
@@ -57,7 +58,7 @@ def test_a_statement_of_another_shape_is_an_error(line):
 def test_the_pages_leave_no_module_out():
     codes = [
         bundled(entry, lambda name: (ASSETS / f"{name}.js").read_text("utf-8"))
-        for entry in (ENTRY, page.ENTRY)
+        for entry in (ENTRY, page.ENTRY, compose_page.ENTRY)
     ]
     named = {one for code in codes for one in re.findall(r"^const modules_(\w+)", code, re.M)}
     assert set(MODULES) == named
