@@ -30,7 +30,7 @@ export function table(kind, heads, rows) {
 }
 
 export const rowHead = (...children) => el("th", { scope: "row" }, children);
-export const number = (...children) => el("td.number", {}, children);
+export const number = (text) => el("td.number", {}, text);
 export const numbered = (heads) => heads.map((head, at) => (at ? [head, "number"] : head));
 export const scrolling = (node) => el("div.scroll", {}, node);
 
