@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 COMMANDS: dict[str, str] = {
     "compare": "bench_compare.commands.compare",
     "history": "bench_compare.commands.history",
+    "compose": "bench_compare.commands.compose",
 }
 """First word of the command line to the module that answers it: a text ``USAGE`` for docopt and
 ``answer(arguments, width, terminal) -> Outcome``, whose heavy imports are inside of functions.

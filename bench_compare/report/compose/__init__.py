@@ -9,6 +9,8 @@ if TYPE_CHECKING:
     from bench_compare.compose.model import Composition
 
 FORMATS: dict[str, str] = {
+    "text": "bench_compare.report.compose.text",
+    "markdown": "bench_compare.report.compose.markdown",
     "json": "bench_compare.report.compose.json_text",
     "html": "bench_compare.report.compose.page",
 }

@@ -55,7 +55,7 @@ def option(name, time_ns, chosen=False, baseline=False, excluded=None):
     )  # fmt: skip
 
 
-def composition():
+def parts_of_it():
     chosen = configuration("chosen", {"conv1": FAST, "relu": PLAIN}, [
         part("layer", "conv1", None, "conv_fwd_n1", FAST, 20_000.0, 0.004, 2e-4),
         part("conversion", "relu", "conv1", "convert_n1_half_nhwc_tonchw", PLAIN, 3_000.0, 4e-4),
@@ -71,6 +71,11 @@ def composition():
         "cudnn", "hot", "chain.json", "net on cudnn", Estimate(34_000.0, 33_500.0, 34_500.0),
         Estimate(34_400.0, 33_700.0, 35_100.0), -0.0117, True, 0.0069, 0.00695,
     )  # fmt: skip
+    return chosen, baseline, check
+
+
+def composition():
+    chosen, baseline, check = parts_of_it()
     return Composition(
         pipeline="net",
         path="net/net.toml",

@@ -1,0 +1,179 @@
+"""Compose a pipeline from measured layers: read, choose, predict, render, write."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bench_compare.commands.files import write_reports
+from bench_compare.commands.outcome import Outcome
+from bench_compare.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from bench_compare.compose.choose.select import Asked
+    from bench_compare.compose.model import Composition
+
+USAGE = """bench-compare compose: what a whole pipeline would take, from its layers.
+
+Usage:
+  bench-compare compose [options] [--fix=FIX]... [--limit=LIMIT]...
+                        [--engine=NAME]... [--against=DOC]... [PIPELINE]
+                        [DOC]...
+  bench-compare compose --help
+  bench-compare compose --version
+
+PIPELINE is a suite file of bench-run (.toml). DOC are result documents of one
+device, settings and libraries that hold its layers: of a run of the pipeline,
+of 'bench-run PIPELINE --seams' (which measures the pairs of neighbours too), of
+a tuning, and of conversions (bench-run --op 'convert: ...'). Nothing is run.
+What was not measured is answered with the command line that measures it.
+
+Examples:
+  bench-compare compose net.toml parts.json
+  bench-compare compose net.toml parts.json plans.json --choose time
+  bench-compare compose net.toml plans.json --fix 'conv1=cudnn:plan=eng6_k2=1'
+  bench-compare compose net.toml parts.json --against chain.json
+
+What is composed:
+  --baseline NAME       what the answer is held against: an engine, whose own
+                        choice counts, or a configuration as in --fix (default:
+                        the first engine that has all layers)
+  --choose WHAT         the best rows by time, energy or edp (energy x delay);
+                        without it each layer runs as the baseline does
+  --limit LIMIT         error=1e-3: root of the squares of the layers' relative
+                        L2 errors; worst-error=1e-3: their sum
+  --fix FIX             LAYER=CONFIGURATION, both may be globs:
+                        'conv*=cudnn:plan=eng6*'
+  --engine NAME         only rows of this engine; may be a glob, and given again
+  --cache STATE         only rows of this cache state predict (default: that of
+                        a measured chain, else weights-cold, hot, rotate, cold)
+  --metric NAME         device_ns or e2e_ns (default: device time where every
+                        row has it)
+
+Whether it holds:
+  --against DOC         documents of 'bench-run PIPELINE --chain': prediction and
+                        measurement side by side; eight other pipelines that are
+                        measured and in the table teach the model's own error
+
+Where to write ('-' is stdout, in place of the text):
+  --markdown FILE       for a pull request
+  --json FILE           everything
+  -q, --quiet           no text
+  -h, --help            this text
+  --version             the version
+
+Exit codes: 0 an answer; 2 a measured chain lies outside of its prediction's
+interval; 1 no answer (rows are missing, documents are not of one device or one
+way of measuring).
+"""
+OUTPUTS = ("markdown", "json", "html")
+CHOICES = ("time", "energy", "edp")
+LIMITS = ("error", "worst-error")
+METRICS = ("device_ns", "e2e_ns")
+CACHES = ("hot", "cold", "rotate", "weights-cold")
+
+
+@dataclass(frozen=True)
+class Options:
+    pipeline: Path
+    documents: tuple[str, ...]
+    against: tuple[str, ...]
+    engines: tuple[str, ...]
+    asked: Asked
+    outputs: Mapping[str, str]
+    quiet: bool
+
+
+def answer(arguments: Mapping[str, Any], width: int, terminal: bool) -> Outcome:  # noqa: ARG001
+    """docopt's arguments → what to print. Raises `BenchCompareError` where there is nothing."""
+    options = parse(arguments)
+    composition, remarks = read_composition(options)
+    text = _reports(composition, options, width)
+    return Outcome(text, tuple(remarks), composition.problems, _code(composition))
+
+
+def parse(arguments: Mapping[str, Any]) -> Options:
+    from bench_compare.compose.choose.select import Asked
+
+    outputs = {name: target for name in OUTPUTS if (target := arguments.get(f"--{name}"))}
+    if sum(target == "-" for target in outputs.values()) > 1:
+        raise UsageError("only one format can go to stdout ('-')")
+    if not arguments["PIPELINE"]:
+        raise UsageError("no pipeline given: a suite file in .toml, see --help")
+    if not arguments["DOC"]:
+        raise UsageError("no document given: result documents that hold the layers, see --help")
+    return Options(
+        pipeline=Path(arguments["PIPELINE"]),
+        documents=tuple(arguments["DOC"]),
+        against=tuple(arguments["--against"]),
+        engines=tuple(arguments["--engine"]),
+        asked=Asked(
+            baseline=arguments["--baseline"],
+            choose=_one_of("--choose", arguments["--choose"], CHOICES),
+            limits=dict(map(_limit, arguments["--limit"])),
+            fixes=tuple(map(_fix, arguments["--fix"])),
+            cache=_one_of("--cache", arguments["--cache"], CACHES),
+            series=_one_of("--metric", arguments["--metric"], METRICS),
+        ),
+        outputs=outputs,
+        quiet=arguments["--quiet"],
+    )
+
+
+def _one_of(flag: str, value: str | None, choices: Sequence[str]) -> str | None:
+    if value is not None and value not in choices:
+        raise UsageError(f"{flag}: {value!r}; choose from {', '.join(choices)}")
+    return value
+
+
+def _limit(text: str) -> tuple[str, float]:
+    import math
+
+    name, _, value = text.partition("=")
+    if name not in LIMITS:
+        raise UsageError(f"--limit: {text!r}; choose from {', '.join(f'{n}=X' for n in LIMITS)}")
+    try:
+        bound = float(value)
+    except ValueError:
+        bound = math.nan
+    if not (bound > 0 and math.isfinite(bound)):
+        raise UsageError(f"--limit {name}: a number above 0 is expected, not {value!r}")
+    return name, bound
+
+
+def _fix(text: str) -> tuple[str, str]:
+    layer, _, configuration = text.partition("=")
+    if not layer or not configuration:
+        raise UsageError(f"--fix: expected LAYER=CONFIGURATION, got {text!r}")
+    return layer, configuration
+
+
+def read_composition(options: Options) -> tuple[Composition, list[str]]:
+    """With remarks on files that were passed over."""
+    from bench_compare.compose.analysis import compose
+    from bench_compare.compose.given import Inputs
+    from bench_compare.input.load import load
+
+    sources, remarks = load(options.documents)
+    against, more = load(options.against)
+    inputs = Inputs(
+        tuple(sources), tuple(against), options.pipeline, options.asked, options.engines
+    )
+    return compose(inputs), [*remarks, *more]
+
+
+def _reports(composition: Composition, options: Options, width: int) -> str:
+    from bench_compare.report.compose import render
+
+    return write_reports(
+        options.outputs, lambda name: render(name, composition, width), "text", quiet=options.quiet
+    )
+
+
+def _code(composition: Composition) -> int:
+    if composition.problems:
+        return 1
+    return 0 if composition.holds else 2

@@ -1,0 +1,212 @@
+"""Predictions beside pipelines that were measured for real, and what these teach.
+
+A chain of this pipeline is held against the prediction of its engine's rows. Chains of other
+pipelines, whose graphs are in the table too, say how far predictions are off: the model term.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from bench_compare.compose.choose.select import default_row, rows_of
+from bench_compare.compose.model import Check, Estimate, ModelTerm
+from bench_compare.compose.predict.configuration import Evidence, describe, interval
+from bench_compare.statistics.samples import round_statistics
+from bench_compare.statistics.special import t_quantile
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from bench_schema.document import Case
+
+    from bench_compare.compose.table.network import Network
+    from bench_compare.compose.table.rows import Row, Table
+    from bench_compare.model import Source
+
+NEEDED = 8
+"""Pipelines from which on the model's own error is known well enough to be part of an interval."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A whole chain, as a document has it."""
+
+    source: str
+    case: Case
+    cache: str
+    estimate: Estimate
+    energy_j: float | None
+
+
+def measured_chains(
+    sources: Sequence[Source], engines: frozenset[str], series: str
+) -> tuple[list[Measured], list[str]]:
+    """Chains that ran and were right, and sentences on those that were not. `engines`: by
+    key."""
+    found, remarks = [], []
+    for source in sources:
+        cache = source.document.run.settings.cache
+        for case in source.document.cases:
+            is_whole = case.graph.layers and "#" not in case.graph.path
+            if not is_whole or case.engine not in engines:
+                continue
+            problem = _problem(case, series)
+            if problem is not None:
+                remarks.append(f"{source.path}: {case.id}: {problem}")
+                continue
+            energies = [j for one in case.rounds if (j := one.energy_j_per_iteration) is not None]
+            joules = float(np.mean(energies)) if energies else None
+            found.append(Measured(source.path, case, cache, _estimate(case, series), joules))
+    return found, remarks
+
+
+def _problem(case: Case, series: str) -> str | None:
+    if case.outcome.status != "completed":
+        return f"{case.outcome.status}: {case.outcome.reason or 'no reason given'}"
+    if case.validation is not None and case.validation.status == "failed":
+        return "its outputs are wrong, so its time says nothing"
+    if not any(series in one.series and one.series[series].size for one in case.rounds):
+        return f"no samples of {series}"
+    return None
+
+
+def _estimate(case: Case, series: str) -> Estimate:
+    """Mean of the rounds' medians, Student's t over rounds."""
+    rounds = [one for one in case.rounds if series in one.series]
+    samples = [one.series[series][one.cut.get(series, 0) :] for one in rounds]
+    values = np.exp(round_statistics(samples).log_median)
+    values = values[np.isfinite(values)]
+    value = float(values.mean())
+    if values.size < 2:
+        return Estimate(value)
+    quantile = float(t_quantile(0.975, np.array([values.size - 1.0]))[0])
+    half = quantile * float(values.std(ddof=1)) / math.sqrt(values.size)
+    return Estimate(value, value - half, value + half)
+
+
+def is_of(network: Network, measured: Measured) -> bool:
+    """Whether a chain is that of the pipeline: its graphs in their order, or its very file."""
+    prints = [s.fingerprint for s in network.stations for _ in range(s.layer.repeat)]
+    if None not in prints and tuple(prints) == measured.case.graph.layers:
+        return True
+    return measured.case.graph.sha256 == hashlib.sha256(network.path.read_bytes()).hexdigest()
+
+
+def own_rows(network: Network, table: Table, engine: str, cache: str) -> list[Row] | None:
+    """What a chain runs on an engine: its own choice, but for layers whose variant is in the file.
+    None where some layer was not measured so."""
+    found = []
+    for station in network.stations:
+        wanted = dict(station.layer.variant)
+        row = default_row(table, station, engine, cache)
+        if wanted:
+            rows = rows_of(table, station, cache)
+            row = next((r for r in rows if r.engine == engine and r.variant == wanted), None)
+        if row is None or row.problem is not None:
+            return None
+        found.append(row)
+    return found
+
+
+def checks(
+    found: Evidence, chains: Sequence[Measured], half_width_log: float | None
+) -> tuple[list[Check], list[str]]:
+    """Of this pipeline's chains; and sentences on those that cannot be predicted."""
+    made, remarks = [], []
+    for one in chains:
+        if not is_of(found.network, one):
+            continue
+        engine = one.case.engine.split("@", 1)[0]
+        rows = own_rows(found.network, found.table, engine, one.cache)
+        if rows is None:
+            remarks.append(
+                f"{one.source}: {one.case.id}: not all of its layers are in the table on {engine} "
+                f"with {one.cache} caches"
+            )
+            continue
+        whole = describe(engine, found, rows)
+        predicted, _ = interval(whole.time, whole.ends, half_width_log)
+        joules = None if whole.energy is None else whole.energy.value
+        made.append(_check(one, predicted, joules))
+    return made, remarks
+
+
+def _check(one: Measured, predicted: Estimate, joules: float | None) -> Check:
+    value = one.estimate.value
+    holds = None
+    if predicted.low is not None and predicted.high is not None:
+        holds = predicted.low <= value <= predicted.high
+    return Check(
+        engine=one.case.engine,
+        cache=one.cache,
+        source=one.source,
+        case=one.case.id,
+        measured=one.estimate,
+        predicted=predicted,
+        log_error=math.log(value / predicted.value) if predicted.value > 0 else math.inf,
+        holds=holds,
+        energy_measured_j=one.energy_j,
+        energy_predicted_j=joules,
+    )
+
+
+def model_term(found: Evidence, chains: Sequence[Measured]) -> ModelTerm:
+    """From all pipelines but the one that is predicted."""
+    points = []
+    errors: dict[str, list[float]] = defaultdict(list)
+    for one in chains:
+        weights = None if is_of(found.network, one) else _by_graphs(found.table, one)
+        predicted = None if weights is None else found.total(weights).estimate
+        if predicted is not None and predicted.value > 0:
+            check = _check(one, predicted, None)
+            points.append(check)
+            errors[one.case.graph.fingerprint].append(check.log_error)
+    each = np.array([np.mean(one) for one in errors.values()])
+    return ModelTerm(
+        pipelines=len(each),
+        needed=NEEDED,
+        median_log_error=float(np.median(np.abs(each))) if each.size else None,
+        half_width_log=_half_width(each) if each.size >= NEEDED else None,
+        points=tuple(points),
+    )
+
+
+def _half_width(errors: np.ndarray[tuple[int], np.dtype[np.float64]]) -> float:
+    """Of a 95 % prediction interval for one more pipeline, around a prediction that is not
+    corrected: so errors count from zero."""
+    spread = math.sqrt(float(np.mean(errors**2)) * (1 + 1 / errors.size))
+    return float(t_quantile(0.975, np.array([float(errors.size)]))[0]) * spread
+
+
+def _by_graphs(table: Table, one: Measured) -> dict[int, float] | None:
+    """Rows of a chain of which only the order of its graphs is known: what a layer reads is taken
+    to be the nearest before it with which it was measured as a pair."""
+    engine, prints = one.case.engine.split("@", 1)[0], one.case.graph.layers
+    weights: dict[int, float] = {}
+    for number, fingerprint in enumerate(prints):
+        row = table.defaults.get((fingerprint, engine, one.cache))
+        if row is None:
+            return None
+        weights[row.number] = weights.get(row.number, 0.0) + 1.0
+        for pair, factor in _seam(table, prints, number, engine, one.cache):
+            weights[pair] = weights.get(pair, 0.0) + factor
+    return weights
+
+
+def _seam(
+    table: Table, prints: Sequence[str], number: int, engine: str, cache: str
+) -> Iterator[tuple[int, float]]:
+    reader = prints[number]
+    for writer in reversed(prints[:number]):
+        rows = table.pairs.get(((writer, reader), engine, cache))
+        alone = [table.defaults.get((one, engine, cache)) for one in (writer, reader)]
+        if rows:
+            yield rows[0].number, 1.0
+            yield from ((row.number, -1.0) for row in alone if row is not None)
+            return

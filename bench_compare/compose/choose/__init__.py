@@ -1,0 +1,1 @@
+"""Which rows a configuration takes: what may be chosen, and what is best."""

@@ -1,0 +1,265 @@
+"""What is minimised: time, energy, their product, under limits of the error.
+
+Time and energy are sums over nodes and pairs of nodes, so `solve` minimises each, and every
+weighted sum of both. Their product (EDP) is no sum, but it is quasi-concave: over all choices it is
+smallest at a corner of the lower convex hull of (time, energy). The corners are found by weighted
+sums, each between two that are known (Aneja and Nair 1979).
+
+A limit is a sum over nodes too. It enters with a price (Lagrange): a lower bound for every price.
+What remains between the bound and the best choice within the limit is closed by branching.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from bench_compare.compose.choose.solve import Factor, Solution, solve
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from bench_compare.statistics.arrays import Array
+
+MOST_SOLVES = 400
+"""For one answer under a limit."""
+MOST_CORNERS = 200
+CLOSE = 1e-9
+"""Differences below this share are none."""
+TIE = 1e-7
+"""Weight of what only decides between equals."""
+
+
+@dataclass(frozen=True, eq=False)
+class Term:
+    """What some nodes take together: arrays with an axis for each."""
+
+    nodes: tuple[int, ...]
+    time: Array
+    energy: Array
+    """NaN where it is not known."""
+
+
+@dataclass(frozen=True, eq=False)
+class Limit:
+    """Sums over nodes that may not exceed a bound."""
+
+    bound: float
+    costs: tuple[Array, ...]
+    """Of the options of each node."""
+
+    def of(self, choice: Sequence[int]) -> float:
+        return math.fsum(float(row[o]) for row, o in zip(self.costs, choice, strict=True))
+
+    def admits(self, value: float) -> bool:
+        return value <= self.bound * (1 + CLOSE)
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    sizes: tuple[int, ...]
+    terms: tuple[Term, ...]
+    limits: tuple[Limit, ...] = ()
+
+    def takes(self, choice: Sequence[int]) -> tuple[float, float]:
+        """Time and energy of a choice."""
+        places = [tuple(choice[node] for node in term.nodes) for term in self.terms]
+        rows = list(zip(self.terms, places, strict=True))
+        return (
+            math.fsum(float(term.time[place]) for term, place in rows),
+            math.fsum(float(term.energy[place]) for term, place in rows),
+        )
+
+
+@dataclass(frozen=True)
+class Best:
+    choice: tuple[int, ...]
+    """Empty where none is possible."""
+    time: float
+    energy: float
+    optimal: bool
+
+
+NOTHING = Best((), math.inf, math.inf, optimal=True)
+
+
+def minimise(problem: Problem, time_weight: float, energy_weight: float) -> Best:
+    """The least weighted sum."""
+    factors = _weighted(problem, time_weight, energy_weight)
+    if not problem.limits:
+        found = solve(problem.sizes, factors)
+    else:
+        found = _Limited(problem, factors).best()
+    if not found.choice:
+        return replace(NOTHING, optimal=found.optimal)
+    return Best(found.choice, *problem.takes(found.choice), found.optimal)
+
+
+def _weighted(problem: Problem, time_weight: float, energy_weight: float) -> list[Factor]:
+    """A weight of zero asks nothing of what it multiplies: it may be unknown."""
+    return [Factor(term.nodes, _sum(term, time_weight, energy_weight)) for term in problem.terms]
+
+
+def _sum(term: Term, time_weight: float, energy_weight: float) -> Array:
+    costs = np.zeros(term.time.shape)
+    impossible = np.isinf(term.time)
+    if time_weight:
+        costs = costs + time_weight * np.where(impossible, 0.0, term.time)
+    if energy_weight:
+        unknown = ~np.isfinite(term.energy)
+        impossible = impossible | unknown
+        costs = costs + energy_weight * np.where(unknown, 0.0, term.energy)
+    return np.where(impossible, np.inf, costs)
+
+
+class _Limited:
+    """Branch and bound under limits."""
+
+    def __init__(self, problem: Problem, factors: Sequence[Factor]) -> None:
+        self._problem, self._factors = problem, factors
+        self._possible = [Factor(f.nodes, np.where(np.isinf(f.costs), np.inf, 0)) for f in factors]
+        self._solves = MOST_SOLVES
+        self._best = Solution((), math.inf, optimal=True)
+
+    def best(self) -> Solution:
+        done = self._search({})
+        return replace(self._best, optimal=done)
+
+    def _search(self, fixed: Mapping[int, int]) -> bool:
+        """Whether everything below was looked at."""
+        if self._solves <= 0:
+            return False
+        bound = max(self._dual(limit, fixed) for limit in self._problem.limits)
+        if bound >= self._best.cost - CLOSE * abs(self._best.cost):
+            return True
+        node = self._branching(fixed)
+        if node is None:
+            return True
+        options = range(self._problem.sizes[node])
+        return all(self._search({**fixed, node: option}) for option in options)
+
+    def _dual(self, limit: Limit, fixed: Mapping[int, int]) -> float:
+        """The highest lower bound that a price on the limit gives; infinite where it cannot be
+        kept. Each price is that at which two known choices, one beyond the limit and one within,
+        are worth the same."""
+        beyond = self._at(self._factors, limit, 0.0, fixed)
+        if not beyond or limit.admits(limit.of(beyond)):
+            return self._cost(beyond) if beyond else math.inf
+        within = self._at(self._possible, limit, 1.0, fixed)
+        if not within or not limit.admits(limit.of(within)):
+            return math.inf
+        while True:
+            low, high = self._cost(beyond), self._cost(within)
+            price = (high - low) / (limit.of(beyond) - limit.of(within))
+            between = self._at(self._factors, limit, price, fixed)
+            line = low + price * limit.of(beyond)
+            here = self._cost(between) + price * limit.of(between)
+            if here >= line - CLOSE * abs(line) or self._solves <= 0:
+                return here - price * limit.bound * (1 + CLOSE)
+            if limit.admits(limit.of(between)):
+                within = between
+            else:
+                beyond = between
+
+    def _at(
+        self, factors: Sequence[Factor], limit: Limit, price: float, fixed: Mapping[int, int]
+    ) -> tuple[int, ...]:
+        """The best choice at a price; empty where none is possible."""
+        self._solves -= 1
+        extra = [Factor((n,), _only(price * r, fixed.get(n))) for n, r in enumerate(limit.costs)]
+        found = solve(self._problem.sizes, [*factors, *extra]).choice
+        if found and all(one.admits(one.of(found)) for one in self._problem.limits):
+            cost = self._cost(found)
+            if cost < self._best.cost:
+                self._best = Solution(found, cost, optimal=True)
+        return found
+
+    def _cost(self, choice: Sequence[int]) -> float:
+        return math.fsum(float(f.costs[tuple(choice[n] for n in f.nodes)]) for f in self._factors)
+
+    def _branching(self, fixed: Mapping[int, int]) -> int | None:
+        """The free node that counts most against the limits."""
+        free = [n for n, size in enumerate(self._problem.sizes) if n not in fixed and size > 1]
+        weight = {
+            n: sum(float(np.ptp(limit.costs[n])) / limit.bound for limit in self._problem.limits)
+            for n in free
+        }
+        return max(free, key=lambda n: (weight[n], -n), default=None)
+
+
+def _only(row: Array, option: int | None) -> Array:
+    if option is None:
+        return row
+    costs = np.full(row.shape, np.inf)
+    costs[option] = row[option]
+    return costs
+
+
+def corners(problem: Problem, edp_only: bool = False) -> tuple[list[Best], bool]:
+    """Corners of the lower convex hull of (time, energy), by time, and whether these are all.
+    `edp_only`: only where they could have the smallest product."""
+    known = replace(problem, terms=tuple(map(_with_energy, problem.terms)))
+    ends = [minimise(known, 1.0, 0.0), minimise(known, 0.0, 1.0)]
+    if not all(one.choice for one in ends):
+        return [], all(one.optimal for one in ends)
+    ends += [_among_equals(known, ends, axis) for axis in (0, 1)]
+    first = min(ends, key=lambda one: (one.time, one.energy))
+    last = min(ends, key=lambda one: (one.energy, one.time))
+    search = _Corners(known, min(one.time * one.energy for one in ends) if edp_only else math.inf)
+    found = [first, *search.between(first, last)]
+    found += [last] if (last.time, last.energy) != (first.time, first.energy) else []
+    return found, search.complete and all(one.optimal for one in found)
+
+
+def _with_energy(term: Term) -> Term:
+    """What has no energy is not possible."""
+    return replace(term, time=np.where(np.isnan(term.energy), np.inf, term.time))
+
+
+def _among_equals(problem: Problem, ends: Sequence[Best], axis: int) -> Best:
+    """Of the choices of the least time (energy) that of the least energy (time)."""
+    time = max(abs(ends[0].time - ends[1].time), CLOSE * abs(ends[0].time)) or 1.0
+    energy = max(abs(ends[0].energy - ends[1].energy), CLOSE * abs(ends[0].energy)) or 1.0
+    weights = [1 / time, 1 / energy]
+    weights[1 - axis] *= TIE
+    return minimise(problem, *weights)
+
+
+class _Corners:
+    def __init__(self, problem: Problem, below: float) -> None:
+        self._problem, self._below = problem, below
+        self._left, self.complete = MOST_CORNERS, True
+
+    def between(self, a: Best, b: Best) -> list[Best]:
+        if b.time <= a.time or a.energy <= b.energy:
+            return []
+        if a.time * b.energy >= self._below:
+            return []  # nothing in their triangle has a smaller product
+        if self._left <= 0:
+            self.complete = False
+            return []
+        self._left -= 1
+        weights = (a.energy - b.energy, b.time - a.time)
+        found = minimise(self._problem, *weights)
+        self.complete &= found.optimal
+        line = weights[0] * a.time + weights[1] * a.energy
+        here = weights[0] * found.time + weights[1] * found.energy
+        if not found.choice or here >= line - CLOSE * abs(line):
+            return []
+        self._below = min(self._below, found.time * found.energy)
+        return [*self.between(a, found), found, *self.between(found, b)]
+
+
+def least(problem: Problem, objective: str) -> Best:
+    """The best choice by ``time``, ``energy`` or ``edp``."""
+    if objective == "time":
+        return minimise(problem, 1.0, 0.0)
+    if objective == "energy":
+        return minimise(problem, 0.0, 1.0)
+    found, complete = corners(problem, edp_only=True)
+    if not found:
+        return replace(NOTHING, optimal=complete)
+    return replace(min(found, key=lambda one: one.time * one.energy), optimal=complete)

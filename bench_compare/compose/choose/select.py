@@ -1,0 +1,165 @@
+"""Which rows a layer may take: what ran, what was asked for, what a limit can judge."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
+
+from bench_compare.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from bench_compare.compose.table.network import Network, Station
+    from bench_compare.compose.table.rows import Row, Table
+
+CACHES = ("weights-cold", "hot", "rotate", "cold")
+"""As rows of several are there, the first of these predicts: what a network does to its caches."""
+NO_FILE = "the graph's file is needed to know what its conversions take"
+NO_ERROR = "its error is not known, and there is a limit"
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What the command line asks for."""
+
+    baseline: str | None = None
+    choose: str | None = None
+    limits: Mapping[str, float] = field(default_factory=dict)
+    """``error`` (root of squares) and ``worst-error`` (sum) of relative L2."""
+    fixes: tuple[tuple[str, str], ...] = ()
+    """Layer (a glob) and configuration (a glob)."""
+    cache: str | None = None
+    series: str | None = None
+
+
+@dataclass(frozen=True)
+class Allowed:
+    rows: tuple[Row, ...]
+    excluded: Mapping[int, str]
+    """Number of the row to why it cannot be chosen."""
+    is_fixed: bool
+
+
+def names_of(row: Row) -> tuple[str, ...]:
+    """How ``--fix`` and ``--baseline`` may name a row: ``cudnn plan=x`` or ``cudnn:plan=x``."""
+    words = [f"{key}={value}" for key, value in sorted(row.variant.items())]
+    return (row.text, f"{row.engine}:{','.join(words)}") if words else (row.text,)
+
+
+def fits(row: Row, pattern: str) -> bool:
+    names = names_of(row)
+    return pattern in names or any(fnmatchcase(name, pattern) for name in names)
+
+
+def rows_of(table: Table, station: Station, cache: str) -> list[Row]:
+    if station.fingerprint is None:
+        return []
+    return table.layers.get((station.fingerprint, cache), [])
+
+
+def fixes_of(network: Network, asked: Asked) -> Mapping[str, str]:
+    """Layer id to the configuration asked for; the last one that names it counts. Raises
+    `UsageError` for a layer that is not there."""
+    found: dict[str, str] = {}
+    for layer, wanted in asked.fixes:
+        ids = [s.layer.id for s in network.stations if fnmatchcase(s.layer.id, layer)]
+        if not ids:
+            known = ", ".join(station.layer.id for station in network.stations)
+            raise UsageError(f"--fix {layer}={wanted}: no layer {layer!r}; there are {known}")
+        found.update(dict.fromkeys(ids, wanted))
+    return found
+
+
+def allowed(
+    table: Table, network: Network, cache: str, fixes: Mapping[str, str], limited: bool
+) -> list[Allowed]:
+    """Of every layer, in order. Raises `UsageError` for a configuration that no row has."""
+    return [
+        _allowed(rows_of(table, station, cache), station, fixes.get(station.layer.id), limited)
+        for station in network.stations
+    ]
+
+
+def _allowed(rows: Sequence[Row], station: Station, fix: str | None, limited: bool) -> Allowed:
+    excluded: dict[int, str] = {}
+    for row in rows:
+        reason = _reason(row, station, limited)
+        if reason is not None:
+            excluded[row.number] = reason
+    usable = [row for row in rows if row.number not in excluded]
+    if fix is not None:
+        fitting = [row for row in usable if fix in names_of(row)]
+        fitting = fitting or [row for row in usable if fits(row, fix)]
+        if usable and not fitting:
+            _refuse(f"--fix {station.layer.id}={fix}", usable)
+        excluded.update(
+            {row.number: f"--fix {station.layer.id}={fix}" for row in usable if row not in fitting}
+        )
+        usable = fitting
+    return Allowed(tuple(usable), excluded, fix is not None)
+
+
+def _reason(row: Row, station: Station, limited: bool) -> str | None:
+    if row.problem is not None:
+        return row.problem
+    if station.tensors is None and ("layout" in row.variant or "dtype" in row.variant):
+        return NO_FILE
+    return NO_ERROR if limited and row.error is None else None
+
+
+def _refuse(what: str, rows: Iterable[Row]) -> None:
+    names = [row.text for row in rows]
+    known = ", ".join(names[:5]) + (" …" if len(names) > 5 else "")
+    raise UsageError(f"{what}: no such row of this layer; there are {known}")
+
+
+def default_row(table: Table, station: Station, engine: str, cache: str) -> Row | None:
+    """What an engine does by itself with the layer as it is given."""
+    if station.fingerprint is None:
+        return None
+    return table.defaults.get((station.fingerprint, engine, cache))
+
+
+def defaults(table: Table, network: Network, engine: str, cache: str) -> list[Row | None]:
+    return [default_row(table, station, engine, cache) for station in network.stations]
+
+
+def engines_of(table: Table) -> tuple[str, ...]:
+    """Of graphs alone, in the order of the documents."""
+    return tuple(dict.fromkeys(row.engine for row in table.rows if not row.is_chain))
+
+
+def baseline_rows(
+    table: Table, network: Network, name: str, cache: str
+) -> list[Row | None]:  # fmt: skip
+    """The rows of a named baseline: an engine's default variant, or a configuration that every
+    layer has."""
+    if name in engines_of(table):
+        return defaults(table, network, name, cache)
+    found: list[Row | None] = []
+    for station in network.stations:
+        rows = [r for r in rows_of(table, station, cache) if _reason(r, station, False) is None]
+        found.append(next((row for row in rows if fits(row, name)), None))
+    if not any(found):
+        known = ", ".join(engines_of(table))
+        raise UsageError(f"--baseline {name}: no row has this name; engines are {known}")
+    return found
+
+
+def default_baseline(table: Table, network: Network, cache: str) -> str:
+    """The first engine whose own choice is known for every layer, else for most."""
+    engines = engines_of(table)
+    held = [sum(r is not None for r in defaults(table, network, e, cache)) for e in engines]
+    return engines[held.index(max(held))]
+
+
+def main_cache(table: Table, network: Network, measured: Sequence[str]) -> str:
+    """Of what was measured for real, else as `CACHES` has it, where the layers are known."""
+    wanted = [cache for cache in (*measured, *CACHES, *table.caches) if cache in table.caches]
+
+    def held(cache: str) -> int:
+        return sum(bool(rows_of(table, station, cache)) for station in network.stations)
+
+    return max(dict.fromkeys(wanted), key=held)

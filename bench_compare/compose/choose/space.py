@@ -1,0 +1,269 @@
+"""The rows that a layer can take, and what they cost with their neighbours, as a `Problem`.
+
+Rows of one graph on one engine have the same neighbours' costs, so only the best of them can be
+chosen: they are one option, or several where one takes less time and another less energy or error.
+A tensor that several layers read is converted once for all that want one form: a node of its own
+says in which forms it is there.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from bench_compare.compose.choose.objective import Limit, Problem, Term
+from bench_compare.compose.predict.pieces import cheapest, conversion, forms, seam
+from bench_compare.compose.table.forms import Conversion, Form, as_variant
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from bench_compare.compose.table.network import Edge, Network, Station
+    from bench_compare.compose.table.rows import Row, Table
+    from bench_compare.statistics.arrays import Array
+
+MOST_FORMS = 6
+"""In which one tensor can be there at the same time, in the problem."""
+
+
+@dataclass(frozen=True, eq=False)
+class Prices:
+    """What rows cost where they are chosen from: the rounds that choose."""
+
+    times: Array
+    energies: Array
+    idle_power_w: float | None
+    """Times the time of a seam whose energy was not measured."""
+
+    def time(self, weights: Mapping[int, float]) -> float:
+        return math.fsum(w * float(self.times[row]) for row, w in weights.items())
+
+    def energy(self, weights: Mapping[int, float], is_gap: bool = False) -> float:
+        joules = math.fsum(w * float(self.energies[row]) for row, w in weights.items())
+        if is_gap and math.isnan(joules):
+            idle = self.idle_power_w
+            return math.nan if idle is None else idle * self.time(weights) * 1e-9
+        return joules
+
+
+@dataclass(frozen=True, eq=False)
+class Space:
+    problem: Problem
+    options: tuple[tuple[Row, ...], ...]
+    """Of each layer, as the problem numbers them."""
+    unpriced: tuple[tuple[Conversion, str], ...]
+    """Conversions that no row has, and the engine that would need them: choices with these were
+    not possible."""
+    merged: int
+    """Rows that are behind the options."""
+
+
+def make_space(
+    network: Network, table: Table, prices: Prices, allowed: Sequence[Sequence[Row]], cache: str,
+    limits: Mapping[str, float], frugal: bool,
+) -> Space:  # fmt: skip
+    """`allowed`: the rows each layer may take. `frugal`: energy counts, too."""
+    options = [_options(rows, prices, bool(limits), frugal) for rows in allowed]
+    maker = _Maker(network, table, prices, options, cache, by_energy=frugal)
+    terms = [
+        *(maker.layer(s) for s in network.stations),
+        *maker.seams(),
+        *maker.links(),
+    ]
+    sizes = (*(len(rows) for rows in options), *maker.extra)
+    problem = Problem(sizes, tuple(terms), tuple(_limits(network, options, limits, sizes)))
+    unpriced = tuple((need, engine) for need, engine in maker.unpriced.items())
+    return Space(problem, tuple(map(tuple, options)), unpriced, sum(map(len, allowed)))
+
+
+def _options(
+    rows: Sequence[Row], prices: Prices, limited: bool, frugal: bool
+) -> list[Row]:  # fmt: skip
+    """Of rows with equal neighbours' costs those that none beats in everything that counts."""
+    groups: dict[tuple[object, ...], list[Row]] = defaultdict(list)
+    for row in rows:
+        groups[row.engine, row.fingerprint, _rewrite(row)].append(row)
+    found = []
+    for group in groups.values():
+        keys = [_key(row, prices, limited, frugal) for row in group]
+        ordered = sorted(range(len(group)), key=lambda i: (keys[i], i))
+        kept: list[int] = []
+        for one in ordered:
+            if not any(all(a <= b for a, b in zip(keys[k], keys[one], strict=True)) for k in kept):
+                kept.append(one)
+        found += [group[one] for one in kept]
+    return found
+
+
+def _rewrite(row: Row) -> tuple[str | None, str | None]:
+    return row.variant.get("layout"), row.variant.get("dtype")
+
+
+def _key(row: Row, prices: Prices, limited: bool, frugal: bool) -> tuple[float, ...]:
+    energy = float(prices.energies[row.number])
+    key = [float(prices.times[row.number])]
+    key += [math.inf if math.isnan(energy) else energy] if frugal else []
+    key += [math.inf if row.error is None else row.error] if limited else []
+    return tuple(key)
+
+
+def _limits(
+    network: Network, options: Sequence[Sequence[Row]], limits: Mapping[str, float],
+    sizes: Sequence[int],
+) -> Iterator[Limit]:  # fmt: skip
+    for name, bound in limits.items():
+        power = 2 if name == "error" else 1
+        costs = [
+            np.array([s.layer.repeat * (row.error or 0.0) ** power for row in rows])
+            for s, rows in zip(network.stations, options, strict=True)
+        ]
+        costs += [np.zeros(size) for size in sizes[len(costs) :]]
+        yield Limit(bound**power, tuple(costs))
+
+
+class _Maker:
+    def __init__(
+        self, network: Network, table: Table, prices: Prices, options: Sequence[Sequence[Row]],
+        cache: str, by_energy: bool,
+    ) -> None:  # fmt: skip
+        self._network, self._table, self._prices = network, table, prices
+        self._options, self._cache = options, cache
+        self._costs = (prices.energies if by_energy else prices.times).tolist()
+        self._known: dict[Conversion, tuple[float, float]] = {}
+        self._seams: dict[object, tuple[float, float]] = {}
+        self.extra: list[int] = []
+        """Sizes of the nodes behind the layers'."""
+        self.unpriced: dict[Conversion, str] = {}
+
+    def layer(self, station: Station) -> Term:
+        numbers = [row.number for row in self._options[station.number]]
+        repeat = station.layer.repeat
+        return Term(
+            (station.number,),
+            repeat * self._prices.times[numbers],
+            repeat * self._prices.energies[numbers],
+        )
+
+    def seams(self) -> Iterator[Term]:
+        for station in self._network.stations:
+            if station.entry is None:
+                continue
+            first, second = self._options[station.entry], self._options[station.number]
+            time, energy = np.zeros((2, len(first), len(second)))
+            for (i, a), (j, b) in itertools.product(enumerate(first), enumerate(second)):
+                time[i, j], energy[i, j] = self._seam(station, a, b)
+            if time.any() or energy.any():
+                yield Term((station.entry, station.number), time, energy)
+
+    def _seam(self, station: Station, writer: Row, reader: Row) -> tuple[float, float]:
+        key = (station.seam, writer.engine, reader.engine, writer.fingerprint, reader.fingerprint)
+        if key not in self._seams:
+            found = seam(self._table, station, writer, reader)
+            weights = {} if found is None else found.weights
+            energy = self._prices.energy(weights, is_gap=True)
+            joules = 0.0 if math.isnan(energy) else energy
+            self._seams[key] = (self._prices.time(weights), joules)
+        time, energy = self._seams[key]
+        return station.layer.repeat * time, station.layer.repeat * energy
+
+    def links(self) -> Iterator[Term]:
+        groups: dict[tuple[int | None, str], list[Edge]] = defaultdict(list)
+        for edge in self._network.edges:
+            if self._is_varied(edge):
+                groups[edge.writer, edge.output].append(edge)
+        for edges in groups.values():
+            alike = [edge for edge in edges if self._is_shareable(edge)]
+            wanted = list(dict.fromkeys(form for edge in alike for form in self._wanted(edge)))
+            if len(alike) > 1 and len(wanted) <= MOST_FORMS:
+                yield from self._shared(alike, wanted)
+                edges = [edge for edge in edges if edge not in alike]
+            yield from map(self._single, edges)
+
+    def _is_varied(self, edge: Edge) -> bool:
+        """Whether some option of either end could want a conversion."""
+        ends = [end for end in (edge.writer, edge.reader) if end is not None]
+        return any(_rewrite(row) != (None, None) for end in ends for row in self._options[end])
+
+    def _is_shareable(self, edge: Edge) -> bool:
+        sides = forms(edge, self._network)
+        return sides is not None and sides[0] == sides[1] and not edge.is_view
+
+    def _variants(self, end: int | None) -> list[Mapping[str, str]]:
+        return [{}] if end is None else [row.variant for row in self._options[end]]
+
+    def _wanted(self, edge: Edge) -> list[Form]:
+        """The form that each option of the reader wants."""
+        sides = forms(edge, self._network)
+        assert sides is not None, "of links that can be shared both sides are known"
+        return [as_variant(sides[1], variant) for variant in self._variants(edge.reader)]
+
+    def _shared(self, edges: Sequence[Edge], wanted: Sequence[Form]) -> Iterator[Term]:
+        """In which forms a tensor is there: what that takes, and that each reader finds its own."""
+        node = len(self._options) + len(self.extra)
+        sets = [
+            frozenset(some)
+            for count in range(1, len(wanted) + 1)
+            for some in itertools.combinations(wanted, count)
+        ]
+        self.extra.append(len(sets))
+        writer, sides = edges[0].writer, forms(edges[0], self._network)
+        assert sides is not None
+        rows = [
+            [self._price_of(as_variant(sides[0], variant), some, edges[0]) for some in sets]
+            for variant in self._variants(writer)
+        ]
+        yield _term(writer, node, np.array(rows))
+        for edge in edges:
+            finds = [[0.0 if form in some else math.inf for form in self._wanted(edge)]
+                     for some in sets]  # fmt: skip
+            table = np.array(finds)[:, :, None].repeat(2, axis=2)
+            yield _term(edge.reader, node, table.transpose(1, 0, 2))
+
+    def _price_of(self, here: Form, some: frozenset[Form], edge: Edge) -> tuple[float, float]:
+        prices = [self._price(Conversion(here, there), edge) for there in some if there != here]
+        return math.fsum(p[0] for p in prices), math.fsum(p[1] for p in prices)
+
+    def _single(self, edge: Edge) -> Term:
+        sides = forms(edge, self._network)
+        rows = []
+        for first in self._variants(edge.writer):
+            needs = [conversion(edge, sides, first, v) for v in self._variants(edge.reader)]
+            rows.append([self._needed(need, edge) for need in needs])
+        table = np.array(rows)
+        if edge.writer is None:
+            return _term(None, edge.reader, table)
+        return _term(edge.reader, edge.writer, table.transpose(1, 0, 2))
+
+    def _needed(self, need: Conversion | bool, edge: Edge) -> tuple[float, float]:
+        if isinstance(need, bool):
+            return (0.0, 0.0) if need else (math.inf, math.inf)
+        return self._price(need, edge)
+
+    def _price(self, need: Conversion, edge: Edge) -> tuple[float, float]:
+        if need not in self._known:
+            row = cheapest(self._table.conversions.get((need, self._cache), ()), self._costs)
+            if row is None:
+                near = edge.writer if edge.reader is None else edge.reader
+                assert near is not None
+                self.unpriced.setdefault(need, self._options[near][0].engine)
+                self._known[need] = (math.inf, math.inf)
+            else:
+                weights = {row.number: 1.0}
+                self._known[need] = (self._prices.time(weights), self._prices.energy(weights))
+        return self._known[need]
+
+
+def _term(first: int | None, second: int | None, table: Array) -> Term:
+    """`table` has an axis for each end and one for time and energy; an end that is None has a
+    single choice and no node."""
+    nodes = tuple(node for node in (first, second) if node is not None)
+    if first is None:
+        table = table[0]
+    elif second is None:
+        table = table[:, 0]
+    return Term(nodes, table[..., 0], table[..., 1])

@@ -1,0 +1,156 @@
+"""What was read, and what follows from it before anything is chosen."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
+
+from bench_compare.compose.against import measured_chains
+from bench_compare.compose.choose.select import (
+    Asked,
+    baseline_rows,
+    default_baseline,
+    engines_of,
+    fixes_of,
+    main_cache,
+)
+from bench_compare.compose.missing import Lines
+from bench_compare.compose.model import Composition, Missing, Objective
+from bench_compare.compose.table.alike import check_alike, surroundings
+from bench_compare.compose.table.network import read_network
+from bench_compare.compose.table.rows import Table, read_table
+from bench_compare.errors import InputError, UsageError
+from bench_compare.input.align import identity
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from bench_compare.compose.against import Measured
+    from bench_compare.compose.table.network import Network
+    from bench_compare.model import Source
+
+
+@dataclass(frozen=True, eq=False)
+class Inputs:
+    sources: tuple[Source, ...]
+    against: tuple[Source, ...]
+    path: Path
+    asked: Asked
+    engines: tuple[str, ...] = ()
+    """Globs; empty for all."""
+
+
+@dataclass(frozen=True, eq=False)
+class Given:
+    """What was read, and what follows from it before anything is chosen."""
+
+    inputs: Inputs
+    table: Table
+    network: Network
+    cache: str
+    baseline: str
+    fixes: Mapping[str, str]
+    lines: Lines
+    wanted: Mapping[int, frozenset[str]]
+    chains: tuple[Measured, ...]
+    remarks: tuple[str, ...]
+
+
+def read_given(inputs: Inputs) -> Given:
+    every = (*inputs.sources, *inputs.against)
+    wanted = {number: _engines(source, inputs.engines) for number, source in enumerate(every)}
+    if not any(wanted[number] for number in range(len(inputs.sources))):
+        raise InputError(f"{inputs.sources[0].path}: no engine fits {', '.join(inputs.engines)}")
+    check_alike(every, wanted)
+    table = read_table(inputs.sources, wanted, inputs.asked.series)
+    network = read_network(inputs.path, table)
+    measured = frozenset().union(*(wanted[n] for n in range(len(inputs.sources), len(every))))
+    chains, remarks = measured_chains(inputs.against, measured, table.series)
+    cache = inputs.asked.cache or main_cache(table, network, [one.cache for one in chains])
+    if cache not in table.caches:
+        known = ", ".join(table.caches)
+        raise UsageError(f"--cache {cache}: no document was measured so; there are {known}")
+    if not engines_of(table):
+        raise InputError(f"{inputs.sources[0].path}: no graph was measured alone (--seams does)")
+    return Given(
+        inputs=inputs,
+        table=table,
+        network=network,
+        cache=cache,
+        baseline=inputs.asked.baseline or default_baseline(table, network, cache),
+        fixes=fixes_of(network, inputs.asked),
+        lines=Lines(network, inputs.sources),
+        wanted=wanted,
+        chains=tuple(chains),
+        remarks=tuple(remarks),
+    )
+
+
+def _engines(source: Source, globs: Sequence[str]) -> frozenset[str]:
+    keys = {case.engine for case in source.document.cases}
+    if not globs:
+        return frozenset(keys)
+    return frozenset(k for k in keys if any(fnmatchcase(identity(k), glob) for glob in globs))
+
+
+def blocked(given: Given) -> list[Missing]:
+    """Layers without a row that the baseline, or anything asked for, could take."""
+    engine = given.baseline if given.baseline in engines_of(given.table) else None
+    engine = engine or engines_of(given.table)[0]
+    unknown = [s for s in given.network.stations if s.fingerprint is None]
+    if unknown:
+        return [given.lines.unnamed(unknown, engine, given.cache)]
+    rows = baseline_rows(given.table, given.network, given.baseline, given.cache)
+    lacking = [s for s, row in zip(given.network.stations, rows, strict=True) if row is None]
+    return [given.lines.layers(lacking, engine, given.cache)] if lacking else []
+
+
+def without_answer(
+    given: Given, missing: Sequence[Missing], problems: Sequence[str]
+) -> Composition:  # fmt: skip
+    asked, sources = given.inputs.asked, given.inputs.sources
+    return Composition(
+        pipeline=given.network.pipeline.name,
+        path=str(given.network.path),
+        about=given.network.pipeline.about,
+        series=given.table.series,
+        documents=tuple(source.path for source in sources),
+        surroundings=surroundings(sources, given.wanted, given.cache),
+        baseline_name=given.baseline,
+        choose=_objective(asked.choose),
+        limits=dict(asked.limits),
+        fixed=dict(given.fixes),
+        optimal=None,
+        method="",
+        interval="none",
+        baseline=None,
+        chosen=None,
+        others=(),
+        ratios=None,
+        layers=(),
+        front=(),
+        missing=tuple(missing),
+        checks=(),
+        model=None,
+        remarks=given.remarks,
+        problems=tuple(problems),
+    )
+
+
+def _objective(name: str | None) -> Objective | None:
+    names: dict[str | None, Objective] = {"time": "time", "energy": "energy", "edp": "edp"}
+    return names.get(name)
+
+
+def idle_power_w(sources: Sequence[Source]) -> float | None:
+    """The least that a device said before a round."""
+    known = [
+        one.telemetry_before.power_w
+        for source in sources
+        for case in source.document.cases
+        for one in case.rounds
+        if one.telemetry_before is not None and one.telemetry_before.power_w is not None
+    ]
+    return min(known, default=None)

@@ -1,0 +1,1 @@
+"""From rows to time, energy and error of the whole, with intervals."""

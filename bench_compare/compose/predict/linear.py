@@ -1,0 +1,144 @@
+"""Sums of measured rows, and how sure they are.
+
+A configuration is a weighted sum of rows: layers count as often as they run, a seam is a pair minus
+both alone. Summed within each round first, what the rows of a round share (the state of the
+machine) is in the sum's spread as it is in the pipeline's; then Student's t over rounds.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from bench_compare.compose.model import Estimate
+from bench_compare.statistics.special import t_quantile
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from bench_compare.statistics.arrays import Array, Ints, Mask
+
+COVERAGE = 0.975
+MOST_LOG = 20.0
+"""Wider intervals say nothing more."""
+DOCUMENTS = 3
+"""From so many documents that hold all rows on, these are the units and not their rounds."""
+
+
+@dataclass(frozen=True)
+class Total:
+    value: float
+    """NaN where some row has no value."""
+    variance: float | None
+    dof: float | None
+    unit: str
+    """``documents``, ``rounds`` or ``none``."""
+
+    @property
+    def half(self) -> float | None:
+        """Half the width of the 95 % interval."""
+        if self.variance is None or self.dof is None:
+            return None
+        quantile = float(t_quantile(COVERAGE, np.array([self.dof]))[0])
+        return quantile * math.sqrt(self.variance)
+
+    @property
+    def estimate(self) -> Estimate:
+        """The interval is that of the logarithm, to first order: no total is below zero."""
+        half = self.half
+        if half is None:
+            return Estimate(self.value)
+        if self.value <= 0:
+            return Estimate(self.value, self.value - half, self.value + half)
+        part = min(half / self.value, MOST_LOG)
+        return Estimate(self.value, self.value * math.exp(-part), self.value * math.exp(part))
+
+
+def means(values: Array, sources: Ints) -> Array:
+    """Mean of each row: over its documents, of the means of their rounds."""
+    parts = [_mean(values[:, sources == one]) for one in np.unique(sources)]
+    return _mean(np.stack(parts, axis=1)) if parts else np.full(len(values), np.nan)
+
+
+def _mean(values: Array) -> Array:
+    known = np.isfinite(values)
+    count = known.sum(axis=1)
+    sums = np.where(known, values, 0.0).sum(axis=1)
+    return np.where(count > 0, sums / np.maximum(count, 1), np.nan)
+
+
+def total(weights: Mapping[int, float], values: Array, sources: Ints, use: Mask) -> Total:
+    """Sum of rows, each by its weight, over the columns that `use` marks."""
+    rows = np.array([number for number, weight in weights.items() if weight], dtype=np.int64)
+    factors = np.array([weight for weight in weights.values() if weight], dtype=float)
+    cells, columns = values[np.ix_(rows, np.flatnonzero(use))], sources[use]
+    value = float((factors * means(cells, columns)).sum())
+    if not math.isfinite(value) or not rows.size:
+        return Total(value, None, None, "none")
+    whole = _whole_documents(cells, columns)
+    if len(whole) >= DOCUMENTS and len(whole) == len(np.unique(columns)):
+        sums = [float((factors * _mean(cells[:, columns == one])).sum()) for one in whole]
+        return Total(value, float(np.var(sums, ddof=1)) / len(sums), len(sums) - 1, "documents")
+    return _over_rounds(value, factors, cells, columns)
+
+
+def _whole_documents(cells: Array, columns: Ints) -> list[int]:
+    held = {int(one): np.isfinite(cells[:, columns == one]).any(axis=1) for one in set(columns)}
+    return sorted(one for one, rows in held.items() if rows.all())
+
+
+def _over_rounds(value: float, factors: Array, cells: Array, columns: Ints) -> Total:
+    """Documents add up; each has its own rounds, so variances add, and degrees of freedom as by
+    Satterthwaite."""
+    documents = np.unique(columns)
+    held = np.stack([np.isfinite(cells[:, columns == d]).any(axis=1) for d in documents], axis=1)
+    shares = factors / held.sum(axis=1)
+    parts: list[tuple[float, int]] = []
+    for place, one in enumerate(documents):
+        mine = held[:, place]
+        if mine.any():
+            parts += _variances(shares[mine], cells[np.ix_(mine, columns == one)])
+    if any(dof < 1 for _, dof in parts):
+        return Total(value, None, None, "none")
+    variance = sum(v for v, _ in parts)
+    spread = sum(v * v / dof for v, dof in parts)
+    return Total(value, variance, variance * variance / spread if spread else 1.0, "rounds")
+
+
+def _variances(factors: Array, cells: Array) -> list[tuple[float, int]]:
+    """(variance of the mean, degrees of freedom) of the sum over the rounds that hold every row;
+    where these are fewer than two, of each row alone."""
+    common = np.isfinite(cells).all(axis=0)
+    if common.sum() >= 2:
+        return [_variance((factors[:, None] * cells[:, common]).sum(axis=0))]
+    return [_variance(f * row[np.isfinite(row)]) for f, row in zip(factors, cells, strict=True)]
+
+
+def _variance(values: Array) -> tuple[float, int]:
+    count = values.size
+    if count < 2:
+        return 0.0, 0
+    return float(np.var(values, ddof=1)) / count, count - 1
+
+
+def ratio(
+    over: Mapping[int, float], under: Mapping[int, float], values: Array, sources: Ints, use: Mask
+) -> Estimate | None:
+    """One sum over another. What both share cancels: the interval is that of the difference of
+    their logarithms, to first order."""
+    a, b = total(over, values, sources, use), total(under, values, sources, use)
+    if not (a.value > 0 and b.value > 0):
+        return None
+    weights = {row: weight / a.value for row, weight in over.items()}
+    for row, weight in under.items():
+        weights[row] = weights.get(row, 0.0) - weight / b.value
+    value = a.value / b.value
+    if all(abs(w) < 1e-15 for w in weights.values()):
+        return Estimate(value, value, value)
+    half = total(weights, values, sources, use).half
+    if half is None:
+        return Estimate(value)
+    return Estimate(value, value * math.exp(-half), value * math.exp(half))

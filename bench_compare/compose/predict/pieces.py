@@ -1,0 +1,228 @@
+"""What a configuration consists of: each layer, each seam, each conversion, as sums of rows.
+
+A seam is what two neighbours take as one chain, less both alone. It is counted once for each layer
+that follows another one on the device, and it is that of the default variants: how memory and queue
+pass from one to the next follows from the engine, hardly from the plan. What was not measured is
+named, and counts nothing; a conversion that was not measured is never chosen. Where there is one
+between two layers, their seam is counted as without it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from bench_compare.compose.table.forms import Conversion, Form, as_variant
+from bench_compare.compose.table.network import seam_row
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from bench_compare.compose.model import PartKind
+    from bench_compare.compose.table.network import Edge, Network, Station
+    from bench_compare.compose.table.rows import Row, Table
+
+STAND_IN = "of the graphs as they are given, which stands for those that were rewritten"
+
+
+@dataclass(frozen=True)
+class Piece:
+    kind: PartKind
+    layer: str
+    writer: str | None
+    name: str
+    row: Row | None
+    """The layer's or conversion's, of a seam that of the pair; None: not measured."""
+    configuration: str
+    count: int
+    weights: Mapping[int, float]
+    """Rows of the table, each as often as it adds to all `count` together."""
+    note: str | None = None
+
+
+@dataclass(frozen=True)
+class Gap:
+    """A seam or a conversion that was not measured."""
+
+    engine: str
+    station: Station | None = None
+    conversion: Conversion | None = None
+
+
+@dataclass
+class Pieces:
+    found: list[Piece] = field(default_factory=list)
+    gaps: list[Gap] = field(default_factory=list)
+    between_engines: int = 0
+    """Layers that follow one on another engine, where no seam can be measured."""
+
+
+@dataclass(frozen=True)
+class Seam:
+    row: Row | None
+    weights: Mapping[int, float]
+    note: str | None
+
+
+def seam(table: Table, station: Station, writer: Row, reader: Row) -> Seam | None:
+    """None where it was not measured, or cannot be: between engines."""
+    if writer.engine != reader.engine:
+        return None
+    given = ((writer.fingerprint, reader.fingerprint), None)
+    stand_in = ((writer.base, reader.base), STAND_IN)
+    for prints, note in dict.fromkeys((given, stand_in)):
+        row = seam_row(station, table.pairs.get((prints, reader.engine, reader.cache), ()))
+        alone = [table.defaults.get((one, reader.engine, reader.cache)) for one in prints]
+        if row is None or alone[0] is None or alone[1] is None:
+            continue
+        weights = {row.number: 1.0}
+        for one in (alone[0], alone[1]):
+            weights[one.number] = weights.get(one.number, 0.0) - 1.0
+        return Seam(row, weights, note if prints != given[0] else None)
+    return None
+
+
+def forms(edge: Edge, network: Network) -> tuple[Form, Form] | None:
+    """How the writer's and the reader's side of a link lie in the pipeline as it is given; None
+    where a graph's file does not say."""
+    written = _form(network, edge.writer, edge.output)
+    read = _form(network, edge.reader, edge.input)
+    if edge.writer is None:
+        written = read
+    if edge.reader is None:
+        read = written
+    return None if written is None or read is None else (written, read)
+
+
+def _form(network: Network, number: int | None, name: str) -> Form | None:
+    if number is None:
+        return None
+    tensors = network.stations[number].tensors
+    return None if tensors is None else tensors.by_name.get(name)
+
+
+def conversion(
+    edge: Edge,
+    sides: tuple[Form, Form] | None,
+    writer: Mapping[str, str],
+    reader: Mapping[str, str],
+) -> Conversion | bool:
+    """What a link needs where its sides are of these variants; True: nothing, False: there is no
+    way."""  # fmt: skip
+    if sides is None:
+        return not (_changes(writer) or _changes(reader))
+    here, there = as_variant(sides[0], writer), as_variant(sides[1], reader)
+    if (here, there) == sides:
+        return True
+    if edge.is_view or sides[0] != sides[1]:
+        return False
+    return True if here == there else Conversion(here, there)
+
+
+def _changes(variant: Mapping[str, str]) -> bool:
+    return "layout" in variant or "dtype" in variant
+
+
+def cheapest(rows: Sequence[Row], costs: Sequence[float]) -> Row | None:
+    """`costs` by number of the row."""
+    known = [row for row in rows if costs[row.number] == costs[row.number]]
+    return min(known, key=lambda row: costs[row.number], default=None)
+
+
+def assemble(
+    network: Network, table: Table, chosen: Sequence[Row], costs: Sequence[float], cache: str
+) -> Pieces:
+    """All pieces of a configuration: a row for each layer, in order."""
+    made = Pieces()
+    converted = _conversions(network, table, chosen, costs, cache, made)
+    for station, row in zip(network.stations, chosen, strict=True):
+        repeat = station.layer.repeat
+        made.found.append(
+            Piece("layer", station.layer.id, None, row.name, row, row.text, repeat,
+                  {row.number: float(repeat)})
+        )  # fmt: skip
+        made.found += converted.get(station.number, [])
+        if station.entry is not None:
+            _add_seam(network, table, station, chosen, made)
+    made.found += converted.get(-1, [])
+    return made
+
+
+def _add_seam(
+    network: Network, table: Table, station: Station, chosen: Sequence[Row], made: Pieces
+) -> None:
+    assert station.entry is not None
+    writer, reader = chosen[station.entry], chosen[station.number]
+    if writer.engine != reader.engine:
+        made.between_engines += 1
+        return
+    found = seam(table, station, writer, reader)
+    first, count = network.stations[station.entry].layer.id, station.layer.repeat
+    name = f"{first} → {station.layer.id}"
+    if found is None:
+        made.gaps.append(Gap(reader.engine, station=station))
+        found = Seam(None, {}, "not measured")
+    weights = {number: count * weight for number, weight in found.weights.items()}
+    made.found.append(
+        Piece("seam", station.layer.id, first, name, found.row, reader.engine, count, weights,
+              found.note)
+    )  # fmt: skip
+
+
+def _conversions(
+    network: Network, table: Table, chosen: Sequence[Row], costs: Sequence[float], cache: str,
+    made: Pieces,
+) -> dict[int, list[Piece]]:  # fmt: skip
+    """By number of the reader, -1 for the user. Readers of one form share one conversion."""
+    found: dict[int, list[Piece]] = {}
+    seen: set[tuple[int | None, str, Conversion]] = set()
+    for edge in network.edges:
+        variants = _variants(edge, chosen)
+        need = conversion(edge, forms(edge, network), *variants)
+        assert need is not False, "no choice has a link without a way"
+        if need is True or (edge.writer, edge.output, need) in seen:
+            continue
+        seen.add((edge.writer, edge.output, need))
+        piece = _converted(network, table, edge, need, costs, cache, chosen)
+        if piece.row is None:
+            made.gaps.append(Gap(piece.configuration, conversion=need))
+        found.setdefault(-1 if edge.reader is None else edge.reader, []).append(piece)
+    return found
+
+
+def _variants(edge: Edge, chosen: Sequence[Row]) -> tuple[Mapping[str, str], Mapping[str, str]]:
+    ends = (edge.writer, edge.reader)
+    first, second = ({} if end is None else chosen[end].variant for end in ends)
+    return first, second
+
+
+def _converted(
+    network: Network, table: Table, edge: Edge, need: Conversion, costs: Sequence[float],
+    cache: str, chosen: Sequence[Row],
+) -> Piece:  # fmt: skip
+    row = cheapest(table.conversions.get((need, cache), ()), costs)
+    reader = "output" if edge.reader is None else network.stations[edge.reader].layer.id
+    writer = None if edge.writer is None else network.stations[edge.writer].layer.id
+    near = edge.writer if edge.reader is None else edge.reader
+    assert near is not None, "a link has a layer at one end"
+    engine = chosen[near].engine
+    if row is None:
+        return Piece("conversion", reader, writer, need.spec, None, engine, 1, {}, "not measured")
+    weights = {row.number: 1.0}
+    return Piece("conversion", reader, writer, row.name, row, row.text, 1, weights)
+
+
+def weight_conversions(network: Network, chosen: Sequence[Row]) -> Iterator[tuple[str, Conversion]]:
+    """(layer, what) of weights that lie otherwise than the pipeline has them: converted once."""
+    for station, row in zip(network.stations, chosen, strict=True):
+        if station.tensors is None or not _changes(row.variant):
+            continue
+        links = station.layer.links
+        named = station.layer.weights
+        for name in station.tensors.inputs if named is None else named:
+            form = station.tensors.by_name.get(name)
+            if form is None or name in links:
+                continue
+            there = as_variant(form, row.variant)
+            if there != form:
+                yield station.layer.id, Conversion(form, there)

@@ -1,0 +1,1 @@
+"""From documents and a pipeline file to rows and layers."""

@@ -1,0 +1,172 @@
+"""A pipeline as the table knows it: which rows its layers are, and what passes between them."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import TYPE_CHECKING
+
+from bench_schema.errors import PipelineError
+from bench_schema.pipeline.read import read_pipeline
+
+from bench_compare.compose.table.forms import GraphTensors, read_tensors
+from bench_compare.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from bench_schema.pipeline.values import Layer, Link, Pipeline
+
+    from bench_compare.compose.table.rows import Row, Table
+
+
+@dataclass(frozen=True)
+class Station:
+    """A layer in its place."""
+
+    number: int
+    layer: Layer
+    fingerprint: str | None
+    """None where neither the file nor the table knows it."""
+    tensors: GraphTensors | None
+    entry: int | None
+    """Number of the layer that it follows on the device and reads from, for the seam: the one
+    right before it where it reads that, else the last one that it reads; None: it reads none."""
+    seam: tuple[str, str] | None
+    """Ids of the pair that was measured for this seam, alike ones share one."""
+
+
+@dataclass(frozen=True)
+class Edge:
+    """A link between layers; `writer` None: from an input of the pipeline, `reader` None: to the
+    user, who gets the form that the pipeline has."""
+
+    writer: int | None
+    output: str
+    reader: int | None
+    input: str
+    is_view: bool
+    """It does not start where the memory starts."""
+
+
+@dataclass(frozen=True)
+class Network:
+    pipeline: Pipeline
+    path: Path
+    stations: tuple[Station, ...]
+    """In the order in which they run."""
+    edges: tuple[Edge, ...]
+
+
+def read_network(path: Path, table: Table) -> Network:
+    """Raises `InputError` for a file that is no pipeline."""
+    try:
+        pipeline = read_pipeline(path)
+    except PipelineError as error:
+        raise InputError(str(error)) from error
+    known = dict(_by_chain(pipeline, path, table))
+    hashes = {row.sha256: row.fingerprint for row in table.rows if not row.is_rewritten}
+    tensors: dict[Path, GraphTensors | None] = {}
+    numbers = {layer.id: number for number, layer in enumerate(pipeline.order)}
+    seams = _representatives(pipeline)
+    stations = []
+    for number, layer in enumerate(pipeline.order):
+        if layer.file is not None and layer.file not in tensors:
+            tensors[layer.file] = read_tensors(layer.file)
+        entry = _entry(layer, number, numbers)
+        writer = None if entry is None else pipeline.order[entry].id
+        stations.append(
+            Station(
+                number=number,
+                layer=layer,
+                fingerprint=layer.fingerprint or _fingerprint(layer, hashes, known),
+                tensors=None if layer.file is None else tensors[layer.file],
+                entry=entry,
+                seam=None if writer is None else seams[writer, layer.id],
+            )
+        )
+    return Network(pipeline, path, tuple(stations), tuple(_edges(pipeline, stations, numbers)))
+
+
+def _by_chain(pipeline: Pipeline, path: Path, table: Table) -> Iterator[tuple[object, str]]:
+    """What layers are, by their file or op: told by chains of this very file, whose ids or whose
+    order say which graph is which."""
+    sha256 = hashlib.sha256(path.read_bytes()).hexdigest()
+    whole = [layer for layer in pipeline.order for _ in range(layer.repeat)]
+    for row in table.rows:
+        if not row.is_chain or row.sha256 != sha256:
+            continue
+        ids = PurePath(row.path).name.partition("#")[2].split("+")
+        pair = [pipeline.by_id[one] for one in ids if one in pipeline.by_id]
+        for layers in (pair, whole):
+            if len(layers) == len(row.layers):
+                for layer, fingerprint in zip(layers, row.layers, strict=True):
+                    yield content(layer), fingerprint
+                break
+
+
+def content(layer: Layer) -> object:
+    return layer.file or layer.op
+
+
+def _fingerprint(
+    layer: Layer, hashes: Mapping[str, str], known: Mapping[object, str]
+) -> str | None:
+    if layer.file is not None:
+        try:
+            found = hashes.get(hashlib.sha256(layer.file.read_bytes()).hexdigest())
+        except OSError:
+            found = None
+        if found is not None:
+            return found
+    return known.get(content(layer))
+
+
+def _entry(layer: Layer, number: int, numbers: Mapping[str, int]) -> int | None:
+    writers = [numbers[link.layer] for link in layer.links.values() if link.layer is not None]
+    return number - 1 if number - 1 in writers else max(writers, default=None)
+
+
+def _representatives(pipeline: Pipeline) -> dict[tuple[str, str], tuple[str, str]]:
+    """Each pair of neighbours to the first that is like it, which is the one that was measured."""
+    first: dict[object, tuple[str, str]] = {}
+    found = {}
+    for writer, reader in pipeline.neighbours:
+        links = {n: link for n, link in reader.links.items() if link.layer == writer.id}
+        wiring = tuple(sorted((n, link.tensor, link.offset) for n, link in links.items()))
+        variants = tuple(tuple(sorted(one.variant.items())) for one in (writer, reader))
+        key = (content(writer), content(reader), variants, wiring)
+        found[writer.id, reader.id] = first.setdefault(key, (writer.id, reader.id))
+    return found
+
+
+def _edges(
+    pipeline: Pipeline, stations: list[Station], numbers: Mapping[str, int]
+) -> Iterator[Edge]:
+    for station in stations:
+        for name, link in station.layer.links.items():
+            writer = None if link.layer is None else numbers[link.layer]
+            yield Edge(writer, link.tensor, station.number, name, link.offset > 0)
+    for link in pipeline.outputs or tuple(_unread(stations)):
+        assert link.layer is not None
+        yield Edge(numbers[link.layer], link.tensor, None, "", link.offset > 0)
+
+
+def _unread(stations: list[Station]) -> Iterator[Link]:
+    """Outputs of layers that no other reads: what the pipeline gives, where it does not say."""
+    from bench_schema.pipeline.values import Link
+
+    read = {link.layer for one in stations for link in one.layer.links.values()}
+    for one in stations:
+        if one.layer.id not in read and one.tensors is not None:
+            yield from (Link(name, one.layer.id) for name in one.tensors.outputs)
+
+
+def seam_row(station: Station, rows: Sequence[Row]) -> Row | None:
+    """Of several chains of the same two graphs the one with these links."""
+    if len(rows) <= 1 or station.seam is None:
+        return rows[0] if rows else None
+    suffix = "#" + "+".join(station.seam)
+    return next((row for row in rows if row.path.endswith(suffix)), rows[0])

@@ -1,0 +1,278 @@
+"""The table of layers: every graph that was measured, by engine, variant and cache.
+
+Times and energies are matrices with a row for each of these and a column for each round of each
+document: what stands in one column was measured in one visit, in the same state of the machine.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from bench_compare.comparison.observations import sampled
+from bench_compare.compose.table.forms import Conversion, conversion_of
+from bench_compare.errors import InputError
+from bench_compare.input.align import identity
+from bench_compare.model import CaseSide
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from bench_schema.document import Case
+
+    from bench_compare.model import Source
+    from bench_compare.statistics.arrays import Array, Ints
+
+SERIES = ("device_ns", "e2e_ns")
+REWRITES = ("layout", "dtype", "fusion")
+"""Axes of a variant that make another graph of the layer's."""
+CONVERSIONS = "identity"
+"""Family of graphs that only convert."""
+EVERY = ":all"
+"""Behind an engine that lists its plans as variants."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    number: int
+    fingerprint: str
+    """Of the graph that ran."""
+    base: str
+    """Of the graph that it is a variant of; its own where layout, type and fusion are as given."""
+    name: str
+    family: str
+    engine: str
+    """Key without the path of a plugin, and without ``:all``."""
+    variant: Mapping[str, str]
+    cache: str
+    layers: tuple[str, ...]
+    """Of a chain: the fingerprints of its graphs."""
+    path: str
+    sha256: str
+    problem: str | None
+    """Why it cannot be used: it did not run, its outputs are wrong."""
+    error: float | None
+    """Largest relative L2 of an output."""
+    workspace_bytes: int | None
+    unresolved: str | None
+    """Where the energy counter is too coarse for it, in the run's words."""
+    source: str
+    case: str
+
+    @property
+    def text(self) -> str:
+        """Engine and variant, as people and ``--fix`` name it."""
+        words = (f"{key}={value}" for key, value in sorted(self.variant.items()))
+        return " ".join((self.engine, *words))
+
+    @property
+    def is_rewritten(self) -> bool:
+        return any(axis in self.variant for axis in REWRITES)
+
+    @property
+    def is_default(self) -> bool:
+        """The engine chose how to run it; of a rewritten graph as well."""
+        return all(axis in REWRITES for axis in self.variant)
+
+    @property
+    def is_chain(self) -> bool:
+        return bool(self.layers) and not self.is_rewritten
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    rows: tuple[Row, ...]
+    times: Array
+    """Nanoseconds, NaN where a round does not hold the row."""
+    energies: Array
+    """Joules of one execution."""
+    sources: Ints
+    """Document of each column."""
+    rounds: Ints
+    """Number of the round of each column."""
+    series: str
+
+    @cached_property
+    def layers(self) -> Mapping[tuple[str, str], list[Row]]:
+        """Rows of single graphs, by the graph they are variants of and the cache."""
+        found: dict[tuple[str, str], list[Row]] = defaultdict(list)
+        for row in self.rows:
+            if not row.is_chain:
+                found[row.base, row.cache].append(row)
+        return found
+
+    @cached_property
+    def pairs(self) -> Mapping[tuple[tuple[str, ...], str, str], list[Row]]:
+        """Rows of chains of two, by their graphs, engine and cache."""
+        found: dict[tuple[tuple[str, ...], str, str], list[Row]] = defaultdict(list)
+        for row in self.rows:
+            if row.is_chain and len(row.layers) == 2 and row.problem is None:
+                found[row.layers, row.engine, row.cache].append(row)
+        return found
+
+    @cached_property
+    def defaults(self) -> Mapping[tuple[str, str, str], Row]:
+        """What an engine does by itself with a graph, by fingerprint, engine and cache."""
+        return {
+            (row.fingerprint, row.engine, row.cache): row
+            for row in self.rows
+            if not row.is_chain and row.is_default and row.problem is None
+        }
+
+    @cached_property
+    def conversions(self) -> Mapping[tuple[Conversion, str], list[Row]]:
+        """Rows of graphs of the operation ``convert``, by what they do and the cache."""
+        found: dict[tuple[Conversion, str], list[Row]] = defaultdict(list)
+        for row in self.rows:
+            if row.family == CONVERSIONS and not row.is_rewritten and row.problem is None:
+                made = conversion_of(row.name)
+                if made is not None:
+                    found[made, row.cache].append(row)
+        return found
+
+    @cached_property
+    def caches(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(row.cache for row in self.rows))
+
+
+def read_table(
+    sources: Sequence[Source], engines: Mapping[int, frozenset[str]], series: str | None
+) -> Table:
+    """Raises `InputError` where no case has samples of the series."""
+    grouped = _grouped(sources, engines)
+    sides = [
+        CaseSide(cases[-1].graph.name, key[1], tuple(cases), tuple(numbers))
+        for key, (cases, numbers) in grouped.items()
+    ]
+    wanted = series or _common_series(sides)
+    matrix, _, _ = sampled(sides, wanted)
+    times = np.exp(matrix.values)
+    if not np.isfinite(times).any():
+        raise InputError(f"{sources[0].path}: no case has samples of {wanted}")
+    bases = _bases(grouped)
+    rows = tuple(
+        _row(number, key, cases[-1], sources[numbers[-1]].path, bases, bool(known.any()))
+        for number, ((key, (cases, numbers)), known) in enumerate(
+            zip(grouped.items(), np.isfinite(times), strict=True)
+        )
+    )
+    energies = _energies(sides, matrix.sources, matrix.rounds)
+    return Table(rows, times, energies, matrix.sources, matrix.rounds, wanted)
+
+
+_Key = tuple[str, str, tuple[tuple[str, str], ...], str]
+
+
+def _grouped(
+    sources: Sequence[Source], engines: Mapping[int, frozenset[str]]
+) -> dict[_Key, tuple[list[Case], list[int]]]:
+    """Cases by fingerprint, engine, variant and cache, with the numbers of their documents. Of
+    several in one document the first counts."""
+    found: dict[_Key, tuple[list[Case], list[int]]] = {}
+    for number, source in enumerate(sources):
+        cache = source.document.run.settings.cache
+        for case in source.document.cases:
+            if case.engine not in engines[number]:
+                continue
+            variant = tuple(sorted(case.variant.items()))
+            engine = identity(case.engine).removesuffix(EVERY)
+            key = (case.graph.fingerprint, engine, variant, cache)
+            cases, numbers = found.setdefault(key, ([], []))
+            if number not in numbers:
+                cases.append(case)
+                numbers.append(number)
+    return found
+
+
+def _common_series(sides: Sequence[CaseSide]) -> str:
+    """Device time where every case that completed has it, else end-to-end time."""
+    rounds = (
+        one
+        for side in sides
+        for case in side.cases
+        if case.outcome.status == "completed"
+        for one in case.rounds
+    )
+    return SERIES[0] if all(SERIES[0] in one.series for one in rounds) else SERIES[1]
+
+
+def _bases(grouped: Mapping[_Key, tuple[list[Case], list[int]]]) -> Mapping[tuple[str, str], str]:
+    """Name and path of graphs as they were given → fingerprint."""
+    found = {}
+    for (fingerprint, _, variant, _), (cases, _) in grouped.items():
+        if not any(axis in REWRITES for axis, _ in variant):
+            for case in cases:
+                found[case.graph.name, case.graph.path] = fingerprint
+                found.setdefault((case.graph.name, ""), fingerprint)
+    return found
+
+
+def _row(
+    number: int, key: _Key, case: Case, source: str, bases: Mapping[tuple[str, str], str],
+    measured: bool,
+) -> Row:  # fmt: skip
+    fingerprint, engine, variant, cache = key
+    given = fingerprint
+    if any(axis in REWRITES for axis, _ in variant):
+        path = case.graph.path.partition("#")[0]
+        named = bases.get((case.graph.name, ""), fingerprint)
+        given = bases.get((case.graph.name, path), named)
+    return Row(
+        number=number,
+        fingerprint=fingerprint,
+        base=given,
+        name=case.graph.name,
+        family=case.graph.family,
+        engine=engine,
+        variant=dict(variant),
+        cache=cache,
+        layers=case.graph.layers,
+        path=case.graph.path,
+        sha256=case.graph.sha256,
+        problem=_problem(case, measured),
+        error=_error(case),
+        workspace_bytes=None if case.memory is None else case.memory.workspace_bytes,
+        unresolved=next(_unresolved(case), None),
+        source=source,
+        case=case.id,
+    )
+
+
+def _problem(case: Case, measured: bool) -> str | None:
+    if case.outcome.status != "completed":
+        return f"{case.outcome.status}: {case.outcome.reason or 'no reason given'}"
+    if case.validation is not None and case.validation.status == "failed":
+        return "its outputs are wrong"
+    if case.implausible is not None:
+        return f"implausible: {case.implausible}"
+    return None if measured else "no samples"
+
+
+def _error(case: Case) -> float | None:
+    if case.validation is None or case.validation.status != "passed":
+        return None
+    errors = [float(output.relative_l2) for output in case.validation.outputs]
+    known = [error for error in errors if not math.isnan(error)]
+    return max(known, default=None)
+
+
+def _unresolved(case: Case) -> Iterator[str]:
+    for one in case.rounds:
+        yield from (note for note in one.notes if "not resolved" in note)
+
+
+def _energies(sides: Sequence[CaseSide], sources: Ints, rounds: Ints) -> Array:
+    place = {pair: i for i, pair in enumerate(zip(sources.tolist(), rounds.tolist(), strict=True))}
+    found = np.full((len(sides), len(place)), np.nan)
+    for number, side in enumerate(sides):
+        for case, source in zip(side.cases, side.sources, strict=True):
+            for one in case.rounds:
+                joules = one.energy_j_per_iteration
+                if joules is not None and (source, one.index) in place:
+                    found[number, place[source, one.index]] = joules
+    return found

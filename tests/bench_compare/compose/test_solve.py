@@ -1,0 +1,115 @@
+"""The solver against trying everything, on small random problems."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bench_compare.compose.choose.objective import Limit, Problem, Term, corners, least
+from bench_compare.compose.choose.solve import Factor, solve
+
+EVERYTHING_FITS, NOTHING_FITS = 1 << 20, 1
+
+
+def costs(draw, shape, holes=True):
+    numbers = draw(st.lists(st.integers(-5, 20), min_size=math.prod(shape),
+                            max_size=math.prod(shape)))  # fmt: skip
+    found = np.array(numbers, float).reshape(shape)
+    return np.where(found > 17, np.inf, found) if holes else found
+
+
+@st.composite
+def networks(draw):
+    sizes = draw(st.lists(st.integers(1, 3), min_size=1, max_size=6))
+    pairs = list(itertools.combinations(range(len(sizes)), 2))
+    linked = draw(st.lists(st.sampled_from(pairs), unique=True)) if pairs else []
+    nodes = [*((n,) for n in range(len(sizes))), *linked]
+    return sizes, [Factor(one, costs(draw, [sizes[n] for n in one])) for one in nodes]
+
+
+def cost_of(factors, choice):
+    return sum(float(f.costs[tuple(choice[n] for n in f.nodes)]) for f in factors)
+
+
+def every_choice(sizes):
+    return itertools.product(*map(range, sizes))
+
+
+@given(networks(), st.sampled_from((EVERYTHING_FITS, NOTHING_FITS)))
+@settings(max_examples=150, deadline=None)
+def test_the_solver_finds_what_trying_everything_finds(network, entries):
+    sizes, factors = network
+    found = solve(sizes, factors, entries=entries)
+    best = min(cost_of(factors, choice) for choice in every_choice(sizes))
+    assert (found.optimal, found.cost) == (True, best)
+    if found.choice:
+        assert best == cost_of(factors, found.choice)
+
+
+def test_a_search_that_is_cut_short_says_so():
+    generator = np.random.default_rng(0)
+    pairs = itertools.combinations(range(6), 2)
+    factors = [Factor(pair, generator.random((3, 3))) for pair in pairs]
+    assert not solve([3] * 6, factors, branches=3, entries=NOTHING_FITS).optimal
+
+
+@st.composite
+def problems(draw):
+    sizes = tuple(draw(st.lists(st.integers(1, 3), min_size=1, max_size=4)))
+    pairs = list(itertools.combinations(range(len(sizes)), 2))
+    linked = draw(st.lists(st.sampled_from(pairs), unique=True)) if pairs else []
+    terms = []
+    for nodes in [*((n,) for n in range(len(sizes))), *linked]:
+        shape = [sizes[n] for n in nodes]
+        times, energies = (costs(draw, shape, holes=False) + 6 for _ in range(2))
+        terms.append(Term(nodes, times, energies))
+    limits = []
+    for _ in range(draw(st.integers(0, 2))):
+        errors = tuple(np.abs(costs(draw, (size,), holes=False)) for size in sizes)
+        limits.append(Limit(float(draw(st.integers(1, 40))), errors))
+    return Problem(sizes, tuple(terms), tuple(limits))
+
+
+def admitted(problem):
+    for choice in every_choice(problem.sizes):
+        if all(limit.admits(limit.of(choice)) for limit in problem.limits):
+            yield problem.takes(choice)
+
+
+GOALS = {"time": lambda t, e: t, "energy": lambda t, e: e, "edp": lambda t, e: t * e}
+
+
+@pytest.mark.parametrize("goal", GOALS)
+@given(problem=problems())
+@settings(max_examples=60, deadline=None)
+def test_the_least_time_energy_and_product_within_limits_are_those_of_trying_everything(
+    goal, problem
+):
+    found = least(problem, goal)
+    values = [GOALS[goal](*point) for point in admitted(problem)]
+    if not values:
+        assert found.choice == ()
+    elif found.optimal:
+        assert GOALS[goal](found.time, found.energy) == pytest.approx(min(values))
+
+
+@given(problem=problems())
+@settings(max_examples=40, deadline=None)
+def test_no_choice_lies_below_the_corners_of_time_and_energy(problem):
+    found, complete = corners(problem)
+    for time, energy in admitted(problem) if complete else ():
+        for a, b in itertools.pairwise(found):
+            across = (b.time - a.time) * (energy - a.energy) - (b.energy - a.energy) * (
+                time - a.time
+            )
+            assert across >= -1e-6
+
+
+def test_the_least_product_may_be_neither_fastest_nor_most_frugal():
+    term = Term((0,), np.array([1.0, 2.0, 9.0]), np.array([9.0, 2.0, 1.0]))
+    assert (1,) == least(Problem((3,), (term,)), "edp").choice
