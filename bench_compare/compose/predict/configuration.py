@@ -115,7 +115,7 @@ def _part(piece: Piece, found: Evidence, whole: float) -> Part:
     time = found.prices.time(piece.weights)
     joules = found.prices.energy(piece.weights, is_gap=piece.kind == "seam")
     row, notes = piece.row, [] if piece.note is None else [piece.note]
-    if row is not None and row.unresolved is not None:
+    if row is not None and row.unresolved is not None and not math.isnan(joules):
         notes.append(row.unresolved)
     if piece.kind == "seam" and _is_idle(piece, found):
         notes.append("energy: idle power × its time")

@@ -68,11 +68,9 @@ def _facts(document: Document, wanted: frozenset[str]) -> Iterator[tuple[str, st
 def _engine_facts(document: Document, engine: Engine) -> Iterator[tuple[str, str, object]]:
     where = f"engines.{engine.key}"
     yield "device kind", f"{where}.device_kind", engine.device_kind
+    yield "device", f"{where}.device", engine.device
     if engine.device == "cpu":
         yield "host", "machine.host", document.machine.host
-        yield "processor", f"{where}.device", engine.device
-    else:
-        yield "device", f"{where}.device", engine.device
     for name, read in ENGINE_FACTS.items():
         yield f"{name} of {engine.key.split('@')[0]}", f"{where}.{name}", read(engine)
     device = device_of(document, engine)

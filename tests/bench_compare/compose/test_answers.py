@@ -1,0 +1,227 @@
+"""What is said of a planted world: what chose, what is missing, what holds, what is refused."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from bench_schema.document import Outcome
+
+from bench_compare.errors import InputError
+from tests.bench_compare.compose import worlds
+from tests.bench_compare.compose.worlds import CHAIN, STATES, TWO, World, composed
+
+
+def noisy(world, generator):
+    """The same world with noise of each row and round."""
+    document = worlds.parts(world)
+    cases = []
+    for case in document.cases:
+        factors = np.exp(generator.normal(0, 0.05, len(case.rounds)))
+        made = [
+            replace(
+                one, series={n: np.round(v * f).astype(np.int64) for n, v in one.series.items()}
+            )
+            for one, f in zip(case.rounds, factors, strict=True)
+        ]
+        cases.append(replace(case, rounds=tuple(made)))
+    return replace(document, cases=tuple(cases))
+
+
+def test_rounds_that_chose_do_not_predict(tmp_path):
+    """Twelve equal plans and noise: the fastest of them is luck, and the prediction knows it."""
+    plans = {"e": 10_000, **{f"e plan={n}": 10_000 for n in range(12)}}
+    world = World({"a": plans})
+    generator = np.random.default_rng(7)
+    found = [composed(world, tmp_path, noisy(world, generator), choose="time") for _ in range(40)]
+    mean = np.mean([one.chosen.time.value for one in found])
+    assert mean == pytest.approx(10_000, rel=0.015)
+
+
+def test_a_single_round_chooses_and_predicts_and_says_so(tmp_path):
+    found = composed(replace(TWO, states=(1.0,)), tmp_path, choose="time")
+    assert found.interval == "none"
+    assert "there is a single round: the rows that chose predict as well" in found.remarks
+
+
+def test_wrong_rows_are_not_chosen_and_the_reason_is_told(tmp_path):
+    document = worlds.parts(TWO)
+    bad = [replace(c, validation=replace(c.validation, status="failed"))
+           if (c.graph.name, c.engine) == ("a", "f") else c for c in document.cases]  # fmt: skip
+    found = composed(TWO, tmp_path, replace(document, cases=tuple(bad)), choose="time")
+    assert found.chosen.choices["a"] == "e"
+    (reason,) = [o.excluded for o in found.layers[0].options if o.configuration == "f"]
+    assert reason == "its outputs are wrong"
+
+
+def test_a_limit_of_the_error_chooses_the_fastest_within_it(tmp_path):
+    world = World(
+        {"a": {"e": 1000, "f": 500}, "b": {"e": 1000, "f": 900}},
+        errors={(n, c): 1e-4 if c == "e" else 1e-3 for n in "ab" for c in "ef"},
+    )
+    found = composed(world, tmp_path, choose="time", limits={"error": 1.1e-3})
+    assert found.chosen.choices == {"a": "f", "b": "e"}
+    assert found.chosen.error.root_of_squares == pytest.approx(math.hypot(1e-3, 1e-4))
+    assert found.chosen.error.worst == pytest.approx(1.1e-3)
+
+
+def test_a_limit_that_nothing_keeps_is_no_answer(tmp_path):
+    found = composed(TWO, tmp_path, choose="time", limits={"error": 1e-9})
+    assert found.problems == ("no choice of these rows keeps error ≤ 1e-09",)
+
+
+FRUGAL = World(
+    {"a": {"e": 1000, "e plan=slow": 3000, "e plan=even": 1500}, "b": {"e": 1000}},
+    joules={("a", "e"): 9e-3, ("a", "e plan=slow"): 2e-3, ("a", "e plan=even"): 3e-3,
+            ("b", "e"): 1e-3},
+    seams={("a", "b", "e"): 200},
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("goal", "plan"), [("time", "e"), ("energy", "e plan=slow"), ("edp", "e plan=even")]
+)
+def test_time_energy_and_their_product_choose_differently(goal, plan, tmp_path):
+    assert composed(FRUGAL, tmp_path, choose=goal).chosen.choices["a"] == plan
+
+
+def test_energy_is_joules_and_idle_power_over_the_gaps(tmp_path):
+    """Idle at 50 W in a seam of 200 ns: 10 µJ."""
+    found = composed(FRUGAL, tmp_path).chosen
+    assert found.energy.value == pytest.approx(9e-3 + 1e-3 + 50 * 200e-9)
+
+
+def test_the_corners_of_time_and_energy_are_all_there(tmp_path):
+    found = composed(FRUGAL, tmp_path, choose="edp")
+    assert [point.choices["a"] for point in found.front] == ["e", "e plan=even", "e plan=slow"]
+    assert [point.is_chosen for point in found.front] == [False, True, False]
+
+
+def test_an_energy_that_was_not_resolved_is_said(tmp_path):
+    note = "--energy: not resolved by the counter: an iteration of 3 s"
+    document = worlds.parts(FRUGAL)
+    cases = tuple(replace(c, rounds=tuple(replace(r, notes=(note,)) for r in c.rounds))
+                  for c in document.cases if not c.graph.layers)  # fmt: skip
+    found = composed(FRUGAL, tmp_path, replace(document, cases=cases))
+    assert "the energy of 2 rows is not resolved by the device's counter" in found.remarks
+
+
+def test_without_energy_there_is_none_and_no_answer_by_energy(tmp_path):
+    assert composed(CHAIN, tmp_path).chosen.energy is None
+    found = composed(CHAIN, tmp_path, choose="energy")
+    assert (found.chosen, found.missing[0].kind) == (None, "energy")
+
+
+def test_a_missing_layer_is_answered_with_the_line_that_measures_it(tmp_path):
+    document = worlds.parts(CHAIN, command=("bench-run", "x", "--threads", "2", "-o", "y.json"))
+    without = replace(document, cases=tuple(c for c in document.cases if c.graph.name != "b"))
+    found = composed(CHAIN, tmp_path, without)
+    (missing,) = found.missing
+    assert (missing.kind, missing.blocks, found.chosen) == ("layer", True, None)
+    line = f"bench-run {tmp_path / 'b.json'} -e e --threads 2 -o missing-1.json"
+    assert missing.command == line
+
+
+def test_missing_seams_are_told_and_count_nothing(tmp_path):
+    document = worlds.parts(CHAIN)
+    alone = replace(document, cases=tuple(c for c in document.cases if not c.graph.layers))
+    found = composed(CHAIN, tmp_path, alone)
+    assert found.chosen.time.value == pytest.approx(3500)
+    assert "2 seams were not measured and count nothing" in found.remarks
+    assert "--seams -e e" in next(m for m in found.missing if m.kind == "seam").command
+
+
+def test_a_layer_that_failed_everywhere_says_why(tmp_path):
+    document = worlds.parts(CHAIN)
+    failed = Outcome("unsupported", "no such thing")
+    cases = tuple(replace(c, outcome=failed) if c.graph.name == "b" else c for c in document.cases)
+    found = composed(CHAIN, tmp_path, replace(document, cases=cases), choose="time")
+    assert found.chosen is None
+
+
+BOTH = {"hot": 1.0, "rotate": 1.2}
+
+
+def test_hot_and_rotated_rows_give_the_bracket_and_its_name(tmp_path):
+    documents = []
+    for cache, factor in BOTH.items():
+        world = replace(CHAIN, states=(factor,) * 6)
+        documents.append(worlds.parts(world, settings={"cache": cache}))
+    found = composed(CHAIN, tmp_path, *documents)
+    assert found.interval == "bracket"
+    assert (found.chosen.time.low, found.chosen.time.high) == (
+        pytest.approx(3440), pytest.approx(1.2 * 3440, rel=1e-3))  # fmt: skip
+
+
+def test_documents_of_two_devices_are_refused(tmp_path):
+    document = worlds.parts(CHAIN)
+    engines = tuple(replace(e, device_kind="NVIDIA H100") for e in document.engines)
+    with pytest.raises(InputError) as caught:
+        composed(CHAIN, tmp_path, document, replace(document, engines=engines))
+    expected = "doc1.json: engines.e.device_kind: NVIDIA H100, but doc0.json has cpu"
+    assert str(caught.value) == expected
+
+
+@pytest.mark.parametrize("change", [{"math": "tf32"}, {"replay": True}, {"timer": "events"}])
+def test_documents_of_other_settings_are_refused_with_the_field(change, tmp_path):
+    (name,) = change
+    with pytest.raises(InputError, match=rf"doc1\.json: run\.settings\.{name}: "):
+        composed(CHAIN, tmp_path, worlds.parts(CHAIN), worlds.parts(CHAIN, settings=change))
+
+
+def test_a_measured_chain_of_another_device_is_refused(tmp_path):
+    chain = worlds.chain(CHAIN, "e")
+    other = replace(chain, engines=tuple(replace(e, device="GPU-2") for e in chain.engines))
+    with pytest.raises(InputError, match=r"chain0\.json: engines\.e\.device"):
+        composed(CHAIN, tmp_path, against=(other,))
+
+
+def test_a_measured_chain_that_agrees_holds(tmp_path):
+    world = replace(CHAIN, states=STATES)
+    found = composed(world, tmp_path, against=(worlds.chain(world, "e", factor=1.01),))
+    (check,) = found.checks
+    assert (check.holds, check.log_error) == (True, pytest.approx(math.log(1.01), abs=1e-3))
+
+
+def test_a_measured_chain_outside_of_the_interval_does_not_hold(tmp_path):
+    found = composed(CHAIN, tmp_path, against=(worlds.chain(CHAIN, "e", factor=1.1),))
+    assert (found.holds, found.checks[0].holds) == (False, False)
+
+
+def test_a_measurement_of_something_else_is_no_answer(tmp_path):
+    other = World({"p": {"e": 10}, "q": {"e": 20}})
+    found = composed(CHAIN, tmp_path, against=(worlds.chain(other, "e"),))
+    assert found.problems == (
+        "--against: no chain of this pipeline that can be predicted was found",
+    )
+
+
+def pipelines(factors):
+    """One table of many small pipelines, each with its measured chain, off by a known factor."""
+    documents, chains = [worlds.parts(CHAIN)], [worlds.chain(CHAIN, "e")]
+    for number, factor in enumerate(factors):
+        world = World({f"{n}{number}": {"e": 1000 + 10 * number} for n in "pqr"})
+        documents.append(worlds.parts(world))
+        made = worlds.chain(world, "e", factor)
+        case = replace(
+            made.cases[0], graph=replace(made.cases[0].graph, fingerprint=f"{number:064d}")
+        )
+        chains.append(replace(made, cases=(case,)))
+    return documents, chains
+
+
+def test_eight_other_pipelines_teach_the_models_own_error(tmp_path):
+    documents, chains = pipelines((1.02, 0.98) * 4)
+    found = composed(CHAIN, tmp_path, *documents, against=chains)
+    assert (found.interval, found.model.pipelines) == ("model", 8)
+    assert found.chosen.time.high / found.chosen.time.value == pytest.approx(
+        math.exp(2.306 * 0.02 * math.sqrt(9 / 8)), rel=1e-3
+    )
+
+
+def test_seven_do_not(tmp_path):
+    documents, chains = pipelines((1.02,) * 7)
+    found = composed(CHAIN, tmp_path, *documents, against=chains)
+    assert (found.interval, found.model.half_width_log) == ("rounds", None)
