@@ -20,7 +20,7 @@ from bench_run.progress import Progress
 from bench_run.runner.decisions import Referee, check_until
 from bench_run.runner.destinations import check_destinations
 from bench_run.runner.extra_passes import check_extra, extra_passes
-from bench_run.runner.parallel.sharing import ALONE, Sharing, share_devices
+from bench_run.runner.parallel.sharing import ALONE, Sharing, likely_lanes, share_devices
 from bench_run.runner.planning import outline_run, plan_opened
 from bench_run.runner.record import Record, now
 from bench_run.runner.references import check_references
@@ -63,6 +63,7 @@ def run_benchmark(options: Options, command: Sequence[str] = ()) -> Document:
     pool = WorkerPool(options.timeout_s, {}, breakdown, fresh)
     try:
         before = users_of(device_names()) if options.require_idle else {}
+        pool.start_ahead(outline.engines, likely_lanes(options, len(outline.engines)) - 1)
         planned = plan_opened(outline, pool)
         if options.require_idle:
             used = {pool.facts(engine).device for engine in planned.engines}

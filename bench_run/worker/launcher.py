@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Literal
 from bench_run.engines import engine_module
 from bench_run.engines.base import SupportsEnvironment, SupportsFork
 from bench_run.machine.affinity import thread_environment
+from bench_run.worker.ahead import Ahead
 from bench_run.worker.start import Template, start_afresh
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from bench_run.plan.cases import PlannedEngine
+    from bench_run.worker.ahead import Started
     from bench_run.worker.start import Starter
 
 
@@ -36,6 +38,7 @@ class Launcher:
         self._environments = dict(environments)
         self._prepared: set[str] = set()
         self._templates: dict[str, Template] = {}
+        self._ahead: dict[str, tuple[PlannedEngine, Ahead]] = {}
         self._lock = threading.Lock()
 
     def environment(self, engine: PlannedEngine) -> Mapping[str, str]:
@@ -57,12 +60,34 @@ class Launcher:
             self._templates[engine.key] = Template(engine.spec, engine.options, environment)
             return start_afresh
 
+    def start_ahead(self, engine: PlannedEngine, count: int, timeout_s: float) -> None:
+        """Start `count` workers of an engine that may be forked; others start when asked for."""
+        if count < 1 or self._fresh == "exec" or engine.key in self._ahead:
+            return
+        if not isinstance(engine_module(engine.spec.name), SupportsFork):
+            return
+        environment = self.environment(engine)
+        template = Template(engine.spec, engine.options, environment)
+        self._templates[engine.key] = template
+        self._ahead[engine.key] = engine, Ahead(engine, template, environment, timeout_s, count)
+
+    def take_ahead(self, engine: PlannedEngine) -> Started | None:
+        """A worker that was started ahead for this engine and opened it; None: there is none."""
+        planned, ahead = self._ahead.get(engine.key, (None, None))
+        return ahead.take() if ahead is not None and planned == engine else None
+
+    def end_ahead(self) -> None:
+        """End the workers that were started ahead and that nobody took."""
+        for _, ahead in self._ahead.values():
+            ahead.close()
+
     @property
     def worker_start(self) -> Literal["exec", "fork"]:
         """How most workers start; waits until it is known."""
         return "fork" if any(template.fit for template in self._templates.values()) else "exec"
 
     def close(self) -> None:
+        self.end_ahead()
         with self._lock:
             for template in self._templates.values():
                 template.close()

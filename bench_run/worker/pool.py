@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from bench_run.graph.model import Graph
     from bench_run.measure.ceilings import Ceilings
     from bench_run.plan.cases import PlannedEngine
+    from bench_run.worker.ahead import Started
     from bench_run.worker.process import Turn
 
 
@@ -81,18 +82,31 @@ class WorkerPool:
             return self._open(engine)
 
     def _open(self, engine: PlannedEngine) -> Worker:
-        environment = self._launcher.environment(engine)
-        starter = self._launcher.starter(engine, environment)
-        worker = Worker(environment, self._breakdown.phase, starter)
-        try:
-            opened = worker.ask(Open(engine.spec, engine.options), self._timeout_s)
-        except BenchRunError:
-            worker.kill()
-            raise
+        started = None if self._owns_launcher else self._launcher.take_ahead(engine)
+        worker, opened = started or self._open_another(engine)
+        worker.announce = self._breakdown.phase
         self._workers[engine.key] = worker
         self._fresh[engine.key] = engine
         self.opened[engine.key] = opened
         return worker
+
+    def _open_another(self, engine: PlannedEngine) -> Started:
+        environment = self._launcher.environment(engine)
+        worker = Worker(environment, start=self._launcher.starter(engine, environment))
+        try:
+            return worker, worker.ask(Open(engine.spec, engine.options), self._timeout_s)
+        except BenchRunError:
+            worker.kill()
+            raise
+
+    def start_ahead(self, engines: Sequence[PlannedEngine], count: int) -> None:
+        """Start so many workers of each engine that may be forked, before they are asked for."""
+        for engine in engines:
+            self._launcher.start_ahead(engine, count, self._timeout_s)
+
+    def end_ahead(self) -> None:
+        """End those that nobody asked for."""
+        self._launcher.end_ahead()
 
     @property
     def worker_start(self) -> Literal["exec", "fork"]:

@@ -68,18 +68,19 @@ class Template:
             env={**os.environ, **environment},
         )
         theirs.close()
-        self._lock = threading.Lock()
+        self._lock, self._importing = threading.Lock(), threading.Lock()
         self._ends: dict[int, int] = {}
         self._control.send(pickle.dumps(Preload(spec, options)))
         self._fit: bool | None = None
 
     @property
     def fit(self) -> bool:
-        """Waits until everything is imported."""
-        if self._fit is None:
-            message = self._receive()
-            self._fit = isinstance(message, Ready) and message.fit
-        return self._fit
+        """Waits until everything is imported. For any thread."""
+        with self._importing:
+            if self._fit is None:
+                message = self._receive()
+                self._fit = isinstance(message, Ready) and message.fit
+            return self._fit
 
     def start(self, environment: Mapping[str, str], pipe: int, output: int) -> ProcessHandle:
         """A forked worker; a fresh one where the template is lost or unfit. `environment` is that

@@ -105,6 +105,7 @@ class Lanes:
             else:
                 yield item
         self._end()
+        self._pool.end_ahead()
         self._pool.close()
         yield from self._again(again)
 

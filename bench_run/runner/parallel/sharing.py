@@ -17,9 +17,8 @@ if TYPE_CHECKING:
 CORES_SHARE = 0.625
 """Of the cores: workers that prepare. The one that measures, and the run itself, want theirs at
 once."""
-WORKERS_PER_ROUND = 1
-"""Two start more processes than they save time (H200, 19 graphs: 12.4 s and 19.3 s with two on
-cuDNN and PyTorch, 11.8 s and 17.4 s with one)."""
+WORKERS_PER_ROUND = 2
+"""Where cores allow it; one prepares while another's case waits for its turn or is measured."""
 DEVICE_BYTES_EACH = 2 << 30
 """What a process takes of a device before its first tensor, with room for small ones."""
 
@@ -58,13 +57,26 @@ def share_devices(options: Options, by_engine: Mapping[str, str]) -> Sharing:
     return Sharing(_lanes(options, devices, accelerators), accelerators, apart)
 
 
+def likely_lanes(options: Options, engines: int) -> int:
+    """How many workers of an engine will prepare side by side if all are on one accelerator."""
+    if options.rounds < 2 or not isinstance(options.device, int):
+        return 1
+    return options.prepare or _most_lanes(options, engines)
+
+
+def _most_lanes(options: Options, beside: int) -> int:
+    """As cores and rounds allow, for each of so many engines."""
+    most = int(available_cores() * CORES_SHARE) // beside
+    return max(1, min(most, WORKERS_PER_ROUND * options.rounds))
+
+
 def _lanes(options: Options, devices: Sequence[str], accelerators: Sequence[str]) -> int:
     if options.prepare is not None:
         return options.prepare
-    most = int(available_cores() * CORES_SHARE) // len(devices)
+    most = _most_lanes(options, len(devices))
     for device in accelerators:
         free = free_memory_bytes(device)
         if free is not None:
             beside = sum(other == device for other in devices)
             most = min(most, free // (DEVICE_BYTES_EACH * beside))
-    return max(1, min(most, WORKERS_PER_ROUND * options.rounds))
+    return max(1, most)

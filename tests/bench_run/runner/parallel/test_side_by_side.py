@@ -97,12 +97,12 @@ def test_on_a_processor_nothing_is_prepared_beside_a_measurement():
     assert 1 == sharing.share_devices(Options(), {"a": "cpu", "b": "GPU-1"}).lanes
 
 
-def test_as_many_workers_as_cores_allow_and_at_most_one_for_each_round(monkeypatch):
+def test_as_many_workers_as_cores_allow_and_at_most_two_for_each_round(monkeypatch):
     lanes = []
     for cores in (2, 8, 64):
         monkeypatch.setattr(sharing, "available_cores", lambda cores=cores: cores)
         lanes.append(sharing.share_devices(Options(), {"a": "GPU-1"}).lanes)
-    assert [1, 5, 5] == lanes
+    assert [1, 5, 10] == lanes
 
 
 def test_a_case_that_an_engine_does_not_take_costs_the_others_nothing():

@@ -1,0 +1,66 @@
+"""Workers that are started ahead are those that the first rounds get."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+
+import psutil
+import pytest
+
+from bench_run.engines.base import EngineOptions
+from bench_run.engines.spec import parse_spec
+from bench_run.errors import BenchRunError
+from bench_run.measure.time_breakdown import TimeBreakdown
+from bench_run.plan.cases import PlannedEngine
+from bench_run.worker.pool import WorkerPool
+
+pytestmark = pytest.mark.usefixtures("hostile")
+
+
+@contextmanager
+def lanes(spec, count, ahead):
+    """Pools beside each other, as those of lanes are, of a pool that started workers ahead."""
+    engine = PlannedEngine(spec, parse_spec(spec), EngineOptions(), "none")
+    pool = WorkerPool(10, {}, fresh="fork")
+    pool.start_ahead([engine], ahead)
+    beside = [pool.beside(TimeBreakdown()) for _ in range(count)]
+    try:
+        yield pool, beside, engine
+    finally:
+        for each in (*beside, pool):
+            each.kill()
+
+
+def workers(pools):
+    return [worker._process.pid for pool in pools for worker in pool._workers.values()]
+
+
+def test_lanes_take_workers_that_were_started_ahead_and_start_those_that_are_missing():
+    with lanes("hostile:fine+fork", 3, ahead=2) as (pool, beside, engine):
+        template = pool._launcher._templates[engine.key]
+        for each in beside:
+            assert "cpu" == each.facts(engine).device
+        assert 3 == len(set(workers(beside)))
+        assert {template._process.pid} == {psutil.Process(p).ppid() for p in workers(beside)}
+
+
+def test_whoever_is_not_taken_is_ended():
+    before = {process.pid for process in psutil.Process().children(recursive=True)}
+    with lanes("hostile:fine+fork", 1, ahead=3) as (pool, beside, engine):
+        beside[0].facts(engine)
+        pool.end_ahead()
+    after = {process.pid for process in psutil.Process().children(recursive=True)}
+    assert set() == after - before
+
+
+def test_who_fails_ahead_is_started_again_where_its_error_is_met():
+    refused = pytest.raises(BenchRunError, match="exited with code 7")
+    with lanes("hostile:exit-on-open+fork", 1, ahead=1) as (_, beside, engine), refused:
+        beside[0].facts(engine)
+
+
+def test_an_engine_that_does_not_allow_forks_has_none_ahead():
+    with lanes("hostile:fine", 1, ahead=2) as (pool, beside, engine):
+        beside[0].facts(engine)
+        assert [psutil.Process().pid] == [psutil.Process(p).ppid() for p in workers(beside)]
+        assert pool is not beside[0]
