@@ -24,6 +24,7 @@ from bench_compare.history.model import (
 from bench_compare.history.states import state_changes
 from bench_compare.history.steps.detect import detect
 from bench_compare.history.steps.head import Odd, odd_heads
+from bench_compare.history.steps.scan import inflation
 from bench_compare.history.steps.tails import p_value
 from bench_compare.metrics import METRICS
 
@@ -165,15 +166,17 @@ def _suggestions(
 
 def _noise(findings: Findings, rows: int) -> Noise:
     noise = findings.noise
-    known = noise.variance[np.isfinite(noise.variance)]
-    sensitivity = None
-    if known.size:
+    known = np.isfinite(noise.variance)
+    correlation, sensitivity = 0.0, None
+    if known.any():
+        correlation = float(np.median([one.correlation for one in noise.guesses]))
+        spread = math.sqrt(float(np.median(noise.variance[known])))
         count = max((len(track) for track in findings.tracks[:rows]), default=0)
-        sensitivity = _sensitivity(math.sqrt(float(np.median(known))), count, findings.limit)
-    return Noise(noise.correlation, noise.shared, noise.odd_share, sensitivity)
+        sensitivity = _sensitivity(spread, count, correlation, findings.limit)
+    return Noise(correlation, noise.shared, noise.odd_share, sensitivity)
 
 
-def _sensitivity(spread: float, count: int, limit: float) -> float | None:
+def _sensitivity(spread: float, count: int, correlation: float, limit: float) -> float | None:
     """The step that four documents show in nine of ten archives."""
     if count < LEAST_BUILDS or limit <= 0:
         return None
@@ -181,8 +184,9 @@ def _sensitivity(spread: float, count: int, limit: float) -> float | None:
     for _ in range(50):
         middle = (low + high) / 2
         low, high = (middle, high) if p_value(middle, "head", count) > limit else (low, middle)
-    error = spread * math.sqrt(1 / SENSITIVE_DOCUMENTS + 1 / max(count - SENSITIVE_DOCUMENTS, 1))
-    return math.exp(min((high + POWER_Z) * error, 10.0))
+    sides = np.array([max(count - SENSITIVE_DOCUMENTS, 1)]), np.array([SENSITIVE_DOCUMENTS])
+    variance = float(inflation(*sides, correlation)[0]) * sum(1 / float(side[0]) for side in sides)
+    return math.exp(min((high + POWER_Z) * spread * math.sqrt(variance), 10.0))
 
 
 def _problems(archive: Archive) -> tuple[str, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from statistics import median
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -14,7 +15,8 @@ if TYPE_CHECKING:
 WINDOW = 3
 """Documents on either side that have to agree among themselves."""
 ORDER = (
-    "plugin sha256", "library", "driver", "power limit", "clocks", "ceiling", "knob",
+    "plugin sha256", "library", "driver", "power limit", "clocks", "ceiling",
+    "other processes", "knob",
     "environment", "timer", "cache", "duty", "math", "replay", "executions", "threads",
     "device times", "vendor caches", "graphs", "package", "kernel", "os", "python", "tool",
     "host", "unit", "cpu",
@@ -23,6 +25,9 @@ ORDER = (
 NUMBER = re.compile(r"^([0-9.e+-]+) (.*)$")
 CEILING_RATIO = 1.01
 """A ceiling is measured: smaller differences are its noise."""
+OTHERS = "other processes"
+OTHERS_PERCENT = 10.0
+"""Of all processors: what is felt (`comparison.disturbances`)."""
 SHORT = 12
 
 
@@ -64,16 +69,34 @@ def _difference(
     name: str, before: Sequence[Mapping[str, str]], after: Sequence[Mapping[str, str]]
 ) -> str | None:
     """None unless each side agrees with itself, and not with the other."""
+    if _is_measured(name):
+        return _measured(name, *([facts.get(name) for facts in side] for side in (before, after)))
     olds, news = ({facts.get(name) for facts in side} for side in (before, after))
     if len(olds) != 1 or len(news) != 1 or olds == news:
         return None
-    old, new = olds.pop(), news.pop()
-    ratio = _ratio(old, new)
-    if "ceiling" in name:
-        if ratio is None or 1 / CEILING_RATIO < ratio < CEILING_RATIO:
+    return f"{name}: {_short(olds.pop())} → {_short(news.pop())}"
+
+
+def _is_measured(name: str) -> bool:
+    return "ceiling" in name or name == OTHERS
+
+
+def _measured(name: str, before: Sequence[str | None], after: Sequence[str | None]) -> str | None:
+    """Each document says something else: their medians count, and for ceilings that the sides do
+    not overlap."""
+    olds, news = (_numbers(side) for side in (before, after))
+    if not olds or not news:
+        return None
+    old, new = median(olds), median(news)
+    if name == OTHERS:
+        if abs(new - old) < OTHERS_PERCENT:
             return None
-        return f"{name} {100 * (ratio - 1):+.1f} %: the machine itself changed"
-    return f"{name}: {_short(old)} → {_short(new)}"
+        busy = "busier" if new > old else "less busy"
+        return f"{name} {old:.0f} → {new:.0f} % of the processors: the machine was {busy}"
+    apart = olds[-1] < news[0] or news[-1] < olds[0]
+    if not apart or old <= 0 or 1 / CEILING_RATIO < new / old < CEILING_RATIO:
+        return None
+    return f"{name} {100 * (new / old - 1):+.1f} %: the machine itself changed"
 
 
 def _short(text: str | None) -> str:
@@ -83,11 +106,9 @@ def _short(text: str | None) -> str:
     return text[:SHORT] if is_hash else text
 
 
-def _ratio(old: str | None, new: str | None) -> float | None:
-    found = [None if text is None else NUMBER.match(text) for text in (old, new)]
-    if found[0] is None or found[1] is None or float(found[0][1]) <= 0:
-        return None
-    return float(found[1][1]) / float(found[0][1])
+def _numbers(texts: Sequence[str | None]) -> list[float]:
+    found = [NUMBER.match(text) for text in texts if text is not None]
+    return sorted(float(one[1]) for one in found if one is not None)
 
 
 def _plans(
@@ -151,8 +172,8 @@ def build_changes(archive: Archive) -> list[tuple[str, ...]]:
         texts = []
         if last is not None:
             for name in sorted(facts.keys() | last.keys(), key=_rank):
-                text = _difference(name, [last], [facts])
-                if text is not None and "ceiling" not in name:
+                text = None if _is_measured(name) else _difference(name, [last], [facts])
+                if text is not None:
                     texts.append(text)
         found.append(tuple(texts))
         last = facts

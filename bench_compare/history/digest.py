@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
     from bench_compare.statistics.arrays import Array
 
+LEAST_WINDOW_S = 0.2
+"""Over less, the kernel's hundredths of a second tell nothing."""
 LEFT_OUT = frozenset({"environment", "libraries", "knobs", "plugin"})
 """Facts that are tables of their own: told entry by entry."""
 
@@ -218,6 +220,9 @@ def _facts(document: Document) -> Iterator[tuple[str, str]]:
         text = read(document)
         if text and name not in LEFT_OUT:
             yield name, text
+    share = _others_share(document)
+    if share is not None:
+        yield "other processes", f"{100 * share:.0f} % of the processors"
     machine = document.machine
     yield from ((f"environment {key}", value) for key, value in machine.environment.items())
     yield from ((f"package {key}", value) for key, value in machine.packages.items())
@@ -225,6 +230,19 @@ def _facts(document: Document) -> Iterator[tuple[str, str]]:
         yield from _device_facts(device)
     for engine in document.engines:
         yield from _engine_facts(engine)
+
+
+def _others_share(document: Document) -> float | None:
+    """Of the host's processor time while rounds were measured, that of others' processes."""
+    every = [one.surroundings for case in document.cases for one in case.rounds]
+    watched = [(one.others_cpu_s, one.window_s) for one in every if one is not None]
+    pairs = [(others, window) for others, window in watched if None not in (others, window)]
+    window_s = sum(window or 0.0 for _, window in pairs)
+    if window_s < LEAST_WINDOW_S:
+        return None
+    return (
+        sum(others or 0.0 for others, _ in pairs) / window_s / (document.machine.cpu.threads or 1)
+    )
 
 
 def _device_facts(device: Device) -> Iterator[tuple[str, str]]:

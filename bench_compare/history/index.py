@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
 Result = TypeVar("Result")
-VERSION = 1
+VERSION = 2
 NAME = "history.sqlite"
 WAIT_S = 120.0
 """For another process that writes the same index."""

@@ -5,10 +5,11 @@
 
 Archives are grids of levels: `cases` series, one document a build, noise of 1 % unless the kind
 says otherwise: *iid*; *spikes* (5 % of the values are 5 to 60 % slower); *ar.5* (neighbouring
-documents correlate by 0.5); *het* (the noise of the series differs, log-sd 0.7); *common* (half of
-the variance is shared by all series of a document); *busy* (3 % of the documents are 5 to 60 %
-slower as a whole); *missing* (each tenth value is not there); *rounds* (each third document is
-three times as noisy, and its rounds say so); *units* (two devices in turn, 15 % apart).
+documents correlate by 0.5); *some.5* (so do those of each fifth series only); *het* (the noise of
+the series differs, log-sd 0.7); *common* (half of the variance is shared by all series of a
+document); *busy* (3 % of the documents are 5 to 60 % slower as a whole); *missing* (each tenth
+value is not there); *rounds* (each third document is three times as noisy, and its rounds say so);
+*units* (two devices in turn, 15 % apart).
 
 false: archives of identical builds with any event. power: a step of 3 % in one series, or in a
 tenth of them; found within 2, 3, 4, 8 documents. place: the same steps with 8 documents after them.
@@ -33,7 +34,7 @@ from bench_compare.history.steps.tails import FACTORS, HEAD, tail
 SD = 0.01
 LEAST = math.log1p(0.01)
 STEP = math.log1p(0.03)
-KINDS = ("iid", "spikes", "ar.5", "het", "common", "busy", "missing", "rounds", "units")
+KINDS = ("iid", "spikes", "ar.5", "some.5", "het", "common", "busy", "missing", "rounds", "units")
 DELAYS = (2, 3, 4, 8)
 
 
@@ -44,9 +45,10 @@ def values(random, kind: str, cases: int, builds: int):
     if shape:
         odd = random.random(shape) < (0.05 if kind == "spikes" else 0.03)
         noise += odd * np.log1p(random.uniform(0.05, 0.6, shape))
-    if kind == "ar.5":
+    if kind in ("ar.5", "some.5"):
+        rows = slice(None, None, 1 if kind == "ar.5" else 5)
         for at in range(1, builds):
-            noise[:, at] = 0.5 * noise[:, at - 1] + math.sqrt(0.75) * noise[:, at]
+            noise[rows, at] = 0.5 * noise[rows, at - 1] + math.sqrt(0.75) * noise[rows, at]
     if kind == "het":
         noise *= np.exp(0.7 * random.normal(size=(cases, 1)))
     if kind == "common":

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from bench_compare.history.steps.correlation import widened
 from bench_compare.history.steps.events import Event, added, drift, joined, member_of
 from bench_compare.history.steps.grid import Grid
 from bench_compare.history.steps.noise import FALSE_EVENTS, noise_of
+from bench_compare.history.steps.residuals import rethought
 from bench_compare.history.steps.scan import contrasts
 from bench_compare.history.steps.segments import Step, steps_of, strongest
 from bench_compare.history.steps.slopes import Slope, slopes_of
@@ -56,8 +58,8 @@ def detect(grid: Grid, least: float, pins: Mapping[int, Sequence[int]] | None = 
     suite = len(tracks) >= SUITE_SERIES and len(grid.build) > 0
     if suite:
         common = suite_grid(grid)
-        tracks.append(track_of(common, noise_of(common), 0))
-    steps, limit = _all_steps(tracks, least, pins or {})
+        tracks.append(track_of(common, noise_of(common, widened(noise.pool)), 0))
+    tracks, steps, limit = _all_steps(tracks, least, pins or {})
     calm = [settled(t, [s.split for s in found]) for t, found in zip(tracks, steps, strict=True)]
     slopes = [slopes_of(t, found) for t, found in zip(calm, steps, strict=True)]
     stepped = [_without(found, gone) for found, gone in zip(steps, slopes, strict=True)]
@@ -78,19 +80,31 @@ def detect(grid: Grid, least: float, pins: Mapping[int, Sequence[int]] | None = 
 
 def _all_steps(
     tracks: Sequence[Track], least: float, pins: Mapping[int, Sequence[int]]
-) -> tuple[list[list[Step]], float]:
-    """Steps of each series, and the largest p that counts."""
+) -> tuple[list[Track], list[list[Step]], float]:
+    """Tracks as their own steps leave them, steps of each, and the largest p that counts."""
     surest = [strongest(track, 0, len(track)) for track in tracks]
     p = np.array([1.0 if one is None else one.p for one in surest])
     limit = _limit(p)
     held = {row: _places(tracks[row], columns) for row, columns in pins.items()}
-    steps = []
-    for row, track in enumerate(tracks):
-        found: list[Step] = []
-        if p[row] <= limit or row in held:
-            found = _large(steps_of(track, limit, held.get(row, ())), least)
-        steps.append(_again(track, found))
-    return steps, limit
+    known = [
+        _stepped(track, limit, held.get(row, ()), least)
+        if p[row] <= limit or row in held
+        else (track, [])
+        for row, track in enumerate(tracks)
+    ]
+    steps = [_again(track, found) for track, found in known]
+    return [track for track, _ in known], steps, limit
+
+
+def _stepped(
+    track: Track, limit: float, pins: Sequence[int], least: float
+) -> tuple[Track, list[Step]]:
+    """Steps that also stand when the correlation is known from what they leave."""
+    found = _large(steps_of(track, limit, pins), least)
+    doubted = rethought(track, [step.split for step in found]) if found else track
+    if doubted is not track:
+        found = _large(steps_of(doubted, limit, pins), least)
+    return doubted, found
 
 
 def suite_grid(grid: Grid) -> Grid:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from bench_compare.history.steps.correlation import Guess, Lagged, guesses, pool_of
 from bench_compare.history.steps.grid import FLOOR_VARIANCE, Grid
 from bench_compare.statistics.arrays import Array, Ints, Mask, column_median
 from bench_compare.statistics.variances import prior
@@ -31,9 +32,6 @@ DIFFERENCE_DOF = 0.85
 """Degrees of freedom of a variance from such differences, for each document but one."""
 POOLED_SERIES = 5
 """Spreads are shrunk towards each other from this many series on."""
-MOST_CORRELATION = 0.9
-WHITE = 1.5
-"""Standard deviations within which a correlation is none."""
 LEAST_DOCUMENTS = 2
 """Of a segment."""
 FALSE_EVENTS = 0.008
@@ -50,8 +48,10 @@ class Noise:
     variance: Array
     """Of one document of each series, its rounds' noise included; NaN where nothing tells it."""
     dof: Array
-    correlation: float
-    """Of neighbouring documents."""
+    guesses: tuple[Guess, ...]
+    """Correlation of neighbouring documents of each series."""
+    pool: Guess
+    """That of a further series."""
     shared: float
     """Share of the variance that all series of a document have in common."""
     odd_share: float
@@ -59,35 +59,55 @@ class Noise:
     values: int
 
 
-def noise_of(grid: Grid) -> Noise:
-    """Spread shrunk over the archive; correlation pooled over it; odd values left out."""
+def noise_of(grid: Grid, pool: Guess | None = None) -> Noise:
+    """Spread and correlation shrunk over the archive (or towards `pool`); odd values left out."""
     rough = _median_variance(differences(grid.values, grid.unit, 1))
     odd = _odd(grid, rough)
     known = int(np.isfinite(grid.values).sum())
     calm = np.where(odd, np.nan, grid.values)
-    lagged = [differences(calm, grid.unit, lag) for lag in range(1, LAGS + 1)]
-    spread = _median_variance(lagged[0])
-    shared = _shared(lagged[0], spread)
-    documents = len(grid.build) / (shared**2 + 1 / max(len(calm), 1))
-    correlation = _correlation(lagged, spread, documents)
-    variance, dof = _variance(lagged, spread, correlation)
+    steps = [differences(calm, grid.unit, lag) for lag in range(1, LAGS + 1)]
+    squares = [_calm(one, _median_variance(one)) ** 2 / 2 / CLIPPED_SQUARE for one in steps]
+    shared = _shared(steps[0], _median_variance(steps[0]))
+    lagged = _lagged_squares(squares)
+    pool = pool_of(lagged, shared) if pool is None else pool
+    found = guesses(lagged, pool)
+    correlation = np.array([one.correlation for one in found])
+    variance, dof = _variance(squares, lagged.documents, correlation)
     share = (int(odd.sum()) + 0.5) / (known + 1)
-    return Noise(variance, dof, correlation, shared, share, known)
+    return Noise(variance, dof, tuple(found), pool, shared, share, known)
 
 
-def _variance(lagged: Sequence[Array], spread: Array, correlation: float) -> tuple[Array, Array]:
+def _lagged_squares(squares: Sequence[Array]) -> Lagged:
+    near, *far = (_mean(one) for one in squares)
+    documents = np.isfinite(squares[0]).sum(axis=1) + 1.0
+    return Lagged(near, np.mean(far, axis=0), documents)
+
+
+def _mean(values: Array) -> Array:
+    """Of each row; NaN where it is empty."""
+    count = np.isfinite(values).sum(axis=1)
+    return np.where(count > 0, np.nansum(values, axis=1) / np.maximum(count, 1), np.nan)
+
+
+def _variance(
+    squares: Sequence[Array], documents: Array, correlation: Array
+) -> tuple[Array, Array]:
     """From the squares of differences that are no steps, shrunk over all series."""
-    total, weight = np.zeros(len(spread)), np.zeros(len(spread))
-    for lag, one in enumerate(lagged, start=1):
-        calm = _calm(one, spread)
-        total += np.nansum(calm**2, axis=1) / 2 / CLIPPED_SQUARE
-        weight += np.isfinite(calm).sum(axis=1) * (1 - correlation**lag)
+    total, weight = np.zeros(len(documents)), np.zeros(len(documents))
+    for lag, one in enumerate(squares, start=1):
+        total += np.nansum(one, axis=1)
+        weight += np.isfinite(one).sum(axis=1) * (1 - correlation**lag)
     known = weight > 0
-    count = np.isfinite(lagged[0]).sum(axis=1) + 1
     variance = np.where(known, total / np.where(known, weight, 1.0), np.nan)
     independent = (1 - correlation) / (1 + correlation)
-    dof = np.maximum(DIFFERENCE_DOF * independent * (count - 1), 1.0)
+    dof = np.maximum(DIFFERENCE_DOF * independent * (documents - 1), 1.0)
     return _shrunk(np.maximum(variance, FLOOR_VARIANCE), dof)
+
+
+def correlated(old: float, new: float) -> float:
+    """By how much a variance from differences grows, had the correlation been another one."""
+    lags = np.arange(1, LAGS + 1)
+    return float((1 - old**lags).sum() / (1 - new**lags).sum())
 
 
 def _calm(differences_: Array, spread: Array) -> Array:
@@ -126,17 +146,6 @@ def _median_variance(first: Array) -> Array:
     """Of one document, from the median of absolute differences."""
     median = column_median(np.abs(first).T) if first.size else np.full(len(first), np.nan)
     return np.maximum((median / NORMAL_MEDIAN) ** 2 / 2, FLOOR_VARIANCE)
-
-
-def _correlation(lagged: Sequence[Array], spread: Array, documents: float) -> float:
-    """Of neighbours, from how much more documents two apart differ; zero where that is within what
-    white noise of so many independent documents does, else with the error of the estimate added."""
-    near, far = (_calm(one, spread) ** 2 / spread[:, None] for one in lagged[:2])
-    if not (np.isfinite(near).any() and np.isfinite(far).any()):
-        return 0.0
-    found = float(np.nanmean(far) / max(float(np.nanmean(near)), FLOOR_VARIANCE)) - 1
-    error = max(documents, 1.0) ** -0.5
-    return min(found + error, MOST_CORRELATION) if found > WHITE * error else 0.0
 
 
 def _shared(first: Array, spread: Array) -> float:

@@ -93,17 +93,11 @@ def inflation(left: Array, right: Array, correlation: float) -> Array:
     independent ones."""
     if correlation == 0:
         return np.ones_like(left)
-    factors = _mean_factors(int(max(left.max(initial=1), right.max(initial=1))), correlation)
     a, b = (np.maximum(side, 1) for side in (left, right))
-    parts = factors[a.astype(int)] / a + factors[b.astype(int)] / b
+    parts = _mean_factor(a, correlation) / a + _mean_factor(b, correlation) / b
     return np.asarray(parts / (1 / a + 1 / b))
 
 
-@lru_cache(maxsize=256)
-def _mean_factors(most: int, correlation: float) -> Array:
-    """Variance of a mean of k documents times k, for k up to `most`: 1 + 2 Σ (1 - j/k) ρ^j."""
-    found = np.ones(most + 1)
-    for k in range(2, most + 1):
-        lags = np.arange(1, k)
-        found[k] = 1 + 2 * float(((1 - lags / k) * correlation**lags).sum())
-    return found
+def _mean_factor(count: Array, rho: float) -> Array:
+    """Variance of a mean of k documents times k: 1 + 2 Σ (1 - j/k) ρ^j, summed up."""
+    return (1 + rho) / (1 - rho) - 2 * rho * (1 - rho**count) / (count * (1 - rho) ** 2)

@@ -14,6 +14,7 @@ from bench_compare.history.steps.tails import t_score
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from bench_compare.history.steps.correlation import Guess
     from bench_compare.history.steps.grid import Grid
     from bench_compare.history.steps.noise import Noise
     from bench_compare.statistics.arrays import Array, Ints
@@ -35,6 +36,8 @@ class Track:
     """Where each document stands in the grid."""
     dof: float
     """Degrees of freedom of the variance."""
+    guess: Guess
+    """Of the correlation of neighbouring documents."""
     correlation: float
     reach: float
     needed: int
@@ -77,7 +80,8 @@ def track_of(grid: Grid, noise: Noise, row: int) -> Track:
         unit=unit.ravel(),
         column=column,
         dof=dof,
-        correlation=noise.correlation,
+        guess=noise.guesses[row],
+        correlation=noise.guesses[row].correlation,
         reach=reach,
         needed=documents_needed(noise, total) if column.size else 0,
     )

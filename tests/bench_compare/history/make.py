@@ -7,7 +7,7 @@ from datetime import datetime, timedelta, timezone
 
 import numpy as np
 from bench_schema import files
-from bench_schema.document import Revision
+from bench_schema.document import Revision, Surroundings
 
 from tests.bench_compare.build import case, document, engine, machine, round_
 
@@ -20,10 +20,20 @@ def started(number):
 
 def one(number, levels, *, random, rounds=3, count=5, spread=0.002, **changes):
     """A document of cases at these levels (nanoseconds; a text is a status other than completed).
-    `changes`: host, environment, libraries, commit, plans, and those of the run."""
+    `changes`: host, environment, libraries, commit, plans, devices, the share of the processors
+    that others' processes have, and those of the run."""
     own = {
         name: changes.pop(name, None)
-        for name in ("host", "environment", "libraries", "commit", "plan", "settings")
+        for name in (
+            "host",
+            "environment",
+            "libraries",
+            "commit",
+            "plan",
+            "settings",
+            "others",
+            "devices",
+        )
     }
     cases = []
     for place, level in enumerate(levels):
@@ -34,10 +44,16 @@ def one(number, levels, *, random, rounds=3, count=5, spread=0.002, **changes):
             centre = level * np.exp(random.normal(0, spread, (rounds, 1)))
             times = np.rint(centre * np.exp(random.normal(0, 0.003, (rounds, count))))
             made = [round_(n, {"e2e_ns": row}) for n, row in enumerate(times.astype(np.int64))]
+            if own["others"] is not None:
+                beside = Surroundings(
+                    window_s=1.0, others_cpu_s=2 * random.normal(own["others"], 0.01)
+                )
+                made = [replace(one, surroundings=beside) for one in made]
             cases.append(case(name, made, plan=own["plan"] or {}, path=f"graphs/{name}.json"))
     where = replace(
         machine(own["host"] or "host"),
         environment=own["environment"] or {},
+        devices=own["devices"] or (),
         graphs_revision=None if own["commit"] is None else Revision(own["commit"], False),
     )
     words = {
