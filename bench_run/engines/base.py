@@ -239,6 +239,15 @@ class SupportsAlternatives(Protocol):
         """Variants worth trying for the best one."""
 
 
+@runtime_checkable
+class ListsPlans(Protocol):
+    """An engine that runs each of its plans beside its own choice, in one process: its `build`
+    takes these variants whatever its id."""
+
+    def plans(self, graph: Graph) -> Sequence[Mapping[str, str]]:
+        """A variant for each plan of the graph, in an order that is the same every time."""
+
+
 KNOB_VARIANT = "knob:"
 """Before a knob's name in a variant: ``{"knob:TILE_SIZE": "2"}``."""
 

@@ -28,6 +28,8 @@ from bench_run.streams.base import SupportsKernelRecords
 from bench_run.streams.demangle import demangle
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from bench_run.engines.base import Plan
     from bench_run.streams.base import Stream
 
@@ -73,7 +75,7 @@ def record_kernels(
     if not isinstance(stream, SupportsKernelRecords):
         return Recorded(measured, notes=notes)
     events = Recorded(measured, notes=notes, bound_ns=None if notes else EVENTS_BOUND_NS)
-    if not asks_for_records(stream, measured):
+    if not asks_for_records(stream, measured.series.get("device_ns", ())):
         return events if "device_ns" in measured.series else replace(events, bound_ns=None)
     try:
         groups = _record(plan, stream, budget, len(measured.series["device_ns"]))
@@ -85,6 +87,42 @@ def record_kernels(
     return replace(recorded, notes=(*notes, *recorded.notes))
 
 
+class KernelTimes:
+    """Samples of one plan by the device's records, for plans that are compared with each other and
+    visited often: what lies between its kernels is measured once."""
+
+    def __init__(self, plan: Plan, stream: Stream) -> None:
+        self._plan, self._stream = plan, stream
+        self._gap_ns: float | None = None
+
+    def sample(self, budget: SamplingBudget, estimate_ns: int) -> list[int] | None:
+        """None where the timer asks for none of an execution that takes about so long, and where
+        there are none to be had."""
+        stream = self._stream
+        if not isinstance(stream, SupportsKernelRecords) or why_ungated(stream) is not None:
+            return None
+        if not asks_for_records(stream, [estimate_ns]):
+            return None
+        try:
+            groups = _record(self._plan, stream, budget, budget.iterations)
+        except EngineUnavailableError:
+            return None
+        if not groups or (len(groups[0]) > 1 and stream.flushes):
+            return None
+        return self._times(groups)
+
+    def _times(self, groups: list[cupti.Group]) -> list[int] | None:
+        count = len(groups[0])
+        if count == 1:
+            return [cupti.span_ns(group) for group in groups]
+        sums = [cupti.sum_ns(group) for group in groups]
+        if self._gap_ns is None:
+            self._gap_ns = gap_ns(self._plan, self._stream, count, statistics.median(sums))
+        if self._gap_ns is None:
+            return None
+        return [max(1, round(each + (count - 1) * self._gap_ns)) for each in sums]
+
+
 def prepare_records(stream: Stream) -> None:
     """Load CUPTI's bindings, which takes a third of a second, before anything is measured."""
     if isinstance(stream, SupportsKernelRecords) and stream.timer in ("auto", "cupti"):
@@ -92,9 +130,8 @@ def prepare_records(stream: Stream) -> None:
             cupti.load()
 
 
-def asks_for_records(stream: Stream, measured: Measured) -> bool:
-    """Whether the timer wants the kernels' own times of what was measured."""
-    device_ns = measured.series.get("device_ns")
+def asks_for_records(stream: Stream, device_ns: Sequence[int]) -> bool:
+    """Whether the timer wants the kernels' own times of what took so long."""
     if not device_ns or not isinstance(stream, SupportsKernelRecords):
         return False
     if stream.timer == "auto":

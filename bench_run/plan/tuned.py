@@ -6,6 +6,8 @@ arithmetic are those of the record. Where they are not, the default runs and its
 
 from __future__ import annotations
 
+import functools
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -45,7 +47,17 @@ class Here:
 
 
 def read_record(path: str) -> TunedRecord:
-    """Raises `UsageError` with the reason why it cannot be used."""
+    """Raises `UsageError` with the reason why it cannot be used. A file that is still the same is
+    read once: a run asks for it several times."""
+    try:
+        state = os.stat(path)
+        return _read(path, state.st_mtime_ns, state.st_size)
+    except OSError as error:
+        raise UsageError(f"--tuned: {path}: {error.strerror}") from None
+
+
+@functools.lru_cache(maxsize=1)
+def _read(path: str, _changed_ns: int, _bytes: int) -> TunedRecord:
     from bench_schema.tuning_files import tuned_read
 
     try:

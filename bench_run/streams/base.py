@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -69,6 +69,18 @@ class GateOpensByForce(Protocol):
 
     def leave_gate_open(self, why: str) -> None:
         """No gate until the next plan."""
+
+
+@runtime_checkable
+class RestoresGate(Protocol):
+    """A stream whose gate is that of the plan made last: of plans that stay and take turns, each
+    brings its own back."""
+
+    def gate_settings(self) -> tuple[object, ...]:
+        """Of the plan at hand."""
+
+    def restore_gate(self, settings: tuple[Any, ...]) -> None:
+        """As `gate_settings` told them when another plan was at hand."""
 
 
 WAITED = "the engine waited for the device behind the closed gate"

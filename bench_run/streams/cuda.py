@@ -17,13 +17,14 @@ import ctypes
 import statistics
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from ctypes import c_float, c_uint32, c_uint64, c_void_p
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from bench_run.errors import EngineError, EngineUnavailableError, UsageError
 from bench_run.streams import cupti
 from bench_run.streams.base import (
     WAITED,
     GateOpensByForce,
+    RestoresGate,
     SupportsClockProbe,
     SupportsKernelRecords,
     WatchesMemory,
@@ -106,7 +107,9 @@ def clock_of(timer: str) -> str:
     return {"host": "host", "cupti": "cupti"}.get(timer, "events")
 
 
-class CudaStream(SupportsClockProbe, SupportsKernelRecords, GateOpensByForce, WatchesMemory):
+class CudaStream(
+    SupportsClockProbe, SupportsKernelRecords, GateOpensByForce, RestoresGate, WatchesMemory
+):
     """A stream of the current context. One thread, one plan at a time."""
 
     def __init__(self, device: DeviceFacts, cache: str = "hot", timer: str = "auto") -> None:
@@ -142,6 +145,12 @@ class CudaStream(SupportsClockProbe, SupportsKernelRecords, GateOpensByForce, Wa
 
     def leave_gate_open(self, why: str) -> None:
         self._gated, self.no_gate_because = False, why
+
+    def gate_settings(self) -> tuple[object, ...]:
+        return self.gate_depth, self._gated, self.no_gate_because
+
+    def restore_gate(self, settings: tuple[Any, ...]) -> None:
+        self.gate_depth, self._gated, self.no_gate_because = settings
 
     def probe_clock_mhz(self) -> float:
         return self._probe.megahertz()

@@ -95,6 +95,12 @@ class HipStream:
             self.gate_depth, self.no_gate_because = 0, why
             self.gate_left_open = True
 
+    def gate_settings(self) -> tuple[object, ...]:
+        return self.gate_depth, self.no_gate_because, self.gate_left_open
+
+    def restore_gate(self, settings: tuple[Any, ...]) -> None:
+        self.gate_depth, self.no_gate_because, self.gate_left_open = settings
+
     def mark(self) -> Any:
         if self._events is None:
             return perf_counter_ns()

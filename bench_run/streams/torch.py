@@ -21,6 +21,7 @@ from bench_run.errors import EngineUnavailableError, UsageError
 from bench_run.streams.base import (
     WAITED,
     GateOpensByForce,
+    RestoresGate,
     SupportsClockProbe,
     SupportsKernelRecords,
     WatchesMemory,
@@ -48,7 +49,9 @@ CALIBRATIONS = 64
 cuda: Any = torch.cuda  # partly without types
 
 
-class TorchStream(SupportsClockProbe, SupportsKernelRecords, GateOpensByForce, WatchesMemory):
+class TorchStream(
+    SupportsClockProbe, SupportsKernelRecords, GateOpensByForce, RestoresGate, WatchesMemory
+):
     """Runs on a stream of its own, which it makes the current one. `clock` is ``host`` where the
     host's timer was asked for: then only `synchronize` matters."""
 
@@ -89,6 +92,12 @@ class TorchStream(SupportsClockProbe, SupportsKernelRecords, GateOpensByForce, W
     def leave_gate_open(self, why: str) -> None:
         if self._gated:
             self._gated, self.no_gate_because = False, why
+
+    def gate_settings(self) -> tuple[object, ...]:
+        return self.gate_depth, self._gated, self.no_gate_because
+
+    def restore_gate(self, settings: tuple[Any, ...]) -> None:
+        self.gate_depth, self._gated, self.no_gate_because = settings
 
     def probe_clock_mhz(self) -> float | None:
         return None if self._probe is None else self._probe.megahertz()

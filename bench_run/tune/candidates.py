@@ -127,9 +127,9 @@ class Lister:
     def _plans(
         self, graph: PlannedGraph, engine: PlannedEngine, variant: Variant
     ) -> Iterator[Option]:
-        wanted, every = self._space.values("plan"), every_plan(engine)
+        wanted = self._space.values("plan")
         try:
-            listed = self._pool.variants(every, graph.loaded.graph)
+            home, listed = self._listed(graph, engine)
         except BenchRunError as error:
             option = _option(graph, engine, variant)
             yield replace(option, problem=str(error), status="unsupported")
@@ -137,7 +137,18 @@ class Lister:
         for each in listed:
             name = " ".join(each.values())
             if name and (wanted == (ALL,) or name in wanted):
-                yield _option(graph, every, {**variant, "plan": name}, each)
+                yield _option(graph, home, {**variant, "plan": name}, each)
+
+    def _listed(
+        self, graph: PlannedGraph, engine: PlannedEngine
+    ) -> tuple[PlannedEngine, Sequence[Variant]]:
+        """Plans, and what runs them: the engine itself, so that they race in one process with its
+        own choice, else the engine whose variants they are."""
+        every = every_plan(engine)
+        beside = None if every is engine else self._pool.plans(engine, graph.loaded.graph)
+        if beside is not None:
+            return replace(engine, build_timeout_s=every.build_timeout_s), beside
+        return every, self._pool.variants(every, graph.loaded.graph)
 
     def _knobs(
         self, graph: PlannedGraph, engine: PlannedEngine, variant: Variant

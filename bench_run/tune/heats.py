@@ -37,11 +37,11 @@ SHORT_BLOCKS = 6
 class Visit:
     """One candidate in one block."""
 
-    log_median: float
+    log_time: float
     deviation: float
     """Standard deviation of the logarithms of single samples, robust."""
     cost: float
-    """What the visit took beside its samples, in samples."""
+    """What the visit took beside taking its samples, in what one more sample takes."""
 
 
 Measure = Callable[[Sequence[int], int], Mapping[int, Visit]]
@@ -143,7 +143,7 @@ def run_all(
 def _take(state: RaceState, visits: Mapping[int, Visit]) -> None:
     column = np.full((len(state.logs), 1), np.nan)
     for candidate, visit in visits.items():
-        column[candidate] = visit.log_median
+        column[candidate] = visit.log_time
     state.logs = np.concatenate((state.logs, column), axis=1)
     state.alive = [c for c in state.alive if c in visits]
     state.visits += visits.values()

@@ -89,7 +89,7 @@ class TuneJournal:
         visits: Mapping[int, Visit],
         failed: Mapping[int, Outcome],
     ) -> None:
-        rows = {keys[i]: [v.log_median, v.deviation, v.cost] for i, v in visits.items()}
+        rows = {keys[i]: [v.log_time, v.deviation, v.cost] for i, v in visits.items()}
         ends = {keys[i]: [o.status, o.reason, o.phase] for i, o in failed.items() if i in keys}
         value = {"of": list(keys.values()), "visits": rows, "failed": ends}
         self._keep(f"{graph} block {block}", value)

@@ -1,6 +1,6 @@
 """Which variants of a graph are the fastest, from blocks in which each was measured once.
 
-Arrays in, decisions out: ``logs[candidate, block]`` is the logarithm of the candidate's median in
+Arrays in, decisions out: ``logs[candidate, block]`` is the logarithm of the candidate's midmean in
 the block. What all candidates of a block share (the clock, another tenant) cancels, because only
 differences within a block are looked at.
 
@@ -35,8 +35,8 @@ PRECISION = 1 / 8
 REDRAWN = 100
 SAME = 0.95
 """Share of the redrawn sets of blocks that have to prefer the same candidate."""
-MEDIAN_EFFICIENCY = math.pi / 2
-"""Variance of a median in that of a mean, of normal samples."""
+MIDMEAN_VARIANCE = 1.2
+"""Variance of a midmean in that of a mean, of normal samples."""
 LEAST_SAMPLES, MOST_SAMPLES = 5, 300
 
 
@@ -74,7 +74,7 @@ def block_samples(within: float, between: float, visit_cost: float) -> int:
     what a visit costs beside its samples, in samples.
     """
     ratio = within / max(between, within / 100, 1e-9)
-    wanted = ratio * math.sqrt(visit_cost * MEDIAN_EFFICIENCY)
+    wanted = ratio * math.sqrt(visit_cost * MIDMEAN_VARIANCE)
     return int(min(max(round(wanted), LEAST_SAMPLES), MOST_SAMPLES))
 
 
@@ -83,7 +83,7 @@ def between_visits(logs: Logs, within: float, samples: int) -> float:
     blocks of so many samples."""
     residual = logs - logs.mean(axis=0) - logs.mean(axis=1, keepdims=True) + logs.mean()
     degrees = max(1, (logs.shape[0] - 1) * (logs.shape[1] - 1))
-    own = MEDIAN_EFFICIENCY * within**2 / samples
+    own = MIDMEAN_VARIANCE * within**2 / samples
     return math.sqrt(max(0.0, float((residual**2).sum()) / degrees - own))
 
 

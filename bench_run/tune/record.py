@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from bench_schema.document import Tool
 from bench_schema.merge import find_device
-from bench_schema.summary import main_series, t_quantile
+from bench_schema.summary import main_series, midmean, t_quantile
 from bench_schema.tuning import (
     KIND,
     TUNING_VERSION,
@@ -51,7 +51,7 @@ class Confirmed:
 
     case: Case
     logs: Logs
-    """Logarithms of the medians of its rounds."""
+    """Logarithms of the midmeans of its rounds."""
     energy_j: float | None
 
     @property
@@ -102,13 +102,13 @@ def confirmed_cases(document: Document) -> dict[str, Confirmed]:
 
 
 def round_logs(case: Case) -> Logs:
-    """Logarithm of the median of each round, after its warm-up."""
+    """Logarithm of the midmean of each round, after its warm-up."""
     values = []
     for each in sorted(case.rounds, key=lambda r: r.index):
         name = main_series(each.series)
         assert name is not None, "a round has samples"
         samples = each.series[name][each.cut.get(name, 0) :]
-        values.append(float(np.median(np.log(np.maximum(1, samples)))))
+        values.append(math.log(midmean(np.maximum(1, samples))))
     return np.array(values)
 
 

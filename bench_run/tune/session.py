@@ -161,7 +161,7 @@ class Session:
             self.failed[index] = Outcome("failed", str(error), "measure", error.detail)
             return None
         self._effort.executions += answer.samples + WARMUP
-        return Visit(answer.log_median, answer.deviation, answer.cost)
+        return Visit(answer.log_time, answer.deviation, answer.cost)
 
     def _lost(self, index: int) -> None:
         """The engine's worker is gone, and with it all that it kept."""

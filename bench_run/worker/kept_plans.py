@@ -10,15 +10,19 @@ from __future__ import annotations
 import math
 import time
 from contextlib import ExitStack, suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 from bench_schema.document import INIT_PHASES, Memory, Outcome, Validation
+from bench_schema.summary import midmean
 
 from bench_run.engines import chain
 from bench_run.errors import EngineError, UnsupportedGraphError
 from bench_run.measure.clock_wait import wait_for_clock
+from bench_run.measure.kernel_pass import KernelTimes, prepare_records
 from bench_run.measure.loop import SamplingBudget, end_to_end, on_device, quiet
+from bench_run.streams.base import RestoresGate
 from bench_run.tensors.data import inputs_of
 from bench_run.validate.expected import make_checker
 from bench_run.validate.outputs import validation
@@ -27,6 +31,8 @@ from bench_run.worker.messages import Keep, Kept, Release, Visit, Visited
 from bench_run.worker.run_case import Run, Timeline, affordable
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import numpy.typing as npt
 
     from bench_run.engines.base import Engine, Plan
@@ -37,13 +43,21 @@ NORMAL_MAD = 1.4826
 """Standard deviation of normal samples in their median absolute deviation."""
 
 
+@dataclass(frozen=True)
+class KeptPlan:
+    plan: Plan
+    first_run_ns: int
+    kernels: KernelTimes
+    gate: tuple[object, ...]
+    """The stream's settings for it, where they differ from plan to plan."""
+
+
 class KeptPlans:
     """The plans of one engine, by a name that the asking side gives them."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._plans: dict[str, Plan] = {}
-        self._first_run_ns: dict[str, int] = {}
+        self._plans: dict[str, KeptPlan] = {}
 
     def keep(self, request: Keep, import_ns: int, announce: Phase) -> Kept:
         """Build the case's plan, run it, validate it; one that does not come so far is not kept."""
@@ -87,8 +101,8 @@ class KeptPlans:
         checked = self._validated(request, plan, inputs, outputs)
         timeline.enter("gate")
         self._engine.stream.correction_ns()
-        self._plans[request.name] = plan
-        self._first_run_ns[request.name] = timeline.phases["first_run_ns"]
+        first_run_ns = timeline.phases["first_run_ns"]
+        self._plans[request.name] = self._prepared(plan, first_run_ns)
         facts = plan.facts
         case = case_of(
             run,
@@ -118,29 +132,43 @@ class KeptPlans:
         known.save()
         return validation(settings.reference, request.run.graph, results)
 
+    def _prepared(self, plan: Plan, first_run_ns: int) -> KeptPlan:
+        stream = self._engine.stream
+        prepare_records(stream)
+        gate = stream.gate_settings() if isinstance(stream, RestoresGate) else ()
+        return KeptPlan(plan, first_run_ns, KernelTimes(plan, stream), gate)
+
     def visit(self, request: Visit, announce: Phase) -> Visited:
         """A few samples of a kept plan."""
-        engine, plan = self._engine, self._plans[request.name]
+        engine, kept = self._engine, self._plans[request.name]
         stream, began = engine.stream, time.perf_counter_ns()
-        budget = affordable(request.budget, self._first_run_ns[request.name])
+        budget = affordable(request.budget, kept.first_run_ns)
+        if isinstance(stream, RestoresGate):
+            stream.restore_gate(kept.gate)
         if engine.facts.device != "cpu":
             announce("settle", 0)
             wait_for_clock(engine.facts.device, stream, budget.rest_s)
         announce("measure", 0)
         warm = SamplingBudget(budget.warmup, budget.warmup, 0, budget.max_time_ns)
         with quiet():
-            first = end_to_end(plan, stream, warm, None, time.perf_counter_ns)[0]
-            if stream.clock == "host":
-                samples, _ = end_to_end(plan, stream, budget, None, time.perf_counter_ns)
-            else:
-                samples = on_device(plan, stream, budget, min(first, default=0))
-        return _summary(samples, time.perf_counter_ns() - began)
+            first = end_to_end(kept.plan, stream, warm, None, time.perf_counter_ns)[0]
+            ready = time.perf_counter_ns()
+            samples = self._samples(kept, budget, min(first, default=0))
+        return _summary(samples, ready - began, time.perf_counter_ns() - ready)
+
+    def _samples(self, kept: KeptPlan, budget: SamplingBudget, estimate_ns: int) -> Sequence[int]:
+        """By the clock that an ordinary round would take."""
+        plan, stream = kept.plan, self._engine.stream
+        if stream.clock == "host":
+            return end_to_end(plan, stream, budget, None, time.perf_counter_ns)[0]
+        recorded = kept.kernels.sample(budget, estimate_ns)
+        return on_device(plan, stream, budget, estimate_ns) if recorded is None else recorded
 
     def release(self, request: Release) -> None:
         for name in request.names:
-            plan = self._plans.pop(name, None)
-            if plan is not None:
-                plan.close()
+            kept = self._plans.pop(name, None)
+            if kept is not None:
+                kept.plan.close()
 
     def close(self) -> None:
         self.release(Release(tuple(self._plans)))
@@ -156,9 +184,10 @@ def _close(plan: Plan) -> None:
         plan.close()
 
 
-def _summary(samples: list[int], took_ns: int) -> Visited:
-    logs = np.log(np.maximum(1, np.array(samples, np.float64)))
-    median = float(np.median(logs))
-    deviation = NORMAL_MAD * float(np.median(np.abs(logs - median)))
-    beside_ns = max(0.0, took_ns - float(sum(samples)))
-    return Visited(median, deviation, beside_ns / math.exp(median), len(samples), took_ns / 1e9)
+def _summary(samples: Sequence[int], before_ns: int, sampling_ns: int) -> Visited:
+    values = np.maximum(1, np.array(samples, np.float64))
+    logs = np.log(values)
+    deviation = NORMAL_MAD * float(np.median(np.abs(logs - np.median(logs))))
+    cost = before_ns * len(samples) / max(1, sampling_ns)
+    took_s = (before_ns + sampling_ns) / 1e9
+    return Visited(math.log(midmean(values)), deviation, cost, len(samples), took_s)

@@ -15,7 +15,7 @@ from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING, Any
 
 from bench_run.engines import engine_module
-from bench_run.engines.base import ListsKnobValues, SupportsChoices, SupportsDevices
+from bench_run.engines.base import ListsKnobValues, ListsPlans, SupportsChoices, SupportsDevices
 from bench_run.errors import BenchRunError, EngineError
 from bench_run.machine.affinity import pin_process
 from bench_run.machine.numa import stay_near
@@ -41,6 +41,7 @@ from bench_run.worker.messages import (
     Opened,
     Outgoing,
     PhaseStarted,
+    Plans,
     Refused,
     Release,
     Request,
@@ -124,6 +125,10 @@ class EngineServer:
 
     def variants(self, request: Variants) -> tuple[Mapping[str, str], ...]:
         return tuple(self.engine.variants(request.graph))
+
+    def plans(self, request: Plans) -> tuple[Mapping[str, str], ...] | None:
+        engine = self.engine
+        return tuple(engine.plans(request.graph)) if isinstance(engine, ListsPlans) else None
 
     def keep(self, request: Keep) -> Kept:
         gc.collect()
@@ -209,6 +214,7 @@ HANDLERS: Mapping[type[Request[Any]], Handler] = dict(
         _row(Open, EngineServer.open),
         _row(RunCase, EngineServer.run_case),
         _row(Variants, EngineServer.variants),
+        _row(Plans, EngineServer.plans),
         _row(Choices, EngineServer.choices),
         _row(Keep, EngineServer.keep),
         _row(Visit, EngineServer.visit),

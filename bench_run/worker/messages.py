@@ -152,12 +152,13 @@ class Keep(Request[Kept]):
 class Visited:
     """Samples of one visit to a kept plan."""
 
-    log_median: float
-    """Logarithm of nanoseconds, of the stream's own clock where it has one."""
+    log_time: float
+    """Logarithm of the midmean of the samples in nanoseconds, of the stream's own clock where it
+    has one."""
     deviation: float
     """Of the logarithms, robust."""
     cost: float
-    """What the visit took beside its samples, in samples."""
+    """What the visit took beside taking its samples, in what one more sample takes."""
     samples: int
     seconds: float
 
@@ -188,6 +189,14 @@ class KnobValues(Request[Mapping[str, tuple[str, ...]]]):
 @dataclass(frozen=True)
 class Variants(Request[tuple[Mapping[str, str], ...]]):
     """List the variants of a graph that are a case each."""
+
+    graph: Graph
+
+
+@dataclass(frozen=True)
+class Plans(Request[tuple[Mapping[str, str], ...] | None]):
+    """List the plans of a graph that the engine runs beside its own choice; None where it cannot,
+    or lists none."""
 
     graph: Graph
 

@@ -21,6 +21,7 @@ from bench_run.worker.messages import (
     MeasureCeilings,
     Open,
     Opened,
+    Plans,
     Release,
     Request,
     RunCase,
@@ -127,6 +128,10 @@ class WorkerPool:
     def variants(self, engine: PlannedEngine, graph: Graph) -> tuple[Mapping[str, str], ...]:
         """The engine's variants for a graph. Raises what stands in the way."""
         return self._ask(engine, Variants(graph), "listing")
+
+    def plans(self, engine: PlannedEngine, graph: Graph) -> tuple[Mapping[str, str], ...] | None:
+        """The engine's plans for a graph, where it runs them beside its own choice; else None."""
+        return self._ask(engine, Plans(graph), "listing")
 
     def choices(self, engine: PlannedEngine, graph: Graph) -> tuple[Mapping[str, str], ...]:
         """What a person can choose from for a graph. Raises what stands in the way."""

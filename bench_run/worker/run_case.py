@@ -185,7 +185,7 @@ def _measured_case(
     after = observe(engine.facts.device, engine.stream)
     surroundings = watched()
     keeper.keep_last(len(measured.series["e2e_ns"]))
-    if asks_for_records(engine.stream, measured):
+    if asks_for_records(engine.stream, measured.series.get("device_ns", ())):
         _wait_for_clock(engine, request.budget.rest_s, timeline)
     timeline.enter("measure", keeper.spent_ns)
     recorded = record_kernels(plan, engine.stream, budget, measured)

@@ -63,7 +63,7 @@ class Candidate:
     behind: Ratio | None = None
     """Its time in that of the winner, in blocks that both were in; from the race."""
     time_ns: float | None = None
-    """Geometric mean of the medians of its rounds; only of those that were confirmed."""
+    """Geometric mean of the midmeans of its rounds; only of those that were confirmed."""
     time_low_ns: float | None = None
     time_high_ns: float | None = None
     error: float | None = None

@@ -59,6 +59,26 @@ def outcome(document):
     return document["cases"][0]["outcome"]
 
 
+def test_a_plan_by_name_is_made_from_its_name_where_that_says_all(engine, conv, adjustable):
+    made = [engine._lowered(conv, Choice(name=name)) for name in adjustable[:8]]
+    assert [[name] for name in adjustable[:8]] == [built.listed for built in made]
+
+
+def test_every_listed_plan_is_found_by_its_name(engine, conv, listed):
+    for name in dict.fromkeys(listed):
+        built = engine._lowered(conv, Choice(name=name))
+        assert {name} == {built.listed[place] for place in built.places}
+
+
+def test_an_engine_of_its_own_choice_lists_and_builds_plans_beside_it(conv):
+    with opened("cudnn") as plain:
+        names = [variant["plan"] for variant in plain.plans(conv)]
+        plan = plain.plan(plain.build(conv, {"plan": names[-1]}))
+        chosen = plan.facts.chosen["plan"]
+        plan.close()
+    assert names[-1] == chosen
+
+
 def test_engine_and_knobs_of_a_listed_plan_run_just_that_plan(run, path, adjustable):
     name = adjustable[min(3, len(adjustable) - 1)]
     document = run(path, "--engine", f"cudnn:{engine_of(name)}", *knob_words(name), *QUICK)

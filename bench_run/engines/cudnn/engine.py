@@ -11,6 +11,7 @@ from bench_run.engines.arrange import arrange
 from bench_run.engines.base import (
     EngineFacts,
     ListsKnobValues,
+    ListsPlans,
     Replayable,
     SupportsAlternatives,
     SupportsChoices,
@@ -29,6 +30,7 @@ from bench_run.engines.cudnn.plans import (
     Choice,
     build,
     candidates,
+    described_by,
     names,
     prepare,
     read_choice,
@@ -38,7 +40,7 @@ from bench_run.engines.cudnn.rewrite import rewrite
 from bench_run.engines.cudnn.views import views
 from bench_run.engines.cudnn.workspace import Workspace
 from bench_run.engines.spec import refuse_unknown
-from bench_run.errors import EngineUnavailableError, UnsupportedGraphError
+from bench_run.errors import EngineError, EngineUnavailableError, UnsupportedGraphError
 from bench_run.streams.cuda import open_stream
 from bench_run.streams.cuda_driver import device_count
 
@@ -56,7 +58,12 @@ MOST_ALTERNATIVES = 8
 
 
 class CudnnEngine(
-    SupportsChoices, SupportsAlternatives, SupportsDevices, SupportsParts, ListsKnobValues
+    SupportsChoices,
+    SupportsAlternatives,
+    SupportsDevices,
+    SupportsParts,
+    ListsKnobValues,
+    ListsPlans,
 ):
     def __init__(
         self,
@@ -71,6 +78,8 @@ class CudnnEngine(
         self._choice, self._math, self._replay = choice, options.math, options.replay
         self._cache = options.cache
         self._parts: dict[int, tuple[Built, Built]] = {}
+        self._launches: int | None = None
+        """In one execution of the plan that is being arranged."""
         self._workspace = Workspace(stream)
         self._handle = cudnn.create_handle()
         cudnn.set_stream(handle=self._handle, stream=stream.handle.value)
@@ -85,9 +94,11 @@ class CudnnEngine(
 
     def variants(self, graph: Graph) -> tuple[Mapping[str, str], ...]:
         """One, or with ``cudnn:all`` each plan that is listed for the graph."""
-        if not self._choice.every:
-            return ({},)
-        listed = self._lowered(graph, self._choice).listed
+        return self.plans(graph) if self._choice.every else ({},)
+
+    def plans(self, graph: Graph) -> tuple[Mapping[str, str], ...]:
+        """As the heuristics list them."""
+        listed = self._lowered(graph, Choice(every=True)).listed
         unique = dict.fromkeys(listed)
         return tuple({"plan": name} for name in unique)[:MOST_VARIANTS]
 
@@ -130,9 +141,9 @@ class CudnnEngine(
 
         A listed plan is preferred: it may have knobs that the frontend cannot set.
         """
-        if choice.name is not None:  # mostly in the short list that a run without a choice makes
-            built = self._listed(graph, Choice(), explicit=False)
-            if choice.name in built.listed:
+        if choice.name is not None:
+            built = self._named(graph, choice.name) or self._listed(graph, Choice(), explicit=False)
+            if choice.name in built.listed:  # mostly in the short list of a run without a choice
                 return replace(built, places=candidates(built.listed, choice))
         if choice.engine is None:
             built = self._listed(graph, choice, explicit=False)
@@ -142,6 +153,19 @@ class CudnnEngine(
             return replace(built, places=candidates(built.listed, choice))
         built = self._listed(graph, choice, explicit=True)
         return replace(built, places=list(range(len(built.listed))))
+
+    def _named(self, graph: Graph, name: str) -> Built | None:
+        """A plan made from what its name says, which takes no heuristics; None where the name does
+        not say enough, or means another plan."""
+        wanted = described_by(name)
+        if wanted is None:
+            return None
+        try:
+            built = self._listed(graph, wanted, explicit=True)
+        except (UnsupportedGraphError, EngineError):
+            return None
+        same = [described_by(made) for made in built.listed] == [wanted]
+        return replace(built, listed=[name]) if same else None
 
     def _listed(self, graph: Graph, choice: Choice, *, explicit: bool) -> Built:
         canonical = rewrite(graph)
@@ -209,6 +233,7 @@ class CudnnEngine(
         """Plans of before may go on: they look the workspace up, or were captured with one of
         their own."""
         self._parts.clear()
+        self._launches = None
         if self._replay:
             self._workspace = Workspace(self._cuda)
         return arrange(make, graph, self._cache, self._cuda.device.l2_bytes, self._finish)
@@ -218,7 +243,9 @@ class CudnnEngine(
             _refuse_frozen(plan)
         plan.run()  # loads what loading behind a closed gate could hang on
         self.stream.synchronize()
-        self._cuda.expect(self._cuda.launches(plan.run))
+        if self._launches is None:  # those of its copies are as many
+            self._launches = self._cuda.launches(plan.run)
+        self._cuda.expect(self._launches)
         if self._replay:
             assert isinstance(plan, Replayable)
             captured = self._cuda.capture(plan.run)

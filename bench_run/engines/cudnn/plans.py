@@ -10,7 +10,13 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from bench_run.engines.cudnn.knobs import checked, knob_name, knobs_of, settings
+from bench_run.engines.cudnn.knobs import (
+    checked,
+    is_nameless,
+    knob_name,
+    knobs_of,
+    settings,
+)
 from bench_run.engines.cudnn.library import foreign, reason, refusals
 from bench_run.errors import UnsupportedGraphError, UsageError
 
@@ -79,6 +85,15 @@ def engine_of(name: str) -> int | None:
     """The engine's id in a plan's name."""
     matched = re.match(r"eng(\d+)", name)
     return None if matched is None else int(matched[1])
+
+
+def described_by(name: str) -> Choice | None:
+    """The choice of engine and knobs that a plan's name is; None where the frontend cannot set one
+    of the knobs."""
+    engine, knobs = engine_of(name), knobs_of(name)
+    if engine is None or any(map(is_nameless, knobs)):
+        return None
+    return Choice(engine=engine, knobs=knobs)
 
 
 def prepare(cudnn: Any, pygraph: Any, choice: Choice, what: str, *, explicit: bool) -> None:

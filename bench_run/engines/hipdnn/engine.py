@@ -7,7 +7,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from bench_run.engines.arrange import ROTATE, WEIGHTS_COLD, arrange
-from bench_run.engines.base import EngineFacts, PlanFacts, SupportsParts, knobs_of_variant
+from bench_run.engines.base import (
+    EngineFacts,
+    ListsPlans,
+    PlanFacts,
+    SupportsParts,
+    knobs_of_variant,
+)
 from bench_run.engines.hipdnn.autotune import (
     HOW,
     Tuned,
@@ -84,7 +90,7 @@ def _searches(knobs: Mapping[str, str]) -> bool:
     return forced or int(knobs.get(BENCHMARKING, "0"), 0) != 0
 
 
-class HipdnnEngine(SupportsParts):
+class HipdnnEngine(SupportsParts, ListsPlans):
     def __init__(self, opened: Opened) -> None:
         self._opened = opened
         self._chooser = Chooser(opened.library, opened.handle)
@@ -98,6 +104,11 @@ class HipdnnEngine(SupportsParts):
             return ({},)
         if self._opened.library.cannot_rank is not None:
             return ({},)  # `build` says why
+        return self.plans(graph)
+
+    def plans(self, graph: Graph) -> tuple[Mapping[str, str], ...]:
+        """One for each engine that accepts the graph."""
+        self._refuse_unranked()
         native = self._operation_graph(graph, Phases())
         return tuple({"engine": self._chooser.name_of(i)} for i in self._chooser.ranked(native))
 
@@ -142,18 +153,21 @@ class HipdnnEngine(SupportsParts):
         return Built(graph, native, selection, phases)
 
     def _choice(self, variant: Mapping[str, str]) -> Choice:
-        choice = self._opened.choice
-        if not choice.every:
-            return choice
         if "engine" in variant:
             return parse_choice(variant["engine"])
+        if not self._opened.choice.every:
+            return self._opened.choice
+        self._refuse_unranked()
+        raise UnsupportedGraphError("hipdnn: no engine accepts this graph")
+
+    def _refuse_unranked(self) -> None:
+        """Where the release does not say which engines accept a graph."""
         library = self._opened.library
-        if library.cannot_rank is None:
-            raise UnsupportedGraphError("hipdnn: no engine accepts this graph")
-        raise UnsupportedGraphError(
-            f"hipdnn: {library.version} has no {library.cannot_rank}, "
-            "which hipdnn:all needs; name an engine"
-        )
+        if library.cannot_rank is not None:
+            raise UnsupportedGraphError(
+                f"hipdnn: {library.version} has no {library.cannot_rank}, "
+                "which hipdnn:all needs; name an engine"
+            )
 
     def _operation_graph(self, graph: Graph, phases: Phases, choice: Choice | None = None) -> Any:
         free = choice is not None and choice.id is None

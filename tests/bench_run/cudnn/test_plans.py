@@ -12,6 +12,7 @@ from bench_run.engines.cudnn.plans import (
     Choice,
     build,
     candidates,
+    described_by,
     engine_of,
     read_choice,
 )
@@ -56,6 +57,14 @@ class Plans:
 )
 def test_an_id_is_a_choice(identifier, choice):
     assert choice == read_choice(identifier, {})
+
+
+def test_a_plans_name_says_its_engine_and_knobs():
+    assert Choice(engine=62, knobs={"TILE_SIZE": 5, "TILEK": 1}) == described_by("eng62_k2=5_k13=1")
+
+
+def test_a_name_with_a_knob_that_cannot_be_set_does_not_say_enough():
+    assert described_by("eng45_k2=5_k5=4") is None
 
 
 @pytest.mark.parametrize("identifier", ["best", "index=x", "index=-1", "plan=", "engine=4"])

@@ -55,6 +55,18 @@ def test_a_plan_that_is_the_default_by_another_name_is_a_duplicate(entry):
     assert "duplicate" == candidate(entry, "usual").status
 
 
+def test_the_default_and_all_plans_run_on_one_engine_so_in_one_process(entry):
+    assert {"known"} == {found.engine for found in entry.candidates}
+
+
+@pytest.mark.slow
+def test_an_engine_that_runs_plans_only_by_a_name_of_its_own_is_tuned_too(known_run):
+    done = known_run("tune", "small_add.json", "--engine", "known+apart", "--rounds", "3",
+                     "--space", "plan=best,slow", "-o", "apart.json", "-q")  # fmt: skip
+    entry = tuned_read(known_run.desk / "apart.json").entries[0]
+    assert (0, "known:all+apart") == (done.returncode, entry.candidates[entry.winner].engine)
+
+
 def test_a_nondeterministic_plan_is_known_as_one(entry):
     assert candidate(entry, "moody").deterministic is False
 
