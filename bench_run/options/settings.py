@@ -51,7 +51,7 @@ class Options:
     min_time_s: float | None = None
     max_time_s: float | None = 10.0
     precision_ratio: float | None = None
-    until: Literal["decided"] | None = None
+    until: Literal["decided", "settled"] | None = None
     against: str | None = None
     """Document, folder or glob; None: engines of this run are compared."""
     threshold_ratio: float = 0.01

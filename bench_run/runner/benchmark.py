@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import uuid
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -25,6 +26,7 @@ from bench_run.runner.planning import outline_run, plan_opened
 from bench_run.runner.record import Record, now
 from bench_run.runner.references import check_references
 from bench_run.runner.rounds import Rounds
+from bench_run.runner.stopping import until_decided
 from bench_run.worker.pool import WorkerPool
 
 if TYPE_CHECKING:
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
     from bench_run.plan.cases import PlannedEngine
     from bench_run.runner.planning import Planned
     from bench_run.runner.references import ReferenceStore
+    from bench_run.runner.stopping import Rule
 
 VERSION = "0.1.0"
 
@@ -81,13 +84,15 @@ def run_planned(
     breakdown: TimeBreakdown,
     command: Sequence[str] = (),
     references: ReferenceStore | None = None,
+    rule: Rule | None = None,
 ) -> Document:
-    """Run these cases and return the document; raises as `run_benchmark` does."""
+    """Run these cases and return the document; raises as `run_benchmark` does. `rule`: which cases
+    get more rounds than were asked for."""
     opened = describe_engines(planned.engines, options, pool)
     check_until(options, planned.engines)
     header = make_header(options, planned, opened, command)
     record = Record.begin(options, header, planned.cases)
-    return _measure(options, planned, record, pool, breakdown, opened.sharing, references)
+    return _measure(options, planned, record, pool, breakdown, opened.sharing, references, rule)
 
 
 def _measure(
@@ -98,13 +103,16 @@ def _measure(
     breakdown: TimeBreakdown,
     sharing: Sharing,
     references: ReferenceStore | None,
+    rule: Rule | None,
 ) -> Document:
     order = [case.id for case in planned.cases]
     total = len(order) * options.rounds
     with Progress(total, quiet=options.quiet) as progress, record:
-        referee = None if options.until is None else Referee(options, record.so_far)
+        if options.until == "decided":
+            referee = Referee(options, record.so_far)
+            rule = partial(until_decided, options=options, referee=referee)
         rounds = Rounds(
-            options, planned.cases, record.add, progress, pool, breakdown, referee, sharing,
+            options, planned.cases, record.add, progress, pool, breakdown, rule, sharing,
             references,
         )  # fmt: skip
         for note in (*planned.notes, *record.notes):

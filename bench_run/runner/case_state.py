@@ -33,6 +33,12 @@ class CaseState:
     last: Case | None = None
     indices: set[int] = field(default_factory=set)
     """Of the rounds that were measured: an earlier run may have lost one between others."""
+    energies: list[float | None] = field(default_factory=list)
+    """Joules of an iteration, of the rounds that `samples` are of."""
+    is_wrong: bool = False
+    """Whether its outputs were wrong in a round."""
+    numbers: list[int] = field(default_factory=list)
+    """Of the rounds that `samples` are of, which may have ended in another order."""
     timing: str | None = None
     """How the device times of these rounds were taken."""
 
@@ -57,6 +63,10 @@ class CaseState:
             assert name is not None, "a round has samples"
             self.samples.append(each.series[name])
             self.cuts.append(each.cut.get(name, 0))
+            self.numbers.append(each.index)
+            self.energies.append(each.energy_j_per_iteration)
+        if result.validation is not None and result.validation.status == "failed":
+            self.is_wrong = True
 
     def _void(self) -> None:
         """Forget what was measured behind a gate: it is measured again without one, and unlike
@@ -64,6 +74,8 @@ class CaseState:
         self.rounds = 0
         self.samples.clear()
         self.cuts.clear()
+        self.energies.clear()
+        self.numbers.clear()
         self.indices.clear()
 
     def is_precise(self, target_ratio: float) -> bool:

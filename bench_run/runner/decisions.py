@@ -69,7 +69,7 @@ class Decisions:
 
 def check_until(options: Options, engines: Sequence[PlannedEngine]) -> None:
     """Raises `UsageError` or `DocumentError` where nothing could be decided."""
-    if options.until is not None and options.against is None and len(engines) < 2:
+    if options.until == "decided" and options.against is None and len(engines) < 2:
         raise UsageError(
             "--until decided compares engines: give --a and --b, several --engine, "
             "or --against FILE"

@@ -31,7 +31,7 @@ from bench_run.runner.parallel.room import room_here
 from bench_run.runner.parallel.sharing import ALONE, Sharing
 from bench_run.runner.parallel.visit import Visit
 from bench_run.runner.references import ReferenceStore
-from bench_run.runner.stopping import until_decided, until_precise
+from bench_run.runner.stopping import until_precise
 from bench_run.worker.case_record import case_of
 from bench_run.worker.messages import RunCase
 from bench_run.worker.process import GATE_PHASE
@@ -42,8 +42,8 @@ if TYPE_CHECKING:
     from bench_run.options import Options
     from bench_run.plan.cases import PlannedCase, PlannedEngine
     from bench_run.progress import Progress
-    from bench_run.runner.decisions import Referee
     from bench_run.runner.parallel.baton import CaseTurn
+    from bench_run.runner.stopping import Rule
     from bench_run.tensors.data import Data
     from bench_run.worker.pool import WorkerPool
 
@@ -64,13 +64,13 @@ class Rounds:
         progress: Progress,
         pool: WorkerPool,
         breakdown: TimeBreakdown,
-        referee: Referee | None = None,
+        rule: Rule | None = None,
         sharing: Sharing = ALONE,
         references: ReferenceStore | None = None,
     ) -> None:
         """`references`: those that are known already; they are closed when the rounds are over."""
         self._options = options
-        self._referee = referee
+        self._rule = rule
         self._save = save
         self._progress = progress
         self.states = {case.id: CaseState(case) for case in cases}
@@ -118,8 +118,8 @@ class Rounds:
             self.measure(self._options.rounds, self.completed())
             if self._options.precision_ratio is not None:
                 until_precise(self, self._options)
-            if self._referee is not None:
-                until_decided(self, self._options, self._referee, self._progress)
+            if self._rule is not None:
+                self._rule(self, self._progress)
             if self._trials is not None:
                 self._progress.say(self._trials.sentence())
         finally:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from bench_schema.looks import looks
 
 from bench_run.runner.decisions import key_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from bench_run.options import Options
     from bench_run.plan.cases import PlannedCase
@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from bench_run.runner.decisions import Referee
 
 MAX_ROUNDS = "max rounds"
+
+
+Rule: TypeAlias = "Callable[[Sampling, Progress], None]"
+"""Adds rounds to those that were asked for, after these."""
 
 
 class Sampling(Protocol):
@@ -48,7 +52,7 @@ def until_precise(rounds: Sampling, options: Options) -> None:
     rounds.note_end([state for state in due if state not in precise], MAX_ROUNDS)
 
 
-def until_decided(rounds: Sampling, options: Options, referee: Referee, progress: Progress) -> None:
+def until_decided(rounds: Sampling, progress: Progress, options: Options, referee: Referee) -> None:
     """More rounds for the cases that are in no decided pair, up to the next look at all of them. A
     case that was decided is judged again at each look, with the rounds that it has. Raises
     `UsageError` where nothing can be compared."""
@@ -64,4 +68,27 @@ def until_decided(rounds: Sampling, options: Options, referee: Referee, progress
         if not due:
             break
     rounds.note_end(decided, "decided")
+    rounds.note_end(due, MAX_ROUNDS)
+
+
+def until_settled(
+    rounds: Sampling,
+    progress: Progress,
+    options: Options,
+    find_open: Callable[[Mapping[str, CaseState]], frozenset[str]],
+) -> None:
+    """More rounds for the cases that `find_open` names by id, up to the next look. One that it does
+    not name at a look is done."""
+    states = {state.case.id: state for state in rounds.open_states() if state.rounds}
+    due = list(states.values())
+    for until in looks(options.rounds, options.max_rounds):
+        rounds.measure(until, [state.case for state in due])
+        found = find_open(states)
+        due = [state for state in due if state.ended is None]
+        rounds.note_end([state for state in due if state.case.id not in found], "settled")
+        due = [state for state in due if state.case.id in found]
+        done = len(states) - len(due)
+        progress.say(f"after {until} rounds: {done} of {len(states)} cases settled")
+        if not due:
+            return
     rounds.note_end(due, MAX_ROUNDS)

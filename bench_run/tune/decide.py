@@ -1,7 +1,9 @@
 """Who wins, from the ordinary rounds of the finalists. Arrays in, decisions out.
 
 The rounds of the finalists were taken in turns, so their differences are taken round by round:
-what moved all of them cancels. The interval of a mean of differences is Student's.
+what moved all of them cancels. The interval of a mean of differences is Student's. Who is tied is
+decided here, not in the race: that ran in one process, where a plan's place in memory may favour it
+by as much as ties are apart; rounds are of as many processes.
 """
 
 from __future__ import annotations
@@ -11,10 +13,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
-from bench_schema.summary import t_quantile
 from bench_schema.tuning import Ratio
 
 from bench_run.text import percent_text
+from bench_run.tune.race import preferred
+from bench_run.tune.student import two_sided
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -45,9 +48,10 @@ OTHERS = 2
 """Times as many degrees of freedom as its own that all pairs give to the variance of one."""
 
 
-def ratio(base: Finalist, other: Finalist, common: float | None = None) -> Ratio:
+def ratio(base: Finalist, other: Finalist, common: float | None = None, looks: int = 1) -> Ratio:
     """What `base` takes, in what `other` takes. `common`: the mean variance of differences of all
-    finalists; with it that of these two is averaged, since few rounds say little of one."""
+    finalists; with it that of these two is averaged, since few rounds say little of one. `looks`:
+    how often it is looked whether the rounds are enough."""
     rounds = min(base.logs.size, other.logs.size)
     if base.index == other.index:
         return Ratio(1.0, 1.0, 1.0)
@@ -58,7 +62,7 @@ def ratio(base: Finalist, other: Finalist, common: float | None = None) -> Ratio
     variance, degrees = float(steps.var(ddof=1)), rounds - 1
     if common is not None:
         variance, degrees = (variance + OTHERS * common) / (1 + OTHERS), degrees * (1 + OTHERS)
-    half = t_quantile(degrees) * math.sqrt(variance / rounds)
+    half = two_sided(degrees, looks) * math.sqrt(variance / rounds)
     return Ratio(math.exp(mean), math.exp(mean - half), math.exp(mean + half))
 
 
@@ -74,24 +78,17 @@ def common_variance(finalists: Sequence[Finalist]) -> float | None:
 
 
 def decide(
-    finalists: Sequence[Finalist], default: int, tied: Sequence[int], margin_ratio: float
+    finalists: Sequence[Finalist], default: int, margin_ratio: float, looks: int = 1
 ) -> Decision:
-    """`tied`: who was as fast as the fastest in the race. At least one finalist is there."""
+    """At least one finalist is there."""
     by_index = {finalist.index: finalist for finalist in finalists}
-    fastest = min(finalists, key=lambda f: float(f.logs.mean()))
     common = common_variance(finalists)
-
-    def is_behind(finalist: Finalist) -> bool:
-        """Whether it is shown to be slower than the fastest by more than the margin."""
-        found = ratio(finalist, fastest, common)
-        return found.low is not None and found.low > 1 + margin_ratio
-
-    equals = [f for f in finalists if f.index in tied and not is_behind(f)]
-    best = min(equals or [fastest], key=lambda f: f.rank)
+    equals = tied_finalists(finalists, margin_ratio, common)
+    best = min(equals, key=lambda f: f.rank)
     others = tuple(sorted(f.index for f in equals if f.index != best.index))
     if default not in by_index:
         return Decision(best.index, others, None, "the default did not complete")
-    gain = ratio(by_index[default], best, common)
+    gain = ratio(by_index[default], best, common, looks)
     if best.index == default:
         reason = "the default is among the fastest" if others else "the default is the fastest"
         return Decision(default, others, gain, reason)
@@ -104,6 +101,26 @@ def decide(
         return Decision(default, kept, Ratio(1.0, 1.0, 1.0), reason)
     reason = "the fastest" if not others else "first among equals"
     return Decision(best.index, others, gain, reason)
+
+
+def tied_finalists(
+    finalists: Sequence[Finalist], margin_ratio: float, common: float | None = None
+) -> list[Finalist]:
+    """The fastest and who is as fast: behind by less than a border between half the margin and the
+    margin (`race.preferred`), or not shown to be behind by more than half of it."""
+    rounds = min(f.logs.size for f in finalists)
+    means = np.array([float(f.logs[:rounds].mean()) for f in finalists])
+    behind = means - means.min()
+    ranks = np.array([f.rank for f in finalists], np.int64)
+    _, border = preferred(behind, ranks, math.log1p(margin_ratio))
+    fastest = finalists[int(np.argmin(behind))]
+
+    def is_shown_slower(finalist: Finalist) -> bool:
+        low = ratio(finalist, fastest, common).low
+        return low is None or low > 1 + margin_ratio / 2
+
+    rows = zip(finalists, behind, strict=True)
+    return [f for f, far in rows if far <= border or not is_shown_slower(f)]
 
 
 Facts: TypeAlias = "tuple[bool | None, float | None, int | None]"

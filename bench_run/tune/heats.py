@@ -1,8 +1,8 @@
 """The race of one graph's candidates, block by block, over a function that measures.
 
 Three heats: a screening of one and two short blocks, a heat of short blocks for all that are left,
-and one whose blocks are sized by the variance within and between visits, until it is clear who is
-preferred. The function that measures is the only thing here that is not a pure function.
+and one whose blocks are sized by the variance within and between visits, until it is clear who may
+be the fastest. The function that measures is the only thing here that is not a pure function.
 """
 
 from __future__ import annotations
@@ -23,14 +23,15 @@ from bench_run.tune.race import (
     between_visits,
     block_samples,
     is_clear,
-    preferred,
     screen,
     survivors,
 )
 
 Stage: TypeAlias = Literal["screen", "race"]
-SHORT_SAMPLES = 10
-SHORT_BLOCKS = 6
+NEAR = 1.5
+"""Of the margin: behind by less, one may be tied when it is measured in other processes."""
+SHORT_SAMPLES = 20
+SHORT_BLOCKS = 5
 
 
 @dataclass(frozen=True)
@@ -78,16 +79,15 @@ Watch = Callable[[RaceState], None]
 
 
 def run_race(
-    ranks: Sequence[int],
+    count: int,
     always: int,
     measure: Measure,
     settings: RaceSettings,
     is_over: Callable[[], bool] = lambda: False,
     watch: Watch = lambda _: None,
 ) -> RaceState:
-    """`ranks`: one for each candidate, the lower the better among equals. The candidate `always`
-    stays in the race however slow it is, unless it fails. `is_over` ends the race early."""
-    count = len(ranks)
+    """The candidate `always` stays in the race however slow it is, unless it fails. `is_over` ends
+    the race early."""
     state = RaceState(np.empty((count, 0)), list(range(count)), ["screen"] * count)
 
     def block(samples: int) -> None:
@@ -114,8 +114,7 @@ def run_race(
     while True:
         block(samples)
         keep(survivors(state.now(), settings).tolist())
-        order = np.array([ranks[c] for c in state.alive], np.int64)
-        if is_clear(state.now(), order, settings):
+        if is_clear(state.now(), settings):
             return state
         if is_over() or state.blocks - state.heat >= settings.most_blocks:
             return _ended(state, is_over())
@@ -172,18 +171,16 @@ def _ended(state: RaceState, over: bool) -> RaceState:
 def choose_finalists(
     state: RaceState, ranks: Ranks, always: int, margin: float, most: int = 4
 ) -> tuple[list[int], list[int]]:
-    """Who is confirmed, the preferred first, and who is tied with the fastest.
+    """Who is confirmed, and who may be tied with the fastest.
 
-    At most `most` are, and beside them the candidate `always`: those tied in order of their rank,
-    the fastest among them; then who comes next.
+    At most `most` are, and beside them the candidate `always`: those that may be tied in order of
+    their rank, the fastest among them; then who comes next.
     """
     if not state.alive:
         return [], []
     alive, behind = np.array(state.alive), state.behind()
-    own = ranks[alive]
-    _, edge = preferred(behind, own, margin)
-    inside = behind <= edge
-    tied = [int(c) for c in alive[inside][np.argsort(own[inside], kind="stable")]]
+    inside = behind <= NEAR * margin
+    tied = [int(c) for c in alive[inside][np.argsort(ranks[alive][inside], kind="stable")]]
     fastest = int(alive[np.argmin(behind)])
     later = [int(c) for c in alive[np.argsort(behind, kind="stable")] if c not in tied]
     chosen = tied[: most - 1] if fastest in tied[: most - 1] else [*tied[: most - 1], fastest]

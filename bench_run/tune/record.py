@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from bench_schema.document import Tool
+from bench_schema.looks import look_count
 from bench_schema.merge import find_device
 from bench_schema.summary import main_series, midmean, t_quantile
 from bench_schema.tuning import (
@@ -29,10 +30,11 @@ from bench_schema.tuning import (
 )
 
 from bench_run.runner.record import now
-from bench_run.tune.decide import Decision, Finalist, Point, decide, pareto, ratio
+from bench_run.tune.confirm import objective_logs
+from bench_run.tune.decide import Decision, Finalist, Point, decide, pareto
 from bench_run.tune.fates import largest_error
 from bench_run.tune.heats import intervals
-from bench_run.tune.totals import Suite, decide_whole, totals
+from bench_run.tune.totals import Suite, decide_whole, total_gain, totals
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -120,14 +122,8 @@ def _energy(case: Case) -> float | None:
 
 def _objective(found: Confirmed, objective: str) -> Logs | None:
     """Of each round what is to be made small; None where it was not measured."""
-    if objective == "time":
-        return found.logs
     rounds = sorted(found.case.rounds, key=lambda r: r.index)
-    joules = [r.energy_j_per_iteration for r in rounds]
-    if any(j is None or j <= 0 for j in joules):
-        return None
-    energy = np.log(np.array(joules, np.float64))
-    return energy if objective == "energy" else energy + found.logs
+    return objective_logs(found.logs, [r.energy_j_per_iteration for r in rounds], objective)
 
 
 def decision_of(each: Raced, confirmed: Mapping[str, Confirmed], tuned: Tuned) -> Decision:
@@ -139,8 +135,8 @@ def decision_of(each: Raced, confirmed: Mapping[str, Confirmed], tuned: Tuned) -
             finalists.append(Finalist(index, each.ranks[index], logs))
     if not finalists:
         return Decision(0, (), None, "no candidate could be confirmed")
-    tied = each.tied if tuned.tuning.objective == "time" else each.finalists
-    return decide(finalists, 0, tied, tuned.tuning.margin_ratio)
+    looks = look_count(tuned.document.run.settings)
+    return decide(finalists, 0, tuned.tuning.margin_ratio, looks)
 
 
 def _entry(each: Raced, decision: Decision, confirmed: Mapping[str, Confirmed]) -> Entry:
@@ -240,14 +236,11 @@ def _with_times(candidate: Candidate, found: Confirmed) -> Candidate:
 
 def _whole(suite: Suite, decisions: Sequence[Decision], tuned: Tuned) -> Whole:
     winners = {number: decision.winner for number, decision in enumerate(decisions)}
-    numbers = suite.measured(winners)
-    default = suite.total(dict.fromkeys(winners, 0), numbers)
-    chosen = suite.total(winners, numbers)
-    gain = None
-    if default is not None and chosen is not None:
-        gain = ratio(Finalist(0, 0, default), Finalist(1, 0, chosen))
+    found = total_gain(suite, winners, look_count(tuned.document.run.settings))
     combined = totals(suite, decisions) if tuned.tuning.scope == "global" else ()
-    return Whole(_mean_ns(default), _mean_ns(chosen), gain, combined)
+    if found is None:
+        return Whole(None, None, None, combined)
+    return Whole(found.default_ns, found.tuned_ns, found.ratio, combined)
 
 
 def _left_out(tuned: Tuned, decisions: Sequence[Decision], suite: Suite) -> tuple[str, ...]:
@@ -255,10 +248,6 @@ def _left_out(tuned: Tuned, decisions: Sequence[Decision], suite: Suite) -> tupl
     known = suite.measured({number: d.winner for number, d in enumerate(decisions)})
     names = [each.graph.id.name for i, each in enumerate(tuned.raced) if i not in known]
     return (f"no part of the whole, since they have no times: {', '.join(names)}",) if names else ()
-
-
-def _mean_ns(logs: Logs | None) -> float | None:
-    return None if logs is None else math.exp(float(logs.mean()))
 
 
 def _settings(tuned: Tuned) -> TuneSettings:

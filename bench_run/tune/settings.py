@@ -13,6 +13,7 @@ from bench_run.engines import PROCESSOR_ENGINES, choose_auto
 from bench_run.engines.spec import parse_spec
 from bench_run.errors import UsageError
 from bench_run.options.readers import choice_reader, read_number, read_ratio
+from bench_run.tune.settle import FEWEST, ROUNDS_AT_MOST
 from bench_run.tune.space import Space, parse_space
 
 if TYPE_CHECKING:
@@ -102,12 +103,15 @@ def default_document(record: str) -> str:
 
 def run_options(options: Options, tuning: Tuning) -> Options:
     """The settings of the ordinary run that confirms the finalists."""
+    adds = options.rounds >= FEWEST
     return replace(
         options,
         engine=tuple(tuning.space.engines) or options.engine,
         output=tuning.document,
         cache=tuning.cache,
         energy=options.energy or tuning.objective != "time",
+        until="settled" if adds else None,
+        max_rounds=ROUNDS_AT_MOST * options.rounds if adds else options.max_rounds,
     )
 
 

@@ -9,11 +9,13 @@ from __future__ import annotations
 import math
 import time
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 import psutil
+from bench_schema.looks import looks
 
 from bench_run.errors import OutputError, UsageError
 from bench_run.machine.devices import devices
@@ -25,7 +27,9 @@ from bench_run.runner.planning import Planned, outline_run
 from bench_run.runner.record import now
 from bench_run.runner.references import ReferenceStore, check_references
 from bench_run.runner.rounds import engines_of
+from bench_run.runner.stopping import until_settled
 from bench_run.tune.candidates import Lister, Option, tuned_engines
+from bench_run.tune.confirm import Confirmation
 from bench_run.tune.decide import rank_candidates
 from bench_run.tune.fates import fates_of
 from bench_run.tune.findings import Raced, Tuned
@@ -45,6 +49,7 @@ if TYPE_CHECKING:
     from bench_run.options import Options
     from bench_run.plan.cases import PlannedGraph
     from bench_run.runner.planning import Outline
+    from bench_run.runner.stopping import Rule
 
 RACE_SHARE = 0.6
 """Of the budget; the rest is for the rounds of the finalists."""
@@ -70,6 +75,9 @@ class Clock:
         left = max(0.0, RACE_SHARE * self.budget_s - self.spent_s())
         end = time.monotonic() + left / max(1, graphs_left)
         return lambda: time.monotonic() >= end
+
+    def is_over(self) -> bool:
+        return self.budget_s is not None and self.spent_s() >= self.budget_s
 
     def text(self) -> str:
         spent = f"{self.spent_s():.0f} s"
@@ -205,7 +213,7 @@ class Stages:
         if not entered:
             talk.say(f"  no way to run it: {fates[0].reason}")
             return Raced(graph, options, fates, (), None, ranks)
-        state = self._run(entered, ranks, session, is_over)
+        state = self._run(entered, session, is_over)
         settings_margin = self._tuning.margin
         rank_row = np.array([ranks[i] for i in entered], np.int64)
         always = entered.index(0) if 0 in entered else -1
@@ -222,7 +230,6 @@ class Stages:
     def _run(
         self,
         entered: Sequence[int],
-        ranks: Mapping[int, int],
         session: Session,
         is_over: Callable[[], bool],
     ) -> RaceState:
@@ -239,9 +246,8 @@ class Stages:
         if self._tuning.scope == "global":
             return run_all(len(entered), measure, is_over, watch)
         settings = RaceSettings(margin=self._tuning.margin)
-        order = [ranks[i] for i in entered]
         always = entered.index(0) if 0 in entered else -1
-        return run_race(order, always, measure, settings, is_over, watch)
+        return run_race(len(entered), always, measure, settings, is_over, watch)
 
     def _confirm(
         self, raced: Sequence[Raced], references: ReferenceStore, command: Sequence[str]
@@ -257,7 +263,17 @@ class Stages:
         options = self._options
         if Path(self._tuning.document).is_dir():
             raise OutputError(f"cannot write {self._tuning.document}: it is a directory")
-        return run_planned(options, planned, self._pool, self._breakdown, command, references)
+        rule = self._rule(raced)
+        return run_planned(options, planned, self._pool, self._breakdown, command, references, rule)
+
+    def _rule(self, raced: Sequence[Raced]) -> Rule | None:
+        """More rounds where it is not settled who wins."""
+        options = self._options
+        if options.until is None:
+            return None
+        count = len(looks(options.rounds, options.max_rounds))
+        confirmation = Confirmation(raced, self._tuning, count, self._clock.is_over)
+        return partial(until_settled, options=options, find_open=confirmation.find_open)
 
 
 def _race_text(listed: int, entered: int, state: RaceState, finalists: Sequence[str]) -> str:

@@ -6,15 +6,16 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-import numpy as np
-from bench_schema.tuning import Total
+from bench_schema.tuning import Ratio, Total
 
 from bench_run.tune.decide import Decision, Finalist, decide, ratio
+from bench_run.tune.student import two_sided
 from bench_run.tune.whole import combinations, original_of, total_logs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    import numpy as np
     import numpy.typing as npt
 
     from bench_run.tune.findings import Raced
@@ -36,16 +37,65 @@ class Suite:
             if all(each.options[i].case.id in self.logs for i in (0, chosen[number]))
         ]
 
-    def total(self, chosen: Mapping[int, int], numbers: Sequence[int]) -> Logs | None:
-        """Logarithm of the total in each round, of one option for each of these graphs."""
-        total: Logs | None = None
-        for number in numbers:
-            each = self.raced[number]
-            found = self.logs[each.options[chosen[number]].case.id]
-            part = each.graph.loaded.repeat * np.exp(found)
-            rounds = part.size if total is None else min(total.size, part.size)
-            total = part[:rounds] if total is None else total[:rounds] + part[:rounds]
-        return None if total is None else np.log(total)
+    def pair(self, number: int, winner: int) -> Pair:
+        each = self.raced[number]
+        known = [self.logs[each.options[index].case.id] for index in (0, winner)]
+        rounds = min(logs.size for logs in known)
+        return Pair(each.graph.loaded.repeat, known[0][:rounds], known[1][:rounds])
+
+
+@dataclass(frozen=True)
+class Gain:
+    """What all graphs take by default and with their winners."""
+
+    default_ns: float
+    tuned_ns: float
+    ratio: Ratio
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Rounds of a graph's default and of its winner, as many of both, and how often it occurs."""
+
+    weight: int
+    default: Logs
+    winner: Logs
+
+
+def total_gain(suite: Suite, winners: Mapping[int, int], looks: int) -> Gain | None:
+    """Of the graphs that have times. Graphs have as many rounds as each needed, and their errors
+    are independent; each moves the logarithm of a total by its share of it, and the degrees of
+    freedom are Welch's (1947)."""
+    pairs = [suite.pair(number, winners[number]) for number in suite.measured(winners)]
+    if not pairs:
+        return None
+    default_ns = math.fsum(pair.weight * _mean_ns(pair.default) for pair in pairs)
+    tuned_ns = math.fsum(pair.weight * _mean_ns(pair.winner) for pair in pairs)
+    errors = [_variance(pair, default_ns, tuned_ns) for pair in pairs]
+    estimate = default_ns / tuned_ns
+    if any(rounds < 2 for _, rounds in errors):
+        return Gain(default_ns, tuned_ns, Ratio(estimate))
+    variance = math.fsum(each for each, _ in errors)
+    weights = math.fsum(each**2 / (rounds - 1) for each, rounds in errors)
+    degrees = max(1, int(variance**2 / weights)) if weights > 0 else 1
+    half = two_sided(degrees, looks) * math.sqrt(variance)
+    interval = estimate * math.exp(-half), estimate * math.exp(half)
+    return Gain(default_ns, tuned_ns, Ratio(estimate, *interval))
+
+
+def _mean_ns(logs: Logs) -> float:
+    return math.exp(float(logs.mean()))
+
+
+def _variance(pair: Pair, default_ns: float, tuned_ns: float) -> tuple[float, int]:
+    """What a graph adds to the variance of the logarithm of the ratio of totals; its rounds."""
+    rounds = int(pair.default.size)
+    if rounds < 2:
+        return 0.0, rounds
+    share = pair.weight * _mean_ns(pair.default) / default_ns
+    tuned_share = pair.weight * _mean_ns(pair.winner) / tuned_ns
+    moved = share * pair.default - tuned_share * pair.winner
+    return float(moved.var(ddof=1)) / rounds, rounds
 
 
 def decide_whole(
@@ -57,7 +107,7 @@ def decide_whole(
     finalists = [Finalist(i, i, logs) for i, logs in known.items() if logs is not None]
     if not finalists or keys[0] != "":
         return list(decisions)
-    whole = decide(finalists, 0, [f.index for f in finalists], margin_ratio)
+    whole = decide(finalists, 0, margin_ratio)
     reason = f"one for all graphs: {keys[whole.winner] or 'the default'}, {whole.reason}"
     return [_under(each, keys[whole.winner], suite, reason) for each in suite.raced]
 

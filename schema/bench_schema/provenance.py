@@ -55,8 +55,9 @@ class Settings:
     threads: int | None = None
     """Processor threads that an engine was held to; None: not held to a number."""
     max_rounds: int | None = None
-    until: Literal["decided"] | None = None
-    """``decided``: rounds were added until each pair had a verdict."""
+    until: Literal["decided", "settled"] | None = None
+    """``decided``: rounds were added until each pair had a verdict; ``settled``: until a tuning's
+    choice would not change any more."""
     threshold_ratio: float | None = None
     """Smallest change of interest to ``until``; 0.01 is 1 %."""
     worker_start: Literal["exec", "fork"] | None = None

@@ -233,7 +233,7 @@ def replayed(row, seed, margin=0.005):
                          row["cost"]) for r in rows}  # fmt: skip
 
     order = [ranks[i] for i in range(len(plans))]
-    state = run_race(order, default, measure, RaceSettings(margin=math.log1p(margin)))
+    state = run_race(len(order), default, measure, RaceSettings(margin=math.log1p(margin)))
     finalists, tied = choose_finalists(state, np.array(order), default, math.log1p(margin))
     return {
         "winner": plans[finalists[0]]["name"], "tied": [plans[t]["name"] for t in tied],

@@ -12,7 +12,7 @@ The foreign rules are those of the tools' sources: cuDNN's frontend stops a plan
 that is not 5 % faster; hipDNN when the last three runs vary by less than 5 %; both take the
 smallest. TunableOp takes the smallest mean of up to 100 runs after 3 and 10; MIGraphX the smallest
 mean of the middle half of 20 events of 10 runs. The race is the code that `bench-run tune` runs:
-`run_race`, `choose_finalists`, `decide`.
+`run_race`, `choose_finalists`, `is_settled`, `decide`.
 """
 
 from __future__ import annotations
@@ -22,15 +22,18 @@ import sys
 from dataclasses import dataclass
 
 import numpy as np
+from bench_schema.looks import looks
+from bench_schema.summary import midmean
 
 from bench_run.tune.decide import Finalist, decide
 from bench_run.tune.heats import Visit, choose_finalists, run_race
 from bench_run.tune.race import RaceSettings
+from bench_run.tune.settle import ROUNDS_AT_MOST, is_settled
 
 PLANS, WIDTH = 40, 0.08
 SKEW = 0.5
 MARGIN = 0.005
-ROUNDS, SAMPLES = 5, 20
+ROUNDS, MOST_ROUNDS, SAMPLES = 5, ROUNDS_AT_MOST * 5, 60
 VISIT_COST = 60.0
 
 
@@ -125,22 +128,29 @@ def our_rule(draw, true, noise):
         used += len(plans) * (samples + 2)
         return {plan: _visit(noise.take(draw, true[plan], samples)) for plan in plans}
 
-    ranks = list(range(PLANS))
-    state = run_race(ranks, 0, measure, RaceSettings(margin=math.log1p(MARGIN)))
-    chosen, tied = choose_finalists(state, np.array(ranks), 0, math.log1p(MARGIN))
-    finalists = []
-    for plan in chosen:
-        rounds = [np.median(noise.take(draw, true[plan], SAMPLES)) for _ in range(ROUNDS)]
-        used += ROUNDS * (SAMPLES + 10)
-        finalists.append(Finalist(plan, plan, np.array(rounds)))
-    winner = decide(finalists, 0, tied, MARGIN).winner
+    state = run_race(PLANS, 0, measure, RaceSettings(margin=math.log1p(MARGIN)))
+    chosen, _ = choose_finalists(state, np.arange(PLANS), 0, math.log1p(MARGIN))
+    rounds = {plan: [] for plan in chosen}
+    for count in looks(ROUNDS, MOST_ROUNDS):
+        for plan, known in rounds.items():
+            for _ in range(len(known), count):
+                known.append(_log_midmean(noise.take(draw, true[plan], SAMPLES)))
+                used += SAMPLES + 10
+        finalists = [Finalist(plan, plan, np.array(known)) for plan, known in rounds.items()]
+        if is_settled(finalists, 0, MARGIN, len(looks(ROUNDS, MOST_ROUNDS))):
+            break
+    winner = decide(finalists, 0, MARGIN, len(looks(ROUNDS, MOST_ROUNDS))).winner
     claim = next(f for f in finalists if f.index == winner).logs.mean()
     return winner, math.exp(claim), used
 
 
 def _visit(logs):
-    median = float(np.median(logs))
-    return Visit(median, 1.4826 * float(np.median(np.abs(logs - median))), VISIT_COST)
+    deviation = 1.4826 * float(np.median(np.abs(logs - np.median(logs))))
+    return Visit(_log_midmean(logs), deviation, VISIT_COST)
+
+
+def _log_midmean(logs):
+    return math.log(midmean(np.exp(logs)))
 
 
 RULES = {

@@ -19,38 +19,38 @@ def finalist(index, time, noise=0.001, rank=None, rounds=5):
 
 
 def test_a_proven_gain_makes_a_switch():
-    assert 1 == decide([finalist(0, 2.0), finalist(1, 1.0)], 0, [1], MARGIN).winner
+    assert 1 == decide([finalist(0, 2.0), finalist(1, 1.0)], 0, MARGIN).winner
 
 
 def test_a_gain_that_is_not_proven_keeps_the_default_and_names_the_other():
-    found = decide([finalist(0, 1.02, 0.05), finalist(1, 1.0, 0.05)], 0, [1], MARGIN)
+    found = decide([finalist(0, 1.02, 0.05), finalist(1, 1.0, 0.05)], 0, MARGIN)
     assert (0, (1,)) == (found.winner, found.tied_with)
 
 
 def test_a_gain_below_the_margin_is_not_worth_it():
-    found = decide([finalist(0, 1.003, 1e-5), finalist(1, 1.0, 1e-5)], 0, [1], MARGIN)
+    found = decide([finalist(0, 1.003, 1e-5), finalist(1, 1.0, 1e-5)], 0, MARGIN)
     assert 0 == found.winner
 
 
 def test_a_default_among_the_tied_wins():
-    found = decide([finalist(0, 1.001), finalist(1, 1.0)], 0, [0, 1], MARGIN)
+    found = decide([finalist(0, 1.001), finalist(1, 1.0)], 0, MARGIN)
     assert (0, "the default is among the fastest") == (found.winner, found.reason)
 
 
 def test_of_the_tied_the_lowest_rank_wins():
-    found = decide([finalist(0, 2.0), finalist(1, 1.0, rank=2), finalist(2, 1.001, rank=1)], 0,
-                   [1, 2], MARGIN)  # fmt: skip
+    found = decide(
+        [finalist(0, 2.0), finalist(1, 1.0, rank=2), finalist(2, 1.001, rank=1)], 0, MARGIN
+    )
     assert (2, (1,)) == (found.winner, found.tied_with)
 
 
 def test_one_that_is_slower_when_confirmed_is_not_tied_any_more():
-    found = decide([finalist(0, 2.0), finalist(1, 1.0), finalist(2, 1.2, rank=0.5)], 0,
-                   [1, 2], MARGIN)  # fmt: skip
+    found = decide([finalist(0, 2.0), finalist(1, 1.0), finalist(2, 1.2, rank=0.5)], 0, MARGIN)
     assert (1, ()) == (found.winner, found.tied_with)
 
 
 def test_without_the_default_the_best_wins_and_has_no_gain():
-    found = decide([finalist(1, 1.0), finalist(2, 1.1)], 0, [1], MARGIN)
+    found = decide([finalist(1, 1.0), finalist(2, 1.1)], 0, MARGIN)
     assert (1, None) == (found.winner, found.gain)
 
 

@@ -27,15 +27,14 @@ def blocks(true, noise, count, seed=0):
     return np.array(true)[:, None] + noise * draw.standard_normal((len(true), count))
 
 
-def raced(true, noise=0.002, sample=0.01, seed=0, settings=SETTINGS, ranks=None):
+def raced(true, noise=0.002, sample=0.01, seed=0, settings=SETTINGS):
     draw = np.random.default_rng(seed)
 
     def measure(plans, samples):
         error = math.sqrt(noise**2 + 1.57 * sample**2 / samples)
         return {p: Visit(true[p] + error * draw.standard_normal(), sample, 50.0) for p in plans}
 
-    order = list(range(len(true))) if ranks is None else ranks
-    return run_race(order, 0, measure, settings)
+    return run_race(len(true), 0, measure, settings)
 
 
 def test_a_candidate_three_times_as_slow_is_out_after_one_block():
@@ -56,7 +55,7 @@ def test_what_is_far_behind_is_dropped_when_they_are():
 
 
 def test_a_lone_candidate_is_clear():
-    assert is_clear(np.zeros((1, 1)), np.array([0]), SETTINGS)
+    assert is_clear(np.zeros((1, 1)), SETTINGS)
 
 
 def test_of_the_tied_the_lowest_rank_is_preferred():
@@ -87,16 +86,16 @@ def test_a_candidate_that_fails_is_out_and_the_race_goes_on():
         alive = [plan for plan in plans if plan != 1]
         return {p: Visit(0.01 * p + 0.001 * draw.standard_normal(), 0.01, 50.0) for p in alive}
 
-    assert 1 not in run_race([0, 1, 2], 0, measure, SETTINGS).alive
+    assert 1 not in run_race(3, 0, measure, SETTINGS).alive
 
 
 def test_a_race_in_which_all_fail_ends():
-    assert [] == run_race([0, 1], 0, lambda *_: {}, SETTINGS).alive
+    assert [] == run_race(2, 0, lambda *_: {}, SETTINGS).alive
 
 
 def test_a_budget_that_is_gone_ends_the_race_and_is_said():
     state = run_race(
-        [0, 1], 0, lambda plans, _: {p: Visit(0.0, 0.01, 1.0) for p in plans}, SETTINGS,
+        2, 0, lambda plans, _: {p: Visit(0.0, 0.01, 1.0) for p in plans}, SETTINGS,
         is_over=lambda: True,
     )  # fmt: skip
     assert ("budget", 1) == (state.stopped_by, state.blocks)

@@ -1,0 +1,71 @@
+"""The rounds of the finalists: what is compared of them, and for which there are not enough yet."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+from bench_schema.summary import midmean
+
+from bench_run.tune.decide import Finalist
+from bench_run.tune.settle import is_settled
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    import numpy.typing as npt
+
+    from bench_run.runner.case_state import CaseState
+    from bench_run.tune.findings import Raced
+    from bench_run.tune.settings import Tuning
+
+    Logs = npt.NDArray[np.float64]
+
+
+def objective_logs(times: Logs, joules: Sequence[float | None], objective: str) -> Logs | None:
+    """Of each round what is to be made small; None where it was not measured. `times` are
+    logarithms."""
+    if objective == "time":
+        return times
+    known = [each for each in joules if each is not None and each > 0]
+    if len(known) < len(joules) or not known:
+        return None
+    energy = np.log(np.array(known, np.float64))
+    return energy if objective == "energy" else energy + times
+
+
+class Confirmation:
+    """Which finalists need more rounds; for `until_settled`."""
+
+    def __init__(
+        self, raced: Sequence[Raced], tuning: Tuning, looks: int, is_over: Callable[[], bool]
+    ) -> None:
+        """`is_over`: whether there is no time for more."""
+        self._raced, self._tuning = raced, tuning
+        self._looks, self._is_over = looks, is_over
+
+    def find_open(self, states: Mapping[str, CaseState]) -> frozenset[str]:
+        """Ids of the cases of the graphs that are not settled. One combination for all graphs is
+        chosen from equally many rounds of all."""
+        if self._tuning.scope == "global" or self._is_over():
+            return frozenset()
+        return frozenset(id_ for each in self._raced for id_ in self._open(each, states))
+
+    def _open(self, each: Raced, states: Mapping[str, CaseState]) -> Sequence[str]:
+        known = {index: states.get(each.options[index].case.id) for index in each.finalists}
+        right = {i: s for i, s in known.items() if s is not None and not (s.is_wrong or s.ended)}
+        finalists = [
+            Finalist(index, each.ranks[index], logs)
+            for index, state in right.items()
+            if (logs := self._logs(state)) is not None
+        ]
+        if is_settled(finalists, 0, self._tuning.margin_ratio, self._looks):
+            return ()
+        return [each.options[finalist.index].case.id for finalist in finalists]
+
+    def _logs(self, state: CaseState) -> Logs | None:
+        rows = zip(state.samples, state.cuts, strict=True)
+        times = np.array([math.log(midmean(np.maximum(1, s[cut:]))) for s, cut in rows])
+        found = objective_logs(times, state.energies, self._tuning.objective)
+        return None if found is None else found[np.argsort(state.numbers)]
