@@ -142,6 +142,14 @@ class KeepsInputs(Protocol):
 
 
 @runtime_checkable
+class CopiesInputs(Protocol):
+    """Optional, of a plan: it takes its inputs from where another one of its graph has them."""
+
+    def copy_inputs(self, other: Any) -> None:
+        """As `upload`, from a plan of the same engine."""
+
+
+@runtime_checkable
 class SearchesInFirstRun(Protocol):
     """A plan whose first execution may search for the fastest way to run it."""
 

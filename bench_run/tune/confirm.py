@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 import numpy as np
+from bench_schema.looks import looks
 from bench_schema.summary import midmean
 
 from bench_run.tune.decide import Finalist
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from bench_run.options import Options
     from bench_run.runner.case_state import CaseState
     from bench_run.tune.findings import Raced
     from bench_run.tune.settings import Tuning
@@ -39,11 +41,12 @@ class Confirmation:
     """Which finalists need more rounds; for `until_settled`."""
 
     def __init__(
-        self, raced: Sequence[Raced], tuning: Tuning, looks: int, is_over: Callable[[], bool]
+        self, raced: Sequence[Raced], tuning: Tuning, options: Options, is_over: Callable[[], bool]
     ) -> None:
         """`is_over`: whether there is no time for more."""
-        self._raced, self._tuning = raced, tuning
-        self._looks, self._is_over = looks, is_over
+        self._raced, self._tuning, self._is_over = raced, tuning, is_over
+        self._most = options.max_rounds
+        self._looks = len(looks(options.rounds, options.max_rounds))
 
     def find_open(self, states: Mapping[str, CaseState]) -> frozenset[str]:
         """Ids of the cases of the graphs that are not settled. One combination for all graphs is
@@ -60,7 +63,7 @@ class Confirmation:
             for index, state in right.items()
             if (logs := self._logs(state)) is not None
         ]
-        if is_settled(finalists, 0, self._tuning.margin_ratio, self._looks):
+        if is_settled(finalists, 0, self._tuning.margin_ratio, self._looks, self._most):
             return ()
         return [each.options[finalist.index].case.id for finalist in finalists]
 

@@ -57,6 +57,16 @@ def fates_of(
     return fates
 
 
+def repeated(fate: Fate, case: Case) -> Fate:
+    """The same after one more run of the option: now it is known whether it is deterministic."""
+    again = _fate(case)
+    if fate.status != "ok" or again.status not in ("ok", "wrong"):
+        return fate
+    return replace(
+        fate, status=again.status, reason=again.reason, deterministic=again.deterministic
+    )
+
+
 def _fate(case: Case) -> Fate:
     """Of a case that was built, or was not."""
     outcome, checked = case.outcome, case.validation

@@ -30,6 +30,8 @@ from bench_run.tune.race import (
 Stage: TypeAlias = Literal["screen", "race"]
 NEAR = 1.5
 """Of the margin: behind by less, one may be tied when it is measured in other processes."""
+CLOSE = 2.0
+"""Of the margin: behind by more, one is not confirmed."""
 SHORT_SAMPLES = 20
 SHORT_BLOCKS = 5
 
@@ -73,6 +75,12 @@ class RaceState:
     def behind(self) -> Logs:
         means = self.now().mean(axis=1)
         return np.asarray(means - means.min())
+
+    def within(self, far: float) -> list[int]:
+        """Those in the race that are behind the leader by no more."""
+        if not self.alive:
+            return []
+        return [c for c, each in zip(self.alive, self.behind(), strict=True) if each <= far]
 
 
 Watch = Callable[[RaceState], None]
@@ -184,7 +192,7 @@ def choose_finalists(
     fastest = int(alive[np.argmin(behind)])
     later = [int(c) for c in alive[np.argsort(behind, kind="stable")] if c not in tied]
     chosen = tied[: most - 1] if fastest in tied[: most - 1] else [*tied[: most - 1], fastest]
-    near = [c for c in later if behind[state.alive.index(c)] < 2 * margin]
+    near = [c for c in later if behind[state.alive.index(c)] < CLOSE * margin]
     chosen += near[: max(0, most - len(chosen))]
     if always in state.alive and always not in chosen:
         chosen.append(always)

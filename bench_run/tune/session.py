@@ -17,7 +17,7 @@ from bench_run.measure.loop import REST_S, SamplingBudget
 from bench_run.runner.rounds import lack_of_memory
 from bench_run.tune.heats import Visit
 from bench_run.worker.case_record import case_of
-from bench_run.worker.messages import Keep, Release, RunCase
+from bench_run.worker.messages import Keep, Release, Repeat, RunCase
 from bench_run.worker.messages import Visit as VisitRequest
 
 if TYPE_CHECKING:
@@ -55,6 +55,8 @@ class Means:
     memory_bytes: int
     """Most that plans which are kept may take together."""
     effort: Effort
+    twice: bool = False
+    """Whether each plan is run a second time when it is built, since it has to be deterministic."""
 
 
 class Session:
@@ -66,20 +68,21 @@ class Session:
         self._name, self._options = name, options
         self._pool, self._references, self._settings = means.pool, means.references, means.settings
         self._journal, self._effort = means.journal, means.effort
-        self._room_bytes = means.memory_bytes
+        self._room_bytes, self._twice = means.memory_bytes, means.twice
         self._sizes: dict[int, int] = {}
         """Bytes of the plans that are kept, the one used last at the end."""
+        self._built: dict[int, Case] = {}
         self._blocks = 0
         self.failed: dict[int, Outcome] = {}
         """Options that came to an end in the race."""
 
     def build(self, index: int) -> Case:
         """What becomes of an option when it is built and run once."""
-        known = self._journal.recall_case(self._name, self._options[index].key)
-        if known is not None:
-            return known
-        case = self._keep(index)
-        self._journal.keep_case(self._name, self._options[index].key, case)
+        case = self._journal.recall_case(self._name, self._options[index].key)
+        if case is None:
+            case = self._keep(index)
+            self._journal.keep_case(self._name, self._options[index].key, case)
+        self._built[index] = case
         return case
 
     def _keep(self, index: int) -> Case:
@@ -90,7 +93,7 @@ class Session:
         engine = option.case.engine
         self._effort.builds += 1
         try:
-            case = self._pool.keep(engine, Keep(option.key, request)).case
+            case = self._pool.keep(engine, Keep(option.key, request, self._twice)).case
         except WorkerError as error:
             self._lost(index)
             return case_of(request, Outcome(error.status, str(error), "plan", error.detail))
@@ -126,6 +129,26 @@ class Session:
     def _budget(self, samples: int) -> SamplingBudget:
         rest_s = REST_S if self._settings.duty == "cool" else 0.0
         return SamplingBudget(WARMUP, samples, 0, round(LONGEST_BLOCK_S * 1e9), 1, rest_s)
+
+    def repeat(self, index: int) -> Case:
+        """The case of an option that was built, after one more run; as it was where that does not
+        come about."""
+        before, key = self._built[index], f"{self._options[index].key} again"
+        known = self._journal.recall_case(self._name, key)
+        if known is not None:
+            return known
+        if index not in self._sizes and self._keep(index).outcome.status != "completed":
+            return before
+        option = self._options[index]
+        try:
+            checked = self._pool.repeat(option.case.engine, Repeat(option.key))
+        except BenchRunError as error:
+            if isinstance(error, WorkerError):
+                self._lost(index)
+            return before
+        case = replace(before, validation=checked)
+        self._journal.keep_case(self._name, key, case)
+        return case
 
     def measure(self, indices: Sequence[int], samples: int) -> Mapping[int, Visit]:
         """One block: each of these once, in an order drawn anew."""

@@ -35,22 +35,28 @@ FEWEST = 3
 
 
 def is_settled(
-    finalists: Sequence[Finalist], default: int, margin_ratio: float, looks: int = 1
+    finalists: Sequence[Finalist], default: int, margin_ratio: float, looks: int, most: int
 ) -> bool:
+    """`most`: rounds after which there are no more. What they would not achieve does not ask for
+    them."""
     if not finalists:
         return True
     if min(f.logs.size for f in finalists) < FEWEST:
         return False
     winner = decide(finalists, default, margin_ratio, looks).winner
     told = [f for f in finalists if f.index in (winner, default)]
-    if any(standard_error(f) > CLAIM for f in told):
+    if any(standard_error(f) > CLAIM >= _spread(f) / math.sqrt(most) for f in told):
         return False
     return len(finalists) == 1 or _same_winner(finalists, default, margin_ratio, looks, winner)
 
 
 def standard_error(finalist: Finalist) -> float:
     """Of the mean of its logarithms, so as a part of the time."""
-    return float(finalist.logs.std(ddof=1)) / math.sqrt(finalist.logs.size)
+    return _spread(finalist) / math.sqrt(finalist.logs.size)
+
+
+def _spread(finalist: Finalist) -> float:
+    return float(finalist.logs.std(ddof=1))
 
 
 def _same_winner(

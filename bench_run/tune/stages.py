@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import psutil
-from bench_schema.looks import looks
 
 from bench_run.errors import OutputError, UsageError
 from bench_run.machine.devices import devices
@@ -31,9 +30,9 @@ from bench_run.runner.stopping import until_settled
 from bench_run.tune.candidates import Lister, Option, tuned_engines
 from bench_run.tune.confirm import Confirmation
 from bench_run.tune.decide import rank_candidates
-from bench_run.tune.fates import fates_of
+from bench_run.tune.fates import fates_of, repeated
 from bench_run.tune.findings import Raced, Tuned
-from bench_run.tune.heats import RaceState, Visit, choose_finalists, run_all, run_race
+from bench_run.tune.heats import CLOSE, RaceState, Visit, choose_finalists, run_all, run_race
 from bench_run.tune.journal import TuneJournal
 from bench_run.tune.race import RaceSettings
 from bench_run.tune.session import Effort, Means, Session
@@ -50,6 +49,7 @@ if TYPE_CHECKING:
     from bench_run.plan.cases import PlannedGraph
     from bench_run.runner.planning import Outline
     from bench_run.runner.stopping import Rule
+    from bench_run.tune.fates import Fate
 
 RACE_SHARE = 0.6
 """Of the budget; the rest is for the rounds of the finalists."""
@@ -173,7 +173,10 @@ class Stages:
     ) -> list[Raced]:
         graphs = self._outline.graphs
         references.announce((graph, self._outline.engines[0].reference) for graph in graphs)
-        means = Means(self._pool, references, self._options, journal, self._room(), self._effort)
+        means = Means(
+            self._pool, references, self._options, journal, self._room(), self._effort,
+            self._tuning.limits.deterministic,
+        )  # fmt: skip
         raced = []
         for number, graph in enumerate(graphs):
             talk.say(
@@ -208,12 +211,12 @@ class Stages:
     ) -> Raced:
         fates = fates_of(options, session, self._tuning.limits, is_over)
         entered = [i for i, fate in enumerate(fates) if fate.status == "ok"]
-        facts = {i: fates[i].facts for i in range(len(options))}
-        ranks = rank_candidates(facts, 0)
         if not entered:
             talk.say(f"  no way to run it: {fates[0].reason}")
-            return Raced(graph, options, fates, (), None, ranks)
+            return Raced(graph, options, fates, (), None, _ranks(fates))
         state = self._run(entered, session, is_over)
+        self._run_again(entered, fates, state, session)
+        ranks = _ranks(fates)
         settings_margin = self._tuning.margin
         rank_row = np.array([ranks[i] for i in entered], np.int64)
         always = entered.index(0) if 0 in entered else -1
@@ -226,6 +229,22 @@ class Stages:
             graph, options, fates, entered, state, ranks,
             [entered[f] for f in finalists], [entered[t] for t in tied],
         )  # fmt: skip
+
+    def _run_again(
+        self,
+        entered: Sequence[int],
+        fates: list[Fate],
+        state: RaceState,
+        session: Session,
+    ) -> None:
+        """Those that may be confirmed, to see which are deterministic; one that is wrong now is
+        out."""
+        for row in state.within(CLOSE * self._tuning.margin):
+            index = entered[row]
+            if fates[index].deterministic is None:
+                fates[index] = repeated(fates[index], session.repeat(index))
+            if fates[index].status != "ok":
+                state.alive.remove(row)
 
     def _run(
         self,
@@ -271,9 +290,12 @@ class Stages:
         options = self._options
         if options.until is None:
             return None
-        count = len(looks(options.rounds, options.max_rounds))
-        confirmation = Confirmation(raced, self._tuning, count, self._clock.is_over)
+        confirmation = Confirmation(raced, self._tuning, options, self._clock.is_over)
         return partial(until_settled, options=options, find_open=confirmation.find_open)
+
+
+def _ranks(fates: Sequence[Fate]) -> dict[int, int]:
+    return rank_candidates({index: fate.facts for index, fate in enumerate(fates)}, 0)
 
 
 def _race_text(listed: int, entered: int, state: RaceState, finalists: Sequence[str]) -> str:

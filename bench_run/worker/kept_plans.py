@@ -27,16 +27,18 @@ from bench_run.tensors.data import inputs_of
 from bench_run.validate.expected import make_checker
 from bench_run.validate.outputs import validation
 from bench_run.worker.case_record import case_of
-from bench_run.worker.messages import Keep, Kept, Release, Visit, Visited
+from bench_run.worker.messages import Keep, Kept, Release, Repeat, Visit, Visited
 from bench_run.worker.run_case import Run, Timeline, affordable
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     import numpy.typing as npt
 
     from bench_run.engines.base import Engine, Plan
     from bench_run.tensors.storage import Storages
+    from bench_run.validate.outputs import CheckResult
+    from bench_run.worker.messages import RunCase
     from bench_run.worker.run_case import Phase
 
 NORMAL_MAD = 1.4826
@@ -50,6 +52,9 @@ class KeptPlan:
     kernels: KernelTimes
     gate: tuple[object, ...]
     """The stream's settings for it, where they differ from plan to plan."""
+    run: RunCase
+    checked: list[CheckResult]
+    """What its runs came to so far."""
 
 
 class KeptPlans:
@@ -98,11 +103,14 @@ class KeptPlans:
             self._engine.stream.synchronize()
         timeline.enter("validate")
         outputs = plan.download()
-        checked = self._validated(request, plan, inputs, outputs)
+        results: list[CheckResult] = []
+        checked = self._check(run, lambda: inputs, outputs, results)
         timeline.enter("gate")
         self._engine.stream.correction_ns()
         first_run_ns = timeline.phases["first_run_ns"]
-        self._plans[request.name] = self._prepared(plan, first_run_ns)
+        self._plans[request.name] = self._prepared(plan, first_run_ns, run, results)
+        if request.twice:
+            checked = self.repeat(Repeat(request.name))
         facts = plan.facts
         case = case_of(
             run,
@@ -114,29 +122,42 @@ class KeptPlans:
         )
         return Kept(case)
 
-    def _validated(
-        self, request: Keep, plan: Plan, inputs: Storages, outputs: Storages
+    def _check(
+        self,
+        run: RunCase,
+        inputs: Callable[[], Storages],
+        outputs: Storages,
+        results: list[CheckResult],
     ) -> Validation:
-        """Of the first run and of a second one: their bytes tell whether it is deterministic."""
-        settings = request.run.validation_settings
-        made = make_checker(request.run.graph, lambda: inputs, settings)
+        """With these outputs, and the results of runs before, to which theirs is added."""
+        settings = run.validation_settings
+        made = make_checker(run.graph, inputs, settings)
         if made is None:
             reason = settings.reason or "no reference was requested"
             return Validation("not checked", settings.reference, reason)
         checker, known = made
-        results = [checker.check(outputs)]
-        plan.poison()
-        plan.run()
-        self._engine.stream.synchronize()
-        results.append(checker.check(plan.download()))
+        results.append(checker.check(outputs))
         known.save()
-        return validation(settings.reference, request.run.graph, results)
+        return validation(settings.reference, run.graph, results)
 
-    def _prepared(self, plan: Plan, first_run_ns: int) -> KeptPlan:
+    def repeat(self, request: Repeat) -> Validation:
+        """Of a kept plan: whether the bytes are those of the first run says whether it is
+        deterministic."""
+        kept = self._plans[request.name]
+        run = kept.run
+        kept.plan.poison()
+        kept.plan.run()
+        self._engine.stream.synchronize()
+        outputs = kept.plan.download()
+        return self._check(run, lambda: inputs_of(run.graph, run.data), outputs, kept.checked)
+
+    def _prepared(
+        self, plan: Plan, first_run_ns: int, run: RunCase, results: list[CheckResult]
+    ) -> KeptPlan:
         stream = self._engine.stream
         prepare_records(stream)
         gate = stream.gate_settings() if isinstance(stream, RestoresGate) else ()
-        return KeptPlan(plan, first_run_ns, KernelTimes(plan, stream), gate)
+        return KeptPlan(plan, first_run_ns, KernelTimes(plan, stream), gate, run, results)
 
     def visit(self, request: Visit, announce: Phase) -> Visited:
         """A few samples of a kept plan."""

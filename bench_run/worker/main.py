@@ -44,6 +44,7 @@ from bench_run.worker.messages import (
     Plans,
     Refused,
     Release,
+    Repeat,
     Request,
     RunCase,
     Trace,
@@ -53,7 +54,7 @@ from bench_run.worker.messages import (
 )
 
 if TYPE_CHECKING:
-    from bench_schema.document import Case
+    from bench_schema.document import Case, Validation
 
     from bench_run.engines.base import Engine
     from bench_run.measure.ceilings import Ceilings
@@ -138,6 +139,9 @@ class EngineServer:
     def visit(self, request: Visit) -> Visited:
         return self._kept_plans().visit(request, self.announce)
 
+    def repeat(self, request: Repeat) -> Validation:
+        return self._kept_plans().repeat(request)
+
     def release(self, request: Release) -> None:
         self._kept_plans().release(request)
 
@@ -218,6 +222,7 @@ HANDLERS: Mapping[type[Request[Any]], Handler] = dict(
         _row(Choices, EngineServer.choices),
         _row(Keep, EngineServer.keep),
         _row(Visit, EngineServer.visit),
+        _row(Repeat, EngineServer.repeat),
         _row(Release, EngineServer.release),
         _row(KnobValues, EngineServer.knob_values),
         _row(Attempt, EngineServer.attempt),

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar
 
-from bench_schema.document import Case
+from bench_schema.document import Case, Validation
 
 from bench_run.measure.ceilings import Ceilings
 
@@ -146,6 +146,15 @@ class Keep(Request[Kept]):
 
     name: str
     run: RunCase
+    twice: bool = True
+    """Whether it runs a second time, to see whether the outputs are the same."""
+
+
+@dataclass(frozen=True)
+class Repeat(Request[Validation]):
+    """Run a kept plan once more: what all runs that were checked come to."""
+
+    name: str
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-from bench_schema.document import Case, Outcome
+from bench_schema.document import Case, Outcome, Validation
 
 from bench_run.errors import BenchRunError, EngineError, EngineUnavailableError, WorkerError
 from bench_run.measure.time_breakdown import TimeBreakdown
@@ -23,6 +23,7 @@ from bench_run.worker.messages import (
     Opened,
     Plans,
     Release,
+    Repeat,
     Request,
     RunCase,
     Trace,
@@ -147,6 +148,11 @@ class WorkerPool:
         """Have a plan built and kept. Raises `WorkerError` where the worker is lost with it, and
         with all that it kept."""
         return self._ask(engine, request, "building", engine.build_timeout_s)
+
+    def repeat(self, engine: PlannedEngine, request: Repeat) -> Validation:
+        """What all checked runs of a kept plan come to, one more among them. Raises as `keep`
+        does."""
+        return self._ask(engine, request, "racing")
 
     def visit(self, engine: PlannedEngine, request: Visit) -> Visited:
         """Samples of a plan that is kept. Raises as `keep` does."""

@@ -137,7 +137,7 @@ def our_rule(draw, true, noise):
                 known.append(_log_midmean(noise.take(draw, true[plan], SAMPLES)))
                 used += SAMPLES + 10
         finalists = [Finalist(plan, plan, np.array(known)) for plan, known in rounds.items()]
-        if is_settled(finalists, 0, MARGIN, len(looks(ROUNDS, MOST_ROUNDS))):
+        if is_settled(finalists, 0, MARGIN, len(looks(ROUNDS, MOST_ROUNDS)), MOST_ROUNDS):
             break
     winner = decide(finalists, 0, MARGIN, len(looks(ROUNDS, MOST_ROUNDS))).winner
     claim = next(f for f in finalists if f.index == winner).logs.mean()

@@ -117,6 +117,15 @@ class CudnnPlan:
             self._stream.copy_in(self._buffers[tensor.uid], int(data.ctypes.data), data.nbytes)
             self._stream.synchronize()
 
+    def copy_inputs(self, other: CudnnPlan) -> None:
+        for tensor in self._built.graph.inputs:
+            uid = tensor.uid
+            if uid in self._host:
+                self._host[uid][...] = other._host[uid]
+            elif uid not in self._borrowed:
+                self._stream.copy(self._buffers[uid], other._buffers[uid], self._sizes[uid])
+        self._stream.synchronize()
+
     def poison(self) -> None:
         for tensor in self._built.graph.outputs:
             byte = poison_byte(tensor.data_type)
