@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from bench_compare.compose.against import checks, model_term
 from bench_compare.compose.choices import layer_choices
 from bench_compare.compose.choose.objective import corners, least
-from bench_compare.compose.choose.select import baseline_rows, defaults, engines_of
+from bench_compare.compose.choose.select import baseline_rows, defaults
 from bench_compare.compose.choose.space import make_space
 from bench_compare.compose.given import idle_power_w, without_answer
 from bench_compare.compose.missing import by_engine, limits_text
@@ -172,7 +174,7 @@ class Answer:
     def _others(self) -> list[Configuration]:
         """Each engine's own choice throughout."""
         given, found = self._given, []
-        for engine in engines_of(given.table):
+        for engine in given.table.engines:
             rows = defaults(given.table, given.network, engine, given.cache)
             whole = [row for row in rows if row is not None]
             if len(whole) == len(rows):
@@ -181,7 +183,9 @@ class Answer:
 
     def _front(self, space: Space) -> list[tuple[Best, Sequence[Row]]]:
         """Corners of time and energy among what could be chosen."""
-        if self._asked.choose is None:
+        known = np.isfinite(self._chooses.prices.energies)
+        rows = [[row.number for row in rows] for rows in self._candidates]
+        if self._asked.choose is None or not all(known[numbers].any() for numbers in rows):
             return []
         if self._asked.choose == "time":
             space = self._space(frugal=True)

@@ -55,7 +55,7 @@ def _options(
     return tuple(
         OptionRow(
             configuration=row.text,
-            time=found.total({row.number: 1.0}).estimate,
+            time=found.alone[row.number],
             energy_j=_known(float(found.prices.energies[row.number])),
             error=row.error,
             workspace_bytes=row.workspace_bytes,

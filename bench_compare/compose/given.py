@@ -11,7 +11,6 @@ from bench_compare.compose.choose.select import (
     Asked,
     baseline_rows,
     default_baseline,
-    engines_of,
     fixes_of,
     main_cache,
 )
@@ -72,7 +71,7 @@ def read_given(inputs: Inputs) -> Given:
     if cache not in table.caches:
         known = ", ".join(table.caches)
         raise UsageError(f"--cache {cache}: no document was measured so; there are {known}")
-    if not engines_of(table):
+    if not table.engines:
         raise InputError(f"{inputs.sources[0].path}: no graph was measured alone (--seams does)")
     return Given(
         inputs=inputs,
@@ -97,8 +96,8 @@ def _engines(source: Source, globs: Sequence[str]) -> frozenset[str]:
 
 def blocked(given: Given) -> list[Missing]:
     """Layers without a row that the baseline, or anything asked for, could take."""
-    engine = given.baseline if given.baseline in engines_of(given.table) else None
-    engine = engine or engines_of(given.table)[0]
+    engine = given.baseline if given.baseline in given.table.engines else None
+    engine = engine or given.table.engines[0]
     unknown = [s for s in given.network.stations if s.fingerprint is None]
     if unknown:
         return [given.lines.unnamed(unknown, engine, given.cache)]

@@ -126,31 +126,26 @@ def defaults(table: Table, network: Network, engine: str, cache: str) -> list[Ro
     return [default_row(table, station, engine, cache) for station in network.stations]
 
 
-def engines_of(table: Table) -> tuple[str, ...]:
-    """Of graphs alone, in the order of the documents."""
-    return tuple(dict.fromkeys(row.engine for row in table.rows if not row.is_chain))
-
-
 def baseline_rows(
     table: Table, network: Network, name: str, cache: str
 ) -> list[Row | None]:  # fmt: skip
     """The rows of a named baseline: an engine's default variant, or a configuration that every
     layer has."""
-    if name in engines_of(table):
+    if name in table.engines:
         return defaults(table, network, name, cache)
     found: list[Row | None] = []
     for station in network.stations:
         rows = [r for r in rows_of(table, station, cache) if _reason(r, station, False) is None]
         found.append(next((row for row in rows if fits(row, name)), None))
     if not any(found):
-        known = ", ".join(engines_of(table))
+        known = ", ".join(table.engines)
         raise UsageError(f"--baseline {name}: no row has this name; engines are {known}")
     return found
 
 
 def default_baseline(table: Table, network: Network, cache: str) -> str:
     """The first engine whose own choice is known for every layer, else for most."""
-    engines = engines_of(table)
+    engines = table.engines
     held = [sum(r is not None for r in defaults(table, network, e, cache)) for e in engines]
     return engines[held.index(max(held))]
 

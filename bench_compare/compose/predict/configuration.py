@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,7 +19,7 @@ from bench_compare.compose.model import (
     Part,
     Ratios,
 )
-from bench_compare.compose.predict.linear import Total, means, ratio, total
+from bench_compare.compose.predict.linear import Total, alone, means, ratio, total
 from bench_compare.compose.predict.pieces import Piece, Pieces, assemble, weight_conversions
 
 if TYPE_CHECKING:
@@ -45,6 +46,11 @@ class Evidence:
     @property
     def every(self) -> Mask:
         return np.ones(self.times.shape[1], dtype=bool)
+
+    @cached_property
+    def alone(self) -> list[Estimate]:
+        """Of each row by itself."""
+        return alone(self.times, self.table.sources)
 
     def total(self, weights: Mapping[int, float]) -> Total:
         return total(weights, self.times, self.table.sources, self.every)

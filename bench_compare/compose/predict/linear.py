@@ -48,13 +48,16 @@ class Total:
     @property
     def estimate(self) -> Estimate:
         """The interval is that of the logarithm, to first order: no total is below zero."""
-        half = self.half
-        if half is None:
-            return Estimate(self.value)
-        if self.value <= 0:
-            return Estimate(self.value, self.value - half, self.value + half)
-        part = min(half / self.value, MOST_LOG)
-        return Estimate(self.value, self.value * math.exp(-part), self.value * math.exp(part))
+        return _logarithmic(self.value, self.half)
+
+
+def _logarithmic(value: float, half: float | None) -> Estimate:
+    if half is None or math.isnan(half):
+        return Estimate(value)
+    if value <= 0:
+        return Estimate(value, value - half, value + half)
+    part = min(half / value, MOST_LOG)
+    return Estimate(value, value * math.exp(-part), value * math.exp(part))
 
 
 def means(values: Array, sources: Ints) -> Array:
@@ -79,15 +82,17 @@ def total(weights: Mapping[int, float], values: Array, sources: Ints, use: Mask)
     if not math.isfinite(value) or not rows.size:
         return Total(value, None, None, "none")
     whole = _whole_documents(cells, columns)
-    if len(whole) >= DOCUMENTS and len(whole) == len(np.unique(columns)):
+    if len(whole) >= DOCUMENTS:
         sums = [float((factors * _mean(cells[:, columns == one])).sum()) for one in whole]
         return Total(value, float(np.var(sums, ddof=1)) / len(sums), len(sums) - 1, "documents")
     return _over_rounds(value, factors, cells, columns)
 
 
 def _whole_documents(cells: Array, columns: Ints) -> list[int]:
-    held = {int(one): np.isfinite(cells[:, columns == one]).any(axis=1) for one in set(columns)}
-    return sorted(one for one, rows in held.items() if rows.all())
+    """Documents that hold every row, where no other one holds any."""
+    known = {int(one): np.isfinite(cells[:, columns == one]).any(axis=1) for one in set(columns)}
+    held = {one: rows for one, rows in known.items() if rows.any()}
+    return sorted(held) if all(rows.all() for rows in held.values()) else []
 
 
 def _over_rounds(value: float, factors: Array, cells: Array, columns: Ints) -> Total:
@@ -122,6 +127,33 @@ def _variance(values: Array) -> tuple[float, int]:
     if count < 2:
         return 0.0, 0
     return float(np.var(values, ddof=1)) / count, count - 1
+
+
+def alone(values: Array, sources: Ints) -> list[Estimate]:
+    """Each row by itself, as `total` has it, all at once."""
+    parts = [_moments(values[:, sources == one]) for one in np.unique(sources)]
+    mean, variance, count = (np.stack(rows, axis=1) for rows in zip(*parts, strict=True))
+    held = (count > 0).sum(axis=1)
+    value = _mean(mean)
+    of_rounds = np.where(count > 0, variance, 0.0) / np.maximum(held, 1)[:, None] ** 2
+    spread = (of_rounds**2 / np.maximum(count - 1, 1)).sum(axis=1)
+    summed = of_rounds.sum(axis=1)
+    dof = np.where(spread > 0, summed**2 / np.where(spread > 0, spread, 1.0), 1.0)
+    dof = np.where((count == 1).any(axis=1), np.nan, dof)
+    apart = np.where(count > 0, (mean - value[:, None]) ** 2, 0.0).sum(axis=1)
+    by_document = held >= DOCUMENTS
+    summed = np.where(by_document, apart / np.maximum(held * (held - 1), 1), summed)
+    dof = np.where(by_document, held - 1, dof)
+    half = t_quantile(COVERAGE, dof) * np.sqrt(summed)
+    return [_logarithmic(v, h) for v, h in zip(value.tolist(), half.tolist(), strict=True)]
+
+
+def _moments(values: Array) -> tuple[Array, Array, Array]:
+    """Mean of each row, variance of that mean, and how many values it has."""
+    known = np.isfinite(values)
+    count, mean = known.sum(axis=1), _mean(values)
+    squares = np.where(known, (values - mean[:, None]) ** 2, 0.0).sum(axis=1)
+    return mean, squares / np.maximum(count * (count - 1), 1), count
 
 
 def ratio(

@@ -136,6 +136,11 @@ class Table:
         return found
 
     @cached_property
+    def engines(self) -> tuple[str, ...]:
+        """Of graphs alone, in the order of the documents."""
+        return tuple(dict.fromkeys(row.engine for row in self.rows if not row.is_chain))
+
+    @cached_property
     def caches(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(row.cache for row in self.rows))
 
