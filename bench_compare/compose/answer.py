@@ -95,14 +95,14 @@ class Answer:
         if empty:
             return without_answer(given, (), [f"layer {empty[0]}: {self._why_not(empty[0])}"])
         frugal = self._asked.choose in ("energy", "edp")
-        space = self._space(frugal)
+        space = self.space(frugal)
         best = least(space.problem, self._asked.choose or "time")
         if not best.choice:
             return without_answer(given, self._needs(space, frugal), [self._impossible()])
         chosen = self._rows_of(space, best)
         return self._told(space, best, chosen)
 
-    def _space(self, frugal: bool) -> Space:
+    def space(self, frugal: bool) -> Space:
         given = self._given
         return make_space(
             given.network, given.table, self._chooses.prices, self._candidates, given.cache,
@@ -188,7 +188,7 @@ class Answer:
         if self._asked.choose is None or not all(known[numbers].any() for numbers in rows):
             return []
         if self._asked.choose == "time":
-            space = self._space(frugal=True)
+            space = self.space(frugal=True)
         found, _ = corners(space.problem)
         return [(one, self._rows_of(space, one)) for one in found]
 

@@ -58,6 +58,8 @@ class _State:
     pool: dict[int, Factor] = field(default_factory=dict)
     gone: list[tuple[int, tuple[int, ...], Array]] = field(default_factory=list)
     """(node, nodes that decide it, its best option for each choice of these)."""
+    adjacent: dict[int, set[int]] = field(default_factory=dict)
+    """Node to its neighbours."""
     constant: float = 0.0
     made: int = 0
 
@@ -68,6 +70,8 @@ class _State:
         self.pool[self.made] = factor
         for node in factor.nodes:
             self.factors[node].add(self.made)
+            self.adjacent.setdefault(node, set()).update(factor.nodes)
+            self.adjacent[node].discard(node)
         self.made += 1
 
     def take(self, node: int) -> list[Factor]:
@@ -78,16 +82,19 @@ class _State:
             for other in factor.nodes:
                 if other != node:
                     self.factors[other].discard(number)
+        for other in self.adjacent.pop(node, ()):
+            self.adjacent[other].discard(node)
         return taken
 
     def neighbours(self, node: int) -> set[int]:
-        found = {other for number in self.factors[node] for other in self.pool[number].nodes}
-        return found - {node}
+        return self.adjacent.get(node, set())
 
     def entries(self, node: int) -> int:
         """Of the table that taking it out would make."""
-        around = self.neighbours(node)
-        return math.prod(self.sizes[one] for one in around) * self.sizes[node]
+        entries = self.sizes[node]
+        for one in self.neighbours(node):
+            entries *= self.sizes[one]
+        return entries
 
 
 def solve(
@@ -125,7 +132,7 @@ def _reduce(state: _State, entries: int) -> None:
         if len(state.neighbours(node)) > 1 and state.entries(node) > entries:
             waiting.discard(node)
             continue
-        touched = state.neighbours(node)
+        touched = set(state.neighbours(node))
         _eliminate(state, node)
         waiting.discard(node)
         waiting |= touched

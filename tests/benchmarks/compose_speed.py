@@ -1,0 +1,113 @@
+"""How long composing takes: 53 layers, as many rows as asked for, in one document.
+
+    python -m tests.benchmarks.compose_speed [ROWS]
+
+Writes a pipeline with residual links and a document of ROWS rows (10,000 without it) of 3 rounds
+of 20 samples into a temporary folder, then prints the processor time of the whole command, of the
+choice alone (the problem made and solved), and, for one row and several forms a layer, of the
+choice by time, energy and their product.
+"""
+
+from __future__ import annotations
+
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from bench_compare.compose.answer import Answer
+from bench_compare.compose.choose.objective import least
+from bench_compare.compose.choose.select import Asked, allowed
+from bench_compare.compose.given import Inputs, read_given
+from bench_compare.input.load import load
+from tests.bench_compare.compose import worlds
+
+LAYERS, SAMPLES, REPEATS = 53, 20, 5
+RANDOM = np.random.default_rng(0)
+
+
+def world(rows, energy=False):
+    """Residual links over three layers; every other plan in the other layout."""
+    names = [f"l{n}" for n in range(LAYERS)]
+    plans = max(1, rows // LAYERS - 2)
+    writers = {n: (names[i - 1], *([names[i - 3]] if i % 3 == 0 else []))
+               for i, n in enumerate(names) if i}  # fmt: skip
+    alone = {}
+    for name in names:
+        base = int(RANDOM.integers(10_000, 90_000))
+        words = ["cudnn", *(f"cudnn plan=eng{k}" + " layout=nhwc" * (k % 2) for k in range(plans))]
+        alone[name] = {one: int(base * RANDOM.uniform(0.8, 2)) for one in words}
+    joules = {
+        (name, one): float(RANDOM.uniform(1, 3)) * time_ns * 1e-7
+        for name, row in alone.items()
+        for one, time_ns in row.items()
+        if energy
+    }
+    return worlds.World(alone, writers=writers, convert={"cudnn": (3000, 3100)},
+                        joules=joules, states=(1.0, 1.01, 0.99))  # fmt: skip
+
+
+def with_noise(case):
+    rounds = tuple(
+        replace(one, series={"e2e_ns": np.round(
+            one.series["e2e_ns"][0] * np.exp(RANDOM.normal(0, 0.01, SAMPLES))).astype(np.int64)})
+        for one in case.rounds
+    )  # fmt: skip
+    return replace(case, rounds=rounds)
+
+
+def document(made):
+    found = worlds.parts(made)
+    return replace(found, cases=tuple(map(with_noise, found.cases)))
+
+
+def command_s(words):
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run([sys.executable, "-m", "bench_compare", *words], check=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return (after.ru_utime - before.ru_utime) + (after.ru_stime - before.ru_stime), after.ru_maxrss
+
+
+def choice_ms(folder, goal):
+    """Processor time of making and solving the problem, without reading."""
+    sources, _ = load([str(folder / "parts.json")])
+    given = read_given(Inputs(tuple(sources), (), folder / "net.toml", Asked(choose=goal)))
+    rows = allowed(given.table, given.network, given.cache, {}, limited=False)
+    answer = Answer(given, rows)
+    begin = time.process_time()
+    space = answer.space(frugal=goal != "time")
+    best = least(space.problem, goal)
+    return 1000 * (time.process_time() - begin), best.optimal
+
+
+def main(rows):
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        made = world(rows)
+        worlds.write_pipeline(made, folder)
+        held = document(made)
+        worlds.save(folder, "parts.json", held)
+        size = (folder / "parts.json").stat().st_size / 1e6
+        words = ["compose", str(folder / "net.toml"), str(folder / "parts.json"), "-q"]
+        took = [command_s([*words, "--choose", "time"]) for _ in range(REPEATS)]
+        print(f"{len(held.cases)} rows, {size:.0f} MB: whole command "
+              f"{min(s for s, _ in took):.2f} s of processor time (of {REPEATS}; "
+              f"{sorted(s for s, _ in took)[REPEATS // 2]:.2f} median), "
+              f"{took[-1][1] / 1024:.0f} MiB")  # fmt: skip
+        print("choice by time: {:.0f} ms, optimal: {}".format(*choice_ms(folder, "time")))
+        worlds.save(folder, "parts.json", document(world(LAYERS * 8, energy=True)))
+        for goal in ("time", "energy", "edp"):
+            took_ms, optimal = choice_ms(folder, goal)
+            print(f"{LAYERS} layers of 7 rows with energy, by {goal}: {took_ms:.0f} ms, "
+                  f"optimal: {optimal}")  # fmt: skip
+
+
+if __name__ == "__main__":
+    if len(sys.argv) > 2 or not all(word.isdecimal() for word in sys.argv[1:]):
+        sys.exit(__doc__)
+    main(int(sys.argv[1]) if len(sys.argv) == 2 else 10_000)
