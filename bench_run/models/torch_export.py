@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import sys
+import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,7 @@ Arguments = Mapping[str, Any]
 Made = tuple[str, tuple[Any, ...], dict[str, Any]]
 """Kind, operands, attributes."""
 
+NORM = "_native_batch_norm_legit_no_training"
 TYPES = {"float": "float32", "half": "float16", "bfloat16": "bfloat16", "double": "float64"}
 
 
@@ -63,6 +65,7 @@ def _make_model(where: str) -> tuple[Any, str]:
 
 def model_of(exported: Any, name: str, data_type: str) -> Model:
     """A model from an `ExportedProgram`."""
+    exported = _without_writes(exported)
     signature = exported.graph_signature
     tensors = {**exported.state_dict, **exported.constants}
     targets = {
@@ -71,9 +74,9 @@ def model_of(exported: Any, name: str, data_type: str) -> Model:
         **signature.inputs_to_lifted_tensor_constants,
     }
     weights = {node: _array(tensors[target]) for node, target in targets.items()}
-    nodes = [node for node in exported.graph.nodes if node.op == "call_function"]
+    nodes = [node for node in exported.graph.nodes if _is_operation(node)]
     values = [node for node in exported.graph.nodes if "val" in node.meta]
-    outputs = tuple(str(out.arg.name) for out in signature.output_specs)
+    outputs = tuple(map(str, signature.user_outputs))  # writes into buffers are no results
     return Model(
         name=name,
         data_type=data_type,
@@ -83,6 +86,33 @@ def model_of(exported: Any, name: str, data_type: str) -> Model:
         outputs=outputs,
         weights=weights,
     )
+
+
+def _without_writes(exported: Any) -> Any:
+    """Calls that write into what they read as calls with results: what they change may be read
+    under another name, as a view or later."""
+    schemas = (getattr(node.target, "_schema", None) for node in exported.graph.nodes)
+    if not any(schema is not None and schema.is_mutable for schema in schemas):
+        return exported
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return exported.run_decompositions({})
+
+
+def _is_operation(node: Any) -> bool:
+    """Calls that compute something; others check shapes and types, or take a norm's result."""
+    if node.op != "call_function" or str(node.target).startswith("aten._assert"):
+        return False
+    return not ("getitem" in str(node.target) and NORM in str(node.args[0].target))
+
+
+def _outputs(node: Any) -> tuple[str, ...]:
+    """Of a batch norm without its statistics, which are empty: what takes the first result."""
+    if NORM in str(node.target):
+        return tuple(user.name for user in node.users if user.args[1] == 0) or (node.name,)
+    several = isinstance(node.meta.get("val"), (list, tuple))
+    parts = range(len(node.meta["val"])) if several else ()
+    return tuple(f"{node.name}.{i}" for i in parts) or (node.name,)
 
 
 def _array(tensor: Any) -> Array:
@@ -97,8 +127,17 @@ def _dims(node: Any) -> dict[str, tuple[int, ...]]:
     """Of a value, and of the parts of one that is a list."""
     value = node.meta["val"]
     if isinstance(value, (list, tuple)):
-        return {f"{node.name}.{i}": tuple(map(int, part.shape)) for i, part in enumerate(value)}
-    return {node.name: tuple(map(int, value.shape))} if hasattr(value, "shape") else {}
+        return {f"{node.name}.{i}": _fixed(node, part) for i, part in enumerate(value)}
+    return {node.name: _fixed(node, value)} if hasattr(value, "shape") else {}
+
+
+def _fixed(node: Any, value: Any) -> tuple[int, ...]:
+    if not all(isinstance(length, int) for length in value.shape):
+        shape = "x".join(map(str, value.shape))
+        raise UsageError(
+            f"import: the dims of {_readable(node)} ({node.target}) depend on its values: {shape}"
+        )
+    return tuple(value.shape)
 
 
 def _call(node: Any) -> Call:
@@ -108,10 +147,7 @@ def _call(node: Any) -> Call:
         whole, index = node.args
         return Call("identity", name, (f"{whole.name}.{index}",), (node.name,), {}, "getitem")
     row = TABLE.get(target.removesuffix(".default").removeprefix("aten."))
-    several = isinstance(node.meta.get("val"), (list, tuple))
-    parts = range(len(node.meta["val"])) if several else ()
-    outputs = tuple(f"{node.name}.{i}" for i in parts) or (node.name,)
-    arguments = _arguments(node)
+    outputs, arguments = _outputs(node), _arguments(node)
     made = None if row is None else row(arguments)
     if made is None:
         operands = tuple(a.name for a in node.all_input_nodes)
@@ -287,7 +323,7 @@ _ACTIVATIONS = ("relu", "sigmoid", "tanh", "exp", "sqrt", "rsqrt", "abs", "neg",
 
 TABLE: dict[str, Callable[[Arguments], Made | None]] = {
     **dict.fromkeys(("conv1d", "conv2d", "conv3d", "convolution"), _conv),
-    "batch_norm": _batch_norm,
+    **dict.fromkeys(("batch_norm", NORM), _batch_norm),
     **{f"{name}{tail}": _unary(name) for name in _ACTIVATIONS for tail in ("", "_")},
     **{f"silu{tail}": _unary("swish") for tail in ("", "_")},
     **{f"relu6{tail}": _unary("relu6") for tail in ("", "_")},

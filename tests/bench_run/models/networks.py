@@ -57,6 +57,37 @@ class Strange(nn.Module):
         return self.two(torch.cumsum(self.one(x), 1))
 
 
+class WritesIntoView(nn.Module):
+    """What is written through one name is read through another."""
+
+    def __init__(self):
+        super().__init__()
+        self.one, self.two = nn.Linear(4, 4), nn.Linear(4, 4)
+
+    def forward(self, x):
+        y = self.one(x)
+        y[:, :2].mul_(2)
+        return self.two(y)
+
+
+class Overwrites(nn.Module):
+    """A batch norm and an activation that overwrite what they read, read again afterwards."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv, self.norm = nn.Conv2d(3, 4, 3, padding=1), nn.BatchNorm2d(4)
+
+    def forward(self, x):
+        y = self.norm(self.conv(x))
+        z = y.relu_()
+        return z + y
+
+
+class DependsOnValues(nn.Module):
+    def forward(self, x):
+        return x[x > 0]
+
+
 def with_statistics(module):
     """As after training: batch norms that do something."""
     for norm in module.modules():
@@ -95,7 +126,21 @@ def make_strange():
     return Strange()
 
 
+def make_writes_into_view():
+    return WritesIntoView()
+
+
+def make_depends_on_values():
+    return DependsOnValues()
+
+
+def make_overwrites():
+    torch.manual_seed(0)
+    return with_statistics(Overwrites())
+
+
 NETWORKS = {
+    "overwrites": (make_overwrites, (2, 3, 6, 6)),
     "cnn": (make_cnn, (2, 3, 16, 16)),
     "encoder": (make_encoder, (2, 5, 32)),
     "encoder_seq_first": (make_encoder_seq_first, (5, 2, 32)),

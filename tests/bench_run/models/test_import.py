@@ -10,7 +10,13 @@ from bench_run.models.inputs import parse_input
 torch = pytest.importorskip("torch", reason="these are models of PyTorch")
 
 from bench_run.models.torch_export import model_of, read_torch  # noqa: E402
-from tests.bench_run.models.networks import NETWORKS, difference, make_strange, save  # noqa: E402
+from tests.bench_run.models.networks import (  # noqa: E402
+    NETWORKS,
+    difference,
+    make_strange,
+    make_writes_into_view,
+    save,
+)
 
 NETS = "tests/bench_run/models/networks.py"
 
@@ -102,6 +108,16 @@ def test_what_it_left_is_an_input_for_what_follows(tmp_path):
     )  # fmt: skip
 
 
+def test_a_write_through_a_view_is_listed_and_never_lost(tmp_path):
+    module = make_writes_into_view().eval()
+    found = torch.export.export(module, (torch.zeros(3, 4),))
+    pipeline = save(model_of(found, "net", "float"), tmp_path).pipeline
+    left_out = [row.operation for row in pipeline.left_out]
+    assert (["aten.slice_scatter.default"], "slice_scatter") == (
+        left_out, pipeline.by_id["two"].links["a"].text,
+    )  # fmt: skip
+
+
 def test_an_imported_model_runs_as_a_chain(tmp_path, capsys):
     words = ["import", "--torch", f"{NETS}:make_cnn", "--input", "2x3x16x16:half"]
     assert 0 == main([*words, "-o", str(tmp_path)])
@@ -120,6 +136,10 @@ def test_an_imported_model_runs_as_a_chain(tmp_path, capsys):
         (["--torch", f"{NETS}:make_cnn", "--input", "2x3:int8"], "no type 'int8'"),
         (["--torch", f"{NETS}:make_cnn", "--input", "2x3x8:half"], "torch.export:"),
         (["--torch", f"{NETS}:make_cnn", "--input", "2x3", "--fuse", "maybe"], "no choice 'maybe'"),
+        (
+            ["--torch", f"{NETS}:make_depends_on_values", "--input", "2x3"],
+            "the dims of index (aten.index.Tensor) depend on its values",
+        ),
         (["none.onnx"], "onnx"),
     ],
 )
