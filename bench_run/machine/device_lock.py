@@ -58,10 +58,10 @@ class DeviceLock:
 
     def __init__(self, names: Sequence[str], folder: Path | None = None) -> None:
         self._folder = lock_folder() if folder is None else folder
-        self._names = sorted({re.sub(r"[^\w.-]", "_", name) for name in names})
+        self.names = sorted({re.sub(r"[^\w.-]", "_", name) for name in names})
         self.problem: str | None = None
         try:
-            if self._names:
+            if self.names:
                 _make_folder(self._folder)
         except OSError as error:
             self.problem = f"no lock in {self._folder}: {error.strerror}"
@@ -73,7 +73,7 @@ class DeviceLock:
             return Held()
         try:
             # In the same order for everyone, so that no two wait for each other.
-            files.extend(self._pass(name, alone, stopped) for name in self._names)
+            files.extend(self._pass(name, alone, stopped) for name in self.names)
         except OSError as error:
             Held(files).release()
             self.problem = f"no lock in {self._folder}: {error.strerror}"

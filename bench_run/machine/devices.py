@@ -70,6 +70,12 @@ def _l2_bytes(uuid: str) -> int | None:
     return None
 
 
+def accelerator_count() -> int:
+    """How many devices there are, without asking what they are: that takes a driver's start."""
+    count = 0 if nvml() is None else int(nvml_number("nvmlDeviceGetCount") or 0)
+    return count or len(telemetry_amd.devices())
+
+
 def device_names() -> list[str]:
     """Uuid, else index, of every accelerator: as engines name theirs."""
     return [device.uuid or str(device.index) for device in devices()]

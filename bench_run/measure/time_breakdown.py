@@ -78,6 +78,10 @@ class TimeBreakdown:
         self.turn(self._activity)
         return dict(sorted(self._seconds.items(), key=lambda row: -row[1]))
 
+    def listed(self) -> str:
+        """The activities that took long enough to be named, the longest first."""
+        return _listed(self.seconds())
+
     def line(self) -> str:
         seconds = self.seconds()
         line = f"took {sum(seconds.values()):.1f} s: {_listed(seconds)}"

@@ -11,7 +11,7 @@ from bench_schema.document import GraphId, Work
 
 from bench_run.engines import engine_module
 from bench_run.engines.base import EngineOptions, EngineSpec, SupportsKnobs
-from bench_run.engines.spec import on_device
+from bench_run.engines.spec import on_device, without_device
 from bench_run.errors import UsageError
 from bench_run.graph.chain.model import ChainGraph, chain_fingerprint, layer_fingerprints
 from bench_run.graph.fingerprint import fingerprint
@@ -42,6 +42,11 @@ class PlannedEngine:
     another engine."""
     build_timeout_s: float | None = None
     """Seconds that each build phase of a case may take; None: as long as the case."""
+
+    def is_copy_of(self, other: PlannedEngine) -> bool:
+        """Whether it is the other one, with the device on which that is named in the spec."""
+        named = without_device(self.spec.text) == other.spec.text != self.spec.text
+        return named and self.options == other.options
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from bench_run.runner.decisions import Referee, check_until
 from bench_run.runner.destinations import check_destinations
 from bench_run.runner.extra_passes import check_extra, extra_passes
 from bench_run.runner.parallel.sharing import ALONE, Sharing, likely_lanes, share_devices
-from bench_run.runner.planning import outline_run, plan_opened
+from bench_run.runner.planning import likely_engines, outline_run, plan_opened
 from bench_run.runner.record import Record, now
 from bench_run.runner.references import check_references
 from bench_run.runner.rounds import Rounds
@@ -66,7 +66,8 @@ def run_benchmark(options: Options, command: Sequence[str] = ()) -> Document:
     pool = WorkerPool(options.timeout_s, {}, breakdown, fresh)
     try:
         before = users_of(device_names()) if options.require_idle else {}
-        pool.start_ahead(outline.engines, likely_lanes(options, len(outline.engines)) - 1)
+        likely = likely_engines(outline)
+        pool.start_ahead(likely, likely_lanes(options, max(1, len(likely))) - 1)
         planned = plan_opened(outline, pool)
         if options.require_idle:
             used = {pool.facts(engine).device for engine in planned.engines}

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, NamedTuple
 
 from bench_schema.summary import (
     MIN_ROUNDS_FOR_T,
@@ -13,6 +13,8 @@ from bench_schema.summary import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from bench_schema.document import Case, Samples
 
     from bench_run.plan.cases import PlannedCase
@@ -20,27 +22,33 @@ if TYPE_CHECKING:
 UNGATED_ELSEWHERE = "another round of this case had to do without the gate"
 
 
+class RoundSamples(NamedTuple):
+    """What a round tells of the case's time."""
+
+    samples: Samples
+    cut: int
+    energy_j: float | None = None
+    """Of an iteration."""
+
+
 @dataclass
 class CaseState:
     """What is known of a case so far."""
 
     case: PlannedCase
-    rounds: int = 0
     ended: str | None = None
     """The status that ended it, if it did not complete."""
-    samples: list[Samples] = field(default_factory=list)
-    cuts: list[int] = field(default_factory=list)
     last: Case | None = None
-    indices: set[int] = field(default_factory=set)
-    """Of the rounds that were measured: an earlier run may have lost one between others."""
-    energies: list[float | None] = field(default_factory=list)
-    """Joules of an iteration, of the rounds that `samples` are of."""
+    measured: dict[int, RoundSamples] = field(default_factory=dict)
+    """By round: an earlier run may have lost one between others, and they end in any order."""
     is_wrong: bool = False
     """Whether its outputs were wrong in a round."""
-    numbers: list[int] = field(default_factory=list)
-    """Of the rounds that `samples` are of, which may have ended in another order."""
     timing: str | None = None
     """How the device times of these rounds were taken."""
+
+    @property
+    def rounds(self) -> int:
+        return len(self.measured)
 
     @property
     def no_gate(self) -> str | None:
@@ -55,28 +63,31 @@ class CaseState:
             if each.device_timing == "gated events" and self.timing == "events":
                 continue  # it was under way when another one had to do without the gate
             if each.device_timing == "events" and self.timing == "gated events":
-                self._void()
+                self.measured.clear()  # measured again: unlike samples share no series
             self.timing = each.device_timing
-            self.rounds += 1
-            self.indices.add(each.index)
             name = main_series(each.series)
             assert name is not None, "a round has samples"
-            self.samples.append(each.series[name])
-            self.cuts.append(each.cut.get(name, 0))
-            self.numbers.append(each.index)
-            self.energies.append(each.energy_j_per_iteration)
+            self.measured[each.index] = RoundSamples(
+                each.series[name], each.cut.get(name, 0), each.energy_j_per_iteration
+            )
         if result.validation is not None and result.validation.status == "failed":
             self.is_wrong = True
 
-    def _void(self) -> None:
-        """Forget what was measured behind a gate: it is measured again without one, and unlike
-        samples share no series."""
-        self.rounds = 0
-        self.samples.clear()
-        self.cuts.clear()
-        self.energies.clear()
-        self.numbers.clear()
-        self.indices.clear()
+    def forget(self, rounds: Collection[int]) -> None:
+        """These are void, and will be measured again."""
+        for index in rounds:
+            self.measured.pop(index, None)
+
+    def in_order(self) -> list[RoundSamples]:
+        """What was measured, in the order of the rounds."""
+        return [self.measured[index] for index in sorted(self.measured)]
+
+    def bare(self) -> Case:
+        """A part without measurements, for what is put on record later."""
+        assert self.last is not None, "something was measured"
+        return replace(
+            self.last, init={}, rounds=(), summary={}, validation=None, memory=None, notes=()
+        )
 
     def is_precise(self, target_ratio: float) -> bool:
         width = self.half_width_ratio()
@@ -86,4 +97,6 @@ class CaseState:
         """Of the median's interval; unknown below three rounds."""
         if self.rounds < MIN_ROUNDS_FOR_T:
             return None
-        return half_width_ratio(summarize(self.samples, self.cuts))
+        rounds = self.in_order()
+        summary = summarize([each.samples for each in rounds], [each.cut for each in rounds])
+        return half_width_ratio(summary)

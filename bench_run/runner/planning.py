@@ -15,7 +15,7 @@ from bench_run.engines.spec import parse_spec
 from bench_run.errors import BenchRunError, EngineUnavailableError, UsageError
 from bench_run.graph.chain.model import ChainGraph
 from bench_run.machine.affinity import available_cpus
-from bench_run.machine.devices import devices
+from bench_run.machine.devices import accelerator_count, devices
 from bench_run.plan.cases import (
     EVERY,
     PlannedCase,
@@ -202,12 +202,28 @@ def check_threads(wanted: int | None, engines: Sequence[tuple[PlannedEngine, str
             )
 
 
+def likely_engines(outline: Outline) -> tuple[PlannedEngine, ...]:
+    """What `open_engines` will most likely give, as far as this process sees the devices."""
+    if not asks_several(outline.options):
+        return outline.engines
+    count = accelerator_count()
+    if count < 2:
+        return ()
+    return on_devices(outline.options, outline.engines, {e.key: count for e in outline.engines})
+
+
 def open_engines(outline: Outline, pool: WorkerPool) -> tuple[PlannedEngine, ...]:
-    """Each engine on each of the devices asked for, as many as it sees."""
+    """Each engine on each of the devices asked for, as many as it sees: copies of an engine at the
+    same time."""
     for engine in outline.engines:
         _open(engine, pool)
     visible = {engine.key: pool.opened[engine.key].devices for engine in outline.engines}
     engines = on_devices(outline.options, outline.engines, visible)
+    for engine in outline.engines:
+        copy = next((c for c in engines if c.is_copy_of(engine)), None)
+        if copy is not None:
+            pool.rename(engine, copy)
+    pool.open_side_by_side(engines)
     for engine in engines:
         _open(engine, pool)
     return engines

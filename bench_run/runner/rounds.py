@@ -25,10 +25,11 @@ from bench_run.machine.device_lock import DeviceLock
 from bench_run.measure.loop import REST_S, SamplingBudget
 from bench_run.runner.case_state import CaseState
 from bench_run.runner.parallel.baton import Baton
-from bench_run.runner.parallel.beside import BesideTrials, DeviceBatons
+from bench_run.runner.parallel.beside import DeviceBatons
 from bench_run.runner.parallel.lanes import Lanes
 from bench_run.runner.parallel.room import room_here
 from bench_run.runner.parallel.sharing import ALONE, Sharing
+from bench_run.runner.parallel.trials import BesideTrials
 from bench_run.runner.parallel.visit import Visit
 from bench_run.runner.references import ReferenceStore
 from bench_run.runner.stopping import until_precise
@@ -82,6 +83,7 @@ class Rounds:
             progress.say(f"note: {lock.problem}: other runs on the device are not kept away")
         baton = DeviceBatons(apart, self._is_beside) if apart else Baton(lock)
         self._trials = BesideTrials() if apart else None
+        self._baton = baton
         self._references = references or ReferenceStore(
             options, engines, breakdown, touching=baton.touching
         )
@@ -97,7 +99,8 @@ class Rounds:
             if case.id in self.states:
                 self.states[case.id].take(case)
                 if self._trials is not None:
-                    self._trials.resume(case)
+                    self._trials.take(case)
+        self._judge_trials()
 
     def completed(self) -> list[PlannedCase]:
         """The cases that nothing ended, in order."""
@@ -120,13 +123,20 @@ class Rounds:
                 until_precise(self, self._options)
             if self._rule is not None:
                 self._rule(self, self._progress)
-            if self._trials is not None:
-                self._progress.say(self._trials.sentence())
+            self._tell_devices()
         finally:
             self._lanes.stop()
             self._breakdown.add_workers(self._lanes.times)
             self.pool.kill()
             self._references.close()
+
+    def _tell_devices(self) -> None:
+        """What each device did while rounds were prepared, and what came of measuring at once."""
+        if self._trials is not None:
+            self._progress.say(self._trials.sentence())
+        if self._shares and self._lanes.are_side_by_side(self._options.rounds):
+            for device, time in self._baton.times.items():
+                self._progress.say(f"{device}: {time.listed()}")
 
     def open_states(self) -> Iterator[CaseState]:
         """The cases that nothing ended, in order."""
@@ -144,20 +154,25 @@ class Rounds:
     def _missing(self, cases: Sequence[PlannedCase], index: int) -> list[PlannedCase]:
         """Those that nothing ended and that were not measured in this round."""
         states = (self.states[case.id] for case in cases)
-        return [s.case for s in states if s.ended is None and index not in s.indices]
+        return [s.case for s in states if s.ended is None and index not in s.measured]
 
     def note_end(self, states: Sequence[CaseState], rule: str) -> None:
         """Put on record which rule ended the sampling of these cases."""
         for state in states:
-            assert state.last is not None
-            bare = replace(state.last, init={}, rounds=(), summary={}, validation=None)
-            self._save(replace(bare, memory=None, stopped_by=rule))
+            self._save(replace(state.bare(), stopped_by=rule))
 
     def _rounds(self, due: Mapping[int, Sequence[PlannedCase]]) -> None:
         """Measure these cases in these rounds."""
         self._rounds_at_once(due)
-        for held in self._trials.release() if self._trials is not None else ():
-            self._keep(held)
+        self._judge_trials()
+
+    def _judge_trials(self) -> None:
+        """Rounds that other devices changed are void; what they do to a case is put on record."""
+        for judged in () if self._trials is None else self._trials.judge():
+            state = self.states[judged.name]
+            state.forget(judged.void)
+            if judged.note is not None:
+                self._save(replace(state.bare(), notes=(judged.note,)))
 
     def _rounds_at_once(self, due: Mapping[int, Sequence[PlannedCase]]) -> None:
         rounds = [self._order(index, cases) for index, cases in due.items() if cases]
@@ -179,13 +194,14 @@ class Rounds:
             threading.Thread(target=self._references.compute_announced, daemon=True).start()
         for _, result in self._lanes.results(rounds):
             if result is not None:
-                for kept in [result] if self._trials is None else self._trials.take(result):
-                    self._keep(kept)
+                self._keep(result)
             self._progress.finish_case()
 
     def _keep(self, result: Case) -> None:
         self.states[result.id].take(result)
         self._save(result)
+        if self._trials is not None:
+            self._trials.take(result)
 
     def _order(self, index: int, cases: Sequence[PlannedCase]) -> list[Visit]:
         order = shuffle_cases(cases, self._options.seed, index)

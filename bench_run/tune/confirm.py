@@ -68,7 +68,7 @@ class Confirmation:
         return [each.options[finalist.index].case.id for finalist in finalists]
 
     def _logs(self, state: CaseState) -> Logs | None:
-        rows = zip(state.samples, state.cuts, strict=True)
-        times = np.array([math.log(midmean(np.maximum(1, s[cut:]))) for s, cut in rows])
-        found = objective_logs(times, state.energies, self._tuning.objective)
-        return None if found is None else found[np.argsort(state.numbers)]
+        rounds = state.in_order()
+        times = np.array([math.log(midmean(np.maximum(1, r.samples[r.cut :]))) for r in rounds])
+        energies = [each.energy_j for each in rounds]
+        return objective_logs(times, energies, self._tuning.objective)

@@ -1,4 +1,7 @@
-"""How a run's workers start: environments and templates, for pools in several threads."""
+"""How a run's workers start: environments and templates, for pools in several threads.
+
+An engine's copies on several devices share both: what is imported does not depend on the device.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 from bench_run.engines import engine_module
 from bench_run.engines.base import SupportsEnvironment, SupportsFork
+from bench_run.engines.spec import without_device
 from bench_run.machine.affinity import thread_environment
 from bench_run.worker.ahead import Ahead
 from bench_run.worker.start import Template, start_afresh
@@ -28,8 +32,13 @@ def own_environment(engine: PlannedEngine) -> Mapping[str, str]:
     return {**module.environment(engine.spec, engine.options), **threads}
 
 
+def family(engine: PlannedEngine) -> str:
+    """What copies of an engine on several devices have in common."""
+    return without_device(engine.key)
+
+
 class Launcher:
-    """Environments and templates by engine key."""
+    """Environments and templates by family."""
 
     def __init__(self, environments: Mapping[str, Mapping[str, str]], fresh: str) -> None:
         """`fresh`: ``exec`` starts every worker afresh; ``fork`` forks those of engines that allow
@@ -43,21 +52,23 @@ class Launcher:
 
     def environment(self, engine: PlannedEngine) -> Mapping[str, str]:
         """Asked for once: cache folders that it names serve every round."""
+        name = family(engine)
         with self._lock:
-            if engine.key not in self._prepared:
+            if name not in self._prepared:
                 given = self._environments.get(engine.key, {})
-                self._environments[engine.key] = {**own_environment(engine), **given}
-                self._prepared.add(engine.key)
-            return self._environments[engine.key]
+                self._environments[name] = {**own_environment(engine), **given}
+                self._prepared.add(name)
+            return self._environments[name]
 
     def starter(self, engine: PlannedEngine, environment: Mapping[str, str]) -> Starter:
         """The first worker of an engine starts afresh: its template imports at the same time."""
         if self._fresh == "exec" or not isinstance(engine_module(engine.spec.name), SupportsFork):
             return start_afresh
+        name = family(engine)
         with self._lock:
-            if engine.key in self._templates:
-                return self._templates[engine.key].start
-            self._templates[engine.key] = Template(engine.spec, engine.options, environment)
+            if name in self._templates:
+                return self._templates[name].start
+            self._templates[name] = Template(engine.spec, engine.options, environment)
             return start_afresh
 
     def start_ahead(self, engine: PlannedEngine, count: int, timeout_s: float) -> None:
@@ -66,9 +77,10 @@ class Launcher:
             return
         if not isinstance(engine_module(engine.spec.name), SupportsFork):
             return
-        environment = self.environment(engine)
-        template = Template(engine.spec, engine.options, environment)
-        self._templates[engine.key] = template
+        name, environment = family(engine), self.environment(engine)
+        if name not in self._templates:
+            self._templates[name] = Template(engine.spec, engine.options, environment)
+        template = self._templates[name]
         self._ahead[engine.key] = engine, Ahead(engine, template, environment, timeout_s, count)
 
     def take_ahead(self, engine: PlannedEngine) -> Started | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Literal
 
 from bench_schema.document import Case, Outcome, Validation
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
     from bench_run.graph.model import Graph
     from bench_run.measure.ceilings import Ceilings
     from bench_run.plan.cases import PlannedEngine
-    from bench_run.worker.ahead import Started
     from bench_run.worker.process import Turn
 
 
@@ -71,6 +71,25 @@ class WorkerPool:
             self._start(engine)
         return self.opened[engine.key].facts
 
+    def open_side_by_side(self, engines: Sequence[PlannedEngine]) -> None:
+        """Open those that are not open yet at the same time. What cannot be opened is left out:
+        `facts` meets the error again."""
+        new = [engine for engine in engines if engine.key not in self.opened]
+        # A process ends with the thread that started it: they are all started by this one.
+        workers = [self._launch(engine) for engine in new]
+        with self._breakdown.on("starting workers"), ThreadPoolExecutor(len(new) or 1) as threads:
+            asked = [threads.submit(self._opened, *pair) for pair in zip(workers, new, strict=True)]
+        for engine, worker, answer in zip(new, workers, asked, strict=True):
+            if answer.exception() is None:
+                self._enter(engine, worker, answer.result())
+
+    def rename(self, engine: PlannedEngine, copy: PlannedEngine) -> None:
+        """What opened an engine serves as its copy on the same device."""
+        self._workers[copy.key] = self._workers.pop(engine.key)
+        self.opened[copy.key] = self.opened[engine.key]
+        del self._fresh[engine.key]
+        self._fresh[copy.key] = copy
+
     def _worker(self, engine: PlannedEngine) -> Worker:
         """The engine's worker, for more than opening."""
         worker = self._workers.get(engine.key)
@@ -85,21 +104,29 @@ class WorkerPool:
 
     def _open(self, engine: PlannedEngine) -> Worker:
         started = None if self._owns_launcher else self._launcher.take_ahead(engine)
-        worker, opened = started or self._open_another(engine)
+        if started is None:
+            worker = self._launch(engine)
+            started = worker, self._opened(worker, engine)
+        self._enter(engine, *started)
+        return started[0]
+
+    def _launch(self, engine: PlannedEngine) -> Worker:
+        environment = self._launcher.environment(engine)
+        return Worker(environment, start=self._launcher.starter(engine, environment))
+
+    def _opened(self, worker: Worker, engine: PlannedEngine) -> Opened:
+        """In any thread."""
+        try:
+            return worker.ask(Open(engine.spec, engine.options), self._timeout_s)
+        except BenchRunError:
+            worker.kill()
+            raise
+
+    def _enter(self, engine: PlannedEngine, worker: Worker, opened: Opened) -> None:
         worker.announce = self._breakdown.phase
         self._workers[engine.key] = worker
         self._fresh[engine.key] = engine
         self.opened[engine.key] = opened
-        return worker
-
-    def _open_another(self, engine: PlannedEngine) -> Started:
-        environment = self._launcher.environment(engine)
-        worker = Worker(environment, start=self._launcher.starter(engine, environment))
-        try:
-            return worker, worker.ask(Open(engine.spec, engine.options), self._timeout_s)
-        except BenchRunError:
-            worker.kill()
-            raise
 
     def start_ahead(self, engines: Sequence[PlannedEngine], count: int) -> None:
         """Start so many workers of each engine that may be forked, before they are asked for."""

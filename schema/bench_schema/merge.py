@@ -31,7 +31,7 @@ from bench_schema.reals import unspell
 from bench_schema.summary import achieved, summarize
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
 T = TypeVar("T")
 
@@ -81,17 +81,33 @@ def merge_cases(parts: Sequence[Case]) -> Case:
 
 def without_voided(parts: Sequence[Case]) -> Sequence[Case]:
     """The parts without rounds that are void: where a case could be measured without a gate only,
-    what was measured behind one before does not count, since unlike samples share no series."""
-    timings = {round_.device_timing for part in parts for round_ in part.rounds}
-    if not {"gated events", "events"} <= timings:
-        return parts
-    return [_without_gated(part) for part in parts]
+    what was measured behind one before does not count, since unlike samples share no series; and
+    where a round was measured again alone, what was measured beside other devices does not."""
+    rounds = [round_ for part in parts for round_ in part.rounds]
+    if {"gated events", "events"} <= {round_.device_timing for round_ in rounds}:
+        parts = [_without(part, _is_gated) for part in parts]
+    alone = {round_.index for round_ in rounds if not has_companions(round_)}
+    if any(round_.index in alone and has_companions(round_) for round_ in rounds):
+        return [
+            _without(part, lambda each: each.index in alone and has_companions(each))
+            for part in parts
+        ]
+    return parts
 
 
-def _without_gated(part: Case) -> Case:
+def _is_gated(measured: Round) -> bool:
+    return measured.device_timing == "gated events"
+
+
+def has_companions(measured: Round) -> bool:
+    """Whether other devices measured meanwhile."""
+    return bool(measured.surroundings and measured.surroundings.companions)
+
+
+def _without(part: Case, is_void: Callable[[Round], bool]) -> Case:
     """Phases of initialisation have a value for each round; those of void rounds go too, but for
     what was paid once: no later round pays it."""
-    kept = [round_.device_timing != "gated events" for round_ in part.rounds]
+    kept = [not is_void(round_) for round_ in part.rounds]
     init = {
         name: values[kept] if len(values) == len(kept) and name not in PAID_ONCE else values
         for name, values in part.init.items()

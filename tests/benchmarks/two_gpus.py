@@ -1,4 +1,4 @@
-"""What it costs to measure on two GPUs of a host at the same time, and whether it changes a time.
+"""What measuring on two GPUs of a host at the same time costs, and whether it changes a time.
 
 Usage:
   two_gpus.py [options]
@@ -8,12 +8,18 @@ Options:
   --reference=HOW  [default: none]
   --rounds=N       [default: 5]
   --iters=N        [default: 100]
-  --runs=N         of each GPU alone [default: 2]
+  --cycles=N       whole runs of every kind, in turn [default: 3]
+  --keep=DIR       where to leave the documents
+  --specs=FILE     other graphs than the 19 here, one --op a line
 
-19 graphs. Each GPU alone (`--device 0`, `--device 1`), both with `--device all --parallel measure`,
-and the suite split over both (`--shard 1/2`, `--shard 2/2`, two processes at once). For each, the
-wall time; for the first two, medians of the same GPU beside each other, with the standard deviation
-of medians between runs alone.
+19 graphs. A cycle is a run of each GPU alone (`--device 0`, `--device 1`), one of both with
+`--device all --parallel measure`, and one shared by both (`--shard 1/2`, `--shard 2/2`, two
+processes at once); every second cycle goes backwards. A run before them is not counted: it
+measures the ceilings.
+
+Printed: wall times. By case, the time alone, how much runs alone differ among themselves (standard
+deviation), and the change with both at once, with its 95 % interval. And how often two runs lie
+within 0.2 % of each other: two runs alone, and a run alone and one with both at once.
 """
 
 from __future__ import annotations
@@ -26,9 +32,12 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import defaultdict
+from itertools import combinations, product
 from pathlib import Path
 from types import SimpleNamespace
 
+from bench_schema.summary import t_quantile
 from docopt import docopt
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -54,89 +63,159 @@ OPS = (
     "batchnorm_inference: n=32 c=64 h=56 w=56 dtype=float",
 )
 SERIES = ("device_ns", "e2e_ns")
-WITHIN = 0.002
+WITHIN = math.log(1.002)
+STEP_NS = 32.0
+"""Of the clock behind an H200's device times."""
+TOLD = ("took ", "devices side by side", "GPU-", "TWIN-")
+"""Beginnings of lines that say where time went."""
+
+
+def read_ops(path):
+    return OPS if path is None else tuple(Path(path).read_text().splitlines())
 
 
 def start(chosen, output, *words):
-    ops = [word for op in OPS for word in ("--op", op)]
+    ops = [word for op in chosen.ops for word in ("--op", op)]
     sampling = ["--rounds", str(chosen.rounds), "--iters", str(chosen.iters)]
     command = [sys.executable, "-m", "bench_run", *ops, "--engine", chosen.engine, *sampling,
-               "--reference", chosen.reference, "--quiet", "-o", str(output), *words]  # fmt: skip
+               "--reference", chosen.reference, "-o", str(output), *words]  # fmt: skip
     paths = [str(ROOT), str(ROOT / "schema"), os.environ.get("PYTHONPATH", "")]
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
-    return subprocess.Popen(command, cwd=ROOT, env=env)
+    output.with_suffix(".json.journal").unlink(missing_ok=True)
+    log = output.with_suffix(".log").open("w")
+    return subprocess.Popen(command, cwd=ROOT, env=env, stdout=log, stderr=log)
 
 
-def timed(*processes):
-    """Seconds until all have ended."""
+def timed(chosen, folder, runs):
+    """Seconds until all have ended. `runs`: name and flags of each."""
     begin = time.perf_counter()
-    started = [start(*words) for words in processes]
+    outputs = [folder / f"{name}.json" for name, _ in runs]
+    started = [start(chosen, path, *words) for path, (_, words) in zip(outputs, runs, strict=True)]
     codes = [process.wait() for process in started]
-    assert set(codes) <= {0, 2}, f"bench-run ended with {codes}"
-    return time.perf_counter() - begin
+    seconds = time.perf_counter() - begin
+    print(f"{' and '.join(name for name, _ in runs)}: {seconds:.1f} s")
+    for path in outputs:
+        lines = path.with_suffix(".log").read_text().splitlines()
+        if not set(codes) <= {0, 2}:
+            raise SystemExit("\n".join(lines[-20:]))
+        for line in lines:
+            if line.startswith(TOLD):
+                print(f"    {line}")
+    sys.stdout.flush()
+    return seconds
 
 
-def medians(path):
-    """By device and graph; and, of the rounds, how many had companions."""
+def logs_of(path):
+    """By device and graph, the logarithm of the time: mean over rounds of their medians."""
     document = json.loads(path.read_bytes())
     devices = {engine["key"]: engine["device"] for engine in document["engines"]}
-    found, beside = {}, 0
+    found = {}
     for case in document["cases"]:
-        series = next(name for name in SERIES if name in case["summary"])
-        key = devices[case["engine"]], case["graph"]["name"]
-        found[key] = case["summary"][series]["median"]
-        known = [each["surroundings"] or {} for each in case["rounds"]]
-        beside += sum(bool(each.get("companions")) for each in known)
-    return found, beside
+        series = [each["series"] for each in case["rounds"]]
+        name = next(name for name in SERIES if name in series[0])
+        medians = [math.log(statistics.median(each[name])) for each in series]
+        found[devices[case["engine"]], case["graph"]["name"]] = statistics.fmean(medians)
+    return found
+
+
+def by_case(documents):
+    found = defaultdict(list)
+    for document in documents:
+        for key, value in document.items():
+            found[key].append(value)
+    return found
+
+
+def share_within(pairs):
+    near = [abs(a - b) <= WITHIN for a, b in pairs]
+    return f"{sum(near)} of {len(near)} ({sum(near) / max(1, len(near)):.0%})"
 
 
 def compare(alone, together):
-    """Prints each case; gives the share within `WITHIN` of the mean alone."""
-    within, logs = 0, []
-    print(f"{'graph':<56} {'alone':>12} {'± %':>6} {'together':>12} {'change %':>9}")
+    """A line for each case, then how many are within the limit. Both: logarithms by case."""
+    counts, changes = defaultdict(int), []
+    print(f"{'graph':<50} {'alone ns':>10} {'step %':>6} {'alone ±':>7} {'change %':>8} {'±':>5}")
     for key in sorted(together):
-        runs = [run[key] for run in alone if key in run]
-        mean = statistics.fmean(runs)
-        spread = 100 * statistics.stdev(runs) / mean if len(runs) > 1 else math.nan
-        ratio = together[key] / mean
-        logs.append(math.log(ratio))
-        within += abs(ratio - 1) <= WITHIN
-        name = f"{key[0][-4:]} {key[1]}"[:56]
-        change = 100 * (ratio - 1)
-        print(f"{name:<56} {mean:12.1f} {spread:6.2f} {together[key]:12.1f} {change:+9.2f}")
-    mean = 100 * (math.exp(statistics.fmean(logs)) - 1)
-    print(f"{within} of {len(together)} within {100 * WITHIN:g} %, geometric mean {mean:+.3f} %")
+        mine, theirs = alone[key], together[key]
+        change = statistics.fmean(theirs) - statistics.fmean(mine)
+        spread, half = uncertainty(mine, theirs)
+        changes.append(change)
+        verdict = "within" if abs(change) <= WITHIN else "beyond"
+        if half is not None and abs(change) > WITHIN and abs(change) - half <= WITHIN:
+            verdict = "not told apart"
+        elif half is not None and abs(change) + half <= WITHIN:
+            verdict = "within, whole interval"
+        counts[verdict] += 1
+        time_ns = math.exp(statistics.fmean(mine))
+        row = f"{key[0][-4:]} {key[1]}"[:50]
+        print(f"{row:<50} {time_ns:10.0f} {100 * STEP_NS / time_ns:6.2f} {100 * spread:7.2f} "
+              f"{100 * change:+8.2f} {100 * (half or math.nan):5.2f}  {verdict}")  # fmt: skip
+    print(f"change, mean of all cases {100 * statistics.fmean(changes):+.3f} %")
+    print("change and 0.2 %: " + ", ".join(f"{n} {what}" for what, n in sorted(counts.items())))
+
+
+def uncertainty(mine, theirs):
+    """Standard deviation of runs alone, and half of the 95 % interval of the change."""
+    spread = statistics.stdev(mine) if len(mine) > 1 else math.nan
+    degrees = len(mine) + len(theirs) - 2
+    if degrees < 1:
+        return spread, None
+    squares = sum(sum((x - statistics.fmean(g)) ** 2 for x in g) for g in (mine, theirs))
+    share = 1 / len(mine) + 1 / len(theirs)
+    return spread, t_quantile(degrees) * math.sqrt(squares / degrees * share)
+
+
+def run_cycles(chosen, folder):
+    """Seconds and documents of each kind of run."""
+    seconds, documents = defaultdict(list), defaultdict(list)
+    both = ("--device", "all", "--parallel", "measure")
+    kinds = {
+        "alone0": [("alone0", ("--device", "0"))],
+        "alone1": [("alone1", ("--device", "1"))],
+        "both": [("both", both)],
+        "shards": [(f"shard{n}", ("--device", str(n), "--shard", f"{n + 1}/2")) for n in (0, 1)],
+    }
+    warm = SimpleNamespace(**{**vars(chosen), "rounds": 2, "iters": 10})
+    timed(warm, folder, [("warm", both)])
+    for cycle in range(chosen.cycles):
+        for kind in list(kinds)[:: -1 if cycle % 2 else 1]:
+            runs = [(f"{name}_{cycle}", words) for name, words in kinds[kind]]
+            seconds[kind].append(timed(chosen, folder, runs))
+            documents[kind] += [logs_of(folder / f"{name}.json") for name, _ in runs]
+    return seconds, documents
+
+
+def tell_times(seconds, graphs):
+    alone = [statistics.fmean(seconds[kind]) for kind in ("alone0", "alone1")]
+    both, shards = (statistics.fmean(seconds[kind]) for kind in ("both", "shards"))
+    one = statistics.fmean(alone)
+    print(f"{graphs} graphs on one GPU: {one:.1f} s")
+    print(f"{graphs} graphs on each GPU, one after the other: {sum(alone):.1f} s; with --parallel "
+          f"measure: {both:.1f} s, {both / sum(alone):.0%}")  # fmt: skip
+    print(
+        f"{graphs} graphs, half of them on each GPU: {shards:.1f} s, {shards / one:.0%} of one GPU"
+    )
 
 
 def main():
     given = docopt(__doc__)
     chosen = SimpleNamespace(
+        ops=read_ops(given["--specs"]),
         engine=given["--engine"],
         reference=given["--reference"],
-        **{name: int(given[f"--{name}"]) for name in ("rounds", "iters", "runs")},
+        **{name: int(given[f"--{name}"]) for name in ("rounds", "iters", "cycles")},
     )
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        alone, seconds = [], []
-        for run in range(chosen.runs):
-            for device in (0, 1):
-                output = folder / f"alone{device}_{run}.json"
-                seconds.append(timed((chosen, output, "--device", str(device))))
-                alone.append(medians(output)[0])
-        together = folder / "together.json"
-        both_s = timed((chosen, together, "--device", "all", "--parallel", "measure"))
-        shards = [(chosen, folder / f"shard{n}.json", "--device", str(n), "--shard", f"{n + 1}/2")
-                  for n in (0, 1)]  # fmt: skip
-        shards_s = timed(*shards)
-        found, beside = medians(together)
-        compare(alone, found)
-        one_s = statistics.fmean(seconds)
-        rounds = len(found) * chosen.rounds
-        print(f"{beside} of {rounds} rounds were measured beside the other GPU")
-        print(f"one GPU, 19 graphs: {one_s:.1f} s")
-        print(f"both GPUs, each 19 graphs, one GPU after the other: {2 * one_s:.1f} s")
-        print(f"the same with --parallel measure: {both_s:.1f} s, {both_s / one_s / 2:.0%}")
-        print(f"19 graphs, half of them on each GPU: {shards_s:.1f} s, {shards_s / one_s:.0%}")
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(given["--keep"] or scratch)
+        folder.mkdir(parents=True, exist_ok=True)
+        seconds, documents = run_cycles(chosen, folder)
+    alone, together = by_case(documents["alone0"] + documents["alone1"]), by_case(documents["both"])
+    compare(alone, together)
+    pairs = [pair for runs in alone.values() for pair in combinations(runs, 2)]
+    print(f"two runs alone within 0.2 % of each other: {share_within(pairs)}")
+    pairs = [pair for key, runs in alone.items() for pair in product(runs, together[key])]
+    print(f"a run alone and one with both at once: {share_within(pairs)}")
+    tell_times(seconds, len(chosen.ops))
 
 
 if __name__ == "__main__":

@@ -8,12 +8,13 @@ stand ready go first, since whoever only touches the device can do so together w
 
 from __future__ import annotations
 
-import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Literal
 
 from bench_run.errors import StoppedError
 from bench_run.machine.device_lock import DeviceLock, Held
+from bench_run.measure.time_breakdown import TimeBreakdown
+from bench_run.runner.parallel.host_turn import HostTurn
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -24,17 +25,22 @@ if TYPE_CHECKING:
     from bench_run.worker.messages import DeviceUse
 
 State = Literal["coming", "ready", "measuring", "done"]
+ALONE, BESIDE, OTHERS = "measuring alone", "measuring beside others", "waiting for other devices"
+TOUCHED, IDLE = "copies, first runs", "nothing ready"
+"""What a device does, as its times are listed."""
 
 
 class Baton:
     """The turns of one run. `lock` keeps other runs of the host away meanwhile."""
 
-    def __init__(self, lock: DeviceLock | None = None, host: DeviceLock | None = None) -> None:
-        """`host`: a second lock, for whoever measures: with those that do so side by side, or
-        without."""
+    def __init__(self, lock: DeviceLock | None = None, host: HostTurn | None = None) -> None:
+        """`host`: shared by the batons of several devices."""
         self._lock = DeviceLock(()) if lock is None else lock
-        self._host = DeviceLock(()) if host is None else host
-        self._changed = threading.Condition()
+        self._host = HostTurn() if host is None else host
+        self._changed = self._host.changed
+        self.time = TimeBreakdown()
+        """What the device did."""
+        self.time.turn(IDLE)
         self._touching = 0
         self._ready: list[Group] = []
         self._active: Group | None = None
@@ -43,6 +49,15 @@ class Baton:
     def group(self, cases: Sequence[str], *, beside: bool = False) -> Group:
         """The turn of these cases, which are measured in this order; `beside` other devices."""
         return Group(self, cases, beside)
+
+    @property
+    def times(self) -> dict[str, TimeBreakdown]:
+        """What the devices did that take turns here."""
+        return {", ".join(self._lock.names): self.time}
+
+    def shares(self, rounds: Sequence[Sequence[Visit]]) -> list[list[list[Visit]]]:
+        """All rounds in one: engines take turns on each graph."""
+        return [[list(visits) for visits in rounds]]
 
     def turns(self, visits: Sequence[Visit]) -> list[CaseTurn]:
         """The turns of visits that belong together."""
@@ -60,7 +75,7 @@ class Baton:
         """The locks that other runs see; `alone` on the device. Raises `StoppedError`."""
         held = Held()
         if alone:
-            held += self._host.acquire(alone=not beside, stopped=lambda: self._stopped)
+            held += self._host.lock.acquire(alone=not beside, stopped=lambda: self._stopped)
         held += self._lock.acquire(alone=alone, stopped=lambda: self._stopped)
         if self._stopped:
             held.release()
@@ -72,13 +87,29 @@ class Baton:
         """A change of state, which those who wait look at."""
         with self._changed:
             yield
-            self._changed.notify_all()
+            self._tell()
+
+    def _tell(self) -> None:
+        """Those who wait look at what has changed."""
+        self.time.turn(self._activity())
+        self._changed.notify_all()
+
+    def _activity(self) -> str:
+        if self._active is not None:
+            return BESIDE if self._active.beside else ALONE
+        if self._touching:
+            return TOUCHED
+        return OTHERS if self._ready else IDLE
 
     def touch(self) -> None:
-        """Waits until nobody measures or stands ready to."""
+        """Waits until nobody measures or could begin to."""
         with self.changing():
-            self.wait(lambda: self._active is None and not self._ready)
+            self.wait(lambda: self._active is None and not self._may_begin())
             self._touching += 1
+
+    def _may_begin(self) -> bool:
+        """Whether a group stands ready for which other devices do not stand in the way."""
+        return bool(self._ready) and self._host.admits(self._ready[0])
 
     @contextmanager
     def touching(self) -> Iterator[None]:
@@ -99,7 +130,7 @@ class Baton:
 
     def wait(self, until: Callable[[], bool]) -> None:
         """Within `changing`. Raises `StoppedError`."""
-        self._changed.notify_all()
+        self._tell()
         self._changed.wait_for(lambda: self._stopped or until())
         if self._stopped:
             raise StoppedError
@@ -110,8 +141,11 @@ class Baton:
 
     def is_turn_of(self, group: Group) -> bool:
         """Whether the group measures now; it begins where nothing stands in the way."""
-        if self._active is None and not self._touching and self._ready[:1] == [group]:
+        if self._active is None and self._ready[:1] == [group] and self._host.admits(group):
+            if self._touching:
+                return False
             self._active = self._ready.pop(0)
+            self._host.enter(group)
         return self._active is group
 
     def end_turn(self, group: Group) -> None:
@@ -120,6 +154,7 @@ class Baton:
             self._active = None
         elif group in self._ready:
             self._ready.remove(group)
+        self._host.leave(group)
 
 
 class Group:

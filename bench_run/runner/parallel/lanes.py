@@ -81,19 +81,12 @@ class Lanes:
 
     def _side_by_side(self, rounds: Sequence[Sequence[Visit]]) -> Iterator[Result]:
         """Those that lacked memory beside others come last, alone."""
-        parts = [part for visits in rounds for part in split(visits, self.count // len(rounds))]
-        waiting: queue.SimpleQueue[Sequence[Visit]] = queue.SimpleQueue()
-        for part in parts:
-            waiting.put(part)
         done: Done = queue.SimpleQueue()
-        count = min(self.count, len(parts))
-        self._lanes = [
-            Lane(self._pool, self._baton, self._room, self._run, waiting, done)
-            for _ in range(count)
-        ]
-        self._lanes[0].adopt(parts[0])
+        shares = self._baton.shares(rounds)
+        self._lanes = [lane for share in shares for lane in self._lanes_of(share, done)]
         for lane in self._lanes:
             lane.start()
+        count = len(self._lanes)
         again: list[Visit] = []
         while count:
             item = done.get()
@@ -108,6 +101,20 @@ class Lanes:
         self._pool.end_ahead()
         self._pool.close()
         yield from self._again(again)
+
+    def _lanes_of(self, rounds: Sequence[Sequence[Visit]], done: Done) -> list[Lane]:
+        """Those that share these rounds; the first one has the workers that are there already."""
+        waiting: queue.SimpleQueue[Sequence[Visit]] = queue.SimpleQueue()
+        parts = [part for visits in rounds for part in split(visits, self.count // len(rounds))]
+        for part in parts:
+            waiting.put(part)
+        lanes = [
+            Lane(self._pool, self._baton, self._room, self._run, waiting, done)
+            for _ in range(min(self.count, len(parts)))
+        ]
+        for lane in lanes[:1]:
+            lane.adopt(parts[0])
+        return lanes
 
     def _again(self, visits: Sequence[Visit]) -> Iterator[Result]:
         by_round = sorted(visits, key=lambda visit: visit.index)

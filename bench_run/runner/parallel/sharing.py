@@ -58,8 +58,9 @@ def share_devices(options: Options, by_engine: Mapping[str, str]) -> Sharing:
 
 
 def likely_lanes(options: Options, engines: int) -> int:
-    """How many workers of an engine will prepare side by side if all are on one accelerator."""
-    if options.rounds < 2 or not isinstance(options.device, int):
+    """How many workers of each of so many engines will prepare side by side, if these are on
+    accelerators."""
+    if options.rounds < 2:
         return 1
     return options.prepare or _most_lanes(options, engines)
 

@@ -14,7 +14,7 @@ from bench_run.engines.spec import parse_spec
 from bench_run.graph.make import make_graphs
 from bench_run.options import Options
 from bench_run.plan.cases import plan_engines
-from bench_run.runner.case_state import CaseState
+from bench_run.runner.case_state import CaseState, RoundSamples
 from bench_run.runner.rounds import budget, lack_of_memory, shuffle_cases
 from bench_run.worker import pool
 from bench_run.worker.process import Worker
@@ -67,10 +67,8 @@ def test_the_time_limit_is_split_over_the_rounds():
 
 def state(medians):
     found = CaseState(case=None)
-    for median in medians:
-        found.rounds += 1
-        found.samples.append(np.full(20, median, np.int64))
-        found.cuts.append(0)
+    for index, median in enumerate(medians):
+        found.measured[index] = RoundSamples(np.full(20, median, np.int64), 0)
     return found
 
 

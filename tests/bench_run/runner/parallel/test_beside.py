@@ -8,107 +8,22 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pytest
-from bench_schema.document import Case, GraphId, Round
 
 import bench_run
 from bench_run.errors import UsageError
 from bench_run.machine.device_lock import DeviceLock
 from bench_run.options import Options
-from bench_run.runner.parallel.beside import (
-    EVERY,
-    BesideTrials,
-    companions_of,
-    with_companions,
-)
 from bench_run.runner.parallel.overlaps import Overlaps
 from bench_run.runner.parallel.sharing import share_devices
+from bench_run.runner.parallel.trials import companions_of
 
 ROOT = Path(__file__).resolve().parents[4]
 OPS = ("relu: n=2 c=4 h=8 w=8",)
-
-
-# --- which cases may be measured beside others ---
-
-
-def measured(index, median_ns, beside=(), name="g on twin"):
-    samples = np.full(20, median_ns, np.int64)
-    one = Round(index, "2026-01-01T00:00:00Z", 1, 0, series={"e2e_ns": samples})
-    graph = GraphId("g", "g.json", "0" * 64, "f", "add", "float")
-    return with_companions(Case(name, graph, "twin", rounds=(one,)), beside)
-
-
-def tried(alone_ns, beside_ns):
-    """The rounds 0 and 1, in this order, and what was kept of them."""
-    trials = BesideTrials()
-    return trials, trials.take(measured(0, alone_ns)), trials.take(measured(1, beside_ns, ["B"]))
-
-
-def test_a_result_beside_others_is_kept_back_until_it_can_be_compared():
-    trials = BesideTrials()
-    assert [] == trials.take(measured(1, 10_050, ["B"]))
-    assert [0, 1] == [case.rounds[0].index for case in trials.take(measured(0, 10_000))]
-
-
-def test_the_ratio_stands_in_the_document_once():
-    trials, _, (kept,) = tried(10_000, 10_050)
-    (later,) = trials.take(measured(2, 10_020, ["B"]))
-    assert (("round 2 beside other devices 1.0050 of alone",), ()) == (kept.notes, later.notes)
-
-
-def test_a_case_that_others_move_is_measured_alone_from_then_on():
-    trials, _, kept = tried(10_000, 10_300)
-    assert ([], False, False) == (
-        kept,
-        trials.measures_beside("g on twin", 1),
-        trials.measures_beside("g on twin", 2),
-    )
-
-
-def test_why_a_case_is_measured_alone_stands_in_the_document():
-    trials, *_ = tried(10_000, 10_300)
-    again = trials.describe(measured(1, 10_000), ())
-    assert ("beside other devices 1.0300 of alone: measured alone",) == again.notes
-
-
-def test_a_case_that_others_speed_up_is_measured_alone_too():
-    assert [] == tried(10_000, 9_700)[2]
-
-
-def test_every_fifth_round_is_alone():
-    trials, *_ = tried(10_000, 10_000)
-    beside = [trials.measures_beside("g on twin", index) for index in range(2 * EVERY)]
-    assert [False, True, True, True, True] * 2 == beside
-
-
-def test_a_later_round_that_others_move_does_not_count_either():
-    trials, *_ = tried(10_000, 10_000)
-    assert [] == trials.take(measured(2, 10_300, ["B"]))
-    assert not trials.measures_beside("g on twin", 3)
-
-
-def test_a_round_alone_counts_whatever_its_time():
-    trials, *_ = tried(10_000, 10_000)
-    assert 1 == len(trials.take(measured(5, 20_000)))
-
-
-def test_without_a_round_alone_nothing_is_held_against_a_case():
-    trials = BesideTrials()
-    trials.take(measured(1, 10_000, ["B"]))
-    assert [()] == [case.notes for case in trials.release()]
-
-
-def test_a_resumed_run_knows_which_cases_stay_alone():
-    trials = BesideTrials()
-    case = measured(0, 10_000)
-    later = [replace(measured(i, 20_000, ["B"]).rounds[0]) for i in (1, 2)]
-    trials.resume(replace(case, rounds=(*case.rounds, *later)))
-    assert not trials.measures_beside("g on twin", 3)
 
 
 def test_devices_that_measured_at_the_same_time_know_each_other():

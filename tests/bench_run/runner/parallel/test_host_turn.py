@@ -1,0 +1,112 @@
+"""Several devices of a host: whoever measures alone has no companion, and nobody waits for ever."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bench_run.runner.parallel.baton import Baton
+from bench_run.runner.parallel.host_turn import HostTurn
+from tests.bench_run.runner.parallel.test_baton import LIMIT_S, run_all
+
+
+class Host:
+    """Keeps account of who measures, and of who had company."""
+
+    def __init__(self):
+        self.lock, self.active, self.problems, self.company = threading.Lock(), {}, [], set()
+
+    def measure(self, device, name, beside):
+        with self.lock:
+            self.active[name] = device, beside
+            self._look()
+        time.sleep(0.002)
+        with self.lock:
+            del self.active[name]
+
+    def _look(self):
+        if len(self.active) < 2:
+            return
+        self.company |= set(self.active)
+        devices = [device for device, _ in self.active.values()]
+        if not all(beside for _, beside in self.active.values()) or len(set(devices)) < len(
+            devices
+        ):
+            self.problems.append(dict(self.active))
+
+
+def work(turn, host, device, name, beside):
+    try:
+        turn.claim("shared")
+        time.sleep(0.001)
+        turn.claim("free")
+        turn.claim("alone")
+        host.measure(device, name, beside)
+        turn.claim("shared")
+        time.sleep(0.001)
+    finally:
+        turn.end()
+
+
+def threads_of(batons, host, plan):
+    """`plan`: of each case its device, and whether others may measure meanwhile."""
+    for number, (device, beside) in enumerate(plan):
+        name = str(number)
+        turn = batons[device].group([name], beside=beside).turn(name)
+        yield threading.Thread(target=work, args=(turn, host, device, name, beside))
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 2), st.booleans()), min_size=1, max_size=12))
+def test_whoever_is_to_be_alone_is_and_nobody_waits_for_ever(plan):
+    turn, host = HostTurn(), Host()
+    batons = [Baton(host=turn) for _ in range(3)]
+    run_all(list(threads_of(batons, host, plan)))
+    assert [] == host.problems
+
+
+def test_devices_measure_at_the_same_time_where_they_may():
+    turn, host = HostTurn(), Host()
+    batons = [Baton(host=turn) for _ in range(2)]
+    run_all(list(threads_of(batons, host, [(n % 2, True) for n in range(12)])))
+    assert host.company
+
+
+@pytest.mark.parametrize("use", ["shared", "free"])
+def test_a_device_can_be_prepared_while_another_one_measures_alone(use):
+    """Also where somebody stands ready who has to wait for the other one."""
+    turn = HostTurn()
+    one, two = Baton(host=turn), Baton(host=turn)
+    alone = one.group(["a"]).turn("a")
+    alone.claim("alone")
+    waits = two.group(["b"], beside=True).turn("b")
+    waiting = threading.Thread(target=waits.claim, args=("alone",))
+    waiting.start()
+    prepares = two.group(["c"]).turn("c")
+    begin = time.monotonic()
+    prepares.claim(use)
+    prepares.end()
+    assert (True, True) == (time.monotonic() - begin < LIMIT_S / 2, waiting.is_alive())
+    alone.end()
+    waiting.join(LIMIT_S)
+    waits.end()
+    assert not waiting.is_alive()
+
+
+def test_what_a_device_did_is_told_apart():
+    turn = HostTurn()
+    one, two = Baton(host=turn), Baton(host=turn)
+    alone, waits = one.group(["a"]).turn("a"), two.group(["b"], beside=True).turn("b")
+    alone.claim("alone")
+    waiting = threading.Thread(target=waits.claim, args=("alone",))
+    waiting.start()
+    time.sleep(0.1)
+    alone.end()
+    waiting.join(LIMIT_S)
+    waits.end()
+    assert one.time.seconds()["measuring alone"] >= 0.08
+    assert two.time.seconds()["waiting for other devices"] >= 0.05
