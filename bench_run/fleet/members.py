@@ -70,8 +70,12 @@ def open_units(cluster: Cluster, outline: Outline, talk: Progress) -> list[Membe
     for problem in problems:
         talk.say(f"note: left out: {problem}")
     hosts = len({member.slot.node for member in usable})
-    talk.say(f"{len(usable)} units on {hosts} nodes")
+    talk.say(f"{_counted(len(usable), 'unit')} on {_counted(hosts, 'node')}")
     return usable
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"
 
 
 def _opened(cluster: Cluster, member: Member, until: float) -> str | None:
