@@ -122,7 +122,9 @@ def test_initialisation_is_split_into_phases(small_graph):
 
 def test_the_process_that_opened_the_engine_serves_the_first_round(small_graph, monkeypatch):
     started = []
-    monkeypatch.setattr(pool, "Worker", lambda *a: started.append(Worker(*a)) or started[-1])
+    monkeypatch.setattr(
+        pool, "Worker", lambda *a, **b: started.append(Worker(*a, **b)) or started[-1]
+    )
     document = bench_run.run(
         [str(small_graph)], engine=["numpy"], rounds=2, iterations=2, reference="none"
     )
