@@ -174,7 +174,8 @@ def _sampled(metric: Metric, reading: Sampled, inputs: ComparisonInputs) -> Meas
     base, other = (one[0] for one in found)
     samples = tuple(SideSamples(rounds, statistics) for _, rounds, statistics in found)
     clocks = [observations.clocks(one.rounds, len(inputs.pairs)) for one in samples]
-    measured = _build(metric, inputs, (base, other), _within_round(samples, (base, other)))
+    within = _within_round(samples, (base, other))
+    measured = _build(metric, inputs, (base, other), within, _inside(samples, len(inputs.pairs)))
     middle = (measured.base_level + measured.other_level) / 2
     coarse = resolution([(s.rounds.case, s.rounds.series) for s in samples], middle)
     if reading.series == bounds.SERIES:
@@ -211,17 +212,29 @@ def _within_round(
     return WithinRoundVariance(variance, dof)
 
 
+def _inside(samples: Sequence[SideSamples], height: int) -> Array:
+    """Mean variance of the samples in a round, of the side where it is larger."""
+    found = np.zeros(height)
+    for side in samples:
+        known = np.isfinite(side.statistics.scatter)
+        case = side.rounds.case[known]
+        squares = np.bincount(case, side.statistics.scatter[known] ** 2, height)
+        found = np.maximum(found, squares / np.maximum(np.bincount(case, minlength=height), 1))
+    return found
+
+
 def _build(
     metric: Metric,
     inputs: ComparisonInputs,
     sides: tuple[ObservationMatrix, ObservationMatrix],
     within: WithinRoundVariance | None = None,
+    inside: Array | None = None,
 ) -> Measured:
     columns = _columns(inputs, sides)
     between = _between(metric, inputs)
     floor_sd = inputs.policy.floor_sd
     values = sides[0].values, sides[1].values
-    found = estimate(*values, columns, within, floor_sd, between, inputs.looks)
+    found = estimate(*values, columns, within, floor_sd, between, inputs.looks, inside)
     return Measured(
         metric=metric,
         base=sides[0].values,

@@ -37,6 +37,9 @@ class Fit:
     own_squares: Array
     """The same without what all cases of an observation share."""
     dof: Array
+    alike: float
+    """How much cases still move together without it, in groups or by degrees: mean squared
+    correlation of their residuals, without what chance makes of it. 0 to 1."""
     common_variance: float
     """Of one observation: what all cases share, e.g. the state of a machine during a document."""
     common_dof: float
@@ -79,9 +82,23 @@ def fit(values: Array, side: Ints, block: Ints) -> Fit:
         squares=(np.nan_to_num(residual) ** 2).sum(axis=1),
         own_squares=(own**2).sum(axis=1),
         dof=dof,
+        alike=_alike(own, dof),
         common_variance=float(np.nansum(common**2)) / common_dof if common_dof > 0 else 0.0,
         common_dof=common_dof,
     )
+
+
+def _alike(residual: Array, dof: Array) -> float:
+    size = np.sqrt((residual**2).sum(axis=1))
+    rows = (size > 0) & (dof > 1)  # with a single degree of freedom any two are alike
+    count = int(rows.sum())
+    if count < 2:
+        return 0.0
+    unit = residual[rows] / size[rows, None]
+    together = float(((unit.T @ unit) ** 2).sum()) - count
+    chance = float(np.mean(1 / dof[rows]))
+    found = together / (count * (count - 1))
+    return min(max((found - chance) / (1 - chance), 0.0), 1.0)
 
 
 def _patterns(values: Array) -> Iterator[tuple[Ints, Ints]]:

@@ -113,9 +113,11 @@ def estimate(
     floor_sd: float = FLOOR_SD,
     between: BetweenDocuments | None = None,
     looks: int = 1,
+    inside: Array | None = None,
 ) -> Estimates:
     """Ratio, interval and p of every case. `within` is used where both sides have one round,
-    `between` where both have one document. `looks` holds for rounds and pairs: how many documents
+    `between` and `inside` (variance of samples in their rounds) where both have one document.
+    `looks` holds for rounds and pairs: how many documents
     there are does not follow from what they say."""
     if columns is None:
         columns = single_documents(base.shape[1], other.shape[1])
@@ -136,7 +138,8 @@ def estimate(
         part = _rounds(base, other, columns, rows, within)
         if not np.intersect1d(columns[0].document, columns[1].document).size:
             known = _learned(result, unit) if between is None else of_rows(between, rows)
-            part = with_known(with_unsettled(part), known)
+            inner = None if inside is None else inside[rows]
+            part = with_known(with_unsettled(part, inner), known)
         result.put(rows, part)
     return result.estimates(unit, floor_sd, np.where(unit == DOCUMENT, 1, looks))
 

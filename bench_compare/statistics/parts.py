@@ -13,6 +13,7 @@ import numpy as np
 from bench_compare.statistics.special import t_quantile
 from bench_compare.statistics.variances import (
     POOLING_CASES,
+    UNSETTLED_INSIDE_SD,
     between_document_variance,
     shrink,
 )
@@ -53,19 +54,28 @@ class Part:
     single: Mask
 
 
+IN_GROUPS = 0.1
+"""From this on (`fits.Fit.alike`) cases move in groups: what all share lies between the groups
+then, and is no part of the movement of any. Four standard deviations of what 40 independent cases
+show in two documents a side."""
+
+
 def part_of(found: Fit, counts: tuple[Ints, Ints], rounds: Array) -> Part:
     """Variance of the shift: own part, shrunk over cases, and the part that all cases share. With
-    few cases each keeps its own variance, shared part included."""
+    few cases, and where groups of them move together, each keeps its own variance, shared part
+    included."""
     shift = found.other - found.base
     level = np.where(np.isfinite(shift), (found.base + found.other) / 2, found.base)
     level = np.where(np.isfinite(level), level, found.other)
     many = ((found.dof > 0) & np.isfinite(level)).sum() >= POOLING_CASES
-    squares = found.own_squares if many else found.squares
-    own = np.where(found.dof > 0, squares / np.maximum(found.dof, 1), np.nan)
-    own, dof = shrink(own, found.dof, level)
+    apart = many and found.alike < IN_GROUPS
+    squares = found.own_squares if apart else found.squares
+    own, dof = np.where(found.dof > 0, squares / np.maximum(found.dof, 1), np.nan), found.dof
+    if apart:
+        own, dof = shrink(own, dof, level, found.alike)
     common = np.full(len(own), found.common_variance)
-    variance = own + common if many else own
-    if many and found.common_dof > 0:
+    variance = own + common if apart else own
+    if apart and found.common_dof > 0:
         dof = satterthwaite((own, dof), (common, np.full(len(own), found.common_dof)))
     return Part(
         shift=shift,
@@ -99,10 +109,14 @@ SINGLES = 2.0
 """One document of base and one of other: 1 / 1 + 1 / 1."""
 
 
-def with_unsettled(part: Part) -> Part:
-    """Add what rounds that do not keep still let expect of documents."""
+def with_unsettled(part: Part, inside: Array | None = None) -> Part:
+    """Add what rounds that do not keep still, or samples `inside` of them (variance), let expect of
+    documents."""
     spread = np.where(part.single, np.nan, part.variance / part.rounds)
-    states = between_document_variance(spread) * SINGLES
+    states = between_document_variance(spread)
+    if inside is not None:
+        states = np.maximum(states, np.where(inside > UNSETTLED_INSIDE_SD**2, inside, 0.0))
+    states = states * SINGLES
     return replace(
         part,
         variance=part.variance + states,

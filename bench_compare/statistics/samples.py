@@ -34,6 +34,9 @@ class RoundStatistics:
     """Samples further than `OUTLIER_MADS` median absolute deviations above the median."""
     kept: Ints
     """Samples after the cut."""
+    scatter: Array
+    """Standard deviation of the log times inside the round, from their quantiles at 20 and 80 %:
+    that of modes, if there are two, and not of a few spikes."""
 
 
 OUTLIER_MADS = 10.0
@@ -71,17 +74,29 @@ def round_statistics(series: Sequence[Ints]) -> RoundStatistics:
     size = len(series)
     medians, trend = np.full(size, np.nan), np.full(size, np.nan)
     outliers, kept = np.zeros(size, np.int64), np.zeros(size, np.int64)
+    scatter = np.full(size, np.nan)
     for index, rows in rectangles(series):
         count = rows.shape[1]
         ordered = np.sort(rows, axis=1)
         medians[index] = log_median(ordered)
         kept[index] = count
         outliers[index] = _outliers(ordered)
+        scatter[index] = _scatter(ordered)
         if count >= 8:
             half = count // 2
             first, second = np.sort(rows[:, :half], axis=1), np.sort(rows[:, -half:], axis=1)
             trend[index] = log_median(second) - log_median(first)
-    return RoundStatistics(medians, trend, outliers, kept)
+    return RoundStatistics(medians, trend, outliers, kept, scatter)
+
+
+WITHIN_NORMAL = 1.6832
+"""Standard deviations of a normal distribution between its quantiles at 20 and 80 %."""
+
+
+def _scatter(ordered: Ints) -> Array:
+    last = ordered.shape[1] - 1
+    ends = ordered[:, [round(0.2 * last), round(0.8 * last)]]
+    return np.asarray(np.diff(np.log(np.maximum(ends, 1)), axis=1)[:, 0] / WITHIN_NORMAL)
 
 
 def _outliers(ordered: Ints) -> Ints:

@@ -78,8 +78,15 @@ def suite(
     means = [_unit_means(side, weight)[None, :] for side in sides]
     total = estimate(means[0], means[1], (places[0], places[1]), None, 0.0, _mean(between, weight))
     shift = float(np.average(found.shift, weights=weight))
-    one = _shift(shift, float(total.variance[0]), float(total.dof[0]), found.looks)
+    variance = max(float(total.variance[0]), _states(found, weight))
+    one = _shift(shift, variance, float(total.dof[0]), found.looks)
     return one, (int(total.base_units[0]), int(total.other_units[0]))
+
+
+def _states(found: Estimates, weight: Array) -> float:
+    """Variance of the mean by what states of the machine do to single documents, case by case."""
+    share = weight / weight.sum()
+    return float(share**2 @ np.where(found.documents > 0, found.common_variance, 0.0))
 
 
 def _one_document(columns: Columns, number: int) -> Columns:

@@ -30,6 +30,11 @@ programs), not noise of single rounds. Such states outlast a round, often a whol
 documents of one build, run one after another on a shared virtual machine, medians differed by 0.2
 to 0.6 of what rounds differ, rounds counted as independent (`tests/benchmarks/compare_honesty.py`).
 """
+UNSETTLED_INSIDE_SD = 0.35
+"""The same of samples inside of rounds: a fifth of them takes 1.8 times as long as another fifth.
+Threads that wait for each other where other programs run take one of two times a factor of 200
+apart, and how often which one is a state that lasts for a document: 40 ms was the median in all
+five rounds of one, 0.16 ms in those of the next one."""
 LEAST_VARIANCE = (FLOOR_SD / 10) ** 2
 """Keeps logarithms of variances finite where a coarse clock repeats itself exactly."""
 
@@ -75,9 +80,10 @@ def prior(variance: Array, dof: Array) -> tuple[float, float]:
     return d0, math.exp(float(e.mean()) + correction)
 
 
-def shrink(variance: Array, dof: Array, level: Array) -> tuple[Array, Array]:
+def shrink(variance: Array, dof: Array, level: Array, alike: float = 0.0) -> tuple[Array, Array]:
     """Variances moved towards those of cases of similar length, with the degrees of freedom that
-    this adds; below `POOLING_CASES` cases they stay as they are."""
+    this adds; below `POOLING_CASES` cases they stay as they are. Cases that move together (`alike`,
+    see `fits.Fit`) know less of the variance than their number says."""
     known = np.isfinite(variance) & (dof > 0) & np.isfinite(level)
     if known.sum() < POOLING_CASES:
         return variance, dof
@@ -88,7 +94,8 @@ def shrink(variance: Array, dof: Array, level: Array) -> tuple[Array, Array]:
         at = places[stratum == number]
         d0, s0 = prior(variance[at], dof[at])
         result[at] = (d0 * s0 + dof[at] * variance[at]) / (d0 + dof[at])
-        degrees[at] = d0 + dof[at]
+        most = float(dof[at].mean()) * len(at) / (1 + (len(at) - 1) * alike)
+        degrees[at] = np.maximum(dof[at], np.minimum(d0 + dof[at], most))
     return result, degrees
 
 

@@ -1,56 +1,97 @@
 """A/A with the real tools: pairs of identical runs on this machine, and the verdicts on them.
 
-    python -m tests.benchmarks.compare_aa_test [--pairs 20] [--keep FOLDER] [--engine numpy]
+Usage:
+  compare_aa_test.py [--pairs=N] [--keep=FOLDER] [--engine=NAME] [--smoke]
 
-Runs `bench-run graphs/smoke` twice for every pair, compares each pair with `bench-compare`, and
-prints what it said of builds that are one and the same. The goal: no more than 1 % of the verdicts
-say faster or slower. Runs that are in the folder already are not repeated.
+Options:
+  --pairs=N      [default: 20]
+  --keep=FOLDER  for the documents; runs that are there already are not repeated
+  --engine=NAME  [default: numpy]
+  --smoke        graphs/smoke, which takes ten times as long as eight small graphs
+
+Runs `bench-run` twice for every pair, in turn, compares each pair with `bench-compare`, and prints
+what it said of builds that are one and the same; then three documents a side, of three pairs each.
+An alarm is a verdict *faster* or *slower*, or an exit code that is not 0. Exit code 1 if there was
+one.
 """
 
 from __future__ import annotations
 
 import collections
 import json
+import os
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
+from docopt import docopt
+
 ROOT = Path(__file__).resolve().parents[2]
+OPS = (
+    "matmul: m=96 n=96 k=96",
+    "matmul: m=256 n=256 k=256",
+    "relu: n=4 c=16 h=32 w=32",
+    "relu: n=32 c=64 h=28 w=28",
+    "add: n=2 c=8 h=32 w=32",
+    "add: n=16 c=64 h=28 w=28",
+    "conv_fwd: n=1 c=8 h=8 w=8 k=8 r=3 s=3 pad=1",
+    "batchnorm_inference: n=8 c=32 h=28 w=28",
+)
+ALARMS = ("faster", "slower")
+SIDE = 3
+"""Documents a side, at the end."""
 
 
-def run(target: Path, engine: str) -> None:
+def run(target: Path, label: str, engine: str, smoke: bool) -> None:
     if target.exists():
         return
-    words = [str(ROOT / "graphs" / "smoke"), "-o", str(target), "--engine", engine, "-q"]
+    what = [str(ROOT / "graphs" / "smoke")] if smoke else [w for op in OPS for w in ("--op", op)]
+    words = [*what, "-o", str(target), "--engine", engine, "--label", label, "-q"]
     subprocess.run([sys.executable, "-m", "bench_run", *words], check=True)
 
 
-def verdicts(base: Path, other: Path) -> collections.Counter[str]:
-    command = [sys.executable, "-m", "bench_compare", str(base), str(other), "--json", "-"]
+def compared(*files: Path) -> tuple[collections.Counter[str], int]:
+    """How often each verdict was given, and the exit code."""
+    command = [sys.executable, "-m", "bench_compare", *map(str, files), "--json", "-"]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode == 1:
         raise SystemExit(done.stderr)
-    return collections.Counter(one["verdict"] for one in json.loads(done.stdout)["cases"])
+    found = collections.Counter(one["verdict"] for one in json.loads(done.stdout)["cases"])
+    return found, done.returncode
 
 
-def main(argv: list[str]) -> None:
-    words = dict(zip(argv[::2], argv[1::2], strict=True))
+def main(arguments: dict[str, str]) -> int:
     total: collections.Counter[str] = collections.Counter()
+    codes: collections.Counter[int] = collections.Counter()
+
+    def add(what: str, *files: Path) -> None:
+        found, code = compared(*files)
+        total.update(found)
+        codes[code] += 1
+        load = os.getloadavg()[0]
+        print(f"{what}: {dict(found)}, exit code {code}, load {load:.1f}", flush=True)
+
     with tempfile.TemporaryDirectory() as temporary:
-        folder = Path(words.get("--keep", temporary))
+        folder = Path(arguments["--keep"] or temporary)
         folder.mkdir(parents=True, exist_ok=True)
-        for pair in range(int(words.get("--pairs", 20))):
-            files = [folder / f"pair{pair:02d}_{side}.json" for side in "ab"]
-            for path in files:
-                run(path, words.get("--engine", "numpy"))
-            found = verdicts(*files)
-            total += found
-            print(f"pair {pair + 1}: {dict(found)}", flush=True)
-    judged, alarms = total.total(), total["faster"] + total["slower"]
-    print(f"{alarms} of {judged} verdicts are false alarms: {100 * alarms / judged:.2f} %")
+        pairs = []
+        for number in range(int(arguments["--pairs"])):
+            pair = [folder / f"pair{number:02d}_{label}.json" for label in "ab"]
+            for label, path in zip("ab", pair, strict=True):
+                run(path, label, arguments["--engine"], bool(arguments["--smoke"]))
+            pairs.append(pair)
+            add(f"pair {number + 1}", *pair)
+        for first in range(0, len(pairs) - SIDE + 1, SIDE):
+            group = pairs[first : first + SIDE]
+            files = [*(a for a, _ in group), *(b for _, b in group)]
+            add(f"{SIDE} documents a side, from pair {first + 1}", *files)
+    alarms = sum(total[verdict] for verdict in ALARMS)
     print(", ".join(f"{count} {verdict}" for verdict, count in total.most_common()))
+    print(f"{alarms} false alarms among {total.total()} verdicts of {codes.total()} comparisons,")
+    print(f"{codes.total() - codes[0]} of which did not exit with 0")
+    return 1 if alarms or codes.total() > codes[0] else 0
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    sys.exit(main(docopt(__doc__)))

@@ -1,23 +1,31 @@
 """Coverage and wrong verdicts where documents differ from each other, through the real functions.
 
-    python -m tests.benchmarks.compare_documents [--repeats 60] [--cases 40] [--documents 1,2,3,5]
-        [--effects 0/0,1/0,0/1,1/1]
+Usage:
+  compare_documents.py [--repeats=N] [--cases=N] [--documents=LIST] [--effects=LIST]
 
-Each document has `cases` cases with 5 rounds of 8 iterations; rounds spread by 0.2 %. A document
-moves all of its cases together (common effect) and each case by itself (own effect), anew in every
-document. Rows: both effects, documents a side, which cases really changed. Columns: share of 95 %
-intervals that hold the true ratio; share of verdicts that are wrong (an alarm for a case that did
-not change, the wrong direction, *same* for one that did); share of the changed cases that is found.
-One document a side cannot know what differs between documents, unless a calibration tells it.
+Options:
+  --repeats=N        comparisons a row; five times as many with a common and an own effect, ten
+                     times with a common one alone, where all intervals miss together [default: 60]
+  --cases=N          of each document [default: 40]
+  --documents=LIST   a side [default: 1,2,3,5]
+  --effects=LIST     common and own standard deviation of documents in % [default: 0/0,1/0,0/1,1/1]
+
+Each document has cases with 5 rounds of 8 iterations; rounds spread by 0.2 %. A document moves all
+of its cases together (common effect) and each case by itself (own effect), anew in every document.
+Rows: both effects, documents a side, which cases really changed. Columns: share of 95 % intervals
+that hold the true ratio, with its standard error; share of verdicts that are wrong (an alarm for a
+case that did not change, the wrong direction, *same* for one that did); share of the changed cases
+that is found. Below the rows of one effect: all of them, since coverage does not depend on what
+changed. One document a side cannot know what differs between documents, unless a calibration tells.
 """
 
 from __future__ import annotations
 
 import itertools
-import sys
 from dataclasses import dataclass
 
 import numpy as np
+from docopt import docopt
 
 from bench_compare.comparison.compare import compare
 from bench_compare.model import Verdict
@@ -26,8 +34,6 @@ from tests.bench_compare.build import case, document, round_, side
 
 ROUND_SD, ITERATION_SD = 0.002, 0.001
 ROUNDS, ITERATIONS = 5, 8
-EFFECTS = "0/0,1/0,0/1,1/1"
-"""Common and own standard deviations of documents, in %."""
 CHANGES = {
     "none": (0.0, 0.0),
     "all +3 %": (1.0, 0.03),
@@ -91,35 +97,48 @@ def outcome(
     )
 
 
-def row(seed: int, repeats: int, *what) -> Row:
-    """The mean over repeated comparisons."""
+def row(seed: int, repeats: int, *what) -> list[Row]:
+    """Repeated comparisons."""
     random = np.random.default_rng(seed)
-    found = [outcome(random, *what) for _ in range(repeats)]
-    means = (
-        np.mean([getattr(one, name) for one in found])
-        for name in ("coverage", "wrong", "found", "alarmed")
+    return [outcome(random, *what) for _ in range(repeats)]
+
+
+def effort(effect: tuple[float, float], count: int) -> int:
+    """How many times more comparisons it takes to know the coverage as well."""
+    common, own = effect
+    return 1 if not common or count == 1 else 5 if own else 10
+
+
+def text(found: list[Row]) -> str:
+    def mean(name: str) -> float:
+        return float(np.mean([getattr(one, name) for one in found]))
+
+    error = float(np.std([one.coverage for one in found])) / len(found) ** 0.5
+    return (
+        f"{mean('coverage'):9.3f} ±{error:.3f}  {100 * mean('wrong'):5.2f} %  {mean('found'):5.2f}"
+        f"  {mean('alarmed'):14.3f}"
     )
-    return Row(*map(float, means))
 
 
-def main(argv: list[str]) -> None:
-    words = dict(zip(argv[::2], argv[1::2], strict=True))
-    repeats, cases = int(words.get("--repeats", 60)), int(words.get("--cases", 40))
-    counts = [int(word) for word in words.get("--documents", "1,2,3,5").split(",")]
-    pairs = [word.split("/") for word in words.get("--effects", EFFECTS).split(",")]
+def main(arguments: dict[str, str]) -> None:
+    repeats, cases = int(arguments["--repeats"]), int(arguments["--cases"])
+    counts = [int(word) for word in arguments["--documents"].split(",")]
+    pairs = [word.split("/") for word in arguments["--effects"].split(",")]
     effects = [(float(common) / 100, float(own) / 100) for common, own in pairs]
-    print(f"{repeats} comparisons of {cases} cases, {ROUNDS} rounds, round spread 0.2 %")
-    print(
-        "common / own   documents   changed      coverage  wrong  found  comparisons with a wrong"
-    )
-    for seed, (effect, count, change) in enumerate(itertools.product(effects, counts, CHANGES)):
-        one = row(seed, repeats, cases, (count, count), effect, change)
-        print(
-            f"{100 * effect[0]:4.0f} % / {100 * effect[1]:.0f} %  {count:9}   {change:10}  "
-            f"{one.coverage:9.3f}  {one.wrong:.3f}  {one.found:5.2f}  {one.alarmed:14.2f}",
-            flush=True,
-        )
+    print(f"{repeats} comparisons or more of {cases} cases, {ROUNDS} rounds, round spread 0.2 %")
+    print("common / own  documents  changed          coverage    wrong  found  with a wrong one")
+    for number, (effect, count) in enumerate(itertools.product(effects, counts)):
+        total = []
+        name = f"{100 * effect[0]:4.0f} % / {100 * effect[1]:.0f} %  {count:9}"
+        for place, change in enumerate(CHANGES):
+            seed = number * len(CHANGES) + place
+            found = row(
+                seed, repeats * effort(effect, count), cases, (count, count), effect, change
+            )
+            print(f"{name}  {change:10}  {text(found)}", flush=True)
+            total += found
+        print(f"{name}  any         {text(total)}", flush=True)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main(docopt(__doc__))

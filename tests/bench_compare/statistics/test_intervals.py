@@ -16,6 +16,7 @@ from bench_compare.statistics import discovery
 from bench_compare.statistics.arrays import column_median
 from bench_compare.statistics.columns import Columns, single_documents
 from bench_compare.statistics.discovery import false_discovery, rounds_needed
+from bench_compare.statistics.fits import fit
 from bench_compare.statistics.intervals import (
     DOCUMENT,
     PAIR,
@@ -333,3 +334,65 @@ def test_the_suites_interval_widens_too_where_single_documents_are_restless():
     alone = estimate(base, other, in_turns(3))
     factor = math.sqrt(1 + 2 * (0.01 - UNSETTLED_SD**2) / (0.02 / 3))
     assert apart_.high - apart_.shift == pytest.approx(factor * (alone.high[0] - alone.shift[0]))
+
+
+def grouped(random, documents, effect, rounds=5, cases=40):
+    """A side of which each document moves the even cases together, and the odd ones not."""
+    own = effect * random.normal(size=(1, documents, 1)) * (np.arange(cases) % 2)[:, None, None]
+    noise = random.normal(0, 0.002, (cases, documents, rounds))
+    return (own + noise).reshape(cases, -1)
+
+
+def documents_of(first, count, rounds=5):
+    number = np.repeat(np.arange(count), rounds)
+    return Columns(number + first, np.tile(np.arange(rounds), count), np.zeros_like(number))
+
+
+def test_intervals_hold_where_documents_move_one_half_of_the_cases_together():
+    random = np.random.default_rng(5)
+    places = documents_of(0, 5), documents_of(5, 5)
+    alarms, missed = [], []
+    for _ in range(150):
+        found = estimate(grouped(random, 5, 0.02), grouped(random, 5, 0.02), places)
+        missed.append((found.low > 0) | (found.high < 0))
+        alarms.append((found.p <= 0.05) & (abs(found.shift) > np.maximum(0.01, found.common)))
+    assert np.mean(missed) < 0.07
+    assert np.mean(alarms) < 0.01
+
+
+@pytest.mark.parametrize("documents", [2, 3, 5])
+def test_independent_cases_are_hardly_alike(documents):
+    random = np.random.default_rng(6)
+    values = random.normal(0, 0.002, (40, 2 * documents)) + random.normal(0, 0.01, 2 * documents)
+    found = fit(values, np.repeat([0, 1], documents), np.zeros(2 * documents, int))
+    assert found.alike < 0.05
+
+
+def test_cases_that_move_in_two_groups_are_alike():
+    random = np.random.default_rng(7)
+    moved = np.outer(np.arange(40) % 2, random.normal(0, 0.02, 10))
+    values = moved + random.normal(0, 0.001, (40, 10))
+    found = fit(values, np.repeat([0, 1], 5), np.zeros(10, int))
+    assert found.alike > 0.9
+
+
+def test_samples_of_two_modes_inside_of_rounds_widen_the_interval_of_single_documents():
+    quiet = rows([1, 1.001, 0.999])
+    plain, wide = (estimate(quiet, quiet, inside=np.array([x])) for x in (0.01, 4.0))
+    assert plain.documents[0] == 0
+    assert wide.variance[0] - plain.variance[0] == pytest.approx(2 * 4.0)
+
+
+def test_samples_of_two_modes_change_nothing_where_documents_are_repeated():
+    values = np.random.default_rng(8).normal(0, 0.002, (1, 15))
+    places = documents_of(0, 3), documents_of(3, 3)
+    plain, wide = (estimate(values, values, places, inside=np.array([x])) for x in (0.0, 4.0))
+    assert plain.variance[0] == wide.variance[0]
+
+
+def test_the_suites_interval_widens_with_the_modes_of_one_case():
+    random = np.random.default_rng(9)
+    base, other = random.normal(0, 0.001, (2, 4, 5))
+    found = estimate(base, other, inside=np.array([0.0, 0.0, 0.0, 4.0]))
+    moved = suite(base, other, single_documents(5, 5), found)[0]
+    assert moved.high - moved.shift > math.sqrt(2 * 4.0) / 4

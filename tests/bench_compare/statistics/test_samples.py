@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench_compare.statistics.samples import (
+    WITHIN_NORMAL,
     log_median,
     rectangles,
     round_statistics,
@@ -77,3 +78,10 @@ def test_sectioning_takes_the_larger_of_two_batch_lengths():
 def test_sectioning_needs_sixteen_samples():
     variance, _ = section_variance([np.arange(1, 16)])
     assert math.isnan(variance[0])
+
+
+def test_scatter_inside_of_a_round_is_that_of_modes_and_not_of_a_few_spikes():
+    modes, spikes = np.array([100] * 12 + [800] * 8), np.array([100] * 18 + [800_000] * 2)
+    found = round_statistics([modes, spikes]).scatter
+    assert found[0] == pytest.approx(np.log(8) / WITHIN_NORMAL)
+    assert found[1] == 0
