@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from bench_schema.document import Case, Outcome
 
-from bench_run.plan.shard import estimate_us, shards_of
+from bench_run.plan.shard import estimate_us, needs_processor, shards_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -119,7 +119,7 @@ class Dispatch:
         open_cases = [self._cases[name].case for name in self.open]
         costs: dict[str, int] = defaultdict(int)
         for case in open_cases:
-            costs[case.graph.id.fingerprint] += estimate_us(case.graph.work)
+            costs[case.graph.id.fingerprint] += _cost_us(case)
         free = {meaning: cost for meaning, cost in costs.items() if homes.get(meaning) not in units}
         chosen = {meaning: units[place] for meaning, place in shards_of(free, len(units)).items()}
         for case in open_cases:
@@ -184,7 +184,7 @@ class Dispatch:
 
     def _load_us(self, queue: Queue) -> int:
         names = (*queue.active, *queue.waiting)
-        return sum(estimate_us(self._cases[name].case.graph.work) for name in names)
+        return sum(_cost_us(self._cases[name].case) for name in names)
 
     def hopeless(self, names: Sequence[str]) -> Iterator[PlannedCase]:
         """Those with which too many units were lost; they are not given to another one."""
@@ -235,3 +235,7 @@ class Dispatch:
         )
         self._keep(known, part)
         return part
+
+
+def _cost_us(case: PlannedCase) -> int:
+    return estimate_us(case.graph.work, on_processor=needs_processor(case.engine))

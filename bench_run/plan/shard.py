@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from bench_schema.document import Whole
 
+from bench_run.engines import PROCESSOR_ENGINES
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
@@ -31,15 +33,25 @@ SLACK = 1.05
 """What a shard may carry, in shares of the mean, before graphs go to the next one they prefer."""
 VISIT_US = 1_000_000
 """Estimated cost of a graph whose work is small: processes, plans, settling of the clock."""
-FLOPS_PER_US = 20_000.0
-BYTES_PER_US = 50.0
-"""Rates at which the float64 reference on a processor works: it costs the most of a large graph."""
+FLOPS_PER_US = 100_000.0
+BYTES_PER_US = 100.0
+"""Rates at which a processor works on a float64 reference: it costs the most of a large graph. On a
+GPU such a graph costs hardly more than any other one."""
 
 
-def estimate_us(work: Work) -> int:
-    """What a graph costs, roughly, in microseconds; only how graphs compare is used."""
+def estimate_us(work: Work, *, on_processor: bool) -> int:
+    """What a graph costs, roughly, in microseconds; only how graphs compare is used.
+    `on_processor`: whether a processor computes it, be it for the reference."""
+    if not on_processor:
+        return VISIT_US
     flops, moved = work.flops or 0, work.moved_bytes or 0
     return VISIT_US + round(flops / FLOPS_PER_US + moved / BYTES_PER_US)
+
+
+def needs_processor(engine: PlannedEngine) -> bool:
+    """Whether a processor computes the engine's graphs, or what its outputs are held against."""
+    spec = engine.spec
+    return engine.reference != "none" or (spec.name in PROCESSOR_ENGINES and not spec.id)
 
 
 def shards_of(costs: Mapping[str, int], count: int) -> dict[str, int]:
@@ -77,13 +89,17 @@ def _mixed(values: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
 
 
 def take_shard(
-    shard: str, graphs: Sequence[PlannedGraph], gathered: Gathered
+    shard: str,
+    graphs: Sequence[PlannedGraph],
+    gathered: Gathered,
+    engines: Iterable[PlannedEngine],
 ) -> tuple[tuple[PlannedGraph, ...], Gathered]:
     """The graphs of this shard, and its share of the files that could not be read."""
     index, count = (int(part) for part in shard.split("/"))
     costs: dict[str, int] = defaultdict(int)
+    on_processor = any(map(needs_processor, engines))
     for graph in graphs:
-        costs[graph.id.fingerprint] += estimate_us(graph.work)
+        costs[graph.id.fingerprint] += estimate_us(graph.work, on_processor=on_processor)
     for failure in gathered.failures:
         costs[failure.sha256] += VISIT_US
     chosen = shards_of(costs, count)

@@ -109,7 +109,7 @@ def _shard(outline: Outline, shard: str) -> Outline:
     """What this process has of the run."""
     graphs = wanted_graphs(outline.graphs, outline.wanted)
     whole = describe_whole(graphs, outline.engines, outline.gathered)
-    graphs, gathered = take_shard(shard, graphs, outline.gathered)
+    graphs, gathered = take_shard(shard, graphs, outline.gathered, outline.engines)
     note = f"shard {shard}: {len(graphs)} of {whole.graphs} graphs"
     gathered = replace(gathered, notes=(*gathered.notes, note))
     return replace(outline, graphs=graphs, gathered=gathered, whole=whole)

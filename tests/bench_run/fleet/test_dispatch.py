@@ -26,7 +26,10 @@ def planned(number, engine="numpy"):
     meaning = GraphId(f"g{number}", f"g{number}.json", "0" * 64, f"f{number}", "add", "float")
     graph = SimpleNamespace(id=meaning, work=Work(10**9 * number, 10**6, None))
     return SimpleNamespace(
-        id=f"g{number} on {engine}", graph=graph, engine=SimpleNamespace(key=engine), variant={}
+        id=f"g{number} on {engine}",
+        graph=graph,
+        engine=SimpleNamespace(key=engine, reference="numpy"),
+        variant={},
     )
 
 

@@ -11,10 +11,12 @@ from bench_schema.document import Work
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bench_run.engines.spec import parse_spec
 from bench_run.errors import UsageError
 from bench_run.options import Options
 from bench_run.options.readers import read_shard
-from bench_run.plan.shard import SLACK, estimate_us, shards_of
+from bench_run.plan.cases import plan_engines
+from bench_run.plan.shard import SLACK, estimate_us, needs_processor, shards_of
 from bench_run.runner.planning import outline_run, plan_closed
 from tests.support import graph_json
 
@@ -66,11 +68,29 @@ def test_most_graphs_stay_where_they_were_when_a_shard_is_added():
 
 
 def test_a_large_graph_costs_more_than_a_small_one():
-    assert estimate_us(Work(10**12, 10**9, 1.0)) > 5 * estimate_us(Work(10**6, 10**4, 1.0))
+    large, small = Work(10**12, 10**9, 1.0), Work(10**6, 10**4, 1.0)
+    costs = [estimate_us(work, on_processor=True) for work in (large, small)]
+    assert costs[0] > 5 * costs[1]
+
+
+def test_where_only_a_gpu_computes_a_large_graph_costs_no_more_than_a_small_one():
+    ops = ("matmul: m=7168 n=7168 k=7168", *(f"relu: n={n} c=4 h=8 w=8" for n in range(1, 6)))
+    given = {"op": ops, "engine": ("cudnn",), "reference": "none", "graphs": ()}
+    counts = [len(outline_run(Options(**given, shard=shard)).graphs) for shard in ("1/2", "2/2")]
+    assert [3, 3] == sorted(counts)
+
+
+def test_references_are_computed_by_a_processor_whatever_the_engine():
+    engines = [
+        plan_engines(Options(reference=how), [parse_spec(text)])[0]
+        for text, how in (("cudnn", "auto"), ("cudnn", "none"), ("numpy", "none"))
+    ]
+    assert [True, False, True] == [needs_processor(engine) for engine in engines]
 
 
 def test_unknown_work_costs_a_visit():
-    assert estimate_us(Work()) == estimate_us(Work(0, 0, None)) > 0
+    costs = [estimate_us(work, on_processor=True) for work in (Work(), Work(0, 0, None))]
+    assert costs[0] == costs[1] > 0
 
 
 def options(root, **changes):
