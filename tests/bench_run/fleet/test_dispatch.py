@@ -12,11 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import bench_run
+from bench_run.engines.base import EngineOptions, EngineSpec
 from bench_run.errors import UsageError
 from bench_run.fleet.cluster import check_reachable
 from bench_run.fleet.dispatch import MOST_ATTEMPTS, Dispatch
 from bench_run.fleet.ray_run import check_ray
 from bench_run.options import Options
+from bench_run.plan.cases import PlannedEngine
 
 ROUNDS = 3
 UNITS = ("a", "b", "c")
@@ -28,7 +30,7 @@ def planned(number, engine="numpy"):
     return SimpleNamespace(
         id=f"g{number} on {engine}",
         graph=graph,
-        engine=SimpleNamespace(key=engine, reference="numpy"),
+        engine=PlannedEngine(engine, EngineSpec(engine, engine), EngineOptions(), "numpy"),
         variant={},
     )
 
