@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 SCOPES = ("layer", "global")
 OBJECTIVES = ("time", "energy", "edp")
 DEFAULT_MARGIN = 0.005
+ACCELERATOR_ITERATIONS = 300
 UNITS = {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "B": 1}
 SPANS_S = {"s": 1.0, "m": 60.0, "h": 3600.0}
 
@@ -39,6 +40,8 @@ class Tuning:
     record: str = "tuned.json"
     document: str = "tuned.document.json.gz"
     cache: str = "hot"
+    iterations: int | None = None
+    """Of each finalist; None: as of a run."""
 
     @property
     def margin(self) -> float:
@@ -66,6 +69,7 @@ def read_tuning(arguments: Mapping[str, Any], options: Options) -> Tuning:
         record=record,
         document=arguments.get("--document") or default_document(record),
         cache=arguments.get("--cache") or usual_cache(space.engines),
+        iterations=None if arguments.get("--iters") else usual_iterations(space.engines, options),
     )
     if Path(tuning.document) == Path(record):
         raise UsageError("--document and -o name the same file")
@@ -89,9 +93,20 @@ def _refuse_other_modes(options: Options) -> None:
 def usual_cache(engines: Sequence[str]) -> str:
     """What wins in a hot cache may lose in a program, so on an accelerator buffers take turns. The
     caches of a processor are so large that this would take most of the time."""
+    return "rotate" if _use_accelerator(engines) else "hot"
+
+
+def usual_iterations(engines: Sequence[str], options: Options) -> int | None:
+    """What a told time is known to is decided by samples of microseconds, and a round on an
+    accelerator takes a hundred times as long as its samples."""
+    as_usual = options.iterations == type(options).iterations
+    return ACCELERATOR_ITERATIONS if as_usual and _use_accelerator(engines) else None
+
+
+def _use_accelerator(engines: Sequence[str]) -> bool:
     specs = [parse_spec(text) for text in engines] or [parse_spec(choose_auto()[0])]
     names = {spec.text for spec in specs if spec.name not in PROCESSOR_ENGINES or spec.id}
-    return "rotate" if names - {"torch:cpu"} else "hot"
+    return bool(names - {"torch:cpu"})
 
 
 def default_document(record: str) -> str:
@@ -109,6 +124,7 @@ def run_options(options: Options, tuning: Tuning) -> Options:
         engine=tuple(tuning.space.engines) or options.engine,
         output=tuning.document,
         cache=tuning.cache,
+        iterations=tuning.iterations or options.iterations,
         energy=options.energy or tuning.objective != "time",
         until="settled" if adds else None,
         max_rounds=ROUNDS_AT_MOST * options.rounds if adds else options.max_rounds,
