@@ -61,6 +61,8 @@ Whether it holds:
 Where to write ('-' is stdout, in place of the text):
   --markdown FILE       for a pull request
   --json FILE           everything
+  --html FILE           one page that opens offline: each step of a pass, the
+                        choices of each layer, time against energy
   -q, --quiet           no text
   -h, --help            this text
   --version             the version

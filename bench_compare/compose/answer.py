@@ -255,8 +255,8 @@ class Answer:
         between = pieces(self._predicts, chosen).between_engines
         if between:
             yield (
-                f"{between} layers follow one on another engine: no seam can be measured there, "
-                "and none is counted"
+                f"{between} layers follow one on another engine, where no seam can be measured: "
+                "the larger of the engines' own stands for it, and at least nothing"
             )
         if space.unpriced:
             yield f"{len(space.unpriced)} conversions were not measured: choices with them are out"

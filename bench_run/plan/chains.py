@@ -67,7 +67,8 @@ def _notes(pipeline: Pipeline) -> tuple[str, ...]:
 
 
 def _pairs(pipeline: Pipeline, path: Path) -> Iterator[LoadedGraph]:
-    """Neighbours as chains of two, alike ones once."""
+    """Neighbours as chains of two, alike ones once: what hands over a tensor, and what runs one
+    after another, whose launches and caches meet."""
     seen: set[object] = set()
     for writer, reader in pipeline.neighbours:
         links = {n: link for n, link in reader.links.items() if link.layer == writer.id}

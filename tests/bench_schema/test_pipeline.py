@@ -57,6 +57,12 @@ def test_neighbours_are_pairs_between_which_a_tensor_passes():
     assert [("first", "second"), ("second", "add")] == pairs
 
 
+def test_layers_that_run_one_after_another_are_neighbours_without_a_tensor_between_them():
+    rows = [f'[[graph]]\nid = "{name}"\nop = "x"\ntensor = {{ x = "a:y" }}' for name in "bc"]
+    text = '[[graph]]\nid = "a"\nop = "x"\n' + "\n".join(rows)
+    assert [("a", "b"), ("b", "c"), ("a", "c")] == [(a.id, b.id) for a, b in parse(text).neighbours]
+
+
 def test_an_entry_without_an_id_is_called_by_its_number():
     assert ["1", "2"] == [e.id for e in parse('[[graph]]\nop = "relu"\n' * 2).layers]
 

@@ -134,6 +134,7 @@ class _Maker:
         self._network, self._table, self._prices = network, table, prices
         self._options, self._cache = options, cache
         self._costs = (prices.energies if by_energy else prices.times).tolist()
+        self._times = prices.times.tolist()
         self._known: dict[Conversion, tuple[float, float]] = {}
         self._seams: dict[object, tuple[float, float]] = {}
         self.extra: list[int] = []
@@ -163,7 +164,7 @@ class _Maker:
     def _seam(self, station: Station, writer: Row, reader: Row) -> tuple[float, float]:
         key = (station.seam, writer.engine, reader.engine, writer.fingerprint, reader.fingerprint)
         if key not in self._seams:
-            found = seam(self._table, station, writer, reader)
+            found = seam(self._table, station, writer, reader, self._times)
             weights = {} if found is None else found.weights
             energy = self._prices.energy(weights, is_gap=True)
             joules = 0.0 if math.isnan(energy) else energy

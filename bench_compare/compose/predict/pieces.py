@@ -1,7 +1,7 @@
 """What a configuration consists of: each layer, each seam, each conversion, as sums of rows.
 
 A seam is what two neighbours take as one chain, less both alone. It is counted once for each layer
-that follows another one on the device, and it is that of the default variants: how memory and queue
+that runs after another one, and it is that of the default variants: how memory and queue
 pass from one to the next follows from the engine, hardly from the plan. What was not measured is
 named, and counts nothing; a conversion that was not measured is never chosen. Where there is one
 between two layers, their seam is counted as without it.
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from bench_compare.compose.table.network import Edge, Network, Station
     from bench_compare.compose.table.rows import Row, Table
 
+BETWEEN = "between engines, where none can be measured: the larger of their own"
 STAND_IN = "of the graphs as they are given, which stands for those that were rewritten"
 
 
@@ -63,16 +64,33 @@ class Seam:
     weights: Mapping[int, float]
     note: str | None
 
+    def cost(self, costs: Sequence[float]) -> float:
+        return sum(weight * costs[row] for row, weight in self.weights.items())
 
-def seam(table: Table, station: Station, writer: Row, reader: Row) -> Seam | None:
-    """None where it was not measured, or cannot be: between engines."""
-    if writer.engine != reader.engine:
-        return None
+
+def seam(
+    table: Table, station: Station, writer: Row, reader: Row, costs: Sequence[float]
+) -> Seam | None:
+    """None where it was not measured. Between engines it cannot be: the larger of their own seams
+    stands for it, and never less than nothing, so that no choice gains by what is not known.
+    `costs` by number of the row."""
+    found = [_seam_on(table, station, writer, reader, engine)
+             for engine in dict.fromkeys((writer.engine, reader.engine))]  # fmt: skip
+    known = [one for one in found if one is not None]
+    if writer.engine == reader.engine or not known:
+        return known[0] if known else None
+    largest = max(known, key=lambda one: one.cost(costs))
+    if largest.cost(costs) <= 0:
+        return Seam(None, {}, f"{BETWEEN}: nothing is gained")
+    return Seam(largest.row, largest.weights, BETWEEN)
+
+
+def _seam_on(table: Table, station: Station, writer: Row, reader: Row, engine: str) -> Seam | None:
     given = ((writer.fingerprint, reader.fingerprint), None)
     stand_in = ((writer.base, reader.base), STAND_IN)
     for prints, note in dict.fromkeys((given, stand_in)):
-        row = seam_row(station, table.pairs.get((prints, reader.engine, reader.cache), ()))
-        alone = [table.defaults.get((one, reader.engine, reader.cache)) for one in prints]
+        row = seam_row(station, table.pairs.get((prints, engine, reader.cache), ()))
+        alone = [table.defaults.get((one, engine, reader.cache)) for one in prints]
         if row is None or alone[0] is None or alone[1] is None:
             continue
         weights = {row.number: 1.0}
@@ -143,20 +161,19 @@ def assemble(
         )  # fmt: skip
         made.found += converted.get(station.number, [])
         if station.entry is not None:
-            _add_seam(network, table, station, chosen, made)
+            _add_seam(network, table, station, chosen, costs, made)
     made.found += converted.get(-1, [])
     return made
 
 
 def _add_seam(
-    network: Network, table: Table, station: Station, chosen: Sequence[Row], made: Pieces
-) -> None:
+    network: Network, table: Table, station: Station, chosen: Sequence[Row],
+    costs: Sequence[float], made: Pieces,
+) -> None:  # fmt: skip
     assert station.entry is not None
     writer, reader = chosen[station.entry], chosen[station.number]
-    if writer.engine != reader.engine:
-        made.between_engines += 1
-        return
-    found = seam(table, station, writer, reader)
+    made.between_engines += writer.engine != reader.engine
+    found = seam(table, station, writer, reader, costs)
     first, count = network.stations[station.entry].layer.id, station.layer.repeat
     name = f"{first} → {station.layer.id}"
     if found is None:

@@ -32,8 +32,8 @@ class Station:
     """None where neither the file nor the table knows it."""
     tensors: GraphTensors | None
     entry: int | None
-    """Number of the layer that it follows on the device and reads from, for the seam: the one
-    right before it where it reads that, else the last one that it reads; None: it reads none."""
+    """Number of the layer whose seam with this one counts: the one that runs right before it; where
+    that pair was not measured the last one that it reads. None: there is none."""
     seam: tuple[str, str] | None
     """Ids of the pair that was measured for this seam, alike ones share one."""
 
@@ -71,17 +71,22 @@ def read_network(path: Path, table: Table) -> Network:
     tensors: dict[Path, GraphTensors | None] = {}
     numbers = {layer.id: number for number, layer in enumerate(pipeline.order)}
     seams = _representatives(pipeline)
-    stations = []
+    stations: list[Station] = []
+    pairs = {prints for prints, _, _ in table.pairs}
     for number, layer in enumerate(pipeline.order):
         if layer.file is not None and layer.file not in tensors:
             tensors[layer.file] = read_tensors(layer.file)
-        entry = _entry(layer, number, numbers)
+        fingerprint = layer.fingerprint or _fingerprint(layer, hashes, known)
+        before = stations[-1].fingerprint if stations and pipeline.is_linked else None
+        entry = number - 1 if before is not None else None
+        if (before, fingerprint) not in pairs:
+            entry = _reads(layer, number, numbers, entry)
         writer = None if entry is None else pipeline.order[entry].id
         stations.append(
             Station(
                 number=number,
                 layer=layer,
-                fingerprint=layer.fingerprint or _fingerprint(layer, hashes, known),
+                fingerprint=fingerprint,
                 tensors=None if layer.file is None else tensors[layer.file],
                 entry=entry,
                 seam=None if writer is None else seams[writer, layer.id],
@@ -124,9 +129,10 @@ def _fingerprint(
     return known.get(content(layer))
 
 
-def _entry(layer: Layer, number: int, numbers: Mapping[str, int]) -> int | None:
+def _reads(layer: Layer, number: int, numbers: Mapping[str, int], before: int | None) -> int | None:
+    """The layer right before where it reads that one or none, else the last one that it reads."""
     writers = [numbers[link.layer] for link in layer.links.values() if link.layer is not None]
-    return number - 1 if number - 1 in writers else max(writers, default=None)
+    return before if number - 1 in writers else max(writers, default=before)
 
 
 def _representatives(pipeline: Pipeline) -> dict[tuple[str, str], tuple[str, str]]:

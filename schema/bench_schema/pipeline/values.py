@@ -126,8 +126,11 @@ class Pipeline:
 
     @property
     def neighbours(self) -> Iterator[tuple[Layer, Layer]]:
-        """Each pair of layers of which the second reads what the first wrote."""
-        for layer in self.order:
-            for name in dict.fromkeys(link.layer for link in layer.links.values()):
-                if name is not None:
-                    yield self.by_id[name], layer
+        """Each pair of layers of which the second reads what the first wrote, or runs right after
+        it; none where nothing is linked."""
+        before: Layer | None = None
+        for layer in self.order if self.is_linked else ():
+            names = [before.id] if before is not None else []
+            names += [link.layer for link in layer.links.values() if link.layer is not None]
+            yield from ((self.by_id[name], layer) for name in dict.fromkeys(names))
+            before = layer

@@ -80,7 +80,36 @@ def test_rounds_of_different_documents_are_not_one_state(tmp_path):
 def test_the_best_engine_of_each_layer_is_chosen(tmp_path):
     found = composed(TWO, tmp_path, choose="time")
     assert (found.chosen.choices, found.optimal) == ({"a": "f", "b": "e", "c": "f"}, True)
-    assert found.ratios.time.value == pytest.approx(3010 / 2700)
+    assert found.ratios.time.value == pytest.approx(3010 / 2710)
+
+
+def test_between_engines_the_larger_of_their_seams_counts_and_never_a_gain(tmp_path):
+    world = replace(TWO, seams={("a", "b", "f"): 60, ("b", "c", "e"): -40, ("b", "c", "f"): -20})
+    found = composed(world, tmp_path, choose="time").chosen
+    seams = {part.name: part.time_ns for part in found.parts if part.kind == "seam"}
+    assert set(found.choices.values()) == {"e", "f"}
+    assert seams == {"a → b": pytest.approx(60), "b → c": 0.0}
+
+
+def test_a_layer_that_runs_after_another_without_reading_it_has_a_seam_with_it(tmp_path):
+    world = World(
+        {name: {"e": 1000} for name in "abc"},
+        writers={"b": ("a",), "c": ("a",)},
+        seams={("a", "b", "e"): 10, ("a", "c", "e"): 500, ("b", "c", "e"): 20},
+    )
+    assert composed(world, tmp_path).chosen.time.value == pytest.approx(3030)
+
+
+def test_where_only_linked_pairs_were_measured_the_last_layer_that_is_read_stands_for_it(tmp_path):
+    world = World(
+        {name: {"e": 1000} for name in "abc"},
+        writers={"b": ("a",), "c": ("a",)},
+        seams={("a", "b", "e"): 10, ("a", "c", "e"): 500, ("b", "c", "e"): 20},
+    )
+    document = worlds.parts(world)
+    linked = tuple(c for c in document.cases if c.graph.name != "net:b+c")
+    found = composed(world, tmp_path, replace(document, cases=linked))
+    assert found.chosen.time.value == pytest.approx(3510)
 
 
 def test_a_seam_can_outweigh_the_layer_that_is_fastest_alone(tmp_path):
@@ -197,8 +226,8 @@ def by_hand(world, choice):
         if world.reads(name):
             near = world.reads(name)[0]
             engines = {choice[near].split()[0], choice[name].split()[0]}
-            if len(engines) == 1:
-                total += world.seams[near, name, engines.pop()]
+            seams = [world.seams[near, name, engine] for engine in engines]
+            total += seams[0] if len(seams) == 1 else max(*seams, 0)
     wanted.add((world.order[-1], False))
     for writer, is_last in wanted:
         if is_last != (writer is not None and form[writer]):

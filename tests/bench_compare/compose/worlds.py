@@ -135,15 +135,21 @@ def chain_case(world, name, layers, time_ns, engine, path, joules=None):
     return replace(made, graph=replace(made.graph, layers=prints))
 
 
+def pairs(world):
+    """What reads, and what runs after, something else."""
+    for place, reader in enumerate(world.order):
+        near = world.order[place - 1 : place] if place else ()
+        yield from ((writer, reader) for writer in dict.fromkeys((*near, *world.reads(reader))))
+
+
 def pair_cases(world):
-    for reader in world.order:
-        for writer in world.reads(reader):
-            for engine in world.alone[reader]:
-                if engine in world.alone[writer] and " " not in engine:
-                    seam = world.seams.get((writer, reader, engine), 0)
-                    time = world.alone[writer][engine] + world.alone[reader][engine] + seam
-                    yield chain_case(world, f"net:{writer}+{reader}", (writer, reader), time,
-                                     engine, f"net.toml#{writer}+{reader}")  # fmt: skip
+    for writer, reader in pairs(world):
+        for engine in world.alone[reader]:
+            if engine in world.alone[writer] and " " not in engine:
+                seam = world.seams.get((writer, reader, engine), 0)
+                time = world.alone[writer][engine] + world.alone[reader][engine] + seam
+                yield chain_case(world, f"net:{writer}+{reader}", (writer, reader), time,
+                                 engine, f"net.toml#{writer}+{reader}")  # fmt: skip
 
 
 def convert_cases(world):
@@ -170,13 +176,11 @@ def parts(world, **changes):
 def truth(world, engine):
     """What the whole takes on one engine: a seam for each layer, with the one before it."""
     total = 0
-    for layer in world.order:
+    for place, layer in enumerate(world.order):
         repeat = world.repeats.get(layer, 1)
         total += repeat * world.alone[layer][engine]
-        if world.reads(layer):
-            before = world.order[world.order.index(layer) - 1]
-            writer = before if before in world.reads(layer) else world.reads(layer)[-1]
-            total += repeat * world.seams.get((writer, layer, engine), 0)
+        if place:
+            total += repeat * world.seams.get((world.order[place - 1], layer, engine), 0)
     return total
 
 

@@ -65,7 +65,7 @@ def test_a_pair_that_occurs_again_is_measured_once(tmp_path):
     path.write_text(RESIDUAL + third + 'tensor = { x = "again:y" }\n')
     _, document = run(tmp_path, path, "--seams")
     names = [c.graph.name for c in document.cases if c.graph.layers]
-    assert ["net:conv+again", "net:again+sum"] == names
+    assert ["net:conv+again", "net:again+sum", "net:sum+third"] == names
 
 
 @pytest.mark.parametrize("cache", ["hot", "weights-cold"])

@@ -1,0 +1,123 @@
+"""Predictions beside chains that run for real on the processor, and one that was made to fail."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from bench_schema import files
+
+from bench_compare.cli import main
+
+ROOT = Path(__file__).resolve().parents[3]
+FLAGS = ("--rounds", "3", "--iters", "30", "--threads", "1", "--reference", "none", "--quiet")
+CONV = "conv_fwd: n=4 c=16 h=28 w=28 k=16 r=3 s=3 pad=1"
+NET = f"""
+output = ["sum:y"]
+[[input]]
+name = "image"
+[[graph]]
+id = "conv1"
+op = "{CONV}"
+tensor = {{ x = "image" }}
+[[graph]]
+id = "act"
+op = "relu: n=4 c=16 h=28 w=28"
+tensor = {{ x = "conv1:y" }}
+[[graph]]
+id = "conv2"
+op = "{CONV}"
+tensor = {{ x = "act:y" }}
+[[graph]]
+id = "sum"
+op = "add+relu: n=4 c=16 h=28 w=28"
+tensor = {{ x = "conv2:y", b = "act:y" }}
+"""
+LOOSE = math.log(1.6)
+"""Other work disturbs this machine: what the prediction misses must be far less than what is
+planted, not little."""
+
+
+def bench_run(folder, *words):
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join((str(ROOT), str(ROOT / "schema")))}
+    command = [sys.executable, "-m", "bench_run", *words, *FLAGS]
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def measure(folder, engine):
+    """Layers, seams and the chain; and a table that says of each convolution a quarter of what it
+    took, beside an engine that takes three times as long for it."""
+    (folder / "net.toml").write_text(NET)
+    bench_run(folder, "net.toml", "--seams", "-e", engine, "-o", "parts.json")
+    bench_run(folder, "net.toml", "--chain", "-e", engine, "-o", "chain.json")
+    document = files.read(folder / "parts.json")
+    files.save(folder / "lies.json", replace(document, cases=tuple(map(quarter, document.cases))))
+    slow = [replace(scaled(c, 3), id=f"{c.id} slow", engine="slow") for c in document.cases]
+    engines = (replace(document.engines[0], key="slow"), *document.engines)
+    both = replace(document, engines=engines, cases=(*slow, *document.cases))
+    files.save(folder / "two.json", both)
+    return folder
+
+
+def scaled(case, factor):
+    rounds = tuple(
+        replace(one, series={"e2e_ns": (one.series["e2e_ns"] * factor).astype(np.int64)})
+        for one in case.rounds
+    )
+    return replace(case, rounds=rounds)
+
+
+def quarter(case):
+    """Of pairs with a convolution as well: their seams stay about what they were."""
+    return scaled(case, 0.25 if "conv" in case.graph.name else 1)
+
+
+def composed(folder, table, *words):
+    """Exit code and the JSON."""
+    paths = [str(folder / name) for name in ("net.toml", table)]
+    code = main(["compose", *paths, *words, "-q", "--json", str(folder / "out.json")])
+    return code, json.loads((folder / "out.json").read_text())
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory):
+    return measure(tmp_path_factory.mktemp("real"), "numpy")
+
+
+def off_by(folder, table):
+    """Exit code, and log(measured / predicted) of the chain."""
+    code, found = composed(folder, table, "--against", str(folder / "chain.json"))
+    (check,) = found["checks"]
+    return code, check["log_error"]
+
+
+def test_numpys_chain_is_predicted_from_its_layers_and_seams(measured):
+    _, error = off_by(measured, "parts.json")
+    assert abs(error) < LOOSE
+
+
+def test_a_chain_that_takes_longer_than_the_table_says_does_not_hold(measured):
+    code, error = off_by(measured, "lies.json")
+    assert code == 2
+    assert error > LOOSE
+
+
+def test_no_layer_is_given_to_an_engine_that_takes_three_times_as_long(measured):
+    _, found = composed(measured, "two.json", "--choose", "time")
+    assert set(found["chosen"]["choices"].values()) == {"numpy"}
+    assert (found["baseline_name"], found["ratios"]["time"]["value"] > 2) == ("slow", True)
+
+
+@pytest.mark.slow
+def test_torchs_chain_is_predicted_from_its_layers_and_seams(tmp_path):
+    pytest.importorskip("torch")
+    _, error = off_by(measure(tmp_path, "torch:cpu"), "parts.json")
+    assert abs(error) < LOOSE
