@@ -29,13 +29,24 @@ _reachable_mhz: dict[str, float] = {}
 def wait_for_clock(device: str, stream: Stream, rest_s: float) -> None:
     """Rests until the clock, as a kernel counts it, is back; at most `MOST_S`. Does nothing in
     sustained duty (`rest_s` 0) and where clocks are unknown."""
-    highest = _reachable_mhz.get(device) or highest_clock_mhz(device)
-    if rest_s <= 0 or highest is None or not isinstance(stream, SupportsClockProbe):
-        return
     end, best = time.monotonic() + MOST_S, 0.0
-    while (clock := stream.probe_clock_mhz()) is not None and clock < BACK_RATIO * highest:
+    while (clock := _low_clock_mhz(device, stream, rest_s)) is not None:
         best = max(best, clock)
         if time.monotonic() >= end:
             _reachable_mhz[device] = best
             return
         time.sleep(min(rest_s, STEP_S))
+
+
+def clock_is_back(device: str, stream: Stream, rest_s: float) -> bool:
+    """Whether `wait_for_clock` has nothing to wait for."""
+    return _low_clock_mhz(device, stream, rest_s) is None
+
+
+def _low_clock_mhz(device: str, stream: Stream, rest_s: float) -> float | None:
+    """The clock where it is to be waited for."""
+    highest = _reachable_mhz.get(device) or highest_clock_mhz(device)
+    if rest_s <= 0 or highest is None or not isinstance(stream, SupportsClockProbe):
+        return None
+    clock = stream.probe_clock_mhz()
+    return None if clock is None or clock >= BACK_RATIO * highest else clock

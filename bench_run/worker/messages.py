@@ -55,8 +55,9 @@ class PhaseStarted:
     """Part of the phase that ends here which went into checking outputs."""
 
 
-DeviceUse: TypeAlias = Literal["free", "shared", "alone"]
-"""What a worker does with the device: nothing, some copies and runs, or measuring."""
+DeviceUse: TypeAlias = Literal["free", "shared", "cooling", "alone"]
+"""What a worker does with the device: nothing, some copies and runs, keeping its turn while the
+clock comes back, or measuring."""
 
 
 @dataclass(frozen=True)

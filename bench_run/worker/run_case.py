@@ -32,7 +32,7 @@ from bench_run.errors import EngineError, UnsupportedGraphError
 from bench_run.machine.surroundings import watch_host
 from bench_run.machine.telemetry import disturbances, highest_clock_mhz, observe
 from bench_run.measure.canaries import canaries_of
-from bench_run.measure.clock_wait import wait_for_clock
+from bench_run.measure.clock_wait import clock_is_back, wait_for_clock
 from bench_run.measure.energy import Used, measure_energy
 from bench_run.measure.kernel_pass import (
     Recorded,
@@ -92,6 +92,11 @@ class Timeline:
     def enter(self, name: str, checked_ns: int = 0) -> None:
         self.current = name
         self.run.announce(name, checked_ns)
+
+    @property
+    def shares(self) -> bool:
+        """Whether others use the device too."""
+        return self.run.claim is not None
 
     def claim(self, use: DeviceUse) -> None:
         """Before the device is used otherwise than so far, where it is shared."""
@@ -231,7 +236,12 @@ def _settle(engine: Engine, request: RunCase, timeline: Timeline) -> None:
     timeline.claim("alone")
     timeline.enter("gate")
     engine.stream.correction_ns()  # tries whether the plan can be held back: that may hang
-    _wait_for_clock(engine, request.budget.rest_s, timeline)
+    device, rest_s = engine.facts.device, request.budget.rest_s
+    if timeline.shares and device != "cpu" and not clock_is_back(device, engine.stream, rest_s):
+        timeline.claim("cooling")
+        _wait_for_clock(engine, rest_s, timeline)
+        timeline.claim("alone")
+    _wait_for_clock(engine, rest_s, timeline)
 
 
 def _validate(keeper: OutputKeeper, request: RunCase, timeline: Timeline) -> OutputValidator:

@@ -3,7 +3,8 @@
 Rounds that are prepared side by side take turns here. The unit of a turn is a *group*, a graph in
 one round: its cases (one per engine) are measured one after the other, in the order of the round,
 once all of them stand ready, so that drift between engines is as small as it can be. Groups that
-stand ready go first, since whoever only touches the device can do so together with others.
+stand ready go first, since whoever only touches the device can do so together with others, and
+while the device of the group whose turn it is cools.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 State = Literal["coming", "ready", "measuring", "done"]
 ALONE, BESIDE, OTHERS = "measuring alone", "measuring beside others", "waiting for other devices"
-TOUCHED, IDLE = "copies, first runs", "nothing ready"
+TOUCHED, COOLING, IDLE = "copies, first runs", "cooling", "nothing ready"
 """What a device does, as its times are listed."""
 
 
@@ -44,6 +45,8 @@ class Baton:
         self._touching = 0
         self._ready: list[Group] = []
         self._active: Group | None = None
+        self._cooling = False
+        """Whether whoever measures lets others touch the device meanwhile."""
         self._stopped = False
 
     def group(self, cases: Sequence[str], *, beside: bool = False) -> Group:
@@ -95,6 +98,8 @@ class Baton:
         self._changed.notify_all()
 
     def _activity(self) -> str:
+        if self._cooling:
+            return COOLING
         if self._active is not None:
             return BESIDE if self._active.beside else ALONE
         if self._touching:
@@ -102,10 +107,21 @@ class Baton:
         return OTHERS if self._ready else IDLE
 
     def touch(self) -> None:
-        """Waits until nobody measures or could begin to."""
+        """Waits until nobody measures or could begin to, or until the device cools."""
         with self.changing():
-            self.wait(lambda: self._active is None and not self._may_begin())
+            self.wait(lambda: self._cooling or (self._active is None and not self._may_begin()))
             self._touching += 1
+
+    def cool(self) -> None:
+        """Whoever measures waits for the clock: others may touch the device until `cooled`."""
+        with self.changing():
+            self._cooling = True
+
+    def cooled(self) -> None:
+        """Waits until nobody touches it any more."""
+        with self.changing():
+            self._cooling = False
+            self.wait(lambda: not self._touching)
 
     def _may_begin(self) -> bool:
         """Whether a group stands ready for which other devices do not stand in the way."""
@@ -151,7 +167,7 @@ class Baton:
     def end_turn(self, group: Group) -> None:
         """Every case of the group is measured, or will not be. Within `changing`."""
         if self._active is group:
-            self._active = None
+            self._active, self._cooling = None, False
         elif group in self._ready:
             self._ready.remove(group)
         self._host.leave(group)
@@ -178,6 +194,18 @@ class Group:
             self._set(case, "measuring")
         if not self._held:
             self._held = self.baton.hold(alone=True, beside=self.beside)
+
+    def cool(self) -> None:
+        """The case that measures keeps its turn while others touch the device."""
+        self._held.release()
+        self._held = self.baton.hold(alone=False)
+        self.baton.cool()
+
+    def go_on(self) -> None:
+        """It measures again."""
+        self.baton.cooled()
+        self._held.release()
+        self._held = self.baton.hold(alone=True, beside=self.beside)
 
     def _next(self) -> str | None:
         if "measuring" in self._states.values():
@@ -208,6 +236,7 @@ class CaseTurn:
         self._group = group
         self._case = case
         self._use: DeviceUse = "free"
+        self._cooling = False
         self.settle: Callable[[], ValidationSettings] | None = None
         """Waits for what the outputs are compared with."""
         self._held = Held()
@@ -222,7 +251,14 @@ class CaseTurn:
         self._overlaps, self._device = overlaps, device
 
     def claim(self, use: DeviceUse) -> None:
-        """Waits for it; what was held before is given back. Raises `StoppedError`."""
+        """Waits for it; what was held before is given back, but for the turn of a case that is
+        measured after it cooled. Raises `StoppedError`."""
+        if use == "cooling":
+            self._cooling = True
+            return self._group.cool()
+        if use == "alone" and self._cooling:
+            self._cooling = False
+            return self._group.go_on()
         self._give_back()
         if use == "shared":
             self._group.baton.touch()
@@ -233,6 +269,7 @@ class CaseTurn:
             self._group.begin(self._case)
             if self._overlaps is not None:
                 self._token = self._overlaps.begin(self._device)
+        return None
 
     def expected(self) -> ValidationSettings:
         assert self.settle is not None, "nothing was pending"
@@ -244,7 +281,7 @@ class CaseTurn:
         self._group.leave(self._case)
 
     def _give_back(self) -> None:
-        use, self._use = self._use, "free"
+        use, self._use, self._cooling = self._use, "free", False
         if self._overlaps is not None and self._token is not None:
             self.companions = self._overlaps.end(self._token)
             self._token = None

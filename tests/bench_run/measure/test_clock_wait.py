@@ -7,7 +7,7 @@ import itertools
 import pytest
 
 from bench_run.measure import clock_wait as module
-from bench_run.measure.clock_wait import wait_for_clock
+from bench_run.measure.clock_wait import clock_is_back, wait_for_clock
 
 
 class Scripted:
@@ -57,3 +57,10 @@ def test_sustained_duty_and_unknown_devices_are_not_waited_for(name, rest_s):
 
 def test_a_stream_without_a_clock_is_not_waited_for():
     assert wait_for_clock("gpu", object(), 0.01) is None
+
+
+@pytest.mark.parametrize(("mhz", "back"), [(1500.0, False), (1980.0, True)])
+def test_whether_there_is_anything_to_wait_for_is_told_without_waiting(mhz, back):
+    stream = Scripted(mhz)
+    assert back is clock_is_back("gpu", stream, 0.01)
+    assert stream.probes == 1

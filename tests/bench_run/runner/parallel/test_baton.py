@@ -40,16 +40,23 @@ class Device:
             self.problems.append((list(self.alone), list(self.shared)))
 
 
-def work(turn, device, name, *, fails=False):
+def work(turn, device, name, way="fine"):
     try:
         turn.claim("shared")
         device.use(name, alone=False)
         turn.claim("free")
-        if not fails:
-            turn.claim("alone")
-            device.use(name, alone=True)
-            turn.claim("shared")
+        if way == "fails":
+            return
+        turn.claim("alone")
+        if way in ("cools", "fails while it cools"):
+            turn.claim("cooling")
             device.use(name, alone=False)
+            if way != "cools":
+                return
+            turn.claim("alone")
+        device.use(name, alone=True)
+        turn.claim("shared")
+        device.use(name, alone=False)
     finally:
         turn.end()
 
@@ -62,21 +69,20 @@ def run_all(threads):
     assert not any(thread.is_alive() for thread in threads), "somebody waits for ever"
 
 
-groups = st.lists(st.lists(st.booleans(), min_size=1, max_size=3), min_size=1, max_size=5)
+ways = st.sampled_from(("fine", "fails", "cools", "fails while it cools"))
+groups = st.lists(st.lists(ways, min_size=1, max_size=3), min_size=1, max_size=5)
 
 
 @settings(max_examples=25, deadline=None)
 @given(groups)
-def test_one_measures_alone_and_groups_stay_together_whoever_fails(failures):
+def test_one_measures_alone_and_groups_stay_together_whoever_fails(planned):
     baton, device, threads = Baton(), Device(), []
-    for number, group in enumerate(failures):
+    for number, group in enumerate(planned):
         names = [f"{number}.{place}" for place in range(len(group))]
         shared = baton.group(names)
         threads += [
-            threading.Thread(
-                target=work, args=(shared.turn(name), device, name), kwargs={"fails": fails}
-            )
-            for name, fails in zip(names, group, strict=True)
+            threading.Thread(target=work, args=(shared.turn(name), device, name, way))
+            for name, way in zip(names, group, strict=True)
         ]
     run_all(threads)
     assert not device.problems
@@ -85,12 +91,29 @@ def test_one_measures_alone_and_groups_stay_together_whoever_fails(failures):
         a != b for a, b in zip(by_group, [None, *by_group], strict=False)
     )
     expected = {
-        f"{n}.{p}" for n, g in enumerate(failures) for p, fails in enumerate(g) if not fails
+        f"{n}.{p}" for n, g in enumerate(planned) for p, way in enumerate(g) if "fails" not in way
     }
     assert expected == set(device.measured)
     for number in set(by_group):
         own = [name for name in device.measured if name.split(".")[0] == number]
         assert own == sorted(own)
+
+
+def test_while_a_device_cools_others_touch_it():
+    baton = Baton()
+    first, second = baton.group(["a"]).turn("a"), baton.group(["b"]).turn("b")
+    first.claim("alone")
+    first.claim("cooling")
+    second.claim("shared")  # would wait for ever
+    goes_on = threading.Thread(target=first.claim, args=("alone",))
+    goes_on.start()
+    goes_on.join(0.1)
+    assert goes_on.is_alive(), "it measures while another one touches the device"
+    second.claim("free")
+    goes_on.join(LIMIT_S)
+    assert not goes_on.is_alive()
+    first.end()
+    second.end()
 
 
 def test_a_stopped_run_waits_for_nobody():
