@@ -120,8 +120,16 @@ class Baton:
     def cooled(self) -> None:
         """Waits until nobody touches it any more."""
         with self.changing():
-            self._cooling = False
-            self.wait(lambda: not self._touching)
+            self.end_cooling()
+            self.wait(self.is_untouched)
+
+    def end_cooling(self) -> bool:
+        """Whether it was going on. Within `changing`."""
+        was, self._cooling = self._cooling, False
+        return was
+
+    def is_untouched(self) -> bool:
+        return not self._touching
 
     def _may_begin(self) -> bool:
         """Whether a group stands ready for which other devices do not stand in the way."""
@@ -167,7 +175,7 @@ class Baton:
     def end_turn(self, group: Group) -> None:
         """Every case of the group is measured, or will not be. Within `changing`."""
         if self._active is group:
-            self._active, self._cooling = None, False
+            self._active = None
         elif group in self._ready:
             self._ready.remove(group)
         self._host.leave(group)
@@ -191,6 +199,9 @@ class Group:
         with self.baton.changing():
             self._set(case, "ready")
             self.baton.wait(lambda: self.baton.is_turn_of(self) and self._next() == case)
+            self.baton.wait(
+                self.baton.is_untouched
+            )  # the case before may have ended while it cooled
             self._set(case, "measuring")
         if not self._held:
             self._held = self.baton.hold(alone=True, beside=self.beside)
@@ -215,8 +226,11 @@ class Group:
     def leave(self, case: str) -> None:
         """The case is measured, or will not be."""
         with self.baton.changing():
-            if self._states[case] != "done":
-                self._set(case, "done")
+            if self._states[case] == "done":
+                return
+            if self._states[case] == "measuring" and self.baton.end_cooling():
+                self._held.release()
+            self._set(case, "done")
 
     def _set(self, case: str, state: State) -> None:
         was_coming = "coming" in self._states.values()
