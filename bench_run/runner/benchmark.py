@@ -67,7 +67,8 @@ def run_benchmark(options: Options, command: Sequence[str] = ()) -> Document:
     try:
         before = users_of(device_names()) if options.require_idle else {}
         likely = likely_engines(outline)
-        pool.start_ahead(likely, likely_lanes(options, max(1, len(likely))) - 1)
+        lanes = likely_lanes(options, max(1, len(likely)))
+        pool.start_ahead(likely, lanes if lanes > 1 else 0)
         planned = plan_opened(outline, pool)
         if options.require_idle:
             used = {pool.facts(engine).device for engine in planned.engines}

@@ -8,7 +8,8 @@ the run learns from another one what the engine is.
 from __future__ import annotations
 
 import threading
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
+from queue import SimpleQueue
 from typing import TYPE_CHECKING
 
 from bench_run.errors import BenchRunError
@@ -37,14 +38,23 @@ class Ahead:
     ) -> None:
         self._engine, self._template = engine, template
         self._environment, self._timeout_s = environment, timeout_s
+        self._done: SimpleQueue[Started | None] = SimpleQueue()
+        self._left, self._lock, self._closed = count, threading.Lock(), False
         threads = ThreadPoolExecutor(count)
-        self._coming = [threads.submit(self._start) for _ in range(count)]
+        for _ in range(count):
+            threads.submit(self._start_one)
         threads.shutdown(wait=False)
-        self._lock = threading.Lock()
+
+    def _start_one(self) -> None:
+        started = None
+        try:
+            started = self._start()
+        finally:
+            self._done.put(started)
 
     def _start(self) -> Started | None:
         """None where workers have to start afresh: those end with the thread that starts them."""
-        if not self._template.fit:
+        if not self._template.fit or self._closed:
             return None
         worker = Worker(self._environment, start=self._template.start)
         try:
@@ -58,20 +68,20 @@ class Ahead:
         return worker, opened
 
     def take(self) -> Started | None:
-        """The next one, once it has opened the engine; None where none is left or it failed."""
+        """The first one that has opened the engine; None where none is left or one failed."""
         with self._lock:
-            coming = self._coming.pop(0) if self._coming else None
-        return None if coming is None else coming.result()
+            if self._left == 0:
+                return None
+            self._left -= 1
+        return self._done.get()
 
     def close(self) -> None:
-        """End those that nobody took."""
-        with self._lock:
-            left, self._coming = self._coming, []
-        for each in left:
-            each.add_done_callback(_end)
+        """End those that nobody took, once they answer."""
+        self._closed = True
+        threading.Thread(target=self._end_left, daemon=True).start()
 
-
-def _end(coming: Future[Started | None]) -> None:
-    started = coming.result()
-    if started is not None:
-        started[0].kill()
+    def _end_left(self) -> None:
+        while self._left:
+            started = self.take()
+            if started is not None:
+                started[0].kill()

@@ -90,7 +90,8 @@ class Launcher:
 
     def end_ahead(self) -> None:
         """End the workers that were started ahead and that nobody took."""
-        for _, ahead in self._ahead.values():
+        ended, self._ahead = self._ahead, {}
+        for _, ahead in ended.values():
             ahead.close()
 
     @property

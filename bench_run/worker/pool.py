@@ -74,7 +74,8 @@ class WorkerPool:
     def open_side_by_side(self, engines: Sequence[PlannedEngine]) -> None:
         """Open those that are not open yet at the same time. What cannot be opened is left out:
         `facts` meets the error again."""
-        new = [engine for engine in engines if engine.key not in self.opened]
+        closed = [engine for engine in engines if engine.key not in self.opened]
+        new = [engine for engine in closed if not self._take_ahead(engine)]
         # A process ends with the thread that started it: they are all started by this one.
         workers = [self._launch(engine) for engine in new]
         with self._breakdown.on("starting workers"), ThreadPoolExecutor(len(new) or 1) as threads:
@@ -103,12 +104,17 @@ class WorkerPool:
             return self._open(engine)
 
     def _open(self, engine: PlannedEngine) -> Worker:
-        started = None if self._owns_launcher else self._launcher.take_ahead(engine)
-        if started is None:
+        if not self._take_ahead(engine):
             worker = self._launch(engine)
-            started = worker, self._opened(worker, engine)
-        self._enter(engine, *started)
-        return started[0]
+            self._enter(engine, worker, self._opened(worker, engine))
+        return self._workers[engine.key]
+
+    def _take_ahead(self, engine: PlannedEngine) -> bool:
+        """Whether a worker was there that had been started ahead."""
+        started = self._launcher.take_ahead(engine)
+        if started is not None:
+            self._enter(engine, *started)
+        return started is not None
 
     def _launch(self, engine: PlannedEngine) -> Worker:
         environment = self._launcher.environment(engine)

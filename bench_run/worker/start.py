@@ -85,7 +85,7 @@ class Template:
     def start(self, environment: Mapping[str, str], pipe: int, output: int) -> ProcessHandle:
         """A forked worker; a fresh one where the template is lost or unfit. `environment` is that
         of the template."""
-        with self._lock, contextlib.suppress(OSError):
+        with self._lock, contextlib.suppress(OSError, ValueError):  # closed meanwhile
             if self.fit:
                 socket.send_fds(self._control, [FORK], [pipe, output])
                 while (message := self._receive()) is not None:

@@ -90,6 +90,7 @@ class Lanes:
         again: list[Visit] = []
         while count:
             item = done.get()
+            self._pool.end_ahead()  # every lane has its workers by now
             if isinstance(item, Future):
                 item.result()
                 count -= 1
@@ -98,7 +99,6 @@ class Lanes:
             else:
                 yield item
         self._end()
-        self._pool.end_ahead()
         self._pool.close()
         yield from self._again(again)
 

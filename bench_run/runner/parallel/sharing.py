@@ -62,7 +62,10 @@ def likely_lanes(options: Options, engines: int) -> int:
     accelerators."""
     if options.rounds < 2:
         return 1
-    return options.prepare or _most_lanes(options, engines)
+    most = options.prepare or _most_lanes(options, engines)
+    first = options.devices[0] if options.devices else 0
+    free = free_memory_bytes(str(first))
+    return most if free is None else max(1, min(most, free // (DEVICE_BYTES_EACH * engines)))
 
 
 def _most_lanes(options: Options, beside: int) -> int:
