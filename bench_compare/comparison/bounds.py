@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from bench_compare.rounds.facts import facts
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -38,11 +40,10 @@ def _bound_ns(base: CaseSide | None, other: CaseSide | None) -> float:
 
 def _way(side: CaseSide) -> tuple[frozenset[object], frozenset[object]]:
     """By which clocks the times were taken, of which kernels."""
-    timings = frozenset(one.device_timing for case in side.cases for one in case.rounds)
+    timings = frozenset().union(*(facts(case.rounds).timings for case in side.cases))
     kernels = frozenset(kernel.name for case in side.cases for kernel in case.kernels)
     return timings, kernels
 
 
 def _largest(side: CaseSide) -> float:
-    rounds = (one for case in side.cases for one in case.rounds)
-    return max((one.device_bound_ns or 0.0 for one in rounds), default=0.0)
+    return max(facts(case.rounds).bound_ns for case in side.cases)

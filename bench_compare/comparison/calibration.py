@@ -16,6 +16,7 @@ from bench_compare.errors import InputError
 from bench_compare.input.align import align, identity
 from bench_compare.metrics import GATES
 from bench_compare.model import Side
+from bench_compare.rounds.gather import gather
 from bench_compare.statistics.arrays import row_mean
 from bench_compare.statistics.columns import Columns, by_document
 from bench_compare.statistics.fits import fit
@@ -121,7 +122,7 @@ def _groups(sources: Sequence[Source]) -> Iterator[tuple[tuple[str, str, str], S
 
 def _entries(place: tuple[str, str, str], side: Side) -> Iterator[Entry]:
     cases = [pair.base for pair in align(side, side)]
-    measured = [case for case in cases if case is not None]
+    measured = gather([case for case in cases if case is not None])
     names = observations.series_names(measured)
     for series in GATES:
         if series in names:

@@ -9,28 +9,28 @@ from collections import Counter, defaultdict
 from typing import TYPE_CHECKING
 
 from bench_compare.model import Note
+from bench_compare.rounds.facts import OTHERS_S, STEAL_S, SWITCHES, facts
+from bench_compare.rounds.lazy import indices
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from bench_schema.document import Case, Document, Round, Surroundings
+    from bench_schema.document import Case, Document, Surroundings
 
     from bench_compare.model import CaseSide, Side, SideName
+    from bench_compare.rounds.facts import Disturber
 
 OTHERS_SHARE = 0.1
 """Of the host's processors: so much work of others is felt through caches and clocks, and sooner or
 later on the measuring processor."""
-OTHERS_S = 0.05
-"""The kernel counts in steps of 0.01 s."""
 STEAL_SHARE = 0.02
-STEAL_S = 0.02
-SWITCHES, SWITCHES_PER_S = 3, 100.0
+SWITCHES_PER_S = 100.0
 """Involuntary: somebody else waits for this processor in every slice of time."""
 MOST_SHARE = 0.5
 """Of the cases of a round: then the round as a whole was disturbed."""
 
 
-def disturbance(found: Surroundings, processors: int | None) -> str | None:
+def disturbance(found: Surroundings | Disturber, processors: int | None) -> str | None:
     """What disturbed, in words; None: nothing that is known of."""
     window_s = found.window_s
     if not window_s:
@@ -46,30 +46,12 @@ def disturbance(found: Surroundings, processors: int | None) -> str | None:
     return None
 
 
-def is_quiet(found: Surroundings) -> bool:
-    """Nothing of it can count, however short the round: what nearly all of 100,000 rounds are."""
-    return (
-        (found.others_cpu_s or 0.0) < OTHERS_S
-        and (found.steal_s or 0.0) < STEAL_S
-        and (found.involuntary_switches or 0) < SWITCHES
-        and not found.device_processes
-    )
-
-
-def is_exposed(one: Round) -> bool:
-    """Whether the host's work reaches the times: those of a device behind a gate it does not."""
-    return "device_ns" not in one.series or one.device_timing == "events"
-
-
 def disturbed_rounds(case: Case, document: Document) -> dict[int, str]:
     """What disturbed each round, by its index."""
     found = {}
-    for one in case.rounds:
-        beside = one.surroundings
-        if beside is None or is_quiet(beside):
-            continue
-        what = disturbance(beside, document.machine.cpu.threads) if is_exposed(one) else None
-        if beside.device_processes:
+    for one in facts(case.rounds).disturbed:
+        what = disturbance(one, document.machine.cpu.threads) if one.exposed else None
+        if one.device_processes:
             what = "other processes were on the device"
         if what is not None:
             found[one.index] = what
@@ -122,7 +104,7 @@ def _disturbed_as_a_whole(document: Document) -> dict[int, str]:
             disturbed[index].append(what)
     if not disturbed:
         return {}
-    visits = Counter(one.index for case in document.cases for one in case.rounds)
+    visits = Counter(index for case in document.cases for index in indices(case.rounds))
     return {
         index: Counter(texts).most_common(1)[0][0]
         for index, texts in disturbed.items()

@@ -13,6 +13,7 @@ from bench_schema.looks import look_count
 from bench_compare.comparison import bounds, observations
 from bench_compare.comparison.hardware import UNKNOWN, by_unit, numbered
 from bench_compare.metrics import Exact, Metric, PerRound, Rate, Sampled
+from bench_compare.rounds.gather import gather
 from bench_compare.statistics.arrays import Array, Ints, Mask, units
 from bench_compare.statistics.clock_resolution import resolution
 from bench_compare.statistics.columns import Columns
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from bench_compare.input.align import Pair
     from bench_compare.model import CaseSide, Side
     from bench_compare.policy.values import Policy
+    from bench_compare.rounds.gather import SideRounds
     from bench_compare.statistics.parts import BetweenDocuments
 
 Values: TypeAlias = npt.NDArray[np.float64]
@@ -87,6 +89,8 @@ class ComparisonInputs:
     base: tuple[CaseSide | None, ...]
     """The measurable base side of each pair."""
     other: tuple[CaseSide | None, ...]
+    rounds: tuple[SideRounds, SideRounds]
+    """Of both."""
     series: frozenset[str]
     """Names of the series that any case has, samples or a summary."""
     documents: tuple[Ints, Ints]
@@ -114,14 +118,17 @@ def comparison_inputs(
     )
     split = [by_unit(side, cases) for side, cases in zip(sides, measurable, strict=True)]
     base, other = (one.cases for one in split)
-    readers = (observations.series_names, observations.summary_names)
-    series = frozenset(name for side in (base, other) for read in readers for name in read(side))
+    rounds = gather(base), gather(other)
+    series = frozenset().union(
+        *map(observations.series_names, rounds), *map(observations.summary_names, (base, other))
+    )
     documents, blocks = numbered(split)
     settings = (source.document.run.settings for side in sides for source in side.sources)
     return ComparisonInputs(
         pairs=pairs,
         base=base,
         other=other,
+        rounds=rounds,
         series=series,
         documents=documents,
         blocks=blocks,
@@ -157,7 +164,7 @@ def measure(
     if isinstance(reading, Sampled):
         return _sampled(metric, reading, inputs)
     if isinstance(reading, PerRound):
-        return _per_round(metric, reading, inputs)
+        return _per_round(metric, inputs)
     if isinstance(reading, Rate):
         return _rate(metric, reading, inputs, gates)
     return _exact(metric, reading, inputs)
@@ -167,7 +174,7 @@ def _sampled(metric: Metric, reading: Sampled, inputs: ComparisonInputs) -> Meas
     if reading.series not in inputs.series:
         return None
     sides = (inputs.base, inputs.other)
-    found = [observations.sampled(side, reading.series) for side in sides]
+    found = [observations.sampled(side, reading.series) for side in inputs.rounds]
     levels = [observations.summary_level(side, reading.series) for side in sides]
     if not any(np.isfinite(x).any() for x in (*levels, *(one[0].values for one in found))):
         return None
@@ -301,8 +308,8 @@ def _cycles(
     return estimate(sums[0], sums[1], columns, None, floor_sd, looks=inputs.looks)
 
 
-def _per_round(metric: Metric, reading: PerRound, inputs: ComparisonInputs) -> Measured | None:
-    base, other = (observations.per_round(side, reading) for side in (inputs.base, inputs.other))
+def _per_round(metric: Metric, inputs: ComparisonInputs) -> Measured | None:
+    base, other = (observations.per_round(side, metric) for side in inputs.rounds)
     if not (np.isfinite(base.values).any() or np.isfinite(other.values).any()):
         return None
     return _build(metric, inputs, (base, other))

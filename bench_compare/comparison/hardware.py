@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
+from bench_compare.rounds.facts import facts
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
@@ -65,8 +67,7 @@ class _Places:
 
     def units(self, case: Case) -> Iterable[Unit]:
         """Each once; one at least."""
-        seen = dict.fromkeys((one.host, one.device_uuid) for one in case.rounds)
-        seen = seen or {(None, None): None}
+        seen = facts(case.rounds).places or ((None, None),)
         return dict.fromkeys(self.unit(case, *where) for where in seen)
 
     def unit(self, case: Case, host: str | None, uuid: str | None) -> Unit:

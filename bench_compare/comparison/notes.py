@@ -11,11 +11,12 @@ import numpy as np
 from bench_compare.comparison.disturbances import disturbed_notes
 from bench_compare.comparison.observations import observation_matrix
 from bench_compare.model import Note
+from bench_compare.rounds.facts import facts
 from bench_compare.statistics.arrays import row_mean, units
 from bench_compare.statistics.samples import rectangles
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from bench_compare.comparison.estimates import SideSamples
     from bench_compare.model import CaseSide, Side, SideName
@@ -177,19 +178,10 @@ def case_notes(side: CaseSide, owner: Side, name: SideName) -> Iterator[Note]:
         yield Note("wrong", name, "outputs are outside of the tolerance")
     if any(validation.deterministic is False for validation in validations):
         yield Note("nondeterministic", name, "iterations gave different bytes")
-    if any(one.device_timing == "events" for case in side.cases for one in case.rounds):
+    found = [facts(case.rounds) for case in side.cases]
+    if any("events" in one.timings for one in found):
         yield Note("no gate", name, "device times hold the host's launch delays")
-    reasons = _throttle(side)
+    reasons = dict.fromkeys(reason for one in found for reason in one.throttled)
     if reasons:
         yield Note("throttled", name, f"the device throttled: {', '.join(reasons)}")
     yield from disturbed_notes(side, owner, name)
-
-
-def _throttle(side: CaseSide) -> Sequence[str]:
-    found: dict[str, None] = {}
-    for case in side.cases:
-        for one in case.rounds:
-            for telemetry in (one.telemetry_before, one.telemetry_after):
-                if telemetry is not None and telemetry.throttle:
-                    found.update(dict.fromkeys(telemetry.throttle))
-    return tuple(found)

@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from dataclasses import dataclass, fields
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from bench_compare.statistics.samples import RoundStatistics, round_statistics
+from bench_compare.metrics import PerRound
+from bench_compare.statistics.samples import RoundStatistics
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
-    from bench_schema.document import Case, Round, Samples, Telemetry
+    from bench_schema.document import Case, Samples
 
-    from bench_compare.metrics import PerRound
-    from bench_compare.model import CaseSide
+    from bench_compare.metrics import Metric
+    from bench_compare.rounds.gather import Held, SideRounds, Sides
     from bench_compare.statistics.arrays import Array, Ints
-
-Sides: TypeAlias = "Sequence[CaseSide | None]"
-"""One entry a case of the comparison; None where it cannot be measured."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,10 +47,10 @@ class Rounds:
     clock_mhz: Array
 
 
-def series_names(sides: Sides) -> set[str]:
+def series_names(side: SideRounds) -> set[str]:
     """Names of all series that any round of a side has."""
-    cases = (case for side in sides if side is not None for case in side.cases)
-    return set().union(*(one.series for case in cases for one in case.rounds))
+    every = (held.table.facts[place] for held in side.held for place in held.place.tolist())
+    return set().union(*{found.series for found in every})
 
 
 def summary_names(sides: Sides) -> set[str]:
@@ -60,59 +59,74 @@ def summary_names(sides: Sides) -> set[str]:
     return {name for case in cases if not case.rounds for name in case.summary}
 
 
-def rounds_of(sides: Sides, name: str) -> Rounds:
-    """Every round that has samples of the series; a cut that is not stored is computed."""
-    places: list[tuple[int, int, int]] = []
-    series: list[Samples] = []
-    rounds: list[Round] = []
-    not_warm: list[bool] = []
-    for row, source, one, samples in _visits(sides, name):
-        cut, cold = _cut(one, name, samples)
-        if cut >= samples.size:
-            continue
-        places.append((row, source, one.index))
-        series.append(samples[cut:] if cut else samples)
-        rounds.append(one)
-        not_warm.append(cold)
-    table = np.array(places, np.int64).reshape(-1, 3)
-    columns = (table[:, 0], table[:, 1], table[:, 2])
-    clocks = np.fromiter(map(_clock_mhz, rounds), float, len(rounds))
-    return Rounds(*columns, series, np.array(not_warm, bool), clocks)
+STATISTICS = tuple(field.name for field in fields(RoundStatistics))
 
 
-def _visits(sides: Sides, name: str) -> Iterator[tuple[int, int, Round, Samples]]:
-    for row, side in enumerate(sides):
-        if side is None:
-            continue
-        for case, source in zip(side.cases, side.sources, strict=True):
-            for one in case.rounds:
-                samples = one.series.get(name)
-                if samples is not None and samples.size:
-                    yield row, source, one, samples
+class Part(NamedTuple):
+    """Rounds of one table."""
+
+    turn: Ints
+    """Number of the case in its side."""
+    rounds: Rounds
+    statistics: RoundStatistics
 
 
-def _cut(one: Round, name: str, samples: Samples) -> tuple[int, bool]:
-    cut = one.cut.get(name)
-    if cut is not None:
-        return cut, name in one.not_warm
-    from bench_schema.summary import warmup_cut
+def rounds_of(side: SideRounds, name: str) -> tuple[Rounds, RoundStatistics]:
+    """Every round that has samples of the series which count, and what is known of these."""
+    parts = [_part(held, name) for held in side.held if name in held.table.series]
+    if len(parts) == 1:
+        return parts[0].rounds, parts[0].statistics
+    order = np.argsort(_joined(parts, lambda part: part.turn), kind="stable")
 
-    found = warmup_cut(samples)
-    return found.cut, found.not_warm
+    def column(read: Callable[[Part], Any]) -> Any:
+        return _joined(parts, read)[order]
+
+    series = [samples for part in parts for samples in part.rounds.series]
+    rounds = Rounds(
+        case=column(lambda part: part.rounds.case),
+        source=column(lambda part: part.rounds.source),
+        index=column(lambda part: part.rounds.index),
+        series=[series[place] for place in order.tolist()],
+        not_warm=column(lambda part: part.rounds.not_warm).astype(bool),
+        clock_mhz=column(lambda part: part.rounds.clock_mhz),
+    )
+    found = [column(partial(_statistic, name)) for name in STATISTICS]
+    return rounds, RoundStatistics(*found)
 
 
-def _clock_mhz(one: Round) -> float:
-    """SM clock of a round: probed if it was, else the mean of before and after; else NaN."""
-    if one.telemetry_before is None and one.telemetry_after is None:
-        return math.nan
-    known = [t for t in (one.telemetry_before, one.telemetry_after) if t is not None]
-    probed = [t.probed_clock_mhz for t in known if t.probed_clock_mhz]
-    clocks = probed or _sm_clocks(known)
-    return sum(clocks) / len(clocks) if clocks else math.nan
+def _statistic(name: str, part: Part) -> Any:
+    return getattr(part.statistics, name)
 
 
-def _sm_clocks(known: Iterable[Telemetry]) -> list[float]:
-    return [t.sm_clock_mhz for t in known if t.sm_clock_mhz]
+def _joined(parts: Sequence[Part], read: Callable[[Part], Any]) -> Any:
+    return np.concatenate([*map(read, parts), np.empty(0, np.int64)])
+
+
+def _part(held: Held, name: str) -> Part:
+    table, found = held.table, held.table.series[name]
+    first, last = (np.searchsorted(found.round, table.starts[held.place + n]) for n in (0, 1))
+    one = runs(first, last - first)
+    case = np.repeat(np.arange(len(first)), last - first)
+    kept = found.statistics.kept[one] > 0
+    one, case = one[kept], case[kept]
+    at = found.round[one]
+    cuts = zip(one.tolist(), found.cut[one].tolist(), strict=True)
+    rounds = Rounds(
+        case=held.row[case],
+        source=held.source[case],
+        index=table.index[at],
+        series=[found.samples[i][cut:] if cut else found.samples[i] for i, cut in cuts],
+        not_warm=found.not_warm[one],
+        clock_mhz=table.clocks.mean_mhz[at],
+    )
+    chosen = {name: getattr(found.statistics, name)[one] for name in STATISTICS}
+    return Part(held.turn[case], rounds, RoundStatistics(**chosen))
+
+
+def runs(starts: Ints, counts: Ints) -> Ints:
+    """So many numbers from each start on."""
+    before = np.cumsum(counts) - counts
+    return np.asarray(np.arange(counts.sum()) + np.repeat(starts - before, counts))
 
 
 def observation_matrix(
@@ -126,36 +140,35 @@ def observation_matrix(
     return ObservationMatrix(matrix, columns >> 32, columns & 0xFFFF_FFFF)
 
 
-def sampled(sides: Sides, name: str) -> tuple[ObservationMatrix, Rounds, RoundStatistics]:
+def sampled(side: SideRounds, name: str) -> tuple[ObservationMatrix, Rounds, RoundStatistics]:
     """Round medians of a series, the rounds they came from, and what else is known of those."""
-    rounds = rounds_of(sides, name)
-    found = round_statistics(rounds.series)
+    rounds, found = rounds_of(side, name)
     placed = observation_matrix(
-        rounds.case, rounds.source, rounds.index, found.log_median, len(sides)
+        rounds.case, rounds.source, rounds.index, found.log_median, side.height
     )
     return placed, rounds, found
 
 
-def per_round(sides: Sides, reading: PerRound) -> ObservationMatrix:
+def per_round(side: SideRounds, metric: Metric) -> ObservationMatrix:
     """Values of a metric that has one number a round."""
-    read = reading.read
-    found = [
-        (row, source, values)
-        for row, side in enumerate(sides)
-        if side is not None
-        for case, source in zip(side.cases, side.sources, strict=True)
-        if len(values := read(case))
-    ]
-    if not found:
+    assert isinstance(metric.reading, PerRound), "of another kind"
+    parts = [_numbers(held, metric.name) for held in side.held]
+    if not sum(values.size for *_, values in parts):
         nothing = np.empty(0, np.int64)
-        return ObservationMatrix(np.empty((len(sides), 0)), nothing, nothing)
-    every = np.concatenate([values for _, _, values in found], dtype=float)
-    counts = np.fromiter((len(values) for _, _, values in found), np.int64, len(found))
-    starts = np.repeat(np.cumsum(counts) - counts, counts)
-    rows = np.repeat(np.array([row for row, _, _ in found], np.int64), counts)
-    sources = np.repeat(np.array([source for _, source, _ in found], np.int64), counts)
-    logs = _logs(every, reading.least)
-    return observation_matrix(rows, sources, np.arange(len(every)) - starts, logs, len(sides))
+        return ObservationMatrix(np.empty((side.height, 0)), nothing, nothing)
+    rows, sources, places, values = map(np.concatenate, zip(*parts, strict=True))
+    logs = _logs(values, metric.reading.least)
+    return observation_matrix(rows, sources, places, logs, side.height)
+
+
+def _numbers(held: Held, name: str) -> tuple[Ints, Ints, Ints, Array]:
+    """Row, source, place in its case, and value of each number."""
+    counts, values = held.table.numbers[name]
+    starts = (np.cumsum(counts) - counts)[held.place]
+    counts = counts[held.place]
+    one = runs(starts, counts)
+    rows, sources, first = (np.repeat(x, counts) for x in (held.row, held.source, starts))
+    return rows, sources, one - first, values[one]
 
 
 def _logs(values: Array, least: float) -> Array:

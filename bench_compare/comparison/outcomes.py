@@ -13,6 +13,7 @@ from bench_compare.comparison.checks import weaker_checks
 from bench_compare.input.align import identity
 from bench_compare.metrics import GATES
 from bench_compare.model import Change, Verdict
+from bench_compare.rounds.facts import facts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -199,19 +200,16 @@ def _deterministic(case: Case) -> bool:
 
 
 def _on_device(case: Case) -> bool:
-    rounds = any(MEASURED_FIRST in one.series for one in case.rounds)
-    return rounds or (not case.rounds and MEASURED_FIRST in case.summary)
+    if not case.rounds:
+        return MEASURED_FIRST in case.summary
+    return MEASURED_FIRST in facts(case.rounds).series
 
 
 def _sampled(case: Case) -> bool:
     """Whether a time that can decide was measured."""
     if not case.rounds:
         return any(name in case.summary for name in GATES)
-    for one in case.rounds:
-        for name in GATES:
-            if len(one.series.get(name, ())):
-                return True
-    return False
+    return not facts(case.rounds).sampled.isdisjoint(GATES)
 
 
 def _on_fresh_outputs(case: Case) -> bool:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from bench_compare.metrics import GATES
 from bench_compare.model import SettingDifference
+from bench_compare.rounds.facts import facts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -27,7 +28,7 @@ MUST_AGREE: dict[str, Callable[[Document], str | None]] = {
     "knobs": lambda d: None if d.run.settings.knobs is None else _table(d.run.settings.knobs),
     "threads": lambda d: _known(d.run.settings.threads),
     "device times": lambda d: _joined(
-        {one.device_timing for case in d.cases for one in case.rounds}
+        frozenset().union(*{facts(case.rounds).timings for case in d.cases})
     ),
     "check budget": lambda d: f"{d.run.settings.check_budget_s:g} s",
 }

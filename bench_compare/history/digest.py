@@ -21,6 +21,8 @@ from bench_compare.comparison.settings import (
 from bench_compare.input.align import identity
 from bench_compare.metrics import METRICS, PerRound, Sampled
 from bench_compare.model import CaseSide
+from bench_compare.rounds.facts import facts
+from bench_compare.rounds.gather import gather
 from bench_compare.statistics.arrays import row_mean, units
 from bench_compare.statistics.samples import section_variance
 
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 
     from bench_schema.document import Case, Device, Document, Engine, Settings
 
+    from bench_compare.rounds.gather import SideRounds
     from bench_compare.statistics.arrays import Array
 
 LEAST_WINDOW_S = 0.2
@@ -172,29 +175,30 @@ def _case(case: Case, key: SeriesKey, host: str, engine: Engine) -> CaseRow:
 
 def _unit(case: Case, host: str, engine: Engine) -> str:
     """As the rounds say, else as the machine and the engine do."""
-    hosts = {one.host for one in case.rounds if one.host is not None}
-    devices = {one.device_uuid for one in case.rounds if one.device_uuid is not None}
+    places = facts(case.rounds).places
+    hosts = {where for where, _ in places if where is not None}
+    devices = {device for _, device in places if device is not None}
     where = hosts.pop() if len(hosts) == 1 else host
     return f"{where} {devices.pop() if len(devices) == 1 else engine.device}"
 
 
 def _levels(cases: Sequence[Case]) -> Iterator[LevelRow]:
     """One row for each case and metric of samples or rounds that it has."""
-    sides = [CaseSide(case.graph.name, case.engine, (case,), (0,)) for case in cases]
-    names = observations.series_names(sides)
+    side = gather([CaseSide(case.graph.name, case.engine, (case,), (0,)) for case in cases])
+    names = observations.series_names(side)
     for name, metric in METRICS.items():
         if isinstance(metric.reading, Sampled) and metric.reading.series in names:
-            values, within = _sampled(sides, metric.reading.series)
+            values, within = _sampled(side, metric.reading.series)
             yield from _rows(name, values, within)
         elif isinstance(metric.reading, PerRound):
-            values = observations.per_round(sides, metric.reading).values
+            values = observations.per_round(side, metric).values
             yield from _rows(name, values, np.full(len(values), np.nan))
 
 
-def _sampled(sides: Sequence[CaseSide], series: str) -> tuple[Array, Array]:
+def _sampled(side: SideRounds, series: str) -> tuple[Array, Array]:
     """Log medians of the rounds, and what a single round knows of its own spread."""
-    matrix, rounds, _ = observations.sampled(sides, series)
-    within = np.full(len(sides), np.nan)
+    matrix, rounds, _ = observations.sampled(side, series)
+    within = np.full(side.height, np.nan)
     single = np.flatnonzero(units(matrix.values) == 1)
     if single.size:
         variance, _ = section_variance(rounds.series)

@@ -13,10 +13,14 @@ from bench_compare.errors import InputError
 from bench_compare.model import Source
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from bench_schema.document import Document
 
 SUFFIXES = (".json", ".json.gz", ".json.zst", ".json.journal")
 """What a folder is searched for."""
+LARGE_BYTES = 1 << 22
+"""Of a file that several processes read: to start them takes longer than to read a smaller one."""
 
 
 def load(patterns: Iterable[str]) -> tuple[list[Source], list[str]]:
@@ -24,17 +28,28 @@ def load(patterns: Iterable[str]) -> tuple[list[Source], list[str]]:
     sentences about files in folders that are none. Raises `InputError` or `DocumentError`."""
     sources: list[Source] = []
     remarks: list[str] = []
-    seen: set[Path] = set()
-    for path, named in _paths(patterns):
-        if path.resolve() in seen:
-            continue
-        seen.add(path.resolve())
-        source = read_source(path) if named else _read_found(path)
+    found = {path.resolve(): (path, named) for path, named in reversed([*_paths(patterns)])}
+    large = _read_large([path for path, _ in reversed(found.values())])
+    for path, named in reversed(found.values()):
+        document = large.get(path)
+        if document is not None:
+            source: Source | None = Source(str(path), document, "bench")
+        else:
+            source = read_source(path) if named else _read_found(path)
         if source is None:
             remarks.append(f"{path}: passed over, it holds no results")
         else:
             sources.append(source)
     return sources, remarks
+
+
+def _read_large(paths: Sequence[Path]) -> Mapping[Path, Document]:
+    """Documents that are worth several processes; all others are not there."""
+    if not any(path.is_file() and path.stat().st_size >= LARGE_BYTES for path in paths):
+        return {}
+    from bench_compare.input.large.read import read_large  # small documents do without it
+
+    return read_large(paths)
 
 
 def _paths(patterns: Iterable[str]) -> Iterator[tuple[Path, bool]]:

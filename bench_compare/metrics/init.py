@@ -41,8 +41,7 @@ def total_ns(case: Case) -> Numbers:
     columns = tuple(values for name, values in case.init.items() if name not in PAID_ONCE)
     if not columns:
         return ()
-    rounds = min(map(len, columns))
-    return sum((column[:rounds] for column in columns[1:]), columns[0][:rounds])
+    return [sum(row) for row in zip(*columns, strict=False)]
 
 
 def _row(name: str, title: str, reading: PerRound) -> Metric:

@@ -17,7 +17,7 @@ import numpy as np
 import orjson
 
 from bench_schema.acceptor import check_integers, decoder
-from bench_schema.document import SCHEMA_VERSION, Case, Document
+from bench_schema.document import SCHEMA_VERSION, Case, Document, Round
 from bench_schema.duplicate_keys import refuse_duplicate_keys
 from bench_schema.errors import NotJsonError, SchemaError, UnreadableError, UnwritableError
 from bench_schema.finite import non_finite
@@ -94,6 +94,13 @@ def from_tree(tree: Any, where: str) -> Document:
 
 def check_references(document: Document, where: str) -> None:
     """Refuse what a schema cannot: keys that are there twice, a case of no engine."""
+    check_keys(document, where)
+    for index, case in enumerate(document.cases):
+        check_rounds(case, f"{where}: cases[{index}]")
+
+
+def check_keys(document: Document, where: str) -> None:
+    """The same without a look at the rounds."""
     engines = [engine.key for engine in document.engines]
     _refuse_twice(engines, f"{where}: engines", "key")
     _refuse_twice([case.id for case in document.cases], f"{where}: cases", "id")
@@ -101,7 +108,6 @@ def check_references(document: Document, where: str) -> None:
         if case.engine not in engines:
             what = f"no engine {case.engine!r} in this document; known are {', '.join(engines)}"
             raise SchemaError(f"{where}: cases[{index}].engine", what)
-        check_rounds(case, f"{where}: cases[{index}]")
 
 
 MOST_ROUNDS = 1 << 20
@@ -112,17 +118,23 @@ def check_rounds(case: Case, where: str) -> None:
     """Refuse rounds that are there twice, and cuts beyond the samples."""
     first: dict[int, int] = {}
     for place, one in enumerate(case.rounds):
-        here = f"{where} ({case.graph.name}).rounds[{place}]"
-        if first.setdefault(one.index, place) != place:
-            what = f"{one.index} is that of rounds[{first[one.index]}] already"
-            raise SchemaError(f"{here}.index", what)
-        if one.index >= MOST_ROUNDS:
-            raise SchemaError(f"{here}.index", f"{one.index} is no number of a round")
-        for name, cut in one.cut.items():
-            samples = one.series.get(name)
-            if samples is not None and cut > samples.size:
-                what = f"{cut} samples are cut off, and there are {samples.size}"
-                raise SchemaError(f"{here}.cut.{name}", what)
+        found = _unsound(one, place, first)
+        if found is not None:
+            field, what = found
+            raise SchemaError(f"{where} ({case.graph.name}).rounds[{place}].{field}", what)
+
+
+def _unsound(one: Round, place: int, first: dict[int, int]) -> tuple[str, str] | None:
+    """A field of a round, and what is wrong with it; `first`: rounds by their index."""
+    if first.setdefault(one.index, place) != place:
+        return "index", f"{one.index} is that of rounds[{first[one.index]}] already"
+    if one.index >= MOST_ROUNDS:
+        return "index", f"{one.index} is no number of a round"
+    for name, cut in one.cut.items():
+        samples = one.series.get(name) if cut else None
+        if samples is not None and cut > samples.size:
+            return f"cut.{name}", f"{cut} samples are cut off, and there are {samples.size}"
+    return None
 
 
 def _refuse_twice(names: list[str], where: str, field: str) -> None:

@@ -50,19 +50,20 @@ class Arrays:
         """Put all arrays in the place of their texts."""
         homes, texts = self.homes, self.texts
         self.clear()
-        ends = list(itertools.accumulate(map(_count, texts)))
+        ends = list(itertools.accumulate(map(count, texts)))
         values = parse(texts, (self.low, self.high), ends[-1] if ends else 0)
         values.flags.writeable = False
         for (home, name), start, stop in zip(homes, [0, *ends], ends, strict=False):
             home[name] = values[start:stop]
 
 
-def _count(inside: bytes) -> int:
+def count(inside: bytes) -> int:
+    """How many numbers the inside of an array has."""
     return inside.count(b",") + 1 if inside.strip() else 0
 
 
-def parse(insides: Sequence[bytes], limits: tuple[int, int], count: int) -> Ints:
-    """The numbers of all arrays, `count` in all; raises ValueError unless they are integers within
+def parse(insides: Sequence[bytes], limits: tuple[int, int], total: int) -> Ints:
+    """The numbers of all arrays, `total` in all; raises ValueError unless they are integers within
     the limits."""
     low, high = limits
     # What is no integer ends the parsing early: then the number at the end is not reached.
@@ -70,6 +71,6 @@ def parse(insides: Sequence[bytes], limits: tuple[int, int], count: int) -> Ints
     values = np.fromstring(joined, dtype=np.int64, sep=",")
     # One unsigned comparison sees both limits, and numbers that do not fit 64 bits as well.
     offset = (values - low).view(np.uint64)
-    if len(values) != count + 1 or offset.max() > high - low:
+    if len(values) != total + 1 or offset.max() > high - low:
         raise ValueError(f"expected integers from {low} to {high}")
     return values[:-1]

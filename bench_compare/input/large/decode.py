@@ -1,0 +1,113 @@
+"""A part of a document: the columns of its rounds, and its cases without them."""
+
+from __future__ import annotations
+
+import functools
+import typing
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+import numpy as np
+from bench_schema.acceptor import limits, outline
+from bench_schema.codec import check_rounds
+from bench_schema.document import SCHEMA_VERSION, Case, Round
+from bench_schema.integers import Arrays
+
+from bench_compare.rounds.lazy import LazyRounds
+from bench_compare.rounds.table import RoundTable, table_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+
+class Part(NamedTuple):
+    """Neighbouring cases of a document."""
+
+    cases: bytes
+    """Packed, without rounds."""
+    table: RoundTable
+    spans: Sequence[tuple[int, int]]
+    """Where in the document's text the rounds of each case are."""
+
+
+def decode_part(data: bytes, first: int, last: int) -> Part:
+    """Raises `ValueError` or `DocumentError` for what may not be valid."""
+    text = b"[%b]" % data[first:last]
+    cases = _cases_decoder().decode(text)
+    begin = _address(text) - first + 1
+    spans = []
+    for case in cases:
+        start = _address(case.rounds) - begin
+        spans.append((start, start + len(memoryview(case.rounds))))
+    read = _rounds_decoder().decode
+    for case in cases:
+        case.rounds = read(case.rounds)
+    _read_samples(cases)
+    for case in cases:
+        check_rounds(case, "")
+    table = table_of(cases)
+    for case in cases:
+        case.rounds = []
+    return Part(msgspec.msgpack.encode(cases), table, spans)
+
+
+@functools.cache
+def _cases_decoder() -> msgspec.json.Decoder[list[Any]]:
+    kind: Any = list[outline(SCHEMA_VERSION, "Case", frozenset({"rounds"}))]  # type: ignore[misc]
+    return msgspec.json.Decoder(kind)
+
+
+@functools.cache
+def _rounds_decoder() -> msgspec.json.Decoder[list[Any]]:
+    kind: Any = list[outline(SCHEMA_VERSION, "Round", frozenset({"series"}))]  # type: ignore[misc]
+    return msgspec.json.Decoder(kind)
+
+
+def _address(text: Any) -> int:
+    """Of its first byte: msgspec's raw parts lie within the text that they are of."""
+    address: int = np.frombuffer(text, np.uint8).__array_interface__["data"][0]
+    return address
+
+
+def _read_samples(cases: Sequence[Any]) -> None:
+    """Arrays in the place of the texts of all series."""
+    arrays = {name: Arrays(*bounds) for name, bounds in limits(SCHEMA_VERSION, "Series").items()}
+    for case in cases:
+        for one in case.rounds:
+            for name in one.series:
+                arrays[name].add(one.series, name)
+    for some in arrays.values():
+        some.flush()
+
+
+def built(part: Part, data: bytes) -> Iterator[Case]:
+    """The cases of a part of this text, with rounds that are built when they are looked at."""
+    counts = np.diff(part.table.starts).tolist()
+    build = functools.partial(_rounds_at, data, part.spans)
+    for place, shell in enumerate(_shells_decoder().decode(part.cases)):
+        init = {name: np.array(values, np.int64) for name, values in shell.init.items()}
+        shell.init = init
+        shell.rounds = LazyRounds(part.table, place, counts[place], build)
+        yield Case(*msgspec.structs.astuple(shell))
+
+
+@functools.cache
+def _shells_decoder() -> msgspec.msgpack.Decoder[list[Any]]:
+    """Of cases that are known to be valid."""
+    types = typing.get_type_hints(Case)
+    types |= {"init": dict[str, list[int]], "rounds": list[Any]}
+    names = [(field.name, types[field.name]) for field in fields(Case)]
+    return msgspec.msgpack.Decoder(list[msgspec.defstruct("Shell", names, gc=False)])  # type: ignore[misc]
+
+
+def _rounds_at(data: bytes, spans: Sequence[tuple[int, int]], place: int) -> tuple[Round, ...]:
+    first, last = spans[place]
+    kind = tuple[Round, ...]
+    return msgspec.json.decode(data[first:last], type=kind, dec_hook=_samples)
+
+
+def _samples(_kind: type, values: Any) -> Any:
+    found = np.array(values, np.int64)
+    found.flags.writeable = False
+    return found

@@ -1,0 +1,120 @@
+"""Large files → documents, by as many processes as there are processors."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+import msgspec
+from bench_schema.acceptor import decoder
+from bench_schema.codec import build, check_keys
+from bench_schema.document import SCHEMA_VERSION, Document
+from bench_schema.duplicate_keys import refuse_duplicate_keys
+from bench_schema.errors import DocumentError
+from bench_schema.packing import read_bytes
+
+from bench_compare.input.large.decode import Part, built, decode_part
+from bench_compare.input.large.parts import Layout, layout, pieces
+from bench_compare.input.large.share import Shelf, Stored
+from bench_compare.parallel import process_count, share_out
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+LEAST_BYTES = 1 << 22
+"""Of a file that is worth it: to start takes longer than to read a smaller one."""
+DOUBTS = (msgspec.MsgspecError, ValueError, DocumentError)
+"""What a document may not be valid by. The ordinary reader says whether, and why."""
+Found: TypeAlias = "tuple[Part, dict[str, Stored] | None] | None"
+"""A part and where its samples are, if not in it; None: it may not be valid."""
+
+
+class Text(NamedTuple):
+    path: Path
+    data: bytes
+    layout: Layout
+
+
+class Job(NamedTuple):
+    text: Text
+    first: int
+    last: int
+
+
+def read_large(paths: Sequence[Path]) -> Mapping[Path, Document]:
+    """The documents of those files that are large and surely valid."""
+    texts = [text for path in paths if (text := _text(path)) is not None]
+    if not texts:
+        return {}
+    processes = process_count(sum(len(text.data) for text in texts), LEAST_BYTES)
+    cut = [[Job(text, *one) for one in pieces(text.data, text.layout, processes)] for text in texts]
+    jobs = [some[turn] for turn in range(processes) for some in cut if turn < len(some)]
+    parts = dict(zip(jobs, _decoded(jobs, processes), strict=True))
+    found = {some[0].text: [parts[job] for job in some] for some in cut}
+    documents = {text.path: _document(text, some) for text, some in found.items()}
+    return {path: one for path, one in documents.items() if one is not None}
+
+
+def _text(path: Path) -> Text | None:
+    try:
+        if not path.is_file() or path.stat().st_size < LEAST_BYTES:
+            return None
+        data = read_bytes(path)
+    except (OSError, DocumentError):
+        return None
+    found = layout(data)
+    return None if found is None else Text(path, data, found)
+
+
+def _decoded(jobs: Sequence[Job], processes: int) -> list[Part | None]:
+    """What is made of each job, by one process or more."""
+    if processes == 1:
+        return [_decode(job) for job in jobs]
+    shelves = [Shelf() for _ in jobs]
+    owner = os.getpid()
+
+    def work(some: range) -> list[Found]:
+        return [_put(_decode(jobs[n]), shelves[n], own=os.getpid() == owner) for n in some]
+
+    with contextlib.ExitStack() as stack:
+        for shelf in shelves:
+            stack.callback(shelf.close)
+        found = share_out(work, len(jobs), 1, 1)
+        return [_taken(one, shelf) for one, shelf in zip(found, shelves, strict=True)]
+
+
+def _decode(job: Job) -> Part | None:
+    try:
+        return decode_part(job.text.data, job.first, job.last)
+    except DOUBTS:
+        return None
+
+
+def _put(part: Part | None, shelf: Shelf, *, own: bool) -> Found:
+    if part is None or own:
+        return None if part is None else (part, None)
+    table, stored = shelf.put(part.table)
+    return part._replace(table=table), stored
+
+
+def _taken(found: Found, shelf: Shelf) -> Part | None:
+    if found is None:
+        return None
+    part, stored = found
+    return part if stored is None else part._replace(table=shelf.take(part.table, stored))
+
+
+def _document(text: Text, parts: Sequence[Part | None]) -> Document | None:
+    where = str(text.path)
+    try:
+        frame = build(decoder(SCHEMA_VERSION, "")(text.layout.frame), Document)
+        cases = tuple(case for part in parts if part for case in built(part, text.data))
+        document = replace(frame, cases=cases)
+        check_keys(document, where)
+        refuse_duplicate_keys(text.data, where)
+    except DOUBTS:
+        return None
+    return document if all(parts) and not frame.cases else None

@@ -1,0 +1,148 @@
+"""What a comparison asks of a case's rounds beside their numbers, put together once for each case.
+
+Nearly all cases of a document have equal facts, which are then one object.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import chain
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterable, Sequence
+
+    from bench_schema.document import Round, Surroundings
+
+T = TypeVar("T")
+
+DEVICE = "device_ns"
+OTHERS_S = 0.05
+"""Processor time of others that may count: the kernel counts in steps of 0.01 s."""
+STEAL_S = 0.02
+SWITCHES = 3
+"""Involuntary ones."""
+KEPT = 1024
+"""Cases without columns whose facts are remembered: each is asked for several times."""
+
+
+@dataclass(frozen=True, slots=True)
+class Disturber:
+    """A round beside which something happened that may count; names as in `Surroundings`."""
+
+    index: int
+    exposed: bool
+    """Whether the host's work reaches its times: those of a device behind a gate it does not."""
+    window_s: float | None
+    others_cpu_s: float | None
+    steal_s: float | None
+    involuntary_switches: int | None
+    device_processes: int | None
+
+
+class Facts(NamedTuple):
+    """Of the rounds of one case, or of one round."""
+
+    places: tuple[tuple[str | None, str | None], ...] = ()
+    """Host and device, as far as rounds tell; each once."""
+    timings: frozenset[str | None] = frozenset()
+    """How `device_ns` was taken."""
+    series: frozenset[str] = frozenset()
+    sampled: frozenset[str] = frozenset()
+    """Series with a sample at least."""
+    bound_ns: float = 0.0
+    """The largest systematic error of `device_ns`."""
+    throttled: tuple[str, ...] = ()
+    """Why the device did, before or after a round."""
+    throttled_after: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    disturbed: tuple[Disturber, ...] = ()
+
+
+def facts(rounds: Sequence[Round]) -> Facts:
+    """Of the rounds of a case."""
+    known: Facts | None = getattr(rounds, "facts", None)
+    return _facts(tuple(rounds)) if known is None else known
+
+
+@lru_cache(KEPT)
+def _facts(rounds: tuple[Round, ...]) -> Facts:
+    return joined([of_round(one) for one in rounds])
+
+
+def facts_of_cases(cases: Iterable[Sequence[Round]]) -> list[Facts]:
+    """Of each case; equal ones are one object."""
+    seen: dict[Hashable, Facts] = {}
+    known: dict[tuple[int, ...], Facts] = {}
+    found = []
+    for rounds in cases:
+        parts = [seen.setdefault(part, part) for part in map(of_round, rounds)]
+        code = tuple(map(id, parts))
+        whole = known.get(code)
+        if whole is None:
+            whole = known[code] = joined(parts)
+        found.append(whole)
+    return found
+
+
+def of_round(one: Round) -> Facts:
+    before = () if one.telemetry_before is None else one.telemetry_before.throttle
+    after = () if one.telemetry_after is None else one.telemetry_after.throttle
+    beside = one.surroundings
+    return Facts(
+        ((one.host, one.device_uuid),),
+        frozenset((one.device_timing,)),
+        frozenset(one.series),
+        frozenset(name for name, samples in one.series.items() if samples.size),
+        one.device_bound_ns or 0.0,
+        (*before, *after),
+        tuple(after),
+        tuple(one.notes),
+        () if beside is None or is_quiet(beside) else (_disturber(one, beside),),
+    )
+
+
+def joined(parts: Sequence[Facts]) -> Facts:
+    """Of a case, from those of its rounds."""
+    if not parts:
+        return Facts()
+    columns = list(zip(*parts, strict=True))
+    places, timings, series, sampled, bounds, throttled, after, notes, disturbed = columns
+    return Facts(
+        _each_once(places),
+        frozenset().union(*timings),
+        frozenset().union(*series),
+        frozenset().union(*sampled),
+        max(bounds),
+        _each_once(throttled),
+        _each_once(after),
+        tuple(chain.from_iterable(notes)),
+        tuple(chain.from_iterable(disturbed)),
+    )
+
+
+def _each_once(parts: Iterable[tuple[T, ...]]) -> tuple[T, ...]:
+    return tuple(dict.fromkeys(chain.from_iterable(parts)))
+
+
+def is_quiet(found: Surroundings) -> bool:
+    """Nothing of it can count, however short the round: what nearly all of 100,000 rounds are."""
+    return (
+        (found.others_cpu_s or 0.0) < OTHERS_S
+        and (found.steal_s or 0.0) < STEAL_S
+        and (found.involuntary_switches or 0) < SWITCHES
+        and not found.device_processes
+    )
+
+
+def _disturber(one: Round, beside: Surroundings) -> Disturber:
+    return Disturber(
+        one.index,
+        DEVICE not in one.series or one.device_timing == "events",
+        beside.window_s,
+        beside.others_cpu_s,
+        beside.steal_s,
+        beside.involuntary_switches,
+        beside.device_processes,
+    )
