@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bench_compare.rounds.facts import facts
+from bench_compare.rounds.lazy import facts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

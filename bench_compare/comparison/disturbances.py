@@ -9,8 +9,8 @@ from collections import Counter, defaultdict
 from typing import TYPE_CHECKING
 
 from bench_compare.model import Note
-from bench_compare.rounds.facts import OTHERS_S, STEAL_S, SWITCHES, facts
-from bench_compare.rounds.lazy import indices
+from bench_compare.rounds.facts import OTHERS_S, STEAL_S, SWITCHES
+from bench_compare.rounds.lazy import facts, indices
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

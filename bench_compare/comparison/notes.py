@@ -11,7 +11,7 @@ import numpy as np
 from bench_compare.comparison.disturbances import disturbed_notes
 from bench_compare.comparison.observations import observation_matrix
 from bench_compare.model import Note
-from bench_compare.rounds.facts import facts
+from bench_compare.rounds.lazy import facts
 from bench_compare.statistics.arrays import row_mean, units
 from bench_compare.statistics.samples import rectangles
 

@@ -13,7 +13,7 @@ from bench_compare.comparison.checks import weaker_checks
 from bench_compare.input.align import identity
 from bench_compare.metrics import GATES
 from bench_compare.model import Change, Verdict
-from bench_compare.rounds.facts import facts
+from bench_compare.rounds.lazy import facts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

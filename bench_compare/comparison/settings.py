@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from bench_compare.metrics import GATES
 from bench_compare.model import SettingDifference
-from bench_compare.rounds.facts import facts
+from bench_compare.rounds.lazy import facts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

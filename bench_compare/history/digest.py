@@ -21,8 +21,8 @@ from bench_compare.comparison.settings import (
 from bench_compare.input.align import identity
 from bench_compare.metrics import METRICS, PerRound, Sampled
 from bench_compare.model import CaseSide
-from bench_compare.rounds.facts import facts
 from bench_compare.rounds.gather import gather
+from bench_compare.rounds.lazy import facts
 from bench_compare.statistics.arrays import row_mean, units
 from bench_compare.statistics.samples import section_variance
 

@@ -60,14 +60,9 @@ class Facts(NamedTuple):
     disturbed: tuple[Disturber, ...] = ()
 
 
-def facts(rounds: Sequence[Round]) -> Facts:
-    """Of the rounds of a case."""
-    known: Facts | None = getattr(rounds, "facts", None)
-    return _facts(tuple(rounds)) if known is None else known
-
-
 @lru_cache(KEPT)
-def _facts(rounds: tuple[Round, ...]) -> Facts:
+def facts_of(rounds: tuple[Round, ...]) -> Facts:
+    """Of the rounds of a case."""
     return joined([of_round(one) for one in rounds])
 
 

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, overload
 
 from bench_schema.document import Round
 
+from bench_compare.rounds.facts import facts_of
+
 if TYPE_CHECKING:
     from bench_compare.rounds.facts import Facts
     from bench_compare.rounds.table import RoundTable
@@ -57,6 +59,12 @@ class LazyRounds(Sequence[Round]):
 def columns_of(rounds: Sequence[Round]) -> LazyRounds | None:
     """The rounds with their table, where they have one."""
     return rounds if type(rounds) is LazyRounds else None
+
+
+def facts(rounds: Sequence[Round]) -> Facts:
+    """Of the rounds of a case."""
+    lazy = columns_of(rounds)
+    return facts_of(tuple(rounds)) if lazy is None else lazy.facts
 
 
 def indices(rounds: Sequence[Round]) -> list[int]:

@@ -19,6 +19,7 @@ from bench_compare.compose.table.forms import Conversion, conversion_of
 from bench_compare.errors import InputError
 from bench_compare.input.align import identity
 from bench_compare.model import CaseSide
+from bench_compare.rounds.gather import gather
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -155,7 +156,7 @@ def read_table(
         for key, (cases, numbers) in grouped.items()
     ]
     wanted = series or _common_series(sides)
-    matrix, _, _ = sampled(sides, wanted)
+    matrix, _, _ = sampled(gather(sides), wanted)
     times = np.exp(matrix.values)
     if not np.isfinite(times).any():
         raise InputError(f"{sources[0].path}: no case has samples of {wanted}")
