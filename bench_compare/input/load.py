@@ -28,9 +28,11 @@ def load(patterns: Iterable[str]) -> tuple[list[Source], list[str]]:
     sentences about files in folders that are none. Raises `InputError` or `DocumentError`."""
     sources: list[Source] = []
     remarks: list[str] = []
-    found = {path.resolve(): (path, named) for path, named in reversed([*_paths(patterns)])}
-    large = _read_large([path for path, _ in reversed(found.values())])
-    for path, named in reversed(found.values()):
+    found: dict[Path, tuple[Path, bool]] = {}
+    for path, named in _paths(patterns):
+        found.setdefault(path.resolve(), (path, named))
+    large = _read_large([path for path, _ in found.values()])
+    for path, named in found.values():
         document = large.get(path)
         if document is not None:
             source: Source | None = Source(str(path), document, "bench")
