@@ -19,9 +19,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bench_run.reference.attention_scores import head_of, per_head, queries_at, scores
+from bench_run.reference.attention_scores import Block, head_of, per_head, scores
 from bench_run.reference.attention_sequences import sequences
 from bench_run.reference.common import Array, Arrays, Outputs, refusal, scalar
+from bench_run.reference.threads import each
 
 if TYPE_CHECKING:
     from bench_run.graph.model import Node
@@ -36,21 +37,26 @@ def forward(node: Node, inputs: Arrays, outputs: Outputs) -> dict[str, Array]:
     sinks = _sinks(node, inputs)
     o = np.zeros((*rows, inputs["v"].shape[3]))
     top, total = np.full(rows, -np.inf), np.zeros(rows)
-    amax_s = 0.0
-    for sequence in sequences(node, inputs):
-        for block in table.blocks(sequence):
-            where = (sequence.batch, block.head, queries_at(sequence, block.rows))
-            maximum, weights = _exponentials(block.scores, sinks[block.head])
-            denominator = weights.sum(axis=1) + np.exp(sinks[block.head] - _finite(maximum))
-            v = sequence.v[head_of(block.head, rows[1], len(sequence.v)), block.keys]
-            shared = np.where(denominator == 0, 1.0, denominator)
-            o[where] = weights @ v / shared[:, None]
-            top[where], total[where] = maximum, denominator
-            if "amax_s" in outputs:
-                amax_s = np.maximum(amax_s, (weights / shared[:, None]).max(initial=0.0))
+
+    def compute(block: Block) -> float:
+        """Fills in what the block's queries give; returns the largest probability."""
+        where, sequence = block.queries, block.sequence
+        maximum, weights = _exponentials(table.of(block), sinks[block.head])
+        denominator = weights.sum(axis=1) + np.exp(sinks[block.head] - _finite(maximum))
+        v = sequence.v[head_of(block.head, rows[1], len(sequence.v)), block.keys]
+        shared = np.where(denominator == 0, 1.0, denominator)
+        o[where] = weights @ v / shared[:, None]
+        top[where], total[where] = maximum, denominator
+        if "amax_s" not in outputs:
+            return 0.0
+        return float((weights / shared[:, None]).max(initial=0.0))
+
+    heads = range(rows[1])
+    blocks = (block for one in sequences(node, inputs) for block in table.blocks(one, heads))
+    amax_s = float(np.max(list(each(compute, blocks)), initial=0.0))
     results = {"stats": _finite(top) + np.log(total), "max": top, "sum_exp": total}
     shaped = {p: results[p].reshape(outputs[p].dims) for p in STATISTICS if p in outputs}
-    return shaped | _scaled(node, inputs, outputs, o, float(amax_s))
+    return shaped | _scaled(node, inputs, outputs, o, amax_s)
 
 
 def _sinks(node: Node, inputs: Arrays) -> Array:

@@ -9,15 +9,19 @@ Source: hipDNN's SDPA backward node; Dao et al., FlashAttention, 2022.
 
 from __future__ import annotations
 
+from math import gcd
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bench_run.reference.attention_scores import Block, Scores, head_of, queries_at, scores
+from bench_run.reference.attention_scores import Block, Scores, head_of, scores
 from bench_run.reference.attention_sequences import Sequence, sequences
 from bench_run.reference.common import Array, Arrays, Outputs, broadcasts, refusal, sum_to
+from bench_run.reference.threads import do_each
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from bench_run.graph.model import Node
 
 
@@ -31,19 +35,24 @@ def backward(node: Node, inputs: Arrays, outputs: Outputs) -> dict[str, Array]:
         results["dbias"] = _bias_gradient(node, table, outputs["dbias"].dims)
     delta = (inputs["do"] * inputs["o"]).sum(axis=3)
     stats = inputs["stats"].reshape(delta.shape)
-    for sequence in sequences(node, inputs):
-        for block in table.blocks(sequence):
-            where = (sequence.batch, block.head, queries_at(sequence, block.rows))
-            weights = _probability(block.scores, stats[where])
+
+    def compute(part: tuple[Sequence, range]) -> None:
+        for block in table.blocks(*part):
+            where, sequence = block.queries, block.sequence
+            weights = _probability(table.of(block), stats[where])
             v = sequence.v[head_of(block.head, len(delta[0]), len(sequence.v)), block.keys]
             gradient = inputs["do"][where] @ v.T
             gradient -= delta[where][:, None]
             gradient *= weights
-            _add(table, sequence, block, gradient, results)
+            _add(table, block, gradient, results)
             dv = results["dv"][sequence.batch]
             dv[head_of(block.head, len(delta[0]), len(dv)), block.keys] += (
                 weights.T @ inputs["do"][where]
             )
+
+    parts = ((s, heads) for s in sequences(node, inputs) for heads in _apart(s, len(delta[0])))
+    shared = "dbias" in results  # by heads and sequences
+    do_each(compute, parts, alone=shared)
     return {port: value.reshape(outputs[port].dims) for port, value in results.items()}
 
 
@@ -53,12 +62,16 @@ def _probability(block: Array, stats: Array) -> Array:
     return np.exp(block, out=block)
 
 
-def _add(
-    table: Scores, sequence: Sequence, block: Block, gradient: Array, results: dict[str, Array]
-) -> None:
+def _apart(sequence: Sequence, heads: int) -> Iterator[range]:
+    """Query heads that share heads of k or v with no others."""
+    count = gcd(len(sequence.k), len(sequence.v))
+    return (range(first, first + heads // count) for first in range(0, heads, heads // count))
+
+
+def _add(table: Scores, block: Block, gradient: Array, results: dict[str, Array]) -> None:
     """What the gradient of a block's scores adds to those of q, k and the bias."""
-    batch, head = sequence.batch, block.head
-    rows = queries_at(sequence, block.rows)
+    sequence = block.sequence
+    batch, head, rows = block.queries
     heads, scale = table.q.shape[1], table.scale[batch, head]
     shared = head_of(head, heads, len(sequence.k))
     results["dq"][batch, head, rows] += scale * (gradient @ sequence.k[shared, block.keys])

@@ -25,10 +25,15 @@ DROPOUT = ("dropout_mask", "dropout_scale", "dropout_scale_inv")
 class Block:
     """Some query rows of one head of one sequence, and the keys that they may see."""
 
+    sequence: Sequence
     head: int
     rows: slice
     keys: slice
-    scores: Array
+
+    @property
+    def queries(self) -> tuple[int, int, slice]:
+        """Where its rows lie in q: batch, head, rows."""
+        return self.sequence.batch, self.head, queries_at(self.sequence, self.rows)
 
 
 @dataclass(frozen=True)
@@ -40,18 +45,18 @@ class Scores:
     """[B, H, Sq, Skv], a broadcast view."""
     mask: Mask
 
-    def blocks(self, sequence: Sequence) -> Iterator[Block]:
-        heads, keys = self.q.shape[1], sequence.keys
+    def blocks(self, sequence: Sequence, heads: range) -> Iterator[Block]:
+        keys = sequence.keys
         step = max(1, BLOCK_ELEMENTS // max(1, keys))
-        for head in range(heads):
+        for head in heads:
             for start in range(0, sequence.queries, step):
                 rows = slice(start, min(start + step, sequence.queries))
-                seen = self.mask.keys(rows, sequence.queries, keys)
-                yield Block(head, rows, seen, self._scores(sequence, head, rows, seen))
+                yield Block(sequence, head, rows, self.mask.keys(rows, sequence.queries, keys))
 
-    def _scores(self, sequence: Sequence, head: int, rows: slice, seen: slice) -> Array:
+    def of(self, block: Block) -> Array:
+        sequence, head, rows, seen = block.sequence, block.head, block.rows, block.keys
         k = sequence.k[head_of(head, self.q.shape[1], len(sequence.k)), seen]
-        scores = self.q[(sequence.batch, head, queries_at(sequence, rows))] @ k.T
+        scores = self.q[block.queries] @ k.T
         scores *= self.scale[sequence.batch, head]
         if self.bias is not None:
             scores += self.bias[sequence.batch, head, rows, seen]

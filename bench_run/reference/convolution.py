@@ -17,12 +17,15 @@ a row for each (c, r) and a column for each (n, o), built tile by tile so that i
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from bench_run.reference.common import SCRATCH_BYTES, Array, Arrays, Outputs, blas_ready
+from bench_run.reference.matmul import product
+from bench_run.reference.threads import do_each, each
 from bench_run.reference.windows import Windows, convolution_windows, pad, padded_zeros, unpad
 
 if TYPE_CHECKING:
@@ -30,8 +33,15 @@ if TYPE_CHECKING:
 
     from bench_run.graph.model import Node
 
-Tile = tuple[slice, slice]
-"""Some samples of the batch, and some indices of the first spatial axis of y."""
+
+@dataclass(frozen=True)
+class Tile:
+    """Some samples of the batch, and some indices of the first spatial axis of y."""
+
+    image: Array
+    """The samples of x, padded."""
+    samples: slice
+    rows: slice
 
 
 def forward(node: Node, inputs: Arrays, outputs: Outputs) -> dict[str, Array]:
@@ -40,14 +50,17 @@ def forward(node: Node, inputs: Arrays, outputs: Outputs) -> dict[str, Array]:
     windows, groups = convolution_windows(node, inputs["x"].shape, inputs["w"].shape, dims)
     x, w = blas_ready(inputs["x"], inputs["w"], inputs["w"][0].size)
     weights = _grouped_weights(windows.oriented(w), groups)
-    y = np.empty(dims, x.dtype)
     if windows.pointwise:
         flat = x.reshape(x.shape[0], groups, x.shape[1] // groups, -1)
-        np.matmul(weights, flat, out=y.reshape(len(y), groups, dims[1] // groups, -1))
-        return {"y": y}
-    for (samples, rows), columns in _columns(x, windows, groups, dims[1]):
-        tile = y[samples, :, rows]
-        tile[...] = _ungrouped(np.matmul(weights, columns), tile.shape)
+        return {"y": product(weights, flat).reshape(dims)}
+    y = np.empty(dims, x.dtype)
+
+    def multiply(tile: Tile) -> None:
+        here = y[tile.samples, :, tile.rows]
+        columns = windows.columns(tile.image, groups, tile.rows)
+        here[...] = _ungrouped(np.matmul(weights, columns), here.shape)
+
+    do_each(multiply, _tiles(x, windows, dims[1]))
     return {"y": y}
 
 
@@ -59,12 +72,16 @@ def data_gradient(node: Node, inputs: Arrays, outputs: Outputs) -> dict[str, Arr
     dy, w = blas_ready(dy, w, w.size // w.shape[1])
     transposed = _grouped_weights(windows.oriented(w), groups).swapaxes(1, 2)
     dx = np.empty(dims, dy.dtype)
-    for samples, tiles in _tiles(len(dy), windows, dims[1], dy.shape[1]):
+
+    def multiply(part: tuple[slice, list[slice]]) -> None:
+        samples, tiles = part
         image = padded_zeros((len(dy[samples]), *dims[1:]), windows, dy.dtype)
         for rows in tiles:
             columns = np.matmul(transposed, _grouped(dy[samples, :, rows], groups))
             windows.add_columns(image, columns, rows)
         dx[samples] = unpad(image, windows, dims)
+
+    do_each(multiply, _cut(len(dy), windows, dims[1], dy.shape[1]))
     return {"dx": dx}
 
 
@@ -74,25 +91,26 @@ def weight_gradient(node: Node, inputs: Arrays, outputs: Outputs) -> dict[str, A
     x, dy = inputs["x"], inputs["dy"]
     windows, groups = convolution_windows(node, x.shape, dims, dy.shape)
     x, dy = blas_ready(x, dy, dy.size // dy.shape[1])
-    products = (
-        np.matmul(_grouped(dy[samples, :, rows], groups), columns.swapaxes(1, 2))
-        for (samples, rows), columns in _columns(x, windows, groups, dims[0])
-    )
+
+    def multiply(tile: Tile) -> Array:
+        columns = windows.columns(tile.image, groups, tile.rows)
+        return np.matmul(_grouped(dy[tile.samples, :, tile.rows], groups), columns.swapaxes(1, 2))
+
+    products = each(multiply, _tiles(x, windows, dims[0]))
     total = next(products, np.zeros((groups, dims[0] // groups, dims[1] * windows.taps)))
-    for product in products:
-        total += product
+    for found in products:
+        total += found
     return {"dw": windows.oriented(total.reshape(dims))}
 
 
-def _columns(x: Array, windows: Windows, groups: int, filters: int) -> Iterator[tuple[Tile, Array]]:
-    """The matrix of windows of x, (groups, C/G·taps, samples·positions), tile by tile."""
-    for samples, tiles in _tiles(len(x), windows, x.shape[1], filters):
+def _tiles(x: Array, windows: Windows, filters: int) -> Iterator[Tile]:
+    for samples, tiles in _cut(len(x), windows, x.shape[1], filters):
         image = pad(x[samples], windows)
         for rows in tiles:
-            yield (samples, rows), windows.columns(image, groups, rows)
+            yield Tile(image, samples, rows)
 
 
-def _tiles(
+def _cut(
     batch: int, windows: Windows, channels: int, filters: int
 ) -> Iterator[tuple[slice, list[slice]]]:
     """Whole samples as long as columns and product fit into the scratch, else rows of one."""

@@ -13,20 +13,33 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bench_run.reference.common import Array, Arrays, Outputs, refusal, scalar
+from bench_run.reference.threads import Part, cut, do_each
 
 if TYPE_CHECKING:
     from bench_run.graph.model import Node
 
 
+PART_ELEMENTS = 2**17
+"""Of the rows that are normalised at a time."""
+
+
 def forward(node: Node, inputs: Arrays, outputs: Outputs) -> dict[str, Array]:
     """y = (x − mean)·inv·scale + bias with inv = 1/√(var + ε), the variance biased."""
     x = _rows(node, inputs["x"], inputs["x"].shape)
-    mean, inv = _statistics(x, scalar(node, inputs, "epsilon"))
-    y = x - mean
-    y *= inv
-    y *= _row(node, inputs, "scale", x)
-    y += _row(node, inputs, "bias", x)
-    results = {"y": y, "mean": mean, "inv_variance": inv}
+    scale, bias = _row(node, inputs, "scale", x), _row(node, inputs, "bias", x)
+    epsilon = scalar(node, inputs, "epsilon")
+    results = {"y": np.empty(x.shape)}
+    results |= {port: np.empty((len(x), 1)) for port in ("mean", "inv_variance")}
+
+    def normalise(part: Part) -> None:
+        mean, inv = _statistics(x[part], epsilon)
+        y = x[part] - mean
+        y *= inv
+        y *= scale
+        results["y"][part] = y + bias
+        results["mean"][part], results["inv_variance"][part] = mean, inv
+
+    do_each(normalise, cut((len(x),), max(1, PART_ELEMENTS // max(1, x.shape[1]))))
     return {port: results[port].reshape(t.dims) for port, t in outputs.items() if port in results}
 
 

@@ -8,14 +8,23 @@ Source: hipDNN's matmul node and its CPU reference.
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from bench_run.reference.common import Array, Arrays, Outputs, blas_ready, refusal
+from bench_run.reference.threads import Part, cut, do_each
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from bench_run.graph.model import Node
+
+PART_PRODUCTS = 2**28
+"""Multiplications of a part that holds several matrices: some milliseconds."""
+TILE = (1024, 1024)
+"""Rows and columns of a part of a larger matrix."""
 
 
 def matmul(node: Node, inputs: Arrays, outputs: Outputs) -> dict[str, Array]:
@@ -26,7 +35,37 @@ def matmul(node: Node, inputs: Arrays, outputs: Outputs) -> dict[str, Array]:
     a, b = blas_ready(a, b, a.shape[-1])
     left = _spread(node, a, dims[:-2])
     right = _spread(node, b, dims[:-2])
-    return {"c": np.broadcast_to(np.matmul(left, right), dims)}
+    return {"c": np.broadcast_to(product(left, right), dims)}
+
+
+def product(left: Array, right: Array) -> Array:
+    """As `numpy.matmul` of two arrays of two or more dims."""
+    batch = np.broadcast_shapes(left.shape[:-2], right.shape[:-2])
+    rows, columns = left.shape[-2], right.shape[-1]
+    found = np.empty((*batch, rows, columns), np.result_type(left, right))
+    left, right = (np.broadcast_to(each, (*batch, *each.shape[-2:])) for each in (left, right))
+
+    def multiply(part: Part) -> None:
+        *before, here, across = part
+        np.matmul(left[(*before, here)], right[(*before, slice(None), across)], out=found[part])
+
+    do_each(multiply, _parts(found.shape, left.shape[-1]))
+    return found
+
+
+def _parts(dims: tuple[int, ...], terms: int) -> Iterator[Part]:
+    """Several small matrices, or a tile of one: BLAS arranges both operands anew for each."""
+    tile = (slice(None), slice(None))
+    matrix = dims[-2] * dims[-1] * terms
+    most = max(1, PART_PRODUCTS // max(1, matrix))
+    for index in cut(dims[:-2], most):
+        if matrix <= PART_PRODUCTS:
+            yield (*index, *tile)
+            continue
+        for first, start in itertools.product(
+            range(0, dims[-2], TILE[0]), range(0, dims[-1], TILE[1])
+        ):
+            yield (*index, slice(first, first + TILE[0]), slice(start, start + TILE[1]))
 
 
 def _check(node: Node, a: Array, b: Array, dims: tuple[int, ...]) -> None:

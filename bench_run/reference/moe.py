@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bench_run.reference.common import Array, Arrays, Outputs, blas_ready, refusal
+from bench_run.reference.matmul import product
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,7 +36,7 @@ def forward(node: Node, inputs: Arrays, outputs: Outputs) -> dict[str, Array]:
     source, target = _routes(node, inputs, dims[1])
     result = np.zeros(dims, token.dtype)
     for expert, rows in _groups(node, inputs, len(weight), len(source)):
-        result[0, target[rows]] = token[source[rows]] @ weight[expert]
+        result[0, target[rows]] = product(token[source[rows]], weight[expert])
     return {"output": result}
 
 
@@ -49,7 +50,7 @@ def weight_gradient(node: Node, inputs: Arrays, outputs: Outputs) -> dict[str, A
     token, doutput = blas_ready(inputs["token"][0], inputs["doutput"][0], len(inputs["token"][0]))
     total = np.zeros(dims, token.dtype)
     for expert, rows in _groups(node, inputs, dims[0], len(token)):
-        total[expert] += token[rows].T @ doutput[rows]
+        total[expert] += product(token[rows].T, doutput[rows])
     return {"dweight": total}
 
 

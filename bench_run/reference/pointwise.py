@@ -21,6 +21,7 @@ from bench_run.reference.common import Array, Arrays, Outputs, broadcasts, refus
 from bench_run.reference.pointwise_backward import BACKWARD
 from bench_run.reference.pointwise_parameters import Parameters, parameters
 from bench_run.reference.special import erf, expit, ndtr
+from bench_run.reference.threads import Part, cut, do_each
 
 if TYPE_CHECKING:
     from bench_run.graph.model import Node
@@ -71,22 +72,19 @@ def _is_small(operand: Array) -> bool:
 
 
 def _in_blocks(function: Function, operands: list[Array], dims: tuple[int, ...]) -> Array:
-    """The function along the first axis that is no 1, block by block: intermediate results then
-    stay in the cache."""
+    """The function block by block: intermediate results then stay in the cache."""
     wide = [np.broadcast_to(operand, dims) for operand in operands]
     if prod(dims) <= BLOCK_ELEMENTS:
         return function(*wide)
-    axis = next(i for i, length in enumerate(dims) if length != 1)
-    step = max(1, BLOCK_ELEMENTS * dims[axis] // prod(dims))
-    blocks = [
-        (*(slice(None) for _ in range(axis)), slice(start, start + step))
-        for start in range(0, dims[axis], step)
-    ]
-    first = function(*(operand[blocks[0]] for operand in wide))
+    parts = list(cut(dims, BLOCK_ELEMENTS))
+    first = function(*(operand[parts[0]] for operand in wide))
     result = np.empty(dims, first.dtype)
-    result[blocks[0]] = first
-    for block in blocks[1:]:
-        result[block] = function(*(operand[block] for operand in wide))
+    result[parts[0]] = first
+
+    def fill(part: Part) -> None:
+        result[part] = function(*(operand[part] for operand in wide))
+
+    do_each(fill, parts[1:])
     return result
 
 

@@ -1,0 +1,89 @@
+"""Parts of an operation on several threads: NumPy lets other threads run while it computes.
+
+Threads of our own rather than those of BLAS: all of an operation is spread, not its products alone,
+and a thread that waits sleeps. Those of OpenBLAS spin, which takes nine tenths of the processor
+where several processes compute at the same time.
+
+How an operation is cut into parts never depends on the number of threads, and neither do results.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import deque
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import lru_cache
+from math import prod
+from typing import TYPE_CHECKING, TypeVar
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+Part = tuple[slice, ...]
+"""Index of an array's part."""
+PartT = TypeVar("PartT")
+ResultT = TypeVar("ResultT")
+
+THREADS = "BENCH_RUN_REFERENCE_THREADS"
+"""Variable: how many threads compute, in a process that is there for references; BLAS is to have
+one then. Without it there is one, and BLAS has its own."""
+
+_inside = threading.local()
+
+
+def each(function: Callable[[PartT], ResultT], parts: Iterable[PartT]) -> Iterator[ResultT]:
+    """The results in the order of the parts, which are asked for as threads become free."""
+    count = thread_count()
+    if count == 1 or getattr(_inside, "busy", False):
+        yield from map(function, parts)
+        return
+    waiting: deque[Future[ResultT]] = deque()
+    for part in parts:
+        waiting.append(_pool(count).submit(_compute, function, part))
+        if len(waiting) > count:
+            yield waiting.popleft().result()
+    while waiting:
+        yield waiting.popleft().result()
+
+
+def do_each(
+    function: Callable[[PartT], object], parts: Iterable[PartT], *, alone: bool = False
+) -> None:
+    """For parts that leave their results in places of their own; `alone`: one after the other,
+    since they share some."""
+    for _ in map(function, parts) if alone else each(function, parts):
+        pass
+
+
+def cut(dims: tuple[int, ...], most: int) -> Iterator[Part]:
+    """Parts of an array of these dims, each of at most so many elements (but of at least one index
+    of the last axis that is cut), whole along its last axes as far as possible."""
+    axis = next((i for i, length in enumerate(dims) if length > 1), None)
+    if axis is None or prod(dims) <= most:
+        yield (slice(None),) * len(dims)
+        return
+    rest = prod(dims[axis + 1 :])
+    step = max(1, most // max(1, rest))
+    for start in range(0, dims[axis], step):
+        head = (*(slice(None) for _ in range(axis)), slice(start, start + step))
+        for tail in cut(dims[axis + 1 :], most) if rest > most else ((),):
+            yield (*head, *tail)
+
+
+def thread_count() -> int:
+    return max(1, int(os.environ.get(THREADS, "1")))
+
+
+def _compute(function: Callable[[PartT], ResultT], part: PartT) -> ResultT:
+    """What NumPy is to say of overflows is a matter of each thread."""
+    _inside.busy = True
+    with np.errstate(all="ignore"):
+        return function(part)
+
+
+@lru_cache(maxsize=1)
+def _pool(count: int) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(count, "reference")
