@@ -94,7 +94,8 @@ def weight_gradient(node: Node, inputs: Arrays, outputs: Outputs) -> dict[str, A
 
     def multiply(tile: Tile) -> Array:
         columns = windows.columns(tile.image, groups, tile.rows)
-        return np.matmul(_grouped(dy[tile.samples, :, tile.rows], groups), columns.swapaxes(1, 2))
+        rows = _grouped(dy[tile.samples, :, tile.rows], groups)
+        return np.asarray(np.matmul(rows, columns.swapaxes(1, 2)))
 
     products = each(multiply, _tiles(x, windows, dims[0]))
     total = next(products, np.zeros((groups, dims[0] // groups, dims[1] * windows.taps)))

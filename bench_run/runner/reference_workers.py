@@ -7,36 +7,32 @@ that measures they give way to whoever prepares or measures.
 from __future__ import annotations
 
 import os
+import threading
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from typing import TYPE_CHECKING
-
-import psutil
+from typing import TYPE_CHECKING, TypeVar
 
 from bench_run.engines import PROCESSOR_ENGINES
+from bench_run.measure.time_breakdown import TimeBreakdown
+from bench_run.reference.threads import THREADS
 from bench_run.worker.main import NICE
 from bench_run.worker.pool import WorkerPool
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from bench_run.errors import BenchRunError
-    from bench_run.graph.model import Graph
-    from bench_run.plan.cases import PlannedEngine
-    from bench_run.worker.messages import Evaluate
+    from collections.abc import Callable
 
 HELPER = PROCESSOR_ENGINES[0]
 """The engine whose workers compute references: one that runs wherever this package does."""
-MOST = 8
-CORES_EACH = 2
+MOST, MOST_THREADS = 8, 16
+CORES_EACH = 4
+"""Each helper may use all cores: one that has the last large graph should, and threads that wait
+for others take no time. Several, since reading and storing use one core."""
 BLAS_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
-ELEMENT_BYTES = 16
-"""What an element takes while it is computed: float64, and another one on the way."""
 
-Task = tuple["PlannedEngine", "Evaluate"]
+ResultT = TypeVar("ResultT")
 
 
 class Helpers:
-    """A pool for each helper, and a thread that waits for it.
+    """Threads with a pool of workers each.
 
     The threads last as long as the helpers: a worker dies with the thread that started it
     (PR_SET_PDEATHSIG).
@@ -45,27 +41,35 @@ class Helpers:
     def __init__(self, timeout_s: float, cores: int | None = None) -> None:
         cores = available_cores() if cores is None else cores
         self.count = max(1, min(MOST, cores // CORES_EACH))
-        threads = {} if self.count == 1 else dict.fromkeys(BLAS_THREADS, str(cores // self.count))
-        behind = {**threads, NICE: "10"}
-        self._workers = [WorkerPool(timeout_s, {HELPER: behind}) for _ in range(self.count)]
-        self._pool = ThreadPoolExecutor(self.count)
-        self._pending: list[Future[BenchRunError | None]] = []
+        behind = {**dict.fromkeys(BLAS_THREADS, "1"), NICE: "10"}
+        behind[THREADS] = str(min(MOST_THREADS, cores))
+        self._timeout_s, self._environment = timeout_s, {HELPER: behind}
+        self._own = threading.local()
+        self._pools: list[WorkerPool] = []
+        self.times: list[TimeBreakdown] = []
+        """What each of them did."""
+        self._threads = ThreadPoolExecutor(self.count, "helper", self._begin)
+        self._pending: set[Future[object]] = set()
 
-    def evaluate(self, tasks: Sequence[Task]) -> list[BenchRunError | None]:
-        """For each task, at most `count` of them, why it did not work, or None."""
-        assert len(tasks) <= self.count
-        self._pending = [
-            self._pool.submit(pool.evaluate, *task)
-            for pool, task in zip(self._workers, tasks, strict=False)
-        ]
-        return [future.result() for future in self._pending]
+    def _begin(self) -> None:
+        """In a new thread."""
+        self.times.append(TimeBreakdown())
+        self._own.pool = WorkerPool(self._timeout_s, self._environment, self.times[-1])
+        self._pools.append(self._own.pool)
+
+    def submit(self, work: Callable[[WorkerPool], ResultT]) -> Future[ResultT]:
+        """As soon as a helper is free. Raises `RuntimeError` once they are closed."""
+        future = self._threads.submit(lambda: work(self._own.pool))
+        self._pending.add(future)  # type: ignore[arg-type]  # looked at, never set
+        future.add_done_callback(self._pending.discard)  # type: ignore[arg-type]
+        return future
 
     def close(self) -> None:
         """At once, whatever they are doing."""
-        self._pool.shutdown(wait=False, cancel_futures=True)
-        left = set(self._pending)
+        self._threads.shutdown(wait=False, cancel_futures=True)
+        left = {future for future in list(self._pending) if not future.cancelled()}
         while True:
-            for pool in self._workers:
+            for pool in list(self._pools):
                 pool.kill()
             left = wait(left, timeout=0.1).not_done  # one may have been starting its worker
             if not left:
@@ -74,13 +78,3 @@ class Helpers:
 
 def available_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def take_fitting(graphs: Sequence[Graph]) -> Iterator[Graph]:
-    """The first graph, and those after it that can be computed beside it in half of the memory."""
-    left = psutil.virtual_memory().available // 2
-    for place, graph in enumerate(graphs):
-        left -= ELEMENT_BYTES * sum(tensor.elements for tensor in graph.tensors)
-        if place and left < 0:
-            return
-        yield graph
