@@ -24,7 +24,7 @@ from bench_run.runner.extra_passes import check_extra, extra_passes
 from bench_run.runner.parallel.sharing import ALONE, Sharing, likely_lanes, share_devices
 from bench_run.runner.planning import likely_engines, outline_run, plan_opened
 from bench_run.runner.record import Record, now
-from bench_run.runner.references import check_references
+from bench_run.runner.reference_engines import check_references
 from bench_run.runner.rounds import Rounds
 from bench_run.runner.stopping import until_decided
 from bench_run.worker.pool import WorkerPool

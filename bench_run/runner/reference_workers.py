@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import threading
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from bench_run.engines import PROCESSOR_ENGINES
 from bench_run.measure.time_breakdown import TimeBreakdown
@@ -49,7 +49,7 @@ class Helpers:
         self.times: list[TimeBreakdown] = []
         """What each of them did."""
         self._threads = ThreadPoolExecutor(self.count, "helper", self._begin)
-        self._pending: set[Future[object]] = set()
+        self._pending: set[Future[Any]] = set()
 
     def _begin(self) -> None:
         """In a new thread."""
@@ -60,8 +60,8 @@ class Helpers:
     def submit(self, work: Callable[[WorkerPool], ResultT]) -> Future[ResultT]:
         """As soon as a helper is free. Raises `RuntimeError` once they are closed."""
         future = self._threads.submit(lambda: work(self._own.pool))
-        self._pending.add(future)  # type: ignore[arg-type]  # looked at, never set
-        future.add_done_callback(self._pending.discard)  # type: ignore[arg-type]
+        self._pending.add(future)
+        future.add_done_callback(self._pending.discard)
         return future
 
     def close(self) -> None:

@@ -8,44 +8,57 @@ the validation of one graph, and the reason is in the document.
 from __future__ import annotations
 
 import hashlib
+import itertools
 import shutil
 import threading
-from contextlib import contextmanager, nullcontext, suppress
-from dataclasses import replace
+from concurrent.futures import CancelledError, Future
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bench_run.engines import availability
-from bench_run.engines.base import EngineOptions, EngineSpec
-from bench_run.engines.spec import parse_spec
+import psutil
+
 from bench_run.errors import (
     BenchRunError,
-    EngineUnavailableError,
     OutputError,
+    StoppedError,
     UnsupportedGraphError,
-    UsageError,
 )
 from bench_run.files import Scratch
 from bench_run.measure.time_breakdown import TimeBreakdown
-from bench_run.plan.cases import PlannedEngine, PlannedGraph, of_spec
-from bench_run.runner.reference_workers import Helpers, take_fitting
+from bench_run.runner.parallel.room import Room
+from bench_run.runner.reference_engines import OWN, reference_engine
+from bench_run.runner.reference_workers import Helpers
+from bench_run.runner.spool import make_room
 from bench_run.tensors.data import Data
 from bench_run.validate.settings import FORMULAS, GOLDEN, ValidationSettings
 from bench_run.worker.messages import Evaluate
-from bench_run.worker.pool import WorkerPool
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping
     from contextlib import AbstractContextManager
 
+    from bench_run.graph.model import Graph
     from bench_run.options import Options
+    from bench_run.plan.cases import PlannedEngine, PlannedGraph
+    from bench_run.worker.pool import WorkerPool
 
-SPOOL_BYTES = 8 << 30
-"""Most that expected outputs may take on disk, and most that inputs may; the oldest make room and
-are computed again."""
+ELEMENT_BYTES = 16
+"""What an element takes while it is computed: float64, and another one on the way."""
 
-OWN = (FORMULAS, GOLDEN)
-"""References that need no engine, only a processor."""
+Key = tuple[str, str]
+"""Path of a graph, and a reference."""
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What outputs are compared with."""
+
+    folder: str | None
+    """With the outputs; None where there are none."""
+    reason: str | None = None
+    """Why there are none."""
 
 
 class ReferenceStore:
@@ -64,17 +77,26 @@ class ReferenceStore:
         self._engines = engines
         self._breakdown = TimeBreakdown() if breakdown is None else breakdown
         self._helpers = Helpers(options.timeout_s) if helpers is None else helpers
+        self._one = Helpers(options.timeout_s, cores=1)
+        """For engines that compute references: each has one process."""
         self._scratch = Scratch()
         self._inputs = self._scratch.folder("inputs")
         self._outputs = self._scratch.folder("outputs")
-        self._known: dict[tuple[str, str], tuple[str | None, str | None]] = {}
-        self._computed = 0
+        self._known: dict[Key, Expected] = {}
+        self._pending: dict[Key, Future[Expected]] = {}
+        self._numbers = itertools.count(1)
         self._touching = touching
-        self._closed = False
-        self._lock, self._input_lock = threading.Lock(), threading.Lock()
+        self._closed = self._ahead = False
+        self._room = Room((psutil.virtual_memory().available // 2, 0))
+        self._lock, self._spool_lock = threading.Lock(), threading.Lock()
         self.problems: dict[str, None] = {}
         """What failed, beside graphs that a reference does not support, each sentence once."""
-        self._upcoming: dict[tuple[str, str], PlannedGraph] = {}
+        self._upcoming: dict[Key, PlannedGraph] = {}
+
+    @property
+    def times(self) -> list[TimeBreakdown]:
+        """What the helpers did while nobody waited for all of them."""
+        return self._helpers.times if self._ahead else []
 
     def data(self, graph: PlannedGraph) -> Data:
         """Where the inputs of a graph come from."""
@@ -90,7 +112,7 @@ class ReferenceStore:
     def _cache_file(self, graph: PlannedGraph) -> str | None:
         """File for the graph's seeded inputs; None once the run is over."""
         name = hashlib.sha256(graph.id.path.encode()).hexdigest()[:16]
-        with self._input_lock:
+        with self._spool_lock:
             if not self._inputs.is_dir():
                 return None
             path = self._inputs / f"{name}-{graph.id.fingerprint[:12]}"
@@ -125,39 +147,39 @@ class ReferenceStore:
     ) -> ValidationSettings:
         """As `validation_settings`, but nobody waits: what is not known yet is *pending*."""
         reference = self.reference(graph, asked)
-        with self._lock_or_not() as free:
-            known = free and not self._is_missing((graph.id.path, reference))
+        with self._lock:
+            known = not self._is_missing((graph.id.path, reference))
         if known or self._why_none(graph, reference) is not None:
             return self.validation_settings(graph, asked, math)
         return replace(self._settings(graph, reference, math), pending=True)
 
-    def compute_announced(self) -> None:
-        """Everything that was announced, until the run ends; for a thread of its own."""
-        for (_, reference), graph in list(self._upcoming.items()):
-            if self._closed:
-                return
-            try:
-                self._expected(graph, reference)
-            except (BenchRunError, OSError, RuntimeError):
-                return  # the run is ending, or whoever wants the outputs meets the same error
+    def compute_ahead(self) -> None:
+        """Everything that was announced is computed meanwhile, until the run ends."""
+        self._ahead = True
+        threading.Thread(target=self._compute_announced, daemon=True).start()
 
-    @contextmanager
-    def _lock_or_not(self) -> Iterator[bool]:
-        """Whether nothing is being computed right now."""
-        free = self._lock.acquire(blocking=False)
-        try:
-            yield free
-        finally:
-            if free:
-                self._lock.release()
+    def _compute_announced(self) -> None:
+        """In their order, never more than there are helpers: what somebody waits for is next."""
+        free = threading.Semaphore(self._helpers.count)
+        for key, graph in list(self._upcoming.items()):
+            free.acquire()
+            with self._lock:
+                if self._closed:
+                    return
+                if not self._is_missing(key):
+                    free.release()
+                    continue
+                future = self._start(key, graph)
+            future.add_done_callback(lambda _: free.release())
 
     def validation_settings(
         self, graph: PlannedGraph, asked: str, math: str | None = None
     ) -> ValidationSettings:
         """`math`: the float32 arithmetic of the engine, where it is not the run's."""
         reference = self.reference(graph, asked)
-        folder, reason = self._expected(graph, reference)
-        return replace(self._settings(graph, reference, math), expected=folder, reason=reason)
+        found = self._expected(graph, reference)
+        settings = self._settings(graph, reference, math)
+        return replace(settings, expected=found.folder, reason=found.reason)
 
     def _settings(
         self, graph: PlannedGraph, reference: str, math: str | None
@@ -176,16 +198,27 @@ class ReferenceStore:
             sidecar=_sidecar(graph),
         )
 
-    def _expected(self, graph: PlannedGraph, reference: str) -> tuple[str | None, str | None]:
-        """Folder with the expected outputs, or None and the reason."""
+    def _expected(self, graph: PlannedGraph, reference: str) -> Expected:
+        """Waits for it; where nobody measures meanwhile also for what is computed beside it."""
         reason = self._why_none(graph, reference)
         if reason is not None:
-            return None, reason
+            return Expected(None, reason)
         key = (graph.id.path, reference)
         with self._lock:
-            if self._is_missing(key):
-                self._compute([(graph, reference), *self._beside(key)])
-            return self._known[key]
+            if not self._is_missing(key):
+                return self._known[key]
+            if self._closed:
+                raise StoppedError
+            futures = [self._start(key, graph)]
+            if not self._ahead:
+                futures += [self._start(*other) for other in self._beside(key)]
+        try:
+            with nullcontext() if self._ahead else self._breakdown.on("reference"):
+                for future in futures:
+                    future.exception()
+        except CancelledError:
+            raise StoppedError from None
+        return futures[0].result()
 
     def _why_none(self, graph: PlannedGraph, reference: str) -> str | None:
         if reference == "none":
@@ -198,91 +231,81 @@ class ReferenceStore:
         """Not computed yet, or removed to make room."""
         if key not in self._known:
             return True
-        folder, _ = self._known[key]
+        folder = self._known[key].folder
         return folder is not None and not Path(folder).exists()
 
-    def _beside(self, key: tuple[str, str]) -> list[tuple[PlannedGraph, str]]:
+    def _beside(self, key: Key) -> list[tuple[Key, PlannedGraph]]:
         """What is needed next and can be computed at the same time."""
         keys = list(self._upcoming)
         if key not in self._upcoming or key[1] not in OWN:
             return []
         later = [k for k in keys[keys.index(key) + 1 :] if k[1] in OWN and self._is_missing(k)]
-        several = [key, *later[: self._helpers.count - 1]]
-        fitting = list(take_fitting([self._upcoming[k].loaded.graph for k in several]))
-        return [(self._upcoming[k], k[1]) for k in several[1 : len(fitting)]]
+        return [(k, self._upcoming[k]) for k in later[: self._helpers.count - 1]]
 
-    def _compute(self, asked: Sequence[tuple[PlannedGraph, str]]) -> None:
-        make_room(self._outputs)
-        tasks = [self._task(graph, reference) for graph, reference in asked]
-        foreign = any(reference not in OWN for _, reference in asked)
-        touching = self._touching() if foreign else nullcontext()
-        with self._breakdown.on("reference"), touching:
-            problems = self._helpers.evaluate(tasks)
-        for (graph, reference), (_, request), problem in zip(asked, tasks, problems, strict=True):
-            entry: tuple[str | None, str | None] = (request.folder, None)
-            stored = isinstance(problem, OutputError) and Path(request.folder).exists()
-            if problem is not None and not stored:
-                shutil.rmtree(request.folder, ignore_errors=True)
-                entry = None, f"the reference {reference} gave no outputs: {problem}"
-            if problem is not None and not isinstance(problem, UnsupportedGraphError):
-                self.problems[entry[1] or f"--write-golden: {problem}"] = None
-            self._known[graph.id.path, reference] = entry
+    def _start(self, key: Key, graph: PlannedGraph) -> Future[Expected]:
+        """Within the lock."""
+        if key not in self._pending:
+            helpers = self._helpers if key[1] in OWN else self._one
+            self._pending[key] = helpers.submit(lambda pool: self._compute(key, graph, pool))
+        return self._pending[key]
+
+    def _compute(self, key: Key, graph: PlannedGraph, pool: WorkerPool) -> Expected:
+        """In a helper's thread."""
+        try:
+            with self._room.take((_memory_bytes(graph.loaded.graph), 0)):
+                found = self._evaluate(graph, key[1], pool)
+            with self._lock:
+                self._known[key] = found
+            return found
+        finally:
+            with self._lock:
+                del self._pending[key]
+
+    def _evaluate(self, graph: PlannedGraph, reference: str, pool: WorkerPool) -> Expected:
+        with self._spool_lock:
+            make_room(self._outputs)
+        engine, request = self._task(graph, reference)
+        problem: BenchRunError | None = None
+        try:
+            with nullcontext() if reference in OWN else self._touching():
+                pool.evaluate(engine, request)
+        except BenchRunError as error:
+            problem = error
+        found = Expected(request.folder)
+        stored = isinstance(problem, OutputError) and Path(request.folder).exists()
+        if problem is not None and not stored:
+            shutil.rmtree(request.folder, ignore_errors=True)
+            found = Expected(None, f"the reference {reference} gave no outputs: {problem}")
+        if problem is not None and not isinstance(problem, UnsupportedGraphError):
+            self.problems[found.reason or f"--write-golden: {problem}"] = None
+        return found
 
     def _task(self, graph: PlannedGraph, reference: str) -> tuple[PlannedEngine, Evaluate]:
-        self._computed += 1
         request = Evaluate(
             graph=graph.loaded.graph,
             data=self.data(graph),
-            folder=str(self._outputs / f"{self._computed}-{graph.id.fingerprint[:12]}"),
+            folder=str(self._outputs / f"{next(self._numbers)}-{graph.id.fingerprint[:12]}"),
             engine=reference not in OWN,
             write_golden=self._options.write_golden,
             stem=Path(graph.id.path).stem,
         )
         return reference_engine(reference, self._engines), request
 
-    def close(self) -> None:
-        self._closed = True
+    def stop(self) -> None:
+        """Whoever waits, or asks for what is not known, gets `StoppedError`."""
+        with self._lock:
+            self._closed = True
+        self._room.stop()
         self._helpers.close()
+        self._one.close()
+
+    def close(self) -> None:
+        self.stop()
         self._scratch.close()
 
 
-def reference_engine(reference: str, engines: Mapping[str, PlannedEngine]) -> PlannedEngine:
-    """The engine whose worker computes: golden files and float64 need none of their own."""
-    if reference in OWN:
-        return PlannedEngine("numpy", EngineSpec("numpy", "numpy"), EngineOptions(), "none")
-    if reference in engines:
-        return engines[reference]
-    options = replace(next(iter(engines.values())).options, timer="host")
-    spec = parse_spec(reference)
-    return PlannedEngine(reference, spec, of_spec(options, spec), "none")
-
-
-def check_references(engines: Sequence[PlannedEngine], timeout_s: float) -> None:
-    """Raises `UsageError` for a reference that is no engine, or one that cannot run here."""
-    known = {engine.key: engine for engine in engines}
-    for reference in dict.fromkeys(engine.reference for engine in engines):
-        if reference in ("auto", "none", *OWN) or reference in known:
-            continue
-        try:
-            _try_engine(reference_engine(reference, known), timeout_s)
-        except BenchRunError as error:
-            reason = str(error).removeprefix(f"--engine {reference!r}: ")
-            raise UsageError(f"--reference {reference!r}: {reason}") from None
-
-
-def _try_engine(engine: PlannedEngine, timeout_s: float) -> None:
-    """Open an engine with an id or options of its own; of others it is known beforehand."""
-    spec = engine.spec
-    if spec.text == spec.name:
-        found = availability(spec.name)
-        if not found.ok:
-            raise EngineUnavailableError(found.reason)
-        return
-    pool = WorkerPool(timeout_s, {})
-    try:
-        pool.facts(engine)
-    finally:
-        pool.close()
+def _memory_bytes(graph: Graph) -> int:
+    return ELEMENT_BYTES * sum(tensor.elements for tensor in graph.tensors)
 
 
 def _sidecar(graph: PlannedGraph) -> str | None:
@@ -291,31 +314,3 @@ def _sidecar(graph: PlannedGraph) -> str | None:
 
     path = sidecar_of(graph.id.path)
     return str(path) if path.is_file() else None
-
-
-def make_room(folder: Path, most_bytes: int = SPOOL_BYTES) -> None:
-    """Remove the oldest of what lies in the folder until the rest is small enough."""
-    oldest_first = sorted(folder.iterdir(), key=_changed_at)
-    sizes = {path: _bytes_of(path) for path in oldest_first}
-    total = sum(sizes.values())
-    for path, size in sizes.items():
-        if total <= most_bytes:
-            return
-        shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
-        total -= size
-
-
-def _changed_at(path: Path) -> float:
-    try:
-        return path.stat().st_mtime
-    except FileNotFoundError:
-        return 0.0
-
-
-def _bytes_of(path: Path) -> int:
-    """0 for what is gone meanwhile: workers put files in their places all the time."""
-    total = 0
-    with suppress(FileNotFoundError):
-        for file in path.iterdir() if path.is_dir() else (path,):
-            total += file.stat().st_size
-    return total

@@ -9,7 +9,6 @@ so that drift hits all of them alike.
 from __future__ import annotations
 
 import random
-import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -125,8 +124,9 @@ class Rounds:
                 self._rule(self, self._progress)
             self._tell_devices()
         finally:
+            self._references.stop()
             self._lanes.stop()
-            self._breakdown.add_workers(self._lanes.times)
+            self._breakdown.add_workers([*self._lanes.times, *self._references.times])
             self.pool.kill()
             self._references.close()
 
@@ -191,7 +191,7 @@ class Rounds:
             self._progress.round(index, max(self._options.rounds, index + 1), len(visits))
         self._announce(sorted(chain.from_iterable(rounds), key=lambda visit: visit.position))
         if self._side_by_side:
-            threading.Thread(target=self._references.compute_announced, daemon=True).start()
+            self._references.compute_ahead()
         for _, result in self._lanes.results(rounds):
             if result is not None:
                 self._keep(result)

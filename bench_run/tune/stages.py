@@ -24,7 +24,8 @@ from bench_run.runner.benchmark import VERSION, run_planned
 from bench_run.runner.destinations import check_destinations
 from bench_run.runner.planning import Planned, outline_run
 from bench_run.runner.record import now
-from bench_run.runner.references import ReferenceStore, check_references
+from bench_run.runner.reference_engines import check_references
+from bench_run.runner.references import ReferenceStore
 from bench_run.runner.rounds import engines_of
 from bench_run.runner.stopping import until_settled
 from bench_run.tune.candidates import Lister, Option, tuned_engines

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 FORMULAS = "numpy"
 """The reference by formulas in float64, computed with NumPy; no engine."""
@@ -35,6 +36,11 @@ class ValidationSettings:
     def wanted(self) -> bool:
         """Whether outputs are going to be checked."""
         return self.pending or self.expected is not None
+
+    @property
+    def lost(self) -> bool:
+        """Whether what is expected was removed meanwhile, to make room for that of other graphs."""
+        return self.expected is not None and not Path(self.expected).is_dir()
 
     @property
     def by_engine(self) -> bool:

@@ -200,13 +200,17 @@ class WorkerPool:
         """Raises the error for which the engine does not take the graph."""
         self._ask(engine, request, "trying")
 
-    def evaluate(self, engine: PlannedEngine, request: Evaluate) -> BenchRunError | None:
-        """Have expected outputs stored; why that did not work, else None."""
-        return self._problem(engine, request, "reference")
+    def evaluate(self, engine: PlannedEngine, request: Evaluate) -> None:
+        """Have expected outputs stored. Raises what stands in the way."""
+        self._ask(engine, request, "reference")
 
     def trace(self, engine: PlannedEngine, request: Trace) -> BenchRunError | None:
         """Have a case traced; why that did not work, else None."""
-        return self._problem(engine, request, "tracing")
+        try:
+            self._ask(engine, request, "tracing")
+        except BenchRunError as error:
+            return error
+        return None
 
     def ceilings(self, engine: PlannedEngine) -> Ceilings | None:
         """What the engine's device can do at most, measured now; None where that did not work."""
@@ -214,15 +218,6 @@ class WorkerPool:
             return self._ask(engine, MeasureCeilings(), "ceilings")
         except BenchRunError:
             return None
-
-    def _problem(
-        self, engine: PlannedEngine, request: Request[None], activity: str
-    ) -> BenchRunError | None:
-        try:
-            self._ask(engine, request, activity)
-        except BenchRunError as error:
-            return error
-        return None
 
     def _ask(
         self,

@@ -13,13 +13,12 @@ from bench_schema.files import read
 from bench_schema.journal import journal_path, read_journal
 
 import bench_run
-from bench_run.errors import OutputError, UsageError
+from bench_run.errors import UsageError
 from bench_run.options import Options
 from bench_run.runner.parallel import sharing
 from bench_run.runner.parallel.lanes import groups_of, lacks_memory
 from bench_run.runner.parallel.room import Room
 from bench_run.runner.parallel.visit import Visit
-from bench_run.runner.references import ReferenceStore
 from tests.bench_run.runner.test_survival import rounds_in, start, wait_for_lines
 
 DOUBLES = Path(__file__).resolve().parents[3] / "doubles"
@@ -74,21 +73,6 @@ def test_a_host_without_a_place_for_locks_is_told(monkeypatch, tmp_path, capfd):
     document = run(op=OPS[:1], rounds=1, quiet=False)
     assert "completed" == document.cases[0].outcome.status
     assert "other runs on the device are not kept away" in capfd.readouterr().err
-
-
-def test_what_goes_wrong_ahead_is_left_to_whoever_wants_it(monkeypatch):
-    store = ReferenceStore(Options(), {})
-    asked = []
-
-    def fail(graph, reference):
-        asked.append(graph)
-        raise OutputError("no room")
-
-    monkeypatch.setattr(store, "_expected", fail)
-    monkeypatch.setattr(store, "_upcoming", {("g", "numpy"): "g", ("h", "numpy"): "h"})
-    store.compute_announced()
-    store.close()
-    assert ["g"] == asked
 
 
 def test_on_a_processor_nothing_is_prepared_beside_a_measurement():
