@@ -9,7 +9,6 @@ How an operation is cut into parts never depends on the number of threads, and n
 
 from __future__ import annotations
 
-import os
 import threading
 from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -27,16 +26,13 @@ Part = tuple[slice, ...]
 PartT = TypeVar("PartT")
 ResultT = TypeVar("ResultT")
 
-THREADS = "BENCH_RUN_REFERENCE_THREADS"
-"""Variable: how many threads compute, in a process that is there for references; BLAS is to have
-one then. Without it there is one, and BLAS has its own."""
-
+_count = 1
 _inside = threading.local()
 
 
 def each(function: Callable[[PartT], ResultT], parts: Iterable[PartT]) -> Iterator[ResultT]:
     """The results in the order of the parts, which are asked for as threads become free."""
-    count = thread_count()
+    count = _count
     if count == 1 or getattr(_inside, "busy", False):
         yield from map(function, parts)
         return
@@ -73,8 +69,11 @@ def cut(dims: tuple[int, ...], most: int) -> Iterator[Part]:
             yield (*head, *tail)
 
 
-def thread_count() -> int:
-    return max(1, int(os.environ.get(THREADS, "1")))
+def use_threads(count: int) -> None:
+    """For a process that is there for references, whose BLAS is to have one thread. Elsewhere there
+    is one here, and BLAS has its own."""
+    global _count  # noqa: PLW0603 - the process has one number of threads
+    _count = max(1, count)
 
 
 def _compute(function: Callable[[PartT], ResultT], part: PartT) -> ResultT:

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from bench_run.engines import PROCESSOR_ENGINES
 from bench_run.measure.time_breakdown import TimeBreakdown
-from bench_run.reference.threads import THREADS
-from bench_run.worker.main import NICE
+from bench_run.worker.main import NICE, REFERENCE_THREADS
 from bench_run.worker.pool import WorkerPool
 
 if TYPE_CHECKING:
@@ -42,7 +41,7 @@ class Helpers:
         cores = available_cores() if cores is None else cores
         self.count = max(1, min(MOST, cores // CORES_EACH))
         behind = {**dict.fromkeys(BLAS_THREADS, "1"), NICE: "10"}
-        behind[THREADS] = str(min(MOST_THREADS, cores))
+        behind[REFERENCE_THREADS] = str(min(MOST_THREADS, cores))
         self._timeout_s, self._environment = timeout_s, {HELPER: behind}
         self._own = threading.local()
         self._pools: list[WorkerPool] = []

@@ -63,6 +63,8 @@ if TYPE_CHECKING:
 
 NICE = "BENCH_RUN_NICE"
 """Variable: by how much a worker gives way to others that want the processor."""
+REFERENCE_THREADS = "BENCH_RUN_REFERENCE_THREADS"
+"""Variable: how many threads compute a reference."""
 
 
 class EngineServer:
@@ -170,8 +172,10 @@ class EngineServer:
         attempt(self.engine, request)
 
     def evaluate(self, request: Evaluate) -> None:
+        from bench_run.reference.threads import use_threads
         from bench_run.worker.evaluate import evaluate
 
+        use_threads(int(os.environ.get(REFERENCE_THREADS, "1")))
         evaluate(self.engine if request.engine else None, request)
 
     def trace(self, request: Trace) -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from bench_run.graph.make import make_graphs
 from bench_run.reference import evaluate, matmul, pointwise, threads
-from bench_run.reference.threads import THREADS, cut, do_each, each
+from bench_run.reference.threads import cut, do_each, each, use_threads
 from bench_run.tensors.inputs import make_inputs
 from bench_run.tensors.layout import logical_view
 
@@ -28,6 +28,12 @@ SPECS = (
     "layernorm: n=4 s=20 h=32 dtype=float",
     "gelu: dims=40x50 dtype=float",
 )
+
+
+@pytest.fixture(autouse=True)
+def one_thread_again():
+    yield
+    use_threads(1)
 
 
 @pytest.fixture
@@ -56,7 +62,7 @@ def results(spec):
 def test_four_threads_give_the_bits_of_one(spec, monkeypatch):
     alone = results(spec)
     used = set()
-    monkeypatch.setenv(THREADS, "4")
+    use_threads(4)
     compute = threads._compute
 
     def noting(function, part):
@@ -80,8 +86,8 @@ def test_parts_cover_every_element_once_and_are_no_larger_than_asked(dims, most)
     assert (count == 1).all()
 
 
-def test_results_come_in_the_order_of_the_parts(monkeypatch):
-    monkeypatch.setenv(THREADS, "4")
+def test_results_come_in_the_order_of_the_parts():
+    use_threads(4)
 
     def late(number):
         time.sleep(0.01 * (number % 3))
@@ -90,8 +96,8 @@ def test_results_come_in_the_order_of_the_parts(monkeypatch):
     assert list(range(20)) == list(each(late, range(20)))
 
 
-def test_parts_are_made_as_threads_become_free(monkeypatch):
-    monkeypatch.setenv(THREADS, "2")
+def test_parts_are_made_as_threads_become_free():
+    use_threads(2)
     made = []
 
     def parts():
@@ -104,14 +110,14 @@ def test_parts_are_made_as_threads_become_free(monkeypatch):
     assert len(made) <= 4
 
 
-def test_what_one_part_raises_is_raised(monkeypatch):
-    monkeypatch.setenv(THREADS, "2")
+def test_what_one_part_raises_is_raised():
+    use_threads(2)
     with pytest.raises(ZeroDivisionError):
         do_each(lambda number: 1 // number, [1, 0, 1])
 
 
-def test_an_operation_within_a_thread_uses_that_one(monkeypatch):
-    monkeypatch.setenv(THREADS, "2")
+def test_an_operation_within_a_thread_uses_that_one():
+    use_threads(2)
 
     def inner(_):
         return list(each(lambda _: threading.get_ident(), range(3)))
@@ -121,6 +127,6 @@ def test_an_operation_within_a_thread_uses_that_one(monkeypatch):
 
 
 @pytest.mark.filterwarnings("error")
-def test_an_overflow_in_a_thread_warns_nobody(monkeypatch):
-    monkeypatch.setenv(THREADS, "2")
+def test_an_overflow_in_a_thread_warns_nobody():
+    use_threads(2)
     assert [np.inf] == list(each(np.exp, [np.float64(1e6)]))
