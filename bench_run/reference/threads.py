@@ -72,7 +72,7 @@ def cut(dims: tuple[int, ...], most: int) -> Iterator[Part]:
 def use_threads(count: int) -> None:
     """For a process that is there for references, whose BLAS is to have one thread. Elsewhere there
     is one here, and BLAS has its own."""
-    global _count  # noqa: PLW0603 - the process has one number of threads
+    global _count
     _count = max(1, count)
 
 
