@@ -143,6 +143,8 @@ Validation:
   --golden DIR          folder with golden tensors
   --write-golden DIR    write inputs and reference outputs as golden tensors;
                         'hipdnn:DIR' writes hipDNN's own file format
+  --reference-cache D   folder that keeps float64 references across runs, or
+                        'off' (default ~/.cache/bench-run/references)
   --mismatches N        worst mismatches to record per output (default 5)
   --check-budget S      seconds per round for validating timed iterations
                         (default 0.2)

@@ -17,7 +17,8 @@ SHARED = entries(
     "--math", "--cache-dir", "--warm-caches",
     "--warmup", "--iters", "--rounds", "--max-time", "--timeout", "--build-timeout", "--timer",
     "--cache", "--duty", "--fresh", "--energy", "--reference", "--tolerance", "--rtol", "--atol",
-    "--golden", "--check-budget", "--init", "--seed", "--resume", "--config", "--quiet", "--help",
+    "--golden", "--reference-cache", "--check-budget", "--init", "--seed", "--resume", "--config",
+    "--quiet", "--help",
 )  # fmt: skip
 
 USAGE = f"""Try the variants of every graph, choose the best, and keep a record of all.

@@ -36,7 +36,7 @@ def machine(graph_paths: Iterable[str] = (), devices: tuple[Device, ...] = ()) -
         host=platform.node() or "unknown",
         os=_os_name(),
         kernel=platform.release(),
-        cpu=Cpu(_cpu_model(), psutil.cpu_count(logical=False), psutil.cpu_count()),
+        cpu=Cpu(cpu_model(), psutil.cpu_count(logical=False), psutil.cpu_count()),
         memory_bytes=psutil.virtual_memory().total,
         python=platform.python_version(),
         packages=_packages(),
@@ -53,7 +53,7 @@ def _os_name() -> str:
         return platform.system()
 
 
-def _cpu_model() -> str | None:
+def cpu_model() -> str | None:
     """The processor's product name; `platform.processor` is empty on most Linux systems."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()

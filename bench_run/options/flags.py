@@ -70,6 +70,7 @@ FLAGS: dict[str, Flag] = {
     "--atol": Flag("atol", read_number),
     "--golden": Flag("golden", read_text),
     "--write-golden": Flag("write_golden", read_text),
+    "--reference-cache": Flag("reference_cache", read_text),
     "--init": Flag("init", read_text, many=True),
     "--mismatches": Flag("mismatches", whole_reader(0)),
     "--save-outputs": Flag("save_outputs", read_text),

@@ -41,6 +41,8 @@ class Options:
     atol: float | None = None
     golden: str | None = None
     write_golden: str | None = None
+    reference_cache: str | None = None
+    """Folder for references across runs, or ``off``; None: the user's."""
     init: tuple[str, ...] = ()
     mismatches: int = 5
     save_outputs: str | None = None

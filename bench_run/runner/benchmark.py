@@ -26,6 +26,7 @@ from bench_run.runner.planning import likely_engines, outline_run, plan_opened
 from bench_run.runner.record import Record, now
 from bench_run.runner.reference_engines import check_references
 from bench_run.runner.rounds import Rounds
+from bench_run.runner.spool import check_cache
 from bench_run.runner.stopping import until_decided
 from bench_run.worker.pool import WorkerPool
 
@@ -57,6 +58,7 @@ def run_benchmark(options: Options, command: Sequence[str] = ()) -> Document:
     breakdown = TimeBreakdown()
     outline = outline_run(options)
     check_references(outline.engines, options.timeout_s)
+    check_cache(options.reference_cache)
     with Progress(0, quiet=options.quiet) as talk:
         for note in outline.gathered.notes:
             talk.say(f"note: {note}")
@@ -131,6 +133,8 @@ def _measure(
         except KeyboardInterrupt:
             progress.say("interrupted: finished rounds are saved; continue with --resume")
             return record.finish(order, complete=False)
+        for note in rounds.notes:
+            progress.say(f"note: {note}")
         progress.say(breakdown.line())
         document, unsealed = finish_record(record, order)
     problems = (*rounds.problems, *unwritten, *unsealed)

@@ -15,7 +15,7 @@ from concurrent.futures import CancelledError, Future
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import psutil
 
@@ -30,10 +30,10 @@ from bench_run.measure.time_breakdown import TimeBreakdown
 from bench_run.runner.parallel.room import Room
 from bench_run.runner.reference_engines import OWN, reference_engine
 from bench_run.runner.reference_workers import Helpers
-from bench_run.runner.spool import make_room
+from bench_run.runner.spool import cache_folder, make_room
 from bench_run.tensors.data import Data
 from bench_run.validate.settings import FORMULAS, GOLDEN, ValidationSettings
-from bench_run.worker.messages import Evaluate
+from bench_run.worker.messages import Evaluate, Evaluated
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -59,6 +59,8 @@ class Expected:
     """With the outputs; None where there are none."""
     reason: str | None = None
     """Why there are none."""
+    source: Literal["computed", "read"] | None = None
+    """See `ValidationSettings`."""
 
 
 class ReferenceStore:
@@ -91,6 +93,9 @@ class ReferenceStore:
         self._lock, self._spool_lock = threading.Lock(), threading.Lock()
         self.problems: dict[str, None] = {}
         """What failed, beside graphs that a reference does not support, each sentence once."""
+        self.notes: dict[str, None] = {}
+        """What else is to be told, each sentence once."""
+        self._kept = cache_folder(options.reference_cache)
         self._upcoming: dict[Key, PlannedGraph] = {}
 
     @property
@@ -179,7 +184,7 @@ class ReferenceStore:
         reference = self.reference(graph, asked)
         found = self._expected(graph, reference)
         settings = self._settings(graph, reference, math)
-        return replace(settings, expected=found.folder, reason=found.reason)
+        return replace(settings, expected=found.folder, reason=found.reason, source=found.source)
 
     def _settings(
         self, graph: PlannedGraph, reference: str, math: str | None
@@ -266,12 +271,15 @@ class ReferenceStore:
             make_room(self._outputs)
         engine, request = self._task(graph, reference)
         problem: BenchRunError | None = None
+        answer = Evaluated()
         try:
             with nullcontext() if reference in OWN else self._touching():
-                pool.evaluate(engine, request)
+                answer = pool.evaluate(engine, request)
         except BenchRunError as error:
             problem = error
-        found = Expected(request.folder)
+        if answer.not_kept is not None:
+            self.notes[f"references are not kept for later runs: {answer.not_kept}"] = None
+        found = Expected(request.folder, None, answer.source)
         stored = isinstance(problem, OutputError) and Path(request.folder).exists()
         if problem is not None and not stored:
             shutil.rmtree(request.folder, ignore_errors=True)
@@ -286,6 +294,7 @@ class ReferenceStore:
             data=self.data(graph),
             folder=str(self._outputs / f"{next(self._numbers)}-{graph.id.fingerprint[:12]}"),
             engine=reference not in OWN,
+            kept=self._kept,
             write_golden=self._options.write_golden,
             stem=Path(graph.id.path).stem,
         )

@@ -110,6 +110,11 @@ class Rounds:
         """What references could not do."""
         return tuple(self._references.problems)
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What else is to be told of references."""
+        return tuple(self._references.notes)
+
     def data(self, case: PlannedCase) -> Data:
         """Where the case's inputs come from."""
         return self._references.data(case.graph)

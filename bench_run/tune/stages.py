@@ -27,6 +27,7 @@ from bench_run.runner.record import now
 from bench_run.runner.reference_engines import check_references
 from bench_run.runner.references import ReferenceStore
 from bench_run.runner.rounds import engines_of
+from bench_run.runner.spool import check_cache
 from bench_run.runner.stopping import until_settled
 from bench_run.tune.candidates import Lister, Option, tuned_engines
 from bench_run.tune.confirm import Confirmation
@@ -95,6 +96,7 @@ def tune(options: Options, tuning: Tuning, command: Sequence[str] = ()) -> Tuned
     if not outline.graphs:
         raise UsageError("no graph could be read: there is nothing to tune")
     check_references(outline.engines, options.timeout_s)
+    check_cache(options.reference_cache)
     pool = WorkerPool(options.timeout_s, {}, breakdown, options.fresh)
     try:
         return Stages(options, tuning, outline, pool, breakdown).run(started, command)

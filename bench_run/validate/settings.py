@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 FORMULAS = "numpy"
 """The reference by formulas in float64, computed with NumPy; no engine."""
@@ -20,6 +21,9 @@ class ValidationSettings:
     """Folder with one ``UID.npy`` for each output; None: outputs are not checked."""
     reason: str | None = None
     """Why nothing is expected."""
+    source: Literal["computed", "read"] | None = None
+    """Whether the float64 reference was computed in this run or read from what an earlier one
+    kept."""
     pending: bool = False
     """Whether what is expected is still being computed: it is asked for once it is needed."""
     policy: str = "default"

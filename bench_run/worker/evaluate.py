@@ -17,6 +17,9 @@ from bench_run.graph.dtypes import DTYPES
 from bench_run.reference import evaluate as reference
 from bench_run.tensors.data import golden_of, inputs_of
 from bench_run.tensors.layout import logical_view, to_storage
+from bench_run.worker.messages import Evaluated
+from bench_run.worker.reference_cache import ReferenceCache
+from bench_run.worker.reference_key import key_of
 
 if TYPE_CHECKING:
     from bench_run.engines.base import Engine
@@ -81,23 +84,45 @@ def attempt(engine: Engine, request: Attempt) -> None:
         chain.plan(engine, chain.build(engine, request.graph, {})).close()
 
 
-def evaluate(engine: Engine | None, request: Evaluate) -> None:
+def evaluate(engine: Engine | None, request: Evaluate) -> Evaluated:
     """Store the expected outputs as ``UID.npy`` in the request's folder; then write golden tensors
     where these are asked for. Raises `OutputError`: the folder is there if that was about them."""
-    graph = request.graph
-    expected: Arrays
+    graph, folder = request.graph, Path(request.folder)
     if request.data.golden is not None and not request.engine and request.write_golden is None:
-        expected = _golden_outputs(graph, request.data)
+        _store(graph, _golden_outputs(graph, request.data), folder)
+        return Evaluated()
+    inputs = inputs_of(graph, request.data)
+    expected: Arrays
+    if engine is not None:
+        storages = run_engine(engine, graph, inputs)
+        expected = {uid: logical_view(s, graph.by_uid[uid]) for uid, s in storages.items()}
+    elif request.write_golden is None:
+        return _formulas(request, inputs, folder)
     else:
-        inputs = inputs_of(graph, request.data)
-        if engine is None:
-            expected = compute_expected(graph, inputs)
-        else:
-            storages = run_engine(engine, graph, inputs)
-            expected = {uid: logical_view(s, graph.by_uid[uid]) for uid, s in storages.items()}
-    _store(graph, expected, Path(request.folder))
+        expected = compute_expected(graph, inputs)
+    _store(graph, expected, folder)
     if request.write_golden is not None:
         _write_golden(request, inputs, expected)
+    return Evaluated(None if request.engine else "computed")
+
+
+def _formulas(request: Evaluate, inputs: Storages, folder: Path) -> Evaluated:
+    """Those that were kept by an earlier run with the same graph, inputs and code, else new ones,
+    which are kept."""
+    graph = request.graph
+    key = None if request.kept is None else key_of(graph, inputs)
+    if request.kept is None or key is None:
+        _store(graph, compute_expected(graph, inputs), folder)
+        return Evaluated("computed")
+    cache = ReferenceCache(request.kept)
+    if cache.fetch(key, [f"{tensor.uid}.npy" for tensor in graph.outputs], folder):
+        return Evaluated("read")
+    _store(graph, compute_expected(graph, inputs), folder)
+    try:
+        cache.store(key, folder)
+    except OSError as error:
+        return Evaluated("computed", f"{request.kept}: {error.strerror or error}")
+    return Evaluated("computed")
 
 
 def _store(graph: Graph, expected: Arrays, folder: Path) -> None:

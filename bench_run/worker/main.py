@@ -31,6 +31,7 @@ from bench_run.worker.messages import (
     Claim,
     DeviceUse,
     Evaluate,
+    Evaluated,
     Granted,
     Incoming,
     Keep,
@@ -171,12 +172,12 @@ class EngineServer:
 
         attempt(self.engine, request)
 
-    def evaluate(self, request: Evaluate) -> None:
+    def evaluate(self, request: Evaluate) -> Evaluated:
         from bench_run.reference.threads import use_threads
         from bench_run.worker.evaluate import evaluate
 
         use_threads(int(os.environ.get(REFERENCE_THREADS, "1")))
-        evaluate(self.engine if request.engine else None, request)
+        return evaluate(self.engine if request.engine else None, request)
 
     def trace(self, request: Trace) -> None:
         from bench_run.engines import chain

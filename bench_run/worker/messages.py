@@ -228,16 +228,28 @@ class Attempt(Request[None]):
 
 
 @dataclass(frozen=True)
-class Evaluate(Request[None]):
+class Evaluated:
+    """Where expected outputs came from."""
+
+    source: Literal["computed", "read"] | None = None
+    """Of the float64 reference: computed now, or read from what an earlier run kept."""
+    not_kept: str | None = None
+    """Why they could not be kept for later runs."""
+
+
+@dataclass(frozen=True)
+class Evaluate(Request[Evaluated]):
     """Compute the outputs once and store them as expected values in `folder`.
 
-    With ``engine`` false the float64 reference computes; else the worker's engine does.
+    With ``engine`` false the float64 reference computes; else the worker's engine does. `kept`: the
+    folder in which references are kept across runs.
     """
 
     graph: Graph
     data: Data
     folder: str
     engine: bool = False
+    kept: str | None = None
     write_golden: str | None = None
     stem: str = ""
 

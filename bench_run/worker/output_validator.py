@@ -225,6 +225,7 @@ class OutputValidator:
         changed = self._keeper.changed_inputs
         result = replace(
             result,
+            reference_source=settings.source,
             iterations_poisoned=self._keeper.canaries.looked + self._keeper.repeats,
             inputs_unchanged=None if changed is None else not changed,
         )

@@ -16,6 +16,7 @@ from bench_run.worker.messages import (
     Attempt,
     Choices,
     Evaluate,
+    Evaluated,
     Keep,
     Kept,
     KnobValues,
@@ -200,9 +201,9 @@ class WorkerPool:
         """Raises the error for which the engine does not take the graph."""
         self._ask(engine, request, "trying")
 
-    def evaluate(self, engine: PlannedEngine, request: Evaluate) -> None:
+    def evaluate(self, engine: PlannedEngine, request: Evaluate) -> Evaluated:
         """Have expected outputs stored. Raises what stands in the way."""
-        self._ask(engine, request, "reference")
+        return self._ask(engine, request, "reference")
 
     def trace(self, engine: PlannedEngine, request: Trace) -> BenchRunError | None:
         """Have a case traced; why that did not work, else None."""

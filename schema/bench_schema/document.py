@@ -272,6 +272,8 @@ class Validation:
     """Checked iterations before which the outputs were overwritten: old results cannot pass."""
     inputs_unchanged: bool | None = None
     """Whether the inputs were as before after the iterations."""
+    reference_source: Literal["computed", "read"] | None = None
+    """Of the float64 reference: whether this run computed it or read what an earlier one kept."""
 
 
 @dataclass(frozen=True, slots=True)

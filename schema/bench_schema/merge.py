@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 import numpy as np
 
@@ -189,7 +189,17 @@ def merge_validations(
         deterministic=merge_deterministic([part.deterministic for part in known], rounds),
         iterations_poisoned=_sum([part.iterations_poisoned for part in known]),
         inputs_unchanged=_all([part.inputs_unchanged for part in known]),
+        reference_source=_source([part.reference_source for part in known]),
     )
+
+
+def _source(
+    parts: Sequence[Literal["computed", "read"] | None],
+) -> Literal["computed", "read"] | None:
+    """*Read* where no part was computed."""
+    if "computed" in parts:
+        return "computed"
+    return "read" if "read" in parts else None
 
 
 def merge_deterministic(parts: Sequence[bool | None], rounds: Sequence[Round]) -> bool | None:

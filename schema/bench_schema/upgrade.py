@@ -24,6 +24,7 @@ SETTINGS_2 = (
     "init", "executions", "knobs", "threads", "max_rounds", "until",
     "threshold_ratio", "worker_start", "round_preparation", "device_parallelism", "vendor_caches",
 )  # fmt: skip
+VALIDATION_2 = ("iterations_poisoned", "inputs_unchanged", "reference_source")
 ROUND_2 = (
     "energy_window_s", "host", "device_uuid", "attempt", "device_timing", "device_bound_ns",
     "surroundings",
@@ -43,7 +44,7 @@ def to_version_2(tree: Tree) -> Tree:
 def _case_2(case: Tree) -> Tree:
     validation = case["validation"]
     if validation is not None:
-        validation = add_unknown(validation, ["iterations_poisoned", "inputs_unchanged"])
+        validation = add_unknown(validation, VALIDATION_2)
     rounds = [add_unknown(each, ROUND_2) for each in case["rounds"]]
     graph = {**case["graph"], "layers": []}
     later = {"graph": graph, "validation": validation, "rounds": rounds, "implausible": None}

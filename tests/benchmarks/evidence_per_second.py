@@ -5,16 +5,18 @@ Usage:
 
 Options:
   --engine=SPEC  such as cudnn or torch:cuda
-  --way=WAY      exec, fork or beside; all by default
+  --way=WAY      exec, fork, beside, unchecked, computed or kept; the first
+                 three by default
   --specs=FILE   graphs, one --op a line
   --repeats=N    runs of each way [default: 2]
   --keep=DIR     where to leave the documents
 
 FLAGs are for bench-run. Ways to run the same graphs, in turn: each round from nothing and alone
 (``exec``), forked from a template and alone (``fork``), forked and prepared side by side
-(``beside``). Printed for each: the
-wall time of the whole program, and against the first way the change of every case's median (device
-time, all runs pooled) and of its spread between rounds.
+(``beside``). The last without checks (``unchecked``), with references that are computed
+(``computed``), and with those that an earlier run kept (``kept``, whose first run computes them).
+Printed for each: the wall time of the whole program, and against the first way the change of every
+case's median (device time, all runs pooled) and of its spread between rounds.
 """
 
 from __future__ import annotations
@@ -36,7 +38,11 @@ WAYS = {
     "exec": ("--fresh", "exec", "--prepare", "1"),
     "fork": ("--fresh", "fork", "--prepare", "1"),
     "beside": (),
+    "unchecked": ("--reference", "none"),
+    "computed": ("--reference-cache", "off"),
+    "kept": ("--reference-cache", "{kept}"),
 }
+DEFAULT = ("exec", "fork", "beside")
 BOUND = 0.002
 """Of a change of a median that does not matter."""
 SPECS = (
@@ -68,7 +74,7 @@ def run(
         *ops,
         "--engine",
         engine,
-        *WAYS[way],
+        *(word.format(kept=folder / "kept") for word in WAYS[way]),
         *extra,
         "-o",
         str(output),
@@ -128,7 +134,7 @@ def main() -> None:
         folder.mkdir(parents=True, exist_ok=True)
         for engine in asked["--engine"]:
             compare_ways(
-                engine, specs, asked["--way"] or list(WAYS), int(asked["--repeats"]),
+                engine, specs, asked["--way"] or list(DEFAULT), int(asked["--repeats"]),
                 asked["FLAG"], folder,
             )  # fmt: skip
 

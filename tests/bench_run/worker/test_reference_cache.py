@@ -1,0 +1,292 @@
+"""What is kept across runs is believed only where it is whole, and its room is bounded."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import bench_run
+from bench_run.errors import UsageError
+from bench_run.runner.spool import cache_folder
+from bench_run.worker import reference_cache
+from bench_run.worker.reference_cache import LIST, ReferenceCache
+
+KEYS = [f"{number:064x}" for number in range(10)]
+NAMES = ["3.npy", "7.npy"]
+
+
+@pytest.fixture
+def computed(tmp_path):
+    """Outputs as a run leaves them, with what it remembers beside them."""
+    folder = tmp_path / "computed"
+    folder.mkdir()
+    np.save(folder / "3.npy", np.arange(100.0))
+    np.save(folder / "7.npy", np.arange(50, dtype=np.float32))
+    (folder / "remembered-fp32").write_text("of this run")
+    return folder
+
+
+@pytest.fixture
+def cache(tmp_path, computed):
+    found = ReferenceCache(tmp_path / "cache")
+    found.store(KEYS[0], computed)
+    return found
+
+
+def test_what_was_kept_is_had_bit_for_bit(cache, computed, tmp_path):
+    assert cache.fetch(KEYS[0], NAMES, tmp_path / "had")
+    assert NAMES == sorted(path.name for path in (tmp_path / "had").iterdir())
+    for name in NAMES:
+        assert (computed / name).read_bytes() == (tmp_path / "had" / name).read_bytes()
+
+
+def test_it_is_copied_where_it_can_have_no_second_name(cache, tmp_path, monkeypatch):
+    def refuse(*_):
+        raise OSError(18, "Invalid cross-device link")
+
+    monkeypatch.setattr(os, "link", refuse)
+    assert cache.fetch(KEYS[0], NAMES, tmp_path / "had")
+    assert (tmp_path / "had" / "3.npy").stat().st_nlink == 1
+
+
+@pytest.mark.parametrize("names", [["3.npy"], ["3.npy", "7.npy", "9.npy"], ["3.npy", "8.npy"], []])
+def test_outputs_of_another_graph_are_not_had(cache, tmp_path, names):
+    assert not cache.fetch(KEYS[0], names, tmp_path / "had")
+    assert not (tmp_path / "had").exists()
+
+
+def test_another_key_is_not_had(cache, tmp_path):
+    assert not cache.fetch(KEYS[1], NAMES, tmp_path / "had")
+    (cache.folder / KEYS[0]).rename(cache.folder / KEYS[1])
+    assert not cache.fetch(KEYS[1], NAMES, tmp_path / "had")
+
+
+@settings(max_examples=60)
+@given(data=st.data())
+def test_a_single_bit_that_changed_is_found_and_the_entry_removed(data, tmp_path_factory):
+    base = tmp_path_factory.mktemp("bits")
+    (base / "computed").mkdir()
+    for name in NAMES:
+        np.save(base / "computed" / name, np.arange(10.0))
+    cache = ReferenceCache(base / "cache")
+    cache.store(KEYS[0], base / "computed")
+    path = cache.folder / KEYS[0] / data.draw(st.sampled_from(NAMES))
+    raw = bytearray(path.read_bytes())
+    raw[data.draw(st.integers(0, len(raw) - 1))] ^= 1 << data.draw(st.integers(0, 7))
+    path.write_bytes(raw)
+    assert not cache.fetch(KEYS[0], NAMES, base / "had")
+    assert [] == list(cache.folder.iterdir())
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "{", "[]", "null", '{"key": 1}', f'{{"key": "{KEYS[0]}"}}',
+     f'{{"key": "{KEYS[0]}", "files": []}}', f'{{"key": "{KEYS[0]}", "files": {{"3.npy": 1}}}}'],
+)  # fmt: skip
+def test_a_damaged_list_is_no_entry(cache, tmp_path, text):
+    (cache.folder / KEYS[0] / LIST).write_text(text)
+    assert not cache.fetch(KEYS[0], NAMES, tmp_path / "had")
+    assert not (cache.folder / KEYS[0]).exists()
+
+
+@pytest.mark.parametrize("change", ["shorter", "longer", "missing"])
+def test_a_file_of_another_length_is_found(cache, tmp_path, change):
+    path = cache.folder / KEYS[0] / "7.npy"
+    path.write_bytes(
+        {"shorter": path.read_bytes()[:-1], "longer": path.read_bytes() + b"\0"}.get(change, b"")
+    )
+    if change == "missing":
+        path.unlink()
+    assert not cache.fetch(KEYS[0], NAMES, tmp_path / "had")
+
+
+def test_a_full_disk_costs_the_entry_nothing(cache, tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(reference_cache, "_place", full)
+    assert not cache.fetch(KEYS[0], NAMES, tmp_path / "had")
+    assert not (tmp_path / "had").exists()
+    monkeypatch.undo()
+    assert cache.fetch(KEYS[0], NAMES, tmp_path / "had")
+
+
+def size_of(folder):
+    return sum(path.stat().st_size for path in folder.rglob("*.npy"))
+
+
+def test_what_was_used_longest_ago_makes_room(tmp_path, computed):
+    room = 5 * size_of(computed) + 2000
+    cache = ReferenceCache(tmp_path / "cache", room)
+    for place, key in enumerate(KEYS[:4]):
+        cache.store(key, computed)
+        os.utime(cache.folder / key, (place, place))
+    assert cache.fetch(KEYS[0], NAMES, tmp_path / "had")
+    for key in KEYS[4:6]:
+        cache.store(key, computed)
+    kept = {path.name for path in cache.folder.iterdir()}
+    assert KEYS[0] in kept
+    assert KEYS[1] not in kept
+    assert size_of(cache.folder) <= room
+
+
+def test_what_would_push_out_most_others_is_not_kept(tmp_path, computed):
+    cache = ReferenceCache(tmp_path / "cache", 3 * size_of(computed))
+    cache.store(KEYS[0], computed)
+    assert not cache.folder.exists()
+
+
+def test_what_others_have_in_the_folder_is_left_alone(tmp_path, computed):
+    cache = ReferenceCache(tmp_path / "cache", 4 * size_of(computed))
+    for name in ("photos", ".hidden", KEYS[8]):
+        (cache.folder / name).mkdir(parents=True)
+        (cache.folder / name / "file").write_bytes(bytes(100_000))
+        os.utime(cache.folder / name, (1, 1))
+    for key in KEYS[:6]:
+        cache.store(key, computed)
+    assert all((cache.folder / name / "file").exists() for name in ("photos", ".hidden", KEYS[8]))
+
+
+def test_what_a_killed_process_left_goes_after_an_hour(cache, computed):
+    old, new = (cache.folder / f".reference-{name}" for name in ("old", "new"))
+    for path in (old, new):
+        path.mkdir()
+    os.utime(old, (time.time() - 4000,) * 2)
+    cache.store(KEYS[1], computed)
+    assert (False, True) == (old.exists(), new.exists())
+
+
+def test_processes_that_store_read_and_evict_at_the_same_time_see_whole_entries_only(tmp_path):
+    program = """
+import sys
+from pathlib import Path
+import numpy as np
+from bench_run.worker.reference_cache import ReferenceCache
+me, base = int(sys.argv[1]), Path(sys.argv[2])
+cache = ReferenceCache(base / "cache", 60_000)
+random = np.random.default_rng(me)
+had = 0
+for turn in range(150):
+    number = int(random.integers(8))
+    key, target = f"{number:064x}", base / f"{me}-{turn}"
+    if cache.fetch(key, ["1.npy"], target):
+        assert (np.load(target / "1.npy") == number).all()
+        had += 1
+    else:
+        target.mkdir()
+        np.save(target / "1.npy", np.full(1000, float(number)))
+        cache.store(key, target)
+print(had)
+"""
+    running = [
+        subprocess.Popen(
+            [sys.executable, "-c", program, str(me), str(tmp_path)],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )
+        for me in range(3)
+    ]  # fmt: skip
+    for process in running:
+        out, error = process.communicate(timeout=120)
+        assert "" == error
+        assert int(out) > 20
+    assert size_of(tmp_path / "cache") <= 4 * 60_000 // 3
+    assert not list((tmp_path / "cache").glob(".*"))
+
+
+OP = ("matmul: m=8 n=8 k=8",)
+
+
+def sources(cache, **options):
+    chosen = {
+        "op": OP,
+        "engine": ("numpy",),
+        "rounds": 1,
+        "iterations": 3,
+        "warmup": 0,
+        "quiet": True,
+    }
+    document = bench_run.run((), **{**chosen, "reference_cache": cache, **options})
+    assert "passed" == document.cases[0].validation.status
+    return document.cases[0].validation.reference_source
+
+
+def entries(folder):
+    return [path for path in folder.iterdir() if (path / LIST).is_file()]
+
+
+def test_a_second_run_reads_what_the_first_computed_unless_it_is_damaged(tmp_path):
+    cache = str(tmp_path / "kept")
+    assert ["computed", "read"] == [sources(cache) for _ in range(2)]
+    (path,) = entries(tmp_path / "kept")
+    output = next(path.glob("*.npy"))
+    output.write_bytes(output.read_bytes()[:-8] + b"\0" * 8)
+    assert ["computed", "computed"] == [sources(cache), sources("off")]
+    assert [path] == entries(tmp_path / "kept")
+
+
+def as_nobody(work):
+    """The exit code of a process that does this work without the rights of root."""
+    pid = os.fork()
+    if pid == 0:
+        code = 99
+        try:
+            if os.geteuid() == 0:
+                os.setuid(65534)
+            code = int(work())
+        finally:
+            os._exit(code)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+def test_a_folder_that_may_only_be_read_is_read(cache):
+    own = Path(tempfile.mkdtemp())  # pytest's folders are closed to others
+    own.chmod(0o777)
+    shutil.copytree(cache.folder, own / "cache")
+    for path in [own / "cache", *(own / "cache").iterdir()]:
+        path.chmod(0o555)
+    shared = ReferenceCache(own / "cache")
+
+    def store():
+        with pytest.raises(PermissionError):
+            shared.store(KEYS[1], own / "had")
+        return 7
+
+    assert 1 == as_nobody(lambda: shared.fetch(KEYS[0], NAMES, own / "had"))
+    assert 7 == as_nobody(store)
+    shutil.rmtree(own)
+
+
+def test_a_run_that_cannot_keep_references_says_so_once(tmp_path, monkeypatch, capfd):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    assert "computed" == sources(None, quiet=False, op=(*OP, "add: dims=4x8"))
+    told = [line for line in capfd.readouterr().err.splitlines() if "not kept" in line]
+    assert 1 == len(told)
+    assert "Not a directory" in told[0]
+
+
+def test_a_folder_that_cannot_be_is_a_usage_error(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UsageError, match=r"--reference-cache .*file/x: Not a directory"):
+        sources(str(tmp_path / "file" / "x"))
+
+
+@pytest.mark.parametrize(
+    ("asked", "base", "expected"),
+    [(None, "/c", "/c/bench-run/references"), (None, "c", "/h/.cache/bench-run/references"),
+     (None, "", "/h/.cache/bench-run/references"), ("off", "/c", None), ("d", "/c", "d")],
+)  # fmt: skip
+def test_the_folder_is_that_of_the_flag_else_the_users(monkeypatch, asked, base, expected):
+    monkeypatch.setenv("XDG_CACHE_HOME", base)
+    monkeypatch.setenv("HOME", "/h")
+    assert expected == cache_folder(asked)
