@@ -5,9 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from bench_schema import files
 
+from bench_compare.cli import main
 from bench_compare.compose.model import ModelTerm
 from bench_compare.report.compose import page
+from tests.bench_compare.compose import worlds
 from tests.bench_compare.compose.sample import composition
 from tests.bench_compare.report.conftest import HOSTILE
 from tests.bench_compare.report.test_browser import browser
@@ -125,6 +128,20 @@ def test_on_a_telephone_nothing_is_wider_than_the_screen(show, browser):
     width = browser.execute_script("return document.documentElement.scrollWidth")
     browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
     assert 390 == width
+
+
+def test_a_configuration_is_compared_once(show, texts):
+    made = composition()
+    show(replace(made, others=(made.baseline, replace(made.baseline, name="torch:cuda"))))
+    names = [row.split("\n")[0].split(" ")[0] for row in texts("#sides tbody tr")]
+    assert ["chosen", "cudnn", "torch:cuda"] == names
+
+
+def test_the_command_writes_the_page(tmp_path):
+    path, out = worlds.write_pipeline(worlds.CHAIN, tmp_path), tmp_path / "page.html"
+    files.save(tmp_path / "parts.json", worlds.parts(worlds.CHAIN))
+    words = ["compose", str(path), str(tmp_path / "parts.json"), "--html", str(out), "-q"]
+    assert (0, True) == (main(words), "<title>net: " in out.read_text("utf-8"))
 
 
 def test_the_headline_is_the_time_and_what_it_is_against_the_baseline():

@@ -46,7 +46,8 @@ function ratioText() {
 }
 
 function sideTable() {
-  const held = [...sides, ...page.others];
+  const named = new Set(sides.map((one) => one.name));
+  const held = [...sides, ...page.others.filter((one) => !named.has(one.name))];
   const heads = ["", ...["time", "energy", "energy × delay", "error", "workspace"]
     .map((text) => [text, "number"])];
   return table("plain", heads, held.map((one) => [
