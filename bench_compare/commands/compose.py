@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from bench_compare.commands.files import write_reports
 from bench_compare.commands.outcome import Outcome
-from bench_compare.errors import UsageError
+from bench_compare.errors import InputError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -161,6 +161,8 @@ def read_composition(options: Options) -> tuple[Composition, list[str]]:
 
     sources, remarks = load(options.documents)
     against, more = load(options.against)
+    if not sources:
+        raise InputError(f"{options.documents[0]}: no result document of bench-run in it")
     inputs = Inputs(
         tuple(sources), tuple(against), options.pipeline, options.asked, options.engines
     )

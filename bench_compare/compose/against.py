@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from bench_compare.compose.table.rows import Row, Table
     from bench_compare.model import Source
 
+CLOSE = 1e-9
+"""Share below which a difference is rounding."""
 NEEDED = 8
 """Pipelines from which on the model's own error is known well enough to be part of an interval."""
 
@@ -141,7 +143,7 @@ def _check(one: Measured, predicted: Estimate, joules: float | None) -> Check:
     value = one.estimate.value
     holds = None
     if predicted.low is not None and predicted.high is not None:
-        holds = predicted.low <= value <= predicted.high
+        holds = predicted.low * (1 - CLOSE) <= value <= predicted.high * (1 + CLOSE)
     return Check(
         engine=one.case.engine,
         cache=one.cache,

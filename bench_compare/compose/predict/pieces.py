@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from bench_compare.compose.table.network import Edge, Network, Station
     from bench_compare.compose.table.rows import Row, Table
 
+AGAIN = "stands for those between its own executions, too"
 BETWEEN = "between engines, where none can be measured: the larger of their own"
 STAND_IN = "of the graphs as they are given, which stands for those that were rewritten"
 
@@ -180,9 +181,11 @@ def _add_seam(
         made.gaps.append(Gap(reader.engine, station=station))
         found = Seam(None, {}, "not measured")
     weights = {number: count * weight for number, weight in found.weights.items()}
+    notes = [found.note] if found.note is not None else []
+    notes += [AGAIN] if count > 1 else []
     made.found.append(
         Piece("seam", station.layer.id, first, name, found.row, reader.engine, count, weights,
-              found.note)
+              "; ".join(notes) or None)
     )  # fmt: skip
 
 

@@ -263,7 +263,7 @@ def _error(case: Case) -> float | None:
     if case.validation is None or case.validation.status != "passed":
         return None
     errors = [float(output.relative_l2) for output in case.validation.outputs]
-    known = [error for error in errors if not math.isnan(error)]
+    known = [error for error in errors if math.isfinite(error)]
     return max(known, default=None)
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from bench_compare.errors import UsageError
 from tests.bench_compare.compose import worlds
-from tests.bench_compare.compose.worlds import CHAIN, STATES, TWO, World, composed
+from tests.bench_compare.compose.worlds import CHAIN, LAYOUTS, STATES, TWO, World, composed
 
 
 def test_layers_and_planted_seams_add_up_to_the_whole(tmp_path):
@@ -142,13 +142,6 @@ def test_fix_names_a_plan_in_the_words_of_an_engine(tmp_path):
     world = World({"a": {"e": 100, "e plan=eng6_k2=1": 90}, "b": {"e": 100}})
     found = composed(world, tmp_path, fixes=(("a", "e:plan=eng6_k2=1"),))
     assert found.chosen.choices == {"a": "e plan=eng6_k2=1", "b": "e"}
-
-
-LAYOUTS = World(
-    {"a": {"e": 1000, "e layout=nhwc": 700}, "b": {"e": 1000, "e layout=nhwc": 1150},
-     "c": {"e": 1000, "e layout=nhwc": 700}},
-    convert={"e": (100, 120)},
-)  # fmt: skip
 
 
 def test_a_layout_is_not_worth_conversions_that_cost_more(tmp_path):

@@ -213,3 +213,8 @@ TWO = World(
     {"a": {"e": 1000, "f": 900}, "b": {"e": 1000, "f": 1100}, "c": {"e": 1000, "f": 800}},
     seams={("a", "b", "e"): 5, ("b", "c", "e"): 5, ("a", "b", "f"): -5, ("b", "c", "f"): -5},
 )
+LAYOUTS = World(
+    {"a": {"e": 1000, "e layout=nhwc": 700}, "b": {"e": 1000, "e layout=nhwc": 1150},
+     "c": {"e": 1000, "e layout=nhwc": 700}},
+    convert={"e": (100, 120)},
+)  # fmt: skip

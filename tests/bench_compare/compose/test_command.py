@@ -1,0 +1,159 @@
+"""The command as people use it: files, exit codes, one line an error, every format."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import subprocess
+import sys
+from dataclasses import replace
+
+import jsonschema
+import pytest
+
+from bench_compare.cli import main
+from bench_compare.commands.compose import USAGE
+from bench_compare.report.compose import FORMATS, render
+from bench_compare.report.compose.json_text import schema
+from tests.bench_compare.compose import worlds
+from tests.bench_compare.compose.sample import composition
+from tests.bench_compare.compose.worlds import CHAIN, LAYOUTS, TWO
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    worlds.write_pipeline(TWO, tmp_path)
+    worlds.save(tmp_path, "parts.json", worlds.parts(TWO))
+    worlds.save(tmp_path, "chain.json", worlds.chain(TWO, "e"))
+    worlds.save(tmp_path, "slow.json", worlds.chain(TWO, "e", factor=1.5))
+    return tmp_path
+
+
+def told(capsys, *words):
+    code = main(["compose", *words])
+    out, err = capsys.readouterr()
+    return code, out, err
+
+
+def test_an_answer_is_printed_and_exits_with_0(folder, capsys):
+    code, out, err = told(capsys, "net.toml", "parts.json", "--choose", "time")
+    assert (code, err) == (0, "")
+    assert out.startswith("net: 2.710 µs (2.710 µs to 2.710 µs), 1.111× (1.111 to 1.111) as fast")
+
+
+def test_the_baseline_is_named_in_every_format(folder, capsys):
+    for name in ("markdown", "json"):
+        _, out, _ = told(capsys, "net.toml", "parts.json", "--baseline", "f", f"--{name}", "-")
+        assert "baseline" in out
+        assert "against f" in out or '"baseline_name": "f"' in out
+
+
+def test_a_measurement_within_the_interval_exits_with_0(folder, capsys):
+    assert told(capsys, "net.toml", "parts.json", "--against", "chain.json")[0] == 0
+
+
+def test_a_measurement_outside_of_the_interval_exits_with_2(folder, capsys):
+    code, out, _ = told(capsys, "net.toml", "parts.json", "--against", "slow.json")
+    assert (code, "+50.0%" in out) == (2, True)
+
+
+def test_missing_rows_exit_with_1_and_print_the_line_to_run(folder, capsys):
+    document = worlds.parts(TWO)
+    few = replace(document, cases=tuple(c for c in document.cases if c.graph.name != "b"))
+    worlds.save(folder, "few.json", few)
+    code, out, err = told(capsys, "net.toml", "few.json")
+    assert (code, "bench-run b.json -e e" in out) == (1, True)
+    assert err == "bench-compare: rows are missing: see below\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ([], "no pipeline given: a suite file in .toml, see --help"),
+        (["net.toml"], "no document given: result documents that hold the layers, see --help"),
+        (["no.toml", "parts.json"], "no.toml: cannot be read: No such file or directory"),
+        (["parts.json", "parts.json"], "parts.json: is not a suite: "),
+        (["net.toml", "no.json"], "no.json: cannot be read: No such file or directory"),
+        (["net.toml", "parts.json", "--choose", "speed"], "--choose: 'speed'; choose from time, "),
+        (["net.toml", "parts.json", "--limit", "error=nan"], "--limit error: a number above 0 "),
+        (["net.toml", "parts.json", "--limit", "speed=1"], "--limit: 'speed=1'; choose from error"),
+        (["net.toml", "parts.json", "--fix", "a"], "--fix: expected LAYER=CONFIGURATION, got 'a'"),
+        (["net.toml", "parts.json", "--fix", "a=g"], "--fix a=g: no such row of this layer; there"),
+        (["net.toml", "parts.json", "--engine", "g"], "parts.json: no engine fits g"),
+        (
+            ["net.toml", "parts.json", "--cache", "cold"],
+            "--cache cold: no document was measured so",
+        ),
+        (
+            ["net.toml", "parts.json", "--metric", "device_ns"],
+            "parts.json: no case has samples of ",
+        ),
+        (["net.toml", "chain.json"], "chain.json: no graph was measured alone"),
+        (["net.toml", "empty"], "empty: no results in this folder"),
+        (["net.toml", "parts.json", "--json", "no/x"], "no/x: cannot be written: No such file"),
+        (["net.toml", "parts.json", "--json", "-", "--markdown", "-"], "only one format can go to"),
+    ],
+)
+def test_bad_input_is_one_line_and_exits_with_1(words, sentence, folder, capsys):
+    (folder / "empty").mkdir()
+    code, _, err = told(capsys, *words)
+    (line,) = err.splitlines()
+    assert (code, line.startswith(f"bench-compare: {sentence}")) == (1, True), line
+
+
+def test_a_folder_that_holds_other_json_is_one_line(folder, capsys):
+    (folder / "graphs").mkdir()
+    (folder / "graphs" / "a.json").write_text("{}")
+    code, _, err = told(capsys, "net.toml", "graphs")
+    assert (code, err) == (1, "bench-compare: graphs: no result document of bench-run in it\n")
+
+
+def test_what_is_written_as_json_satisfies_the_schema_with_and_without_an_answer(folder, capsys):
+    worlds.save(folder, "few.json", worlds.parts(CHAIN))
+    for table in ("parts.json", "few.json"):
+        _, out, _ = told(capsys, "net.toml", table, "--choose", "time", "--json", "-")
+        jsonschema.Draft202012Validator(schema()).validate(json.loads(out))
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_every_format_names_device_cache_and_baseline(name):
+    text = render(name, composition(), 80)
+    assert all(word in text for word in ("NVIDIA H200", "hot", "cudnn"))
+
+
+@pytest.mark.parametrize("name", ["text", "markdown"])
+def test_every_part_check_and_missing_line_is_shown(name):
+    text = render(name, composition(), 80).replace("\\", "")
+    wanted = ("conv1 → relu", "conversion", "-600 ns", "-1.2%", "yes",
+              "bench-run net/net.toml --seams -e cudnn --cache rotate -o rotate.json")  # fmt: skip
+    assert [word for word in wanted if word not in text] == []
+
+
+def test_a_name_cannot_steer_the_terminal():
+    made = replace(composition(), pipeline="net\x1b[2J")
+    assert "\x1b" not in render("text", made, 80)
+
+
+def test_the_help_has_every_flag_and_format():
+    flags = [word for word in USAGE.split() if word.startswith("--") and "=" not in word]
+    known = {"--help", "--version", "--against", "--choose"}
+    assert {"--baseline", "--limit", "--fix", "--json", "--markdown", "--html", *known} <= set(
+        flags
+    )
+
+
+def test_asking_for_help_and_version_needs_nothing_else(capsys):
+    assert (told(capsys, "--help")[0], told(capsys, "--version")[0]) == (0, 0)
+
+
+def test_lines_of_missing_conversions_are_understood_by_bench_run(tmp_path):
+    found = worlds.composed(replace(LAYOUTS, convert={}), tmp_path, choose="time")
+    (line,) = [one.command for one in found.missing if one.kind == "conversion"]
+    program, *words = shlex.split(line)
+    words[words.index("-e") + 1] = "numpy"
+    done = subprocess.run([sys.executable, "-m", "bench_run", *words, "--dry-run"], cwd=tmp_path,
+                          capture_output=True, text=True)  # fmt: skip
+    assert (program, done.returncode) == ("bench-run", 0), done.stderr
+    assert "convert_n2c8h4w4_float_nchw_tonhwc" in done.stdout
+    assert "convert_n2c8h4w4_float_nhwc_tonchw" in done.stdout
