@@ -112,6 +112,8 @@ class Template:
     def _has_message(self) -> bool:
         import select
 
+        if self._control.fileno() < 0:  # closed: what it started is ended
+            return True
         return bool(select.select([self._control], [], [], 0)[0])
 
     def _receive(self) -> object:
