@@ -173,24 +173,35 @@ def run(arguments, folder):
 
 
 def compare(folder):
+    """A row for each chain that has its parts beside it, and the median of all."""
     errors, held = [], []
     for chain in sorted(folder.glob("chain_*.json")):
         parts = folder / chain.name.replace("chain_", "parts_", 1)
-        path = folder / f"{chain.stem.split('_')[1]}.toml"
+        pipeline = folder / f"{chain.stem.split('_')[1]}.toml"
         out = folder / chain.name.replace("chain_", "composed_", 1)
-        words = ["compose", path, parts, "--against", chain, "--json", out]
-        done = subprocess.run(
-            [sys.executable, "-m", "bench_compare", *map(str, words)],
-            check=False, capture_output=True, text=True,
-        )  # fmt: skip
-        if not out.exists():
+        words = ["compose", pipeline, parts, "--against", chain, "--json", out, "--quiet"]
+        command = [sys.executable, "-m", "bench_compare", *map(str, words)]
+        done = subprocess.run(command, check=False, capture_output=True, text=True)
+        checks = json.loads(out.read_text())["checks"] if out.exists() else []
+        if not checks:
             print(f"{chain.stem}: exit {done.returncode} {done.stderr.strip()}")
             continue
-        found = json.loads(out.read_text())
-        print(chain.stem, found)
+        (check,) = checks
+        errors.append(abs(check["log_error"]))
+        held += [check["holds"]] if check["holds"] is not None else []
+        print(row(chain.stem, check))
     if errors:
-        print(f"median |log error| {statistics.median(map(abs, errors)):.2%} of {len(errors)}, "
-              f"interval holds in {sum(held)}")  # fmt: skip
+        print(f"median |log error| {statistics.median(errors):.2%}, largest {max(errors):.2%} of "
+              f"{len(errors)}; {sum(held)} of {len(held)} intervals hold")  # fmt: skip
+
+
+def row(name, check):
+    predicted, measured = check["predicted"], check["measured"]
+    ends = [predicted[end] for end in ("low", "high")]
+    interval = "none" if None in ends else f"{ends[0] / 1000:.1f} to {ends[1] / 1000:.1f}"
+    return (f"{name:44s} measured {measured['value'] / 1000:9.1f} us, predicted "
+            f"{predicted['value'] / 1000:9.1f} ({interval}), off by {check['log_error']:+.2%}, "
+            f"holds: {check['holds']}")  # fmt: skip
 
 
 if __name__ == "__main__":
