@@ -4,10 +4,11 @@ from __future__ import annotations
 
 TYPE_CHECKING = False  # importing typing would cost as much as parsing
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from typing import Any
 
     from bench_run.commands.outcome import Outcome
+    from bench_run.models.lower import Refused
     from bench_run.models.model import Model
     from bench_run.models.save import Imported
 
@@ -38,6 +39,7 @@ pipeline that links them in order. What hipDNN cannot express is listed there.
   -h, --help            show help
 """
 
+MOST_NAMED = 5
 CHOICES = {
     "--fuse": ("on", "off"),
     "--layout": ("nchw", "nhwc"),
@@ -63,11 +65,20 @@ def answer(arguments: Mapping[str, Any]) -> Outcome:
     if not lowering.layers:
         from bench_run.errors import UsageError
 
-        raise UsageError(f"import: no operation of {model.name} can be expressed as a graph")
+        raise UsageError(f"import: {model.name}: {_nothing(lowering.refused)}")
     folder = Path(arguments["--output"])
     both = chosen["--direction"] == "both"
     made = save_model(lowering, folder, weights=arguments["--weights"], backward=both)
     return Outcome(_text(made))
+
+
+def _nothing(refused: Sequence[Refused]) -> str:
+    """Why there is no graph."""
+    if not refused:
+        return "the model computes nothing"
+    rows = dict.fromkeys(f"{one.call.operation or one.call.kind} ({one.reason})" for one in refused)
+    more = f" and {len(rows) - MOST_NAMED} more" if len(rows) > MOST_NAMED else ""
+    return f"no operation can be expressed as a graph: {', '.join(list(rows)[:MOST_NAMED])}{more}"
 
 
 def _choice(flag: str, given: str | None) -> str:

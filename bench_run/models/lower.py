@@ -104,8 +104,10 @@ class Lowering:
     def view(self, name: str | float | None) -> View:
         if isinstance(name, (int, float)):
             return known(str(name), np.full((1,), float(name)))
-        if name is None or name not in self.views:
+        if name is None:
             raise UnsupportedCallError("one of its operands is not a tensor")
+        if name not in self.views:
+            raise UnsupportedCallError("one of its operands has no known dims")
         return self.views[name]
 
     def emit(
@@ -128,6 +130,9 @@ class Lowering:
         for name, view in plain.items():
             tensor = by_name[name]
             if view.array is not None:
+                if view.array.size != tensor.elements:
+                    found, wanted = joined(view.array.shape), joined(tensor.dims)
+                    raise UnsupportedCallError(f"{name} is {found}, expected {wanted}")
                 weights[name] = view.array.reshape(tensor.dims)
             elif view.dims != tensor.dims:
                 raise UnsupportedCallError(f"{name} is {view.dims}, expected {tensor.dims}")

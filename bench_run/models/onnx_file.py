@@ -69,7 +69,8 @@ def read_onnx(path: str) -> Model:
     try:
         model = shape_inference.infer_shapes(onnx.load(path))
     except Exception as error:  # foreign: protobuf and onnx raise many kinds
-        raise UsageError(f"import: {path}: no ONNX model: {str(error).splitlines()[0]}") from error
+        said = str(error).strip().splitlines() or [type(error).__name__]
+        raise UsageError(f"import: {path}: no ONNX model: {said[0]}") from error
     graph = model.graph
     weights: dict[str, Array] = {t.name: numpy_helper.to_array(t) for t in graph.initializer}
     dims = {name: array.shape for name, array in weights.items()}
@@ -151,16 +152,33 @@ def _call(
     return Call(kind, name, operands, outputs, found, node.op_type)
 
 
-def _padding(node: Node, rank: int) -> tuple[Dims, Dims] | None:
-    if node.get("auto_pad", "NOTSET") != "NOTSET":
+def _padding(node: Node, window: Dims) -> tuple[Dims, Dims] | None:
+    """Before and after each spatial axis; `window` is of the filter."""
+    rank, how = len(window), node.get("auto_pad", "NOTSET")
+    if how in ("SAME_UPPER", "SAME_LOWER"):
+        return _same(node, window, upper=how == "SAME_UPPER")
+    if how == "VALID":
+        return (0,) * rank, (0,) * rank
+    if how != "NOTSET":
         return None
     pads = tuple(node.get("pads", (0,) * 2 * rank))
     return pads[:rank], pads[rank:]
 
 
+def _same(node: Node, window: Dims, *, upper: bool) -> tuple[Dims, Dims]:
+    """So much padding that each axis is divided by its stride, rounded up; the odd one after the
+    axis, or before it."""
+    ones = (1,) * len(window)
+    strides, dilations = (tuple(node.get(k, ones)) for k in ("strides", "dilations"))
+    rows = zip(node.shape(0)[2:], window, strides, dilations, strict=True)
+    totals = [max(0, (-(-n // s) - 1) * s + (w - 1) * d + 1 - n) for n, w, s, d in rows]
+    small, large = tuple(t // 2 for t in totals), tuple(t - t // 2 for t in totals)
+    return (small, large) if upper else (large, small)
+
+
 def _conv(node: Node) -> Made | None:
-    rank = len(node.shape(1)) - 2
-    padding = _padding(node, rank)
+    window = node.shape(1)[2:]
+    rank, padding = len(window), _padding(node, window)
     if padding is None:
         return None
     attributes = {
@@ -208,12 +226,11 @@ def _gemm(node: Node) -> Made | None:
 
 def _pool(kind: str) -> Row:
     def make(node: Node) -> Made | None:
-        rank = len(node.shape()) - 2
-        padding = _padding(node, rank)
+        window = tuple(node.get("kernel_shape", ()))
+        rank, padding = len(window), _padding(node, window)
         dilated = set(node.get("dilations", (1,))) != {1}
         if padding is None or padding[0] != padding[1] or node.get("ceil_mode", 0) or dilated:
             return None
-        window = tuple(node.get("kernel_shape", ()))
         padded = kind == "avgpool" and node.get("count_include_pad", 0)
         attributes = {
             "window": window, "pad": padding[0], "stride": tuple(node.get("strides", (1,) * rank)),

@@ -7,8 +7,8 @@ Usage:
   chain_truth.py compare FOLDER
 
 Options:
-  --cpu         small networks on numpy and torch:cpu; else ResNet-50 at batch 32 and an encoder
-                block of a transformer, both half, on cudnn and torch:cuda
+  --cpu         small networks on numpy and torch:cpu, on one thread; else ResNet-50 at batch 32 and
+                an encoder block of a transformer, both half, on cudnn and torch:cuda
   --engine=E    only this engine
   --net=NET     only this network: encoder, trunk or resnet50
   --only=TEXT   only settings with this in their name, as in hot_launched
@@ -48,8 +48,8 @@ GPU = {
     "resnet50": resnet50,
 }
 CPU = {
-    "encoder": lambda: encoder(batch=2, tokens=128, hidden=128, heads=4, dtype="float"),
-    "resnet50": lambda: resnet50(2, 64, 32, (2, 2, 2, 2), dtype="float", layout="nchw"),
+    "encoder": lambda: encoder(batch=1, tokens=64, hidden=64, heads=4, dtype="float"),
+    "resnet50": lambda: resnet50(1, 64, 16, (1, 1, 1, 1), dtype="float", layout="nchw"),
 }
 """Networks by name."""
 ON_GPU = (
@@ -78,7 +78,8 @@ class Setting:
 
     @property
     def words(self):
-        return ("-e", self.engine, "--cache", self.cache, *WAYS[self.way])
+        calm = ("--threads", "1") if self.engine in ("numpy", "torch:cpu") else ()
+        return ("-e", self.engine, "--cache", self.cache, *WAYS[self.way], *calm)
 
 
 def settings(arguments):

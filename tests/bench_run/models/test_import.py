@@ -1,5 +1,7 @@
 """Models of PyTorch and ONNX as pipelines that compute the same."""
 
+import math
+
 import pytest
 from bench_schema.pipeline.read import read_pipeline
 
@@ -172,6 +174,68 @@ def test_onnx_gives_the_same_network(name, tmp_path):
     made = save(read_onnx(str(path)), tmp_path / "out")
     # Exporters write the constant of attention's scale in float32.
     assert (True, ()) == (difference(made.path, module, dims) < 1e-7, made.pipeline.left_out)
+
+
+@pytest.fixture
+def onnx_file(tmp_path):
+    """Writes a model of nodes over the float input x; the result is y, weights are by name."""
+    onnx = pytest.importorskip("onnx", reason="onnx is not installed")
+
+    def write(nodes, x, y, **weights):
+        make, kind = onnx.helper, onnx.TensorProto.FLOAT
+        held = [
+            make.make_tensor(name, kind, dims, [1.0] * math.prod(dims))
+            for name, dims in weights.items()
+        ]
+        ends = [
+            [make.make_tensor_value_info(name, kind, dims)] for name, dims in (("x", x), ("y", y))
+        ]
+        made = [make.make_node(*node[:3], **(node[3] if node[3:] else {})) for node in nodes]
+        sets = [make.make_opsetid("", 18), make.make_opsetid("own", 1)]
+        graph = make.make_graph(made, "net", *ends, held)
+        onnx.save(make.make_model(graph, opset_imports=sets, ir_version=9), tmp_path / "net.onnx")
+        return str(tmp_path / "net.onnx")
+
+    return write
+
+
+@pytest.mark.parametrize(
+    ("how", "pads"), [("SAME_UPPER", ((0, 0), (1, 1))), ("SAME_LOWER", ((1, 1), (0, 0)))]
+)
+def test_padding_that_onnx_leaves_to_the_reader_is_worked_out(how, pads, onnx_file):
+    from bench_run.models.onnx_file import read_onnx
+
+    attributes = {"auto_pad": how, "strides": [2, 2]}
+    path = onnx_file([("Conv", ["x", "w"], ["y"], attributes)], (1, 3, 8, 8), (1, 4, 4, 4),
+                     w=(4, 3, 3, 3))  # fmt: skip
+    (call,) = read_onnx(path).calls
+    assert pads == (call.attributes["pad"], call.attributes["pad_post"])
+
+
+@pytest.mark.parametrize(
+    ("nodes", "message"),
+    [
+        ([("MatMul", ["x", "none"], ["y"])], "MatMul (one of its operands has no known dims)"),
+        ([("Conv", ["x", "w"], ["y"])], "Conv (w is 4x3x3x3, expected 4x5x3x3)"),
+        ([("NonZero", ["x"], ["y"])], "NonZero (no operation of hipDNN does this)"),
+        ([("Other", ["x"], ["z"], {"domain": "own"}), ("Relu", ["z"], ["y"])],
+         "Relu (one of its operands has no known dims)"),
+    ],
+)  # fmt: skip
+def test_an_onnx_file_that_gives_no_graph_says_why(nodes, message, onnx_file, tmp_path, capsys):
+    path = onnx_file(nodes, (1, 5, 9, 9), None, w=(4, 3, 3, 3))
+    assert 1 == main(["import", path, "-o", str(tmp_path / "out")])
+    said = capsys.readouterr().err
+    assert (True, 1) == (message in said, said.count("\n"))
+
+
+def test_a_file_that_is_no_onnx_is_one_line(tmp_path, capsys):
+    pytest.importorskip("onnx", reason="onnx is not installed")
+    path = tmp_path / "net.onnx"
+    path.write_bytes(b"\x08\x07garbage\xff" * 20)
+    assert 1 == main(["import", str(path), "-o", str(tmp_path / "out")])
+    said = capsys.readouterr().err
+    assert (True, 1) == ("no ONNX model: " in said, said.count("\n"))
 
 
 @pytest.mark.slow
