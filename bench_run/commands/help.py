@@ -17,8 +17,29 @@ USAGE = """Show help for a topic or a command.
 Usage:
   bench-run help [WORD]
 
-WORD is a topic (input, engines, measure, validate, output), a command, or all.
+WORD is a topic (input, engines, measure, validate, output, networks), a
+command, or all.
 """
+
+NETWORKS = """\
+A network, from its layers to the whole:
+
+  bench-run import MODEL -o net                  its graphs, and net/NAME.toml
+  bench-run net/NAME.toml --seams -o parts.json  each graph alone, and each pair
+                                                 of neighbours
+  bench-run tune net/NAME.toml -o tuned.json     the variants of each graph
+  bench-compare compose net/NAME.toml parts.json tuned.document.json.gz
+                                                 what the whole would take
+  bench-run net/NAME.toml --chain -o chain.json  the whole, for real
+  bench-compare compose net/NAME.toml parts.json --against chain.json
+                                                 prediction and measurement
+
+--cache weights-cold is the state that a network leaves its caches in; --replay
+runs the chain as one device graph; --energy adds joules. All documents of a
+composition have to be measured with the same settings.
+"""
+GUIDES = {"networks": NETWORKS}
+"""Topics that describe no flags of their own."""
 
 FIRST = (
     "--op",
@@ -65,7 +86,7 @@ Commands (a file or folder with such a name is given as ./engines):
   tune                  the best variant of every graph, kept in a record
   import                a model (ONNX, PyTorch) as graphs and a pipeline
   help WORD             all other options: input, engines, measure, validate,
-                        output, all; or a command
+                        output, all; networks; or a command
 
 Exit codes: 0 success; 1 usage error, unreadable input, no device, or a case,
 engine or reference failed; 2 outputs differ from the reference.
@@ -94,11 +115,13 @@ def _text(word: str | None) -> str:
         return PAGE
     if word == "all":
         return "\n".join(TOPICS.values())
+    if word in GUIDES:
+        return GUIDES[word]
     if word not in TOPICS and word not in COMMANDS:
         from bench_run.commands.suggest import nearest
         from bench_run.errors import UsageError
 
-        known = (*TOPICS, *COMMANDS, "all")
+        known = (*TOPICS, *GUIDES, *COMMANDS, "all")
         raise UsageError(f"no help on {word!r}{nearest(word, known)}")
     both = [TOPICS.get(word), page(word) if word in COMMANDS else None]
     return "\n".join(text for text in both if text is not None)

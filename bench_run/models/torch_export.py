@@ -91,8 +91,11 @@ def model_of(exported: Any, name: str, data_type: str) -> Model:
 def _without_writes(exported: Any) -> Any:
     """Calls that write into what they read as calls with results: what they change may be read
     under another name, as a view or later."""
-    schemas = (getattr(node.target, "_schema", None) for node in exported.graph.nodes)
-    if not any(schema is not None and schema.is_mutable for schema in schemas):
+    import torch
+
+    targets = (node.target for node in exported.graph.nodes)
+    known = (each for each in targets if isinstance(each, torch._ops.OpOverload))
+    if not any(each._schema.is_mutable for each in known):
         return exported
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

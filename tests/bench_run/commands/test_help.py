@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from importlib import import_module
 
 import pytest
 
+from bench_run.cli import main
 from bench_run.commands import COMMANDS
-from bench_run.commands.help import FIRST, PAGE, page
+from bench_run.commands.help import FIRST, GUIDES, NETWORKS, PAGE, page
 from bench_run.commands.topics import TOPICS, flags_of
 from bench_run.options import FLAGS
 from tests.conftest import ROOT
@@ -29,7 +31,7 @@ def test_the_first_page_shows_ten_flags():
 
 def test_the_first_page_names_every_command_and_topic():
     words = set(PAGE.replace(",", " ").replace(";", " ").split())
-    assert {*COMMANDS, *TOPICS, "all"} - {"run"} <= words
+    assert {*COMMANDS, *TOPICS, *GUIDES, "all"} - {"run"} <= words
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -37,9 +39,20 @@ def test_help_of_a_command_is_no_wider_than_80_columns(command):
     assert [] == [line for line in page(command).splitlines() if len(line) > 80]
 
 
-@pytest.mark.parametrize("topic", TOPICS)
+@pytest.mark.parametrize("topic", [*TOPICS, *GUIDES])
 def test_help_of_a_topic_is_no_wider_than_80_columns(topic):
-    assert [] == [line for line in TOPICS[topic].splitlines() if len(line) > 80]
+    text = {**TOPICS, **GUIDES}[topic]
+    assert [] == [line for line in text.splitlines() if len(line) > 80]
+
+
+def test_commands_that_a_guide_names_are_commands():
+    words = re.findall(r"^  bench-run (?!net/)(\w+)", NETWORKS, re.MULTILINE)
+    assert ({"import", "tune"}, True) == (set(words), set(words) <= set(COMMANDS))
+
+
+def test_help_on_networks_goes_from_the_model_to_the_whole(capsys):
+    code = main(["help", "networks"])
+    assert (0, NETWORKS.strip()) == (code, capsys.readouterr().out.strip())
 
 
 @pytest.mark.parametrize("command", [name for name in COMMANDS if name != "run"])
