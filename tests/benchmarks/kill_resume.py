@@ -1,13 +1,14 @@
 """Kills runs at random moments, resumes them, and looks for rounds that were lost or mixed.
 
-    python tests/benchmarks/kill_resume.py [KILLS] [SEED]
+    python tests/benchmarks/kill_resume.py [KILLS] [SEED] [PREPARE]
 
 KILLS (1,000) times a run, or the resumption of one, is killed with SIGKILL after a random time:
 while it starts, measures, saves or seals. After three kills on average it may end. Then every
 round that any journal had shown must be in the document, once, as it was measured; every case must
 have all its rounds; and no file but the document may be left. Sometimes two runs are started at
-once for one output: one of them is refused, or comes later. Prints one line of figures; exit code
-1 if anything was lost.
+once for one output: one of them is refused, or comes later. With PREPARE the engine is the double
+of hipDNN, whose device so many rounds share: they are prepared side by side. Prints one line of
+figures; exit code 1 if anything was lost.
 """
 
 from __future__ import annotations
@@ -26,10 +27,11 @@ from bench_schema.files import read
 from bench_schema.journal import journal_path, read_journal
 
 ROOT = Path(__file__).resolve().parents[2]
+DOUBLES = ROOT / "tests" / "doubles"
 GRAPHS, ROUNDS, ITERATIONS = 3, 3, 6
 ENDING = 0.25
 """Chance that a run is let end."""
-LONGEST_S = 4.0
+LONGEST_S = 6.0
 TWINS = 0.2
 """Chance that two runs are started at once for the same output."""
 
@@ -54,18 +56,20 @@ def graph(index):
     return {"name": f"add_{index}", **types, "tensors": tensors, "nodes": [node]}
 
 
-def start(folder):
+def start(folder, prepare):
     command = [sys.executable, "-m", "bench_run", "graphs", "-o", "run.json", "--resume", "-q"]
-    command += ["-e", "numpy", "--warmup", "0"]
+    beside = ["-e", "hipdnn", "--prepare", str(prepare)]
+    command += [*(beside if prepare else ["-e", "numpy"]), "--warmup", "0"]
     command += ["--rounds", str(ROUNDS), "--iters", str(ITERATIONS)]
-    paths = os.pathsep.join([str(ROOT), str(ROOT / "schema")])
-    env = {**os.environ, "PYTHONPATH": paths, "TMPDIR": str(folder / "tmp")}
+    paths = os.pathsep.join([str(ROOT), str(ROOT / "schema"), *([str(DOUBLES)] if prepare else [])])
+    tmp = str(folder / "tmp")
+    env = {**os.environ, "PYTHONPATH": paths, "TMPDIR": tmp, "BENCH_RUN_LOCKS": tmp + "/locks"}
     return subprocess.Popen(command, cwd=folder, env=env, stderr=subprocess.PIPE, text=True)
 
 
 def rounds_of(document):
     return {
-        (case.id, each.index): (each.started, *each.series["e2e_ns"].tolist())
+        (case.id.partition(" on ")[0], each.index): (each.started, *each.series["e2e_ns"].tolist())
         for case in document.cases
         for each in case.rounds
     }
@@ -80,11 +84,11 @@ def saved(folder):
     return rounds_of(read(output)) if output.exists() else {}
 
 
-def problems(folder, seen):
+def problems(folder, seen, prepare):
     """What is wrong with the document of a run that ended."""
     document = read(folder / "run.json")
     found = rounds_of(document)
-    wanted = {(f"add_{g} on numpy", r) for g in range(GRAPHS) for r in range(ROUNDS)}
+    wanted = {(f"add_{g}", r) for g in range(GRAPHS) for r in range(ROUNDS)}
     count = sum(len(case.rounds) for case in document.cases)
     left = {path.name for path in folder.iterdir()} - {"graphs", "tmp", "run.json"}
     checks = {
@@ -96,6 +100,8 @@ def problems(folder, seen):
         "files left": left,
         "not complete": not document.run.complete,
         "notes": document.run.notes,
+        "prepared": {document.run.settings.round_preparation}
+        - {"side by side" if prepare else "alone"},
     }
     return {name: what for name, what in checks.items() if what}
 
@@ -113,12 +119,12 @@ def stop_or_let_end(processes, chance):
     return bool(alive)
 
 
-def one_run(folder, chance):
+def one_run(folder, chance, prepare):
     """Kills until the run may end. Gives the number of kills, of runs that were refused because
     another one was at work, and what went wrong."""
     seen, kills, refused = {}, 0, 0
     while True:
-        processes = [start(folder) for _ in range(2 if chance.random() < TWINS else 1)]
+        processes = [start(folder, prepare) for _ in range(2 if chance.random() < TWINS else 1)]
         kills += stop_or_let_end(processes, chance)
         words = [process.communicate()[1] for process in processes]
         codes = [process.returncode for process in processes]
@@ -136,10 +142,10 @@ def one_run(folder, chance):
             return kills, refused, {"rounds changed or lost after a kill": lost}
         seen |= now
         if 0 in codes:
-            return kills, refused, problems(folder, seen)
+            return kills, refused, problems(folder, seen, prepare)
 
 
-def main(wanted=1000, seed=0):
+def main(wanted=1000, seed=0, prepare=0):
     chance = random.Random(seed)
     kills = runs = refused = 0
     wrong = []
@@ -151,7 +157,7 @@ def main(wanted=1000, seed=0):
             (folder / "tmp").mkdir()
             for index in range(GRAPHS):
                 (folder / "graphs" / f"add_{index}.json").write_text(json.dumps(graph(index)))
-            more, alone, what = one_run(folder, chance)
+            more, alone, what = one_run(folder, chance, prepare)
         kills, refused, runs = kills + more, refused + alone, runs + 1
         if what:
             wrong.append(what)
