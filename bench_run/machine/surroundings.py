@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING
 
 from bench_schema.document import Surroundings
 
+from bench_run.machine.telemetry import process_ids
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
@@ -50,6 +52,15 @@ def watch_host(proc: Path = PROC) -> Callable[[], Surroundings]:
     root = find_run(os.getpid(), proc)
     before = _read(root, proc)
     return lambda: _between(before, _read(root, proc))
+
+
+def others_on(device: str) -> int | None:
+    """How many processes that are not of this run are on the device now; None where the driver does
+    not say, or counts processes in another namespace than ours (as in a container)."""
+    there = process_ids(device)
+    if there is None or os.getpid() not in there:
+        return None
+    return len(there - _tree(find_run(os.getpid()), PROC).keys())
 
 
 def _read(root: int, proc: Path) -> Reading:
@@ -134,9 +145,15 @@ def _stat(pid: int, proc: Path) -> ProcessTimes | None:
 def tree_time_s(root: int, proc: Path = PROC) -> float | None:
     """Processor time of a process and all below it, ended ones included: what a child had used
     counts as its parent's once it is waited for, so the sum never falls."""
-    known = {root: found} if (found := _stat(root, proc)) is not None else None
-    if known is None:
-        return None
+    found = _tree(root, proc)
+    return sum(one.seconds for one in found.values()) if found else None
+
+
+def _tree(root: int, proc: Path) -> dict[int, ProcessTimes]:
+    """A process and all below it, by their ids; empty where it is not there."""
+    known = {root: found} if (found := _stat(root, proc)) is not None else {}
+    if not known:
+        return {}
     children = _children_by_parent(root, proc)
     waiting = [root]
     while waiting:
@@ -145,7 +162,7 @@ def tree_time_s(root: int, proc: Path = PROC) -> float | None:
             if found is not None and pid not in known:
                 known[pid] = found
                 waiting.append(pid)
-    return sum(one.seconds for one in known.values())
+    return known
 
 
 def _children_by_parent(root: int, proc: Path) -> Callable[[int], list[int]]:

@@ -29,7 +29,7 @@ from bench_schema.summary import warmup_cut
 from bench_run.engines import chain
 from bench_run.engines.base import SearchesInFirstRun, SupportsWitness
 from bench_run.errors import EngineError, UnsupportedGraphError
-from bench_run.machine.surroundings import watch_host
+from bench_run.machine.surroundings import others_on, watch_host
 from bench_run.machine.telemetry import disturbances, highest_clock_mhz, observe
 from bench_run.measure.canaries import canaries_of
 from bench_run.measure.clock_wait import clock_is_back, wait_for_clock
@@ -197,6 +197,7 @@ def _measured_case(
     used = measure_energy(plan, engine.stream, engine.facts.device) if request.energy else Used()
     told = ask_witness(plan)
     timeline.claim("free")
+    surroundings = replace(surroundings, device_processes=others_on(engine.facts.device))
     validator = _validate(keeper, request, timeline)
     notes = (*recorded.notes, *disturbances(before, after), *used.notes)
     measured_round = _round(

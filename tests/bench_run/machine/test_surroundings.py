@@ -6,11 +6,19 @@ import os
 import subprocess
 import sys
 import time
+from types import SimpleNamespace
 
 import pytest
 
 import bench_run
-from bench_run.machine.surroundings import cpu_clock_mhz, find_run, tree_time_s, watch_host
+from bench_run.machine import telemetry
+from bench_run.machine.surroundings import (
+    cpu_clock_mhz,
+    find_run,
+    others_on,
+    tree_time_s,
+    watch_host,
+)
 
 BUSY = "import time; end = time.monotonic() + {}\nwhile time.monotonic() < end: pass"
 
@@ -76,3 +84,56 @@ def test_every_round_says_what_went_on_beside_it(small_graph):
     assert found.window_s > 0
     assert found.others_cpu_s >= 0
     assert found.involuntary_switches >= 0
+    assert found.device_processes is None
+
+
+class Nvml:
+    """A driver with one device, and what computes on it."""
+
+    class NVMLError(Exception):
+        pass
+
+    def __init__(self, there):
+        self.there = there
+
+    def nvmlInit(self):
+        pass
+
+    def nvmlDeviceGetHandleByUUID(self, uuid):
+        if uuid != "GPU-1":
+            raise self.NVMLError
+        return uuid
+
+    def nvmlDeviceGetComputeRunningProcesses(self, _handle):
+        if self.there is None:
+            raise self.NVMLError
+        return [SimpleNamespace(pid=pid) for pid in self.there]
+
+
+@pytest.fixture
+def driver(monkeypatch):
+    def install(there):
+        telemetry.nvml.cache_clear()
+        telemetry._handle.cache_clear()
+        monkeypatch.setitem(sys.modules, "pynvml", Nvml(there))
+
+    yield install
+    telemetry.nvml.cache_clear()
+    telemetry._handle.cache_clear()
+
+
+def test_processes_of_others_on_the_device_are_counted_and_ours_are_not(driver):
+    stranger = 2**22 + 1  # beyond what the kernel gives
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as ours:
+        driver([os.getpid(), ours.pid, stranger])
+        assert 1 == others_on("GPU-1")
+        driver([os.getpid(), ours.pid])
+        assert 0 == others_on("GPU-1")
+
+
+@pytest.mark.parametrize(
+    ("there", "device"), [(None, "GPU-1"), ([1, 2], "GPU-1"), ([], "GPU-1"), ([1], "GPU-2")]
+)
+def test_where_the_driver_does_not_count_as_we_do_nobody_knows(driver, there, device):
+    driver(there)
+    assert others_on(device) is None
