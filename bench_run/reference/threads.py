@@ -27,13 +27,20 @@ PartT = TypeVar("PartT")
 ResultT = TypeVar("ResultT")
 
 _count = 1
-_inside = threading.local()
+
+
+class _Thread(threading.local):
+    busy = False
+    """Whether it computes a part."""
+
+
+_here = _Thread()
 
 
 def each(function: Callable[[PartT], ResultT], parts: Iterable[PartT]) -> Iterator[ResultT]:
     """The results in the order of the parts, which are asked for as threads become free."""
     count = _count
-    if count == 1 or getattr(_inside, "busy", False):
+    if count == 1 or _here.busy:
         yield from map(function, parts)
         return
     waiting: deque[Future[ResultT]] = deque()
@@ -78,7 +85,7 @@ def use_threads(count: int) -> None:
 
 def _compute(function: Callable[[PartT], ResultT], part: PartT) -> ResultT:
     """What NumPy is to say of overflows is a matter of each thread."""
-    _inside.busy = True
+    _here.busy = True
     with np.errstate(all="ignore"):
         return function(part)
 
