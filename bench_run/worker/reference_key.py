@@ -19,13 +19,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-import bench_run
 from bench_run.machine.host import cpu_model
 
 if TYPE_CHECKING:
     from bench_run.graph.model import Graph
     from bench_run.tensors.storage import Storages
 
+PACKAGE = Path(__file__).resolve().parents[1]
 LIBRARIES = ("numpy", "scipy", "ml_dtypes")
 ROOMS = ("reference", "tensors", "graph")
 """Rooms of this package whose code has a part in what a reference is."""
@@ -70,7 +70,7 @@ def inputs_digest(inputs: Storages) -> str:
 
 
 @lru_cache(maxsize=1)
-def provenance(package: Path = Path(bench_run.__file__).parent) -> str | None:
+def provenance(package: Path = PACKAGE) -> str | None:
     """By what is computed here; None where that is unknown."""
     code = code_digest(package)
     if code is None:
