@@ -15,12 +15,14 @@ if TYPE_CHECKING:
 
 NAME_WIDTH = 40
 VARIANT_WIDTH = 48
+GAINS = {"time": "gain", "energy": "gain in energy", "edp": "gain in energy × time"}
 
 
 def tuning_table(record: TunedRecord) -> str:
     """All entries, the whole, the Pareto fronts, and what it cost."""
     rows = [_row(entry) for entry in record.entries]
-    head = ("graph", "default", "winner", "", "gain", "tied with", "why")
+    gain = GAINS[record.settings.objective]
+    head = ("graph", "default", "winner", "", gain, "tied with", "why")
     parts = [tabulate(rows, head, tablefmt="simple", disable_numparse=True), *_whole(record)]
     fronts = [line for entry in record.entries for line in _front(entry)]
     if fronts:

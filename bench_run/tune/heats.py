@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -32,6 +32,10 @@ NEAR = 1.5
 """Of the margin: behind by less, one may be tied when it is measured in other processes."""
 CLOSE = 2.0
 """Of the margin: behind by more, one is not confirmed."""
+TOO_SLOW = math.log(2.0)
+"""Behind the fastest by so much, a candidate would need half of its power."""
+ENERGY_BLOCKS = 3, 8
+"""After how many candidates are dropped, and how many are the most."""
 SHORT_SAMPLES = 20
 SHORT_BLOCKS = 5
 
@@ -125,6 +129,41 @@ def run_race(
         if is_clear(state.now(), settings):
             return state
         if is_over() or state.blocks - state.heat >= settings.most_blocks:
+            return _ended(state, is_over())
+
+
+def run_energy_race(
+    count: int,
+    always: int,
+    measure_times: Measure,
+    measure: Measure,
+    settings: RaceSettings,
+    is_over: Callable[[], bool] = lambda: False,
+    watch: Watch = lambda _: None,
+) -> RaceState:
+    """As `run_race` for what takes a second to measure: times only leave out who is so slow that
+    less power cannot make up for it, and few blocks decide. `logs` are of the objective."""
+    state = RaceState(np.empty((count, 0)), list(range(count)), ["screen"] * count)
+
+    def keep(stays: Sequence[bool]) -> None:
+        pairs = zip(state.alive, stays, strict=True)
+        state.alive = [c for c, yes in pairs if yes or c == always]
+
+    _take(state, measure_times(tuple(state.alive), SHORT_SAMPLES))
+    watch(state)
+    if len(state.alive) < 2 or is_over():
+        return _ended(state, is_over())
+    keep((state.behind() <= TOO_SLOW).tolist())
+    state.logs[state.alive] = np.nan
+    _start_heat(state)
+    few = replace(settings, first_blocks=ENERGY_BLOCKS[0])
+    while True:
+        _take(state, measure(tuple(state.alive), SHORT_SAMPLES))
+        watch(state)
+        keep(survivors(state.now(), few).tolist() if state.alive else [])
+        if len(state.alive) < 2 or is_clear(state.now(), few):
+            return state
+        if is_over() or state.blocks - state.heat >= ENERGY_BLOCKS[1]:
             return _ended(state, is_over())
 
 

@@ -150,6 +150,6 @@ def _worst_error(logs: Logs, settings: RaceSettings) -> float:
     behind."""
     means = logs.mean(axis=1)
     leader = int(np.argmin(means))
-    close = means - means[leader] < 2 * settings.margin
-    errors = (logs[close] - logs[leader]).std(axis=1, ddof=1) / math.sqrt(logs.shape[1])
-    return float(errors.max())
+    errors = (logs - logs[leader]).std(axis=1, ddof=1) / math.sqrt(logs.shape[1])
+    close = means - means[leader] < 2 * settings.margin + 2 * errors
+    return float(errors[close].max())

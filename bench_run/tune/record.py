@@ -47,6 +47,9 @@ if TYPE_CHECKING:
     Logs = npt.NDArray[np.float64]
 
 
+ENERGY_NOTE = "--energy: "
+
+
 @dataclass(frozen=True)
 class Confirmed:
     """What the ordinary rounds of a case came to."""
@@ -86,7 +89,7 @@ def make_record(tuned: Tuned) -> TunedRecord:
             round(tuned.confirm_s, 3),
         ),
         document=evidence(tuned.tuning.document),
-        notes=(*tuned.notes, *_left_out(tuned, decisions, suite)),
+        notes=(*tuned.notes, *_left_out(tuned, decisions, suite), *_unresolved(tuned)),
     )  # fmt: skip
 
 
@@ -120,17 +123,17 @@ def _energy(case: Case) -> float | None:
     return math.fsum(known) / len(known) if known and len(known) == len(joules) else None
 
 
-def _objective(found: Confirmed, objective: str) -> Logs | None:
+def objective(found: Confirmed, wanted: str) -> Logs | None:
     """Of each round what is to be made small; None where it was not measured."""
     rounds = sorted(found.case.rounds, key=lambda r: r.index)
-    return objective_logs(found.logs, [r.energy_j_per_iteration for r in rounds], objective)
+    return objective_logs(found.logs, [r.energy_j_per_iteration for r in rounds], wanted)
 
 
 def decision_of(each: Raced, confirmed: Mapping[str, Confirmed], tuned: Tuned) -> Decision:
     finalists = []
     for index in each.finalists:
         found = confirmed.get(each.options[index].case.id)
-        logs = None if found is None else _objective(found, tuned.tuning.objective)
+        logs = None if found is None else objective(found, tuned.tuning.objective)
         if found is not None and found.is_right and logs is not None:
             finalists.append(Finalist(index, each.ranks[index], logs))
     if not finalists:
@@ -248,6 +251,20 @@ def _left_out(tuned: Tuned, decisions: Sequence[Decision], suite: Suite) -> tupl
     known = suite.measured({number: d.winner for number, d in enumerate(decisions)})
     names = [each.graph.id.name for i, each in enumerate(tuned.raced) if i not in known]
     return (f"no part of the whole, since they have no times: {', '.join(names)}",) if names else ()
+
+
+def _unresolved(tuned: Tuned) -> tuple[str, ...]:
+    """What the counter of energy could not tell."""
+    if tuned.tuning.objective == "time":
+        return ()
+    told = {
+        f"{case.id}: {note.removeprefix(ENERGY_NOTE)}": None
+        for case in tuned.document.cases
+        for each in case.rounds
+        for note in each.notes
+        if note.startswith(ENERGY_NOTE)
+    }
+    return tuple(told)
 
 
 def _settings(tuned: Tuned) -> TuneSettings:

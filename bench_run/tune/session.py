@@ -6,6 +6,7 @@ others are built again when they are due.
 
 from __future__ import annotations
 
+import math
 import random
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from bench_run.runner.references import ReferenceStore
     from bench_run.tune.candidates import Option
     from bench_run.tune.journal import TuneJournal
+    from bench_run.worker.messages import Visited
     from bench_run.worker.pool import WorkerPool
 
 WARMUP = 2
@@ -150,8 +152,11 @@ class Session:
         self._journal.keep_case(self._name, key, case)
         return case
 
-    def measure(self, indices: Sequence[int], samples: int) -> Mapping[int, Visit]:
-        """One block: each of these once, in an order drawn anew."""
+    def measure(
+        self, indices: Sequence[int], samples: int, objective: str = "time"
+    ) -> Mapping[int, Visit]:
+        """One block: each of these once, in an order drawn anew. Another objective than time takes
+        its place in the visits; who has none is out."""
         block, self._blocks = self._blocks, self._blocks + 1
         keys = {index: self._options[index].key for index in indices}
         known = self._journal.recall_block(self._name, block, keys)
@@ -160,11 +165,12 @@ class Session:
             return known[0]
         order = sorted(indices)
         random.Random(f"{self._settings.seed} {self._name} {block}").shuffle(order)  # noqa: S311
-        visits = {index: visit for index in order if (visit := self._visit(index, samples))}
+        found = ((index, self._visit(index, samples, objective)) for index in order)
+        visits = {index: visit for index, visit in found if visit is not None}
         self._journal.keep_block(self._name, block, keys, visits, self.failed)
         return visits
 
-    def _visit(self, index: int, samples: int) -> Visit | None:
+    def _visit(self, index: int, samples: int, objective: str) -> Visit | None:
         """None where it is out: its worker died, or it does not build a second time."""
         option = self._options[index]
         if index not in self._sizes:
@@ -173,7 +179,7 @@ class Session:
                 self.failed[index] = case.outcome
                 return None
         self._sizes[index] = self._sizes.pop(index)
-        request = VisitRequest(option.key, self._budget(samples))
+        request = VisitRequest(option.key, self._budget(samples), objective != "time")
         try:
             answer = self._pool.visit(option.case.engine, request)
         except WorkerError as error:
@@ -184,7 +190,11 @@ class Session:
             self.failed[index] = Outcome("failed", str(error), "measure", error.detail)
             return None
         self._effort.executions += answer.samples + WARMUP
-        return Visit(answer.log_time, answer.deviation, answer.cost)
+        found = _logarithm(answer, objective)
+        if found is None:
+            self.failed[index] = Outcome("failed", no_energy(answer.notes), "measure")
+            return None
+        return Visit(found, answer.deviation, answer.cost)
 
     def _lost(self, index: int) -> None:
         """The engine's worker is gone, and with it all that it kept."""
@@ -212,6 +222,20 @@ class Session:
     def close(self) -> None:
         for index in list(self._sizes):
             self.release(index)
+
+
+def _logarithm(answer: Visited, objective: str) -> float | None:
+    """Of what is to be made small."""
+    if objective == "time":
+        return answer.log_time
+    if answer.joules is None or answer.joules <= 0:
+        return None
+    energy = math.log(answer.joules)
+    return energy if objective == "energy" else energy + answer.log_time
+
+
+def no_energy(notes: Sequence[str]) -> str:
+    return "; ".join(notes) or "the device told no energy"
 
 
 def _kept_bytes(case: Case) -> int:

@@ -25,6 +25,7 @@ SCOPES = ("layer", "global")
 OBJECTIVES = ("time", "energy", "edp")
 DEFAULT_MARGIN = 0.005
 ACCELERATOR_ITERATIONS = 300
+ENERGY_MARGIN = math.log(1.01)
 UNITS = {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "B": 1}
 SPANS_S = {"s": 1.0, "m": 60.0, "h": 3600.0}
 
@@ -44,9 +45,11 @@ class Tuning:
     """Of each finalist; None: as of a run."""
 
     @property
-    def margin(self) -> float:
-        """As a difference of logarithms."""
-        return math.log1p(self.margin_ratio)
+    def race_margin(self) -> float:
+        """As a difference of logarithms; a second of counting tells no less of joules apart than
+        `ENERGY_MARGIN`, so who is that near is measured in rounds."""
+        margin = math.log1p(self.margin_ratio)
+        return margin if self.objective == "time" else max(margin, ENERGY_MARGIN)
 
 
 def read_tuning(arguments: Mapping[str, Any], options: Options) -> Tuning:
@@ -71,6 +74,9 @@ def read_tuning(arguments: Mapping[str, Any], options: Options) -> Tuning:
         cache=arguments.get("--cache") or usual_cache(space.engines),
         iterations=None if arguments.get("--iters") else usual_iterations(space.engines, options),
     )
+    if tuning.scope == "global" and tuning.objective != "time":
+        raise UsageError("--scope global adds up times: it does not go with --objective "
+                         f"{tuning.objective}")  # fmt: skip
     if Path(tuning.document) == Path(record):
         raise UsageError("--document and -o name the same file")
     return tuning

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -34,7 +34,15 @@ from bench_run.tune.confirm import Confirmation
 from bench_run.tune.decide import rank_candidates
 from bench_run.tune.fates import fates_of, repeated
 from bench_run.tune.findings import Raced, Tuned
-from bench_run.tune.heats import CLOSE, RaceState, Visit, choose_finalists, run_all, run_race
+from bench_run.tune.heats import (
+    CLOSE,
+    RaceState,
+    Visit,
+    choose_finalists,
+    run_all,
+    run_energy_race,
+    run_race,
+)
 from bench_run.tune.journal import TuneJournal
 from bench_run.tune.race import RaceSettings
 from bench_run.tune.session import Effort, Means, Session
@@ -58,6 +66,7 @@ RACE_SHARE = 0.6
 MEMORY_SHARE = 0.4
 """Of the memory, which plans that are kept may take."""
 MOST_FINALISTS = 4
+INTERRUPTED = "interrupted: what was measured is kept; continue with --resume"
 
 
 @dataclass
@@ -127,6 +136,7 @@ class Stages:
         default = self._outline.engines[0]
         for engine in {e.key: e for e in (default, *engines)}.values():
             self._pool.facts(engine)
+        self._check_counters()
         space = replace(self._tuning.space, engines=tuple(specs))
         lister = Lister(space, default, engines, self._pool)
         known = {engine.key: engine for engine in (default, *engines)}
@@ -139,22 +149,53 @@ class Stages:
             try:
                 raced = self._race_all(lister, references, journal, talk)
             except KeyboardInterrupt:
-                talk.say("interrupted: what was measured is kept; continue with --resume")
+                talk.say(INTERRUPTED)
                 return None
             finally:
                 if raced is None:
                     references.close()
                     journal.close(done=False)
         race_s = self._clock.spent_s()
-        document = self._confirm(raced, references, command)
-        journal.close(done=document.run.complete)
-        if not document.run.complete:
+        document = None
+        try:
+            document = self._confirm(raced, references, command)
+        except KeyboardInterrupt:
+            with Progress(0, quiet=self._options.quiet) as talk:
+                talk.say(INTERRUPTED)
+        finally:
+            journal.close(done=document is not None and document.run.complete)
+        if document is None or not document.run.complete:
             return None
+        self._notes += self._told_of_budget(raced)
         confirm_s = self._clock.spent_s() - race_s
         return Tuned(
             self._tuning, self._options, engines, raced, document, started,
             self._effort, race_s, confirm_s, self._notes, command, VERSION,
         )  # fmt: skip
+
+    def _check_counters(self) -> None:
+        """Raises `UsageError` where joules are wanted of what nobody counts them for."""
+        here = [key for key, opened in self._pool.opened.items() if opened.facts.device == "cpu"]
+        if self._tuning.objective != "time" and here:
+            raise UsageError(
+                f"--objective {self._tuning.objective}: {here[0]} runs on the processor, whose "
+                "energy is not counted"
+            )
+
+    def _told_of_budget(self, raced: Sequence[Raced]) -> list[str]:
+        """What there was too little time for."""
+        budget_s = self._tuning.budget_s
+        if budget_s is None:
+            return []
+        ended = sum(each.state is not None and each.state.stopped_by == "budget" for each in raced)
+        missed = sum(fate.status == "not tried" for each in raced for fate in each.fates)
+        notes = [f"the budget ended the race of {ended} of {len(raced)} graphs"] if ended else []
+        notes += [f"the budget left {missed} candidates untried"] if missed else []
+        spent_s = self._clock.spent_s()
+        if spent_s > 1.05 * budget_s:
+            took = f"{spent_s:.0f} s, {budget_s:.0f} s were allowed"
+            notes.append(f"it took {took}: every finalist has {self._options.rounds} rounds")
+        return notes
 
     def _head(self, specs: Sequence[str]) -> dict[str, object]:
         """What has to be the same where an unfinished tuning is gone on with."""
@@ -167,6 +208,8 @@ class Stages:
             "devices": {k: f.device for k, f in facts.items() if k in specs},
             "space": list(t.space.texts),
             "scope": t.scope,
+            "objective": t.objective,
+            "limits": asdict(t.limits),
             "margin": t.margin_ratio,
             "settings": [o.cache, o.timer, o.duty, o.math, o.seed, list(o.init), o.reference],
         }
@@ -220,10 +263,10 @@ class Stages:
         state = self._run(entered, session, is_over)
         self._run_again(entered, fates, state, session)
         ranks = _ranks(fates)
-        settings_margin = self._tuning.margin
+        margin = self._tuning.race_margin
         rank_row = np.array([ranks[i] for i in entered], np.int64)
         always = entered.index(0) if 0 in entered else -1
-        finalists, tied = choose_finalists(state, rank_row, always, settings_margin, MOST_FINALISTS)
+        finalists, tied = choose_finalists(state, rank_row, always, margin, MOST_FINALISTS)
         names = [options[entered[row]].key or "the default" for row in finalists]
         talk.say("  " + _race_text(len(options), len(entered), state, names))
         for index, outcome in session.failed.items():
@@ -242,7 +285,7 @@ class Stages:
     ) -> None:
         """Those that may be confirmed, to see which are deterministic; one that is wrong now is
         out."""
-        for row in state.within(CLOSE * self._tuning.margin):
+        for row in state.within(CLOSE * self._tuning.race_margin):
             index = entered[row]
             if fates[index].deterministic is None:
                 fates[index] = repeated(fates[index], session.repeat(index))
@@ -255,9 +298,16 @@ class Stages:
         session: Session,
         is_over: Callable[[], bool],
     ) -> RaceState:
-        def measure(rows: Sequence[int], samples: int) -> Mapping[int, Visit]:
-            visits = session.measure([entered[row] for row in rows], samples)
+        objective = self._tuning.objective
+
+        def measure(
+            rows: Sequence[int], samples: int, what: str = objective
+        ) -> Mapping[int, Visit]:
+            visits = session.measure([entered[row] for row in rows], samples, what)
             return {row: visits[entered[row]] for row in rows if entered[row] in visits}
+
+        def measure_times(rows: Sequence[int], samples: int) -> Mapping[int, Visit]:
+            return measure(rows, samples, "time")
 
         def watch(state: RaceState) -> None:
             alive = {entered[row] for row in state.alive}
@@ -267,8 +317,12 @@ class Stages:
 
         if self._tuning.scope == "global":
             return run_all(len(entered), measure, is_over, watch)
-        settings = RaceSettings(margin=self._tuning.margin)
+        settings = RaceSettings(margin=self._tuning.race_margin)
         always = entered.index(0) if 0 in entered else -1
+        if objective != "time":
+            return run_energy_race(
+                len(entered), always, measure_times, measure, settings, is_over, watch
+            )
         return run_race(len(entered), always, measure, settings, is_over, watch)
 
     def _confirm(
@@ -304,9 +358,14 @@ def _ranks(fates: Sequence[Fate]) -> dict[int, int]:
 def _race_text(listed: int, entered: int, state: RaceState, finalists: Sequence[str]) -> str:
     """What a race came to, in a line: who leads, and by how much over the default."""
     blocks = f"{state.blocks} blocks, stopped by: {state.stopped_by}"
-    lead = ""
-    if 0 in state.alive and len(state.alive) > 1:
-        ahead = math.expm1(float(state.behind()[state.alive.index(0)]))
-        lead = f"; the fastest leads the default by about {100 * ahead:.1f} %"
     names = ", ".join(finalists) or "none"
-    return f"{listed} candidates, {entered} raced ({blocks}){lead}; finalists: {names}"
+    return f"{listed} candidates, {entered} raced ({blocks}){_lead(state)}; finalists: {names}"
+
+
+def _lead(state: RaceState) -> str:
+    if 0 not in state.alive:
+        return ""
+    ahead = math.expm1(float(state.behind()[state.alive.index(0)]))
+    if ahead == 0:
+        return "; the default leads"
+    return f"; the fastest leads the default by about {100 * ahead:.1f} %"

@@ -129,8 +129,20 @@ def totals(suite: Suite, decisions: Sequence[Decision]) -> tuple[Total, ...]:
     chosen = {each.options[d.winner].key for each, d in zip(suite.raced, decisions, strict=True)}
     found = []
     for one in combinations(suite.raced):
-        logs = total_logs(suite.raced, one.key, suite.logs)
-        time_ns = one.total_ns if logs is None else math.exp(float(logs.mean()))
-        total = Total(dict(one.variant), time_ns, logs is not None, one.missing)
+        confirmed_ns = _confirmed_ns(suite, one.key)
+        time_ns = one.total_ns if confirmed_ns is None else confirmed_ns
+        total = Total(dict(one.variant), time_ns, confirmed_ns is not None, one.missing)
         found.append(replace(total, chosen=chosen == {one.key}))
     return tuple(found)
+
+
+def _confirmed_ns(suite: Suite, key: str) -> float | None:
+    """Of one combination, the sum of what is told of each graph."""
+    parts = []
+    for each in suite.raced:
+        index = original_of(each, key)
+        found = None if index is None else suite.logs.get(each.options[index].case.id)
+        if found is None:
+            return None
+        parts.append(each.graph.loaded.repeat * _mean_ns(found))
+    return math.fsum(parts)

@@ -14,7 +14,7 @@ from bench_run.plan.tuned import Here, default_engine, read_record, record_engin
 from bench_run.runner.benchmark import run_planned
 from bench_run.runner.planning import Planned, open_engines, outline_run, plan_run
 from bench_run.tune.decide import Finalist, ratio
-from bench_run.tune.record import confirmed_cases
+from bench_run.tune.record import confirmed_cases, objective
 from bench_run.worker.pool import WorkerPool
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class Verified:
     name: str
     recorded: Ratio | None
     measured: Ratio | None
-    """Time of the default in that of the winner; None where one of them did not complete."""
+    """What the default takes in what the winner takes; None where one of them did not complete."""
     problem: str | None = None
 
     @property
@@ -88,6 +88,7 @@ def _narrowed(options: Options, record: TunedRecord) -> Options:
         engine=options.engine or (default_engine(record),),
         cache=known.cache,
         math=known.math,
+        energy=options.energy or record.settings.objective != "time",
     )
 
 
@@ -119,7 +120,10 @@ def _results(
             reason = status[failed].reason if failed in status else "it was not run"
             results.append(Verified(name, said, None, f"{failed}: {reason}"))
             continue
-        logs = (found[default.id].logs, found[winner.id].logs)
+        logs = [objective(found[each.id], record.settings.objective) for each in (default, winner)]
+        if logs[0] is None or logs[1] is None:
+            results.append(Verified(name, said, None, "the device told no energy"))
+            continue
         gain = ratio(Finalist(0, 0, logs[0]), Finalist(1, 1, logs[1]))
         problem = None if found[winner.id].is_right else "the winner's outputs are wrong"
         results.append(Verified(name, said, None if problem else gain, problem))

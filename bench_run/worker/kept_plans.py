@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import time
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,6 +20,7 @@ from bench_schema.summary import midmean
 from bench_run.engines import chain
 from bench_run.errors import EngineError, UnsupportedGraphError
 from bench_run.measure.clock_wait import wait_for_clock
+from bench_run.measure.energy import measure_energy
 from bench_run.measure.kernel_pass import KernelTimes, prepare_records
 from bench_run.measure.loop import SamplingBudget, end_to_end, on_device, quiet
 from bench_run.streams.base import RestoresGate
@@ -175,7 +176,11 @@ class KeptPlans:
             first = end_to_end(kept.plan, stream, warm, None, time.perf_counter_ns)[0]
             ready = time.perf_counter_ns()
             samples = self._samples(kept, budget, min(first, default=0))
-        return _summary(samples, ready - began, time.perf_counter_ns() - ready)
+        found = _summary(samples, ready - began, time.perf_counter_ns() - ready)
+        if not request.energy:
+            return found
+        used = measure_energy(kept.plan, stream, engine.facts.device)
+        return replace(found, joules=used.j_per_iteration, notes=used.notes)
 
     def _samples(self, kept: KeptPlan, budget: SamplingBudget, estimate_ns: int) -> Sequence[int]:
         """By the clock that an ordinary round would take."""

@@ -171,6 +171,9 @@ class Visited:
     """What the visit took beside taking its samples, in what one more sample takes."""
     samples: int
     seconds: float
+    joules: float | None = None
+    """Of one iteration, where that was asked for and the device counts."""
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -179,6 +182,8 @@ class Visit(Request[Visited]):
 
     name: str
     budget: SamplingBudget
+    energy: bool = False
+    """Whether a pass follows that counts joules; it takes more than a second."""
 
 
 @dataclass(frozen=True)

@@ -61,7 +61,8 @@ class Candidate:
     blocks: int = 0
     """Blocks of the race that it was in."""
     behind: Ratio | None = None
-    """Its time in that of the winner, in blocks that both were in; from the race."""
+    """Its time in that of the winner, in blocks that both were in; from the race. With another
+    objective than time: what that is."""
     time_ns: float | None = None
     """Geometric mean of the midmeans of its rounds; only of those that were confirmed."""
     time_low_ns: float | None = None

@@ -8,7 +8,14 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bench_run.tune.heats import Visit, choose_finalists, run_race
+from bench_run.tune.heats import (
+    ENERGY_BLOCKS,
+    Visit,
+    choose_finalists,
+    intervals,
+    run_energy_race,
+    run_race,
+)
 from bench_run.tune.race import (
     RaceSettings,
     block_samples,
@@ -99,6 +106,41 @@ def test_a_budget_that_is_gone_ends_the_race_and_is_said():
         is_over=lambda: True,
     )  # fmt: skip
     assert ("budget", 1) == (state.stopped_by, state.blocks)
+
+
+def energy_raced(times, joules, noise=0.003, seed=0):
+    """Candidates whose joules differ from their times; and how many visits counted joules."""
+    draw, counted = np.random.default_rng(seed), []
+
+    def visits(values, plans):
+        return {p: Visit(values[p] + noise * draw.standard_normal(), noise, 50.0) for p in plans}
+
+    def measure(plans, _):
+        counted.extend(plans)
+        return visits(joules, plans)
+
+    state = run_energy_race(len(times), 0, lambda plans, _: visits(times, plans), measure, SETTINGS)
+    return state, counted
+
+
+def test_who_takes_least_energy_leads_though_another_is_faster():
+    state, _ = energy_raced([0.3, 0.0, 0.2], [0.5, 0.4, 0.1])
+    assert 2 == state.alive[int(np.argmin(state.behind()))]
+
+
+def test_energy_is_not_counted_of_who_is_twice_as_slow_but_of_the_default():
+    _, counted = energy_raced([0.9, 0.0, 0.8], [0.9, 0.1, 0.0])
+    assert {0, 1} == set(counted)
+
+
+def test_joules_are_never_compared_with_times():
+    state, _ = energy_raced([0.9, 0.0, 0.8], [0.9, 0.1, 0.0])
+    assert intervals(state, 1)[2] is None
+
+
+def test_an_energy_race_of_equals_ends_after_few_blocks():
+    state, _ = energy_raced([0.0] * 4, [0.0] * 4, noise=0.05)
+    assert (ENERGY_BLOCKS[1], "most blocks") == (state.blocks - state.heat, state.stopped_by)
 
 
 def test_the_best_is_dropped_no_more_often_than_allowed():
