@@ -33,6 +33,8 @@ Array: TypeAlias = npt.NDArray[Any]
 Operand: TypeAlias = "Array | float"
 Step: TypeAlias = Callable[[], object]
 
+LINE_BYTES = 64
+"""Of the processor's caches."""
 OUT_BY_NAME = (np.maximum, np.minimum)
 """For the rest, `out` as the last argument is faster by the time of parsing a name."""
 
@@ -61,7 +63,7 @@ class Program:
 
     def lasting(self, shape: Sequence[int], dtype: npt.DTypeLike) -> Array:
         """A zeroed buffer whose contents stay from run to run."""
-        array = np.zeros(tuple(shape), dtype)
+        array = _zeros(shape, np.dtype(dtype))
         self.workspace_bytes += array.nbytes
         return array
 
@@ -178,4 +180,13 @@ def _home(tensor: Tensor) -> Array:
     dtype = array_type(tensor.data_type)
     if tensor.value is not None:
         return np.full(tensor.span, tensor.value).astype(dtype)
-    return np.zeros(tensor.span, dtype)
+    return _zeros((tensor.span,), dtype)
+
+
+def _zeros(shape: Sequence[int], dtype: np.dtype[Any]) -> Array:
+    """Zeros that begin on a cache line. NumPy's own may begin in the middle of one, anew in each
+    process: an addition of 64 KiB then takes 3.6 µs in one round and 1.9 µs in the next."""
+    size = math.prod(shape) * dtype.itemsize
+    memory = np.zeros(size + LINE_BYTES, np.uint8)
+    first = -memory.ctypes.data % LINE_BYTES
+    return memory[first : first + size].view(dtype).reshape(tuple(shape))

@@ -9,6 +9,7 @@ import pytest
 
 from bench_run.engines import numpy_engine
 from bench_run.engines.base import EngineOptions
+from bench_run.engines.numpy_engine.program import LINE_BYTES
 from bench_run.engines.numpy_engine.views import coalesce, flat_view, is_matrix
 from bench_run.engines.spec import parse_spec
 from bench_run.errors import EngineError, UsageError
@@ -40,6 +41,14 @@ def test_one_operation_on_its_own_type_is_one_call(engine):
     _, _, graph = unary("exp", "float")
     with planned(engine, graph) as plan:
         assert 1 == len(plan.program.steps)
+
+
+@pytest.mark.parametrize("dtype", ["float", "half", "fp8_e4m3"])
+def test_every_buffer_begins_on_a_cache_line(engine, dtype):
+    _, _, graph = unary("exp", dtype)
+    with planned(engine, graph) as plan:
+        homes = plan.program.homes.values()
+        assert {0} == {array.ctypes.data % LINE_BYTES for array in homes}
 
 
 def test_overflow_is_infinity_and_warns_nobody(engine):
