@@ -101,6 +101,24 @@ def hostile(_hostile_folder, monkeypatch):
 
 
 @pytest.fixture
+def twins(tmp_path_factory, tmp_path, monkeypatch):
+    """The engine with two devices, known to this process and to all that it starts; locks of its
+    own."""
+    folder = tmp_path_factory.mktemp("site")
+    source = ROOT / "tests" / "hostile" / "twin_engine.py"
+    (folder / "twin_engine.py").write_text(source.read_text())
+    info = folder / "twin-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: twin\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[bench_run.engines]\ntwin = twin_engine\n")
+    monkeypatch.syspath_prepend(str(folder))
+    paths = [str(folder), str(ROOT), str(ROOT / "schema"), os.environ.get("PYTHONPATH", "")]
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, paths)))
+    monkeypatch.setenv("BENCH_RUN_LOCKS", str(tmp_path / "locks"))
+    monkeypatch.setenv("TWIN_TRACE", str(tmp_path / "trace"))
+
+
+@pytest.fixture
 def bench_run_command(tmp_path):
     """Runs the command in a process of its own, in the test's folder."""
 

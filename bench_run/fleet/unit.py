@@ -20,7 +20,7 @@ from bench_run.progress import Progress
 from bench_run.runner.benchmark import VERSION, describe_engines
 from bench_run.runner.parallel.sharing import ALONE
 from bench_run.runner.planning import list_variants
-from bench_run.runner.rounds import Rounds
+from bench_run.runner.rounds import Rounds, engines_of
 from bench_run.worker.pool import WorkerPool
 
 if TYPE_CHECKING:
@@ -142,6 +142,8 @@ class Unit:
         breakdown = TimeBreakdown()
         pool = self._pool(breakdown)
         try:
+            if self._sharing.lanes > 1:
+                pool.start_ahead(engines_of(block.cases), self._sharing.lanes)
             rounds = Rounds(
                 self._options,
                 block.cases,

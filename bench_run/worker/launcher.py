@@ -1,11 +1,14 @@
 """How a run's workers start: environments and templates, for pools in several threads.
 
 An engine's copies on several devices share both: what is imported does not depend on the device.
+Templates start in a thread of their own: a process ends with the thread that started it, and
+whoever asks for the first worker may be done long before the others.
 """
 
 from __future__ import annotations
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Literal
 
 from bench_run.engines import engine_module
@@ -49,6 +52,7 @@ class Launcher:
         self._templates: dict[str, Template] = {}
         self._ahead: dict[str, tuple[PlannedEngine, Ahead]] = {}
         self._lock = threading.Lock()
+        self._starting = ThreadPoolExecutor(1)
 
     def environment(self, engine: PlannedEngine) -> Mapping[str, str]:
         """Asked for once: cache folders that it names serve every round."""
@@ -68,8 +72,12 @@ class Launcher:
         with self._lock:
             if name in self._templates:
                 return self._templates[name].start
-            self._templates[name] = Template(engine.spec, engine.options, environment)
+            self._start_template(engine, environment)
             return start_afresh
+
+    def _start_template(self, engine: PlannedEngine, environment: Mapping[str, str]) -> None:
+        started = self._starting.submit(Template, engine.spec, engine.options, environment)
+        self._templates[family(engine)] = started.result()
 
     def start_ahead(self, engine: PlannedEngine, count: int, timeout_s: float) -> None:
         """Start `count` workers of an engine that may be forked; others start when asked for."""
@@ -79,7 +87,7 @@ class Launcher:
             return
         name, environment = family(engine), self.environment(engine)
         if name not in self._templates:
-            self._templates[name] = Template(engine.spec, engine.options, environment)
+            self._start_template(engine, environment)
         template = self._templates[name]
         self._ahead[engine.key] = engine, Ahead(engine, template, environment, timeout_s, count)
 

@@ -9,7 +9,7 @@ Options:
   --samples=N    in a visit [default: 60]
   --specs=FILE   other graphs, one --op a line
 
-Medians of fresh processes scatter by more than what is looked for, so each graph of `two_gpus.py`
+Times of fresh processes scatter by more than what is looked for, so each graph of `two_gpus.py`
 is built once on each of two GPUs and stays: visits of one GPU alone, of the other alone, and of
 both at the same time take turns (the order turns too). By case: the mean change together, with its
 95 % interval over pairs, and the change between visits alone that follow each other, as a control.
@@ -77,14 +77,14 @@ class Pair:
                      if k.case.outcome.status != "completed"), None)  # fmt: skip
 
     def visit(self, *places):
-        """Logarithm of the median by place."""
+        """Logarithm of the time by place."""
         visited = self.on_each(
             lambda i: self.pools[i].visit(
                 self.cases[i].engine, Visit("plan", self.requests[i].budget)
             ),
             places,
         )
-        return {i: one.log_median for i, one in visited.items()}
+        return {i: one.log_time for i, one in visited.items()}
 
     def release(self):
         self.on_each(lambda i: self.pools[i].release(self.cases[i].engine, Release(("plan",))))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from contextlib import contextmanager
 
 import psutil
@@ -64,3 +65,16 @@ def test_an_engine_that_does_not_allow_forks_has_none_ahead():
         beside[0].facts(engine)
         assert [psutil.Process().pid] == [psutil.Process(p).ppid() for p in workers(beside)]
         assert pool is not beside[0]
+
+
+def test_workers_outlive_the_thread_that_was_the_first_to_ask():
+    """The template that they are forked from starts then, and takes them along when it ends."""
+    with lanes("hostile:fine+fork", 2, ahead=0) as (_, (first, second), engine):
+        asking = threading.Thread(target=first.facts, args=(engine,))
+        asking.start()
+        asking.join()
+        second.facts(engine)
+        assert "fork" == second.worker_start
+        (pid,) = workers([second])
+        with pytest.raises(psutil.TimeoutExpired):
+            psutil.Process(pid).wait(0.5)

@@ -9,7 +9,6 @@ import subprocess
 import sys
 import time
 from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -22,7 +21,6 @@ from bench_run.runner.parallel.overlaps import Overlaps
 from bench_run.runner.parallel.sharing import share_devices
 from bench_run.runner.parallel.trials import companions_of
 
-ROOT = Path(__file__).resolve().parents[4]
 OPS = ("relu: n=2 c=4 h=8 w=8",)
 
 
@@ -36,23 +34,6 @@ def test_devices_that_measured_at_the_same_time_know_each_other():
 
 
 # --- whole runs ---
-
-
-@pytest.fixture
-def twins(tmp_path_factory, tmp_path, monkeypatch):
-    """The engine with two devices, known to this process and to all that it starts."""
-    folder = tmp_path_factory.mktemp("site")
-    source = ROOT / "tests" / "hostile" / "twin_engine.py"
-    (folder / "twin_engine.py").write_text(source.read_text())
-    info = folder / "twin-1.0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: twin\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text("[bench_run.engines]\ntwin = twin_engine\n")
-    monkeypatch.syspath_prepend(str(folder))
-    paths = [str(folder), str(ROOT), str(ROOT / "schema"), os.environ.get("PYTHONPATH", "")]
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, paths)))
-    monkeypatch.setenv("BENCH_RUN_LOCKS", str(tmp_path / "locks"))
-    monkeypatch.setenv("TWIN_TRACE", str(tmp_path / "trace"))
 
 
 def run(engine="twin", **changes):
