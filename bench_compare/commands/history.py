@@ -217,8 +217,8 @@ def _reports(history: History, options: Options, width: int) -> str:
 
 
 def _code(history: History, options: Options) -> int:
-    if history.problems:
-        return 1
     if "new-regression" in options.fail_on and history.gating:
         return 2
+    if history.problems:
+        return 1
     return 1 if "unclear" in options.fail_on and history.unclear else 0

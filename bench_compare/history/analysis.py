@@ -10,7 +10,7 @@ import numpy as np
 
 from bench_compare.history import series
 from bench_compare.history.attribution import build_changes
-from bench_compare.history.events import Context, from_state, from_step
+from bench_compare.history.events import Context, from_states, from_step
 from bench_compare.history.experiments import decide
 from bench_compare.history.model import (
     Band,
@@ -29,7 +29,7 @@ from bench_compare.history.steps.tails import p_value
 from bench_compare.metrics import METRICS
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from bench_compare.history.accepted import Placed
     from bench_compare.history.archive import Archive
@@ -61,7 +61,7 @@ def analyse(
     findings = detect(archive.grid, least, _pins(archive, accepted))
     context = Context(archive, findings, tuple(accepted), least, asked.since, asked.where)
     events = [from_step(context, event) for event in findings.events]
-    events += [from_state(context, change) for change in state_changes(archive)]
+    events += from_states(context, state_changes(archive))
     events.sort(key=lambda event: (-event.build, -abs(math.log(event.cost_ratio)), event.sentence))
     told = _numbered([event for event in events if event.latest >= asked.since])
     rows = len(archive.series)
@@ -80,7 +80,7 @@ def analyse(
         bands=tuple(Band(p.first, p.last, p.entry.kind, p.entry.note) for p in accepted),
         noise=_noise(findings, rows),
         counts=series.counts(table),
-        remarks=(*remarks, *unused),
+        remarks=(*remarks, *unused, *_other_unit(archive)),
         problems=_problems(archive),
     )
 
@@ -164,12 +164,30 @@ def _suggestions(
     return tuple({one.command: one for one in reversed(found)}.values())[::-1]
 
 
+def _other_unit(archive: Archive) -> Iterator[str]:
+    """A sentence where no later document is of a unit of hardware of those before."""
+    seen: dict[str, int] = {}
+    for column in archive.columns:
+        seen[column.unit] = column.build
+    first = 0
+    for build in sorted({column.build for column in archive.columns})[1:]:
+        ended = {unit for unit, last in seen.items() if last < build}
+        before = {c.unit for c in archive.columns if first <= c.build < build}
+        if before and before <= ended:
+            new = sorted({c.unit for c in archive.columns if c.build >= build})
+            yield (
+                f"from {archive.builds[build].name} on no document is of the hardware before "
+                f"({', '.join(sorted(before))}; now {', '.join(new)}): levels across are not "
+                "held against each other"
+            )
+            first = build
+
+
 def _noise(findings: Findings, rows: int) -> Noise:
-    noise = findings.noise
+    noise, correlation = findings.noise, findings.noise.guess.correlation
     known = np.isfinite(noise.variance)
-    correlation, sensitivity = 0.0, None
+    sensitivity = None
     if known.any():
-        correlation = float(np.median([one.correlation for one in noise.guesses]))
         spread = math.sqrt(float(np.median(noise.variance[known])))
         count = max((len(track) for track in findings.tracks[:rows]), default=0)
         sensitivity = _sensitivity(spread, count, correlation, findings.limit)
@@ -198,4 +216,6 @@ def _problems(archive: Archive) -> tuple[str, ...]:
         )
     if not np.isfinite(archive.grid.values).any():
         return (f"no completed case has {METRICS[archive.metric].title}",)
+    if archive.columns[-1].build < len(archive.builds) - 1:
+        return (f"the newest build, {archive.builds[-1].name}, holds no case",)
     return ()

@@ -52,9 +52,13 @@ class Build:
 
 
 def moment_of(text: str) -> datetime:
-    """An instant; one without a time zone is UTC. Raises `ValueError`."""
+    """An instant in UTC; one without a time zone is UTC. Raises `ValueError`."""
     found = datetime.fromisoformat(text.replace("Z", "+00:00"))
-    return found if found.tzinfo else found.replace(tzinfo=timezone.utc)
+    found = found if found.tzinfo else found.replace(tzinfo=timezone.utc)
+    try:
+        return found.astimezone(timezone.utc)
+    except OverflowError:
+        raise ValueError(text) from None
 
 
 def doc_of(row: Sequence[object], folder: Path | None) -> Doc:
@@ -96,10 +100,24 @@ def builds_of(docs: Sequence[Doc], by: str, repo: Path | None) -> tuple[list[Bui
     for members in groups.values():
         members.sort(key=lambda doc: (doc.moment, doc.run_id))
     order = sorted(groups, key=lambda name: (groups[name][0].moment, name))
+    remarks += _same_start([groups[name][0] for name in order])
     if repo is not None and by != "started":
         order, more = _in_history(order, repo)
         remarks += more
     return [_build(name, groups[name], by) for name in order], remarks
+
+
+def _same_start(firsts: Sequence[Doc]) -> list[str]:
+    """A sentence on builds whose order is not known."""
+    times = Counter(doc.moment for doc in firsts)
+    many = sum(times[doc.moment] > 1 for doc in firsts)
+    if not many:
+        return []
+    instant = f"{max(times, key=lambda one: times[one]):%Y-%m-%d %H:%M:%S}"
+    return [
+        f"{many} builds start at the same instant as another one ({instant}): their order is not "
+        "known; is that clock right? --by commit --repo PATH orders them"
+    ]
 
 
 def _named(docs: Sequence[Doc], by: str) -> tuple[list[tuple[str, Doc]], list[str]]:
@@ -127,7 +145,7 @@ def _build(name: str, docs: Sequence[Doc], by: str) -> Build:
     first = docs[0]
     shown = name
     if by == "started":
-        shown = f"{first.moment.astimezone(timezone.utc):%Y-%m-%d %H:%M:%S}"
+        shown = f"{first.moment:%Y-%m-%d %H:%M:%S}"
     elif by == "commit" and _is_hash(name):
         shown = name[:10]
     aliases = {name, shown, *(doc.run_id for doc in docs), *(doc.path for doc in docs)}

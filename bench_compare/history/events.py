@@ -217,18 +217,34 @@ def _who(names: Sequence[str], count: int) -> str:
     return f"{count} cases ({', '.join(names[:2])} …)"
 
 
-def from_state(context: Context, change: StateChange) -> EventInfo:
-    archive, row = context.archive, change.row
-    earliest = archive.columns[change.before].build + 1
+def from_states(context: Context, changes: Sequence[StateChange]) -> list[EventInfo]:
+    """What happened to several cases with the same build and for the same reason is one event."""
+    groups: dict[tuple[str, str, int, int], list[StateChange]] = {}
+    for change in changes:
+        ends = _ends(context.archive, change)
+        groups.setdefault((change.kind, change.text, *ends), []).append(change)
+    return [_from_state(context, group) for group in groups.values()]
+
+
+def _ends(archive: Archive, change: StateChange) -> tuple[int, int]:
+    """First and last build that may have brought it."""
     latest = archive.columns[change.after].build
-    earliest = min(earliest, latest)
-    entry = _entry(context, row, earliest, latest)
-    series = archive.series[row]
-    names = [series.name]
-    bad = change.kind in BAD_STATES and entry is None
+    return min(archive.columns[change.before].build + 1, latest), latest
+
+
+def _from_state(context: Context, group: Sequence[StateChange]) -> EventInfo:
+    archive, lead = context.archive, group[0]
+    earliest, latest = _ends(archive, lead)
+    known = [_entry(context, change.row, earliest, latest) for change in group]
+    entry = next((one for one in known if one is not None), None)
+    bad = lead.kind in BAD_STATES and None in known
+    rows = [change.row for change in group]
+    names = sorted({archive.series[row].name for row in rows})
+    before = {change.row: [change.before] for change in group}
+    after = {change.row: [change.after] for change in group}
     return EventInfo(
         id="",
-        kind=change.kind,
+        kind=lead.kind,
         direction="none",
         build=latest,
         earliest=earliest,
@@ -238,15 +254,23 @@ def from_state(context: Context, change: StateChange) -> EventInfo:
         high=None,
         p=None,
         all_cases=False,
-        changes=(
-            Change(identifier(row), None, None, None, None, None, change.text, entry is not None),
+        changes=tuple(
+            Change(identifier(row), None, None, None, None, None, lead.text, one is not None)
+            for row, one in zip(rows, known, strict=True)
         ),
         cost_ratio=1.0,
-        acknowledged=None if entry is None else _acknowledged(entry),
+        acknowledged=None if entry is None or bad else _acknowledged(entry),
         undone=None,
         gates=bad and latest >= context.since,
-        causes=tuple(causes(archive, [row], {row: [change.before]}, {row: [change.after]})),
-        suggestions=(look(archive, change.before, change.after, names),),
-        sentence=f"{series.name} on {series.about}: {change.text}, "
-        f"since {archive.builds[latest].name}",
+        causes=tuple(causes(archive, rows, before, after)),
+        suggestions=(look(archive, lead.before, lead.after, names),),
+        sentence=_state_sentence(archive, group, names, latest),
     )
+
+
+def _state_sentence(
+    archive: Archive, group: Sequence[StateChange], names: Sequence[str], build: int
+) -> str:
+    series = archive.series[group[0].row]
+    who = f"{series.name} on {series.about}" if len(group) == 1 else _who(names, len(group))
+    return f"{who}: {group[0].text}, since {archive.builds[build].name}"

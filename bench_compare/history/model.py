@@ -64,7 +64,8 @@ class SeriesInfo:
     state: str
     """Of the newest document that holds it."""
     verdict: str
-    """slower, faster or same against the last accepted level; else the state."""
+    """slower, faster or same against the last accepted level; else the state; absent where the
+    newest build does not hold it."""
     points: tuple[Point, ...]
     levels: tuple[Level, ...]
     spread_ratio: float | None

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from bench_compare.history.steps.track import Track
 
 Z95 = 1.959964
+ABSENT = "absent"
+"""The newest build does not hold it."""
 
 
 class Judged(Protocol):
@@ -60,6 +62,7 @@ def _info(context: Judged, row: int, column: int | None, odd: bool) -> SeriesInf
     if odd and state == "completed":
         state = "unclear"
     accepted = _accepted(context, row) if len(track) else None
+    absent = column is None or archive.columns[column].build < len(archive.builds) - 1
     return SeriesInfo(
         id=identifier(row),
         name=series.name,
@@ -71,7 +74,7 @@ def _info(context: Judged, row: int, column: int | None, odd: bool) -> SeriesInf
         path="" if newest is None else newest.path,
         settings=", ".join(f"{k} {v}" for k, v in series.settings.items()),
         state=state,
-        verdict=_verdict(state, accepted, context.least),
+        verdict=ABSENT if absent else _verdict(state, accepted, context.least),
         points=tuple(_points(archive, row)),
         levels=tuple(_levels(track, context.findings, row)),
         spread_ratio=spread,

@@ -1,9 +1,9 @@
-"""How alike documents are that follow each other: of each series, drawn towards all of an archive.
+"""How alike documents are that follow each other, pooled over the series of an archive.
 
 A document and its neighbour differ by 2 σ² (1 - ρ), one and the third after it by 2 σ² (1 - ρ³):
-the ratio tells ρ, and steps hardly touch it. One series of 60 documents knows ρ only to ±0.2, all
-series of an archive together to a fraction of that: each is drawn towards their mean as far as
-they are alike (normal prior, its variance by moments).
+the ratio tells ρ. One series of 60 documents knows it only to ±0.2, and a step of its own distorts
+that; many series together know it well. What is of a single series, `residuals` looks at once its
+steps are known.
 """
 
 from __future__ import annotations
@@ -20,13 +20,10 @@ if TYPE_CHECKING:
 ERROR = 1.6
 """Standard error of the estimate of one series, times the root of its documents (simulated)."""
 LEAST_DOCUMENTS = 4
+LEAST_SERIES = 5
 NORMAL_MEDIAN = 0.6745
 UNLIKE = 0.1
 """What all series have in common may correlate otherwise than they do, by so much."""
-WHITE = 1.5
-"""Standard deviations within which a correlation is none."""
-MARGIN = 0.5
-"""Standard deviations that are added to any other one: too small a one makes false events."""
 MOST = 0.9
 
 
@@ -37,14 +34,20 @@ class Guess:
     mean: float
     variance: float
 
+    def counted(self, white: float, margin: float) -> float:
+        """What to count with: nothing within `white` standard deviations of none, else with
+        `margin` of them added, as too small a correlation makes false events."""
+        spread = math.sqrt(self.variance)
+        return min(self.mean + margin * spread, MOST) if self.mean > white * spread else 0.0
+
     @property
     def correlation(self) -> float:
-        """That is counted with: zero where it may be none."""
-        spread = math.sqrt(self.variance)
-        return min(self.mean + MARGIN * spread, MOST) if self.mean > WHITE * spread else 0.0
+        """Of a series that shows no step."""
+        return self.counted(white=1.5, margin=0.5)
 
 
 IGNORANT = Guess(0.0, 1.0)
+"""Where too few series tell it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +70,7 @@ def pool_of(lagged: Lagged, shared: float) -> Guess:
     """For a series of an archive whose series have `shared` of their variance in common."""
     known = lagged.known
     count = int(known.sum())
-    if count < 2:
+    if count < LEAST_SERIES:
         return IGNORANT
     near, far, documents = (part[known] for part in (lagged.near, lagged.far, lagged.documents))
     scale = near + far
@@ -76,17 +79,6 @@ def pool_of(lagged: Lagged, shared: float) -> Guess:
     of_mean = float(error.mean()) * (shared**2 + 1 / count)
     apart = float(np.median(np.abs(_inverted(far / near) - mean))) / NORMAL_MEDIAN
     return Guess(mean, max(apart**2 - float(error.mean()), 0.0) + of_mean)
-
-
-def guesses(lagged: Lagged, pool: Guess) -> list[Guess]:
-    """Of each series, drawn towards `pool`."""
-    known = lagged.known
-    own = _inverted(lagged.far / np.where(known, lagged.near, 1.0))
-    error = ERROR**2 / np.maximum(lagged.documents, 1)
-    return [
-        met(pool, float(value), float(spread)) if there else pool
-        for value, spread, there in zip(own, error, known, strict=True)
-    ]
 
 
 def met(guess: Guess, value: float, error: float) -> Guess:

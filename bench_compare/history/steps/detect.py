@@ -58,7 +58,7 @@ def detect(grid: Grid, least: float, pins: Mapping[int, Sequence[int]] | None = 
     suite = len(tracks) >= SUITE_SERIES and len(grid.build) > 0
     if suite:
         common = suite_grid(grid)
-        tracks.append(track_of(common, noise_of(common, widened(noise.pool)), 0))
+        tracks.append(track_of(common, noise_of(common, widened(noise.guess)), 0))
     tracks, steps, limit = _all_steps(tracks, least, pins or {})
     calm = [settled(t, [s.split for s in found]) for t, found in zip(tracks, steps, strict=True)]
     slopes = [slopes_of(t, found) for t, found in zip(calm, steps, strict=True)]

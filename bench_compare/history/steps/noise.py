@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bench_compare.history.steps.correlation import Guess, Lagged, guesses, pool_of
+from bench_compare.history.steps.correlation import Guess, Lagged, pool_of
 from bench_compare.history.steps.grid import FLOOR_VARIANCE, Grid
 from bench_compare.statistics.arrays import Array, Ints, Mask, column_median
 from bench_compare.statistics.variances import prior
@@ -48,10 +48,8 @@ class Noise:
     variance: Array
     """Of one document of each series, its rounds' noise included; NaN where nothing tells it."""
     dof: Array
-    guesses: tuple[Guess, ...]
-    """Correlation of neighbouring documents of each series."""
-    pool: Guess
-    """That of a further series."""
+    guess: Guess
+    """Of the correlation of neighbouring documents of a series."""
     shared: float
     """Share of the variance that all series of a document have in common."""
     odd_share: float
@@ -59,8 +57,9 @@ class Noise:
     values: int
 
 
-def noise_of(grid: Grid, pool: Guess | None = None) -> Noise:
-    """Spread and correlation shrunk over the archive (or towards `pool`); odd values left out."""
+def noise_of(grid: Grid, guess: Guess | None = None) -> Noise:
+    """Spread shrunk over the archive, correlation pooled over it or as guessed; odd values are left
+    out."""
     rough = _median_variance(differences(grid.values, grid.unit, 1))
     odd = _odd(grid, rough)
     known = int(np.isfinite(grid.values).sum())
@@ -69,12 +68,10 @@ def noise_of(grid: Grid, pool: Guess | None = None) -> Noise:
     squares = [_calm(one, _median_variance(one)) ** 2 / 2 / CLIPPED_SQUARE for one in steps]
     shared = _shared(steps[0], _median_variance(steps[0]))
     lagged = _lagged_squares(squares)
-    pool = pool_of(lagged, shared) if pool is None else pool
-    found = guesses(lagged, pool)
-    correlation = np.array([one.correlation for one in found])
-    variance, dof = _variance(squares, lagged.documents, correlation)
+    guess = pool_of(lagged, shared) if guess is None else guess
+    variance, dof = _variance(squares, lagged.documents, guess.correlation)
     share = (int(odd.sum()) + 0.5) / (known + 1)
-    return Noise(variance, dof, tuple(found), pool, shared, share, known)
+    return Noise(variance, dof, guess, shared, share, known)
 
 
 def _lagged_squares(squares: Sequence[Array]) -> Lagged:
@@ -90,7 +87,7 @@ def _mean(values: Array) -> Array:
 
 
 def _variance(
-    squares: Sequence[Array], documents: Array, correlation: Array
+    squares: Sequence[Array], documents: Array, correlation: float
 ) -> tuple[Array, Array]:
     """From the squares of differences that are no steps, shrunk over all series."""
     total, weight = np.zeros(len(documents)), np.zeros(len(documents))

@@ -1,7 +1,7 @@
 """What the levels of a series leave: whether neighbours are more alike than it was thought.
 
-Differences (`correlation`) hardly know a series that is unlike the others of its archive. Of one
-that stepped the residuals know twice as much, and steps that correlation made do not outlast it.
+What is pooled over an archive (`correlation`) does not know a series that is unlike the others, and
+few series do not tell it. Steps that correlation made do not outlast what their residuals say.
 """
 
 from __future__ import annotations
@@ -51,11 +51,12 @@ def rethought(track: Track, bounds: Sequence[int]) -> Track:
     if left.pairs < LEAST_PAIRS:
         return track
     guess = _after(track.guess, left.correlation, 1 / left.pairs)
-    if guess.correlation <= track.correlation:
+    rho = guess.counted(white=1.0, margin=1.0)
+    if rho <= track.correlation:
         return track
-    grown = correlated(track.correlation, guess.correlation)
+    grown = correlated(track.correlation, rho)
     variance = track.variance * grown
-    return replace(track, guess=guess, correlation=guess.correlation, variance=variance)
+    return replace(track, guess=guess, correlation=rho, variance=variance)
 
 
 def _after(guess: Guess, value: float, error: float) -> Guess:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 MOST_EXPONENT = 20.0
 HEAD = 8
 """Newest documents, whose splits are what a gate waits for."""
-SHARES = {"head": 0.5, "whole": 0.35, "parts": 0.15}
+SHARES = {"head": 0.65, "whole": 0.25, "parts": 0.1}
 """Of the budget of false alarms: for splits close to the newest document, for those of a whole
 stretch of documents, for those of its parts."""
 

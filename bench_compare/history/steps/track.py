@@ -80,8 +80,8 @@ def track_of(grid: Grid, noise: Noise, row: int) -> Track:
         unit=unit.ravel(),
         column=column,
         dof=dof,
-        guess=noise.guesses[row],
-        correlation=noise.guesses[row].correlation,
+        guess=noise.guess,
+        correlation=noise.guess.correlation,
         reach=reach,
         needed=documents_needed(noise, total) if column.size else 0,
     )

@@ -15,11 +15,11 @@ SIGNS = {"slower": "▲", "faster": "▼", "both": "◆", "none": "✕"}
 
 
 def headline(history: History) -> str:
-    if history.problems:
-        return "nothing can be said"
     gating = len(history.gating)
     if gating:
         return f"{gating} new regression{'' if gating == 1 else 's'}, not accepted"
+    if history.problems:
+        return "nothing can be said"
     if history.unclear:
         count = len(history.unclear)
         return f"no new regression; {count} case{'' if count == 1 else 's'} unclear"

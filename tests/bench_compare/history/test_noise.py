@@ -31,7 +31,7 @@ def grid(logs):
 
 
 def pooled(rho, **more):
-    return [noise_of(grid(values(rho, seed=seed, **more))).pool.mean for seed in range(12)]
+    return [noise_of(grid(values(rho, seed=seed, **more))).guess.mean for seed in range(12)]
 
 
 @pytest.mark.parametrize("rho", [0.0, 0.3, 0.5, 0.8])
@@ -42,18 +42,16 @@ def test_the_correlation_of_an_archive_is_found_without_bias(rho):
 def test_steps_hardly_change_it():
     logs = values(0.0)
     logs[::2, 30:] += 0.03
-    assert abs(noise_of(grid(logs)).pool.mean) < 0.15
+    assert abs(noise_of(grid(logs)).guess.mean) < 0.15
 
 
-def test_one_series_is_drawn_towards_the_others():
-    logs = values(0.5)
-    alone = [noise_of(grid(logs[row : row + 1])).guesses[0].mean for row in range(20)]
-    together = [guess.mean for guess in noise_of(grid(logs)).guesses]
-    assert np.std(together) < np.std(alone) / 2
+@pytest.mark.parametrize("cases", [1, 4])
+def test_too_few_series_do_not_tell_it(cases):
+    assert noise_of(grid(values(0.8, cases))).guess.correlation == 0
 
 
 def test_white_noise_counts_as_white_in_nearly_all_archives():
-    counted = [noise_of(grid(values(0.0, seed=seed))).guesses[0].correlation for seed in range(60)]
+    counted = [noise_of(grid(values(0.0, seed=seed))).guess.correlation for seed in range(60)]
     assert np.mean(np.array(counted) > 0) <= 0.15
     assert np.mean(counted) < 0.03
 
@@ -78,9 +76,19 @@ def test_levels_that_leave_white_noise_change_nothing():
     assert rethought(track, [30]) is track
 
 
-def test_two_neighbouring_documents_tell_nothing():
-    logs = values(0.0, builds=2)
-    assert {0.0} == {guess.correlation for guess in noise_of(grid(logs)).guesses}
+def test_two_documents_tell_nothing():
+    assert noise_of(grid(values(0.0, builds=2))).guess.correlation == 0
+
+
+def test_steps_of_one_correlated_series_do_not_stand():
+    false = [values(0.7, 1, seed=seed) for seed in range(30)]
+    assert sum(bool(detect(grid(logs), LEAST).events) for logs in false) <= 3
+
+
+def test_a_ramp_is_no_correlation():
+    logs = values(0.0)
+    logs[5] += 0.2 * np.clip((np.arange(60) - 15) / 30, 0, 1)
+    assert {5} == {member.row for member in detect(grid(logs), LEAST).events[0].members}
 
 
 @pytest.mark.slow
