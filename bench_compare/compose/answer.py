@@ -98,7 +98,7 @@ class Answer:
         space = self.space(frugal)
         best = least(space.problem, self._asked.choose or "time")
         if not best.choice:
-            return without_answer(given, self._needs(space, frugal), [self._impossible()])
+            return without_answer(given, self._needs(space, frugal), [self._impossible(best)])
         chosen = self._rows_of(space, best)
         return self._told(space, best, chosen)
 
@@ -114,9 +114,11 @@ class Answer:
         reasons = list(dict.fromkeys(self._rows[number].excluded.values()))
         return "no row can be taken: " + "; ".join(reasons[:3])
 
-    def _impossible(self) -> str:
+    def _impossible(self, best: Best) -> str:
         if self._asked.limits:
-            return f"no choice of these rows keeps {limits_text(self._asked.limits)}"
+            kept = limits_text(self._asked.limits)
+            sure = "is there" if best.optimal else "was found"
+            return f"no choice of these rows that keeps {kept} {sure}"
         if self._asked.choose in ("energy", "edp"):
             return "some layer has no row whose energy was measured (bench-run --energy)"
         return "no choice of these rows fits together: conversions were not measured"
@@ -150,7 +152,7 @@ class Answer:
         return replace(
             plain,
             optimal=best.optimal if asked.choose else None,
-            method=self._method(space, kind, term),
+            method=self._method(space, best, kind, term),
             interval=kind,
             baseline=baseline,
             chosen=made,
@@ -238,13 +240,15 @@ class Answer:
             if not given.table.conversions.get((need, given.cache)):
                 yield need, by_id[layer].engine
 
-    def _method(self, space: Space, kind: IntervalKind, term: ModelTerm | None) -> str:
+    def _method(self, space: Space, best: Best, kind: IntervalKind, term: ModelTerm | None) -> str:
         words = []
         if self._asked.choose is not None:
             words.append(
                 f"{self._asked.choose} over {space.merged} rows of {len(space.options)} layers "
                 f"({sum(map(len, space.options))} after those that another one beats everywhere)"
             )
+        if not best.optimal and best.gap and self._asked.choose != "edp":
+            words.append(f"no choice is better by more than {100 * best.gap:.2g} %")
         if self._is_choice:
             words.append("odd rounds chose and even rounds predict")
         words.append(INTERVALS[kind].format(count=0 if term is None else term.pipelines))

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 MOST_SOLVES = 400
 """For one answer under a limit."""
+FEW_SOLVES = 60
+"""For each corner of time and energy."""
 MOST_CORNERS = 200
 CLOSE = 1e-9
 """Differences below this share are none."""
@@ -81,21 +83,27 @@ class Best:
     time: float
     energy: float
     optimal: bool
+    gap: float = 0.0
+    """No choice is better by more than this share of what was minimised."""
 
 
 NOTHING = Best((), math.inf, math.inf, optimal=True)
 
 
-def minimise(problem: Problem, time_weight: float, energy_weight: float) -> Best:
-    """The least weighted sum."""
+def minimise(
+    problem: Problem, time_weight: float, energy_weight: float, solves: int = MOST_SOLVES
+) -> Best:
+    """The least weighted sum. `solves`: how many problems without limits may be solved for it."""
     factors = _weighted(problem, time_weight, energy_weight)
     if not problem.limits:
-        found = solve(problem.sizes, factors)
+        found, bound = solve(problem.sizes, factors), -math.inf
+        bound = found.cost if found.optimal else bound
     else:
-        found = _Limited(problem, factors).best()
+        found, bound = _Limited(problem, factors, solves).best()
     if not found.choice:
         return replace(NOTHING, optimal=found.optimal)
-    return Best(found.choice, *problem.takes(found.choice), found.optimal)
+    gap = 0.0 if found.optimal or found.cost <= 0 else 1 - max(bound, 0.0) / found.cost
+    return Best(found.choice, *problem.takes(found.choice), found.optimal, gap)
 
 
 def _weighted(problem: Problem, time_weight: float, energy_weight: float) -> list[Factor]:
@@ -118,39 +126,51 @@ def _sum(term: Term, time_weight: float, energy_weight: float) -> Array:
 class _Limited:
     """Branch and bound under limits."""
 
-    def __init__(self, problem: Problem, factors: Sequence[Factor]) -> None:
+    def __init__(self, problem: Problem, factors: Sequence[Factor], solves: int) -> None:
         self._problem, self._factors = problem, factors
         self._possible = [Factor(f.nodes, np.where(np.isinf(f.costs), np.inf, 0)) for f in factors]
-        self._solves = MOST_SOLVES
+        self._solves = solves
         self._best = Solution((), math.inf, optimal=True)
 
-    def best(self) -> Solution:
-        done = self._search({})
-        return replace(self._best, optimal=done)
+    def best(self) -> tuple[Solution, float]:
+        """The best choice that was found, and what no choice can cost less than."""
+        bound = self._search({})
+        cost = self._best.cost
+        done = bound >= cost - CLOSE * abs(cost) if math.isfinite(cost) else math.isinf(bound)
+        return replace(self._best, optimal=done), min(bound, cost)
 
-    def _search(self, fixed: Mapping[int, int]) -> bool:
-        """Whether everything below was looked at."""
+    def _search(self, fixed: Mapping[int, int]) -> float:
+        """A lower bound of everything below: that of what was not looked at, else the best cost or
+        more."""
         if self._solves <= 0:
-            return False
-        bound = max(self._dual(limit, fixed) for limit in self._problem.limits)
-        if bound >= self._best.cost - CLOSE * abs(self._best.cost):
-            return True
-        node = self._branching(fixed)
-        if node is None:
-            return True
-        options = range(self._problem.sizes[node])
-        return all(self._search({**fixed, node: option}) for option in options)
+            return -math.inf
+        bound, node = -math.inf, None
+        for limit in self._problem.limits:
+            found, place = self._dual(limit, fixed)
+            bound, node = (found, place) if found > bound else (bound, node)
+        known = self._best.cost
+        if math.isinf(bound) or bound >= known - CLOSE * abs(known) or node is None:
+            return bound
+        below = [self._search({**fixed, node: option}) for option in self._options(node)]
+        return max(bound, min(below))
 
-    def _dual(self, limit: Limit, fixed: Mapping[int, int]) -> float:
-        """The highest lower bound that a price on the limit gives; infinite where it cannot be
-        kept. Each price is that at which two known choices, one beyond the limit and one within,
-        are worth the same."""
+    def _options(self, node: int) -> list[int]:
+        """That of the best choice first."""
+        first = self._best.choice[node] if self._best.choice else 0
+        return sorted(range(self._problem.sizes[node]), key=lambda option: option != first)
+
+    def _dual(self, limit: Limit, fixed: Mapping[int, int]) -> tuple[float, int | None]:
+        """The highest lower bound that a price on the limit gives, infinite where it cannot be
+        kept; and the node to try next, None where the bound is reached. Each price is that at which
+        two known choices, one beyond the limit and one within, are worth the same."""
         beyond = self._at(self._factors, limit, 0.0, fixed)
-        if not beyond or limit.admits(limit.of(beyond)):
-            return self._cost(beyond) if beyond else math.inf
+        if not beyond:
+            return math.inf, None
+        if limit.admits(limit.of(beyond)):
+            return self._cost(beyond), self._free(fixed)
         within = self._at(self._possible, limit, 1.0, fixed)
         if not within or not limit.admits(limit.of(within)):
-            return math.inf
+            return math.inf, None
         while True:
             low, high = self._cost(beyond), self._cost(within)
             price = (high - low) / (limit.of(beyond) - limit.of(within))
@@ -158,11 +178,21 @@ class _Limited:
             line = low + price * limit.of(beyond)
             here = self._cost(between) + price * limit.of(between)
             if here >= line - CLOSE * abs(line) or self._solves <= 0:
-                return here - price * limit.bound * (1 + CLOSE)
+                bound = here - price * limit.bound * (1 + CLOSE)
+                return bound, _differs(limit, beyond, within)
             if limit.admits(limit.of(between)):
                 within = between
             else:
                 beyond = between
+
+    def _free(self, fixed: Mapping[int, int]) -> int | None:
+        """A node to try where one limit is kept and another one is not."""
+        if len(self._problem.limits) == 1:
+            return None
+        free = [n for n, size in enumerate(self._problem.sizes) if n not in fixed and size > 1]
+        spans = {n: max(float(np.ptp(m.costs[n])) / m.bound for m in self._problem.limits)
+                 for n in free}  # fmt: skip
+        return max(free, key=lambda n: (spans[n], -n), default=None)
 
     def _at(
         self, factors: Sequence[Factor], limit: Limit, price: float, fixed: Mapping[int, int]
@@ -180,14 +210,13 @@ class _Limited:
     def _cost(self, choice: Sequence[int]) -> float:
         return math.fsum(float(f.costs[tuple(choice[n] for n in f.nodes)]) for f in self._factors)
 
-    def _branching(self, fixed: Mapping[int, int]) -> int | None:
-        """The free node that counts most against the limits."""
-        free = [n for n, size in enumerate(self._problem.sizes) if n not in fixed and size > 1]
-        weight = {
-            n: sum(float(np.ptp(limit.costs[n])) / limit.bound for limit in self._problem.limits)
-            for n in free
-        }
-        return max(free, key=lambda n: (weight[n], -n), default=None)
+
+def _differs(limit: Limit, beyond: Sequence[int], within: Sequence[int]) -> int | None:
+    """Where two choices differ most in what is limited."""
+    gaps = [abs(float(row[a] - row[b])) for row, a, b in zip(limit.costs, beyond, within,
+                                                             strict=True)]  # fmt: skip
+    unlike = [n for n, (a, b) in enumerate(zip(beyond, within, strict=True)) if a != b]
+    return max(unlike, key=lambda n: gaps[n], default=None)
 
 
 def _only(row: Array, option: int | None) -> Array:
@@ -202,7 +231,7 @@ def corners(problem: Problem, edp_only: bool = False) -> tuple[list[Best], bool]
     """Corners of the lower convex hull of (time, energy), by time, and whether these are all.
     `edp_only`: only where they could have the smallest product."""
     known = replace(problem, terms=tuple(map(_with_energy, problem.terms)))
-    ends = [minimise(known, 1.0, 0.0), minimise(known, 0.0, 1.0)]
+    ends = [minimise(known, 1.0, 0.0, FEW_SOLVES), minimise(known, 0.0, 1.0, FEW_SOLVES)]
     if not all(one.choice for one in ends):
         return [], all(one.optimal for one in ends)
     ends += [_among_equals(known, ends, axis) for axis in (0, 1)]
@@ -225,7 +254,7 @@ def _among_equals(problem: Problem, ends: Sequence[Best], axis: int) -> Best:
     energy = max(abs(ends[0].energy - ends[1].energy), CLOSE * abs(ends[0].energy)) or 1.0
     weights = [1 / time, 1 / energy]
     weights[1 - axis] *= TIE
-    return minimise(problem, *weights)
+    return minimise(problem, weights[0], weights[1], FEW_SOLVES)
 
 
 class _Corners:
@@ -243,7 +272,7 @@ class _Corners:
             return []
         self._left -= 1
         weights = (a.energy - b.energy, b.time - a.time)
-        found = minimise(self._problem, *weights)
+        found = minimise(self._problem, *weights, FEW_SOLVES)
         self.complete &= found.optimal
         line = weights[0] * a.time + weights[1] * a.energy
         here = weights[0] * found.time + weights[1] * found.energy

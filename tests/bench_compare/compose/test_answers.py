@@ -69,7 +69,7 @@ def test_a_limit_of_the_error_chooses_the_fastest_within_it(tmp_path):
 
 def test_a_limit_that_nothing_keeps_is_no_answer(tmp_path):
     found = composed(TWO, tmp_path, choose="time", limits={"error": 1e-9})
-    assert found.problems == ("no choice of these rows keeps error ≤ 1e-09",)
+    assert found.problems == ("no choice of these rows that keeps error ≤ 1e-09 is there",)
 
 
 FRUGAL = World(

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bench_compare.compose.choose.objective import Limit, Problem, Term, corners, least
+from bench_compare.compose.choose.objective import Limit, Problem, Term, corners, least, minimise
 from bench_compare.compose.choose.solve import Factor, solve
 
 EVERYTHING_FITS, NOTHING_FITS = 1 << 20, 1
@@ -96,6 +96,17 @@ def test_the_least_time_energy_and_product_within_limits_are_those_of_trying_eve
         assert found.choice == ()
     elif found.optimal:
         assert GOALS[goal](found.time, found.energy) == pytest.approx(min(values))
+
+
+@given(problem=problems(), solves=st.integers(1, 12))
+@settings(max_examples=60, deadline=None)
+def test_a_search_under_limits_that_is_cut_short_knows_how_far_it_may_be_off(problem, solves):
+    found = minimise(problem, 1.0, 0.0, solves)
+    values = [time for time, _ in admitted(problem)]
+    if found.choice:
+        assert found.time * (1 - found.gap) <= min(values) * (1 + 1e-6)
+    elif found.optimal:
+        assert values == []
 
 
 @given(problem=problems())
