@@ -6,13 +6,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bench_compare.commands.files import write_reports
+from bench_compare.commands.files import write, write_reports
 from bench_compare.commands.outcome import Outcome
 from bench_compare.errors import InputError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from bench_compare.compose.analysis import Composed
     from bench_compare.compose.choose.select import Asked
     from bench_compare.compose.model import Composition
 
@@ -63,6 +64,7 @@ Where to write ('-' is stdout, in place of the text):
   --json FILE           everything
   --html FILE           one page that opens offline: each step of a pass, the
                         choices of each layer, time against energy
+  --save FILE           the chosen plans as a pipeline for bench-run --chain
   -q, --quiet           no text
   -h, --help            this text
   --version             the version
@@ -86,13 +88,19 @@ class Options:
     engines: tuple[str, ...]
     asked: Asked
     outputs: Mapping[str, str]
+    save: Path | None
     quiet: bool
 
 
 def answer(arguments: Mapping[str, Any], width: int, terminal: bool) -> Outcome:  # noqa: ARG001
     """docopt's arguments → what to print. Raises `BenchCompareError` where there is nothing."""
     options = parse(arguments)
-    composition, remarks = read_composition(options)
+    composed, remarks = read_composed(options)
+    composition = composed.composition
+    if options.save is not None and composed.rows:
+        from bench_compare.compose.export import export
+
+        write(options.save, export(composed.network, composed.rows, options.save))
     text = _reports(composition, options, width)
     return Outcome(text, tuple(remarks), composition.problems, _code(composition))
 
@@ -121,6 +129,7 @@ def parse(arguments: Mapping[str, Any]) -> Options:
             series=_one_of("--metric", arguments["--metric"], METRICS),
         ),
         outputs=outputs,
+        save=None if arguments["--save"] is None else Path(arguments["--save"]),
         quiet=arguments["--quiet"],
     )
 
@@ -153,7 +162,7 @@ def _fix(text: str) -> tuple[str, str]:
     return layer, configuration
 
 
-def read_composition(options: Options) -> tuple[Composition, list[str]]:
+def read_composed(options: Options) -> tuple[Composed, list[str]]:
     """With remarks on files that were passed over."""
     from bench_compare.compose.analysis import compose
     from bench_compare.compose.given import Inputs

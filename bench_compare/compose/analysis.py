@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from bench_compare.compose.answer import Answer
@@ -11,15 +12,27 @@ from bench_compare.compose.given import blocked, read_given, without_answer
 if TYPE_CHECKING:
     from bench_compare.compose.given import Inputs
     from bench_compare.compose.model import Composition
+    from bench_compare.compose.table.network import Network
+    from bench_compare.compose.table.rows import Row
 
 
-def compose(inputs: Inputs) -> Composition:
+@dataclass(frozen=True, eq=False)
+class Composed:
+    composition: Composition
+    network: Network
+    rows: tuple[Row, ...]
+    """Of the chosen configuration, one a layer; empty where there is no answer."""
+
+
+def compose(inputs: Inputs) -> Composed:
     """Raises `InputError` for documents that make no table, `UsageError` for names that nobody
     has."""
     given = read_given(inputs)
     missing = blocked(given)
     if missing:
-        return without_answer(given, missing, ("rows are missing: see below",))
+        made = without_answer(given, missing, ("rows are missing: see below",))
+        return Composed(made, given.network, ())
     limited = bool(inputs.asked.limits)
     rows = allowed(given.table, given.network, given.cache, given.fixes, limited)
-    return Answer(given, rows).composition()
+    composition, chosen = Answer(given, rows).composition()
+    return Composed(composition, given.network, tuple(chosen))

@@ -88,19 +88,22 @@ class Answer:
         same = [r for r in rows.rows if r.variant == wanted and r.engine == default.engine]
         return same[:1] if wanted and same else [default]
 
-    def composition(self) -> Composition:
+    def composition(self) -> tuple[Composition, list[Row]]:
+        """With the rows of the chosen configuration; none where there is no answer."""
         given = self._given
         empty = [s.layer.id for s, rows in zip(given.network.stations, self._candidates,
                                                strict=True) if not rows]  # fmt: skip
         if empty:
-            return without_answer(given, (), [f"layer {empty[0]}: {self._why_not(empty[0])}"])
+            why = f"layer {empty[0]}: {self._why_not(empty[0])}"
+            return without_answer(given, (), [why]), []
         frugal = self._asked.choose in ("energy", "edp")
         space = self.space(frugal)
         best = least(space.problem, self._asked.choose or "time")
         if not best.choice:
-            return without_answer(given, self._needs(space, frugal), [self._impossible(best)])
+            why = self._impossible(best)
+            return without_answer(given, self._needs(space, frugal), [why]), []
         chosen = self._rows_of(space, best)
-        return self._told(space, best, chosen)
+        return self._told(space, best, chosen), chosen
 
     def space(self, frugal: bool) -> Space:
         given = self._given

@@ -10,6 +10,7 @@ from dataclasses import replace
 
 import jsonschema
 import pytest
+from bench_schema.pipeline.read import read_pipeline
 
 from bench_compare.cli import main
 from bench_compare.commands.compose import USAGE
@@ -17,7 +18,7 @@ from bench_compare.report.compose import FORMATS, render
 from bench_compare.report.compose.json_text import schema
 from tests.bench_compare.compose import worlds
 from tests.bench_compare.compose.sample import composition
-from tests.bench_compare.compose.worlds import CHAIN, LAYOUTS, TWO
+from tests.bench_compare.compose.worlds import CHAIN, LAYOUTS, TWO, World
 
 
 @pytest.fixture
@@ -107,6 +108,44 @@ def test_a_folder_that_holds_other_json_is_one_line(folder, capsys):
     (folder / "graphs" / "a.json").write_text("{}")
     code, _, err = told(capsys, "net.toml", "graphs")
     assert (code, err) == (1, "bench-compare: graphs: no result document of bench-run in it\n")
+
+
+def test_the_chosen_plans_are_saved_as_a_pipeline_that_names_them(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    world = World({"a": {"e": 100, "e plan=x y=1": 90}, "b": {"e": 100}})
+    worlds.write_pipeline(world, tmp_path)
+    worlds.save(tmp_path, "parts.json", worlds.parts(world))
+    (tmp_path / "sub").mkdir()
+    told(capsys, "net.toml", "parts.json", "--choose", "time", "--save", "sub/best.toml")
+    saved = read_pipeline(tmp_path / "sub" / "best.toml")
+    assert [one.variant for one in saved.layers] == [{"plan": "x", "y": "1"}, {}]
+    assert saved.layers[0].file.resolve() == (tmp_path / "a.json").resolve()
+
+
+def test_a_saved_pipeline_composes_as_it_was_chosen(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    world = World({"a": {"e": 100, "e plan=x": 90}, "b": {"e": 100}})
+    worlds.write_pipeline(world, tmp_path)
+    worlds.save(tmp_path, "parts.json", worlds.parts(world))
+    told(capsys, "net.toml", "parts.json", "--choose", "time", "--save", "best.toml")
+    _, out, _ = told(capsys, "best.toml", "parts.json", "--json", "-")
+    assert json.loads(out)["chosen"]["time"]["value"] == pytest.approx(190)
+
+
+@pytest.mark.parametrize(
+    ("world", "sentence"),
+    [
+        (TWO, "--save: the layers run on f and e, a chain on one engine: choose among"),
+        (LAYOUTS, "--save: layer a runs with layout=nhwc, which is another graph; --fix 'a="),
+    ],
+)
+def test_what_a_chain_cannot_run_is_not_saved(world, sentence, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    worlds.write_pipeline(world, tmp_path)
+    worlds.save(tmp_path, "parts.json", worlds.parts(world))
+    code, _, err = told(capsys, "net.toml", "parts.json", "--choose", "time", "--save", "best.toml")
+    assert (code, err.startswith(f"bench-compare: {sentence}")) == (1, True), err
+    assert not (tmp_path / "best.toml").exists()
 
 
 def test_what_is_written_as_json_satisfies_the_schema_with_and_without_an_answer(folder, capsys):

@@ -201,7 +201,7 @@ def composed(world, folder, *documents, against=(), **asked):
     made = documents or (parts(world),)
     sources = tuple(Source(f"doc{n}.json", one, "bench") for n, one in enumerate(made))
     chains = tuple(Source(f"chain{n}.json", one, "bench") for n, one in enumerate(against))
-    return compose(Inputs(sources, chains, path, Asked(**asked)))
+    return compose(Inputs(sources, chains, path, Asked(**asked))).composition
 
 
 CHAIN = World(
