@@ -32,7 +32,7 @@ def test_words_on_stderr_are_a_finding(monkeypatch, mapped):
 
 
 def test_too_much_memory_is_a_finding(monkeypatch, mapped):
-    broken(monkeypatch, lambda: str(len(bytes(compare_mutated.LIMIT_BYTES + (1 << 24)))))
+    broken(monkeypatch, lambda: str(len(bytes(8 * compare_mutated.LIMIT_BYTES))))
     assert "MemoryError" in compare_mutated.tried(0, 0, mapped)[0]
 
 
