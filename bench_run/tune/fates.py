@@ -99,8 +99,11 @@ def _limited(fate: Fate, limits: Limits) -> Fate:
     if limits.error is not None and (fate.error is None or fate.error > limits.error):
         problem = f"error {_text(fate.error)}, at most {limits.error:g} is allowed"
     most = limits.workspace_bytes
-    if most is not None and fate.workspace_bytes is not None and fate.workspace_bytes > most:
-        problem = f"workspace {fate.workspace_bytes} bytes, at most {most} are allowed"
+    size = fate.workspace_bytes
+    if most is not None and (size is None or size > most):
+        problem = f"workspace {size} bytes, at most {most} are allowed"
+        if size is None:
+            problem = f"its workspace is not known, at most {most} bytes are allowed"
     if limits.deterministic and fate.deterministic is not True:
         problem = "not deterministic: two runs gave other bytes"
         if fate.deterministic is None:

@@ -63,6 +63,8 @@ if TYPE_CHECKING:
 
 RACE_SHARE = 0.6
 """Of the budget; the rest is for the rounds of the finalists."""
+GRACE = 0.5
+"""Of the time that building took: as long may a race go on that has used up its share."""
 MEMORY_SHARE = 0.4
 """Of the memory, which plans that are kept may take."""
 MOST_FINALISTS = 4
@@ -80,12 +82,18 @@ class Clock:
         return time.monotonic() - self.began
 
     def race_end(self, graphs_left: int) -> Callable[[], bool]:
-        """Whether the race of the next graph has used up its share."""
+        """Whether the next graph has used up its share of the time for all races."""
         if self.budget_s is None:
             return lambda: False
         left = max(0.0, RACE_SHARE * self.budget_s - self.spent_s())
         end = time.monotonic() + left / max(1, graphs_left)
         return lambda: time.monotonic() >= end
+
+    def with_grace(self, is_over: Callable[[], bool], took_s: float) -> Callable[[], bool]:
+        """For the race of a graph that took so long to build: what was built should not be in vain,
+        so it may take a part of that more than its share, unless all of the budget is gone."""
+        end = time.monotonic() + GRACE * took_s
+        return lambda: self.is_over() or (is_over() and time.monotonic() >= end)
 
     def is_over(self) -> bool:
         return self.budget_s is not None and self.spent_s() >= self.budget_s
@@ -255,7 +263,9 @@ class Stages:
         is_over: Callable[[], bool],
         talk: Progress,
     ) -> Raced:
+        begin = time.monotonic()
         fates = fates_of(options, session, self._tuning.limits, is_over)
+        is_over = self._clock.with_grace(is_over, time.monotonic() - begin)
         entered = [i for i, fate in enumerate(fates) if fate.status == "ok"]
         if not entered:
             talk.say(f"  no way to run it: {fates[0].reason}")

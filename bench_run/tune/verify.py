@@ -46,9 +46,11 @@ class Verified:
 
 
 def verify(path: str, options: Options, command: Sequence[str] = ()) -> list[Verified]:
-    """Measures both for every entry with a winner of its own. Raises `UsageError` where nothing of
-    the record holds here."""
+    """Measures both for every entry with a winner of its own; nothing where there is none. Raises
+    `UsageError` where nothing of the record holds here."""
     record = read_record(path)
+    if all(entry.winner == entry.default for entry in record.entries):
+        return []
     options = _narrowed(options, record)
     outline = outline_run(options)
     breakdown = TimeBreakdown()
@@ -79,8 +81,6 @@ def _narrowed(options: Options, record: TunedRecord) -> Options:
     """The record's graphs, where no other was named, on its engine and under its conditions."""
     named = options.graphs or options.op or options.miopen_driver
     paths = tuple(entry.path for entry in record.entries if entry.winner != entry.default)
-    if not named and not paths:
-        raise UsageError("--verify: the winner of every entry is the default")
     known = record.environment
     return replace(
         options,

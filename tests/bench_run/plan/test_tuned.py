@@ -1,0 +1,116 @@
+"""Where a record holds, and what is said where it does not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from bench_schema.document import Device
+from bench_schema.tuning_files import tuned_read
+
+from bench_run.engines.base import EngineFacts
+from bench_run.errors import UsageError
+from bench_run.options import Options
+from bench_run.plan.tuned import (
+    Here,
+    default_engine,
+    engine_problem,
+    environment_problem,
+    read_record,
+    remarks,
+)
+
+STORED = Path(__file__).resolve().parents[2] / "data" / "tuning" / "tuned_v1.json"
+GPU = {"device_kind": "NVIDIA H200", "device_uuid": "GPU-1", "driver": "580.1", "arch": "sm_90"}
+
+
+@pytest.fixture
+def record():
+    """A record that was made on a GPU."""
+    stored = tuned_read(STORED)
+    return replace(stored, environment=replace(stored.environment, **GPU))
+
+
+def device(**changed):
+    known = {"index": 0, "name": "NVIDIA H200", "uuid": "GPU-1", "driver": "580.1", "arch": "sm_90"}
+    return Device(**{**known, **changed})
+
+
+def here(*devices, **options):
+    return Here({}, devices, Options(**options))
+
+
+def test_the_same_device_and_driver_are_no_problem(record):
+    assert environment_problem(record, here(device())) is None
+
+
+@pytest.mark.parametrize(
+    ("devices", "said"),
+    [
+        ((device(driver="590.2"),), "the record is of driver 580.1, this machine has 590.2"),
+        ((device(arch="sm_100"),), "the record is of architecture sm_90, this machine has sm_100"),
+        ((device(name="H100"),), "the record is of NVIDIA H200, and the devices here are: H100"),
+        ((), "the record is of NVIDIA H200, and the devices here are: none"),
+    ],
+)
+def test_a_record_of_another_device_or_driver_does_not_hold(record, devices, said):
+    assert said == environment_problem(record, here(*devices))
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({}, None),
+        ({"libraries": {"lib": "2"}}, "the record is of lib 1, here is 2"),
+        ({"libraries": {}}, "the record is of lib 1, here is none"),
+        ({"libraries": {"lib": "1", "more": "3"}}, "the record is of more None, here is 3"),
+        ({"device_kind": "B"}, "the record is of A, this is B"),
+        ({"plugin_sha256": "other"}, "the plugin of e is another file than in the record"),
+    ],
+)
+def test_an_engine_holds_with_its_libraries_device_and_plugin(record, changed, said):
+    known = replace(record.environment.engines[0], key="e", libraries={"lib": "1"},
+                    device_kind="A", plugin_sha256="one")  # fmt: skip
+    facts = EngineFacts(None, {"lib": "1"}, "GPU-1", "A", plugin_sha256="one")
+    assert said == engine_problem(known, replace(facts, **changed))
+
+
+def test_an_engine_that_does_not_open_holds_nothing(record):
+    known = replace(record.environment.engines[0], key="e")
+    assert "the engine e does not open here" == engine_problem(known, None)
+
+
+def test_another_unit_of_the_kind_gets_a_note_that_asks_for_verify(record):
+    found = remarks(record, here(device(uuid="GPU-2"), cache=record.environment.cache))
+    assert (1, True) == (len(found), "another unit" in found[0] and "--verify" in found[0])
+
+
+def test_the_very_unit_gets_no_note(record):
+    assert () == remarks(record, here(device(), cache=record.environment.cache))
+
+
+def test_another_cache_state_is_told(record):
+    found = remarks(record, here(device(), cache="cold"))
+    assert "this run has cold" in found[0]
+
+
+def test_a_record_that_changed_is_read_again(tmp_path):
+    path = tmp_path / "tuned.json"
+    path.write_bytes(STORED.read_bytes())
+    before = read_record(str(path))
+    path.write_bytes(STORED.read_bytes().replace(before.entries[0].name.encode(), b"renamed"))
+    assert "renamed" == read_record(str(path)).entries[0].name
+
+
+@pytest.mark.parametrize("name", ["absent.json", "."])
+def test_what_is_no_readable_file_is_one_line(tmp_path, name):
+    with pytest.raises(UsageError, match=r"^--tuned: "):
+        read_record(str(tmp_path / name))
+
+
+def test_the_default_engine_is_that_of_the_entries_defaults(record):
+    entry = record.entries[0]
+    key = entry.candidates[entry.default].engine
+    specs = {engine.key: engine.spec for engine in record.environment.engines}
+    assert specs[key] == default_engine(record)
