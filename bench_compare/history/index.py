@@ -16,6 +16,7 @@ from bench_schema.errors import DocumentError
 from bench_compare.errors import InputError
 from bench_compare.history.digest import CaseRow, Digest, digest
 from bench_compare.input.load import SUFFIXES, read_source
+from bench_compare.parallel import share_out
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -27,8 +28,10 @@ WAIT_S = 120.0
 """For another process that writes the same index."""
 MARK, MARK_AT, HEADER = b"bchi", 68, 100
 """Application's mark in an SQLite file, its place there, and the size of that header."""
-BATCH = 25
+BATCH = 64
 """Files that are read before what is known is saved."""
+LEAST_FILES = 4
+"""Of a batch that are worth a process."""
 TABLES = """
 CREATE TABLE file (
   path TEXT PRIMARY KEY,          -- as it was found
@@ -206,9 +209,10 @@ def update(
     new = [name for name, path in wanted.items() if known.get(name) != [*_stamp(path)]]
     for first in range(0, len(new), BATCH):
         names = new[first : first + BATCH]
-        batch = [(name, _stamp(wanted[name]), _read(wanted[name])) for name in names]
+        stamps = [_stamp(wanted[name]) for name in names]  # before: what changes is read again
+        batch = _read_all([wanted[name] for name in names])
         with _writing(connection):
-            for name, stamp, held in batch:
+            for name, stamp, held in zip(names, stamps, batch, strict=True):
                 if not _has(connection, name, stamp):  # another process was faster
                     _keep(connection, name, stamp, held)
         if tell is not None:
@@ -228,6 +232,11 @@ def _stamp(path: Path) -> tuple[int, int]:
     except OSError:
         return -1, -1  # gone since it was listed: reading it will say so
     return found.st_size, found.st_mtime_ns
+
+
+def _read_all(paths: Sequence[Path]) -> list[Digest | str]:
+    """By several processes, which do not touch the index."""
+    return share_out(lambda at: [_read(paths[n]) for n in at], len(paths), 1, LEAST_FILES)
 
 
 def _read(path: Path) -> Digest | str:

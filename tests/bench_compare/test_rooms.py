@@ -19,7 +19,7 @@ MAY_IMPORT = {
     "input": ("errors", "model", "parallel", "rounds"),
     "policy": ("errors", "model", "metrics"),
     "comparison": ("errors", "model", "metrics", "statistics", "rounds", "input", "policy"),
-    "history": ("errors", "model", "metrics", "statistics", "rounds", "input", "policy",
+    "history": ("errors", "model", "metrics", "parallel", "statistics", "rounds", "input", "policy",
                 "comparison"),
     "compose": ("errors", "model", "metrics", "statistics", "rounds", "input", "policy",
                 "comparison"),

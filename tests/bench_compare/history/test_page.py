@@ -99,6 +99,32 @@ def test_the_page_fits_a_telephone(browser, trend):
     assert width <= 390
 
 
+def test_a_chart_can_be_read_on_a_telephone(browser, trend):
+    metrics = {"width": 390, "height": 800, "deviceScaleFactor": 1, "mobile": True}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+    try:
+        shown(browser, trend, "#s0002")
+        height = browser.execute_script(
+            "return document.querySelector('dialog .label').getBoundingClientRect().height"
+        )
+    finally:
+        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+    assert height >= 9
+
+
+def test_levels_stay_within_the_frame_of_their_chart(browser, tmp_path):
+    make.archive(tmp_path / "a", builds=5, cases=2)
+    main(["history", str(tmp_path / "a"), "-q", "--html", str(tmp_path / "t.html")])
+    shown(browser, tmp_path / "t.html", "#s0001")
+    outside = browser.execute_script("""
+        const frame = document.querySelector("dialog svg.history .grid").getBBox();
+        const boxes = [...document.querySelectorAll("dialog svg.history .sure, dialog .hit")];
+        return boxes.map((box) => box.getBBox()).filter((box) =>
+            box.x < frame.x - 0.1 || box.x + box.width > frame.x + frame.width + 0.1).length;
+    """)
+    assert outside == 0
+
+
 def test_points_travel_within_a_hundredth_of_a_percent(tmp_path):
     values = np.exp(np.random.default_rng(1).normal(0, 1, 100))
     decoded = np.exp(np.array([page._step(value) for value in values]) / page.STEPS)

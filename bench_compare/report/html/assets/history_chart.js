@@ -21,9 +21,9 @@ function rangeOf(drawn) {
 }
 
 function scales(drawn, width, height) {
-  const [low, high] = rangeOf(drawn), count = Math.max(builds.names.length - 1, 1);
+  const [low, high] = rangeOf(drawn), count = builds.names.length;
   const inner = width - EDGE.left - EDGE.right;
-  const x = (build) => EDGE.left + (inner * build) / count;
+  const x = (build) => EDGE.left + (inner * (build + 0.5)) / count;
   const clip = (value) => Math.max(low, Math.min(high, value));
   const y = (value) =>
     EDGE.top + ((high - clip(value)) / (high - low)) * (height - EDGE.top - EDGE.bottom);

@@ -10,6 +10,7 @@ import { stateBadge } from "./history_parts.js";
 import { addressOf, remember, state } from "./history_selection.js";
 
 const panel = byId("panel");
+const NARROW = 640;
 
 function quoted(word) {
   return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\"'\"'")}'`;
@@ -52,6 +53,11 @@ function stepButton(text, by) {
   }, text);
 }
 
+// In the units of its text: a chart that is shrunk to a telephone cannot be read.
+function chartSize() {
+  return innerWidth < NARROW ? { width: 360, height: 240 } : { width: 820, height: 300 };
+}
+
 function content(one) {
   const point = el("div");
   const press = (held) => point.replaceChildren(pointText(one, held));
@@ -63,7 +69,7 @@ function content(one) {
       el("h2", { id: "panel-title" }, one.name),
       el("p.note", {}, [one.family, one.engine, one.variant, one.dtype, one.settings, spread]
         .filter(Boolean).join(" · "))),
-    one.steps.length ? chart(one, { width: 820, height: 300, press })
+    one.steps.length ? chart(one, { ...chartSize(), press })
       : el("p.empty", {}, "No document has a time of it."),
     el("p.note", {}, "Press a point for its document."), point,
     el("h3", {}, "Levels"), levelTable(one),
