@@ -46,6 +46,8 @@ class LoadedGraph:
     notes: tuple[str, ...] = ()
     repeat: int = 1
     """How often it occurs in what it was taken from: a suite, a log."""
+    init: tuple[str, ...] = ()
+    """How what it was taken from fills its inputs, in the words of ``--init``."""
 
 
 @dataclass(frozen=True)

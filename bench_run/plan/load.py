@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from bench_schema.document import Case, GraphId, Outcome
 
 from bench_run.errors import GraphError, UsageError
+from bench_run.graph.chain.compose import seen_from_here
 from bench_run.graph.hipdnn_json import write_graph
 from bench_run.graph.load import LoadedGraph, LoadFailure, load
 from bench_run.graph.make import make_graphs
@@ -126,16 +127,28 @@ def _from_suite(path: Path) -> Iterator[LoadedGraph]:
     """The graphs of a suite, each file once; how often each occurs goes along as a note."""
     suite = read_suite(path)
     for layer in _each_once(suite):
-        note = f"occurs {layer.repeat} times in {suite.name}"
-        if layer.op is not None:
-            for graph in make_graphs(layer.op):
-                yield replace(make_graph(graph, (note,)), repeat=layer.repeat)
-        else:
-            report = load([str(layer.file)])
-            if report.failures:
-                raise report.failures[0].error
-            for loaded in report.graphs:
-                yield replace(loaded, notes=(*loaded.notes, note), repeat=layer.repeat)
+        notes = [f"occurs {layer.repeat} times in {suite.name}"]
+        init = tuple(_rules(layer, path))
+        if init:
+            notes.append(f"filled as {layer.id} of {suite.name}: {' '.join(init)}")
+        for loaded in _graphs_of(layer):
+            told = (*loaded.notes, *notes)
+            yield replace(loaded, notes=told, repeat=layer.repeat, init=init)
+
+
+def _graphs_of(layer: Layer) -> Sequence[LoadedGraph]:
+    if layer.op is not None:
+        return [make_graph(graph) for graph in make_graphs(layer.op)]
+    report = load([str(layer.file)])
+    if report.failures:
+        raise report.failures[0].error
+    return report.graphs
+
+
+def _rules(layer: Layer, path: Path) -> Iterator[str]:
+    """How the entry fills its inputs, in the words of ``--init``."""
+    for name, text in layer.init.items():
+        yield f"{name}={seen_from_here(text, path)}"
 
 
 def _each_once(suite: Pipeline) -> Iterator[Layer]:

@@ -108,7 +108,7 @@ class ReferenceStore:
         golden = self._golden(graph)
         return Data(
             seed=self._options.seed,
-            init=self._options.init,
+            init=(*graph.loaded.init, *self._options.init),
             golden=golden,
             graph_path=graph.loaded.path,
             cache=None if golden is not None else self._cache_file(graph),

@@ -93,7 +93,7 @@ def _bottleneck(net, name, x, size, width, stride):
     return net.add(f"{name}.add", total, {"x": c, "b": x}), out
 
 
-def encoder(batch=8, tokens=512, hidden=768, heads=12, dtype="half"):
+def encoder(batch=8, tokens=512, hidden=768, heads=12, dtype="half", act="+gelu"):
     net = Net(dtype, "bshd")
     rows, source = batch * tokens, Link("tokens")
     q, k, v = (net.dense(name, source, rows, hidden, hidden) for name in "qkv")
@@ -106,7 +106,7 @@ def encoder(batch=8, tokens=512, hidden=768, heads=12, dtype="half"):
     norm = f"layernorm: n={batch} s={tokens} h={hidden} dtype={dtype}"
     x = net.add("add1", f"add: {flat}", {"x": x, "b": source})
     x = skip = net.add("norm1", norm, {"x": x})
-    x = net.dense("up", x, rows, 4 * hidden, hidden, "+gelu")
+    x = net.dense("up", x, rows, 4 * hidden, hidden, act)
     x = net.dense("down", x, rows, hidden, 4 * hidden)
     x = net.add("add2", f"add: {flat}", {"x": x, "b": skip})
     out = net.add("norm2", norm, {"x": x})

@@ -69,10 +69,15 @@ def _places(
 
 
 def _rule(tensor: Tensor, text: str, path: Path) -> str:
-    """As ``--init`` has it, with a file as seen from here."""
+    """As ``--init`` has it."""
+    return f"{tensor.name}={seen_from_here(text, path)}"
+
+
+def seen_from_here(text: str, path: Path) -> str:
+    """A rule of the pipeline's file, with a file that lies beside it as seen from here."""
     if text.startswith(FILE):
-        text = f"{FILE}{path.parent / text.removeprefix(FILE)}"
-    return f"{tensor.name}={text}"
+        return f"{FILE}{path.parent / text.removeprefix(FILE)}"
+    return text
 
 
 def find(tensors: Sequence[Tensor], name: str, where: str) -> Tensor:

@@ -59,6 +59,23 @@ def test_seams_are_graphs_alone_and_distinct_pairs(pipeline, tmp_path):
     assert [("net:conv+again", (conv, conv)), ("net:again+sum", (conv, add))] == pairs
 
 
+def test_graphs_alone_are_filled_as_their_layers_say(pipeline, tmp_path):
+    _, document = run(tmp_path, pipeline, "--seams")
+    assert "filled as conv of net: w=uniform:-0.3:0.3" in document.cases[0].notes
+
+
+@pytest.mark.parametrize(("flags", "value"), [([], 7.0), (["--init", "x=constant:5"], 5.0)])
+def test_inputs_are_filled_as_the_suite_says_unless_a_flag_does(flags, value, tmp_path):
+    from safetensors.numpy import load_file
+
+    path = tmp_path / "net.toml"
+    path.write_text('[[graph]]\nop = "relu: dims=2x3 dtype=float"\ninit = { x = "constant:7" }\n')
+    code, _ = run(tmp_path, path, *flags, "--save-outputs", str(tmp_path / "outputs"))
+    (saved,) = (tmp_path / "outputs").glob("*.safetensors")
+    (values,) = load_file(saved).values()
+    assert (0, [value] * 6) == (code, values.reshape(-1).tolist())
+
+
 def test_a_pair_that_occurs_again_is_measured_once(tmp_path):
     path = tmp_path / "net.toml"
     third = f'[[graph]]\nid = "third"\nop = "conv_fwd+bias+relu: {IMAGE} k=4 pad=1"\n'
