@@ -15,7 +15,7 @@ from bench_compare.compose.table.rows import REWRITES
 from bench_compare.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from bench_compare.compose.table.network import Network
@@ -30,7 +30,7 @@ def export(network: Network, rows: Sequence[Row], path: Path) -> str:
             f"--save: the layers run on {' and '.join(engines)}, a chain on one engine: choose "
             "among its rows with --engine"
         )
-    variants = {}
+    known: dict[str, tuple[Mapping[str, str], str | None]] = {}
     for station, row in zip(network.stations, rows, strict=True):
         unlike = next((axis for axis in REWRITES if axis in row.variant), None)
         if unlike is not None:
@@ -38,6 +38,9 @@ def export(network: Network, rows: Sequence[Row], path: Path) -> str:
                 f"--save: layer {station.layer.id} runs with {unlike}={row.variant[unlike]}, which "
                 f"is another graph; --fix '{station.layer.id}=...' holds it to one of its own"
             )
-        variants[station.layer.id] = dict(row.variant)
-    layers = tuple(replace(one, variant=variants[one.id]) for one in network.pipeline.layers)
+        known[station.layer.id] = dict(row.variant), station.fingerprint
+    layers = tuple(
+        replace(one, variant=known[one.id][0], fingerprint=known[one.id][1])
+        for one in network.pipeline.layers
+    )
     return pipeline_text(replace(network.pipeline, layers=layers), path.resolve().parent)

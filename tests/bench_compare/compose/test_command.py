@@ -120,6 +120,7 @@ def test_the_chosen_plans_are_saved_as_a_pipeline_that_names_them(tmp_path, monk
     saved = read_pipeline(tmp_path / "sub" / "best.toml")
     assert [one.variant for one in saved.layers] == [{"plan": "x", "y": "1"}, {}]
     assert saved.layers[0].file.resolve() == (tmp_path / "a.json").resolve()
+    assert saved.layers[0].fingerprint == worlds.fingerprint("a")
 
 
 def test_a_saved_pipeline_composes_as_it_was_chosen(tmp_path, monkeypatch, capsys):
