@@ -35,7 +35,7 @@ from bench_run.tensors.inputs import make_inputs
 from bench_run.tensors.layout import logical_view
 from bench_run.validate.outputs import OutputChecker
 from bench_run.validate.tolerance import Circumstances, tolerances
-from tests.fuzz import comparisons, mutators
+from tests.fuzz import comparisons, compositions, mutators
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -266,6 +266,7 @@ TARGETS = {
     "archives": Target(archives, mutators.data, try_archive),
     "documents": Target(documents, mutators.json_value, try_document),
     "comparisons": Target(document_texts, comparisons.text_of, try_comparison),
+    "compositions": Target(compositions.texts, compositions.mutate, compositions.attempt),
     "journals": Target(old_journals, mutators.lines, try_journal),
     "new journals": Target(journals, mutators.lines, try_journal),
 }

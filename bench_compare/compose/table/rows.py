@@ -34,6 +34,8 @@ REWRITES = ("layout", "dtype", "fusion")
 """Axes of a variant that make another graph of the layer's."""
 CONVERSIONS = "identity"
 """Family of graphs that only convert."""
+MOST_JOULES = 1e9
+"""Of one execution: more is no measurement."""
 EVERY = ":all"
 """Behind an engine that lists its plans as variants."""
 
@@ -279,6 +281,8 @@ def _energies(sides: Sequence[CaseSide], sources: Ints, rounds: Ints) -> Array:
         for case, source in zip(side.cases, side.sources, strict=True):
             for one in case.rounds:
                 joules = one.energy_j_per_iteration
-                if joules is not None and (source, one.index) in place:
+                if joules is None or not 0 < joules < MOST_JOULES:
+                    continue  # a counter that wrapped says nothing
+                if (source, one.index) in place:
                     found[number, place[source, one.index]] = joules
     return found
