@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -33,13 +34,32 @@ def single_documents(base: int, other: int) -> tuple[Columns, Columns]:
 
 def by_document(side: Array, columns: Columns) -> tuple[Array, Columns]:
     """One column a document, and unit of hardware in it: the mean over its rounds."""
-    places = np.stack([columns.document, columns.block])
-    (numbers, blocks), first, group = np.unique(
-        places, axis=1, return_index=True, return_inverse=True
-    )
-    means = [row_mean(side[:, group.ravel() == number]) for number in range(len(first))]
+    documents, groups = _documents(columns)
+    means = [row_mean(side[:, rounds]) for rounds in groups]
     values = np.stack(means, axis=1) if means else np.empty((len(side), 0))
-    return values, Columns(numbers, np.zeros_like(numbers), blocks)
+    return values, documents
+
+
+@lru_cache(maxsize=16)
+def _documents(columns: Columns) -> tuple[Columns, list[Ints]]:
+    """The columns of documents, and of each the columns of its rounds. Many numbers of a comparison
+    are taken over the same few columns."""
+    places = np.stack([columns.document, columns.block])
+    (numbers, blocks), group = np.unique(places, axis=1, return_inverse=True)
+    groups = [np.flatnonzero(group.ravel() == number) for number in range(len(numbers))]
+    return Columns(numbers, np.zeros_like(numbers), blocks), groups
+
+
+@lru_cache(maxsize=16)
+def paired_columns(base: Columns, other: Columns) -> tuple[Ints, Ints]:
+    """The columns of visits that both sides have on one unit of hardware."""
+    visits = np.concatenate(
+        [np.stack([side.document, side.block, side.round]) for side in (base, other)], axis=1
+    )
+    _, number = np.unique(visits, axis=1, return_inverse=True)
+    first, second = np.split(number.ravel(), [len(base.document)])
+    _, mine, theirs = np.intersect1d(first, second, return_indices=True)
+    return mine, theirs
 
 
 def by_round(side: Array, columns: Columns) -> tuple[Array, Ints]:

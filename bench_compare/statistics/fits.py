@@ -7,6 +7,7 @@ holds both sides. Sides are compared within blocks, so that what a block does to
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -139,6 +140,13 @@ def _weights(mine: Mask, block: Ints) -> Array:
 def _remainder(side: Ints, block: Ints) -> tuple[Array, int]:
     """The matrix that leaves of observations what block and side do not explain, and the number of
     parameters that it takes."""
+    _, place = np.unique(block, return_inverse=True)
+    return _left(tuple(side.tolist()), tuple(place.ravel().tolist()))
+
+
+@lru_cache(maxsize=64)
+def _left(sides: tuple[int, ...], blocks: tuple[int, ...]) -> tuple[Array, int]:
+    side, block = np.array(sides), np.array(blocks)
     model = (block[:, None] == np.unique(block)).astype(float)
     if side.min() != side.max():
         model = np.column_stack([model, side])

@@ -20,7 +20,13 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 from bench_compare.statistics.arrays import Array, Ints, Mask, units
-from bench_compare.statistics.columns import Columns, by_document, by_round, single_documents
+from bench_compare.statistics.columns import (
+    Columns,
+    by_document,
+    by_round,
+    paired_columns,
+    single_documents,
+)
 from bench_compare.statistics.fits import Fit, fit
 from bench_compare.statistics.parts import (
     BetweenDocuments,
@@ -217,12 +223,7 @@ def _paired(
 ) -> tuple[Mask, tuple[Ints, Ints]]:
     """Cases with two visits or more that hold both sides on one unit of hardware, and the columns
     of those visits."""
-    visits = np.concatenate(
-        [np.stack([side.document, side.block, side.round]) for side in columns], axis=1
-    )
-    _, number = np.unique(visits, axis=1, return_inverse=True)
-    first, second = np.split(number.ravel(), [base.shape[1]])
-    _, mine, theirs = np.intersect1d(first, second, return_indices=True)
+    mine, theirs = paired_columns(*columns)
     both = np.isfinite(base[:, mine]) & np.isfinite(other[:, theirs])
     return both.sum(axis=1) >= 2, (mine, theirs)
 
