@@ -4,11 +4,13 @@ Rounds that are prepared side by side take turns here. The unit of a turn is a *
 one round: its cases (one per engine) are measured one after the other, in the order of the round,
 once all of them stand ready, so that drift between engines is as small as it can be. Groups that
 stand ready go first, since whoever only touches the device can do so together with others, and
-while the device of the group whose turn it is cools.
+while the device of the group whose turn it is cools. Where several devices measure at the same
+time, a group that is to be alone on the host goes before others as soon as it can (`host_turn.py`).
 """
 
 from __future__ import annotations
 
+import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Literal
 
@@ -29,6 +31,9 @@ State = Literal["coming", "ready", "measuring", "done"]
 ALONE, BESIDE, OTHERS = "measuring alone", "measuring beside others", "waiting for other devices"
 TOUCHED, COOLING, IDLE = "copies, first runs", "cooling", "nothing ready"
 """What a device does, as its times are listed."""
+PATIENCE_S, IDLE_PATIENCE_S = 0.5, 0.05
+"""How long a group that is to be alone on the host waits for a moment at which it is, while its
+device goes on with others and without."""
 
 
 class Baton:
@@ -100,28 +105,39 @@ class Baton:
     def _activity(self) -> str:
         if self._cooling:
             return COOLING
-        if self._active is not None:
+        if self._active is not None and self._host.measures(self._active):
             return BESIDE if self._active.beside else ALONE
         if self._touching:
             return TOUCHED
-        return OTHERS if self._ready else IDLE
+        return OTHERS if self._ready or self._active is not None else IDLE
 
     def touch(self) -> None:
         """Waits until nobody measures or could begin to, or until the device cools."""
         with self.changing():
-            self.wait(lambda: self._cooling or (self._active is None and not self._may_begin()))
+            self.wait(lambda: self._cooling or (self._active is None and self._first() is None))
             self._touching += 1
 
     def cool(self) -> None:
         """Whoever measures waits for the clock: others may touch the device until `cooled`."""
         with self.changing():
             self._cooling = True
+            if self._active is not None and self._active.beside:
+                self._host.leave(self._active)
 
     def cooled(self) -> None:
-        """Waits until nobody touches it any more."""
+        """Waits until nobody touches it any more, and until other devices let it measure."""
         with self.changing():
             self.end_cooling()
-            self.wait(self.is_untouched)
+            self.wait(lambda: self.is_untouched() and self._may_go_on())
+
+    def _may_go_on(self) -> bool:
+        active = self._active
+        if active is None or self._host.measures(active):
+            return True
+        if not self._host.admits(active):
+            return False
+        self._host.enter(active)
+        return True
 
     def end_cooling(self) -> bool:
         """Whether it was going on. Within `changing`."""
@@ -131,9 +147,17 @@ class Baton:
     def is_untouched(self) -> bool:
         return not self._touching
 
-    def _may_begin(self) -> bool:
-        """Whether a group stands ready for which other devices do not stand in the way."""
-        return bool(self._ready) and self._host.admits(self._ready[0])
+    def _first(self) -> Group | None:
+        """The group that measures next, where other devices do not stand in the way."""
+        alone = [group for group in self._ready if not group.beside]
+        beside = [group for group in self._ready if group.beside]
+        for group in (*alone, *beside):
+            if self._host.admits(group):
+                return group
+        patience_s = PATIENCE_S if beside else IDLE_PATIENCE_S
+        if alone and time.monotonic() > alone[0].ready_at + patience_s:
+            self._host.close_door(alone[0])
+        return None
 
     @contextmanager
     def touching(self) -> Iterator[None]:
@@ -161,14 +185,14 @@ class Baton:
 
     def enqueue(self, group: Group) -> None:
         """All cases of the group stand ready. Within `changing`."""
+        group.ready_at = time.monotonic()
         self._ready.append(group)
 
     def is_turn_of(self, group: Group) -> bool:
         """Whether the group measures now; it begins where nothing stands in the way."""
-        if self._active is None and self._ready[:1] == [group] and self._host.admits(group):
-            if self._touching:
-                return False
-            self._active = self._ready.pop(0)
+        if self._active is None and self._first() is group and not self._touching:
+            self._active = group
+            self._ready.remove(group)
             self._host.enter(group)
         return self._active is group
 
@@ -187,6 +211,8 @@ class Group:
     def __init__(self, baton: Baton, cases: Sequence[str], beside: bool = False) -> None:
         self.baton = baton
         self.beside = beside
+        self.ready_at = 0.0
+        """Of the monotonic clock."""
         self._states: dict[str, State] = dict.fromkeys(cases, "coming")
         self._held = Held()
 
@@ -269,10 +295,12 @@ class CaseTurn:
         measured after it cooled. Raises `StoppedError`."""
         if use == "cooling":
             self._cooling = True
+            self._end_overlap()  # nothing is measured yet
             return self._group.cool()
         if use == "alone" and self._cooling:
             self._cooling = False
-            return self._group.go_on()
+            self._group.go_on()
+            return self._begin_overlap()
         self._give_back()
         if use == "shared":
             self._group.baton.touch()
@@ -281,9 +309,17 @@ class CaseTurn:
         elif use == "alone":
             self._use = use
             self._group.begin(self._case)
-            if self._overlaps is not None:
-                self._token = self._overlaps.begin(self._device)
+            self._begin_overlap()
         return None
+
+    def _begin_overlap(self) -> None:
+        if self._overlaps is not None:
+            self._token = self._overlaps.begin(self._device)
+
+    def _end_overlap(self) -> None:
+        if self._overlaps is not None and self._token is not None:
+            self.companions = self._overlaps.end(self._token)
+            self._token = None
 
     def expected(self) -> ValidationSettings:
         assert self.settle is not None, "nothing was pending"
@@ -296,9 +332,7 @@ class CaseTurn:
 
     def _give_back(self) -> None:
         use, self._use, self._cooling = self._use, "free", False
-        if self._overlaps is not None and self._token is not None:
-            self.companions = self._overlaps.end(self._token)
-            self._token = None
+        self._end_overlap()
         if use == "shared":
             self._held.release()
             self._group.baton.touched()

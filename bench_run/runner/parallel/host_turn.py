@@ -1,7 +1,9 @@
 """Who measures on a host with several devices: one alone, or several side by side.
 
-Whoever wants to be alone closes a door behind which those wait who come later, so that nobody waits
-for ever. Batons of several devices share one; it is asked and changed under its condition only.
+Whoever is to be alone first waits for a moment at which no other device measures, while its own
+device goes on with others. Where that takes long, or there is nobody else to go on with, it closes
+a door: nobody begins any more until it was its turn, so that nobody waits for ever. Batons of
+several devices share one; it is asked and changed under its condition only.
 """
 
 from __future__ import annotations
@@ -27,15 +29,20 @@ class HostTurn:
         self.changed = threading.Condition()
         self._measuring: list[Measuring] = []
         self._door: list[Measuring] = []
-        """Those who want to be alone, in the order in which they came."""
+        """Those who closed it, in their order."""
 
     def admits(self, who: Measuring) -> bool:
         """Whether it may measure now, as far as other devices go."""
         if who.beside:
             return not self._door and all(other.beside for other in self._measuring)
+        return not self._measuring and self._door[:1] in ([], [who])
+
+    def close_door(self, who: Measuring) -> None:
         if who not in self._door:
             self._door.append(who)
-        return not self._measuring and self._door[0] is who
+
+    def measures(self, who: Measuring) -> bool:
+        return who in self._measuring
 
     def enter(self, who: Measuring) -> None:
         self._measuring.append(who)

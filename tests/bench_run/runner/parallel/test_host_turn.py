@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bench_run.runner.parallel import baton
 from bench_run.runner.parallel.baton import Baton
 from bench_run.runner.parallel.host_turn import HostTurn
 from tests.bench_run.runner.parallel.test_baton import LIMIT_S, run_all
@@ -39,12 +40,16 @@ class Host:
             self.problems.append(dict(self.active))
 
 
-def work(turn, host, device, name, beside):
+def work(turn, host, device, name, beside, cools):
     try:
         turn.claim("shared")
         time.sleep(0.001)
         turn.claim("free")
         turn.claim("alone")
+        if cools:
+            turn.claim("cooling")
+            time.sleep(0.001)
+            turn.claim("alone")
         host.measure(device, name, beside)
         turn.claim("shared")
         time.sleep(0.001)
@@ -53,15 +58,18 @@ def work(turn, host, device, name, beside):
 
 
 def threads_of(batons, host, plan):
-    """`plan`: of each case its device, and whether others may measure meanwhile."""
-    for number, (device, beside) in enumerate(plan):
+    """`plan`: of each case its device, whether others may measure meanwhile, whether it cools."""
+    for number, (device, beside, cools) in enumerate(plan):
         name = str(number)
         turn = batons[device].group([name], beside=beside).turn(name)
-        yield threading.Thread(target=work, args=(turn, host, device, name, beside))
+        yield threading.Thread(target=work, args=(turn, host, device, name, beside, cools))
+
+
+CASES = st.tuples(st.integers(0, 2), st.booleans(), st.booleans())
 
 
 @settings(max_examples=25, deadline=None)
-@given(st.lists(st.tuples(st.integers(0, 2), st.booleans()), min_size=1, max_size=12))
+@given(st.lists(CASES, min_size=1, max_size=12))
 def test_whoever_is_to_be_alone_is_and_nobody_waits_for_ever(plan):
     turn, host = HostTurn(), Host()
     batons = [Baton(host=turn) for _ in range(3)]
@@ -72,8 +80,47 @@ def test_whoever_is_to_be_alone_is_and_nobody_waits_for_ever(plan):
 def test_devices_measure_at_the_same_time_where_they_may():
     turn, host = HostTurn(), Host()
     batons = [Baton(host=turn) for _ in range(2)]
-    run_all(list(threads_of(batons, host, [(n % 2, True) for n in range(12)])))
+    run_all(list(threads_of(batons, host, [(n % 2, True, False) for n in range(12)])))
     assert host.company
+
+
+def test_whoever_is_to_be_alone_waits_while_its_device_goes_on_with_others(monkeypatch):
+    monkeypatch.setattr(baton, "IDLE_PATIENCE_S", LIMIT_S)
+    turn = HostTurn()
+    one, two = Baton(host=turn), Baton(host=turn)
+    elsewhere = two.group(["x"], beside=True).turn("x")
+    elsewhere.claim("alone")
+    alone = one.group(["a"]).turn("a")
+    waiting = threading.Thread(target=alone.claim, args=("alone",))
+    beside = one.group(["b"], beside=True).turn("b")
+    going_on = threading.Thread(target=beside.claim, args=("alone",))
+    waiting.start()
+    going_on.start()
+    going_on.join(LIMIT_S)
+    assert (False, True) == (going_on.is_alive(), waiting.is_alive())
+    beside.end()
+    elsewhere.end()
+    waiting.join(LIMIT_S)
+    alone.end()
+    assert not waiting.is_alive()
+
+
+def test_a_case_that_cools_keeps_nobody_from_being_alone():
+    turn = HostTurn()
+    one, two = Baton(host=turn), Baton(host=turn)
+    cools = two.group(["x"], beside=True).turn("x")
+    cools.claim("alone")
+    cools.claim("cooling")
+    alone = one.group(["a"]).turn("a")
+    alone.claim("alone")
+    going_on = threading.Thread(target=cools.claim, args=("alone",))
+    going_on.start()
+    time.sleep(0.05)
+    assert going_on.is_alive()
+    alone.end()
+    going_on.join(LIMIT_S)
+    cools.end()
+    assert not going_on.is_alive()
 
 
 @pytest.mark.parametrize("use", ["shared", "free"])
