@@ -23,7 +23,9 @@ if TYPE_CHECKING:
     from bench_run.worker.start import Template
 
 OPENING_AT_ONCE = 4
-"""More slow each other down (H200: 0.48 s each for five at once, 1.1 s for ten)."""
+"""Of all engines and devices: more slow each other down (H200: 0.48 s each for five at once, 1.1 s
+for ten, as long again for ten on each of two GPUs)."""
+_opening = threading.BoundedSemaphore(OPENING_AT_ONCE)
 
 Started = tuple[Worker, Opened]
 
@@ -57,8 +59,12 @@ class Ahead:
 
     def _start(self) -> Started | None:
         """None where workers have to start afresh: those end with the thread that starts them."""
-        if not self._template.fit or self._closed:
+        if not self._template.fit:
             return None
+        with _opening:
+            return None if self._closed else self._open()
+
+    def _open(self) -> Started | None:
         worker = Worker(self._environment, start=self._template.start)
         try:
             opened = worker.ask(Open(self._engine.spec, self._engine.options), self._timeout_s)
@@ -79,8 +85,9 @@ class Ahead:
         return self._done.get()
 
     def close(self) -> None:
-        """End those that nobody took, once they answer."""
-        self._closed = True
+        """End those that nobody took, once they answer; whoever waits for one still gets it."""
+        with self._lock:
+            self._closed = self._left > 0
         threading.Thread(target=self._end_left, daemon=True).start()
 
     def _end_left(self) -> None:

@@ -92,9 +92,12 @@ class Launcher:
         self._ahead[engine.key] = engine, Ahead(engine, template, environment, timeout_s, count)
 
     def take_ahead(self, engine: PlannedEngine) -> Started | None:
-        """A worker that was started ahead for this engine and opened it; None: there is none."""
-        planned, ahead = self._ahead.get(engine.key, (None, None))
-        return ahead.take() if ahead is not None and planned == engine else None
+        """A worker that was started ahead for this engine, or its copy, and opened it; None: there
+        is none."""
+        for planned, ahead in list(self._ahead.values()):
+            if planned == engine or planned.is_copy_of(engine):
+                return ahead.take()
+        return None
 
     def end_ahead(self) -> None:
         """End the workers that were started ahead and that nobody took."""

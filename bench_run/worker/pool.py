@@ -76,12 +76,15 @@ class WorkerPool:
         """Open those that are not open yet at the same time. What cannot be opened is left out:
         `facts` meets the error again."""
         closed = [engine for engine in engines if engine.key not in self.opened]
-        new = [engine for engine in closed if not self._take_ahead(engine)]
+        with self._breakdown.on("starting workers"):
+            self._open_at_once([engine for engine in closed if not self._take_ahead(engine)])
+
+    def _open_at_once(self, engines: Sequence[PlannedEngine]) -> None:
         # A process ends with the thread that started it: they are all started by this one.
-        workers = [self._launch(engine) for engine in new]
-        with self._breakdown.on("starting workers"), ThreadPoolExecutor(len(new) or 1) as threads:
-            asked = [threads.submit(self._opened, *pair) for pair in zip(workers, new, strict=True)]
-        for engine, worker, answer in zip(new, workers, asked, strict=True):
+        workers = [(self._launch(engine), engine) for engine in engines]
+        with ThreadPoolExecutor(len(workers) or 1) as threads:
+            asked = [threads.submit(self._opened, *pair) for pair in workers]
+        for (worker, engine), answer in zip(workers, asked, strict=True):
             if answer.exception() is None:
                 self._enter(engine, worker, answer.result())
 
