@@ -45,8 +45,9 @@ if TYPE_CHECKING:
 
 
 INTERVALS: dict[IntervalKind, str] = {
-    "rounds": "the interval is that of the rounds alone: how far the model is off is not known",
-    "documents": "the interval is that of documents alone: how far the model is off is not known",
+    "rounds": "the interval is that of rounds and clock: how far the model is off is not known",
+    "documents": "the interval is that of documents and clock: how far the model is off is not "
+    "known",
     "bracket": "the interval is the bracket between hot and rotated caches",
     "model": "the interval is that of the rounds and of the model, from {count} other pipelines",
     "none": "a single round has no interval",

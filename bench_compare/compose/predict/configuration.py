@@ -50,10 +50,11 @@ class Evidence:
     @cached_property
     def alone(self) -> list[Estimate]:
         """Of each row by itself."""
-        return alone(self.times, self.table.sources)
+        return alone(self.times, self.table.sources, self.table.bounds)
 
     def total(self, weights: Mapping[int, float]) -> Total:
-        return total(weights, self.times, self.table.sources, self.every)
+        table = self.table
+        return total(weights, self.times, table.sources, self.every, table.bounds)
 
 
 def evidence(
@@ -247,7 +248,8 @@ def interval(
 def ratios(found: Evidence, baseline: Sequence[Row], chosen: Sequence[Row]) -> Ratios | None:
     over, under = (pieces(found, rows).found for rows in (baseline, chosen))
     sources, every = found.table.sources, found.every
-    time = ratio(weights_of(over), weights_of(under), found.times, sources, every)
+    bounds = found.table.bounds
+    time = ratio(weights_of(over), weights_of(under), found.times, sources, every, bounds)
     if time is None:
         return None
     joules = [_energy(found, made) for made in (over, under)]

@@ -8,7 +8,7 @@ machine) is in the sum's spread as it is in the pipeline's; then Student's t ove
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -36,6 +36,8 @@ class Total:
     dof: float | None
     unit: str
     """``documents``, ``rounds`` or ``none``."""
+    bound: float = 0.0
+    """What the clock itself may be off by, either way and for all rows alike: a plain sum."""
 
     @property
     def half(self) -> float | None:
@@ -43,7 +45,7 @@ class Total:
         if self.variance is None or self.dof is None:
             return None
         quantile = float(t_quantile(COVERAGE, np.array([self.dof]))[0])
-        return quantile * math.sqrt(self.variance)
+        return quantile * math.sqrt(self.variance) + self.bound
 
     @property
     def estimate(self) -> Estimate:
@@ -73,8 +75,19 @@ def _mean(values: Array) -> Array:
     return np.where(count > 0, sums / np.maximum(count, 1), np.nan)
 
 
-def total(weights: Mapping[int, float], values: Array, sources: Ints, use: Mask) -> Total:
-    """Sum of rows, each by its weight, over the columns that `use` marks."""
+def total(
+    weights: Mapping[int, float], values: Array, sources: Ints, use: Mask,
+    bounds: Array | None = None,
+) -> Total:  # fmt: skip
+    """Sum of rows, each by its weight, over the columns that `use` marks. `bounds`: of each row's
+    systematic error."""
+    found = _total(weights, values, sources, use)
+    if bounds is None:
+        return found
+    return replace(found, bound=math.fsum(abs(w) * float(bounds[r]) for r, w in weights.items()))
+
+
+def _total(weights: Mapping[int, float], values: Array, sources: Ints, use: Mask) -> Total:
     rows = np.array([number for number, weight in weights.items() if weight], dtype=np.int64)
     factors = np.array([weight for weight in weights.values() if weight], dtype=float)
     cells, columns = values[np.ix_(rows, np.flatnonzero(use))], sources[use]
@@ -129,7 +142,7 @@ def _variance(values: Array) -> tuple[float, int]:
     return float(np.var(values, ddof=1)) / count, count - 1
 
 
-def alone(values: Array, sources: Ints) -> list[Estimate]:
+def alone(values: Array, sources: Ints, bounds: Array) -> list[Estimate]:
     """Each row by itself, as `total` has it, all at once."""
     parts = [_moments(values[:, sources == one]) for one in np.unique(sources)]
     mean, variance, count = (np.stack(rows, axis=1) for rows in zip(*parts, strict=True))
@@ -144,7 +157,7 @@ def alone(values: Array, sources: Ints) -> list[Estimate]:
     by_document = held >= DOCUMENTS
     summed = np.where(by_document, apart / np.maximum(held * (held - 1), 1), summed)
     dof = np.where(by_document, held - 1, dof)
-    half = t_quantile(COVERAGE, dof) * np.sqrt(summed)
+    half = t_quantile(COVERAGE, dof) * np.sqrt(summed) + bounds
     return [_logarithmic(v, h) for v, h in zip(value.tolist(), half.tolist(), strict=True)]
 
 
@@ -157,8 +170,9 @@ def _moments(values: Array) -> tuple[Array, Array, Array]:
 
 
 def ratio(
-    over: Mapping[int, float], under: Mapping[int, float], values: Array, sources: Ints, use: Mask
-) -> Estimate | None:
+    over: Mapping[int, float], under: Mapping[int, float], values: Array, sources: Ints,
+    use: Mask, bounds: Array | None = None,
+) -> Estimate | None:  # fmt: skip
     """One sum over another. What both share cancels: the interval is that of the difference of
     their logarithms, to first order."""
     a, b = total(over, values, sources, use), total(under, values, sources, use)
@@ -170,7 +184,7 @@ def ratio(
     value = a.value / b.value
     if all(abs(w) < 1e-15 for w in weights.values()):
         return Estimate(value, value, value)
-    half = total(weights, values, sources, use).half
+    half = total(weights, values, sources, use, bounds).half
     if half is None:
         return Estimate(value)
     return Estimate(value, value * math.exp(-half), value * math.exp(half))

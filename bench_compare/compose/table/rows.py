@@ -10,6 +10,7 @@ import math
 from collections import defaultdict
 from dataclasses import dataclass
 from functools import cached_property
+from statistics import median
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -99,6 +100,8 @@ class Table:
     rounds: Ints
     """Number of the round of each column."""
     series: str
+    bounds: Array
+    """What the device's clock may be off by in each row, nanoseconds; 0 for the host's."""
 
     @cached_property
     def layers(self) -> Mapping[tuple[str, str], list[Row]]:
@@ -170,7 +173,8 @@ def read_table(
         )
     )
     energies = _energies(sides, matrix.sources, matrix.rounds)
-    return Table(rows, times, energies, matrix.sources, matrix.rounds, wanted)
+    bounds = np.array([_bound_ns(side) if wanted == SERIES[0] else 0.0 for side in sides])
+    return Table(rows, times, energies, matrix.sources, matrix.rounds, wanted, bounds)
 
 
 _Key = tuple[str, str, tuple[tuple[str, str], ...], str]
@@ -272,6 +276,13 @@ def _error(case: Case) -> float | None:
 def _unresolved(case: Case) -> Iterator[str]:
     for one in case.rounds:
         yield from (note for note in one.notes if "not resolved" in note)
+
+
+def _bound_ns(side: CaseSide) -> float:
+    """Of its rounds the middle one."""
+    known = [one.device_bound_ns for case in side.cases for one in case.rounds
+             if one.device_bound_ns is not None]  # fmt: skip
+    return float(median(known)) if known else 0.0
 
 
 def _energies(sides: Sequence[CaseSide], sources: Ints, rounds: Ints) -> Array:

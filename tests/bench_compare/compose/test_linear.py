@@ -20,8 +20,9 @@ def test_rows_alone_have_the_interval_of_a_sum_of_one_row(documents, seed):
     values[generator.random(values.shape) < 0.3] = np.nan
     values[:, 0] = 5.0
     sources = np.arange(12) % documents
-    for row, found in enumerate(alone(values, sources)):
-        one = total({row: 1.0}, values, sources, EVERY).estimate
+    bounds = generator.uniform(0, 0.1, 4)
+    for row, found in enumerate(alone(values, sources, bounds)):
+        one = total({row: 1.0}, values, sources, EVERY, bounds).estimate
         assert found.value == pytest.approx(one.value)
         assert (found.low is None) == (one.low is None)
         assert found.high is None or found.high == pytest.approx(one.high)
@@ -52,3 +53,10 @@ def test_a_row_that_a_single_round_has_makes_no_interval():
     values = np.array([[1.0, 1.1, 0.9], [5.0, np.nan, np.nan]])
     found = total({0: 1.0, 1: 1.0}, values, np.zeros(3, np.int64), EVERY[:3]).estimate
     assert (found.value, found.low) == (pytest.approx(6.0), None)
+
+
+def test_what_the_clock_may_be_off_by_adds_up_over_all_rows():
+    values = np.array([[1000.0, 1000.0], [50.0, 50.0]])
+    bounds = np.array([1.0, 4.0])
+    found = total({0: 2.0, 1: -1.0}, values, np.zeros(2, np.int64), EVERY[:2], bounds)
+    assert (found.value, found.half) == (1950.0, pytest.approx(2 * 1.0 + 4.0))
