@@ -1,0 +1,144 @@
+"""What makes a table: which documents go together, and which rows a layer has."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from bench_schema.pipeline.read import read_pipeline
+from bench_schema.pipeline.write import pipeline_text
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bench_compare.compose.analysis import compose
+from bench_compare.compose.choose.select import Asked
+from bench_compare.compose.given import Inputs
+from bench_compare.compose.table.forms import Conversion, Form, conversion_of
+from bench_compare.errors import InputError
+from bench_compare.model import Source
+from tests.bench_compare import build
+from tests.bench_compare.compose import worlds
+from tests.bench_compare.compose.worlds import CHAIN, World, composed
+
+
+def changed_machine(document, **changes):
+    return replace(document, machine=replace(document.machine, **changes))
+
+
+def on_unit(document, uuid):
+    cases = tuple(
+        replace(c, rounds=tuple(replace(r, device_uuid=uuid) for r in c.rounds))
+        for c in document.cases
+    )
+    return replace(document, cases=cases)
+
+
+def with_engine(document, **changes):
+    return replace(document, engines=tuple(replace(e, **changes) for e in document.engines))
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (lambda d: changed_machine(d, host="elsewhere"),
+         "machine.host: elsewhere, but doc0.json has host"),
+        (lambda d: changed_machine(d, environment={"MIOPEN_FIND": "1"}),
+         "machine.environment: MIOPEN_FIND 1, but doc0.json has MIOPEN_FIND not set"),
+        (lambda d: with_engine(d, libraries={"blas": "2"}),
+         "engines.e.libraries: blas 2, but doc0.json has blas not set"),
+        (lambda d: with_engine(d, knobs={"TILE": "2"}),
+         "engines.e.knobs: TILE 2, but doc0.json has TILE not set"),
+    ],
+)  # fmt: skip
+def test_documents_that_are_unlike_are_refused_with_file_and_field(change, sentence, tmp_path):
+    with pytest.raises(InputError) as caught:
+        composed(CHAIN, tmp_path, worlds.parts(CHAIN), change(worlds.parts(CHAIN)))
+    assert str(caught.value) == f"doc1.json: {sentence}"
+
+
+def test_what_a_document_does_not_tell_is_not_held_against_it(tmp_path):
+    known = with_engine(worlds.parts(CHAIN), plugin_sha256="0" * 64)
+    assert composed(CHAIN, tmp_path, worlds.parts(CHAIN), known).problems == ()
+
+
+def test_rounds_of_two_units_in_one_document_are_refused(tmp_path):
+    gpu = with_engine(worlds.parts(CHAIN), device="GPU-1")
+    cases = on_unit(gpu, "GPU-1").cases[:-1] + on_unit(gpu, "GPU-2").cases[-1:]
+    with pytest.raises(InputError, match=r"doc0\.json: cases\[\d+\]\.rounds\.device_uuid: GPU-2"):
+        composed(CHAIN, tmp_path, replace(gpu, cases=cases))
+
+
+def test_only_engines_that_count_must_agree(tmp_path):
+    path = worlds.write_pipeline(CHAIN, tmp_path)
+    document = worlds.parts(CHAIN)
+    other = build.engine("g", device="GPU-1", device_kind="NVIDIA H200")
+    extra = replace(document.cases[0], id="extra", engine="g")
+    mixed = replace(document, engines=(*document.engines, other), cases=(*document.cases, extra))
+    sources = (Source("both.json", mixed, "bench"),)
+    found = compose(Inputs(sources, (), path, Asked(), ("e",)))
+    assert found.composition.surroundings.device_kind == "cpu"
+    with pytest.raises(InputError, match=r"both\.json: engines\.g\.device"):
+        compose(Inputs(sources, (), path, Asked()))
+
+
+def test_three_documents_of_all_rows_are_the_units(tmp_path):
+    worlds_of = [replace(CHAIN, states=(s,) * 3) for s in (1.0, 1.1, 1.2)]
+    found = composed(CHAIN, tmp_path, *map(worlds.parts, worlds_of))
+    assert found.interval == "documents"
+    assert found.chosen.time.value == pytest.approx(1.1 * 3440, rel=1e-3)
+
+
+def test_a_pipeline_whose_layers_name_plans_runs_those(tmp_path):
+    world = World({"a": {"e": 100, "e plan=x": 90}, "b": {"e": 100}})
+    path = worlds.write_pipeline(world, tmp_path)
+    made = read_pipeline(path)
+    layers = (replace(made.layers[0], variant={"plan": "x"}), *made.layers[1:])
+    path.write_text(pipeline_text(replace(made, layers=layers), tmp_path))
+    chain = worlds.chain(World({"a": {"e": 90}, "b": {"e": 100}}), "e")
+    sources = [(Source("x.json", one, "bench"),) for one in (worlds.parts(world), chain)]
+    found = compose(Inputs(sources[0], sources[1], path, Asked())).composition
+    assert (found.chosen.choices["a"], found.baseline.choices["a"]) == ("e plan=x", "e")
+    assert found.checks[0].predicted.value == pytest.approx(190)
+
+
+def test_a_fused_graph_beside_all_of_its_parts_is_pointed_out(tmp_path):
+    world = World({"fused": {"e": 100, "e fusion=off": 200}, "b": {"e": 10}, "c": {"e": 10}})
+    document = worlds.parts(world)
+    prints = tuple(map(worlds.fingerprint, "bc"))
+    cases = tuple(
+        replace(c, graph=replace(c.graph, layers=prints)) if c.variant else c
+        for c in document.cases
+    )
+    found = composed(world, tmp_path, replace(document, cases=cases))
+    assert any("the fused graph fused and all of its parts" in one for one in found.remarks)
+
+
+def test_chains_and_pairs_are_no_rows_of_a_layer(tmp_path):
+    found = composed(CHAIN, tmp_path, choose="time")
+    assert [len(layer.options) for layer in found.layers] == [1, 1, 1]
+
+
+LAYOUTS = {3: ("ncw", "nwc"), 4: ("nchw", "nhwc"), 5: ("ncdhw", "ndhwc")}
+TYPES = ("double", "float", "half", "bfloat16")
+
+
+@st.composite
+def conversions(draw):
+    rank = draw(st.sampled_from((4, 5)))
+    dims = tuple(draw(st.lists(st.integers(1, 99), min_size=rank, max_size=rank)))
+    ends = [Form(dims, draw(st.sampled_from(TYPES)), draw(st.sampled_from(LAYOUTS[rank])))
+            for _ in range(2)]  # fmt: skip
+    return Conversion(*ends)
+
+
+@given(need=conversions())
+def test_the_line_for_a_conversion_makes_the_graph_that_is_looked_for(need):
+    from bench_run.errors import UsageError
+    from bench_run.graph.make import make_graphs
+
+    try:
+        (graph,) = make_graphs(need.spec)
+    except UsageError:
+        assert need.source == need.target
+        return
+    assert conversion_of(graph.name) == need
