@@ -106,6 +106,11 @@ def problems(folder, seen, prepare):
     return {name: what for name, what in checks.items() if what}
 
 
+def outcomes(folder):
+    """What became of the cases of a document."""
+    return [(case.id, case.outcome, case.notes) for case in read(folder / "run.json").cases]
+
+
 def stop_or_let_end(processes, chance):
     """Whether a run was killed."""
     if chance.random() < ENDING:
@@ -132,7 +137,7 @@ def one_run(folder, chance, prepare):
             if code == 1 and "another run writes to it" in text:
                 refused += 1
             elif code not in (0, -9):
-                return kills, refused, {f"exit code {code}": text}
+                return kills, refused, {f"exit code {code}": text or outcomes(folder)}
         try:
             now = saved(folder)
         except DocumentError as error:
