@@ -15,11 +15,12 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
-from datetime import date, datetime, timezone
+from datetime import date, datetime
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
 from bench_compare.errors import UsageError
+from bench_compare.history.builds import moment_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -127,15 +128,36 @@ def place(entries: Sequence[Entry], builds: Sequence[Build]) -> tuple[list[Place
     """Entries with their builds, and sentences on those that name none of the archive."""
     found, remarks = [], []
     for entry in entries:
-        ends = (builds_named(entry.first, builds), builds_named(entry.last, builds))
-        if ends[0] is None or ends[1] is None:
-            named = entry.first if ends[0] is None else entry.last
-            remarks.append(f"{entry.where}: no build or day {named!r} in the archive")
-        elif ends[1][1] < ends[0][0]:
-            raise UsageError(f"{entry.where}: {entry.last!r} comes before {entry.first!r}")
+        ends = _ends_of(entry, builds)
+        missing = [text for text, end in zip((entry.first, entry.last), ends, strict=True)
+                   if end is None]  # fmt: skip
+        if missing:
+            remarks.append(f"{entry.where}: no build or day {missing[0]!r} in the archive")
+        elif ends[0] is not None and ends[1] is not None and ends[0] <= ends[1]:
+            found.append(Placed(entry, ends[0], ends[1]))
+        elif _is_ordered(entry):
+            remarks.append(f"{entry.where}: no build from {entry.first} to {entry.last}")
         else:
-            found.append(Placed(entry, ends[0][0], ends[1][1]))
+            raise UsageError(f"{entry.where}: {entry.last!r} comes before {entry.first!r}")
     return found, remarks
+
+
+def _ends_of(entry: Entry, builds: Sequence[Build]) -> tuple[int | None, int | None]:
+    """A range of days holds the builds within it, also where it reaches beyond the archive."""
+    first = builds_named(entry.first, builds)
+    if entry.first == entry.last:
+        return (None, None) if first is None else first
+    last = [n for n, build in enumerate(builds) if _is_named(build, entry.last)]
+    day = _day(entry.last)
+    if not last and day is not None:
+        last = [n for n, one in enumerate(_days(builds)) if one <= day]
+    return None if first is None else first[0], last[-1] if last else None
+
+
+def _is_ordered(entry: Entry) -> bool:
+    """Two days, the earlier one first."""
+    days = _day(entry.first), _day(entry.last)
+    return days[0] is not None and days[1] is not None and days[0] <= days[1]
 
 
 def builds_named(text: str, builds: Sequence[Build]) -> tuple[int, int] | None:
@@ -143,17 +165,27 @@ def builds_named(text: str, builds: Sequence[Build]) -> tuple[int, int] | None:
     named = [number for number, build in enumerate(builds) if _is_named(build, text)]
     if named:
         return named[0], named[-1]
-    try:
-        day = date.fromisoformat(text)
-    except ValueError:
+    day = _day(text)
+    if day is None:
         return None
-    days = [datetime.fromisoformat(b.started.replace("Z", "+00:00")) for b in builds]
-    dates = [one.astimezone(timezone.utc).date() if one.tzinfo else one.date() for one in days]
+    dates = _days(builds)
     on = [number for number, one in enumerate(dates) if one == day]
     if on:
         return on[0], on[-1]
     after = [number for number, one in enumerate(dates) if one > day]
     return (after[0], after[0]) if after else None
+
+
+def _day(text: str) -> date | None:
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        return None
+
+
+def _days(builds: Sequence[Build]) -> list[date]:
+    """UTC."""
+    return [moment_of(build.started).date() for build in builds]
 
 
 def _is_named(build: Build, text: str) -> bool:

@@ -9,6 +9,7 @@ where there is one.
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import tempfile
@@ -29,13 +30,16 @@ def steps(builds: int, cases: int):
     ]
 
 
-def command(folder: Path, *words: str) -> float:
-    began = time.perf_counter()
+def command(folder: Path, *words: str) -> str:
+    """How long it took, and the processor time of it and its processes."""
+    began, before = time.perf_counter(), os.times()
     program = [sys.executable, "-m", "bench_compare", "history", str(folder), "-q", *words]
     done = subprocess.run(program, capture_output=True, text=True)
     if done.returncode == 1:
         raise SystemExit(done.stderr)
-    return time.perf_counter() - began
+    wall_s, after = time.perf_counter() - began, os.times()
+    cpu_s = after[2] + after[3] - before[2] - before[3]
+    return f"{wall_s:.1f} s ({cpu_s:.1f} s of processor time)"
 
 
 def opened(page: Path) -> float:
@@ -65,9 +69,9 @@ def main(argv: list[str]) -> None:
             )
         page = folder.parent / "trend.html"
         (folder / "history.sqlite").unlink(missing_ok=True)
-        print(f"{builds} documents of {cases} cases: first {command(folder):.1f} s", flush=True)
-        print(f"again {command(folder):.1f} s, with the page "
-              f"{command(folder, '--html', str(page)):.1f} s", flush=True)  # fmt: skip
+        print(f"{builds} documents of {cases} cases: first {command(folder)}", flush=True)
+        print(f"again {command(folder)}", flush=True)
+        print(f"with the page {command(folder, '--html', str(page))}", flush=True)
         print(f"page {page.stat().st_size / 1e6:.2f} MB")
         if CHROMIUM.exists() and DRIVER.exists():
             print(f"open in {opened(page) / 1000:.2f} s")

@@ -114,6 +114,38 @@ def test_appended_documents_do_not_move_an_accepted_step(archive, tmp_path, caps
     assert 13 in [event["build"] for event in after]
 
 
+RANGES = [
+    ("2026-01-10", "2026-12-31", 0),  # beyond the newest build
+    ("2025-01-10", "2026-01-15", 0),
+    ("2026-01-16", "2026-12-31", 2),
+    ("2025-01-01", "2026-01-14", 2),
+]
+
+
+@pytest.mark.parametrize(("first", "last", "code"), RANGES)
+def test_a_range_of_days_holds_the_builds_within_it(archive, tmp_path, first, last, code, capsys):
+    path = accept(tmp_path, f"[[event]]\nfrom = {first}\nto = {last}\n")
+    assert code == told(capsys, archive, "--events", path)[0]
+
+
+def test_a_range_ends_with_its_last_day_not_with_the_next_build(tmp_path, capsys):
+    folder = make.archive(tmp_path / "a", steps=((1, 14, 1.08),))
+    (folder / "d012.json").unlink()
+    (folder / "d013.json").unlink()  # no build on the 13th and 14th; the step is on the 15th
+    for last, code in (("2026-01-14", 2), ("2026-01-15", 0)):
+        path = accept(tmp_path, f"[[event]]\nfrom = 2026-01-05\nto = {last}\n")
+        assert code == told(capsys, folder, "--events", path)[0]
+
+
+def test_a_range_without_a_build_is_said(tmp_path, capsys):
+    folder = make.archive(tmp_path / "a", builds=8)
+    (folder / "d004.json").unlink()
+    (folder / "d005.json").unlink()
+    path = accept(tmp_path, "[[event]]\nfrom = 2026-01-05\nto = 2026-01-06\n")
+    code, _, err = told(capsys, folder, "--events", path)
+    assert (0, True) == (code, "no build from 2026-01-05 to 2026-01-06" in err)
+
+
 EVENTS = [
     ("nonsense", "not TOML"),
     ("[[events]]\n", "no key 'events'"),
