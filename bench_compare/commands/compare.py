@@ -40,6 +40,10 @@ Examples:
   bench-compare a.json b.json --threshold 2% --threshold init_ns=20%
   bench-compare --aa a.json                        can this machine gate builds?
 
+Other questions, each with a --help of its own:
+  bench-compare history                            what changed when
+  bench-compare compose                            a pipeline from its layers
+
 Which documents are compared:
   --a GLOB              documents of the base, in place of DOC
   --b GLOB              documents of the other side
