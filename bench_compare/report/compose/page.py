@@ -18,9 +18,11 @@ if TYPE_CHECKING:
     from bench_compare.compose.model import Composition, ModelTerm
 
 ENTRY = "compose_main"
+SAME = 5e-4
+"""A ratio that is shown as no change."""
 INTERVALS = {
-    "rounds": "95 % interval over rounds",
-    "documents": "95 % interval over documents",
+    "rounds": "95 % interval of rounds and clock",
+    "documents": "95 % interval of documents and clock",
     "bracket": "between hot and rotated caches",
     "model": "95 % interval with the model's own error",
     "none": "",
@@ -60,6 +62,8 @@ def headline(composition: Composition) -> str:
     if ratios is None or chosen.name == composition.baseline_name:
         return text
     ratio = ratios.time.value
+    if abs(ratio - 1) < SAME:
+        return f"{text}, as fast as {composition.baseline_name}"
     word = "faster" if ratio >= 1 else "slower"
     return f"{text}, {change_text(max(ratio, 1 / ratio))} {word} than {composition.baseline_name}"
 

@@ -8,7 +8,7 @@ import pytest
 from bench_schema import files
 
 from bench_compare.cli import main
-from bench_compare.compose.model import ModelTerm
+from bench_compare.compose.model import Estimate, ModelTerm
 from bench_compare.report.compose import page
 from tests.bench_compare.compose import worlds
 from tests.bench_compare.compose.sample import composition
@@ -152,6 +152,19 @@ def test_the_baseline_itself_is_against_nothing():
     made = composition()
     plain = replace(made, chosen=replace(made.chosen, name="cudnn"))
     assert "net: 27.40 µs" == page.headline(plain)
+
+
+def test_what_takes_the_same_time_is_not_called_faster():
+    made = composition()
+    equal = replace(made, ratios=replace(made.ratios, time=Estimate(1.0, 0.9, 1.1)))
+    assert "net: 27.40 µs, as fast as cudnn" == page.headline(equal)
+
+
+def test_a_tiny_negative_share_has_no_sign(show, texts):
+    made = composition()
+    parts = (*made.chosen.parts[:3], replace(made.chosen.parts[3], share=-1e-5))
+    show(replace(made, chosen=replace(made.chosen, parts=parts)))
+    assert "0.0 %" == texts(".waterfall > li .step-share")[3].replace("\xa0", " ")
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,11 @@ export const sides = [page.chosen, page.baseline].filter((one) => one !== null);
 
 const MINUS = "\u2212";
 export const timeText = (value) => valueText(value, "ns").replace("-", MINUS);
-export const shareText = (share) => `${(100 * share).toFixed(1).replace("-", MINUS)}\u00a0%`;
+
+export function shareText(share) {
+  const text = (100 * share).toFixed(1);
+  return `${text === "-0.0" ? "0.0" : text.replace("-", MINUS)}\u00a0%`;
+}
 
 // An energy keeps a unit in which people can read it.
 export function energyText(joules) {
