@@ -57,6 +57,9 @@ STEPS: Mapping[int, Step] = {1: to_version_2}
 
 def version_of(tree: object, where: str, known: int = SCHEMA_VERSION) -> int:
     """The version that a tree says it has; refuses what is no document and what is newer."""
+    if isinstance(tree, dict) and isinstance(tree.get("tuning_version"), int):
+        raise SchemaError(where, "is the record of a tuning; its times are in its result document, "
+                          "which bench-run tune wrote beside it")  # fmt: skip
     if not isinstance(tree, dict) or "schema_version" not in tree:
         raise SchemaError(where, "JSON, but not a benchmark result: no field 'schema_version'")
     version = tree["schema_version"]
