@@ -81,22 +81,32 @@ def run_benchmark(options: Options, command: Sequence[str] = ()) -> Document:
         pool.kill()
 
 
+@dataclass(frozen=True)
+class Brought:
+    """What the caller of `run_planned` has already."""
+
+    references: ReferenceStore | None = None
+    rule: Rule | None = None
+    """Which cases get more rounds than were asked for."""
+
+
+NOTHING = Brought()
+
+
 def run_planned(
     options: Options,
     planned: Planned,
     pool: WorkerPool,
     breakdown: TimeBreakdown,
     command: Sequence[str] = (),
-    references: ReferenceStore | None = None,
-    rule: Rule | None = None,
+    brought: Brought = NOTHING,
 ) -> Document:
-    """Run these cases and return the document; raises as `run_benchmark` does. `rule`: which cases
-    get more rounds than were asked for."""
+    """Run these cases and return the document; raises as `run_benchmark` does."""
     opened = describe_engines(planned.engines, options, pool)
     check_until(options, planned.engines)
     header = make_header(options, planned, opened, command)
     record = Record.begin(options, header, planned.cases)
-    return _measure(options, planned, record, pool, breakdown, opened.sharing, references, rule)
+    return _measure(options, planned, record, pool, breakdown, opened.sharing, brought)
 
 
 def _measure(
@@ -106,18 +116,18 @@ def _measure(
     pool: WorkerPool,
     breakdown: TimeBreakdown,
     sharing: Sharing,
-    references: ReferenceStore | None,
-    rule: Rule | None,
+    brought: Brought,
 ) -> Document:
     order = [case.id for case in planned.cases]
     total = len(order) * options.rounds
     with Progress(total, quiet=options.quiet) as progress, record:
+        rule = brought.rule
         if options.until == "decided":
             referee = Referee(options, record.so_far)
             rule = partial(until_decided, options=options, referee=referee)
         rounds = Rounds(
             options, planned.cases, record.add, progress, pool, breakdown, rule, sharing,
-            references,
+            brought.references,
         )  # fmt: skip
         for note in (*planned.notes, *record.notes):
             progress.say(f"note: {note}")

@@ -9,8 +9,8 @@ import numpy as np
 from bench_schema.looks import looks
 from bench_schema.summary import midmean
 
-from bench_run.tune.decide import Finalist
-from bench_run.tune.settle import is_settled
+from bench_run.tune.choosing.decide import Finalist
+from bench_run.tune.choosing.settle import is_settled
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from bench_run.plan.cases import PlannedEngine, PlannedGraph
     from bench_run.tune.candidates import Option
     from bench_run.tune.fates import Fate
-    from bench_run.tune.heats import RaceState
+    from bench_run.tune.racing.heats import RaceState
     from bench_run.tune.session import Effort
     from bench_run.tune.settings import Tuning
 

@@ -15,7 +15,7 @@ from bench_schema.document import Case, Outcome
 
 from bench_run.errors import UsageError
 from bench_run.files import writing
-from bench_run.tune.heats import Visit
+from bench_run.tune.racing.heats import Visit
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -30,11 +30,11 @@ from bench_schema.tuning import (
 )
 
 from bench_run.runner.record import now
+from bench_run.tune.choosing.decide import Decision, Finalist, Point, decide, pareto
+from bench_run.tune.choosing.totals import Suite, decide_whole, total_gain, totals
 from bench_run.tune.confirm import objective_logs
-from bench_run.tune.decide import Decision, Finalist, Point, decide, pareto
 from bench_run.tune.fates import largest_error
-from bench_run.tune.heats import intervals
-from bench_run.tune.totals import Suite, decide_whole, total_gain, totals
+from bench_run.tune.racing.heats import intervals
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

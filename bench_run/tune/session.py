@@ -16,7 +16,7 @@ from bench_schema.document import Case, Outcome
 from bench_run.errors import BenchRunError, WorkerError
 from bench_run.measure.loop import REST_S, SamplingBudget
 from bench_run.runner.rounds import lack_of_memory
-from bench_run.tune.heats import Visit
+from bench_run.tune.racing.heats import Visit
 from bench_run.worker.case_record import case_of
 from bench_run.worker.messages import Keep, Release, Repeat, RunCase
 from bench_run.worker.messages import Visit as VisitRequest

@@ -13,7 +13,7 @@ from bench_run.engines import PROCESSOR_ENGINES, choose_auto
 from bench_run.engines.spec import parse_spec
 from bench_run.errors import UsageError
 from bench_run.options.readers import choice_reader, read_number, read_ratio
-from bench_run.tune.settle import FEWEST, ROUNDS_AT_MOST
+from bench_run.tune.choosing.settle import FEWEST, ROUNDS_AT_MOST
 from bench_run.tune.space import Space, parse_space
 
 if TYPE_CHECKING:

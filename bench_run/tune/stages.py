@@ -20,7 +20,7 @@ from bench_run.errors import OutputError, UsageError
 from bench_run.machine.devices import devices
 from bench_run.measure.time_breakdown import TimeBreakdown
 from bench_run.progress import Progress
-from bench_run.runner.benchmark import VERSION, run_planned
+from bench_run.runner.benchmark import VERSION, Brought, run_planned
 from bench_run.runner.destinations import check_destinations
 from bench_run.runner.planning import Planned, outline_run
 from bench_run.runner.record import now
@@ -30,11 +30,13 @@ from bench_run.runner.rounds import engines_of
 from bench_run.runner.spool import check_cache
 from bench_run.runner.stopping import until_settled
 from bench_run.tune.candidates import Lister, Option, tuned_engines
+from bench_run.tune.choosing.decide import rank_candidates
+from bench_run.tune.choosing.whole import global_finalists
 from bench_run.tune.confirm import Confirmation
-from bench_run.tune.decide import rank_candidates
 from bench_run.tune.fates import fates_of, repeated
 from bench_run.tune.findings import Raced, Tuned
-from bench_run.tune.heats import (
+from bench_run.tune.journal import TuneJournal
+from bench_run.tune.racing.heats import (
     CLOSE,
     RaceState,
     Visit,
@@ -43,11 +45,9 @@ from bench_run.tune.heats import (
     run_energy_race,
     run_race,
 )
-from bench_run.tune.journal import TuneJournal
-from bench_run.tune.race import RaceSettings
+from bench_run.tune.racing.rules import RaceSettings
 from bench_run.tune.session import Effort, Means, Session
 from bench_run.tune.settings import Tuning, run_options
-from bench_run.tune.whole import global_finalists
 from bench_run.worker.pool import WorkerPool
 
 if TYPE_CHECKING:
@@ -349,8 +349,8 @@ class Stages:
         options = self._options
         if Path(self._tuning.document).is_dir():
             raise OutputError(f"cannot write {self._tuning.document}: it is a directory")
-        rule = self._rule(raced)
-        return run_planned(options, planned, self._pool, self._breakdown, command, references, rule)
+        brought = Brought(references, self._rule(raced))
+        return run_planned(options, planned, self._pool, self._breakdown, command, brought)
 
     def _rule(self, raced: Sequence[Raced]) -> Rule | None:
         """More rounds where it is not settled who wins."""

@@ -13,7 +13,7 @@ from bench_run.plan.cases import PlannedCase
 from bench_run.plan.tuned import Here, default_engine, read_record, record_engines, tuned_cases
 from bench_run.runner.benchmark import run_planned
 from bench_run.runner.planning import Planned, open_engines, outline_run, plan_run
-from bench_run.tune.decide import Finalist, ratio
+from bench_run.tune.choosing.decide import Finalist, ratio
 from bench_run.tune.record import confirmed_cases, objective
 from bench_run.worker.pool import WorkerPool
 

@@ -79,3 +79,16 @@ def test_a_file_that_is_cut_off_is_refused(tmp_path):
     (tmp_path / "t.json").write_bytes(STORED.read_bytes()[:-40])
     with pytest.raises(DocumentError):
         tuned_read(tmp_path / "t.json")
+
+
+def test_a_record_in_place_of_a_result_is_told_from_one():
+    from bench_schema.files import read
+
+    with pytest.raises(SchemaError, match="is the record of a tuning"):
+        read(STORED)
+
+
+def test_what_the_compiled_schema_refuses_the_ordinary_one_explains(tree):
+    tree["entries"][0]["candidates"][0]["blocks"] = -1
+    with pytest.raises(SchemaError, match="blocks"):
+        decode(tree)

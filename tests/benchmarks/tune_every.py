@@ -35,8 +35,8 @@ from bench_run.runner.planning import outline_run
 from bench_run.runner.references import ReferenceStore
 from bench_run.tune.candidates import Lister, tuned_engines
 from bench_run.tune.fates import fates_of
-from bench_run.tune.heats import run_all
 from bench_run.tune.journal import TuneJournal
+from bench_run.tune.racing.heats import run_all
 from bench_run.tune.session import Effort, Means, Session
 from bench_run.tune.settings import Tuning, run_options
 from bench_run.tune.space import parse_space

@@ -25,10 +25,10 @@ import numpy as np
 from bench_schema.looks import looks
 from bench_schema.summary import midmean
 
-from bench_run.tune.decide import Finalist, decide
-from bench_run.tune.heats import Visit, choose_finalists, run_race
-from bench_run.tune.race import RaceSettings
-from bench_run.tune.settle import ROUNDS_AT_MOST, is_settled
+from bench_run.tune.choosing.decide import Finalist, decide
+from bench_run.tune.choosing.settle import ROUNDS_AT_MOST, is_settled
+from bench_run.tune.racing.heats import Visit, choose_finalists, run_race
+from bench_run.tune.racing.rules import RaceSettings
 
 PLANS, WIDTH = 40, 0.08
 SKEW = 0.5

@@ -25,10 +25,10 @@ import numpy as np
 from bench_schema.looks import looks
 from docopt import docopt
 
-from bench_run.tune.decide import Finalist, decide, rank_candidates
-from bench_run.tune.heats import Visit, choose_finalists, run_race
-from bench_run.tune.race import MIDMEAN_VARIANCE, RaceSettings
-from bench_run.tune.settle import ROUNDS_AT_MOST, is_settled
+from bench_run.tune.choosing.decide import Finalist, decide, rank_candidates
+from bench_run.tune.choosing.settle import ROUNDS_AT_MOST, is_settled
+from bench_run.tune.racing.heats import Visit, choose_finalists, run_race
+from bench_run.tune.racing.rules import MIDMEAN_VARIANCE, RaceSettings
 
 STORED = Path(__file__).resolve().parents[1] / "data" / "tuning" / "exhaustive_h200.json.gz"
 MARGIN_RATIO = 0.005

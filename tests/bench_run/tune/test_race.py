@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bench_run.tune.heats import (
+from bench_run.tune.racing.heats import (
     ENERGY_BLOCKS,
     Visit,
     choose_finalists,
@@ -16,7 +16,7 @@ from bench_run.tune.heats import (
     run_energy_race,
     run_race,
 )
-from bench_run.tune.race import (
+from bench_run.tune.racing.rules import (
     RaceSettings,
     block_samples,
     is_clear,

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench_run.tune.decide import Finalist, decide
-from bench_run.tune.settle import CLAIM, is_settled, standard_error
-from bench_run.tune.student import central_share, two_sided
+from bench_run.tune.choosing.decide import Finalist, decide
+from bench_run.tune.choosing.settle import CLAIM, is_settled, standard_error
+from bench_run.tune.choosing.student import central_share, two_sided
 
 MARGIN = 0.005
 LOOKS, MOST = 7, 20

@@ -15,7 +15,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 from bench_schema.summary import t_quantile
 
-from bench_run.tune.race import (
+from bench_run.tune.racing.rules import (
     LEAST_SAMPLES,
     Logs,
     RaceSettings,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bench_run.tune.heats import intervals
+from bench_run.tune.racing.heats import intervals
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

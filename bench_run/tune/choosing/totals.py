@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from bench_schema.tuning import Ratio, Total
 
-from bench_run.tune.decide import Decision, Finalist, decide, ratio
-from bench_run.tune.student import two_sided
-from bench_run.tune.whole import combinations, original_of, total_logs
+from bench_run.tune.choosing.decide import Decision, Finalist, decide, ratio
+from bench_run.tune.choosing.student import two_sided
+from bench_run.tune.choosing.whole import combinations, original_of, total_logs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -16,8 +16,8 @@ import numpy as np
 from bench_schema.tuning import Ratio
 
 from bench_run.text import percent_text
-from bench_run.tune.race import preferred
-from bench_run.tune.student import two_sided
+from bench_run.tune.choosing.student import two_sided
+from bench_run.tune.racing.rules import preferred
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -107,7 +107,7 @@ def tied_finalists(
     finalists: Sequence[Finalist], margin_ratio: float, common: float | None = None
 ) -> list[Finalist]:
     """The fastest and who is as fast: behind by less than a border between half the margin and the
-    margin (`race.preferred`), or not shown to be behind by more than half of it."""
+    margin (`racing.rules.preferred`), or not shown to be behind by more than half of it."""
     rounds = min(f.logs.size for f in finalists)
     means = np.array([float(f.logs[:rounds].mean()) for f in finalists])
     behind = means - means.min()

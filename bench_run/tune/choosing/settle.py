@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bench_run.tune.decide import decide
+from bench_run.tune.choosing.decide import decide
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from bench_run.tune.decide import Finalist
+    from bench_run.tune.choosing.decide import Finalist
 
 CLAIM = 0.001
 """Standard error to which a time is known that is told. Two tunings then differ by less than 0.1 %

@@ -1,0 +1,1 @@
+"""Who wins, of one graph and of all: arrays in, decisions out."""
