@@ -89,6 +89,6 @@ def test_a_record_in_place_of_a_result_is_told_from_one():
 
 
 def test_what_the_compiled_schema_refuses_the_ordinary_one_explains(tree):
-    tree["entries"][0]["candidates"][0]["blocks"] = -1
-    with pytest.raises(SchemaError, match="blocks"):
+    tree["entries"][0]["candidates"][0]["stage"] = "flying"
+    with pytest.raises(SchemaError, match="stage"):
         decode(tree)
