@@ -104,7 +104,8 @@ def _joined(parts: Sequence[Part], read: Callable[[Part], Any]) -> Any:
 
 def _part(held: Held, name: str) -> Part:
     table, found = held.table, held.table.series[name]
-    first, last = (np.searchsorted(found.round, table.starts[held.place + n]) for n in (0, 1))
+    starts = np.array(found.starts)
+    first, last = starts[held.place], starts[held.place + 1]
     one = runs(first, last - first)
     case = np.repeat(np.arange(len(first)), last - first)
     kept = found.statistics.kept[one] > 0

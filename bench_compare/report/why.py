@@ -9,6 +9,8 @@ from statistics import median
 from typing import TYPE_CHECKING, NamedTuple
 from weakref import WeakKeyDictionary
 
+from bench_compare.rounds.lazy import columns_of
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
@@ -112,8 +114,15 @@ def _clocks(base: CaseSide, other: CaseSide) -> Iterator[Change]:
 
 
 def _clock_mhz(cases: Sequence[Case]) -> float | None:
-    known = [mhz for case in cases for one in case.rounds if (mhz := _of_round(one)) is not None]
+    known = [mhz for case in cases for mhz in _of_rounds(case.rounds)]
     return median(known) if known else None
+
+
+def _of_rounds(rounds: Sequence[Round]) -> list[float]:
+    lazy = columns_of(rounds)
+    if lazy is not None:
+        return lazy.clock_mhz
+    return [mhz for one in rounds if (mhz := _of_round(one)) is not None]
 
 
 def _of_round(one: Round) -> float | None:

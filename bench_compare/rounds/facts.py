@@ -68,17 +68,36 @@ def facts_of(rounds: tuple[Round, ...]) -> Facts:
 
 def facts_of_cases(cases: Iterable[Sequence[Round]]) -> list[Facts]:
     """Of each case; equal ones are one object."""
-    seen: dict[Hashable, Facts] = {}
+    numbers: dict[Hashable, int] = {}
+    parts: list[Facts] = []
     known: dict[tuple[int, ...], Facts] = {}
     found = []
     for rounds in cases:
-        parts = [seen.setdefault(part, part) for part in map(of_round, rounds)]
-        code = tuple(map(id, parts))
+        code = tuple([numbers.setdefault(_sign(one), len(numbers)) for one in rounds])
         whole = known.get(code)
         if whole is None:
-            whole = known[code] = joined(parts)
+            for number, one in zip(code, rounds, strict=True):
+                if number == len(parts):
+                    parts.append(of_round(one))
+            whole = known[code] = joined([parts[number] for number in code])
         found.append(whole)
     return found
+
+
+def _sign(one: Round) -> Hashable:
+    """Rounds with equal signs have equal facts."""
+    before, after, beside = one.telemetry_before, one.telemetry_after, one.surroundings
+    return (
+        one.host,
+        one.device_uuid,
+        one.device_timing,
+        one.device_bound_ns,
+        tuple([(name, samples.size > 0) for name, samples in one.series.items()]),
+        () if before is None else tuple(before.throttle),
+        () if after is None else tuple(after.throttle),
+        tuple(one.notes),
+        None if beside is None or is_quiet(beside) else _disturber(one, beside),
+    )
 
 
 def of_round(one: Round) -> Facts:

@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, overload
 
+import numpy as np
 from bench_schema.document import Round
 
 from bench_compare.rounds.facts import facts_of
 
 if TYPE_CHECKING:
+    from bench_schema.document import Samples
+
     from bench_compare.rounds.facts import Facts
     from bench_compare.rounds.table import RoundTable
+    from bench_compare.statistics.arrays import Array, Mask
 
 
 class LazyRounds(Sequence[Round]):
@@ -36,6 +40,29 @@ class LazyRounds(Sequence[Round]):
         first, last = self.table.starts[self.place : self.place + 2]
         found: list[int] = self.table.index[first:last].tolist()
         return found
+
+    def series(self, name: str) -> tuple[Sequence[Samples], list[int]]:
+        """Of each round that has samples of the series: these, and the cut that is told."""
+        columns = self.table.series.get(name)
+        if columns is None:
+            return (), []
+        first, last = columns.starts[self.place : self.place + 2]
+        return columns.samples[first:last], columns.told_cut[first:last].tolist()
+
+    @property
+    def clock_mhz(self) -> list[float]:
+        """Of each round after it, else before it; rounds without are left out."""
+        readings, _ = self.readings
+        last = np.where(np.isnan(readings[:, 2]), readings[:, 1], readings[:, 2])
+        found: list[float] = last[~np.isnan(last)].tolist()
+        return found
+
+    @property
+    def readings(self) -> tuple[Array, Mask]:
+        """What devices told around each round (`Clocks`), and whether they did."""
+        first, last = self.table.starts[self.place : self.place + 2]
+        clocks = self.table.clocks
+        return clocks.readings[first:last], clocks.told[first:last]
 
     def __len__(self) -> int:
         return self._count
@@ -71,3 +98,12 @@ def indices(rounds: Sequence[Round]) -> list[int]:
     """`Round.index` of each."""
     lazy = columns_of(rounds)
     return [one.index for one in rounds] if lazy is None else lazy.indices
+
+
+def series_of(rounds: Sequence[Round], name: str) -> tuple[Sequence[Samples], Sequence[int]]:
+    """Of each round that has samples of the series: these, and the cut that is told."""
+    lazy = columns_of(rounds)
+    if lazy is not None:
+        return lazy.series(name)
+    held = [one for one in rounds if name in one.series and one.series[name].size]
+    return [one.series[name] for one in held], [one.cut.get(name) or 0 for one in held]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
     from bench_compare.statistics.arrays import Array, Ints, Mask
 
+NAN = float("nan")
 Numbers: TypeAlias = "tuple[Ints, Array]"
 """How many a case has, and the numbers of all cases."""
 
@@ -29,6 +31,8 @@ class SeriesColumns:
 
     round: Ints
     """Its place in the table."""
+    starts: Sequence[int]
+    """Place of the first entry of each case, and of one case more."""
     samples: Sequence[Samples]
     cut: Ints
     """Leading samples that do not count; computed where the document does not tell."""
@@ -47,10 +51,9 @@ class Clocks:
     """Whether anything was."""
     mean_mhz: Array
     """Of before and after, probed if it was."""
-    before_mhz: Array
-    after_mhz: Array
-    power_w: Array
-    temperature_c: Array
+    readings: Array
+    """A row for each round: its longest cut, clock before and after (MHz), power (W), temperature
+    (°C)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,13 +74,13 @@ class RoundTable:
 def table_of(cases: Sequence[Case]) -> RoundTable:
     """The columns of cases whose samples are arrays."""
     rounds = [one for case in cases for one in case.rounds]
-    counts = [len(case.rounds) for case in cases]
+    starts = np.cumsum([0, *(len(case.rounds) for case in cases)])
     names = dict.fromkeys(name for one in rounds for name in one.series)
     return RoundTable(
-        starts=np.cumsum([0, *counts]),
+        starts=starts,
         index=np.array([one.index for one in rounds], np.int64),
         clocks=_clocks(rounds),
-        series={name: _series(rounds, name) for name in names},
+        series={name: _series(rounds, name, starts) for name in names},
         numbers={
             name: _numbers([row.reading.read(case) for case in cases])
             for name, row in METRICS.items()
@@ -87,29 +90,34 @@ def table_of(cases: Sequence[Case]) -> RoundTable:
     )
 
 
-def _series(rounds: Sequence[Round], name: str) -> SeriesColumns:
-    held = [
-        (place, found, one)
-        for place, one in enumerate(rounds)
-        if (found := one.series.get(name)) is not None and found.size
-    ]
-    samples = [found for _, found, _ in held]
-    cuts = [_cut(one, name, found) for _, found, one in held]
-    effective = [cut for cut, _ in cuts]
+def _series(rounds: Sequence[Round], name: str, starts: Ints) -> SeriesColumns:
+    places, samples = [], []
+    for place, one in enumerate(rounds):
+        found = one.series.get(name)
+        if found is not None and found.size:
+            places.append(place)
+            samples.append(found)
+    holders = [rounds[place] for place in places]
+    told = [one.cut.get(name) for one in holders]
+    not_warm = [name in one.not_warm for one in holders]
+    cuts = [cut or 0 for cut in told]
+    if None in told:
+        every = zip(told, not_warm, samples, strict=True)
+        cuts, not_warm = map(list, zip(*(_cut(*one) for one in every), strict=True))
     return SeriesColumns(
-        round=np.array([place for place, _, _ in held], np.int64),
+        round=np.array(places, np.int64),
+        starts=np.searchsorted(places, starts).tolist(),
         samples=samples,
-        cut=np.array(effective, np.int64),
-        told_cut=np.array([one.cut.get(name) or 0 for _, _, one in held], np.int64),
-        not_warm=np.array([cold for _, cold in cuts], bool),
-        statistics=round_statistics(trimmed(samples, effective) if any(effective) else samples),
+        cut=np.array(cuts, np.int64),
+        told_cut=np.array([cut or 0 for cut in told], np.int64),
+        not_warm=np.array(not_warm, bool),
+        statistics=round_statistics(trimmed(samples, cuts) if any(cuts) else samples),
     )
 
 
-def _cut(one: Round, name: str, samples: Samples) -> tuple[int, bool]:
-    cut = one.cut.get(name)
-    if cut is not None:
-        return cut, name in one.not_warm
+def _cut(told: int | None, not_warm: bool, samples: Samples) -> tuple[int, bool]:
+    if told is not None:
+        return told, not_warm
     from bench_schema.summary import warmup_cut
 
     found = warmup_cut(samples)
@@ -122,34 +130,37 @@ def _numbers(values: Sequence[Any]) -> Numbers:
 
 
 def _clocks(rounds: Sequence[Round]) -> Clocks:
-    told = np.array([_told(one) for one in rounds], bool)
-    table = np.full((5, len(rounds)), np.nan)
-    if told.any():
-        table = np.array([_telemetry(one) for one in rounds], float).T
-    return Clocks(told, *table)
+    before = [one.telemetry_before for one in rounds]
+    after = [one.telemetry_after for one in rounds]
+    told = np.array([one is not None for one in before], bool)
+    told |= np.array([one is not None for one in after], bool)
+    readings = np.full((len(rounds), 5), np.nan)
+    readings[:, 0] = [max(one.cut.values(), default=0) for one in rounds]
+    if not told.any():
+        return Clocks(told, np.full(len(rounds), np.nan), readings)
+    names = ("probed_clock_mhz", "sm_clock_mhz")
+    probed, reported = ([_column(side, name) for side in (before, after)] for name in names)
+    mean = _mean(*probed)
+    for place in (0, 1):
+        known = np.isnan(probed[place])
+        readings[:, 1 + place] = np.where(known, reported[place], probed[place])
+    readings[:, 3] = _column(after, "power_w")
+    readings[:, 4] = _column(after, "temperature_c")
+    return Clocks(told, np.where(np.isnan(mean), _mean(*reported), mean), readings)
 
 
-def _told(one: Round) -> bool:
-    return not (one.telemetry_before is one.telemetry_after is None)
+def _column(telemetry: Sequence[Telemetry | None], name: str) -> Array:
+    """NaN where it is not known."""
+    read = attrgetter(name)
+    known = (None if one is None else read(one) for one in telemetry)
+    numbers = (NAN if value is None else value for value in known)
+    return np.fromiter(numbers, float, len(telemetry))
 
 
-def _telemetry(one: Round) -> tuple[float | None, ...]:
-    before, after = one.telemetry_before, one.telemetry_after
-    mean = mean_clock_mhz([known for known in (before, after) if known is not None])
-    if after is None:
-        return mean, None if before is None else _mhz(before), None, None, None
-    first = None if before is None else _mhz(before)
-    return mean, first, _mhz(after), after.power_w, after.temperature_c
-
-
-def _mhz(telemetry: Telemetry) -> float | None:
-    """The measured clock where there is one, else what the device reports."""
-    probed = telemetry.probed_clock_mhz
-    return telemetry.sm_clock_mhz if probed is None else probed
-
-
-def mean_clock_mhz(known: Sequence[Telemetry]) -> float | None:
-    """SM clock of a round: probed if it was, else the mean of before and after."""
-    clocks = [t.probed_clock_mhz for t in known if t.probed_clock_mhz]
-    clocks = clocks or [t.sm_clock_mhz for t in known if t.sm_clock_mhz]
-    return sum(clocks) / len(clocks) if clocks else None
+def _mean(first: Array, second: Array) -> Array:
+    """Of the one or two that are known and not 0, else NaN."""
+    both = np.stack([first, second])
+    known = np.nan_to_num(both) != 0
+    count = known.sum(axis=0)
+    total = np.where(known[0], first, 0.0) + np.where(known[1], second, 0.0)
+    return np.where(count > 0, total / np.maximum(count, 1), np.nan)

@@ -21,6 +21,7 @@ from bench_schema.validator import path_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+    from mmap import mmap
 
 Ints: TypeAlias = npt.NDArray[np.int64]
 Codes: TypeAlias = npt.NDArray[np.uint64]
@@ -42,7 +43,7 @@ MIX = np.uint64(0x9E3779B97F4A7C15)
 
 def refuse_duplicate_keys(data: bytes, where: str) -> None:
     """Raise `SchemaError` where an object of the text, which is valid JSON, has a key twice."""
-    if not any(map(_may_repeat, _pieces(data))):
+    if not may_repeat_keys(data):
         return
     found = _first(json.loads(data, object_pairs_hook=_Members), ())
     if found is not None:
@@ -51,16 +52,21 @@ def refuse_duplicate_keys(data: bytes, where: str) -> None:
         raise SchemaError(f"{where}: {path_text(path)}{named}", f"the key {key!r} is there twice")
 
 
-def _pieces(data: bytes) -> Iterator[bytes]:
+def may_repeat_keys(data: bytes | mmap) -> bool:
+    """False where no object of the text that is looked at has a key twice."""
+    return any(map(_may_repeat, _pieces(data)))
+
+
+def _pieces(data: bytes | mmap) -> Iterator[bytes]:
     """The text, or pieces of it; each begins with an object."""
     if len(data) <= WHOLE_BYTES:
-        yield data
+        yield data[:]
         return
     yield data[:PIECE_BYTES]
     for start in np.linspace(0, len(data) - PIECE_BYTES, PIECES).astype(int).tolist():
         border = BORDER.search(data, start, start + PIECE_BYTES)
         if border is not None:
-            yield data[data.rindex(b"{", start, border.end()) : start + PIECE_BYTES]
+            yield data[data.rfind(b"{", start, border.end()) : start + PIECE_BYTES]
 
 
 def _may_repeat(data: bytes) -> bool:

@@ -14,11 +14,14 @@ from bench_schema.codec import check_rounds
 from bench_schema.document import SCHEMA_VERSION, Case, Round
 from bench_schema.integers import Arrays
 
+from bench_compare.input.large.parts import as_list
 from bench_compare.rounds.lazy import LazyRounds
 from bench_compare.rounds.table import RoundTable, table_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+
+    from bench_compare.input.large.parts import Memory
 
 
 class Part(NamedTuple):
@@ -31,19 +34,15 @@ class Part(NamedTuple):
     """Where in the document's text the rounds of each case are."""
 
 
-def decode_part(data: bytes, first: int, last: int) -> Part:
+def decode_part(data: Memory, first: int, last: int) -> Part:
     """Raises `ValueError` or `DocumentError` for what may not be valid."""
-    text = b"[%b]" % data[first:last]
-    cases = _cases_decoder().decode(text)
-    begin = _address(text) - first + 1
-    spans = []
-    for case in cases:
-        start = _address(case.rounds) - begin
-        spans.append((start, start + len(memoryview(case.rounds))))
-    read = _rounds_decoder().decode
-    for case in cases:
-        case.rounds = read(case.rounds)
-    _read_samples(cases)
+    with as_list(data, first, last) as text:
+        cases = _cases_decoder().decode(text)
+        spans = [_span(case.rounds, data) for case in cases]
+        read = _rounds_decoder().decode
+        for case in cases:
+            case.rounds = read(case.rounds)
+        _read_samples(cases)
     for case in cases:
         check_rounds(case, "")
     table = table_of(cases)
@@ -64,8 +63,14 @@ def _rounds_decoder() -> msgspec.json.Decoder[list[Any]]:
     return msgspec.json.Decoder(kind)
 
 
+def _span(part: Any, data: Memory) -> tuple[int, int]:
+    """Where a raw part lies in the text that it is of."""
+    first = _address(part) - _address(data)
+    return first, first + len(memoryview(part))
+
+
 def _address(text: Any) -> int:
-    """Of its first byte: msgspec's raw parts lie within the text that they are of."""
+    """Of its first byte."""
     address: int = np.frombuffer(text, np.uint8).__array_interface__["data"][0]
     return address
 
@@ -81,7 +86,7 @@ def _read_samples(cases: Sequence[Any]) -> None:
         some.flush()
 
 
-def built(part: Part, data: bytes) -> Iterator[Case]:
+def built(part: Part, data: Memory) -> Iterator[Case]:
     """The cases of a part of this text, with rounds that are built when they are looked at."""
     counts = np.diff(part.table.starts).tolist()
     build = functools.partial(_rounds_at, data, part.spans)
@@ -101,7 +106,7 @@ def _shells_decoder() -> msgspec.msgpack.Decoder[list[Any]]:
     return msgspec.msgpack.Decoder(list[msgspec.defstruct("Shell", names, gc=False)])  # type: ignore[misc]
 
 
-def _rounds_at(data: bytes, spans: Sequence[tuple[int, int]], place: int) -> tuple[Round, ...]:
+def _rounds_at(data: Memory, spans: Sequence[tuple[int, int]], place: int) -> tuple[Round, ...]:
     first, last = spans[place]
     kind = tuple[Round, ...]
     return msgspec.json.decode(data[first:last], type=kind, dec_hook=_samples)

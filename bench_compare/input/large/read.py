@@ -11,12 +11,11 @@ import msgspec
 from bench_schema.acceptor import decoder
 from bench_schema.codec import build, check_keys
 from bench_schema.document import SCHEMA_VERSION, Document
-from bench_schema.duplicate_keys import refuse_duplicate_keys
+from bench_schema.duplicate_keys import may_repeat_keys
 from bench_schema.errors import DocumentError
-from bench_schema.packing import read_bytes
 
 from bench_compare.input.large.decode import Part, built, decode_part
-from bench_compare.input.large.parts import Layout, layout, pieces
+from bench_compare.input.large.parts import Layout, Memory, layout, pieces, read_text
 from bench_compare.input.large.share import Shelf, Stored
 from bench_compare.parallel import process_count, share_out
 
@@ -34,7 +33,7 @@ Found: TypeAlias = "tuple[Part, dict[str, Stored] | None] | None"
 
 class Text(NamedTuple):
     path: Path
-    data: bytes
+    data: Memory
     layout: Layout
 
 
@@ -62,11 +61,11 @@ def _text(path: Path) -> Text | None:
     try:
         if not path.is_file() or path.stat().st_size < LEAST_BYTES:
             return None
-        data = read_bytes(path)
-    except (OSError, DocumentError):
+        data = read_text(path)
+    except (OSError, *DOUBTS):
         return None
-    found = layout(data)
-    return None if found is None else Text(path, data, found)
+    found = None if data is None else layout(data)
+    return None if data is None or found is None else Text(path, data, found)
 
 
 def _decoded(jobs: Sequence[Job], processes: int) -> list[Part | None]:
@@ -114,7 +113,7 @@ def _document(text: Text, parts: Sequence[Part | None]) -> Document | None:
         cases = tuple(case for part in parts if part for case in built(part, text.data))
         document = replace(frame, cases=cases)
         check_keys(document, where)
-        refuse_duplicate_keys(text.data, where)
     except DOUBTS:
         return None
-    return document if all(parts) and not frame.cases else None
+    sure = all(parts) and not frame.cases and not may_repeat_keys(text.data)
+    return document if sure else None

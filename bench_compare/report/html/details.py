@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+import numpy as np
 import orjson
 from bench_schema.document import PAID_ONCE, SERIES
 
@@ -24,6 +25,7 @@ from bench_compare.report.html.front import floats, short
 from bench_compare.report.html.sampling import Budget, Held, budget, reduced
 from bench_compare.report.rows import NEWS
 from bench_compare.report.why import EngineChanges, case_changes
+from bench_compare.rounds.lazy import columns_of, facts, series_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -130,8 +132,7 @@ def _displays(series: Sequence[Series], plan: Budget) -> list[Display]:
 def _names(case: CaseComparison) -> list[str]:
     """The series that the case has samples of, the one that the verdict rests on first."""
     sides = [side for side in (case.base, case.other) if side is not None]
-    rounds = (one for side in sides for held in side.cases for one in held.rounds)
-    names = {name for one in rounds for name, samples in one.series.items() if samples.size}
+    names = {name for side in sides for one in side.cases for name in facts(one.rounds).sampled}
     return [name for name in _ORDER[case.gate] if name in names]
 
 
@@ -149,30 +150,33 @@ def _rounds(side: CaseSide | None, name: str) -> Held:
     cuts: list[int] = []
     documents: list[int] = []
     for case in () if side is None else side.cases:
-        before = len(rounds)
-        for one in case.rounds:
-            samples = one.series.get(name)
-            if samples is not None and samples.size:
-                rounds.append(samples)
-                cuts.append(min(one.cut.get(name) or 0, samples.size - 1))
-        documents += [len(rounds) - before] if len(rounds) > before else []
+        samples, told = series_of(case.rounds, name)
+        rounds += samples
+        cuts += [min(cut, one.size - 1) for one, cut in zip(samples, told, strict=True)]
+        documents += [len(samples)] if len(samples) else []
     return Held(rounds, cuts, documents)
 
 
 def _tables(cases: Sequence[CaseComparison]) -> list[tuple[Floats, Floats]]:
     """What `_round` tells of each round, a matrix for each side; where no device said anything,
     only the cut. Of many cases at once, since NumPy takes longer to begin than to do this."""
-    rounds = [
-        [] if side is None else [one for case in side.cases for one in case.rounds]
-        for pair in cases
-        for side in (pair.base, pair.other)
-    ]
-    every = [one for some in rounds for one in some]
-    quiet = all(one.telemetry_before is one.telemetry_after is None for one in every)
-    table = floats([(_cut(one),) if quiet else _round(one) for one in every]).round(1)
-    ends = list(itertools.accumulate(map(len, rounds)))
-    parts = [table[end - len(some) : end] for some, end in zip(rounds, ends, strict=True)]
+    sides = [side for pair in cases for side in (pair.base, pair.other)]
+    rounds = [[] if side is None else [case.rounds for case in side.cases] for side in sides]
+    sizes = [sum(map(len, some)) for some in rounds]
+    table = _readings([one for some in rounds for one in some]).round(1)
+    ends = itertools.accumulate(sizes)
+    parts = [table[end - size : end] for size, end in zip(sizes, ends, strict=True)]
     return list(zip(parts[::2], parts[1::2], strict=True))
+
+
+def _readings(cases: Sequence[Sequence[Round]]) -> Floats:
+    known = [lazy.readings for one in cases if (lazy := columns_of(one)) is not None]
+    if known and len(known) == len(cases):
+        told = any(some.any() for _, some in known)
+        return floats(np.concatenate([table if told else table[:, :1] for table, _ in known]))
+    every = [one for rounds in cases for one in rounds]
+    quiet = all(one.telemetry_before is one.telemetry_after is None for one in every)
+    return floats([(_cut(one),) if quiet else _round(one) for one in every])
 
 
 def _case(
@@ -267,13 +271,9 @@ def _side(side: CaseSide | None, table: Floats) -> dict[str, Any] | None:
 
 def _said(cases: Sequence[Case]) -> dict[str, list[str]]:
     """Notes of the last document and of all rounds, and why the device throttled."""
-    notes = list(cases[-1].notes)
-    throttled: dict[str, None] = {}
-    for case in cases:
-        for one in case.rounds:
-            notes += one.notes
-            if one.telemetry_after is not None:
-                throttled.update(dict.fromkeys(one.telemetry_after.throttle))
+    known = [facts(case.rounds) for case in cases]
+    notes = [*cases[-1].notes, *(note for one in known for note in one.notes)]
+    throttled = dict.fromkeys(reason for one in known for reason in one.throttled_after)
     return {"notes": notes, "throttled": list(throttled)}
 
 

@@ -56,7 +56,9 @@ def short(value: float | None) -> float | None:
     return None if value is None else float(f"{value:.{DIGITS}g}")
 
 
-def floats(rows: Sequence[float | None] | Sequence[Sequence[float | None]]) -> Floats:
+def floats(
+    rows: Sequence[float | None] | Sequence[Sequence[float | None]] | npt.NDArray[np.float64],
+) -> Floats:
     """Single precision is finer than anything the page shows; unknown is NaN, in JSON null."""
     with np.errstate(over="ignore"):
         return np.array(rows, dtype=np.float64).astype(np.float32)
