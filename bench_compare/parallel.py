@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 T = TypeVar("T")
+U = TypeVar("U")
 
 MOST_PROCESSES = 8
 """More wait for memory, not for a processor."""
@@ -41,6 +42,17 @@ def share_out(work: Callable[[range], list[T]], items: int, unit: int, least: in
     for one, found in zip(ranges[1:], parts, strict=True):
         made.append(work(one) if found is None else found)  # it was lost, or will raise here, too
     return [value for part in made for value in part]
+
+
+def side_by_side(here: Callable[[], T], there: Callable[[], U], *, worth: bool) -> tuple[T, U]:
+    """What both make; the second in a process of its own where that is worth it, so that what it
+    makes has to be small."""
+    child = _start(lambda _: [there()], range(1)) if worth and process_count(2, 1) > 1 else None
+    try:
+        first = here()
+    finally:
+        part = _finish(child)
+    return first, there() if part is None else part[0]
 
 
 def _ranges(items: int, unit: int, parts: int) -> Iterator[range]:

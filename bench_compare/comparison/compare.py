@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -34,8 +34,9 @@ from bench_compare.comparison.sensitivity import sensitivities
 from bench_compare.comparison.settings import differences, stopping_warnings
 from bench_compare.comparison.suite import between_document_warnings, movements, suite_numbers
 from bench_compare.input.align import across_engines, align
-from bench_compare.metrics import GATES, METRICS
+from bench_compare.metrics import GATES, METRICS, PerRound
 from bench_compare.model import CaseComparison, Comparison, Verdict
+from bench_compare.parallel import side_by_side
 from bench_compare.statistics.discovery import false_discovery
 
 if TYPE_CHECKING:
@@ -50,6 +51,8 @@ if TYPE_CHECKING:
     from bench_compare.policy.values import Policy
     from bench_compare.statistics.arrays import Array
 
+LEAST_SHARED = 4_000
+"""Cases that are worth a process."""
 DETAILED = (Verdict.SLOWER, Verdict.FASTER, Verdict.CLOCK, Verdict.UNCLEAR)
 
 
@@ -70,10 +73,15 @@ def compare(
     `calibration` tells what single documents cannot know of themselves."""
     chosen = [name for name in METRICS if name in policy.metrics]
     matches = [_measured((base, other), chosen, policy, calibration) for other in others]
-    matches = _judged(matches, policy)
+    worth = sum(len(match.pairs) for match in matches) >= LEAST_SHARED
+    matches, remarks = side_by_side(
+        lambda: _judged(matches, policy),
+        lambda: [_remarks(base, match) for match in matches],
+        worth=worth,
+    )
     cases: list[CaseComparison] = []
-    for match in matches:
-        cases += _cases(base, match, chosen, len(cases))
+    for match, said in zip(matches, remarks, strict=True):
+        cases += _cases(match, said, chosen, len(cases))
     cases = _with_details(cases, policy.details, matches)
     found = [move for match in matches for move in movements(match.other, match.measured, policy)]
     used = {name for match in matches for name in match.measured}
@@ -141,13 +149,20 @@ def _measured(
 ) -> Match:
     pairs = align(*sides)
     inputs = comparison_inputs(pairs, sides, policy, calibration)
+    apart = [name for name in chosen if isinstance(METRICS[name].reading, PerRound)]
+    gates, others = side_by_side(
+        lambda: _gates(inputs),
+        lambda: {name: measure(METRICS[name], inputs, ()) for name in apart},
+        worth=len(pairs) >= LEAST_SHARED and len(apart) > 1,
+    )
     measured: dict[str, Measured | ExactMeasured] = {}
-    gates = _gates(inputs)
     for name in chosen:
         row = METRICS[name]
-        found = gates.get(name) if row.gates else measure(row, inputs, tuple(gates.values()))
+        found = gates.get(name) if row.gates else others.get(name)
+        if not row.gates and name not in others:
+            found = measure(row, inputs, tuple(gates.values()))
         if found is not None:
-            measured[name] = found
+            measured[name] = replace(found, metric=row)
     return Match(sides[1], pairs, measured, {})
 
 
@@ -192,15 +207,33 @@ def _names(pairs: Sequence[Pair]) -> list[str]:
     return [side.name for side in sides if side is not None]
 
 
-def _cases(base: Side, match: Match, chosen: Sequence[str], first: int) -> Iterator[CaseComparison]:
+class Remarks(NamedTuple):
+    """What is said of the pairs of a match apart from its numbers."""
+
+    changes: Sequence[tuple[Change, ...]]
+    notes: Sequence[Sequence[Note]]
+    samples: Mapping[tuple[str, int], Sequence[Note]]
+    """By metric and row."""
+
+
+def _remarks(base: Side, match: Match) -> Remarks:
+    return Remarks(
+        [() if pair.unlike is not None else changes(pair.base, pair.other) for pair in match.pairs],
+        [[*_case_notes(pair, base, match.other)] for pair in match.pairs],
+        _sample_notes(match),
+    )
+
+
+def _cases(
+    match: Match, said: Remarks, chosen: Sequence[str], first: int
+) -> Iterator[CaseComparison]:
     gates = [name for name in chosen if name in GATES] or list(chosen)
-    notes = _sample_notes(match)
     for row, pair in enumerate(match.pairs):
         found = {name: one for name, r in match.results.items() if (one := r[row]) is not None}
         gate = _gate(found, gates)
-        seen = [*_case_notes(pair, base, match.other)]
-        seen += notes.get((gate, row), ()) if gate is not None else ()
-        yield _case(pair, f"c{first + row + 1:04d}", match.other.label, found, (gate, tuple(seen)))
+        notes = (*said.notes[row], *(said.samples.get((gate, row), ()) if gate else ()))
+        name = f"c{first + row + 1:04d}", match.other.label
+        yield _case(pair, name, said.changes[row], found, (gate, notes))
 
 
 def _gate(found: Mapping[str, MetricComparison], gates: Sequence[str]) -> str | None:
@@ -230,16 +263,16 @@ def _sample_notes(match: Match) -> dict[tuple[str, int], list[Note]]:
 
 def _case(
     pair: Pair,
-    number: str,
-    label: str,
+    name: tuple[str, str],
+    became: tuple[Change, ...],
     found: Mapping[str, MetricComparison],
     gate_and_notes: tuple[str | None, tuple[Note, ...]],
 ) -> CaseComparison:
+    number, label = name
     gate, notes = gate_and_notes
     side = pair.base if pair.other is None else pair.other
     assert side is not None, "a pair has a side"
     graph = side.cases[-1].graph
-    became = () if pair.unlike is not None else changes(pair.base, pair.other)
     verdict, reason = _headline(pair, (found, gate), became, notes)
     return CaseComparison(
         id=number,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
 from bench_compare.metrics.base import Metric, PerRound
@@ -27,18 +27,23 @@ PHASES = {
 
 def phase_ns(name: str, case: Case) -> Numbers:
     """One value a round; of what is paid once the first."""
+    values = case.init.get(name)
+    if values is None:
+        return ()
+    return values[:1] if name in _paid_once() else values
+
+
+@cache
+def _paid_once() -> tuple[str, ...]:
     from bench_schema.document import PAID_ONCE  # here: a usage error needs no NumPy
 
-    values = case.init.get(name, ())
-    return values[:1] if name in PAID_ONCE else values
+    return PAID_ONCE
 
 
 def total_ns(case: Case) -> Numbers:
     """Sum of the phases of each round, without what is paid once; a round counts if every
     recorded phase has it."""
-    from bench_schema.document import PAID_ONCE
-
-    columns = tuple(values for name, values in case.init.items() if name not in PAID_ONCE)
+    columns = tuple(values for name, values in case.init.items() if name not in _paid_once())
     if not columns:
         return ()
     return [sum(row) for row in zip(*columns, strict=False)]

@@ -7,7 +7,7 @@ import os
 import pytest
 
 from bench_compare import parallel
-from bench_compare.parallel import process_count, share_out
+from bench_compare.parallel import process_count, share_out, side_by_side
 
 
 @pytest.fixture
@@ -65,3 +65,15 @@ def test_no_process_is_left_behind(many):
 def test_where_forking_is_not_safe_one_process_does_it(monkeypatch):
     monkeypatch.setattr(parallel.sys, "platform", "darwin")
     assert 1 == process_count(10**6, 1)
+
+
+def test_two_things_are_made_side_by_side(many):
+    first, second = side_by_side(os.getpid, os.getpid, worth=True)
+    assert first == os.getpid() != second
+
+
+@pytest.mark.parametrize("there", [lambda: os._exit(3), lambda: 1 / 0], ids=["lost", "raises"])
+def test_what_the_other_process_did_not_make_is_made_here(many, there):
+    here = os.getpid()
+    found = side_by_side(lambda: 1, lambda: 2 if os.getpid() == here else there(), worth=True)
+    assert (1, 2) == found
