@@ -166,7 +166,10 @@ def connect(address: str, unit: type[Unit] = Unit) -> Iterator[Cluster]:
         else:
             ray.init(address, **quiet)
     except (ConnectionError, RuntimeError, ValueError, OSError) as error:
-        raise UsageError(f"--ray {address}: no cluster there: {_first_line(error)}") from None
+        raise UsageError(
+            f"--ray {address}: no cluster there, or one that asks for a token "
+            f"(RAY_AUTH_MODE=token): {_first_line(error)}"
+        ) from None
     finally:
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGTERM, handler)  # Ray takes it; a run ends as on Ctrl-C
