@@ -8,7 +8,7 @@ Options:
   --engine=SPEC  [default: hipdnn]
   --graphs=N     [default: 500]
   --prepare=N    workers that prepare side by side, several to compare; 1 and 4 by default
-  --rounds=N     [default: 4]
+  --rounds=N     [default: 2]
 
 Where hipDNN is not installed, ``hipdnn`` is its double in `tests/doubles`, whose device is the
 processor. Every output is checked, references are computed. While the first fifth of the visits is
@@ -25,6 +25,8 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
@@ -76,13 +78,15 @@ def sample(process: psutil.Process, scratch: Path) -> tuple[int, list[int], int]
             found.append(child.memory_info().rss)
         except psutil.Error:
             continue
-    disk = 0
-    for path in scratch.rglob("*"):
-        try:
-            disk += path.stat().st_size if path.is_file() else 0
-        except OSError:
-            continue
-    return process.memory_info().rss, found, disk
+    return process.memory_info().rss, found, sum(sizes(scratch))
+
+
+def sizes(folder: Path) -> Iterator[int]:
+    """Of all files; what is removed meanwhile takes nothing."""
+    for place, _, names in os.walk(folder):
+        for name in names:
+            with suppress(OSError):
+                yield os.stat(os.path.join(place, name)).st_size
 
 
 def lines_of(journal: Path) -> int:
