@@ -8,10 +8,13 @@ FUZZ_SEED ?= 0
 # On a processor the whole folder takes many minutes at the default effort: `make run` cuts the
 # batches, measures less of each graph, and on one thread, which other programs disturb least.
 # `make run RUN_FLAGS=` takes the defaults.
-RUN_FLAGS ?= --scale-batch 1 --max-time 0.1 --rounds 3 --iters 30 --check-budget 0.02 --threads 1
+RUN_FLAGS ?= --scale-batch 1 --max-time 0.1 --rounds 3 --iters 24 --warmup 3 --check-budget 0.02 --threads 1
 # One thread against all, in turns, until each pair is decided.
 AB_FLAGS ?= --a numpy+threads=1 --b numpy --scale-batch 1 --iters 35 --max-time 0.5 --check-budget 0.02 \
   --until decided --threshold 20% --max-rounds 7
+
+# References are computed by the first of these runs and read by the others.
+KEPT := --reference-cache $(VENV)/references
 
 BIN := $(VENV)/bin
 COMMA := ,
@@ -24,10 +27,10 @@ LINT_STAMP := $(LINT)/installed
 .PHONY: run test test-slow fuzz test-gpu test-hardware check lint support tables bench clean
 
 run: $(STAMP)
-	$(BIN)/bench-run graphs/ -o run_a.json $(RUN_FLAGS) --quiet
-	$(BIN)/bench-run graphs/ -o run_b.json $(RUN_FLAGS)
+	$(BIN)/bench-run graphs/ -o run_a.json $(RUN_FLAGS) $(KEPT) --quiet
+	$(BIN)/bench-run graphs/ -o run_b.json $(RUN_FLAGS) $(KEPT)
 	$(BIN)/bench-compare run_a.json run_b.json --html diff.html || [ $$? -eq 2 ]
-	$(BIN)/bench-run suite:smoke -o run_ab.json $(AB_FLAGS) || [ $$? -eq 2 ]
+	$(BIN)/bench-run suite:smoke -o run_ab.json $(AB_FLAGS) $(KEPT) || [ $$? -eq 2 ]
 	$(BIN)/bench-compare run_ab.json --group-by engine --threshold 20% --all || [ $$? -eq 2 ]
 	@echo "The page of charts: $(CURDIR)/diff.html"
 

@@ -1,7 +1,8 @@
 """The same graph with a smaller batch: what a large graph becomes where time or memory is short.
 
 The batch is axis 0 of the tensors at the ports of `BATCHED`; through pointwise nodes it is passed
-on to operands of the same length. Strides stay where the batch is the slowest axis, else they are
+on to operands of the same length. Where there are only pointwise nodes it is axis 0 of what they
+write, from rank 3 on. Strides stay where the batch is the slowest axis, else they are
 packed anew in the same memory order.
 """
 
@@ -41,6 +42,7 @@ BATCHED = {
 }
 """Ports whose tensor has the batch as axis 0. Of a matrix product only from rank 3 on."""
 
+POINTWISE = "PointwiseAttributes"
 UNSCALABLE = ("page_table_k", "page_table_v")
 """Ports of packed sequences: how many there are is no axis of the operands."""
 
@@ -68,6 +70,8 @@ def _batched(graph: Graph) -> tuple[set[int], int]:
         for port, uid in _ports(node)
         if port in BATCHED.get(node.type, ()) and len(graph.by_uid[uid].dims) >= _least_rank(node)
     }
+    if all(node.type == POINTWISE for node in graph.nodes):
+        found = {uid for uid in graph.produced if len(graph.by_uid[uid].dims) >= 3}
     length = max((graph.by_uid[uid].dims[0] for uid in found), default=0)
     found = {uid for uid in found if graph.by_uid[uid].dims[0] == length}
     while len(found) < len(found := found | _neighbours(graph, found, length)):
@@ -88,7 +92,7 @@ def _neighbours(graph: Graph, found: set[int], length: int) -> set[int]:
     return {
         uid
         for node in graph.nodes
-        if node.type == "PointwiseAttributes" and any(u in found for _, u in _ports(node))
+        if node.type == POINTWISE and any(u in found for _, u in _ports(node))
         for _, uid in _ports(node)
         if graph.by_uid[uid].dims[0] == length
     }

@@ -32,3 +32,17 @@ def test_a_small_batch_is_left_alone():
 
 def test_a_matrix_product_without_a_batch_cannot_be_scaled():
     assert scaled("matmul: m=8 n=8 k=8") is None
+
+
+@pytest.mark.parametrize(
+    "spec", ["relu: dims={0}x4x6x6", "add: dims={0}x6x4", "gelu_bwd: dims={0}x4x6x6"]
+)
+def test_element_wise_graphs_have_a_batch_too(spec):
+    small = make_graphs(spec.format(2))[0]
+    large = scaled(spec.format(8))
+    assert [t.dims for t in small.tensors] == [t.dims for t in large.tensors]
+    assert [t.strides for t in small.tensors] == [t.strides for t in large.tensors]
+
+
+def test_rows_of_a_matrix_are_no_batch():
+    assert scaled("relu: dims=8x4") is None
