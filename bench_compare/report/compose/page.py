@@ -6,12 +6,10 @@ policy allows exactly our script, by its hash, and no connection to anywhere.
 
 from __future__ import annotations
 
-import html
 from dataclasses import asdict
-from string import Template
 from typing import TYPE_CHECKING, Any
 
-from bench_compare.report.html import POLICY, asset, code_of, digest, embedded
+from bench_compare.report.html import asset, code_of, framed
 from bench_compare.report.units import change_text, value_text
 
 if TYPE_CHECKING:
@@ -30,13 +28,12 @@ INTERVALS = {
 
 
 def render(composition: Composition, width: int = 80) -> str:  # noqa: ARG001 - a page has no columns
-    code = code_of(ENTRY)
-    return Template(asset("compose.html")).substitute(
-        title=html.escape(headline(composition)),
-        policy=POLICY.format(scripts=f"'sha256-{digest(code)}'"),
+    return framed(
+        "compose.html",
+        title=headline(composition),
         style=asset("page.css") + asset("compose.css"),
-        data=embedded(page_data(composition)),
-        code=code,
+        data=page_data(composition),
+        code=code_of(ENTRY),
     )
 
 

@@ -7,13 +7,11 @@ logarithms over the last level in steps of 0.01 %, so that 365 documents of 150 
 
 from __future__ import annotations
 
-import html
 import math
-from string import Template
 from typing import TYPE_CHECKING, Any
 
 from bench_compare.report.history.words import headline, noise_text, size_text, state_of
-from bench_compare.report.html import POLICY, asset, code_of, digest, embedded
+from bench_compare.report.html import asset, code_of, framed
 from bench_compare.report.units import change_text
 
 if TYPE_CHECKING:
@@ -29,13 +27,12 @@ LEAST_COST = 1.0005
 
 
 def render(history: History, width: int = 80) -> str:  # noqa: ARG001 - a page has no columns
-    code = code_of(ENTRY)
-    return Template(asset("history.html")).substitute(
-        title=html.escape(f"{headline(history)}: {history.title}"),
-        policy=POLICY.format(scripts=f"'sha256-{digest(code)}'"),
+    return framed(
+        "history.html",
+        title=f"{headline(history)}: {history.title}",
         style=asset("page.css") + asset("history.css"),
-        data=embedded(page_data(history)),
-        code=code,
+        data=page_data(history),
+        code=code_of(ENTRY),
     )
 
 

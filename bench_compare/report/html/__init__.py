@@ -23,7 +23,7 @@ from bench_compare.report.html.details import CHUNK, blocks
 from bench_compare.report.html.front import front_data
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from bench_compare.model import Comparison, View
 
@@ -35,6 +35,7 @@ POLICY = (
     "default-src 'none'; script-src {scripts}; style-src 'unsafe-inline'; img-src data: blob:; "
     "base-uri 'none'; form-action 'none'"
 )
+PLAIN = {"formats": "Markdown and JSON", "blocks": "", "plotly": ""}
 
 
 def render(comparison: Comparison, view: View) -> str:
@@ -43,17 +44,41 @@ def render(comparison: Comparison, view: View) -> str:
         raise UsageError(f"--plotlyjs: no way {view.plotlyjs!r}; choose from {', '.join(PLOTLY)}")
     code = code_of(ENTRY)
     element, source = PLOTLY[view.plotlyjs]()
-    return Template(asset("page.html")).substitute(
-        title=html.escape(words.title(comparison)),
-        policy=POLICY.format(scripts=f"'sha256-{digest(code)}' {source}"),
+    held = "".join(
+        f'<script type="text/plain" id="block-{number}">{text}</script>\n'
+        for number, text in enumerate(blocks(comparison))
+    )
+    return framed(
+        "page.html",
+        title=words.title(comparison),
         style=asset("page.css"),
-        data=embedded(front_data(comparison, view, CHUNK)),
-        blocks="\n".join(
-            f'<script type="text/plain" id="block-{number}">{text}</script>'
-            for number, text in enumerate(blocks(comparison))
-        ),
+        data=front_data(comparison, view, CHUNK),
         code=code,
-        plotly=element,
+        source=source,
+        more={"formats": "Markdown, CSV and JSON", "blocks": held, "plotly": f"{element}\n"},
+    )
+
+
+def framed(
+    body: str,
+    *,
+    title: str,
+    style: str,
+    data: Any,
+    code: str,
+    source: str = "",
+    more: Mapping[str, str] = PLAIN,
+) -> str:
+    """A page around the asset `body`. `source`: what else its scripts may come from. `more`: what
+    only some pages have, see `PLAIN`."""
+    return Template(asset("frame.html")).substitute(
+        title=html.escape(title),
+        policy=POLICY.format(scripts=f"'sha256-{digest(code)}' {source}".rstrip()),
+        style=style,
+        body=asset(body).rstrip("\n"),
+        data=embedded(data),
+        code=code,
+        **more,
     )
 
 

@@ -42,13 +42,8 @@ def one(number, levels, *, random, rounds=3, count=5, spread=0.002, **changes):
             cases.append(case(name, status=level, reason="not today"))
         elif level is not None:
             centre = level * np.exp(random.normal(0, spread, (rounds, 1)))
-            times = np.rint(centre * np.exp(random.normal(0, 0.003, (rounds, count))))
-            made = [round_(n, {"e2e_ns": row}) for n, row in enumerate(times.astype(np.int64))]
-            if own["others"] is not None:
-                beside = Surroundings(
-                    window_s=1.0, others_cpu_s=2 * random.normal(own["others"], 0.01)
-                )
-                made = [replace(one, surroundings=beside) for one in made]
+            times = centre * np.exp(random.normal(0, 0.003, (rounds, count)))
+            made = _rounds(np.rint(times).astype(np.int64), own["others"], random)
             cases.append(case(name, made, plan=own["plan"] or {}, path=f"graphs/{name}.json"))
     where = replace(
         machine(own["host"] or "host"),
@@ -66,6 +61,14 @@ def one(number, levels, *, random, rounds=3, count=5, spread=0.002, **changes):
         **changes,
     }
     return document(cases, words.pop("label", None), **words)
+
+
+def _rounds(times, others, random):
+    made = [round_(number, {"e2e_ns": row}) for number, row in enumerate(times)]
+    if others is None:
+        return made
+    beside = Surroundings(window_s=1.0, others_cpu_s=2 * random.normal(others, 0.01))
+    return [replace(one, surroundings=beside) for one in made]
 
 
 def write(folder, documents):
