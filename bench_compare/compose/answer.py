@@ -64,7 +64,8 @@ class Answer:
         self._baseline = [row for row in found if row is not None]
         self._candidates = [self._candidates_of(n) for n in range(len(rows))]
         self._is_choice = any(len(rows) > 1 for rows in self._candidates)
-        idle = idle_power_w(given.inputs.sources)
+        known = bool(np.isfinite(given.table.energies).any())
+        idle = idle_power_w(given.inputs.sources) if known else None
         network, table = given.network, given.table
         parity = 0 if self._is_choice else None
         self._predicts = evidence(network, table, idle, parity)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from bench_compare.compose.model import Surroundings
 from bench_compare.errors import InputError
+from bench_compare.rounds.lazy import facts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -60,7 +61,7 @@ def _facts(document: Document, wanted: frozenset[str]) -> Iterator[tuple[str, st
             yield from _engine_facts(document, engine)
     for number, case in enumerate(document.cases):
         if case.engine in wanted:
-            for uuid in {one.device_uuid for one in case.rounds}:
+            for uuid in {uuid for _, uuid in facts(case.rounds).places}:
                 yield "device", f"cases[{number}].rounds.device_uuid", uuid
     yield "environment", "machine.environment", dict(document.machine.environment)
 

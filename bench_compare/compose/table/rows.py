@@ -21,6 +21,7 @@ from bench_compare.errors import InputError
 from bench_compare.input.align import identity
 from bench_compare.model import CaseSide
 from bench_compare.rounds.gather import gather
+from bench_compare.rounds.lazy import columns_of, facts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -203,14 +204,8 @@ def _grouped(
 
 def _common_series(sides: Sequence[CaseSide]) -> str:
     """Device time where every case that completed has it, else end-to-end time."""
-    rounds = (
-        one
-        for side in sides
-        for case in side.cases
-        if case.outcome.status == "completed"
-        for one in case.rounds
-    )
-    return SERIES[0] if all(SERIES[0] in one.series for one in rounds) else SERIES[1]
+    cases = [case for side in sides for case in side.cases if case.outcome.status == "completed"]
+    return SERIES[0] if all(SERIES[0] in facts(one.rounds).sampled for one in cases) else SERIES[1]
 
 
 def _bases(grouped: Mapping[_Key, tuple[list[Case], list[int]]]) -> Mapping[tuple[str, str], str]:
@@ -274,14 +269,18 @@ def _error(case: Case) -> float | None:
 
 
 def _unresolved(case: Case) -> Iterator[str]:
-    for one in case.rounds:
-        yield from (note for note in one.notes if "not resolved" in note)
+    yield from (note for note in facts(case.rounds).notes if "not resolved" in note)
 
 
 def _bound_ns(side: CaseSide) -> float:
     """Of its rounds the middle one."""
-    known = [one.device_bound_ns for case in side.cases for one in case.rounds
-             if one.device_bound_ns is not None]  # fmt: skip
+    known = [
+        one.device_bound_ns
+        for case in side.cases
+        if facts(case.rounds).bound_ns
+        for one in case.rounds
+        if one.device_bound_ns is not None
+    ]
     return float(median(known)) if known else 0.0
 
 
@@ -290,10 +289,15 @@ def _energies(sides: Sequence[CaseSide], sources: Ints, rounds: Ints) -> Array:
     found = np.full((len(sides), len(place)), np.nan)
     for number, side in enumerate(sides):
         for case, source in zip(side.cases, side.sources, strict=True):
-            for one in case.rounds:
+            for one in case.rounds if _has_energy(case) else ():
                 joules = one.energy_j_per_iteration
                 if joules is None or not 0 < joules < MOST_JOULES:
                     continue  # a counter that wrapped says nothing
                 if (source, one.index) in place:
                     found[number, place[source, one.index]] = joules
     return found
+
+
+def _has_energy(case: Case) -> bool:
+    columns = columns_of(case.rounds)
+    return columns is None or bool(columns.table.numbers["energy_j"][0][columns.place])
