@@ -39,7 +39,7 @@ from bench_run.runner.planning import outline_run
 from tests.benchmarks.tune_every import SUITE, Asked, measure_all, save
 
 COMMAND = [sys.executable, "-m", "bench_run"]
-COST_S, EVERY_S, SAMPLE_S = 45, 8, 25
+COST_S, EVERY_S, SAMPLE_S = 45, 25, 25
 """What the later steps take: four runs, one graph with all plans, the ordinary run."""
 
 

@@ -239,7 +239,7 @@ def test_the_example_of_the_readme_tunes_the_smoke_suite_on_the_processor(known_
     readme = (known_run.root / "README.md").read_text(encoding="utf-8")
     assert f"bench-run tune {words}\n" in readme
     done = known_run("tune", *words.split(), "--rounds", "3", "--iters", "9", "--max-time", "1",
-                     "--check-budget", "0", "-o", "smoke.json")  # fmt: skip
+                     "--check-budget", "0", "--budget", "60s", "-o", "smoke.json")  # fmt: skip
     record = tuned_read(known_run.desk / "smoke.json")
     assert (0, 7) == (done.returncode, len(record.entries))
     assert all(entry.candidates[entry.winner].time_ns for entry in record.entries)
