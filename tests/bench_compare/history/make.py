@@ -12,6 +12,7 @@ from bench_schema.document import Revision, Surroundings
 from tests.bench_compare.build import case, document, engine, machine, round_
 
 BEGIN = datetime(2026, 1, 1, 3, tzinfo=timezone.utc)
+OWN = ("host", "environment", "libraries", "commit", "plan", "settings", "others", "devices")
 
 
 def started(number):
@@ -19,22 +20,10 @@ def started(number):
 
 
 def one(number, levels, *, random, rounds=3, count=5, spread=0.002, **changes):
-    """A document of cases at these levels (nanoseconds; a text is a status other than completed).
+    """A document of cases at these levels: nanoseconds, or a status other than completed.
     `changes`: host, environment, libraries, commit, plans, devices, the share of the processors
     that others' processes have, and those of the run."""
-    own = {
-        name: changes.pop(name, None)
-        for name in (
-            "host",
-            "environment",
-            "libraries",
-            "commit",
-            "plan",
-            "settings",
-            "others",
-            "devices",
-        )
-    }
+    own = {name: changes.pop(name, None) for name in OWN}
     cases = []
     for place, level in enumerate(levels):
         name = f"graph_{place:03d}"
