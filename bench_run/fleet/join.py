@@ -147,7 +147,8 @@ def _refuse_twice(files: Sequence[PartFile]) -> None:
     if twice:
         listed = "; ".join(f"{name} in {' and '.join(where)}" for name, where in twice[:NAMED])
         more = f"; and {len(twice) - NAMED} more" if len(twice) > NAMED else ""
-        raise UsageError(f"{len(twice)} cases are there twice: {listed}{more}: leave one file out")
+        counted = "1 case is" if len(twice) == 1 else f"{len(twice)} cases are"
+        raise UsageError(f"{counted} there twice: {listed}{more}: leave one file out")
 
 
 def _unlike(files: Sequence[PartFile], allowed: bool) -> tuple[Difference, ...]:

@@ -164,7 +164,7 @@ def test_a_case_that_lacks_rounds_is_named(part, joined, template):
 
 
 def test_a_case_of_two_documents_is_refused_by_name(part, joined):
-    with pytest.raises(UsageError, match=r"1 cases are there twice: g0 on \S+ in \S+1-2.json and"):
+    with pytest.raises(UsageError, match=r"1 case is there twice: g0 on \S+ in \S+1-2.json and"):
         joined(part("1/2"), part("2/2", names=(0, 1)))
 
 
