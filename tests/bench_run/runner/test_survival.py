@@ -21,11 +21,12 @@ import bench_run
 from bench_run.errors import UsageError
 
 ROOT = Path(__file__).resolve().parents[3]
-OPTIONS = ["--rounds", "3", "--iters", "6", "--warmup", "1", "--engine", "numpy"]
+SAMPLING = ["--rounds", "3", "--iters", "6", "--warmup", "1"]
+NUMPY = ("--engine", "numpy")
 
 
-def start(folder, output, *words, engine=()):
-    command = [sys.executable, "-m", "bench_run", str(folder), "-o", str(output), *OPTIONS]
+def start(folder, output, *words, engine=NUMPY):
+    command = [sys.executable, "-m", "bench_run", str(folder), "-o", str(output), *SAMPLING]
     paths = [str(ROOT), str(ROOT / "schema"), os.environ.get("PYTHONPATH", "")]
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in paths if path)}
     return subprocess.Popen(

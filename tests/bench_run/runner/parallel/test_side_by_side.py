@@ -97,12 +97,9 @@ def test_a_case_that_an_engine_does_not_take_costs_the_others_nothing():
 
 @pytest.mark.slow
 def test_a_run_that_is_killed_while_rounds_are_prepared_loses_none(tmp_path):
-    from tests.bench_run.runner.test_survival import OPTIONS
-
     output = tmp_path / "run.json"
     words = [word for op in OPS for word in ("--op", op)]
     engine = ("--engine", "hipdnn", "--prepare", "3")
-    assert OPTIONS
     process = start(Path("graphs/smoke"), output, *words, engine=engine)
     wait_for_lines(process, journal_path(output), 3)
     os.kill(process.pid, signal.SIGKILL)
