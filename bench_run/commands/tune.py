@@ -35,7 +35,9 @@ What is tried, and for what:
                         plan=all  knob:NAME=all (as the engine lists them)
   --scope SCOPE         layer: the best of each graph; global: one combination
                         for all graphs (default layer)
-  --objective O         time, energy or edp, their product (default time)
+  --objective O         time, energy or edp, their product (default time);
+                        joules take a second for each look, on a device that
+                        counts them
   --limit RULE          error=X (relative L2), workspace=SIZE such as 256MiB, or
                         deterministic; candidates beyond it are left out
   --margin P            a gain that is worth leaving the default, and the
@@ -61,10 +63,12 @@ Examples:
   bench-run tune --verify resnet.json
   bench-run suite:resnet50 --tuned resnet.json
 
-Candidates race in one process, in short blocks, until it is clear which is
-preferred. Finalists and the default are then measured as by an ordinary run;
-only these times are shown. Candidates within the margin are equal: of these the
-default is taken, else what is deterministic, more exact, needs less workspace.
+Candidates race in one process, in short blocks, until it is known which may be
+the fastest. Finalists and the default are then measured as by an ordinary run
+(on an accelerator with 300 iterations, unless --iters says otherwise), in up to
+four times as many rounds, until more would not change who wins; only these
+times are shown. Candidates within the margin are equal: of these the default is
+taken, else what is deterministic, more exact, needs less workspace.
 
 Exit codes: 0 success; 1 usage error, or no graph could be tuned; 2 --verify
 found a winner that is not faster.
