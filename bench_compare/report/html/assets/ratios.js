@@ -47,7 +47,7 @@ function factorTicks(low, high) {
 // The outer ticks of a strip: the first pair that fits, as [below, above].
 const STRIP_TICKS = [
   ...[1000, 100, 10, 5, 2].map((factor) => [1 / factor, factor]),
-  ...[0.2, 0.1, 0.05, 0.02, 0.01].map((step) => [1 - step, 1 + step]),
+  ...[0.4, 0.3, 0.2, 0.1, 0.05, 0.02, 0.01].map((step) => [1 - step, 1 + step]),
 ];
 const HALF = 54, MIDDLE = 60;
 
