@@ -12,8 +12,8 @@ Seven of ten documents are changed in their fields, as the fuzz target "comparis
 others are files of changed bytes: plain, gzip, Zstandard, the journal of an unfinished run. Each is
 compared with the document that it came from, and every report is written. A process that has
 imported everything forks for each. Prints what was found (a traceback, a complaint that is not one
-line, an answer without a word, words of a dying process, a signal, 20 s, or more than 1 GiB), and
-the most memory that a process took.
+line, an answer without a word, words of a dying process, a signal, 20 s of the processor, or more
+than 1 GiB), and the most memory that a process took.
 """
 
 from __future__ import annotations
@@ -34,10 +34,12 @@ import zstandard
 from docopt import docopt
 
 from tests.fuzz import mutators, targets
-from tests.fuzz.run import SLOW_S, attempt, changed
+from tests.fuzz.run import attempt, changed
 
 LIMIT_BYTES = 1 << 30
 KINDS = ("fields",) * 7 + ("bytes", "packed", "journal")
+PATIENCE_S = 300
+"""After which a process is ended; 20 s of the processor are a finding already."""
 EVERY = 1000
 """Documents between two lines of progress."""
 
@@ -64,7 +66,7 @@ def child(seed: int, number: int, mapped: int, words: int) -> None:
     os.dup2(words, 1)
     os.dup2(words, 2)
     resource.setrlimit(resource.RLIMIT_AS, (mapped + LIMIT_BYTES, mapped + LIMIT_BYTES))
-    signal.alarm(int(SLOW_S) + 1)
+    signal.alarm(PATIENCE_S)
     trace = attempt("comparisons", document(seed, number))
     if trace is not None:
         os.write(words, trace.encode("utf-8", "replace"))
