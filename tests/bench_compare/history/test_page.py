@@ -125,6 +125,17 @@ def test_levels_stay_within_the_frame_of_their_chart(browser, tmp_path):
     assert outside == 0
 
 
+def test_absent_series_come_last_and_raise_no_alarm(browser, tmp_path):
+    random = np.random.default_rng(1)
+    rows = [make.one(n, [1e6, 1e6, None if n > 7 else 1e6], random=random) for n in range(9)]
+    make.write(tmp_path / "a", rows)
+    main(["history", str(tmp_path / "a"), "-q", "--html", str(tmp_path / "t.html")])
+    shown(browser, tmp_path / "t.html")
+    assert ["●same", "●same", "–absent"] == [
+        text.replace("\n", "") for text in texts(browser, "#rows .cell-verdict")
+    ]
+
+
 def test_points_travel_within_a_hundredth_of_a_percent(tmp_path):
     values = np.exp(np.random.default_rng(1).normal(0, 1, 100))
     decoded = np.exp(np.array([page._step(value) for value in values]) / page.STEPS)

@@ -4,7 +4,7 @@ import { events, series } from "./history_data.js";
 
 const text = (a, b) => (a < b ? -1 : a > b ? 1 : 0);
 const byName = (a, b) => text(a.name, b.name) || a.place - b.place;
-const RANK = ["slower", "unclear", "faster", "same"];
+const RANK = ["slower", "unclear", "faster", "same", "absent"];
 const rank = (one) => RANK.indexOf(one.shown);
 const moved = (one) => Math.abs(Math.log(one.accepted || 1));
 const newest = new Map();
