@@ -2,7 +2,9 @@
 
     python -m tests.benchmarks.compare_speed [--keep FOLDER] [--peers PYTHON] [--largest 10000]
 
-Prints one line a size: the median of three calls, wall and processor time, and peak memory. With
+Prints one line a size: the median of three calls, wall and processor time, and peak memory; for the
+largest size also of documents with all that a run on a GPU tells (telemetry, checks, surroundings,
+validation). With
 ``--peers`` (an interpreter that has pyperf and pytest-benchmark) the same samples are compared by
 ``pyperf compare_to`` and shown by ``pytest-benchmark compare`` (which tests nothing), for a tenth
 of the cases: both grow linearly, the line says how many there were.
@@ -22,9 +24,18 @@ from typing import Any
 
 import numpy as np
 from bench_schema import files
-from bench_schema.document import Case, Document, Work
+from bench_schema.document import Case, Document, Surroundings, Work
 
-from tests.bench_compare.build import STARTED, case, document, round_
+from tests.bench_compare.build import (
+    STARTED,
+    case,
+    document,
+    gpu_case,
+    gpu_document,
+    gpu_round,
+    gpu_validation,
+    round_,
+)
 
 SIZES = ((2, 100), (1000, 1000), (10_000, 1000))
 """(cases, samples of each)."""
@@ -34,6 +45,7 @@ PAGE_GOAL_S = 2.0
 """What the page of the largest size may add."""
 ROUNDS = 5
 PEER_SHARE = 10
+PHASES = ("load_ns", "import_ns", "build_ns", "plan_ns", "first_run_ns")
 FAMILIES = ("conv_fwd", "matmul", "relu", "batchnorm_inference", "conv_fwd+bias+relu")
 
 
@@ -60,6 +72,34 @@ def generated(cases: int, samples: int, seed: int) -> Document:
             )
         )
     return document(made, label=None, run_id=f"seed {seed}")
+
+
+def of_a_gpu(cases: int, samples: int, seed: int) -> Document:
+    """The same with the fields that documents of a GPU have."""
+    host = {"host": "box-7", "device_uuid": "GPU-1", "device_timing": "gated events"}
+    beside = Surroundings(0.19, 0.0, 0.0, 1.05, 0, 2600.0, 45.0, (), 0)
+    made = []
+    for number, one in enumerate(generated(cases, samples, seed).cases):
+        rounds = []
+        for each in one.rounds:
+            times = each.series["e2e_ns"]
+            more = {**host, "device_bound_ns": 30.0, "surroundings": beside}
+            rounds.append(gpu_round(each.index, {"device_ns": times}, times[:10], **more))
+        sha = f"{number:064x}"
+        made.append(
+            gpu_case(
+                one.graph.name,
+                rounds,
+                one.summary["e2e_ns"].median,
+                family=one.graph.family,
+                sha256=sha,
+                fingerprint=sha,
+                init={name: np.copy(one.init["plan_ns"]) for name in PHASES},
+                summary={"device_ns": one.summary["e2e_ns"]},
+                validation=gpu_validation(),
+            )
+        )
+    return gpu_document(f"seed {seed}", made, ["cudnn"], hour=8 + seed, driver="570")
 
 
 def _levels(cases: int):
@@ -200,6 +240,16 @@ def run_ratios(paths: list[Path], tool: list[str], folder: Path) -> None:
         )
 
 
+def run_fields(folder: Path, size: tuple[int, int]) -> None:
+    """The ratios for documents of a GPU."""
+    paths = [folder / f"gpu_{name}.json" for name in ("a", "b")]
+    for seed, path in enumerate(paths):
+        files.save(path, of_a_gpu(*size, seed))
+    print(f"the same with the fields of documents of a GPU, {size[0]} x {size[1]} x 2")
+    tool = [str(Path(sys.executable).with_name("bench-compare")), *map(str, paths)]
+    run_ratios(paths, tool, folder)
+
+
 def run_small(folder: Path) -> None:
     """Two documents of two cases, against what importing NumPy takes, in turns."""
     paths = [folder / f"{name}_{SIZES[0][0]}.json" for name in ("a", "b")]
@@ -227,6 +277,7 @@ def run_size(folder: Path, size: tuple[int, int], peers: str | None) -> None:
         run_small(folder)
     if cases == SIZES[-1][0]:
         run_ratios(paths, tool, folder)
+        run_fields(folder, size)
     page = [*tool, "--html", str(folder / "page.html"), "-q"]
     whole = line(f"  and its page, {cases} cases", page)
     goal = f", goal {PAGE_GOAL_S} s" if cases == SIZES[-1][0] else ""
