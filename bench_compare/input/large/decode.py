@@ -21,7 +21,7 @@ from bench_compare.rounds.table import RoundTable, table_of
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from bench_compare.input.large.parts import Memory
+    from bench_compare.input.large.parts import Fetch, Memory
 
 
 class Part(NamedTuple):
@@ -86,10 +86,10 @@ def _read_samples(cases: Sequence[Any]) -> None:
         some.flush()
 
 
-def built(part: Part, data: Memory) -> Iterator[Case]:
-    """The cases of a part of this text, with rounds that are built when they are looked at."""
+def built(part: Part, fetch: Fetch) -> Iterator[Case]:
+    """The cases of a part of a text, with rounds that are built when they are looked at."""
     counts = np.diff(part.table.starts).tolist()
-    build = functools.partial(_rounds_at, data, part.spans)
+    build = functools.partial(_rounds_at, fetch, part.spans)
     for place, shell in enumerate(_shells_decoder().decode(part.cases)):
         init = {name: np.array(values, np.int64) for name, values in shell.init.items()}
         shell.init = init
@@ -106,10 +106,9 @@ def _shells_decoder() -> msgspec.msgpack.Decoder[list[Any]]:
     return msgspec.msgpack.Decoder(list[msgspec.defstruct("Shell", names, gc=False)])  # type: ignore[misc]
 
 
-def _rounds_at(data: Memory, spans: Sequence[tuple[int, int]], place: int) -> tuple[Round, ...]:
-    first, last = spans[place]
+def _rounds_at(fetch: Fetch, spans: Sequence[tuple[int, int]], place: int) -> tuple[Round, ...]:
     kind = tuple[Round, ...]
-    return msgspec.json.decode(data[first:last], type=kind, dec_hook=_samples)
+    return msgspec.json.decode(fetch(*spans[place]), type=kind, dec_hook=_samples)
 
 
 def _samples(_kind: type, values: Any) -> Any:

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import mmap
+import os
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, BinaryIO, TypeAlias
 
+from bench_schema.errors import UnreadableError
 from bench_schema.packing import GZIP_MAGIC, ZSTD_MAGIC, read_bytes
 
 if TYPE_CHECKING:
@@ -38,18 +41,49 @@ class Layout:
     """The document without its cases."""
 
 
-def read_text(path: Path) -> Memory | None:
-    """The text of a file, unpacked, in memory of its own; None where the file is none to read."""
+Fetch: TypeAlias = Callable[[int, int], bytes]
+"""A range of a text."""
+
+
+class Reread:
+    """Ranges of a file that was read before: nothing of it has to stay in memory."""
+
+    def __init__(self, path: Path, file: BinaryIO) -> None:
+        self.path = path
+        self.state = _state(file)
+
+    def __call__(self, first: int, last: int) -> bytes:
+        """Raises `UnreadableError` where it is no longer the file that was read."""
+        try:
+            with self.path.open("rb") as file:
+                same = _state(file) == self.state
+                file.seek(first)
+                found = file.read(last - first)
+        except OSError as error:
+            raise UnreadableError(str(self.path), f"cannot be read: {error.strerror}") from None
+        if not same or len(found) < last - first:
+            raise UnreadableError(str(self.path), "it was changed while it was read")
+        return found
+
+
+def _state(file: BinaryIO) -> tuple[int, ...]:
+    found = os.fstat(file.fileno())
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+
+
+def read_text(path: Path) -> tuple[Memory, Fetch] | None:
+    """The text of a file, unpacked, in memory of its own, and how to come by ranges of it later;
+    None where the file is none to read."""
     with path.open("rb") as file:
-        size = path.stat().st_size
+        size = os.fstat(file.fileno()).st_size
         if not file.peek(4).startswith((GZIP_MAGIC, ZSTD_MAGIC)):
-            memory = _memory(size)
+            memory, fetch = _memory(size), Reread(path, file)
             whole = file.readinto(memory) == size and not file.read(1)
-            return memory if whole else None
+            return (memory, fetch) if whole and _state(file) == fetch.state else None
     data = read_bytes(path)
     memory = _memory(len(data))
     memory[:] = data
-    return memory
+    return memory, lambda first, last: memory[first:last]
 
 
 def _memory(size: int) -> Memory:

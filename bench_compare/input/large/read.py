@@ -15,7 +15,7 @@ from bench_schema.duplicate_keys import may_repeat_keys
 from bench_schema.errors import DocumentError
 
 from bench_compare.input.large.decode import Part, built, decode_part
-from bench_compare.input.large.parts import Layout, Memory, layout, pieces, read_text
+from bench_compare.input.large.parts import Fetch, Layout, Memory, layout, pieces, read_text
 from bench_compare.input.large.share import Shelf, Stored
 from bench_compare.parallel import process_count, share_out
 
@@ -34,6 +34,7 @@ Found: TypeAlias = "tuple[Part, dict[str, Stored] | None] | None"
 class Text(NamedTuple):
     path: Path
     data: Memory
+    fetch: Fetch
     layout: Layout
 
 
@@ -61,11 +62,14 @@ def _text(path: Path) -> Text | None:
     try:
         if not path.is_file() or path.stat().st_size < LEAST_BYTES:
             return None
-        data = read_text(path)
+        read = read_text(path)
     except (OSError, *DOUBTS):
         return None
-    found = None if data is None else layout(data)
-    return None if data is None or found is None else Text(path, data, found)
+    if read is None:
+        return None
+    data, fetch = read
+    found = layout(data)
+    return None if found is None else Text(path, data, fetch, found)
 
 
 def _decoded(jobs: Sequence[Job], processes: int) -> list[Part | None]:
@@ -110,7 +114,7 @@ def _document(text: Text, parts: Sequence[Part | None]) -> Document | None:
     where = str(text.path)
     try:
         frame = build(decoder(SCHEMA_VERSION, "")(text.layout.frame), Document)
-        cases = tuple(case for part in parts if part for case in built(part, text.data))
+        cases = tuple(case for part in parts if part for case in built(part, text.fetch))
         document = replace(frame, cases=cases)
         check_keys(document, where)
     except DOUBTS:

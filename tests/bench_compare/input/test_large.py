@@ -202,11 +202,23 @@ def test_the_border_of_two_cases_in_a_name_is_none(tmp_path, processes):
 
 
 def test_the_parts_of_a_text_are_all_of_its_cases(tmp_path):
-    data = read_text(saved(tmp_path, "a.json", gpu()))
+    data, _ = read_text(saved(tmp_path, "a.json", gpu()))
     found = layout(data)
     texts = [data[first:last] for first, last in pieces(data, found, 4)]
     assert 4 == len(texts)
     assert data[:] == data[: found.first] + b",".join(texts) + data[found.last :]
+
+
+@pytest.mark.parametrize("how", ["written", "removed"])
+def test_rounds_of_a_file_that_was_changed_meanwhile_are_refused(tmp_path, processes, how):
+    path = saved(tmp_path, "a.json", gpu())
+    (source,), _ = load.load([str(path)])
+    path.unlink()
+    if how == "written":
+        files.save(path, gpu("b"))
+    sentence = "cannot be read" if how == "removed" else "changed while it was read"
+    with pytest.raises(DocumentError, match=sentence):
+        list(source.document.cases[0].rounds)
 
 
 def test_one_round_can_be_asked_for():
