@@ -74,7 +74,9 @@ def child(seed: int, number: int, mapped: int, words: int) -> None:
 
 
 def tried(seed: int, number: int, mapped: int) -> tuple[str | None, int]:
-    """What was found with one document, and the memory that its process took, in KiB."""
+    """What was found with one document, and the memory that its process took beside ours, in
+    KiB."""
+    ours = _pages(1) >> 10
     with tempfile.TemporaryFile() as words:
         process = os.fork()
         if process == 0:
@@ -86,7 +88,7 @@ def tried(seed: int, number: int, mapped: int) -> tuple[str | None, int]:
         _, status, usage = os.wait4(process, 0)
         words.seek(0)
         said = words.read().decode("utf-8", "replace")
-    peak = usage.ru_maxrss
+    peak = max(0, usage.ru_maxrss - ours)
     if os.WIFSIGNALED(status):
         return f"died of signal {os.WTERMSIG(status)}: {said}", peak
     if os.WEXITSTATUS(status) or said:
@@ -101,7 +103,12 @@ def warm(seed: int) -> int:
     for number in range(len(KINDS)):
         attempt("comparisons", document(seed, number))
     faulthandler.enable()
-    return int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    return _pages(0)
+
+
+def _pages(column: int) -> int:
+    """Bytes that are mapped (0) or resident (1) now."""
+    return int(Path("/proc/self/statm").read_text().split()[column]) * resource.getpagesize()
 
 
 def main(arguments: dict[str, str]) -> int:

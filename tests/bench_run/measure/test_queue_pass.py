@@ -104,5 +104,4 @@ def test_after_a_flush_several_kernels_keep_their_events():
 ])  # fmt: skip
 def test_only_records_that_will_be_taken_are_waited_for(timer, median_ns, asked):
     stream = SimpleNamespace(timer=timer, flushes=False)
-    measured = Measured({}, {"device_ns": [median_ns] * 3}, "iterations")
-    assert asked is asks_for_records(stream, measured)
+    assert asked is asks_for_records(stream, [median_ns] * 3)

@@ -102,7 +102,8 @@ def test_where_scratch_files_cannot_be_written_nothing_passes_unchecked(
 ):
     """Limits of a process hold for its workers: the reference's outputs are larger."""
     limit = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))  # noqa: E731
-    done = bench_run_command(small_graph.name, *QUICK, preexec_fn=limit)
+    words = (*QUICK, "--reference-cache", "off")
+    done = bench_run_command(small_graph.name, *words, preexec_fn=limit)
     assert (done.returncode, "Traceback" in done.stderr) == (1, False)
     assert "the reference numpy gave no outputs: cannot write" in done.stderr
     assert "File too large" in done.stderr
