@@ -48,6 +48,7 @@ UNFINISHED = "unfinished"
 or nothing."""
 WARNINGS = "comparison_warnings"
 """The last column, the same in every row: what a reader must know of the whole comparison."""
+MOST_WARNINGS = 50
 
 
 def _seen_from(metric: MetricComparison) -> float | None:
@@ -80,7 +81,7 @@ METRIC_COLUMNS: dict[str, Callable[[MetricComparison], object]] = {
 def render(comparison: Comparison, view: View) -> str:
     """All cases that pass the filter; a case without metrics keeps one row."""
     unfinished = _unfinished(comparison)
-    warnings = _plain("; ".join([*comparison.problems, *comparison.warnings, *_news(comparison)]))
+    warnings = _warnings([*comparison.problems, *comparison.warnings, *_news(comparison)])
     cases = list(rows(comparison, replace(view, all=True)))
     lines = share_out(
         lambda part: [_lines(cases[part.start : part.stop], unfinished, warnings)],
@@ -90,6 +91,14 @@ def render(comparison: Comparison, view: View) -> str:
     columns = [*CASE_COLUMNS, UNFINISHED, *METRIC_COLUMNS, WARNINGS]
     csv.writer(head, lineterminator="\n").writerow(columns)
     return "".join([head.getvalue(), *lines])
+
+
+def _warnings(texts: Sequence[str]) -> str:
+    """It stands in each row: ten thousand of them in as many rows would be gigabytes."""
+    shown, more = list(texts[:MOST_WARNINGS]), len(texts) - MOST_WARNINGS
+    if more > 0:
+        shown.append(f"and {more} more, which --json tells")
+    return _plain("; ".join(shown))
 
 
 def _lines(cases: Sequence[CaseComparison], unfinished: dict[str, str], warnings: str) -> str:

@@ -1,5 +1,6 @@
 import csv
 import io
+from dataclasses import replace
 
 from bench_compare.model import Verdict, View
 from bench_compare.report.csv_text import FORMULA_STARTS, render
@@ -28,6 +29,14 @@ def test_a_filter_chooses_rows(suite):
 def test_what_is_unknown_is_empty(make):
     row = rows(make.comparison([make.row(1, "g", Verdict.REMOVED)]))[0]
     assert ("", "") == (row["ratio"], row["base"])
+
+
+def test_thousands_of_problems_are_counted_and_not_repeated_in_each_row(suite):
+    many = replace(suite, problems=tuple(f"g{n}: another data type" for n in range(5000)))
+    text = rows(many)[0]["comparison_warnings"]
+    assert "g49: another" in text
+    assert "g50: another" not in text
+    assert "more, which --json tells" in text
 
 
 def test_no_name_becomes_a_formula(hostile_suite):
