@@ -69,6 +69,7 @@ BELOW = {
         "finite": ("document",),
         "reals": ("document",),
         "summary": ("document",),
+        "student": ("summary",),
         "plausible": ("document",),
         "pipeline": ("errors",),
         "packing": ("errors",),

@@ -13,8 +13,7 @@ from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-
-from bench_compare.statistics import student
+from bench_schema import student
 
 Array: TypeAlias = npt.NDArray[np.float64]
 

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
+from bench_schema.student import two_sided
 from bench_schema.tuning import Ratio
 
 from bench_run.text import percent_text
-from bench_run.tune.choosing.student import two_sided
 from bench_run.tune.racing.rules import preferred
 
 if TYPE_CHECKING:

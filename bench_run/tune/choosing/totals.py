@@ -6,10 +6,10 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from bench_schema.student import two_sided
 from bench_schema.tuning import Ratio, Total
 
 from bench_run.tune.choosing.decide import Decision, Finalist, decide, ratio
-from bench_run.tune.choosing.student import two_sided
 from bench_run.tune.choosing.whole import combinations, original_of, total_logs
 
 if TYPE_CHECKING:

@@ -6,12 +6,12 @@ import math
 
 import numpy as np
 import pytest
+from bench_schema.student import tail, two_sided
 from hypothesis import given
 from hypothesis import strategies as st
 
 from bench_run.tune.choosing.decide import Finalist, decide
 from bench_run.tune.choosing.settle import CLAIM, is_settled, standard_error
-from bench_run.tune.choosing.student import central_share, two_sided
 
 MARGIN = 0.005
 LOOKS, MOST = 7, 20
@@ -78,8 +78,8 @@ def test_two_sets_of_rounds_that_are_settled_name_the_same_winner(noise):
 @given(st.integers(1, 60), st.integers(1, 9))
 def test_the_interval_of_several_looks_leaves_out_the_share_of_one(degrees, looks):
     wanted = 1 - 0.05 / looks
-    assert central_share(two_sided(degrees, looks), degrees) == pytest.approx(wanted, abs=1e-6)
+    assert 1 - tail(two_sided(degrees, looks), degrees) == pytest.approx(wanted, abs=1e-6)
 
 
 def test_students_t_of_one_degree_is_cauchys():
-    assert central_share(1.0, 1) == pytest.approx(0.5)
+    assert 1 - tail(1.0, 1) == pytest.approx(0.5)

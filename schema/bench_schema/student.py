@@ -2,7 +2,8 @@
 
 Most comparisons ask for a few degrees of freedom only, and for an array of one to sixteen numbers
 calling NumPy costs 20 times as much as the arithmetic: with these, two small documents are compared
-in half of the time. `special` has the same for long arrays; a test holds the two together.
+in half of the time. `bench_compare.statistics.special` has the same for long arrays; a test holds
+the two together.
 Formula numbers are those of the NIST Digital Library of Mathematical Functions (DLMF).
 """
 
@@ -10,6 +11,8 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
+
+from bench_schema.summary import CONFIDENCE, NORMAL_QUANTILE, t_quantile
 
 TINY = 1e-300
 HALF_LOG_PI = 0.5 * math.log(math.pi)
@@ -69,3 +72,12 @@ def quantile(probability: float, dof: float, start: float) -> float:
         if abs(step) <= 1e-10 * (1 + t):
             break
     return t
+
+
+@lru_cache(maxsize=4096)
+def two_sided(degrees: int, looks: int = 1) -> float:
+    """The t within which the share 1 - 0.05 / `looks` of all values lies: for intervals of which
+    several looks share the error."""
+    if looks == 1:
+        return t_quantile(degrees)
+    return quantile(1 - (1 - CONFIDENCE) / (2 * looks), degrees, NORMAL_QUANTILE)
