@@ -65,7 +65,8 @@ def _summary(joined: Joined, output: str) -> str:
     counts = Counter(case.status for case in joined.cases)
     states = ", ".join(f"{count} {status}" for status, count in counts.items()) or "none"
     hosts = {part.machine.host for part in joined.header.parts}
-    where = f"{len(joined.header.parts)} runs on {len(hosts)} host{'s' * (len(hosts) != 1)}"
+    runs = len(joined.header.parts)
+    where = f"{runs} run{'s' * (runs != 1)} on {len(hosts)} host{'s' * (len(hosts) != 1)}"
     return f"{output}: {len(joined.cases)} cases of {where}: {states}"
 
 

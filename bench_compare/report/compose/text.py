@@ -24,11 +24,15 @@ from bench_compare.report.compose.words import (
 from bench_compare.report.names import cut, safe
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from bench_compare.compose.model import Composition, Configuration, Part
 
-NAME_WIDTH, SETTING_WIDTH, NOTE_WIDTH = 34, 26, 30
+WIDE = ("choice", "part", "runs as", "note")
+"""Columns that give way where a table is wider than the window, none below `NARROWEST`."""
+WIDEST, NARROWEST = 34, 12
+LESS = ("workspace", "note", "times", "caches")
+"""Left out in this order where that is not enough; --markdown and --json have them."""
 MOST_PARTS = 40
 MOST_REMARKS = 12
 
@@ -37,9 +41,9 @@ def render(composition: Composition, width: int) -> str:
     """Command lines are not wrapped: they are copied as they stand."""
     blocks = [
         list(_opening(composition, width)),
-        list(_totals(composition)),
-        list(_parts(composition)),
-        list(_front(composition)),
+        list(_totals(composition, width)),
+        list(_parts(composition, width)),
+        list(_front(composition, width)),
         list(_checks(composition, width)),
         list(_remarks(composition, width)),
         list(_missing(composition, width)),
@@ -53,32 +57,57 @@ def _opening(made: Composition, width: int) -> Iterator[str]:
         yield from _wrapped(f"{name + ':':10} {text}", width, hang=" " * 11)
 
 
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    shown = [[safe(cell) for cell in row] for row in rows]
-    text = tabulate(shown, headers=head, tablefmt="simple", disable_numparse=True)
-    yield from (line.rstrip() for line in text.splitlines())
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> Iterator[str]:
+    """Without columns that say nothing; names are cut as the window asks for."""
+    columns = [(name, [safe(row[place]) for row in rows]) for place, name in enumerate(head)]
+    told = [
+        (name, cells) for name, cells in columns if any(cell not in ("", "-") for cell in cells)
+    ]
+    lines = _fitted(told, width)
+    for less in LESS:
+        if max(map(len, lines), default=0) > width:
+            told = [(name, cells) for name, cells in told if name != less]
+            lines = _fitted(told, width)
+    yield from lines
 
 
-def _totals(made: Composition) -> Iterator[str]:
-    rows = [(cut(name, NAME_WIDTH), *total_cells(one)) for name, one in totals(made)]
+def _fitted(told: Sequence[tuple[str, list[str]]], width: int) -> list[str]:
+    cells = dict(told)
+    limits = {name: _shown(column, WIDEST) for name, column in told if name in WIDE}
+    while (lines := _drawn(told, limits)) and max(map(len, lines)) > width:
+        widest = max(limits, key=limits.__getitem__, default="")
+        if not widest or limits[widest] <= NARROWEST:
+            break
+        limits[widest] = _shown(cells[widest], limits[widest]) - 1
+    return lines
+
+
+def _shown(cells: Sequence[str], limit: int) -> int:
+    return min(limit, max(map(len, cells)))
+
+
+def _drawn(told: Sequence[tuple[str, list[str]]], limits: Mapping[str, int]) -> list[str]:
+    cells = [[cut(cell, limits.get(name, len(cell) + 1)) for cell in column]
+             for name, column in told]  # fmt: skip
+    text = tabulate(list(zip(*cells, strict=True)), headers=[name for name, _ in told],
+                    tablefmt="simple", disable_numparse=True)  # fmt: skip
+    return [line.rstrip() for line in text.splitlines()]
+
+
+def _totals(made: Composition, width: int) -> Iterator[str]:
+    rows = [(name, *total_cells(one)) for name, one in totals(made)]
     if rows:
-        yield from _table(TOTALS, rows)
+        yield from _table(TOTALS, rows, width)
 
 
-def _parts(made: Composition) -> Iterator[str]:
+def _parts(made: Composition, width: int) -> Iterator[str]:
     if made.chosen is None:
         return
     rows = [part_cells(part) for part in _largest(made.chosen)]
-    yield from _table(PARTS, [_narrow(row) for row in rows])
+    yield from _table(PARTS, rows, width)
     hidden = len(made.chosen.parts) - len(rows)
     if hidden > 0:
         yield f"and {hidden} smaller parts: --json, --markdown"
-
-
-def _narrow(row: Sequence[str]) -> tuple[str, ...]:
-    kind, name, setting, *middle, note = row
-    return (kind, cut(name, NAME_WIDTH), cut(setting, SETTING_WIDTH), *middle,
-            cut(note, NOTE_WIDTH))  # fmt: skip
 
 
 def _largest(one: Configuration) -> list[Part]:
@@ -90,7 +119,7 @@ def _largest(one: Configuration) -> list[Part]:
     return [part for part in one.parts if abs(part.time_ns) >= least][:MOST_PARTS]
 
 
-def _front(made: Composition) -> Iterator[str]:
+def _front(made: Composition, width: int) -> Iterator[str]:
     if len(made.front) < 2:
         return
     yield "time and energy, corners of what can be had:"
@@ -98,12 +127,12 @@ def _front(made: Composition) -> Iterator[str]:
         ("*" if point.is_chosen else "", time_text(point.time_ns), joules_text(point.energy_j))
         for point in made.front
     ]
-    yield from _table(("chosen", "time", "energy"), rows)
+    yield from _table(("chosen", "time", "energy"), rows, width)
 
 
 def _checks(made: Composition, width: int) -> Iterator[str]:
     if made.checks:
-        yield from _table(CHECKS, [check_cells(check) for check in made.checks])
+        yield from _table(CHECKS, [check_cells(check) for check in made.checks], width)
     if made.model is not None:
         yield from _wrapped(model_text(made), width)
 

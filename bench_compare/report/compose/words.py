@@ -113,7 +113,7 @@ def _error_text(error: ErrorBound | None) -> str:
     return "-" if error is None else f"{error.root_of_squares:.1e} (≤ {error.worst:.1e})"
 
 
-TOTALS = ("configuration", "time", "interval", "energy", "error", "workspace")
+TOTALS = ("choice", "time", "interval", "energy", "error", "workspace")
 PARTS = ("", "part", "runs as", "times", "time", "share", "energy", "note")
 CHECKS = ("engine", "caches", "measured", "predicted", "interval", "off by", "holds")
 
