@@ -37,7 +37,7 @@ class Verdict(str, Enum):
     REMOVED = "removed"
     NEWLY_WRONG = "newly wrong"
     WRONG = "wrong"
-    """On both sides."""
+    """On both sides, or on the only one that has it."""
     NEWLY_UNSUPPORTED = "newly unsupported"
     LOST = "lost"
     """Base had it and other has not: checked outputs, equal bytes, accuracy, device time."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,7 +22,7 @@ from bench_compare.policy.values import Policy
 from bench_compare.report.rows import SORTS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 OUTPUTS = ("markdown", "csv", "json", "junit", "html")
 """Formats with a flag of their own; the table goes to stdout."""
@@ -57,9 +58,7 @@ class Options:
 
 def parse_options(arguments: Mapping[str, Any]) -> Options:
     """docopt's words as values. Raises `UsageError` with the flag and the choices."""
-    outputs = {name: arguments[f"--{name}"] for name in OUTPUTS if arguments[f"--{name}"]}
-    if sum(target == "-" for target in outputs.values()) > 1:
-        raise UsageError("only one format can go to stdout ('-')")
+    outputs = outputs_of(arguments, OUTPUTS)
     _sides(arguments)
     policy = _policy(arguments)
     if {"html", "json"} & outputs.keys():
@@ -84,6 +83,33 @@ def parse_options(arguments: Mapping[str, Any]) -> Options:
         plotlyjs=_choice(arguments, "--plotlyjs", PLOTLYJS),
         quiet=arguments["--quiet"],
     )
+
+
+def outputs_of(arguments: Mapping[str, Any], formats: Sequence[str]) -> dict[str, str]:
+    """Format to file name, of those that are asked for: each goes to a place of its own."""
+    found: dict[str, str] = {}
+    for name in formats:
+        target = arguments.get(f"--{name}")
+        if target is None:
+            continue
+        if not target:
+            raise UsageError(f"--{name}: the name of a file is empty; '-' is stdout")
+        for other, taken in found.items():
+            if _same_file(taken, target):
+                raise UsageError(
+                    "only one format can go to stdout ('-')"
+                    if target == "-"
+                    else f"--{other} and --{name}: both would be written to {target}"
+                )
+        found[name] = target
+    return found
+
+
+def _same_file(one: str, two: str) -> bool:
+    """Devices, /dev/null among them, take whatever comes."""
+    if Path(one).exists() and not Path(one).is_file():
+        return False
+    return os.path.realpath(one) == os.path.realpath(two)
 
 
 def _choice(arguments: Mapping[str, Any], flag: str, choices: tuple[str, ...]) -> str:

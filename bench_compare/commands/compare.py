@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bench_compare.commands.files import write, write_reports
+from bench_compare.commands.files import keep_documents, write, write_reports
 from bench_compare.commands.outcome import Outcome
 
 if TYPE_CHECKING:
@@ -118,17 +118,24 @@ def _answer(options: Options, width: int, terminal: bool) -> Outcome:
         sources, remarks = load(options.documents or (*options.a, *options.b))
         alarms = aa_test(sources, options.policy)
         if options.save_calibration is not None:
+            named = {"save-calibration": options.save_calibration}
+            keep_documents(named, [source.path for source in sources])
             _save_calibration(sources, Path(options.save_calibration))
         return Outcome(alarms.sentence, tuple(remarks), (), 0 if alarms.trusted else 1)
     from bench_compare.comparison.compare import compare
     from bench_compare.model import exit_code
 
     base, others, remarks = sides_of(options)
+    keep_documents(options.outputs, _paths(base, *others))
     calibration, more = _known(options)
     comparison = compare(base, others, options.policy, calibration)
     text = _reports(comparison, options, _view(options, width, terminal))
     code = exit_code(comparison)
     return Outcome(text, (*remarks, *more), comparison.problems, code, comparison)
+
+
+def _paths(*sides: Side) -> list[str]:
+    return [source.path for side in sides for source in side.sources]
 
 
 def _save_calibration(sources: Sequence[Source], path: Path) -> None:
@@ -164,7 +171,7 @@ def _calibration(path: Path) -> Calibration:
         tree = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise InputError(f"--calibration: {path}: {error.strerror or error}") from None
-    except ValueError:
+    except (ValueError, RecursionError):
         raise InputError(f"--calibration: {path}: not JSON") from None
     return from_tree(tree, f"--calibration: {path}")
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bench_compare.commands.files import write, write_reports
+from bench_compare.commands.files import keep_documents, write, write_reports
 from bench_compare.commands.outcome import Outcome
 from bench_compare.errors import InputError, UsageError
 
@@ -97,6 +97,7 @@ def answer(arguments: Mapping[str, Any], width: int, terminal: bool) -> Outcome:
     options = parse(arguments)
     composed, remarks = read_composed(options)
     composition = composed.composition
+    keep_documents(_targets(options), (options.pipeline, *options.documents, *options.against))
     if options.save is not None and composed.rows:
         from bench_compare.compose.export import export
 
@@ -105,12 +106,16 @@ def answer(arguments: Mapping[str, Any], width: int, terminal: bool) -> Outcome:
     return Outcome(text, tuple(remarks), composition.problems, _code(composition))
 
 
+def _targets(options: Options) -> dict[str, str]:
+    saved = {} if options.save is None else {"save": str(options.save)}
+    return {**options.outputs, **saved}
+
+
 def parse(arguments: Mapping[str, Any]) -> Options:
     from bench_compare.compose.choose.select import Asked
+    from bench_compare.options import outputs_of
 
-    outputs = {name: target for name in OUTPUTS if (target := arguments.get(f"--{name}"))}
-    if sum(target == "-" for target in outputs.values()) > 1:
-        raise UsageError("only one format can go to stdout ('-')")
+    outputs = outputs_of(arguments, OUTPUTS)
     if not arguments["PIPELINE"]:
         raise UsageError("no pipeline given: a suite file in .toml, see --help")
     if not arguments["DOC"]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from bench_compare.errors import OutputError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
 
 def write_reports(
@@ -26,6 +26,14 @@ def write_reports(
     if shown is not None:
         return shown
     return "" if quiet else render(default)
+
+
+def keep_documents(outputs: Mapping[str, str], documents: Iterable[str | Path]) -> None:
+    """A report never takes the place of a document that it is made from."""
+    read = {os.path.realpath(path): path for path in documents}
+    for name, target in outputs.items():
+        if target != "-" and os.path.realpath(target) in read:
+            raise OutputError(f"--{name} {target}: is read, and would be overwritten")
 
 
 def write(path: Path, text: str) -> None:

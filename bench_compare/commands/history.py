@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bench_compare.commands.files import write_reports
+from bench_compare.commands.files import keep_documents, write_reports
 from bench_compare.commands.outcome import Outcome
 from bench_compare.errors import UsageError
 
@@ -100,11 +100,10 @@ def answer(arguments: Mapping[str, Any], width: int, terminal: bool) -> Outcome:
 
 
 def _options(arguments: Mapping[str, Any]) -> Options:
+    from bench_compare.options import outputs_of
     from bench_compare.policy.parse import parse_ratio
 
-    outputs = {name: arguments[f"--{name}"] for name in OUTPUTS if arguments[f"--{name}"]}
-    if sum(target == "-" for target in outputs.values()) > 1:
-        raise UsageError("only one format can go to stdout ('-')")
+    outputs = outputs_of(arguments, OUTPUTS)
     if not arguments["ARCHIVE"]:
         raise UsageError("no archive given: a folder of result documents, see --help")
     if arguments["--repo"] and (arguments["--by"] or "started") == "started":
@@ -176,6 +175,7 @@ def read_archive(options: Options) -> tuple[Archive, list[str]]:
     if folder is not None and not folder.is_dir():
         folder = None
     paths = files_of(options.archive)
+    keep_documents(options.outputs, paths if options.events is None else [*paths, options.events])
     wanted = {str(p if folder is None else p.relative_to(folder)): p for p in paths}
     choice = Choice(folder, options.by, options.repo, options.metric, options.filter)
     (archive, more), remarks = indexed(folder, wanted, lambda made: load_archive(made, choice))

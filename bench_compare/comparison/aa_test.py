@@ -10,6 +10,7 @@ import numpy as np
 
 from bench_compare.comparison.compare import compare
 from bench_compare.errors import InputError
+from bench_compare.input.sides import refuse_twice
 from bench_compare.metrics import GATES
 from bench_compare.model import FalseAlarms, Side, Verdict
 
@@ -72,6 +73,7 @@ def _advice(rate: float, unclear: int, judged: int) -> str:
 def _splits(sources: Sequence[Source]) -> Iterator[tuple[Side, Side]]:
     if not sources:
         raise InputError("--aa: no documents")
+    refuse_twice(sources)
     if len(sources) > 1:
         for chosen in _halves(len(sources)):
             first = [source for n, source in enumerate(sources) if n in chosen]

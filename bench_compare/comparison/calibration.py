@@ -6,6 +6,7 @@ An entry holds for one unit of hardware (host and device), one engine and one se
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -184,10 +185,34 @@ def from_tree(tree: Any, where: str) -> Calibration:
         )
     try:
         entries = [Entry(**entry) for entry in tree["entries"]]
-        numbers = [(e.common_variance, e.common_dof, e.own_variance, e.own_dof) for e in entries]
-        sound = all(isinstance(n, int | float) and n >= 0 for row in numbers for n in row)
     except (KeyError, TypeError) as error:
         raise InputError(f"{where}: an entry of the calibration is damaged: {error}") from None
-    if not sound:
-        raise InputError(f"{where}: a variance of the calibration is no number from 0 on")
-    return Calibration({entry.key: entry for entry in entries})
+    for entry in entries:
+        _check(entry, where)
+    known = {entry.key: entry for entry in entries}
+    if len(known) < len(entries):
+        raise InputError(f"{where}: two entries of the calibration are of one machine and series")
+    return Calibration(known)
+
+
+MOST_VARIANCE = 100.0
+"""Of a logarithm: documents that differ by a factor of 22,000."""
+
+
+def _check(entry: Entry, where: str) -> None:
+    words = {name: getattr(entry, name) for name in ("host", "device", "engine", "series")}
+    variances = entry.common_variance, entry.own_variance
+    dofs = entry.common_dof, entry.own_dof
+    for name, word in words.items():
+        if not isinstance(word, str):
+            raise InputError(f"{where}: {name} of an entry of the calibration is no text: {word!r}")
+    if not all(_is_number(value) and 0 <= value <= MOST_VARIANCE for value in variances):
+        raise InputError(
+            f"{where}: a variance of the calibration is no number from 0 to {MOST_VARIANCE:g}"
+        )
+    if not all(_is_number(value) and 0 < value < math.inf for value in dofs):
+        raise InputError(f"{where}: degrees of freedom of the calibration are no number above 0")
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)

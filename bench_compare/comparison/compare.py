@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from bench_compare.comparison.beside import beside_warnings
 from bench_compare.comparison.detail import detail
 from bench_compare.comparison.disturbances import disturbed_warnings
 from bench_compare.comparison.estimates import (
@@ -32,7 +33,12 @@ from bench_compare.comparison.regressions import (
 from bench_compare.comparison.results import Results, Tested, judged
 from bench_compare.comparison.sensitivity import sensitivities
 from bench_compare.comparison.settings import differences, stopping_warnings
-from bench_compare.comparison.suite import between_document_warnings, movements, suite_numbers
+from bench_compare.comparison.suite import (
+    between_document_warnings,
+    movements,
+    suite_numbers,
+    uncalibrated_warnings,
+)
 from bench_compare.input.align import across_engines, align
 from bench_compare.metrics import GATES, METRICS, PerRound
 from bench_compare.model import CaseComparison, Comparison, Verdict
@@ -108,6 +114,8 @@ def compare(
             *unit_warnings(matches),
             *stopping_warnings((base, *others), policy),
             *disturbed_warnings((base, *others)),
+            *beside_warnings(cases, policy),
+            *(t for m in matches for t in uncalibrated_warnings(m.other, m.measured, gate)),
             *dict.fromkeys(
                 text for m in matches for text in between_document_warnings(m.measured, gate)
             ),

@@ -56,7 +56,7 @@ class Share(NamedTuple):
 def changes(base: CaseSide | None, other: CaseSide | None) -> tuple[Change, ...]:
     """What became of a case, worst first; nothing where both sides fared alike."""
     if base is None or other is None:
-        return (_one_sided(base, other),)
+        return tuple(_one_sided(base, other))
     found = [*_completion(base, other), *_presence(base, other), *_validation(base, other)]
     same_engine = identity(base.engine) == identity(other.engine)
     found += _lost(base, other, LOSSES if same_engine else LOSSES_OF_ANY)
@@ -91,6 +91,11 @@ def _broken(case: Case) -> bool:
     return case.outcome.status not in ("completed", "unsupported")
 
 
+def _stopped(case: Case) -> bool:
+    """Whether it went wrong, and was not refused or left out."""
+    return case.outcome.status not in ("completed", "unsupported", "skipped")
+
+
 def _share(base: CaseSide, other: CaseSide, holds: Callable[[Case], bool]) -> Share:
     return Share(
         sum(map(holds, base.cases)), len(base.cases), sum(map(holds, other.cases)), len(other.cases)
@@ -103,21 +108,28 @@ def ended(side: CaseSide, holds: Callable[[Case], bool] = lambda case: not _comp
     return f"{outcome.status}: {outcome.reason}" if outcome.reason else outcome.status
 
 
-def _one_sided(base: CaseSide | None, other: CaseSide | None) -> Change:
+def _one_sided(base: CaseSide | None, other: CaseSide | None) -> Iterator[Change]:
+    """A case that is wrong is so without a base as well."""
     side = other if base is None else base
     assert side is not None, "a case belongs to one side at least"
     verdict, where = (
         (Verdict.ADDED, "only in other") if base is None else (Verdict.REMOVED, "only in base")
     )
+    if other is not None and any(map(_wrong, other.cases)):
+        yield Change(Verdict.WRONG, f"{where}: {_complaint(other)}")
     text = where if completed(side) else f"{where}, where it is {ended(side)}"
-    return Change(verdict, text)
+    yield Change(verdict, text)
 
 
 def _completion(base: CaseSide, other: CaseSide) -> Iterator[Change]:
     incomplete = _share(base, other, lambda case: not _completed(case))
     broken = _share(base, other, _broken)
+    stopped = _share(base, other, _stopped)
     none = incomplete.base == incomplete.of_base and incomplete.other == incomplete.of_other
-    if none:
+    if none and stopped.worse:
+        text = f"other {ended(other, _stopped)}{stopped.text}"
+        yield Change(Verdict.BROKEN, f"{text}; base {ended(base)}")
+    elif none:
         yield Change(Verdict.UNMEASURED, f"base {ended(base)}; other {ended(other)}")
     elif broken.worse and not incomplete.better:
         yield Change(Verdict.BROKEN, f"other {ended(other, _broken)}{broken.text}")

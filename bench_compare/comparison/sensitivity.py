@@ -27,11 +27,12 @@ def seen_from(metric: MetricComparison) -> float:
 
 
 def sensitivities(cases: Sequence[CaseComparison], gate: str | None) -> Iterator[Sensitivity]:
-    """One for each other side that has cases which `gate` decides."""
+    """One for each other side that has measured cases, whatever metric decides each of them; `gate`
+    is that of most."""
     labels = dict.fromkeys(case.other_label for case in cases)
     for label in labels if gate is not None else ():
         of_side = [case for case in cases if case.other_label == label]
-        gates = (case.gate_metric for case in of_side if case.gate == gate)
+        gates = (case.gate_metric for case in of_side)
         sizes = sorted(seen_from(metric) for metric in gates if metric is not None)
         if sizes:
             quiet = all(case.verdict in SILENT for case in of_side)

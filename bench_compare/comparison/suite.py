@@ -13,7 +13,7 @@ from bench_compare.comparison.results import UNITS
 from bench_compare.comparison.verdict import percent, words
 from bench_compare.metrics import PerRound, Sampled
 from bench_compare.model import CommonMovement, SuiteNumber, Verdict
-from bench_compare.statistics.intervals import take
+from bench_compare.statistics.intervals import ROUND, take
 from bench_compare.statistics.parts import of_rows
 from bench_compare.statistics.suite import suite
 from bench_compare.statistics.variances import pooled_variance
@@ -132,6 +132,25 @@ def between_document_warnings(
         f"rounds scatter by {100 * scatter:.2g} % ({one.metric.name}, middle case): machine noise "
         "persists across rounds, so single documents are taken to differ by as much; several "
         "documents a side (--label) give narrower intervals"
+    ]
+
+
+def uncalibrated_warnings(
+    other: Side, measured: Mapping[str, Measured | ExactMeasured], gate: str | None
+) -> list[str]:
+    """A sentence where a calibration was given that knows nothing of single documents compared;
+    of the metric that decides."""
+    one = measured.get(gate) if gate is not None else None
+    if not isinstance(one, Measured) or one.between is None or not one.apart:
+        return []
+    single = (one.estimates.unit == ROUND) & np.isfinite(one.estimates.shift)
+    known = np.isfinite(one.between.common + one.between.own)
+    unknown, count = int((single & ~known).sum()), int(single.sum())
+    if not unknown:
+        return []
+    return [
+        f"{other.label}: the calibration knows nothing of {unknown} of {count} cases (their "
+        f"machines, engines or {one.metric.name}): their verdicts are of this visit only"
     ]
 
 

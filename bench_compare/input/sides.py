@@ -35,7 +35,7 @@ def group(sources: Sequence[Source], grouping: Grouping) -> tuple[Side, list[Sid
     if by == "unit":
         from bench_compare.input.units import sides_by_unit  # it needs NumPy
 
-        _refuse_twice(sources)
+        refuse_twice(sources)
         sides = sides_by_unit(sources)
     else:
         sides = _by_engine(sources) if by == "engine" else _by_name(sources, by)
@@ -53,6 +53,7 @@ def pair(a: Sequence[Source], b: Sequence[Source], labels: tuple[str, ...]) -> t
     if None in names or names[0] == names[1]:
         names = ["a", "b"]
     sides = [_side(str(name), side) for name, side in zip(names, (a, b), strict=True)]
+    _refuse_on_two(sides)
     first, second = _renamed(sides, labels)
     return first, second
 
@@ -63,18 +64,40 @@ def _known(by: str) -> str:
     return by
 
 
-def _refuse_twice(sources: Sequence[Source]) -> None:
+def refuse_twice(sources: Sequence[Source]) -> None:
     """One run in two files would count twice."""
-    seen: dict[str, str] = {}
+    seen: dict[str, Source] = {}
     for source in sources:
-        run = source.document.run.id
-        if run in seen:
-            raise InputError(f"{source.path}: the same run as {seen[run]}; it must not count twice")
-        seen[run] = source.path
+        for run in _runs(source):
+            first = seen.setdefault(run, source)
+            if first is not source:
+                raise InputError(
+                    f"{source.path}: the same run as {first.path}; it must not count twice"
+                )
+
+
+def _refuse_on_two(sides: Sequence[Side]) -> None:
+    """A run on two sides would be paired with itself, and all of it be the same."""
+    seen: dict[str, tuple[Side, str]] = {}
+    for side in sides:
+        for source in side.sources:
+            for run in _runs(source):
+                first, path = seen.setdefault(run, (side, source.path))
+                if first is not side:
+                    same = "" if path == source.path else f"the same run as {path}, "
+                    raise InputError(
+                        f"{source.path}: {same}on two sides: it would be compared with itself"
+                    )
+
+
+def _runs(source: Source) -> set[str]:
+    """The run of a document, and those that were merged into it."""
+    document = source.document
+    return {document.run.id, *(part.run.id for part in document.parts)}
 
 
 def _side(label: str, sources: Sequence[Source], engines: Iterable[str] | None = None) -> Side:
-    _refuse_twice(sources)
+    refuse_twice(sources)
     keys = (engine.key for source in sources for engine in source.document.engines)
     return Side(label, tuple(sources), tuple(dict.fromkeys(keys if engines is None else engines)))
 
@@ -83,7 +106,9 @@ def _by_name(sources: Sequence[Source], by: str) -> list[Side]:
     groups: dict[str, list[Source]] = {}
     for source in sources:
         groups.setdefault(_name(source, by), []).append(source)
-    return [_side(name, members) for name, members in groups.items()]
+    sides = [_side(name, members) for name, members in groups.items()]
+    _refuse_on_two(sides)
+    return sides
 
 
 def _name(source: Source, by: str) -> str:
@@ -116,7 +141,8 @@ def _renamed(sides: list[Side], labels: tuple[str, ...]) -> list[Side]:
         names = ", ".join(side.label for side in sides)
         raise UsageError(f"--label: {len(labels)} for {len(sides)} sides ({names})")
     if len(set(labels)) != len(labels):
-        raise UsageError(f"--label: {labels[0]!r} names two sides")
+        twice = next(label for label in labels if labels.count(label) > 1)
+        raise UsageError(f"--label: {twice!r} names two sides")
     pairs = zip(labels, sides, strict=True)
     return [replace(side, label=label) for label, side in pairs]
 

@@ -289,8 +289,7 @@ def _closing(comparison: Comparison, shown: Sequence[CaseComparison], view: View
         more = "" if view.all else "; --all shows the rest"
         wanted = f" that match {safe(view.filter)!r}" if view.filter else ""
         lines.append(f"{len(shown)} of {total} cases shown{wanted}{more}")
-    if any(words.verdict_text(case).endswith("?") for case in shown):
-        lines.append("? provisional: a single round a side, see --rounds of bench-run")
+    lines += [text for text in [words.provisional_text(shown)] if text]
     lines += _notes(shown)
     return "\n".join(_wrap(line, view) for line in lines)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from bench_compare.comparison.verdict import LEAST_UNITS
 from bench_compare.metrics import METRICS
 from bench_compare.model import Verdict
 from bench_compare.report.names import safe
@@ -222,6 +223,21 @@ def provisional(case: CaseComparison) -> bool:
 def verdict_text(case: CaseComparison) -> str:
     """The verdict, with a question mark where it is provisional."""
     return f"{case.verdict}?" if provisional(case) else str(case.verdict)
+
+
+NOUNS = {"document": "documents", "pair": "pairs"}
+"""Units, where they are not rounds."""
+
+
+def provisional_text(shown: Iterable[CaseComparison]) -> str:
+    """What a question mark stands for; empty where there is none."""
+    metrics = [m for case in shown if provisional(case) and (m := case.gate_metric) is not None]
+    few = [m for m in metrics if min(m.base_rounds, m.other_rounds) < LEAST_UNITS]
+    nouns = dict.fromkeys(NOUNS.get(m.unit, "rounds") for m in few)
+    why = [f"fewer than {LEAST_UNITS} {' or '.join(nouns)} a side"] if few else []
+    if len(few) < len(metrics):
+        why.append("another unit of hardware")
+    return f"? provisional: {', or '.join(why)}" if why else ""
 
 
 def values(case: CaseComparison) -> tuple[str, str, MetricComparison | None]:

@@ -34,6 +34,12 @@ def test_two_documents_of_one_build_are_compared():
     assert (found.splits, found.alarms) == (1, 0)
 
 
+def test_a_copy_of_a_document_is_no_second_one():
+    one = source("a", np.random.default_rng(1))
+    with pytest.raises(InputError, match="copy: the same run as a; it must not count twice"):
+        aa_test([one, Source("copy", one.document, "bench")], Policy())
+
+
 def test_a_machine_that_moved_between_documents_may_not_gate():
     random = np.random.default_rng(2)
     found = aa_test([source("a", random), source("b", random, factor=1.03)], Policy())

@@ -78,6 +78,10 @@ def test_another_machine_is_not_known():
     elsewhere = type(calibration)(moved)
     found = [compare(base, [other], Policy(), c).cases[0].gate_metric for c in (None, elsewhere)]
     assert found[0].ci_low == found[1].ci_low
+    said = [
+        " ".join(compare(base, [other], Policy(), c).warnings) for c in (calibration, elsewhere)
+    ]
+    assert ["knows nothing of 40 of 40 cases" in text for text in said] == [False, True]
 
 
 def test_a_calibration_survives_its_file():
@@ -96,6 +100,32 @@ def test_a_calibration_survives_its_file():
 )
 def test_what_is_no_calibration_is_one_sentence(tree, sentence):
     with pytest.raises(InputError, match=sentence):
+        from_tree(tree, "c.json")
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"host": ["a"]}, "host of an entry of the calibration is no text"),
+        ({"common_variance": float("inf")}, "no number from 0 to 100"),
+        ({"common_variance": 10**400}, "no number from 0 to 100"),
+        ({"own_variance": float("nan")}, "no number from 0 to 100"),
+        ({"own_variance": True}, "no number from 0 to 100"),
+        ({"common_dof": 0}, "no number above 0"),
+        ({"own_dof": float("inf")}, "no number above 0"),
+    ],
+)
+def test_a_number_that_no_machine_gives_is_refused(changes, sentence):
+    tree = to_tree(calibrate(one_build(np.random.default_rng(2), 2)))
+    tree["entries"][0].update(changes)
+    with pytest.raises(InputError, match=sentence):
+        from_tree(tree, "c.json")
+
+
+def test_two_entries_of_one_machine_are_refused():
+    tree = to_tree(calibrate(one_build(np.random.default_rng(2), 2)))
+    tree["entries"].append({**tree["entries"][0], "own_variance": 0.5})
+    with pytest.raises(InputError, match="two entries"):
         from_tree(tree, "c.json")
 
 

@@ -10,7 +10,7 @@ import pytest
 from bench_compare.comparison.compare import compare
 from bench_compare.model import Verdict, exit_code
 from bench_compare.policy.values import Limit, Policy
-from tests.bench_compare.build import case, document, engine, machine, side, steady
+from tests.bench_compare.build import case, document, engine, machine, round_, side, steady
 
 BASE = [case(f"g{n}", steady(np.random.default_rng(n), 1e6)) for n in range(12)]
 
@@ -38,6 +38,34 @@ def noisy(seed):
 def test_required_sensitivity_makes_a_blind_comparison_fail():
     policy = Policy(required_sensitivity_ratio=0.05)
     assert (exit_code(held(noisy(1), policy)), exit_code(held(moved(1.0), policy))) == (1, 0)
+
+
+def test_what_must_be_seen_is_asked_of_all_cases_whatever_decides_them():
+    """Six cases that device time decides are quiet, five that have none are blind."""
+    seen = [
+        case(
+            one.graph.name, [round_(r.index, {"device_ns": r.series["e2e_ns"]}) for r in one.rounds]
+        )
+        for one in BASE[:6]
+    ]
+    sides = [
+        side(
+            name,
+            document(
+                [
+                    *seen,
+                    *(
+                        replace(b, graph=replace(b.graph, fingerprint=f"b{n}"))
+                        for n, b in enumerate(noisy(seed)[:5])
+                    ),
+                ],
+                run_id=name,
+            ),
+        )
+        for name, seed in (("a", 1), ("b", 2))
+    ]
+    found = compare(sides[0], [sides[1]], Policy(required_sensitivity_ratio=0.05))
+    assert (found.gate, exit_code(found)) == ("device_ns", 1)
 
 
 def test_rounds_of_few_samples_are_no_silent_pass():

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import pytest
 from bench_schema import files
+from bench_schema.document import Part
 from bench_schema.errors import DocumentError
 from bench_schema.journal import Journal
 
@@ -154,6 +155,34 @@ def test_sides_can_be_named():
 def test_two_lists_of_documents_are_two_sides():
     base, other = pair([source("1"), source("2")], [source("3", "new")], ())
     assert [(base.label, len(base.sources)), other.label] == [("a", 2), "b"]
+
+
+@pytest.mark.parametrize(
+    ("path", "sentence"),
+    [("new", "new: on two sides"), ("copy", "copy: the same run as new, on two sides")],
+)
+def test_lists_that_share_a_run_would_compare_it_with_itself(path, sentence):
+    """``--a '*.json' --b 'new*.json'``: everything that is new would be the same as itself."""
+    base = [source("old", run_id="r1"), source("new", run_id="r2")]
+    with pytest.raises(InputError, match=sentence):
+        pair(base, [source(path, run_id="r2")], ())
+
+
+def test_a_run_under_two_labels_would_be_compared_with_itself():
+    with pytest.raises(InputError, match="2: the same run as 1, on two sides"):
+        group([source("1", "old", "r"), source("2", "new", "r")], Grouping())
+
+
+def test_the_label_that_names_two_sides_is_told():
+    with pytest.raises(UsageError, match="'y' names two sides"):
+        group([source("1"), source("2"), source("3")], Grouping(labels=("x", "y", "y")))
+
+
+def test_a_run_counts_once_beside_what_it_was_merged_into():
+    part = document([case("g")], run_id="r1")
+    whole = replace(document([case("g")], run_id="r2"), parts=(Part(part.run, part.machine),))
+    with pytest.raises(InputError, match="2: the same run as 1; it must not count twice"):
+        pair([Source("1", part, "bench"), Source("2", whole, "bench")], [source("3")], ())
 
 
 @pytest.mark.parametrize(

@@ -113,6 +113,8 @@ def row(index, name, verdict, ratio=None, *, base_ns=20_000.0, engine="cudnn", *
         extra = {
             key: changes.pop(key) for key in ("provisional", "rounds_needed") if key in changes
         }
+        if extra.get("provisional"):
+            extra |= {"base_rounds": 1, "other_rounds": 1}
         metrics["device_ns"] = metric("device_ns", base_ns, ratio, verdict, half=half, **extra)
         metrics["e2e_ns"] = metric("e2e_ns", 1.3 * base_ns, ratio, verdict, half=2 * half)
     wrong = verdict is Verdict.NEWLY_WRONG

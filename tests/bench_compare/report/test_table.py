@@ -1,5 +1,6 @@
 from dataclasses import replace
 
+import msgspec
 import pytest
 
 from bench_compare.errors import UsageError
@@ -106,3 +107,14 @@ def test_what_changed_beside_the_numbers_is_counted(make):
 def test_an_empty_comparison_says_why(make):
     text = table(make.comparison([], problems=("nothing compared",)), View())
     assert text.startswith("error: nothing compared\n")
+
+
+def test_a_question_mark_says_what_it_stands_for(suite):
+    shown = next(case for case in suite.cases if case.gate_metric and case.gate_metric.provisional)
+    far = {
+        name: msgspec.structs.replace(one, base_rounds=5, other_rounds=5)
+        for name, one in shown.metrics.items()
+    }
+    elsewhere = replace(shown, metrics=far)
+    text = table(replace(suite, cases=(elsewhere,)), View())
+    assert "? provisional: another unit of hardware" in text
