@@ -44,8 +44,8 @@ Which documents, in which order:
                         or tag:KEY. Documents measured later join their build
   --repo PATH           git repository that orders the builds, in place of their
                         starts
-  --metric NAME         device_ns, e2e_ns, init_ns … (default: device time where
-                        there is any, else end-to-end time)
+  --metric NAME         device_ns, e2e_ns, init_ns … (default: of each case its
+                        device time if it has any, else its end-to-end time)
   --filter TEXT         only cases whose name, family or engine has each word of
                         TEXT, or fits it as a glob
   --since WHEN          tell and gate only events of a build or day and later
@@ -66,8 +66,8 @@ Where to write ('-' is stdout, in place of the text):
   -h, --help            this text
   --version             the version
 
-Exit codes: 0 no new regression; 2 slower, broken, wrong, unsupported or removed
-and not accepted; 1 no answer (unreadable, too few documents).
+Exit codes: 0 no new regression; 2 slower, broken, wrong, unsupported, removed or
+no longer measured or checked, and not accepted; 1 no answer (unreadable, too few documents).
 """
 OUTPUTS = ("markdown", "json", "junit", "html")
 FAIL_ON = ("new-regression", "unclear", "none")

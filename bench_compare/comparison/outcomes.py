@@ -16,7 +16,7 @@ from bench_compare.model import Change, Verdict
 from bench_compare.rounds.lazy import facts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from bench_schema.document import Case
 
@@ -115,8 +115,8 @@ def _one_sided(base: CaseSide | None, other: CaseSide | None) -> Iterator[Change
     verdict, where = (
         (Verdict.ADDED, "only in other") if base is None else (Verdict.REMOVED, "only in base")
     )
-    if other is not None and any(map(_wrong, other.cases)):
-        yield Change(Verdict.WRONG, f"{where}: {_complaint(other)}")
+    if other is not None and any(map(wrong, other.cases)):
+        yield Change(Verdict.WRONG, f"{where}: {complaint(other.cases)}")
     text = where if completed(side) else f"{where}, where it is {ended(side)}"
     yield Change(verdict, text)
 
@@ -152,7 +152,7 @@ def _presence(base: CaseSide, other: CaseSide) -> Iterator[Change]:
         yield Change(Verdict.ADDED, f"missing{missing.text}")
 
 
-def _wrong(case: Case) -> bool:
+def wrong(case: Case) -> bool:
     """Its outputs are, in any iteration, or it changed its inputs, or its time is one that no
     machine of this kind reaches."""
     if case.implausible is not None:
@@ -165,19 +165,20 @@ def _wrong(case: Case) -> bool:
 
 
 def _validation(base: CaseSide, other: CaseSide) -> Iterator[Change]:
-    share = _share(base, other, _wrong)
+    share = _share(base, other, wrong)
     if share.worse:
-        yield Change(Verdict.NEWLY_WRONG, f"{_complaint(other)}{share.text}")
+        yield Change(Verdict.NEWLY_WRONG, f"{complaint(other.cases)}{share.text}")
     elif share.other:
-        yield Change(Verdict.WRONG, f"wrong on both sides: {_complaint(other)}{share.text}")
-    elif share.better and all(_checked(case) for case in other.cases if _completed(case)):
+        yield Change(Verdict.WRONG, f"wrong on both sides: {complaint(other.cases)}{share.text}")
+    elif share.better and all(checked(case) for case in other.cases if _completed(case)):
         yield Change(Verdict.FIXED, f"outputs are right now{share.text}")
 
 
-def _complaint(side: CaseSide) -> str:
-    failed = [c.validation for c in side.cases if c.validation is not None]
+def complaint(cases: Sequence[Case]) -> str:
+    """What is wrong with them, in words."""
+    failed = [c.validation for c in cases if c.validation is not None]
     sentence = next((v.reason for v in failed if v.status == "failed" and v.reason), None)
-    implausible = next((c.implausible for c in side.cases if c.implausible is not None), None)
+    implausible = next((c.implausible for c in cases if c.implausible is not None), None)
     if sentence is None and implausible is not None:
         return f"implausible: {implausible}"
     if sentence is None and any(v.inputs_unchanged is False for v in failed):
@@ -185,7 +186,8 @@ def _complaint(side: CaseSide) -> str:
     return sentence or "outputs are outside of the tolerance"
 
 
-def _checked(case: Case) -> bool:
+def checked(case: Case) -> bool:
+    """Whether its outputs were held against a reference."""
     return case.validation is not None and case.validation.status != "not checked"
 
 
@@ -233,7 +235,7 @@ LOSSES_OF_ANY: Losses = ((_sampled, "no time is measured"),)
 """What any completed case has, and the sentence where it is gone."""
 LOSSES: Losses = (
     *LOSSES_OF_ANY,
-    (_checked, "outputs are no longer checked"),
+    (checked, "outputs are no longer checked"),
     (_on_fresh_outputs, "results of earlier iterations could pass for those of checked ones"),
     (_deterministic, "iterations give different bytes, which they did not in base"),
     (_on_device, "device time is no longer measured, only end-to-end time"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from typing import TYPE_CHECKING
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 DOCUMENTS = """
-SELECT id, path, run_id, label, started, complete, tags, command, graphs_commit,
+SELECT id, path, run_id, parts, label, started, complete, tags, command, graphs_commit,
   (SELECT count(*) FROM outcome WHERE outcome.document = document.id) FROM document
 """
 
@@ -36,6 +37,8 @@ class Outcome:
     reason: str | None
     plan: Mapping[str, str]
     kernels: str | None
+    checked: bool = True
+    """Whether its outputs were held against a reference."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +56,8 @@ class Series:
     family: str
     data_type: str
     twin: str
+    metric: str
+    """Of its levels."""
 
     @property
     def about(self) -> str:
@@ -72,6 +77,7 @@ class Column:
 @dataclass(frozen=True, eq=False)
 class Archive:
     metric: str
+    """Of most series."""
     builds: tuple[Build, ...]
     columns: tuple[Column, ...]
     series: tuple[Series, ...]
@@ -103,10 +109,10 @@ def load_archive(connection: sqlite3.Connection, choice: Choice) -> tuple[Archiv
         raise InputError("no result document is left")
     builds, remarks = builds_of(docs, choice.by, choice.repo)
     builds = told_apart(builds)
-    metric = choice.metric or _gate(connection)
-    series = _series(connection, choice.filter)
+    metrics = GATES if choice.metric is None else (choice.metric,)
+    series = _series(connection, choice.filter, _metrics(connection, metrics))
     columns = _columns(connection, builds)
-    archive = _filled(connection, metric, builds, columns, series)
+    archive = _filled(connection, builds, columns, series)
     return archive, [*copies, *bad, *remarks]
 
 
@@ -122,17 +128,24 @@ def _dated(docs: Sequence[Doc]) -> tuple[list[Doc], list[str]]:
     return kept, remarks
 
 
-def _gate(connection: sqlite3.Connection) -> str:
-    """Device time where any document has it, else end-to-end time."""
-    for name in GATES:
-        query = "SELECT 1 FROM level WHERE metric = ? LIMIT 1"
-        if connection.execute(query, (name,)).fetchone() is not None:
-            return name
-    raise InputError(f"no document has {' or '.join(METRICS[name].title for name in GATES)}")
+def _metrics(connection: sqlite3.Connection, metrics: Sequence[str]) -> dict[int, str]:
+    """Series → the first of the metrics that any document has of it. Raises `InputError` where no
+    series has one."""
+    found: dict[int, str] = {}
+    for name in metrics:
+        query = "SELECT DISTINCT series FROM level WHERE metric = ?"
+        for (number,) in connection.execute(query, (name,)):
+            found.setdefault(number, name)
+    if not found:
+        raise InputError(f"no document has {' or '.join(METRICS[name].title for name in metrics)}")
+    return found
 
 
-def _series(connection: sqlite3.Connection, pattern: str | None) -> list[Series]:
-    """In the order of their names."""
+def _series(
+    connection: sqlite3.Connection, pattern: str | None, metrics: Mapping[int, str]
+) -> list[Series]:
+    """In the order of their names; one without a metric goes with the others."""
+    usual = Counter(metrics.values()).most_common(1)[0][0]
     latest = {
         row[0]: row[1:]
         for row in connection.execute(
@@ -149,7 +162,7 @@ def _series(connection: sqlite3.Connection, pattern: str | None) -> list[Series]
         settings = {"timer": timer, "cache": cache, "duty": duty, "math": math}
         found.append(
             Series(number, name, engine, json.loads(variant), kind, settings, fingerprint, family,
-                   data_type, twin)
+                   data_type, twin, metrics.get(number, usual))
         )  # fmt: skip
     kept = [one for one in found if pattern is None or fits(one, pattern)]
     if found and not kept:
@@ -185,7 +198,6 @@ def _columns(connection: sqlite3.Connection, builds: Sequence[Build]) -> list[Co
 
 def _filled(
     connection: sqlite3.Connection,
-    metric: str,
     builds: Sequence[Build],
     columns: Sequence[Column],
     series: Sequence[Series],
@@ -195,10 +207,11 @@ def _filled(
     values = np.full((len(series), len(columns)), np.nan)
     variance = np.zeros_like(values)
     query = "SELECT document, series, unit, log_mean, variance FROM level WHERE metric = ?"
-    for document, number, unit, mean, spread in connection.execute(query, (metric,)):
-        row, column = row_of.get(number), at.get((document, unit))
-        if row is not None and column is not None:
-            values[row, column], variance[row, column] = mean, spread or 0.0
+    for metric in dict.fromkeys(one.metric for one in series):
+        for document, number, unit, mean, spread in connection.execute(query, (metric,)):
+            row, column = row_of.get(number), at.get((document, unit))
+            if row is not None and column is not None and series[row].metric == metric:
+                values[row, column], variance[row, column] = mean, spread or 0.0
     outcomes = _outcomes(connection, row_of, at)
     for place, outcome in outcomes.items():
         if outcome.status != "completed":
@@ -211,6 +224,7 @@ def _filled(
         np.array([units[column.unit] for column in columns], np.int64),
     )
     facts = _facts(connection, {column.doc.id for column in columns})
+    metric = Counter(one.metric for one in series).most_common(1)[0][0]
     return Archive(metric, tuple(builds), tuple(columns), tuple(series), grid, outcomes, facts)
 
 
@@ -221,14 +235,16 @@ def _outcomes(
 ) -> dict[tuple[int, int], Outcome]:
     found = {}
     plans: dict[str, dict[str, str]] = {}
-    names = "document, series, unit, name, path, status, reason, plan, kernels"
+    names = "document, series, unit, name, path, status, reason, plan, kernels, checked"
     rows = connection.execute(f"SELECT {names} FROM outcome")  # noqa: S608 - our columns
-    for document, number, unit, name, path, status, reason, plan, kernels in rows:
+    for document, number, unit, name, path, status, reason, plan, kernels, checked in rows:
         row, column = row_of.get(number), at.get((document, unit))
         if row is not None and column is not None:
             if plan not in plans:
                 plans[plan] = json.loads(plan)
-            found[row, column] = Outcome(name, path, status, reason, plans[plan], kernels)
+            found[row, column] = Outcome(
+                name, path, status, reason, plans[plan], kernels, bool(checked)
+            )
     return found
 
 

@@ -34,6 +34,8 @@ class Doc:
     """Of the graphs' repository."""
     command: tuple[str, ...]
     cases: int
+    parts: frozenset[str] = frozenset()
+    """Runs that were merged into it."""
 
     @property
     def moment(self) -> datetime:
@@ -63,7 +65,7 @@ def moment_of(text: str) -> datetime:
 
 def doc_of(row: Sequence[object], folder: Path | None) -> Doc:
     """From a row of the index: document's columns and the number of its cases."""
-    number, path, run_id, label, started, complete, tags, command, commit, cases = row
+    number, path, run_id, parts, label, started, complete, tags, command, commit, cases = row
     return Doc(
         id=int(str(number)),
         path=str(path) if folder is None else str(folder / str(path)),
@@ -75,11 +77,13 @@ def doc_of(row: Sequence[object], folder: Path | None) -> Doc:
         commit=None if commit is None else str(commit),
         command=tuple(json.loads(str(command))),
         cases=int(str(cases)),
+        parts=frozenset(json.loads(str(parts))),
     )
 
 
 def without_copies(docs: Iterable[Doc]) -> tuple[list[Doc], list[str]]:
-    """Each run once, from its fullest file; sentences on the others."""
+    """Each run once, from its fullest file, and not beside what it was merged into; sentences on
+    the others."""
     runs: dict[str, list[Doc]] = defaultdict(list)
     for doc in docs:
         runs[doc.run_id].append(doc)
@@ -88,7 +92,9 @@ def without_copies(docs: Iterable[Doc]) -> tuple[list[Doc], list[str]]:
         copies.sort(key=lambda doc: (not doc.complete, -doc.cases, doc.path))
         kept.append(copies[0])
         remarks += [f"{doc.path}: the same run as {copies[0].path}" for doc in copies[1:]]
-    return kept, sorted(remarks)
+    whole = {part: doc for doc in kept for part in doc.parts}
+    remarks += [f"{d.path}: merged into {whole[d.run_id].path}" for d in kept if d.run_id in whole]
+    return [doc for doc in kept if doc.run_id not in whole], sorted(remarks)
 
 
 def builds_of(docs: Sequence[Doc], by: str, repo: Path | None) -> tuple[list[Build], list[str]]:

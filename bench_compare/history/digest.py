@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from bench_compare.comparison import observations
+from bench_compare.comparison.outcomes import checked, complaint, wrong
 from bench_compare.comparison.settings import (
     DEVICE_LIMITS,
     ENGINE_FACTS,
@@ -66,7 +67,7 @@ class CaseRow:
     path: str
     """Of the graph, as the run named it."""
     status: str
-    """The outcome's; ``wrong`` where it completed with outputs that are off."""
+    """The outcome's; ``wrong`` where it completed with outputs, or a time, that cannot be right."""
     reason: str | None
     plan: str
     """JSON, keys sorted."""
@@ -74,6 +75,8 @@ class CaseRow:
     """Hash of the names and counts of its kernels."""
     unit: str
     """Host and device that it ran on."""
+    checked: bool
+    """Whether its outputs were held against a reference."""
 
 
 @dataclass(frozen=True)
@@ -93,6 +96,8 @@ class Digest:
     label: str | None
     started: str
     complete: bool
+    parts: str
+    """JSON: identifiers of the runs that were merged into it."""
     tags: str
     """JSON."""
     graphs_commit: str | None
@@ -108,6 +113,7 @@ def digest(document: Document) -> Digest:
     cases = _cases(document)
     return Digest(
         run_id=run.id,
+        parts=json.dumps(sorted({part.run.id for part in document.parts} - {run.id})),
         label=run.label,
         started=run.started,
         complete=run.complete,
@@ -156,8 +162,8 @@ def _key(case: Case, engine: Engine, name: str, settings: Settings) -> SeriesKey
 
 def _case(case: Case, key: SeriesKey, host: str, engine: Engine) -> CaseRow:
     status = case.outcome.status
-    wrong = case.validation is not None and case.validation.status == "failed"
-    reason = case.validation.reason if wrong and case.validation else case.outcome.reason
+    bad = status == "completed" and wrong(case)
+    reason = complaint((case,)) if bad else case.outcome.reason
     kernels = json.dumps([(kernel.name, kernel.count) for kernel in case.kernels])
     return CaseRow(
         key=key,
@@ -165,11 +171,12 @@ def _case(case: Case, key: SeriesKey, host: str, engine: Engine) -> CaseRow:
         family=case.graph.family,
         data_type=case.graph.data_type,
         path=case.graph.path,
-        status="wrong" if wrong and status == "completed" else status,
+        status="wrong" if bad else status,
         reason=reason,
         plan=json.dumps(dict(case.plan), sort_keys=True),
         kernels=hashlib.sha256(kernels.encode()).hexdigest()[:16] if case.kernels else None,
         unit=_unit(case, host, engine),
+        checked=checked(case),
     )
 
 

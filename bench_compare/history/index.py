@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
 Result = TypeVar("Result")
-VERSION = 2
+VERSION = 3
 NAME = "history.sqlite"
 WAIT_S = 120.0
 """For another process that writes the same index."""
@@ -42,6 +42,7 @@ CREATE TABLE document (
   id INTEGER PRIMARY KEY,
   path TEXT UNIQUE,
   run_id TEXT,                    -- files with one run_id are copies
+  parts TEXT,                     -- JSON: run_ids of what was merged into it
   label TEXT, started TEXT,       -- ISO 8601
   complete INTEGER,               -- 0: cases are missing
   tags TEXT, command TEXT,        -- JSON
@@ -65,6 +66,7 @@ CREATE TABLE outcome (            -- a case of a document
   reason TEXT,
   plan TEXT,                      -- JSON: what the engine chose
   kernels TEXT,                   -- hash of the names and counts of its kernels
+  checked INTEGER,                -- whether its outputs were held against a reference
   PRIMARY KEY (document, series, unit)
 ) WITHOUT ROWID;
 CREATE TABLE level (              -- of a case and metric: mean over rounds of the log of the median
@@ -265,22 +267,22 @@ def _keep(
     connection.execute("INSERT INTO file VALUES (?, ?, ?, ?)", (name, *stamp, problem))
     if isinstance(held, str):
         return
-    row = (name, held.run_id, held.label, held.started, held.complete, held.tags, held.command,
-           held.graphs_commit)  # fmt: skip
+    row = (name, held.run_id, held.parts, held.label, held.started, held.complete, held.tags,
+           held.command, held.graphs_commit)  # fmt: skip
     cursor = connection.execute(
-        "INSERT INTO document (path, run_id, label, started, complete, tags, command, "
-        "graphs_commit) VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)  # fmt: skip
+        "INSERT INTO document (path, run_id, parts, label, started, complete, tags, command, "
+        "graphs_commit) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", row)  # fmt: skip
     number = cursor.lastrowid or 0
     facts = [(number, fact, value) for fact, value in held.facts.items()]
     connection.executemany("INSERT OR REPLACE INTO fact VALUES (?, ?, ?)", facts)
     places = [_series(connection, case) for case in held.cases]
     outcomes = [
         (number, place, c.unit, c.name, c.family, c.data_type, c.path, c.status, c.reason,
-         c.plan, c.kernels)
+         c.plan, c.kernels, c.checked)
         for place, c in zip(places, held.cases, strict=True)
     ]  # fmt: skip
     connection.executemany(
-        "INSERT OR REPLACE INTO outcome VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", outcomes
+        "INSERT OR REPLACE INTO outcome VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", outcomes
     )
     levels = [
         (number, places[one.case], held.cases[one.case].unit, one.metric, one.log_mean,

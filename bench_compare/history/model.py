@@ -10,9 +10,11 @@ from collections.abc import Mapping  # noqa: TC003  annotations are read at run 
 from dataclasses import dataclass
 from typing import Literal
 
-Kind = Literal["step", "slope", "broken", "wrong", "unsupported", "removed", "benchmark changed"]
+Kind = Literal[
+    "step", "slope", "broken", "wrong", "unsupported", "removed", "lost", "benchmark changed"
+]
 Direction = Literal["slower", "faster", "both", "none"]
-BAD_STATES = frozenset({"broken", "wrong", "unsupported", "removed"})
+BAD_STATES = frozenset({"broken", "wrong", "unsupported", "removed", "lost"})
 
 
 @dataclass(frozen=True)
@@ -61,6 +63,8 @@ class SeriesInfo:
     fingerprint: str
     path: str
     settings: str
+    metric: str
+    """Of its points and levels."""
     state: str
     """Of the newest document that holds it."""
     verdict: str

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 Z95 = 1.959964
 ABSENT = "absent"
 """The newest build does not hold it."""
+UNTIMED = "not measured"
+"""Completed, without a time."""
 
 
 class Judged(Protocol):
@@ -61,6 +63,10 @@ def _info(context: Judged, row: int, column: int | None, odd: bool) -> SeriesInf
     state = "gone" if newest is None else newest.status
     if odd and state == "completed":
         state = "unclear"
+    if state == "completed" and (
+        column is None or not np.isfinite(archive.grid.values[row, column])
+    ):
+        state = UNTIMED
     accepted = _accepted(context, row) if len(track) else None
     absent = column is None or archive.columns[column].build < len(archive.builds) - 1
     return SeriesInfo(
@@ -73,6 +79,7 @@ def _info(context: Judged, row: int, column: int | None, odd: bool) -> SeriesInf
         fingerprint=series.fingerprint,
         path="" if newest is None else newest.path,
         settings=", ".join(f"{k} {v}" for k, v in series.settings.items()),
+        metric=series.metric,
         state=state,
         verdict=ABSENT if absent else _verdict(state, accepted, context.least),
         points=tuple(_points(archive, row)),

@@ -7,12 +7,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+import numpy as np
+
+from bench_compare.metrics import GATES, METRICS
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from bench_compare.history.archive import Archive, Series
 
-Kind = Literal["broken", "wrong", "unsupported", "removed", "benchmark changed"]
+Kind = Literal["broken", "wrong", "unsupported", "removed", "lost", "benchmark changed"]
 KINDS: dict[str, Kind] = {"wrong": "wrong", "unsupported": "unsupported"}
 """Statuses of their own; every other one that is not completed is broken."""
 SIMILAR = 0.5
@@ -38,7 +42,11 @@ def state_changes(archive: Archive) -> list[StateChange]:
     found = []
     for row in range(len(archive.series)):
         columns = held.get(row, [])
-        change = _status_change(archive, row, columns) or _removal(archive, row, held, rows_of)
+        change = (
+            _status_change(archive, row, columns)
+            or _removal(archive, row, held, rows_of)
+            or _loss(archive, row, columns)
+        )
         if change is not None:
             found.append(change)
     return found
@@ -53,6 +61,7 @@ def _held(archive: Archive) -> dict[int, list[int]]:
 
 
 def _status_change(archive: Archive, row: int, columns: Sequence[int]) -> StateChange | None:
+    columns = _without_minority(archive, row, columns)
     statuses = [archive.outcomes[row, column].status for column in columns]
     if "completed" not in statuses or statuses[-1] == "completed":
         return None
@@ -62,6 +71,36 @@ def _status_change(archive: Archive, row: int, columns: Sequence[int]) -> StateC
     kind = KINDS.get(newest.status, "broken")
     text = newest.status if newest.reason is None else f"{newest.status}: {newest.reason}"
     return StateChange(kind, row, columns[last], after, text)
+
+
+def _without_minority(archive: Archive, row: int, columns: Sequence[int]) -> Sequence[int]:
+    """The columns without those of the newest build that completed, if most there did not."""
+    builds = [archive.columns[column].build for column in columns]
+    newest = [column for column, build in zip(columns, builds, strict=True) if build == builds[-1]]
+    failed = [c for c in newest if archive.outcomes[row, c].status != "completed"]
+    if 2 * len(failed) <= len(newest):
+        return columns
+    return [*columns[: len(columns) - len(newest)], *failed]
+
+
+def _loss(archive: Archive, row: int, columns: Sequence[int]) -> StateChange | None:
+    """What the newest document of a completed case does not tell and those before did: its time, or
+    whether its outputs are right where all documents before had told that."""
+    done = [c for c in columns if archive.outcomes[row, c].status == "completed"]
+    metric = archive.series[row].metric
+    timed = [bool(np.isfinite(archive.grid.values[row, column])) for column in done]
+    if metric in GATES and any(timed) and not timed[-1]:
+        return _lost(row, done, timed, f"{METRICS[metric].title} is no longer measured")
+    checked = [archive.outcomes[row, column].checked for column in done]
+    first = checked.index(False) if False in checked else len(done)
+    if 0 < first < len(done) and not any(checked[first:]):
+        return _lost(row, done, checked, "its outputs are no longer checked")
+    return None
+
+
+def _lost(row: int, columns: Sequence[int], told: Sequence[bool], text: str) -> StateChange:
+    last = len(told) - 1 - list(told)[::-1].index(True)
+    return StateChange("lost", row, columns[last], columns[last + 1], text)
 
 
 def _removal(

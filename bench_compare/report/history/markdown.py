@@ -10,6 +10,7 @@ from bench_compare.report.history.words import (
     headline,
     noise_text,
     place_text,
+    series_text,
     size_text,
     state_of,
 )
@@ -31,7 +32,7 @@ def _lines(history: History) -> Iterator[str]:
     by_id = {one.id: one for one in history.series}
     yield f"## {prose(headline(history))}"
     yield ""
-    yield f"{prose(history.title)}, {len(history.series)} series of {history.metric}. "
+    yield f"{prose(history.title)}, {series_text(history)}. "
     yield f"Newest build, against the last accepted level: {counts_text(history)}."
     noise = noise_text(history)
     if noise:

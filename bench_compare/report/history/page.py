@@ -10,7 +10,13 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from bench_compare.report.history.words import headline, noise_text, size_text, state_of
+from bench_compare.report.history.words import (
+    headline,
+    noise_text,
+    series_text,
+    size_text,
+    state_of,
+)
 from bench_compare.report.html import asset, code_of, framed
 from bench_compare.report.units import change_text
 
@@ -42,7 +48,7 @@ def page_data(history: History) -> dict[str, Any]:
     return {
         "headline": headline(history),
         "title": history.title,
-        "metric": history.metric,
+        "about": series_text(history),
         "unit": history.unit,
         "noise": noise_text(history),
         "counts": dict(history.counts),

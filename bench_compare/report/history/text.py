@@ -11,6 +11,7 @@ from bench_compare.report.history.words import (
     counts_text,
     headline,
     noise_text,
+    series_text,
     size_text,
     state_of,
 )
@@ -42,8 +43,7 @@ def _opening(history: History, width: int) -> Iterator[str]:
     yield from _wrapped(f"{safe(headline(history))}", width)
     documents = sum(len(build.documents) for build in history.builds)
     yield from _wrapped(
-        f"{safe(history.title)}: {documents} documents, {len(history.series)} series of "
-        f"{history.metric}",
+        f"{safe(history.title)}: {documents} documents, {series_text(history)}",
         width,
     )
     yield from _wrapped(f"newest build, against the last accepted level: {counts_text(history)}",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from bench_compare.report.units import change_text, interval_text
@@ -28,6 +29,13 @@ def headline(history: History) -> str:
 
 def counts_text(history: History) -> str:
     return ", ".join(f"{count} {state}" for state, count in history.counts.items()) or "no case"
+
+
+def series_text(history: History) -> str:
+    """``3 series of device_ns, 1 of e2e_ns``."""
+    counts = Counter(one.metric for one in history.series).most_common()
+    parts = [f"{count} series of {name}" for name, count in counts[:1]]
+    return ", ".join([*parts, *(f"{count} of {name}" for name, count in counts[1:])]) or "no series"
 
 
 def noise_text(history: History) -> str:

@@ -3,7 +3,7 @@
 import { commandLine } from "./commands.js";
 import { byId, el, fill } from "./dom.js";
 import { counted } from "./format.js";
-import { page, series } from "./history_data.js";
+import { page } from "./history_data.js";
 import { lookOfState } from "./history_parts.js";
 import { state, toggleState } from "./history_selection.js";
 
@@ -16,7 +16,7 @@ export function showHead() {
   byId("noise").textContent = page.noise;
   byId("next-section").hidden = !page.suggestions.length;
   fill("next", page.suggestions.map(commandLine));
-  const about = [page.title, `${counted(series.length)} series of ${page.metric}`];
+  const about = [page.title, page.about];
   fill("foot", el("p", {}, about.join(", ")));
 }
 

@@ -6,7 +6,7 @@ import { toneOf } from "./history_chart.js";
 const SIGNS = { slower: "▲", faster: "▼", both: "◆", none: "✕" };
 const STATES = {
   slower: ["▲", "bad"], faster: ["▼", "good"], same: ["●", "none"], unclear: ["○", "open"],
-  absent: ["–", "none"],
+  absent: ["–", "none"], "not measured": ["·", "none"],
 };
 const OTHER_STATE = ["✕", "fatal"];
 
