@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import date, datetime, timezone
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
@@ -68,7 +68,7 @@ def read_entries(path: Path) -> list[Entry]:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise UsageError(f"{where}: {error.strerror or error}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise UsageError(f"{where}: not TOML: {error}") from None
     unknown = [key for key in table if key != "event"]
     if unknown:
@@ -108,8 +108,8 @@ def _ends(row: Mapping[str, Any], where: str) -> tuple[str, str]:
 
 
 def _end(value: object, where: str) -> str:
-    if isinstance(value, datetime):
-        return value.date().isoformat()
+    if isinstance(value, datetime):  # builds are of days in UTC
+        return (value.astimezone(timezone.utc) if value.tzinfo else value).date().isoformat()
     if isinstance(value, date):
         return value.isoformat()
     if isinstance(value, str) and value:

@@ -59,7 +59,7 @@ def is_suite(data: bytes) -> bool:
     """Whether a file's content is a suite: TOML with a list named ``graph``."""
     try:
         return isinstance(tomllib.loads(data.decode()).get("graph"), list)
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError):
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError):
         return False
 
 

@@ -150,7 +150,7 @@ def config_values(path: str) -> dict[str, Any]:
         raise UsageError(f"--config: {path}: {error.strerror}") from None
     except UnicodeDecodeError as error:
         raise UsageError(f"--config: {path}: {error}") from None
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise UsageError(f"--config: {path}: not TOML: {error}") from None
     values: dict[str, Any] = {}
     for key, value in table.items():

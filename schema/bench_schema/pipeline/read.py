@@ -47,7 +47,7 @@ def parse_pipeline(text: str, path: Path) -> Pipeline:
     where = str(path)
     try:
         data = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise PipelineError(where, f"is not a suite: {error}") from error
     _refuse_unknown(data, KEYS, where)
     rows = data.get("graph")

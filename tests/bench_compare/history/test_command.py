@@ -146,8 +146,15 @@ def test_a_range_without_a_build_is_said(tmp_path, capsys):
     assert (0, True) == (code, "no build from 2026-01-05 to 2026-01-06" in err)
 
 
+def test_an_instant_is_of_its_day_in_utc(tmp_path, capsys):
+    folder = make.archive(tmp_path / "a", builds=24, steps=[(0, 14, 1.08)])
+    path = accept(tmp_path, "[[event]]\ndate = 2026-01-14T22:00:00-05:00\n")
+    assert told(capsys, folder, "--events", path)[0] == 0
+
+
 EVENTS = [
     ("nonsense", "not TOML"),
+    (f"a = {'[' * 5000}{']' * 5000}", "not TOML: maximum recursion"),
     ("[[events]]\n", "no key 'events'"),
     ("[[event]]\n", "either build, or date, or from and to"),
     ('[[event]]\ndate = 2026-01-15\nkind = "odd"\n', "choose from expected"),

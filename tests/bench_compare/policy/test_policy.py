@@ -122,7 +122,12 @@ def test_a_wrong_file_is_refused_with_the_place(table, sentence):
 
 @pytest.mark.parametrize(
     ("content", "sentence"),
-    [(b"a = ", "not TOML"), (b"\xff\xfe", "not TOML"), (None, "No such file")],
+    [
+        (b"a = ", "not TOML"),
+        (b"a = " + b"[" * 5000, "not TOML"),
+        (b"\xff\xfe", "not TOML"),
+        (None, "No such file"),
+    ],
 )
 def test_a_file_that_cannot_be_read_is_refused(tmp_path, content, sentence):
     path = tmp_path / "p.toml"

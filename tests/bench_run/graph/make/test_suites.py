@@ -37,6 +37,7 @@ def test_a_suite_is_named_after_its_file(tmp_path: Path) -> None:
         ("", "expected a list of"),
         ("graph = 3", "expected a list of"),
         ("= x", "is not a suite"),
+        (f"a = {'[' * 5000}", "is not a suite"),
         ('nodes = 1\n[[graph]]\nop = "relu"', "unknown key 'nodes'"),
         ('about = 3\n[[graph]]\nop = "relu"', "about: expected text"),
         ("graph = [3]", r"graph\[0\]: expected a table"),
