@@ -39,6 +39,7 @@ from bench_compare.comparison.suite import (
     suite_numbers,
     uncalibrated_warnings,
 )
+from bench_compare.comparison.unit_warnings import unit_warnings
 from bench_compare.input.align import across_engines, align
 from bench_compare.metrics import GATES, METRICS, PerRound
 from bench_compare.model import CaseComparison, Comparison, Verdict
@@ -111,7 +112,7 @@ def compare(
         problems=problems(cases, (unlike, seen), bad, policy),
         warnings=(
             *warnings(base, others, cases, _crossed(base, others)),
-            *unit_warnings(matches),
+            *(text for m in matches for text in unit_warnings((base, m.other), m.measured)),
             *stopping_warnings((base, *others), policy),
             *disturbed_warnings((base, *others)),
             *beside_warnings(cases, policy),
@@ -133,20 +134,6 @@ def _crossed(base: Side, others: Sequence[Side]) -> list[Side]:
         for other in others
         if across_engines(base, other) and not paths & {source.path for source in other.sources}
     ]
-
-
-def unit_warnings(matches: Sequence[Match]) -> list[str]:
-    """A sentence for each side whose cases ran on other units of hardware than those of base."""
-    found = []
-    for match in matches:
-        gates = [m for m in match.measured.values() if isinstance(m, Measured) and m.metric.gates]
-        count = max((int(one.other_unit.sum()) for one in gates), default=0)
-        if count:
-            found.append(
-                f"{match.other.label}: {count} {'case' if count == 1 else 'cases'} ran on another "
-                "unit of hardware than in base (device or host): provisional"
-            )
-    return found
 
 
 def _measured(

@@ -44,6 +44,8 @@ class Fit:
     common_variance: float
     """Of one observation: what all cases share, e.g. the state of a machine during a document."""
     common_dof: float
+    counts: tuple[Ints, Ints]
+    """Observations of base and of other that the fit rests on."""
 
 
 def fit(values: Array, side: Ints, block: Ints) -> Fit:
@@ -55,6 +57,7 @@ def fit(values: Array, side: Ints, block: Ints) -> Fit:
     """
     height = len(values)
     levels = np.full((2, height), np.nan)
+    counts = np.zeros((2, height), np.int64)
     leverage, dof = np.full(height, np.nan), np.zeros(height)
     residual = np.full_like(values, np.nan)
     for rows, columns in _patterns(values):
@@ -62,6 +65,7 @@ def fit(values: Array, side: Ints, block: Ints) -> Fit:
         part = values[np.ix_(rows, kept)]
         weights = [_weights(side[kept] == number, blocks) for number in (0, 1)]
         for number, weight in enumerate(weights):
+            counts[number, rows] = np.count_nonzero(weight)
             if weight.any():
                 levels[number, rows] = part @ weight
         if all(weight.any() for weight in weights):
@@ -86,6 +90,7 @@ def fit(values: Array, side: Ints, block: Ints) -> Fit:
         alike=_alike(own, dof),
         common_variance=float(np.nansum(common**2)) / common_dof if common_dof > 0 else 0.0,
         common_dof=common_dof,
+        counts=(counts[0], counts[1]),
     )
 
 

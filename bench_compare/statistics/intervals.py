@@ -272,15 +272,12 @@ def _pairs(
 
 def _documents(base: Array, other: Array, columns: tuple[Columns, Columns], rows: Mask) -> Part:
     found = _document_fit(base[rows], other[rows], columns)
-    counts = [
-        units(by_document(*one)[0]) for one in zip((base[rows], other[rows]), columns, strict=True)
-    ]
     least = sum(1 / np.maximum(units(side), 1) for side in (base[rows], other[rows]))
-    part = part_of(found, (counts[0], counts[1]), np.asarray(least))
+    part = part_of(found, found.counts, np.asarray(least))
     repeated = _repeated_rounds(base[rows], other[rows], columns)
     if repeated is None:
         return part
-    return wider(part, part_of(repeated, (counts[0], counts[1]), part.rounds))
+    return wider(part, part_of(repeated, found.counts, part.rounds))
 
 
 def _repeated_rounds(base: Array, other: Array, columns: tuple[Columns, Columns]) -> Fit | None:
@@ -308,7 +305,7 @@ def _rounds(
     side = np.repeat([0, 1], [base.shape[1], other.shape[1]])
     block = np.concatenate([one.block for one in columns])
     found = fit(np.concatenate(sides, axis=1), side, block)
-    counts = units(sides[0]), units(sides[1])
+    counts = found.counts
     part = part_of(found, counts, 1 / np.maximum(counts[0], 1) + 1 / np.maximum(counts[1], 1))
     single = np.isfinite(part.shift) & ~np.isfinite(part.variance)
     if within is not None and single.any():

@@ -9,7 +9,7 @@ import numpy as np
 from bench_compare.comparison.compare import compare
 from bench_compare.model import Verdict
 from bench_compare.policy.values import Policy
-from tests.bench_compare.build import case, document, round_, side
+from tests.bench_compare.build import case, document, engine, round_, side, steady
 
 CASES = 12
 
@@ -67,3 +67,28 @@ def test_what_recurs_in_each_document_is_no_verdict():
         sides.append([measured(random, ["GPU-1"] * 5, shifts=shifts) for _ in range(3)])
     found = compared(*sides)
     assert {Verdict.UNCLEAR} == {one.verdict for one in found.cases}
+
+
+def test_documents_of_units_that_one_side_lacks_are_left_out_and_that_is_said():
+    """Two of three documents were 15 % slower, on another unit: not a word, and all the same."""
+    random = np.random.default_rng(5)
+
+    def of(label, *places):
+        made = [
+            document(
+                [case(f"g{n}", steady(random, level)) for n in range(12)],
+                run_id=f"{label}{number}",
+                engines=[engine(device=unit, device_kind="NVIDIA H200")],
+            )
+            for number, (unit, level) in enumerate(places)
+        ]
+        return side(label, *made)
+
+    old = of("old", *[("GPU-1", 1e6)] * 3)
+    new = of("new", ("GPU-1", 1e6), *[("GPU-2", 1.15e6)] * 2)
+    found = compare(old, [new], Policy())
+    assert "new: 2 of 3 documents ran on no unit of hardware of old and do not count" in (
+        found.warnings
+    )
+    metric = found.cases[0].gate_metric
+    assert (3, 1, True) == (metric.base_rounds, metric.other_rounds, metric.provisional)
