@@ -21,7 +21,6 @@ from bench_schema.validator import path_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-    from mmap import mmap
 
 Ints: TypeAlias = npt.NDArray[np.int64]
 Codes: TypeAlias = npt.NDArray[np.uint64]
@@ -52,12 +51,12 @@ def refuse_duplicate_keys(data: bytes, where: str) -> None:
         raise SchemaError(f"{where}: {path_text(path)}{named}", f"the key {key!r} is there twice")
 
 
-def may_repeat_keys(data: bytes | mmap) -> bool:
+def may_repeat_keys(data: bytes | bytearray) -> bool:
     """False where no object of the text that is looked at has a key twice."""
     return any(map(_may_repeat, _pieces(data)))
 
 
-def _pieces(data: bytes | mmap) -> Iterator[bytes]:
+def _pieces(data: bytes | bytearray) -> Iterator[bytes | bytearray]:
     """The text, or pieces of it; each begins with an object."""
     if len(data) <= WHOLE_BYTES:
         yield data[:]
@@ -69,7 +68,7 @@ def _pieces(data: bytes | mmap) -> Iterator[bytes]:
             yield data[data.rfind(b"{", start, border.end()) : start + PIECE_BYTES]
 
 
-def _may_repeat(data: bytes) -> bool:
+def _may_repeat(data: bytes | bytearray) -> bool:
     """False where surely no object of the text has a key twice."""
     if b"\\" in data:
         data = ESCAPED.sub(b"__", data)
@@ -97,7 +96,7 @@ def _next(text: Bytes, places: Ints) -> Ints:
     return places
 
 
-def _codes(data: bytes, starts: Ints, ends: Ints) -> Codes:
+def _codes(data: bytes | bytearray, starts: Ints, ends: Ints) -> Codes:
     """A number for each key; equal keys have equal ones."""
     words: Codes = np.ndarray((len(data) - WORD + 1,), "<u8", data, strides=(1,))
     size = ends - starts

@@ -12,6 +12,7 @@ import numpy as np
 from bench_schema.acceptor import limits, outline
 from bench_schema.codec import check_rounds
 from bench_schema.document import SCHEMA_VERSION, Case, Round
+from bench_schema.duplicate_keys import may_repeat_keys
 from bench_schema.integers import Arrays
 
 from bench_compare.input.large.parts import as_list
@@ -21,7 +22,7 @@ from bench_compare.rounds.table import RoundTable, table_of
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from bench_compare.input.large.parts import Fetch, Memory
+    from bench_compare.input.large.parts import Fetch
 
 
 class Part(NamedTuple):
@@ -34,15 +35,18 @@ class Part(NamedTuple):
     """Where in the document's text the rounds of each case are."""
 
 
-def decode_part(data: Memory, first: int, last: int) -> Part:
+def decode_part(fetch: Fetch, first: int, last: int) -> Part:
     """Raises `ValueError` or `DocumentError` for what may not be valid."""
-    with as_list(data, first, last) as text:
-        cases = _cases_decoder().decode(text)
-        spans = [_span(case.rounds, data) for case in cases]
-        read = _rounds_decoder().decode
-        for case in cases:
-            case.rounds = read(case.rounds)
-        _read_samples(cases)
+    text = as_list(fetch, first, last)
+    if may_repeat_keys(text):
+        raise ValueError("a key may be there twice")
+    cases = _cases_decoder().decode(text)
+    start = first - 1 - _address(text)
+    spans = [_span(case.rounds, start) for case in cases]
+    read = _rounds_decoder().decode
+    for case in cases:
+        case.rounds = read(case.rounds)
+    _read_samples(cases)
     for case in cases:
         check_rounds(case, "")
     table = table_of(cases)
@@ -63,9 +67,9 @@ def _rounds_decoder() -> msgspec.json.Decoder[list[Any]]:
     return msgspec.json.Decoder(kind)
 
 
-def _span(part: Any, data: Memory) -> tuple[int, int]:
-    """Where a raw part lies in the text that it is of."""
-    first = _address(part) - _address(data)
+def _span(part: Any, start: int) -> tuple[int, int]:
+    """Where a raw part lies in the text whose first byte would have the address -`start`."""
+    first = start + _address(part)
     return first, first + len(memoryview(part))
 
 

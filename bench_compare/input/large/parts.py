@@ -6,8 +6,6 @@ a part that is no list of cases, and the document is read as a whole.
 
 from __future__ import annotations
 
-import contextlib
-import mmap
 import os
 import re
 from collections.abc import Callable
@@ -18,16 +16,15 @@ from bench_schema.errors import UnreadableError
 from bench_schema.packing import GZIP_MAGIC, ZSTD_MAGIC, read_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
-
-Memory: TypeAlias = mmap.mmap
 
 CASES = re.compile(rb',"cases":\[')
 AFTER_CASES = b'],"parts":['
 BORDER = re.compile(rb'\},\{"id":')
-TAIL_BYTES = 1 << 16
-"""What stands after the cases is found in so much of the end, or else in all of the text."""
+WINDOW_BYTES = 1 << 16
+"""What stands around the cases is found in so much of either end, or else in all of the text; the
+border of two cases in as much at a time."""
+LONGEST_BORDER = 16
 OPEN, CLOSE = ord("["), ord("]")
 
 
@@ -41,27 +38,28 @@ class Layout:
     """The document without its cases."""
 
 
-Fetch: TypeAlias = Callable[[int, int], bytes]
-"""A range of a text."""
+Fetch: TypeAlias = Callable[[int, int], bytearray]
+"""A range of a text, as memory of the caller's own."""
 
 
 class Reread:
-    """Ranges of a file that was read before: nothing of it has to stay in memory."""
+    """Ranges of a file that stays as it is: nothing of it has to be in memory."""
 
     def __init__(self, path: Path, file: BinaryIO) -> None:
         self.path = path
         self.state = _state(file)
 
-    def __call__(self, first: int, last: int) -> bytes:
-        """Raises `UnreadableError` where it is no longer the file that was read."""
+    def __call__(self, first: int, last: int) -> bytearray:
+        """Raises `UnreadableError` where it is no longer the file that it was."""
+        found = bytearray(last - first)
         try:
-            with self.path.open("rb") as file:
-                same = _state(file) == self.state
+            with self.path.open("rb", buffering=0) as file:
                 file.seek(first)
-                found = file.read(last - first)
+                whole = file.readinto(found) == len(found)
+                same = _state(file) == self.state
         except OSError as error:
             raise UnreadableError(str(self.path), f"cannot be read: {error.strerror}") from None
-        if not same or len(found) < last - first:
+        if not (same and whole):
             raise UnreadableError(str(self.path), "it was changed while it was read")
         return found
 
@@ -71,63 +69,50 @@ def _state(file: BinaryIO) -> tuple[int, ...]:
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
 
 
-def read_text(path: Path) -> tuple[Memory, Fetch] | None:
-    """The text of a file, unpacked, in memory of its own, and how to come by ranges of it later;
-    None where the file is none to read."""
+def open_text(path: Path) -> tuple[int, Fetch]:
+    """How long the text of a file is, unpacked, and how to come by ranges of it."""
     with path.open("rb") as file:
-        size = os.fstat(file.fileno()).st_size
         if not file.peek(4).startswith((GZIP_MAGIC, ZSTD_MAGIC)):
-            memory, fetch = _memory(size), Reread(path, file)
-            whole = file.readinto(memory) == size and not file.read(1)
-            return (memory, fetch) if whole and _state(file) == fetch.state else None
+            return os.fstat(file.fileno()).st_size, Reread(path, file)
     data = read_bytes(path)
-    memory = _memory(len(data))
-    memory[:] = data
-    return memory, lambda first, last: memory[first:last]
+    return len(data), lambda first, last: bytearray(data[first:last])
 
 
-def _memory(size: int) -> Memory:
-    """In large pages, where the system has them: to touch 140 MB in small ones takes 0.1 s."""
-    memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    with contextlib.suppress(AttributeError, OSError):
-        memory.madvise(mmap.MADV_HUGEPAGE)
-    return memory
-
-
-def layout(data: Memory) -> Layout | None:
+def layout(fetch: Fetch, size: int) -> Layout | None:
     """None where it is written in another way than ours."""
-    begin, last = CASES.search(data), _rfind(data, AFTER_CASES)
-    if begin is None or last < begin.end():
-        return None
-    return Layout(begin.end(), last, data[: begin.end()] + data[last:])
+    for window in (min(WINDOW_BYTES, size), size):
+        head, tail = fetch(0, window), fetch(size - window, size)
+        begin, end = CASES.search(head), tail.rfind(AFTER_CASES)
+        if begin is not None and end >= 0:
+            first, last = begin.end(), size - window + end
+            return Layout(first, last, bytes(head[:first] + tail[end:])) if first <= last else None
+    return None
 
 
-def _rfind(data: Memory, text: bytes) -> int:
-    """Place of the last one, -1 where there is none."""
-    before = max(len(data) - TAIL_BYTES, 0)
-    found = data[before:].rfind(text)
-    return data.rfind(text) if found < 0 else before + found
-
-
-def pieces(data: Memory, found: Layout, count: int) -> list[tuple[int, int]]:
+def pieces(fetch: Fetch, found: Layout, count: int) -> list[tuple[int, int]]:
     """Ranges of the text of about equal length, `count` at most, each of whole cases."""
     starts = [found.first]
     for part in range(1, count):
         place = found.first + (found.last - found.first) * part // count
-        border = BORDER.search(data, max(place, starts[-1]), found.last)
+        border = _border(fetch, max(place, starts[-1]), found.last)
         if border is not None:
-            starts.append(border.start() + 2)
+            starts.append(border)
     ends = [*(start - 1 for start in starts[1:]), found.last]
     return list(zip(starts, ends, strict=True))
 
 
-@contextlib.contextmanager
-def as_list(data: Memory, first: int, last: int) -> Iterator[memoryview]:
-    """The text of a piece as that of a list, where it stands: what parts it from its neighbours
-    is a bracket meanwhile."""
-    around = data[first - 1], data[last]
-    data[first - 1], data[last] = OPEN, CLOSE
-    try:
-        yield memoryview(data)[first - 1 : last + 1]
-    finally:
-        data[first - 1], data[last] = around
+def _border(fetch: Fetch, first: int, last: int) -> int | None:
+    """Where the next case begins."""
+    for start in range(first, last, WINDOW_BYTES):
+        text = fetch(start, min(start + WINDOW_BYTES + LONGEST_BORDER, last))
+        border = BORDER.search(text)
+        if border is not None:
+            return start + border.start() + 2
+    return None
+
+
+def as_list(fetch: Fetch, first: int, last: int) -> bytearray:
+    """The text of a piece as that of a list: what parts it from its neighbours is a bracket."""
+    text = fetch(first - 1, last + 1)
+    text[0], text[-1] = OPEN, CLOSE
+    return text

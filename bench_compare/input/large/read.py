@@ -15,7 +15,7 @@ from bench_schema.duplicate_keys import may_repeat_keys
 from bench_schema.errors import DocumentError
 
 from bench_compare.input.large.decode import Part, built, decode_part
-from bench_compare.input.large.parts import Fetch, Layout, Memory, layout, pieces, read_text
+from bench_compare.input.large.parts import Fetch, Layout, layout, open_text, pieces
 from bench_compare.input.large.share import Shelf, Stored
 from bench_compare.parallel import process_count, share_out
 
@@ -33,7 +33,7 @@ Found: TypeAlias = "tuple[Part, dict[str, Stored] | None] | None"
 
 class Text(NamedTuple):
     path: Path
-    data: Memory
+    size: int
     fetch: Fetch
     layout: Layout
 
@@ -49,12 +49,12 @@ def read_large(paths: Sequence[Path]) -> Mapping[Path, Document]:
     texts = [text for path in paths if (text := _text(path)) is not None]
     if not texts:
         return {}
-    processes = process_count(sum(len(text.data) for text in texts), LEAST_BYTES)
-    cut = [[Job(text, *one) for one in pieces(text.data, text.layout, processes)] for text in texts]
+    processes = process_count(sum(text.size for text in texts), LEAST_BYTES)
+    cut = [[Job(text, *one) for one in _cut(text, processes)] for text in texts]
     jobs = [some[turn] for turn in range(processes) for some in cut if turn < len(some)]
     parts = dict(zip(jobs, _decoded(jobs, processes), strict=True))
-    found = {some[0].text: [parts[job] for job in some] for some in cut}
-    documents = {text.path: _document(text, some) for text, some in found.items()}
+    found = zip(texts, ([parts[job] for job in some] for some in cut), strict=True)
+    documents = {text.path: _document(text, some) for text, some in found}
     return {path: one for path, one in documents.items() if one is not None}
 
 
@@ -62,14 +62,18 @@ def _text(path: Path) -> Text | None:
     try:
         if not path.is_file() or path.stat().st_size < LEAST_BYTES:
             return None
-        read = read_text(path)
+        size, fetch = open_text(path)
+        found = layout(fetch, size)
     except (OSError, *DOUBTS):
         return None
-    if read is None:
-        return None
-    data, fetch = read
-    found = layout(data)
-    return None if found is None else Text(path, data, fetch, found)
+    return None if found is None else Text(path, size, fetch, found)
+
+
+def _cut(text: Text, count: int) -> list[tuple[int, int]]:
+    try:
+        return pieces(text.fetch, text.layout, count)
+    except DOUBTS:
+        return []
 
 
 def _decoded(jobs: Sequence[Job], processes: int) -> list[Part | None]:
@@ -91,7 +95,7 @@ def _decoded(jobs: Sequence[Job], processes: int) -> list[Part | None]:
 
 def _decode(job: Job) -> Part | None:
     try:
-        return decode_part(job.text.data, job.first, job.last)
+        return decode_part(job.text.fetch, job.first, job.last)
     except DOUBTS:
         return None
 
@@ -119,5 +123,5 @@ def _document(text: Text, parts: Sequence[Part | None]) -> Document | None:
         check_keys(document, where)
     except DOUBTS:
         return None
-    sure = all(parts) and not frame.cases and not may_repeat_keys(text.data)
+    sure = parts and all(parts) and not frame.cases and not may_repeat_keys(text.layout.frame)
     return document if sure else None

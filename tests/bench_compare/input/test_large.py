@@ -13,7 +13,7 @@ from bench_schema.errors import DocumentError
 
 from bench_compare.input import load
 from bench_compare.input.large import read
-from bench_compare.input.large.parts import layout, pieces, read_text
+from bench_compare.input.large.parts import layout, open_text, pieces
 from bench_compare.model import Side
 from bench_compare.policy.values import Policy
 from bench_compare.report import json_text
@@ -202,11 +202,11 @@ def test_the_border_of_two_cases_in_a_name_is_none(tmp_path, processes):
 
 
 def test_the_parts_of_a_text_are_all_of_its_cases(tmp_path):
-    data, _ = read_text(saved(tmp_path, "a.json", gpu()))
-    found = layout(data)
-    texts = [data[first:last] for first, last in pieces(data, found, 4)]
+    size, fetch = open_text(saved(tmp_path, "a.json", gpu()))
+    found, data = layout(fetch, size), fetch(0, size)
+    texts = [fetch(first, last) for first, last in pieces(fetch, found, 4)]
     assert 4 == len(texts)
-    assert data[:] == data[: found.first] + b",".join(texts) + data[found.last :]
+    assert data == data[: found.first] + b",".join(texts) + data[found.last :]
 
 
 @pytest.mark.parametrize("how", ["written", "removed"])
