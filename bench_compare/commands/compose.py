@@ -49,8 +49,8 @@ What is composed:
   --fix FIX             LAYER=CONFIGURATION, both may be globs:
                         'conv*=cudnn:plan=eng6*'
   --engine NAME         only rows of this engine; may be a glob, and given again
-  --cache STATE         only rows of this cache state predict (default: that of
-                        a measured chain, else weights-cold, hot, rotate, cold)
+  --cache STATE         only rows of this cache state predict (default: pass,
+                        else that of a measured chain, weights-cold, hot ...)
   --metric NAME         device_ns or e2e_ns (default: device time where every
                         row has it)
 
@@ -77,7 +77,7 @@ OUTPUTS = ("markdown", "json", "html")
 CHOICES = ("time", "energy", "edp")
 LIMITS = ("error", "worst-error")
 METRICS = ("device_ns", "e2e_ns")
-CACHES = ("hot", "cold", "rotate", "weights-cold")
+CACHES = ("hot", "cold", "rotate", "weights-cold", "pass")
 
 
 @dataclass(frozen=True)

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bench_compare.compose.choose.select import default_row, rows_of
+from bench_compare.compose.choose.select import default_row, rows_of, state_of
 from bench_compare.compose.model import Check, Estimate, ModelTerm
 from bench_compare.compose.predict.configuration import Evidence, describe, interval
+from bench_compare.compose.predict.linear import unsettled
 from bench_compare.statistics.samples import round_statistics
 from bench_compare.statistics.special import t_quantile
 
@@ -79,7 +80,8 @@ def _problem(case: Case, series: str) -> str | None:
 
 
 def _estimate(case: Case, series: str) -> Estimate:
-    """Mean of the rounds' medians, Student's t over rounds."""
+    """Mean of the rounds' medians, Student's t over rounds; with what another document would be
+    apart, as predictions have it."""
     rounds = [one for one in case.rounds if series in one.series]
     samples = [one.series[series][one.cut.get(series, 0) :] for one in rounds]
     values = np.exp(round_statistics(samples).log_median)
@@ -88,7 +90,8 @@ def _estimate(case: Case, series: str) -> Estimate:
     if values.size < 2:
         return Estimate(value)
     quantile = float(t_quantile(0.975, np.array([values.size - 1.0]))[0])
-    half = quantile * float(values.std(ddof=1)) / math.sqrt(values.size)
+    variance = float(values.var(ddof=1)) / values.size
+    half = quantile * math.sqrt(variance + unsettled([(variance, values.size - 1)], value))
     return Estimate(value, value - half, value + half)
 
 
@@ -125,11 +128,12 @@ def checks(
         if not is_of(found.network, one):
             continue
         engine = one.case.engine.split("@", 1)[0]
-        rows = own_rows(found.network, found.table, engine, one.cache)
+        cache = state_of(found.table, one.cache)
+        rows = own_rows(found.network, found.table, engine, cache)
         if rows is None:
             remarks.append(
                 f"{one.source}: {one.case.id}: not all of its layers are in the table on {engine} "
-                f"with {one.cache} caches"
+                f"with {cache} caches"
             )
             continue
         whole = describe(engine, found, rows)
@@ -141,9 +145,6 @@ def checks(
 
 def _check(one: Measured, predicted: Estimate, joules: float | None) -> Check:
     value = one.estimate.value
-    holds = None
-    if predicted.low is not None and predicted.high is not None:
-        holds = predicted.low * (1 - CLOSE) <= value <= predicted.high * (1 + CLOSE)
     return Check(
         engine=one.case.engine,
         cache=one.cache,
@@ -152,10 +153,23 @@ def _check(one: Measured, predicted: Estimate, joules: float | None) -> Check:
         measured=one.estimate,
         predicted=predicted,
         log_error=math.log(value / predicted.value) if predicted.value > 0 else math.inf,
-        holds=holds,
+        holds=_holds(predicted, one.estimate),
         energy_measured_j=one.energy_j,
         energy_predicted_j=joules,
     )
+
+
+def _holds(predicted: Estimate, measured: Estimate) -> bool | None:
+    """Whether they are no further apart than both intervals together (root of squares) allow."""
+    low, high = predicted.low, predicted.high
+    if low is None or high is None:
+        return None
+    apart = measured.value - predicted.value
+    own = (high - predicted.value) if apart > 0 else (predicted.value - low)
+    other = 0.0
+    if measured.low is not None and measured.high is not None:
+        other = (measured.high - measured.low) / 2
+    return abs(apart) <= math.hypot(own, other) * (1 + CLOSE) + CLOSE * measured.value
 
 
 def model_term(found: Evidence, chains: Sequence[Measured]) -> ModelTerm:
@@ -190,13 +204,14 @@ def _by_graphs(table: Table, one: Measured) -> dict[int, float] | None:
     """Rows of a chain of which only the order of its graphs is known: what a layer reads is taken
     to be the nearest before it with which it was measured as a pair."""
     engine, prints = one.case.engine.split("@", 1)[0], one.case.graph.layers
+    cache = state_of(table, one.cache)
     weights: dict[int, float] = {}
     for number, fingerprint in enumerate(prints):
-        row = table.defaults.get((fingerprint, engine, one.cache))
+        row = table.defaults.get((fingerprint, engine, cache))
         if row is None:
             return None
         weights[row.number] = weights.get(row.number, 0.0) + 1.0
-        for pair, factor in _seam(table, prints, number, engine, one.cache):
+        for pair, factor in _seam(table, prints, number, engine, cache):
             weights[pair] = weights.get(pair, 0.0) + factor
     return weights
 

@@ -48,7 +48,7 @@ INTERVALS: dict[IntervalKind, str] = {
     "rounds": "the interval is that of rounds and clock: how far the model is off is not known",
     "documents": "the interval is that of documents and clock: how far the model is off is not "
     "known",
-    "bracket": "the interval is the bracket between hot and rotated caches",
+    "bracket": "the interval is the bracket between hot and colder caches",
     "model": "the interval is that of the rounds and of the model, from {count} other pipelines",
     "none": "a single round has no interval",
 }
@@ -233,8 +233,8 @@ class Answer:
         states = given.table.caches
         if "hot" not in states:
             found.append(given.lines.cache("hot", given.baseline))
-        if not {"rotate", "cold"} & set(states):
-            found.append(given.lines.cache("rotate", given.baseline))
+        if not {"pass", "rotate", "cold"} & set(states):
+            found.append(given.lines.cache("pass", given.baseline))
         return found
 
     def _unpriced_once(self, chosen: Sequence[Row]) -> Iterator[tuple[Conversion, str]]:
@@ -274,9 +274,12 @@ class Answer:
             yield f"{gaps} seams were not measured and count nothing"
         if not self._given.network.pipeline.is_linked:
             yield "the file has no links: its layers are added, without seams"
-        missing = sum(row.share for row in self._given.network.pipeline.left_out)
+        given = self._given
+        missing = sum(row.share for row in given.network.pipeline.left_out)
         if missing:
             yield f"without {missing:.1%} of the model's work, which no graph expresses"
+        if given.cache == "hot":
+            yield "layers were measured with hot caches; in a pass they find them colder"
         unresolved = sum(part.note is not None and "not resolved" in part.note
                          for part in made.parts)  # fmt: skip
         if unresolved:

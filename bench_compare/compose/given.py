@@ -67,7 +67,9 @@ def read_given(inputs: Inputs) -> Given:
     network = read_network(inputs.path, table)
     measured = frozenset().union(*(wanted[n] for n in range(len(inputs.sources), len(every))))
     chains, remarks = measured_chains(inputs.against, measured, table.series)
-    cache = inputs.asked.cache or main_cache(table, network, [one.cache for one in chains])
+    cache = inputs.asked.cache or main_cache(
+        table, network, [one.cache for one in chains], choosing=inputs.asked.choose is not None
+    )
     if cache not in table.caches:
         known = ", ".join(table.caches)
         raise UsageError(f"--cache {cache}: no document was measured so; there are {known}")

@@ -15,9 +15,9 @@ PartKind = Literal["layer", "seam", "conversion"]
 MissingKind = Literal["layer", "conversion", "seam", "energy", "cache"]
 Objective = Literal["time", "energy", "edp"]
 IntervalKind = Literal["rounds", "documents", "bracket", "model", "none"]
-"""What an interval covers: rounds (or documents) of the rows alone, nothing of the model; the
-bracket between hot and rotated cache; rounds and the model's own error, learned from pipelines that
-were measured; nothing, because no spread is known."""
+"""What an interval covers: rounds (or documents) of the rows and what another document is apart,
+nothing of the model; the bracket between hot and colder caches; rounds and the model's own error,
+learned from pipelines that were measured; nothing, because no spread is known."""
 
 
 @dataclass(frozen=True)
@@ -190,7 +190,8 @@ class Check:
     log_error: float
     """log(measured / predicted)."""
     holds: bool | None
-    """Whether the measured time lies in the predicted interval; None: there is none."""
+    """Whether the two are no further apart than both intervals together allow; None: there is
+    none."""
     energy_measured_j: float | None = None
     energy_predicted_j: float | None = None
 

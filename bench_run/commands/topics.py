@@ -121,7 +121,8 @@ Conditions:
   --timer T             clock of device times: auto, events, cupti or host
                         (default auto)
   --cache C             device caches before each iteration: hot, cold, rotate,
-                        or weights-cold, which rotates weights only (default
+                        weights-cold, which rotates weights only, or pass (with
+                        --seams), as a pass of the pipeline leaves them (default
                         hot)
   --duty D              cool (pauses between blocks of iterations) or sustained
                         (default cool)

@@ -50,6 +50,8 @@ class EngineOptions:
     math: str = "fp32"
     """``fp32`` (strict), ``tf32`` or ``fast``."""
     cache: str = "hot"
+    pass_bytes: int | None = None
+    """What a pass of the pipeline touches, in the cache state *pass*."""
     timer: str = "auto"
     """``events``, ``cupti``, ``host``; ``auto`` takes events where a device clock exists."""
     replay: bool = False

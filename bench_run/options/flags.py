@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 TIMERS = ("auto", "events", "cupti", "host")
-CACHES = ("hot", "cold", "rotate", "weights-cold")
+CACHES = ("hot", "cold", "rotate", "weights-cold", "pass")
 DUTIES = ("cool", "sustained")
 FRESH = ("fork", "exec")
 UNTIL = ("decided",)

@@ -94,6 +94,8 @@ def checked(options: Options) -> Options:
     _check_added_rounds(options)
     if options.chain and options.seams:
         raise UsageError("--chain and --seams: give one or the other")
+    if options.cache == "pass" and not options.seams:
+        raise UsageError("--cache pass goes with --seams; a chain leaves its caches so by itself")
     if options.iterations < options.rounds:
         raise UsageError(
             f"--iters {options.iterations} is less than --rounds {options.rounds}: "

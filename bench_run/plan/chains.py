@@ -47,6 +47,15 @@ def chains_of(options: Options) -> list[LoadedGraph]:
     return [loaded for path in paths for loaded in make(read_suite(path), path)]
 
 
+def pass_bytes(arguments: Sequence[str]) -> int:
+    """What a pass of the pipeline touches: its inputs, weights and all that its layers write."""
+    paths = [Path(own_graphs(argument)) for argument in arguments]
+    if len(paths) != 1:
+        raise UsageError("--cache pass: one pipeline, whose size says what a pass leaves in caches")
+    chain = read_chain(paths[0]).graph
+    return sum(tensor.bytes for tensor in (*chain.inputs, *chain.outputs))
+
+
 def read_chain(path: Path) -> LoadedGraph:
     """The chain of a pipeline's file."""
     (chain,) = _whole(read_suite(path), path)

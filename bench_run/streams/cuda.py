@@ -29,6 +29,7 @@ from bench_run.streams.base import (
     SupportsKernelRecords,
     WatchesMemory,
 )
+from bench_run.streams.caches import CACHES, flushed_bytes
 from bench_run.streams.cuda_driver import RELAXED_CAPTURE, DeviceFacts, Driver, driver
 from bench_run.streams.cuda_watch import CudaWatch
 
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-CACHES = ("hot", "cold", "rotate", "weights-cold")
 QUEUE_LAUNCHES = 900
 """Launches that fit behind a closed gate with room to spare; the host blocks at 1022."""
 TOO_MANY = "one iteration is more launches than fit behind it"
@@ -112,7 +112,13 @@ class CudaStream(
 ):
     """A stream of the current context. One thread, one plan at a time."""
 
-    def __init__(self, device: DeviceFacts, cache: str = "hot", timer: str = "auto") -> None:
+    def __init__(
+        self,
+        device: DeviceFacts,
+        cache: str = "hot",
+        timer: str = "auto",
+        pass_bytes: int | None = None,
+    ) -> None:
         if cache not in CACHES:
             raise UsageError(f"no cache state {cache!r}; choose from {', '.join(CACHES)}")
         self.driver = driver()
@@ -124,7 +130,8 @@ class CudaStream(
         self._gate = Gate(self.driver, self.handle)
         self._scratch = self.allocate(64)
         self._probe = ClockProbe(self.driver, self.handle)
-        self._flush = self._reader(2 * device.l2_bytes) if cache == "cold" else None
+        size = flushed_bytes(cache, 2 * device.l2_bytes, pass_bytes)
+        self._flush = None if size is None else self._reader(size)
         self.flushes = self._flush is not None
         self._correction_ns: float | None = None
         self.forced_gates = 0
@@ -279,13 +286,15 @@ class CapturedGraph:
         self._driver.call("cuGraphDestroy", self._graph)
 
 
-def open_stream(index: int, cache: str = "hot", timer: str = "auto") -> CudaStream:
+def open_stream(
+    index: int, cache: str = "hot", timer: str = "auto", pass_bytes: int | None = None
+) -> CudaStream:
     """Takes the device and makes a stream on it. Raises `EngineUnavailableError` without one."""
     cuda = driver()
     count = cuda.number("cuDeviceGetCount")
     if index >= count:
         raise EngineUnavailableError(f"there is no GPU {index}, only {count}")
     try:
-        return CudaStream(cuda.take(index), cache, timer)
+        return CudaStream(cuda.take(index), cache, timer, pass_bytes)
     except EngineError as error:
         raise EngineUnavailableError(str(error)) from error

@@ -1,9 +1,8 @@
 """The host's clock as a stream: work is done when the call returns, nothing has to be waited for.
 
-Cache states: ``hot`` leaves the caches as the iteration before left them; ``cold`` reads a buffer
-twice as large as the last-level cache before each iteration (reading leaves clean lines, whose
-eviction costs the next iteration nothing). ``rotate`` and ``weights-cold`` are not the stream's
-work: the engine cycles through copies of its buffers, and `flush` does nothing.
+Cache states (`caches.py`): ``cold`` reads a buffer twice as large as the last-level cache before
+each iteration (reading leaves clean lines, whose eviction costs the next iteration nothing),
+``pass`` one as large as what a pass of the pipeline touches, as far as that is less.
 """
 
 from __future__ import annotations
@@ -13,10 +12,11 @@ from pathlib import Path
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
+from bench_run.streams.caches import flushed_bytes
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-CACHES = ("hot", "cold", "rotate", "weights-cold")
 _SYSFS = Path("/sys/devices/system/cpu/cpu0/cache")
 _UNITS = {"K": 1024, "M": 1024**2, "G": 1024**3}
 _ASSUMED_CACHE_BYTES = 64 * 1024**2  # where the system does not tell
@@ -31,11 +31,15 @@ class HostStream:
     mark = staticmethod(perf_counter_ns)
     flush: Callable[[], None]
 
-    def __init__(self, cache: str = "hot", cache_bytes: int | None = None) -> None:
+    def __init__(
+        self, cache: str = "hot", cache_bytes: int | None = None, pass_bytes: int | None = None
+    ) -> None:
         """`cache_bytes`: size of the last-level cache, read from the system where it is None."""
         self.flush = self.synchronize
-        if cache == "cold":
-            self.flush = _reader(last_level_cache_bytes() if cache_bytes is None else cache_bytes)
+        size = last_level_cache_bytes() if cache_bytes is None else cache_bytes
+        flushed = flushed_bytes(cache, min(2 * size, _MOST_FLUSH_BYTES), pass_bytes)
+        if flushed is not None:
+            self.flush = _reader(flushed)
 
     def elapsed_ns(self, begin: Any, end: Any) -> int:
         return int(end - begin)
@@ -61,10 +65,10 @@ def _bytes(text: str) -> int:
     return int(text[:-1]) * _UNITS[text[-1]] if text[-1] in _UNITS else int(text)
 
 
-def _reader(cache_bytes: int) -> Callable[[], None]:
+def _reader(size: int) -> Callable[[], None]:
     import numpy as np
 
-    buffer = np.ones(min(2 * cache_bytes, _MOST_FLUSH_BYTES) // 8, np.int64)
+    buffer = np.ones(max(1, size // 8), np.int64)
 
     def read() -> None:
         buffer.sum()

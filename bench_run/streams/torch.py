@@ -26,8 +26,8 @@ from bench_run.streams.base import (
     SupportsKernelRecords,
     WatchesMemory,
 )
+from bench_run.streams.caches import CACHES, flushed_bytes
 from bench_run.streams.cuda import (
-    CACHES,
     EMPTY_KERNEL_NS,
     QUEUE_LAUNCHES,
     TOO_MANY,
@@ -55,7 +55,13 @@ class TorchStream(
     """Runs on a stream of its own, which it makes the current one. `clock` is ``host`` where the
     host's timer was asked for: then only `synchronize` matters."""
 
-    def __init__(self, device: torch.device, cache: str = "hot", timer: str = "auto") -> None:
+    def __init__(
+        self,
+        device: torch.device,
+        cache: str = "hot",
+        timer: str = "auto",
+        pass_bytes: int | None = None,
+    ) -> None:
         if cache not in CACHES:
             raise UsageError(f"no cache state {cache!r}; choose from {', '.join(CACHES)}")
         self.timer, self.clock = timer, clock_of(timer)
@@ -70,7 +76,8 @@ class TorchStream(
             self._probe = ClockProbe(self._driver, self._handle)
             if self.clock != "host":
                 self._gate = Gate(self._driver, self._handle)
-        self._flush = _reader(device) if cache == "cold" else None
+        size = flushed_bytes(cache, 2 * l2_bytes(device), pass_bytes)
+        self._flush = None if size is None else _reader(device, size)
         self.flushes = self._flush is not None
         self._correction_ns: float | None = None
         self.forced_gates = 0
@@ -176,11 +183,13 @@ def _driver() -> Driver | None:
         return None
 
 
-def open_stream(device: torch.device, cache: str = "hot", timer: str = "auto") -> TorchStream:
+def open_stream(
+    device: torch.device, cache: str = "hot", timer: str = "auto", pass_bytes: int | None = None
+) -> TorchStream:
     """Takes the device: makes its context, and the stream the current one of this thread."""
     cuda.set_device(device)
     cuda.init()
-    return TorchStream(device, cache, timer)
+    return TorchStream(device, cache, timer, pass_bytes)
 
 
 def l2_bytes(device: torch.device) -> int:
@@ -194,10 +203,10 @@ def _shortest_sleep() -> None:
     cuda._sleep(0)
 
 
-def _reader(device: torch.device) -> Callable[[], None]:
-    """Reads twice the L2 cache: reading leaves clean lines, whose eviction costs the next kernel
+def _reader(device: torch.device, size: int) -> Callable[[], None]:
+    """Reads so many bytes: reading leaves clean lines, whose eviction costs the next kernel
     nothing."""
-    buffer = torch.ones(2 * l2_bytes(device) // 4, dtype=torch.float32, device=device)
+    buffer = torch.ones(size // 4, dtype=torch.float32, device=device)
     total = torch.zeros((), dtype=torch.float32, device=device)
 
     def read() -> None:

@@ -143,6 +143,10 @@ def measure(setting, folder, path, effort):
         show(files.read(chain))
     said = bench_run(*words, "--seams", "-o", parts)
     print(f"{setting.stem}: parts {said}", flush=True)
+    if setting.cache == "hot":
+        passes = folder / f"passes_{setting.stem}.json"
+        said = bench_run(*words, "--cache", "pass", "--seams", "-o", passes)
+        print(f"{setting.stem}: as in a pass {said}", flush=True)
     if parts.exists():
         document = files.read(parts)
         failed = [c.outcome.reason for c in document.cases if c.outcome.status != "completed"]

@@ -14,8 +14,11 @@ if TYPE_CHECKING:
     from bench_compare.compose.table.network import Network, Station
     from bench_compare.compose.table.rows import Row, Table
 
-CACHES = ("weights-cold", "hot", "rotate", "cold")
+CACHES = ("pass", "weights-cold", "hot", "rotate", "cold")
 """As rows of several are there, the first of these predicts: what a network does to its caches."""
+STANDS_FOR = {"hot": "pass"}
+"""A chain that runs over and over leaves its caches as a pass does, whatever its layers alone find
+hot."""
 NO_FILE = "the graph's file is needed to know what its conversions take"
 NO_ERROR = "its error is not known, and there is a limit"
 
@@ -150,11 +153,22 @@ def default_baseline(table: Table, network: Network, cache: str) -> str:
     return engines[held.index(max(held))]
 
 
-def main_cache(table: Table, network: Network, measured: Sequence[str]) -> str:
-    """Of what was measured for real, else as `CACHES` has it, where the layers are known."""
-    wanted = [cache for cache in (*measured, *CACHES, *table.caches) if cache in table.caches]
+def state_of(table: Table, cache: str) -> str:
+    """The state whose rows predict a chain that was measured in this one."""
+    better = STANDS_FOR.get(cache, cache)
+    return better if better in table.caches else cache
 
-    def held(cache: str) -> int:
-        return sum(bool(rows_of(table, station, cache)) for station in network.stations)
+
+def main_cache(
+    table: Table, network: Network, measured: Sequence[str], *, choosing: bool
+) -> str:  # fmt: skip
+    """Of what was measured for real, else as `CACHES` has it, where the layers are known; to choose
+    from, where most rows are."""
+    real = [state_of(table, cache) for cache in measured]
+    wanted = [cache for cache in (*real, *CACHES, *table.caches) if cache in table.caches]
+
+    def held(cache: str) -> tuple[int, int]:
+        rows = [len(rows_of(table, station, cache)) for station in network.stations]
+        return sum(map(bool, rows)), sum(rows) if choosing else 0
 
     return max(dict.fromkeys(wanted), key=held)

@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from bench_compare.compose.table.rows import Row, Table
     from bench_compare.statistics.arrays import Array, Mask
 
-ROTATED = ("rotate", "cold")
+COLDER = ("rotate", "cold", "pass")
+"""States at the other end of a bracket that begins with hot caches."""
 NANOSECONDS = 1e-9
 
 
@@ -105,7 +106,7 @@ def describe(name: str, found: Evidence, rows: Sequence[Row]) -> Configuration:
         name=name,
         engines=tuple(dict.fromkeys(row.engine for row in rows)),
         choices={station.layer.id: row.text for station, row in stations},
-        time=time.estimate,
+        time=time.elsewhere,
         energy=energy,
         edp=None if energy is None else energy.value * time.value * NANOSECONDS,
         error=_error(parts),
@@ -187,7 +188,7 @@ def _ends(found: Evidence, rows: Sequence[Row]) -> Iterator[Ends]:
         if same is not None:
             summed = time_of(found, same)
             if math.isfinite(summed.value):
-                yield Ends(cache, summed.estimate)
+                yield Ends(cache, summed.elsewhere)
 
 
 def in_cache(table: Table, rows: Sequence[Row], cache: str) -> list[Row] | None:
@@ -236,9 +237,9 @@ def interval(
         value = time.value
         return Estimate(value, value * math.exp(-half), value * math.exp(half)), "model"
     by_cache = {end.cache: end.estimate for end in ends}
-    rotated = next((by_cache[cache] for cache in ROTATED if cache in by_cache), None)
-    if "hot" in by_cache and rotated is not None:
-        both = (by_cache["hot"], rotated, time)
+    colder = next((by_cache[cache] for cache in COLDER if cache in by_cache), None)
+    if "hot" in by_cache and colder is not None:
+        both = (by_cache["hot"], colder, time)
         low = min(e.value if e.low is None else e.low for e in both)
         high = max(e.value if e.high is None else e.high for e in both)
         return Estimate(time.value, low, high), "bracket"

@@ -3,6 +3,11 @@
 A configuration is a weighted sum of rows: layers count as often as they run, a seam is a pair minus
 both alone. Summed within each round first, what the rows of a round share (the state of the
 machine) is in the sum's spread as it is in the pipeline's; then Student's t over rounds.
+
+What a pipeline takes is asked of another visit than the one that measured its layers. So the
+interval of a prediction (`Total.elsewhere`) has a document's own effect besides: as known from
+several, else by the rule of comparisons, that on a machine that does not keep still a document
+differs from the next as its rounds do.
 """
 
 from __future__ import annotations
@@ -15,9 +20,10 @@ import numpy as np
 
 from bench_compare.compose.model import Estimate
 from bench_compare.statistics.special import t_quantile
+from bench_compare.statistics.variances import UNSETTLED_SD
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from bench_compare.statistics.arrays import Array, Ints, Mask
 
@@ -36,21 +42,31 @@ class Total:
     dof: float | None
     unit: str
     """``documents``, ``rounds`` or ``none``."""
+    states: float = 0.0
+    """Variance of what another document would be apart."""
     bound: float = 0.0
     """What the clock itself may be off by, either way and for all rows alike: a plain sum."""
 
     @property
     def half(self) -> float | None:
         """Half the width of the 95 % interval."""
+        return self._half(0.0)
+
+    def _half(self, states: float) -> float | None:
         if self.variance is None or self.dof is None:
             return None
         quantile = float(t_quantile(COVERAGE, np.array([self.dof]))[0])
-        return quantile * math.sqrt(self.variance) + self.bound
+        return quantile * math.sqrt(self.variance + states) + self.bound
 
     @property
     def estimate(self) -> Estimate:
         """The interval is that of the logarithm, to first order: no total is below zero."""
         return _logarithmic(self.value, self.half)
+
+    @property
+    def elsewhere(self) -> Estimate:
+        """With the interval for what another document has."""
+        return _logarithmic(self.value, self._half(self.states))
 
 
 def _logarithmic(value: float, half: float | None) -> Estimate:
@@ -97,7 +113,8 @@ def _total(weights: Mapping[int, float], values: Array, sources: Ints, use: Mask
     whole = _whole_documents(cells, columns)
     if len(whole) >= DOCUMENTS:
         sums = [float((factors * _mean(cells[:, columns == one])).sum()) for one in whole]
-        return Total(value, float(np.var(sums, ddof=1)) / len(sums), len(sums) - 1, "documents")
+        variance = float(np.var(sums, ddof=1))
+        return Total(value, variance / len(sums), len(sums) - 1, "documents", variance)
     return _over_rounds(value, factors, cells, columns)
 
 
@@ -115,15 +132,27 @@ def _over_rounds(value: float, factors: Array, cells: Array, columns: Ints) -> T
     held = np.stack([np.isfinite(cells[:, columns == d]).any(axis=1) for d in documents], axis=1)
     shares = factors / held.sum(axis=1)
     parts: list[tuple[float, int]] = []
+    states = 0.0
     for place, one in enumerate(documents):
         mine = held[:, place]
         if mine.any():
-            parts += _variances(shares[mine], cells[np.ix_(mine, columns == one)])
+            here = cells[np.ix_(mine, columns == one)]
+            added = _variances(shares[mine], here)
+            states += unsettled(added, float((shares[mine] * _mean(here)).sum()))
+            parts += added
     if any(dof < 1 for _, dof in parts):
         return Total(value, None, None, "none")
     variance = sum(v for v, _ in parts)
     spread = sum(v * v / dof for v, dof in parts)
-    return Total(value, variance, variance * variance / spread if spread else 1.0, "rounds")
+    dof = variance * variance / spread if spread else 1.0
+    return Total(value, variance, dof, "rounds", states)
+
+
+def unsettled(parts: Sequence[tuple[float, int]], value: float) -> float:
+    """Variance between documents of a sum whose means vary so over the rounds of one."""
+    rounds = sum(variance * (dof + 1) for variance, dof in parts)
+    quiet = (UNSETTLED_SD * value) ** 2
+    return max(0.0, rounds - quiet)
 
 
 def _variances(factors: Array, cells: Array) -> list[tuple[float, int]]:

@@ -21,7 +21,7 @@ SAME = 5e-4
 INTERVALS = {
     "rounds": "95 % interval of rounds and clock",
     "documents": "95 % interval of documents and clock",
-    "bracket": "between hot and rotated caches",
+    "bracket": "between hot and colder caches",
     "model": "95 % interval with the model's own error",
     "none": "",
 }

@@ -298,7 +298,7 @@ def _refuse_frozen(plan: Plan) -> None:
 def open_engine(spec: EngineSpec, options: EngineOptions) -> CudnnEngine:
     refuse_unknown(spec, options=())
     choice = read_choice(spec.id, options.knobs)
-    stream = open_stream(options.device, options.cache, options.timer)
+    stream = open_stream(options.device, options.cache, options.timer, options.pass_bytes)
     cudnn = load()
     try:
         return CudnnEngine(cudnn, stream, spec, options, choice)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from bench_run.engines.hipdnn.errors import failure
 from bench_run.errors import EngineError, EngineUnavailableError, UsageError
+from bench_run.streams.caches import flushed_bytes
 from bench_run.streams.hip import GATE_DEPTH, HipStream
 from bench_run.streams.hip_gate import Gate
 from bench_run.streams.hip_runtime import (
@@ -95,7 +96,8 @@ def open_stream(library: Library, handle: Any, options: EngineOptions) -> HipStr
             f"hipdnn: --timer events: {library.version} has no HipEvent that works, and neither "
             "the HIP runtime nor hip-python could be used in its place"
         )
-    flush, may_wait = _flush(library, number) if options.cache == "cold" else (None, False)
+    size = flushed_bytes(options.cache, FLUSH_BYTES, options.pass_bytes)
+    flush, may_wait = (None, False) if size is None else _flush(library, number, size)
     gate = None if events is None else find_gate(library, number)
     return HipStream(
         waiter(library, number), events, gate, flush, flush_may_wait=may_wait,
@@ -168,16 +170,16 @@ def waiter(library: Library, stream: int) -> Callable[[], None]:
     return lambda: barrier.copy_to_host() and None
 
 
-def _flush(library: Library, stream: int) -> tuple[Callable[[], None], bool]:
-    """Overwrites more than the caches hold, and whether that may wait for the device: hipDNN's
+def _flush(library: Library, stream: int, size: int) -> tuple[Callable[[], None], bool]:
+    """Overwrites so many bytes, and whether that may wait for the device: hipDNN's
     own memset may."""
-    with library.calling(f"DeviceBuffer of {FLUSH_BYTES} bytes to flush caches"):
-        buffer = library.module.DeviceBuffer(FLUSH_BYTES)
+    with library.calling(f"DeviceBuffer of {size} bytes to flush caches"):
+        buffer = library.module.DeviceBuffer(size)
         address = int(buffer.ptr())
     runtime, version = loaded_runtime(), library.version
     if runtime is not None:
         fill = runtime.memset
-        return lambda: _guarded(lambda: fill(address, 0, FLUSH_BYTES, stream), version), False
+        return lambda: _guarded(lambda: fill(address, 0, size, stream), version), False
     if not library.can.has("DeviceBuffer.zeros"):
         raise EngineError("hipdnn: --cache cold needs DeviceBuffer.zeros or the HIP runtime")
     return lambda: _guarded(buffer.zeros, version), True

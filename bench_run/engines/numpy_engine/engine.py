@@ -105,7 +105,7 @@ class NumpyPlan:
 
 class NumpyEngine(SupportsParts):
     def __init__(self, options: EngineOptions) -> None:
-        self.stream: Stream = HostStream(options.cache)
+        self.stream: Stream = HostStream(options.cache, pass_bytes=options.pass_bytes)
         self._cache = options.cache
         self.facts = EngineFacts(
             id=None, libraries=_libraries(), device="cpu", device_kind=processor_name()

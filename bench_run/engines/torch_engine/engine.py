@@ -118,10 +118,10 @@ def _compiled(program: Program) -> Function:
 def _stream(device: torch.device, options: EngineOptions) -> tuple[Stream, Callable[[int], None]]:
     """The device's stream, and what it is to be told: launches in an iteration."""
     if device.type == "cpu":
-        return HostStream(options.cache), lambda _launches: None
+        return HostStream(options.cache, pass_bytes=options.pass_bytes), lambda _launches: None
     from bench_run.streams.torch import open_stream
 
-    stream = open_stream(device, options.cache, options.timer)
+    stream = open_stream(device, options.cache, options.timer, options.pass_bytes)
     return stream, stream.expect
 
 

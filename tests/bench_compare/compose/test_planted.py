@@ -48,6 +48,36 @@ def test_a_layer_of_two_writers_has_one_seam_that_of_the_layer_right_before_it(t
     assert composed(world, tmp_path).chosen.time.value == pytest.approx(3030)
 
 
+COLDER = replace(CHAIN, alone={"a": {"e": 1500}, "b": {"e": 2600}, "c": {"e": 900}})
+
+
+def in_pass(world):
+    document = worlds.parts(world)
+    settings = replace(document.run.settings, cache="pass")
+    return replace(document, run=replace(document.run, settings=settings))
+
+
+def test_a_chain_is_predicted_by_rows_that_were_measured_as_in_a_pass(tmp_path):
+    both = (worlds.parts(CHAIN), in_pass(COLDER))
+    found = composed(CHAIN, tmp_path, *both, against=(worlds.chain(COLDER, "e"),))
+    (check,) = found.checks
+    assert (found.surroundings.cache, check.log_error) == ("pass", pytest.approx(0, abs=1e-3))
+
+
+def test_between_hot_rows_and_those_of_a_pass_is_a_bracket(tmp_path):
+    found = composed(CHAIN, tmp_path, worlds.parts(CHAIN), in_pass(COLDER))
+    time = found.chosen.time
+    assert (found.interval, time.low, time.value) == (
+        "bracket", pytest.approx(worlds.truth(CHAIN, "e")),
+        pytest.approx(worlds.truth(COLDER, "e")))  # fmt: skip
+
+
+def test_choices_are_made_where_most_rows_are(tmp_path):
+    tuned = replace(CHAIN, alone={**CHAIN.alone, "b": {"e": 2000, "e plan=x": 1500}})
+    found = composed(tuned, tmp_path, worlds.parts(tuned), in_pass(COLDER), choose="time")
+    assert (found.surroundings.cache, found.chosen.choices["b"]) == ("hot", "e plan=x")
+
+
 def test_equal_pairs_were_measured_once_and_count_at_each_place(tmp_path):
     world = World(
         {"a": {"e": 100}, "b": {"e": 200}, "c": {"e": 100}, "d": {"e": 200}},
@@ -61,7 +91,8 @@ def test_what_all_layers_of_a_round_share_is_in_the_interval_of_the_sum(tmp_path
     world = replace(CHAIN, states=STATES)
     found = composed(world, tmp_path).chosen.time
     sums = worlds.truth(world, "e") * np.array(STATES)
-    half = 2.5706 * sums.std(ddof=1) / math.sqrt(6) / sums.mean()
+    spread = (sums.std(ddof=1) / sums.mean()) ** 2
+    half = 2.5706 * math.sqrt(spread / 6 + spread - 0.02**2)  # and what documents are apart
     assert found.high / found.value == pytest.approx(math.exp(half), rel=1e-3)
 
 

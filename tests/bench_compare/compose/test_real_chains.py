@@ -56,7 +56,7 @@ def measure(folder, engine):
     """Layers, seams and the chain; and a table that says of each convolution a quarter of what it
     took, beside an engine that takes three times as long for it."""
     (folder / "net.toml").write_text(NET)
-    bench_run(folder, "net.toml", "--seams", "-e", engine, "-o", "parts.json")
+    bench_run(folder, "net.toml", "--seams", "--cache", "pass", "-e", engine, "-o", "parts.json")
     bench_run(folder, "net.toml", "--chain", "-e", engine, "-o", "chain.json")
     document = files.read(folder / "parts.json")
     files.save(folder / "lies.json", replace(document, cases=tuple(map(quarter, document.cases))))

@@ -4,6 +4,7 @@ import pytest
 from bench_schema import files
 
 from bench_run.cli import main
+from bench_run.plan.chains import read_chain
 from tests.bench_run.graph.chain.pipelines import IMAGE, RESIDUAL
 
 QUICK = ["--rounds", "1", "--iters", "3", "--engine", "numpy", "--quiet"]
@@ -110,6 +111,8 @@ def test_a_finished_chain_is_not_measured_again(pipeline, tmp_path):
         (["{pipeline}", "--chain", "--golden", "x"], "--chain and --golden do not go together"),
         (["{pipeline}", "--chain", "--seams"], "--chain and --seams: give one or the other"),
         (["none.toml", "--chain"], "none.toml: cannot be read"),
+        (["{pipeline}", "--chain", "--cache", "pass"], "--cache pass goes with --seams"),
+        (["{pipeline}", "{pipeline}", "--seams", "--cache", "pass"], "--cache pass: one pipeline"),
     ],
 )
 def test_what_cannot_be_a_chain_is_one_line(pipeline, capsys, words, message):
@@ -123,6 +126,16 @@ def test_what_the_model_lacks_is_a_note_of_the_case(tmp_path):
     path.write_text(RESIDUAL + '[[left_out]]\noperation = "softmax"\ncount = 2\nshare = 0.25\n')
     _, document = run(tmp_path, path, "--chain")
     assert "without 25.0% of the model's work: 2 × softmax" in document.cases[0].notes
+
+
+def test_in_the_state_of_a_pass_as_much_is_touched_as_the_pipeline_holds(pipeline, tmp_path):
+    _, document = run(tmp_path, pipeline, "--seams", "--cache", "pass")
+    chain = read_chain(pipeline).graph
+    held = sum(tensor.bytes for tensor in (*chain.inputs, *chain.outputs))
+    assert "pass" == document.run.settings.cache
+    assert {note for case in document.cases for note in case.notes if "touched" in note} == {
+        f"{held} bytes are touched before each iteration, as in a pass of the pipeline"
+    }
 
 
 def test_a_graph_without_weights_says_that_none_are_cold(tmp_path):

@@ -38,6 +38,13 @@ def test_a_cold_cache_is_flushed_by_reading_twice_its_size():
     assert stream.flush() is None
 
 
+@pytest.mark.parametrize(("pass_bytes", "read"), [(1000, 1000), (100_000, 8192)])
+def test_in_a_pass_as_much_is_read_as_it_touches_and_no_more_than_for_cold(pass_bytes, read):
+    stream = HostStream("pass", cache_bytes=4096, pass_bytes=pass_bytes)
+    buffer = next(c.cell_contents for c in stream.flush.__closure__)
+    assert read == buffer.nbytes
+
+
 def test_the_largest_cache_the_system_tells_of_is_the_last_level(tmp_path):
     for index, size in enumerate(("48K", "1024K", "32M", "512")):
         (tmp_path / f"index{index}").mkdir()
