@@ -111,9 +111,11 @@ def _plotly_js() -> str:
 
 
 def _inline() -> tuple[str, str]:
-    """The element that holds plotly.js, and its source for the policy."""
+    """The element that holds plotly.js as text, which runs when the first chart is drawn, and its
+    source for the policy."""
     text = _plotly_js()
-    return f"<script>{text}</script>", f"'sha256-{digest(text)}'"
+    held = f'<script type="text/plain" id="plotly">{text}</script>'
+    return held, f"'sha256-{digest(text)}'"
 
 
 def _from_network() -> tuple[str, str]:

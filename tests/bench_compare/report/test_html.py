@@ -23,7 +23,8 @@ def hostile_page(hostile_suite):
 
 
 def scripts(page):
-    return re.findall(r"<script>(.*?)</script>", page, re.S)
+    """What may run: code, and plotly.js, which waits as text for the first chart."""
+    return re.findall(r'<script(?: type="text/plain" id="plotly")?>(.*?)</script>', page, re.S)
 
 
 def data_of(page):
@@ -65,6 +66,11 @@ def test_the_page_is_whole_without_a_network(suite):
     page = render(suite, View())
     text = page.replace(scripts(page)[1], "")  # plotly.js names its own home page
     assert not re.search(r"https?://(?!www\.w3\.org/2000/svg)", text)
+
+
+def test_plotly_is_no_script_until_a_chart_is_drawn(suite):
+    executed = re.findall(r"<script>(.*?)</script>", render(suite, View()), re.S)
+    assert [True] == [len(code) < 200_000 for code in executed]
 
 
 def test_cdn_makes_a_small_page_with_a_checked_script(suite):

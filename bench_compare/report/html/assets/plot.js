@@ -1,6 +1,6 @@
 // What every chart shares.
 
-import { el } from "./dom.js";
+import { byId, el } from "./dom.js";
 import { color } from "./theme.js";
 
 const CONFIG = {
@@ -41,8 +41,18 @@ function layout(extra) {
   return made;
 }
 
+// plotly.js travels as text: to parse it takes longer than all the rest of opening a page, so it
+// waits for the first chart.
+export function loadPlotly() {
+  const held = byId("plotly");
+  if (!held) return;
+  held.remove();
+  document.head.append(el("script", {}, held.textContent));
+}
+
 export function draw(node, traces, extra) {
   node.style.minHeight = `${extra.height}px`;
+  loadPlotly();
   if (typeof Plotly !== "undefined") return Plotly.react(node, traces, layout(extra), CONFIG);
   node.replaceChildren(el("p.empty", {}, NO_CHART));
   return undefined;
