@@ -8,6 +8,7 @@ the folder at the same time.
 
 from __future__ import annotations
 
+import errno
 import itertools
 import json
 import os
@@ -161,9 +162,10 @@ def _place(source: Path, target: Path) -> None:
 
 
 def _rename(part: Path, entry: Path) -> None:
-    """Another process may have been faster: what it stored is the same."""
+    """Another process may have been faster: what it stored is the same, even where a third one has
+    removed it meanwhile."""
     try:
         part.rename(entry)
-    except OSError:
-        if not entry.is_dir():
+    except OSError as error:
+        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
             raise

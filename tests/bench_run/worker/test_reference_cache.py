@@ -290,3 +290,26 @@ def test_the_folder_is_that_of_the_flag_else_the_users(monkeypatch, asked, base,
     monkeypatch.setenv("XDG_CACHE_HOME", base)
     monkeypatch.setenv("HOME", "/h")
     assert expected == cache_folder(asked)
+
+
+def test_an_entry_that_another_stored_and_a_third_removed_meanwhile_is_no_error(
+    cache, computed, monkeypatch
+):
+    rename, lost = Path.rename, []
+
+    def rename_late(path, target):
+        """While the others do it in between."""
+        if target.name != KEYS[1] or lost:
+            return rename(path, target)
+        shutil.copytree(path, target)
+        try:
+            return rename(path, target)
+        except OSError:
+            lost.append(target)
+            shutil.rmtree(target)
+            raise
+
+    monkeypatch.setattr(Path, "rename", rename_late)
+    cache.store(KEYS[1], computed)
+    assert lost
+    assert not [path for path in cache.folder.iterdir() if path.name.startswith(".")]
