@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
+    from contextlib import AbstractContextManager
 
     from bench_run.graph.model import Graph
     from bench_run.streams.base import Stream
@@ -192,6 +193,9 @@ class Captured(Protocol):
     def launch(self) -> None:
         """Enqueue it."""
 
+    def again(self, work: Callable[[], None]) -> Captured:
+        """Other work, captured in the same way."""
+
     def close(self) -> None:
         """Give it back."""
 
@@ -205,6 +209,18 @@ class Replayable(Protocol):
 
     def replay(self, captured: Captured) -> None:
         """From now on `run` launches this, and `close` closes it."""
+
+
+@runtime_checkable
+class RunsUncaptured(Protocol):
+    """Optional, of a plan that can be captured: its work as it was before."""
+
+    captured: Captured | None
+    """What `run` launches; None: it was not captured."""
+
+    def uncaptured(self) -> AbstractContextManager[Callable[[], None]]:
+        """What enqueues one execution; afterwards the results are those of the captured work
+        again."""
 
 
 class Engine(Protocol):

@@ -7,6 +7,7 @@ are the same either way. `build` and `plan` take plain graphs as well.
 
 from __future__ import annotations
 
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ from bench_run.engines.base import (
     LocatesOutputs,
     PlanFacts,
     Replayable,
+    RunsUncaptured,
     SharesMemory,
     SupportsParts,
 )
@@ -23,7 +25,7 @@ from bench_run.errors import EngineError, UnsupportedGraphError
 from bench_run.graph.chain.model import ChainGraph
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from bench_run.engines.base import Captured, Engine, Plan
     from bench_run.graph.chain.model import Alias, Place
@@ -109,7 +111,7 @@ class ChainPlan:
         self._graph, self.parts = graph, tuple(plans)
         self._rows = tuple(zip(graph.places, plans, strict=True))
         self._given = frozenset(tensor.uid for tensor in graph.inputs)
-        self._captured: Captured | None = None
+        self.captured: Captured | None = None
         self._linked: frozenset[int] | None = None
         """Uids of the readers that read where the writer wrote; None until it is tried."""
 
@@ -250,15 +252,31 @@ class ChainPlan:
 
     def replay(self, captured: Captured) -> None:
         self.keep()
-        self._captured = captured
+        self.captured = captured
         self.run = captured.launch  # type: ignore[method-assign]
 
+    @contextmanager
+    def uncaptured(self) -> Iterator[Callable[[], None]]:
+        with ExitStack() as stack:
+            runs = [
+                stack.enter_context(part.uncaptured())
+                if isinstance(part, RunsUncaptured)
+                else part.run
+                for part in self.parts
+            ]
+            yield lambda: _each(runs)
+
     def close(self) -> None:
-        if self._captured is not None:
-            self._captured.close()
-            self._captured = None
+        if self.captured is not None:
+            self.captured.close()
+            self.captured = None
         for plan in reversed(self.parts):
             plan.close()
+
+
+def _each(runs: Sequence[Callable[[], None]]) -> None:
+    for run in runs:
+        run()
 
 
 def _twin(home: Home, index: int, uid: int) -> Home:

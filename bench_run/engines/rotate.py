@@ -6,15 +6,17 @@ this leaves the outputs of the run before in the cache as dirty lines, as real p
 
 from __future__ import annotations
 
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from itertools import cycle
 from typing import TYPE_CHECKING
 
-from bench_run.engines.base import CopiesInputs, KeepsInputs, LocatesOutputs
+from bench_run.engines.base import CopiesInputs, KeepsInputs, LocatesOutputs, RunsUncaptured
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
-    from bench_run.engines.base import Plan, PlanFacts
+    from bench_run.engines.base import Captured, Plan, PlanFacts
     from bench_run.tensors.storage import Storage, Storages
 
 TIMES_CACHE = 3
@@ -66,6 +68,19 @@ class RotatingPlan:
         self._last = self._plans[self._next]
         self._next = (self._next + 1) % len(self._plans)
         self._last.run()
+
+    @property
+    def captured(self) -> Captured | None:
+        first = self._plans[0]
+        return first.captured if isinstance(first, RunsUncaptured) else None
+
+    @contextmanager
+    def uncaptured(self) -> Iterator[Callable[[], None]]:
+        """The copies in turn."""
+        with ExitStack() as stack:
+            plans = [plan for plan in self._plans if isinstance(plan, RunsUncaptured)]
+            turns = cycle([stack.enter_context(plan.uncaptured()) for plan in plans])
+            yield lambda: next(turns)()
 
     def download(self) -> dict[int, Storage]:
         return self._last.download()

@@ -22,13 +22,13 @@ from bench_schema.document import Kernel
 
 from bench_run.errors import EngineUnavailableError
 from bench_run.measure.loop import Measured, SamplingBudget, on_device, why_ungated
-from bench_run.measure.queue_pass import gap_ns
+from bench_run.measure.queue_pass import Gaps, gaps
 from bench_run.streams import cupti
 from bench_run.streams.base import SupportsKernelRecords
 from bench_run.streams.demangle import demangle
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from bench_run.engines.base import Plan
     from bench_run.streams.base import Stream
@@ -39,6 +39,7 @@ EVENTS_BOUND_NS = 700.0
 graphs: `tests/benchmarks/device_bounds.py`)."""
 STEP_NS = 32.0
 """Of the clock behind the records (H200: every duration is a multiple of it, rounded to 1 ns)."""
+HOT_ITERATIONS = 20
 MOST_ITERATIONS = 200
 """Delivering a record costs tens of microseconds."""
 
@@ -49,6 +50,13 @@ SEVERAL = (
 )
 SPANS = "device_ns are spans of the kernels by CUPTI's records, which stretch the gaps between them"
 COLD = "several kernels after a flush: device_ns are events, records would stretch the gaps"
+FLUSHED = (
+    "device_ns are the kernels' own times by CUPTI's records, and the gaps between them with hot "
+    "caches, measured without recording"
+)
+INSIDE = (
+    "gaps: {inner:.2f} us between kernels of a device graph, {between:.2f} us between two graphs"
+)
 UNCLEAR = "CUPTI's records do not divide into iterations: device_ns are events"
 UNGATED = "device_ns hold the host's delays"
 
@@ -64,6 +72,8 @@ class Recorded:
     """Whether `device_ns` are of the records."""
     bound_ns: float | None = None
     """Systematic error that `device_ns` may have, either way; None where nothing is known of it."""
+    gaps: Gaps | None = None
+    """Between kernels, where these were measured."""
 
 
 def record_kernels(
@@ -79,11 +89,13 @@ def record_kernels(
         return events if "device_ns" in measured.series else replace(events, bound_ns=None)
     try:
         groups = _record(plan, stream, budget, len(measured.series["device_ns"]))
+        several = groups is not None and len(groups[0]) > 1
+        hot = _hot_sums(plan, stream) if several and stream.flushes else None
     except EngineUnavailableError as error:
         return replace(events, notes=(*notes, str(error)))
     if groups is None:
         return replace(events, notes=(*notes, UNCLEAR))
-    recorded = _choose(plan, stream, events, groups, flushes=stream.flushes)
+    recorded = _choose(plan, stream, events, groups, stream.flushes, hot)
     return replace(recorded, notes=(*notes, *recorded.notes))
 
 
@@ -117,7 +129,8 @@ class KernelTimes:
             return [cupti.span_ns(group) for group in groups]
         sums = [cupti.sum_ns(group) for group in groups]
         if self._gap_ns is None:
-            self._gap_ns = gap_ns(self._plan, self._stream, count, statistics.median(sums))
+            found = gaps(self._plan, self._stream, count, statistics.median(sums))
+            self._gap_ns = None if found is None else found.inner_ns
         if self._gap_ns is None:
             return None
         return [max(1, round(each + (count - 1) * self._gap_ns)) for each in sums]
@@ -145,35 +158,68 @@ def _record(
     """The records of each iteration; None where they do not divide so."""
     count = min(MOST_ITERATIONS, samples)
     single = SamplingBudget(0, count, 0, budget.max_time_ns, 1, budget.rest_s)
+    return _recorded(plan, stream, lambda: len(on_device(plan, stream, single, 0)))
+
+
+def _recorded(plan: Plan, stream: Stream, work: Callable[[], int]) -> list[cupti.Group] | None:
+    """The records of each iteration of `work`, which says how many there were."""
     with cupti.Recorder() as recorder:
         plan.run()  # the first launch under CUPTI is slow
         stream.synchronize()
-        begun = len(on_device(plan, stream, single, 0))
+        begun = work()
     groups = cupti.iterations(recorder.records, begun + 1)
     return None if groups is None else groups[1:]
 
 
+def _hot_sums(plan: Plan, stream: Stream) -> list[int] | None:
+    """Of the kernels of executions one after another, without a flush."""
+
+    def work() -> int:
+        count = min(HOT_ITERATIONS, max(1, stream.gate_depth))
+        with stream.gate():
+            for _ in range(count):
+                plan.run()
+        stream.synchronize()
+        return count
+
+    groups = _recorded(plan, stream, work)
+    return None if groups is None else [cupti.sum_ns(group) for group in groups]
+
+
 def _choose(
-    plan: Plan, stream: Stream, events: Recorded, groups: list[cupti.Group], *, flushes: bool
-) -> Recorded:
-    """Which of the clocks fills `device_ns`."""
+    plan: Plan, stream: Stream, events: Recorded, groups: list[cupti.Group], flushes: bool,
+    hot_sums: list[int] | None = None,
+) -> Recorded:  # fmt: skip
+    """Which of the clocks fills `device_ns`. `hot_sums`: of kernels without the flush that comes
+    before each sample."""
     sums = [cupti.sum_ns(group) for group in groups]
     spans = [cupti.span_ns(group) for group in groups]
     series = {**events.measured.series, "kernel_sum_ns": sums, "kernel_span_ns": spans}
     kernels, count = kernels_of(groups), len(groups[0])
     if count == 1:
         chosen, bound_ns, note = spans, STEP_NS, SINGLE
-    elif flushes:
-        measured = replace(events.measured, series=series)
-        return replace(events, measured=measured, kernels=kernels, notes=(COLD,))
-    elif (gap := gap_ns(plan, stream, count, statistics.median(sums))) is None:
-        inner_ns = statistics.median(spans) - statistics.median(sums)
-        chosen, bound_ns, note = spans, max(STEP_NS, abs(inner_ns)), SPANS
+        found = None
     else:
-        chosen = [max(1, round(each + (count - 1) * gap)) for each in sums]
-        bound_ns, note = max(STEP_NS, abs(gap)), SEVERAL
+        hot = hot_sums if flushes else sums
+        found = None if hot is None else gaps(plan, stream, count, statistics.median(hot))
+        if found is not None:
+            chosen = [max(1, round(each + (count - 1) * found.inner_ns)) for each in sums]
+            bound_ns, note = max(STEP_NS, abs(found.inner_ns)), FLUSHED if flushes else SEVERAL
+        elif flushes:
+            measured = replace(events.measured, series=series)
+            return replace(events, measured=measured, kernels=kernels, notes=(COLD,))
+        else:
+            inner_ns = statistics.median(spans) - statistics.median(sums)
+            chosen, bound_ns, note = spans, max(STEP_NS, abs(inner_ns)), SPANS
     measured = replace(events.measured, series={**series, "device_ns": chosen})
-    return Recorded(measured, kernels, (note,), replaces_events=True, bound_ns=bound_ns)
+    notes = (note, *_told(found))
+    return Recorded(measured, kernels, notes, True, bound_ns, found)
+
+
+def _told(found: Gaps | None) -> Iterator[str]:
+    if found is not None and found.inner_ns != found.between_ns:
+        inner, between = found.inner_ns / 1000, found.between_ns / 1000
+        yield INSIDE.format(inner=inner, between=between)
 
 
 def kernels_of(groups: list[cupti.Group]) -> tuple[Kernel, ...]:

@@ -213,7 +213,7 @@ class CudaStream(
             work()
         finally:
             self.driver.call("cuStreamEndCapture", self.handle, ctypes.byref(graph))
-        return CapturedGraph(self.driver, self.handle, graph)
+        return CapturedGraph(self, graph)
 
     def launches(self, work: Callable[[], None]) -> int:
         """Kernels, copies and fills that `work` enqueues, counted in a capture."""
@@ -264,8 +264,9 @@ class CudaStream(
 class CapturedGraph:
     """A CUDA graph of one execution; `launch` replays it."""
 
-    def __init__(self, driver: Driver, stream: c_void_p, graph: c_void_p) -> None:
-        self._driver, self._stream, self._graph = driver, stream, graph
+    def __init__(self, stream: CudaStream, graph: c_void_p) -> None:
+        self._driver, self._stream, self._graph = stream.driver, stream.handle, graph
+        self.again = stream.capture
         self._executable: c_void_p | None = None
 
     @property

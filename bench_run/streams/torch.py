@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import statistics
 from contextlib import nullcontext
-from ctypes import c_void_p
+from ctypes import c_uint64, c_void_p
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -77,7 +77,7 @@ class TorchStream(
             if self.clock != "host":
                 self._gate = Gate(self._driver, self._handle)
         size = flushed_bytes(cache, 2 * l2_bytes(device), pass_bytes)
-        self._flush = None if size is None else _reader(device, size)
+        self._flush = None if size is None else self._reader(size)
         self.flushes = self._flush is not None
         self._correction_ns: float | None = None
         self.forced_gates = 0
@@ -85,6 +85,30 @@ class TorchStream(
         self._gated = True
         self.gate_depth = 0
         self.expect(1)
+
+    def _reader(self, size: int) -> Callable[[], None]:
+        """Reads so many bytes: reading leaves clean lines, whose eviction costs the next kernel
+        nothing. On CUDA by a kernel of ours, which records leave out."""
+        device = self._device
+        buffer = torch.ones(size // 4, dtype=torch.float32, device=device)
+        if self._driver is None:
+            total = torch.zeros((), dtype=torch.float32, device=device)
+
+            def reduce() -> None:
+                torch.sum(buffer, dim=0, out=total)
+
+            return reduce
+        scratch = torch.zeros(64, dtype=torch.uint8, device=device)
+        kept = (buffer, scratch)  # the kernel knows addresses only
+        words = (buffer.data_ptr(), size // 16, scratch.data_ptr())
+        blocks = 8 * int(cuda.get_device_properties(device).multi_processor_count)
+        kernel, driver, handle = self._driver.kernel("bench_read"), self._driver, self._handle
+
+        def read() -> None:
+            assert kept
+            driver.launch(kernel, handle, *map(c_uint64, words), blocks=blocks, threads=256)
+
+        return read
 
     def expect(self, launches: int) -> None:
         """Sets `gate_depth` for iterations of so many kernel launches; the gate is used again,
@@ -201,15 +225,3 @@ def l2_bytes(device: torch.device) -> int:
 def _shortest_sleep() -> None:
     """Nearly empty: PyTorch's spinning kernel, told to spin for no cycle."""
     cuda._sleep(0)
-
-
-def _reader(device: torch.device, size: int) -> Callable[[], None]:
-    """Reads so many bytes: reading leaves clean lines, whose eviction costs the next kernel
-    nothing."""
-    buffer = torch.ones(size // 4, dtype=torch.float32, device=device)
-    total = torch.zeros((), dtype=torch.float32, device=device)
-
-    def read() -> None:
-        torch.sum(buffer, dim=0, out=total)
-
-    return read

@@ -335,6 +335,8 @@ def _round(
         device_correction_ns=0.0 if recorded.replaces_events else correction_ns,
         device_timing=_device_timing(stream, recorded),
         device_bound_ns=recorded.bound_ns,
+        inner_gap_ns=None if recorded.gaps is None else recorded.gaps.inner_ns,
+        between_gap_ns=None if recorded.gaps is None else recorded.gaps.between_ns,
         **observed,
     )
 

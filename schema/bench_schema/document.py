@@ -208,6 +208,11 @@ class Round:
     """How `device_ns` was taken."""
     device_bound_ns: float | None = None
     """Systematic error that `device_ns` may have, either way; no verdict rests on less."""
+    inner_gap_ns: float | None = None
+    """From the end of one kernel to the start of the next inside of an execution, on average;
+    negative where they overlap. Known where kernel records fill `device_ns` of several kernels."""
+    between_gap_ns: float | None = None
+    """From one execution to the next: the same, but where each replays a device graph."""
     surroundings: Surroundings | None = None
 
 

@@ -27,7 +27,7 @@ SETTINGS_2 = (
 VALIDATION_2 = ("iterations_poisoned", "inputs_unchanged", "reference_source")
 ROUND_2 = (
     "energy_window_s", "host", "device_uuid", "attempt", "device_timing", "device_bound_ns",
-    "surroundings",
+    "inner_gap_ns", "between_gap_ns", "surroundings",
 )  # fmt: skip
 
 

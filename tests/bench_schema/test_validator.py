@@ -102,8 +102,8 @@ def integers(tree):
     if isinstance(tree, list):
         for item in tree:
             yield from integers(item)
-    elif isinstance(tree, int):
-        yield tree
+    elif isinstance(tree, int) or (isinstance(tree, float) and tree.is_integer()):
+        yield tree  # 1e300 is an integer to a validator
 
 
 def consistent_rounds(rounds):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,6 +16,7 @@ from bench_run.tensors.poison import poison_byte
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from contextlib import AbstractContextManager
 
     from bench_run.engines.base import Captured, Home
     from bench_run.engines.cudnn.built import Built
@@ -39,7 +41,7 @@ class CudnnPlan:
         self._device = tuple(t for t in (*graph.inputs, *graph.outputs) if t.uid not in self._host)
         self._sizes = {t.uid: built.size(t) for t in self._device}
         self._buffers: dict[int, int] = {}
-        self._captured: Captured | None = None
+        self.captured: Captured | None = None
         self._open = True
         workspace.enter()
         try:
@@ -103,8 +105,11 @@ class CudnnPlan:
         """Results are where they always are."""
 
     def replay(self, captured: Captured) -> None:
-        self._captured = captured
+        self.captured, self._plain = captured, self.run
         self.run = captured.launch
+
+    def uncaptured(self) -> AbstractContextManager[Callable[[], None]]:
+        return nullcontext(self.run if self.captured is None else self._plain)
 
     def upload(self, inputs: Storages) -> None:
         for tensor in self._built.graph.inputs:
@@ -161,9 +166,9 @@ class CudnnPlan:
 
     def close(self) -> None:
         self._stream.synchronize()
-        if self._captured is not None:
-            self._captured.close()
-            self._captured = None
+        if self.captured is not None:
+            self.captured.close()
+            self.captured = None
         for uid, address in self._buffers.items():
             if uid not in self._borrowed:
                 self._stream.free(address)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -56,7 +58,7 @@ class TorchPlan:
         self._borrowed: set[int] = set()
         self._twins: list[TorchPlan] = []
         """Plans whose results may go once this one runs: their memory is used again."""
-        self._captured: Captured | None = None
+        self.captured: Captured | None = None
         self._kept = False
         """Whether the results are a captured graph's: they stay in their memory."""
         self.facts = PlanFacts(buffer_bytes=sum(home.nbytes for home in self._homes.values()))
@@ -136,8 +138,17 @@ class TorchPlan:
 
     def replay(self, captured: Captured) -> None:
         self.keep()
-        self._captured = captured
+        self.captured = captured
         self.run = captured.launch  # type: ignore[method-assign]
+
+    @contextmanager
+    def uncaptured(self) -> Iterator[Callable[[], None]]:
+        """Its results lie elsewhere meanwhile."""
+        results = self._results
+        try:
+            yield partial(TorchPlan.run, self)
+        finally:
+            self._results = results
 
     def download(self) -> dict[int, Storage]:
         with foreign_errors("download"):
@@ -164,8 +175,8 @@ class TorchPlan:
             )
 
     def close(self) -> None:
-        if self._captured is not None:
-            self._captured.close()
+        if self.captured is not None:
+            self.captured.close()
         self._results, self._inputs, self._buffers = [], [], []
         self._sources, self._twins = [], []
         self._homes.clear()

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from bench_run.engines.torch_engine.errors import foreign_errors
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -22,6 +24,10 @@ class DeviceGraph:
             run()
         self._graph = graph
         self.launch: Callable[[], None] = graph.replay
+
+    def again(self, work: Callable[[], None]) -> DeviceGraph:
+        with foreign_errors("capture"):
+            return DeviceGraph(work)
 
     def close(self) -> None:
         self._graph.reset()

@@ -10,6 +10,8 @@ from bench_run.engines.arrange import arrange
 from bench_run.engines.base import EngineFacts, PlanFacts
 from bench_run.engines.chain import ChainPlan
 from bench_run.errors import UnsupportedGraphError
+from bench_run.measure.kernel_pass import record_kernels
+from bench_run.measure.loop import Measured, SamplingBudget
 from bench_run.streams.host import HostStream
 from bench_run.tensors.chain_inputs import make_chain_inputs
 from bench_run.tensors.layout import logical_view
@@ -92,6 +94,43 @@ def test_captured_chains_of_one_engine_do_not_disturb_each_other(spec):
             error = largest_error(graph, plan.download(), compute_expected(graph, inputs))
             assert error < ROUNDED[arithmetic(plan)]
             plan.close()
+
+
+@pytest.mark.parametrize("spec", engine_params("cudnn", "torch:cuda"))
+@pytest.mark.parametrize("cache", ["hot", "weights-cold"])
+def test_the_gap_inside_of_a_device_graph_is_less_than_that_between_two(spec, cache):
+    """And what was captured to measure it leaves the results where they were."""
+    made = chain_of(RESIDUAL)
+    inputs = make_chain_inputs(made, 0, ())
+    with opened(spec, replay=True, cache=cache) as engine:
+        plan = chain.plan(engine, chain.build(engine, made, {}))
+        plan.upload(inputs)
+        plan.run()
+        short = Measured({}, {"device_ns": [1000] * 20}, "iterations")
+        kernels = record_kernels(plan, engine.stream, SamplingBudget(0, 20), short)
+        plan.poison()
+        plan.run()
+        error = largest_error(made, plan.download(), compute_expected(made, inputs))
+        assert error < ROUNDED[arithmetic(plan)]
+        plan.close()
+    assert kernels.gaps is not None
+    assert kernels.gaps.inner_ns < kernels.gaps.between_ns
+
+
+@pytest.mark.parametrize("cache", ["hot", "rotate"])
+def test_results_stay_where_they_were_while_a_plan_runs_as_it_was_before_a_capture(cache):
+    made = chain_of(RESIDUAL)
+    with opened("torch:cpu", cache=cache) as engine:
+        plan = chain.plan(engine, chain.build(engine, made, {}))
+        plan.upload(make_chain_inputs(made, 0, ()))
+        plan.run()
+        before = {u: where.ctypes.data for u, where in plan.locate_outputs(upcoming=False).items()}
+        with plan.uncaptured() as run:
+            run()
+            run()
+        after = {u: where.ctypes.data for u, where in plan.locate_outputs(upcoming=False).items()}
+        plan.close()
+    assert before == after
 
 
 @pytest.mark.parametrize("spec", engine_params("numpy", "torch:cpu"))

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from bench_run.measure.kernel_pass import (
     COLD,
+    FLUSHED,
     SEVERAL,
     SINGLE,
     Recorded,
@@ -18,8 +19,9 @@ from bench_run.measure.kernel_pass import (
     asks_for_records,
 )
 from bench_run.measure.loop import Measured
-from bench_run.measure.queue_pass import added_ns, gap_ns
+from bench_run.measure.queue_pass import Gaps, added_ns, gaps
 from bench_run.streams.cupti import KernelRecord
+from tests.bench_run.measure.replayed import Device, DevicePlan
 
 times = st.integers(500, 100_000)
 
@@ -53,13 +55,52 @@ class Queue:
 @given(st.lists(times, min_size=1, max_size=5), st.integers(-400, 3000), st.integers(0, 5000))
 def test_the_gap_is_told_whatever_marks_cost(kernels, gap, mark):
     queue = Queue(kernels, gap, mark)
-    assert gap == pytest.approx(gap_ns(queue, queue, len(kernels), sum(kernels)))
+    found = gaps(queue, queue, len(kernels), sum(kernels))
+    assert (found.inner_ns, found.between_ns) == (pytest.approx(gap), pytest.approx(gap))
 
 
 def test_a_gate_that_holds_too_few_tells_nothing():
     queue = Queue([1000], 500, depth=5)
     assert added_ns(queue, queue, 1000) is None
     assert 0 == queue.gates
+
+
+@given(st.lists(times, min_size=1, max_size=5), st.integers(-400, 900), st.integers(0, 3000))
+def test_a_device_graph_has_a_gap_inside_and_another_to_the_next_graph(kernels, inner, between):
+    device = Device(inner, between)
+    found = gaps(DevicePlan(device, kernels), device, len(kernels), sum(kernels))
+    assert (found.inner_ns, found.between_ns) == (pytest.approx(inner), pytest.approx(between))
+
+
+def test_an_execution_that_is_replayed_has_the_gaps_inside_of_it_alone():
+    device = Device(inner=300, between=900)
+    plan = DevicePlan(device, [2000, 6400, 1000])
+    found = _choose(plan, device, EVENTS, groups([2000, 6400, 1000], 1600), flushes=False)
+    assert [10000] * 3 == found.measured.series["device_ns"]
+    assert (300.0, Gaps(300.0, 900.0)) == (found.bound_ns, found.gaps)
+    assert "gaps: 0.30 us between kernels of a device graph, 0.90 us between two graphs" in (
+        found.notes
+    )
+
+
+def test_graphs_that_were_captured_for_the_gap_are_closed_and_leave_the_plan_as_it_was():
+    device = Device(inner=300, between=900)
+    plan = DevicePlan(device, [2000, 6400])
+    gaps(plan, device, 2, 8400)
+    assert (2, 2, "captured") == (device.captures, device.closed, plan.results)
+
+
+def test_where_no_more_can_be_captured_the_gap_is_the_mean_of_both():
+    device = Device(inner=300, between=900, refuses=True)
+    found = gaps(DevicePlan(device, [2000, 6400]), device, 2, 8400)
+    assert Gaps(600.0, 600.0) == found
+
+
+def test_after_a_flush_the_gaps_are_those_of_hot_kernels():
+    queue = Queue([2000, 6400], 800)  # what the queue runs is hot
+    cold = groups([2500, 7000], 1600)
+    found = _choose(queue, queue, EVENTS, cold, flushes=True, hot_sums=[8400] * 3)
+    assert ([10300] * 3, (FLUSHED,)) == (found.measured.series["device_ns"], found.notes)
 
 
 def groups(kernels, gap, count=3):
