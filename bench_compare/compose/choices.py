@@ -22,6 +22,7 @@ def layer_choices(
     chooses: Evidence,
 ) -> tuple[LayerChoice, ...]:  # fmt: skip
     """`chooses`: the rounds that chose; times that are shown are of those that predict."""
+    costs = found.prices.times.tolist(), found.prices.energies.tolist()
     options: dict[tuple[str | None, int, int], tuple[OptionRow, ...]] = {}
     made = []
     for station, here, one, base in zip(
@@ -29,7 +30,7 @@ def layer_choices(
     ):  # fmt: skip
         key = (station.fingerprint, one.number, base.number)
         if key not in options:
-            options[key] = _options(found, station, here.excluded, one, base)
+            options[key] = _options(found, costs, station, here.excluded, one, base)
         made.append(
             LayerChoice(
                 layer=station.layer.id,
@@ -46,17 +47,19 @@ def layer_choices(
 
 
 def _options(
-    found: Evidence, station: Station, excluded: Mapping[int, str], chosen: Row, baseline: Row
-) -> tuple[OptionRow, ...]:
-    table = found.table
-    rows = rows_of(table, station, chosen.cache)
-    timed = [row for row in rows if math.isfinite(float(found.prices.times[row.number]))]
-    ordered = sorted(timed, key=lambda row: float(found.prices.times[row.number]))
+    found: Evidence, costs: tuple[list[float], list[float]], station: Station,
+    excluded: Mapping[int, str], chosen: Row, baseline: Row,
+) -> tuple[OptionRow, ...]:  # fmt: skip
+    """`costs`: times and energies by number of the row."""
+    times, energies = costs
+    rows = rows_of(found.table, station, chosen.cache)
+    timed = [row for row in rows if math.isfinite(times[row.number])]
+    ordered = sorted(timed, key=lambda row: times[row.number])
     return tuple(
         OptionRow(
             configuration=row.text,
             time=found.alone[row.number],
-            energy_j=_known(float(found.prices.energies[row.number])),
+            energy_j=_known(energies[row.number]),
             error=row.error,
             workspace_bytes=row.workspace_bytes,
             source=row.source,

@@ -24,7 +24,7 @@ from bench_compare.rounds.gather import gather
 from bench_compare.rounds.lazy import columns_of, facts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from bench_schema.document import Case
 
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 SERIES = ("device_ns", "e2e_ns")
 REWRITES = ("layout", "dtype", "fusion")
 """Axes of a variant that make another graph of the layer's."""
+REWRITING = frozenset(REWRITES)
 CONVERSIONS = "identity"
 """Family of graphs that only convert."""
 MOST_JOULES = 1e9
@@ -72,17 +73,19 @@ class Row:
     @property
     def text(self) -> str:
         """Engine and variant, as people and ``--fix`` name it."""
-        words = (f"{key}={value}" for key, value in sorted(self.variant.items()))
-        return " ".join((self.engine, *words))
+        if not self.variant:
+            return self.engine
+        words = [f"{key}={value}" for key, value in sorted(self.variant.items())]
+        return " ".join([self.engine, *words])
 
     @property
     def is_rewritten(self) -> bool:
-        return any(axis in self.variant for axis in REWRITES)
+        return not REWRITING.isdisjoint(self.variant)
 
     @property
     def is_default(self) -> bool:
         """The engine chose how to run it; of a rewritten graph as well."""
-        return all(axis in REWRITES for axis in self.variant)
+        return REWRITING.issuperset(self.variant)
 
     @property
     def is_chain(self) -> bool:
@@ -164,13 +167,14 @@ def read_table(
     wanted = series or _common_series(sides)
     matrix, _, _ = sampled(gather(sides), wanted)
     times = np.exp(matrix.values)
-    if not np.isfinite(times).any():
+    measured: list[bool] = np.asarray(np.isfinite(times).any(axis=1)).tolist()
+    if not any(measured):
         raise InputError(f"{sources[0].path}: no case has samples of {wanted}")
     bases = _bases(grouped)
     rows = tuple(
-        _row(number, key, cases[-1], sources[numbers[-1]].path, bases, bool(known.any()))
+        _row(number, key, cases[-1], sources[numbers[-1]].path, bases, known)
         for number, ((key, (cases, numbers)), known) in enumerate(
-            zip(grouped.items(), np.isfinite(times), strict=True)
+            zip(grouped.items(), measured, strict=True)
         )
     )
     energies = _energies(sides, matrix.sources, matrix.rounds)
@@ -212,7 +216,7 @@ def _bases(grouped: Mapping[_Key, tuple[list[Case], list[int]]]) -> Mapping[tupl
     """Name and path of graphs as they were given → fingerprint."""
     found = {}
     for (fingerprint, _, variant, _), (cases, _) in grouped.items():
-        if not any(axis in REWRITES for axis, _ in variant):
+        if REWRITING.isdisjoint([axis for axis, _ in variant]):
             for case in cases:
                 found[case.graph.name, case.graph.path] = fingerprint
                 found.setdefault((case.graph.name, ""), fingerprint)
@@ -225,7 +229,8 @@ def _row(
 ) -> Row:  # fmt: skip
     fingerprint, engine, variant, cache = key
     given = fingerprint
-    if any(axis in REWRITES for axis, _ in variant):
+    made = dict(variant)
+    if not REWRITING.isdisjoint(made):
         path = case.graph.path.partition("#")[0]
         named = bases.get((case.graph.name, ""), fingerprint)
         given = bases.get((case.graph.name, path), named)
@@ -236,7 +241,7 @@ def _row(
         name=case.graph.name,
         family=case.graph.family,
         engine=engine,
-        variant=dict(variant),
+        variant=made,
         cache=cache,
         layers=case.graph.layers,
         path=case.graph.path,
@@ -244,7 +249,7 @@ def _row(
         problem=_problem(case, measured),
         error=_error(case),
         workspace_bytes=None if case.memory is None else case.memory.workspace_bytes,
-        unresolved=next(_unresolved(case), None),
+        unresolved=_unresolved(case),
         source=source,
         case=case.id,
     )
@@ -268,8 +273,9 @@ def _error(case: Case) -> float | None:
     return max(known, default=None)
 
 
-def _unresolved(case: Case) -> Iterator[str]:
-    yield from (note for note in facts(case.rounds).notes if "not resolved" in note)
+def _unresolved(case: Case) -> str | None:
+    notes = facts(case.rounds).notes
+    return next((note for note in notes if "not resolved" in note), None) if notes else None
 
 
 def _bound_ns(side: CaseSide) -> float:
