@@ -18,7 +18,7 @@ from bench_run.graph.make import make_graphs
 from bench_run.graph.work import flops
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from bench_run.graph.model import Graph
@@ -47,13 +47,17 @@ def save_model(lowering: Lowering, folder: Path, *, weights: bool, backward: boo
     beside them, else rules that keep the size of activations. Raises `OutputError`."""
     name = lowering.model.name
     gradients = _gradients(lowering) if backward else {}
-    layers = [*(_layer(each, folder, weights=weights) for each in lowering.layers),
+    shared = shared_weights(lowering.layers)
+    layers = [*(_layer(each, folder, shared, weights=weights) for each in lowering.layers),
               *_backward_layers(gradients, folder)]  # fmt: skip
     pipeline = Pipeline(
         name=name,
         about=f"{name}, imported: {len(lowering.layers)} layers, {lowering.model.data_type}.",
         layers=tuple(layers),
-        inputs=tuple(Input(each, "normal") for each in lowering.inputs if _is_read(lowering, each)),
+        inputs=(
+            *(Input(each, "normal") for each in lowering.inputs if _is_read(lowering, each)),
+            *_shared_inputs(lowering, shared, weights=weights),
+        ),
         outputs=tuple(_outputs(lowering)),
         left_out=_left_out(lowering),
     )
@@ -65,7 +69,7 @@ def save_model(lowering: Lowering, folder: Path, *, weights: bool, backward: boo
         for graph in graphs.values():
             (folder / f"{graph.name}.json").write_bytes(write_graph(graph))
         if weights:
-            _save_weights(lowering, folder / WEIGHTS)
+            _save_weights(lowering, folder / WEIGHTS, shared)
         path.write_text(pipeline_text(pipeline, folder), encoding="utf-8")
     return Imported(path, pipeline, len(graphs), len(gradients))
 
@@ -75,16 +79,55 @@ def _is_read(lowering: Lowering, name: str) -> bool:
     return any(view.layer is None and view.tensor == name for view in views)
 
 
-def _layer(each: Lowered, folder: Path, *, weights: bool) -> Layer:
-    rules = {
-        tensor: f"file:{WEIGHTS}/{_file_name(each, tensor)}" if weights else rule
-        for tensor, array in each.weights.items()
-        if (rule := _rule(each.graph, tensor, array)) is not None or weights
+def shared_weights(layers: Sequence[Lowered]) -> Mapping[tuple[str, str], str]:
+    """(layer, tensor) of weights that several layers read, to the pipeline's input that has them.
+    Numbers are no weights."""
+    readers: dict[object, list[tuple[str, str]]] = {}
+    for each in layers:
+        by_name = {tensor.name: tensor for tensor in each.graph.inputs}
+        for name, array in each.weights.items():
+            tensor = by_name[name]
+            place = array.__array_interface__["data"][0], array.shape, array.strides
+            form = tensor.dims, tensor.strides, tensor.data_type
+            if array.size > 1 and not tensor.runtime_scalar:
+                readers.setdefault((place, form), []).append((each.id, name))
+    return {
+        reader: ".".join(group[0])
+        for group in readers.values()
+        for reader in group
+        if len(group) > 1
     }
+
+
+def _shared_inputs(
+    lowering: Lowering, shared: Mapping[tuple[str, str], str], *, weights: bool
+) -> Iterator[Input]:
+    for each in lowering.layers:
+        for tensor, array in each.weights.items():
+            name = shared.get((each.id, tensor))
+            if name == f"{each.id}.{tensor}":
+                yield Input(name, _filled(each, tensor, array, weights=weights), weight=True)
+
+
+def _filled(each: Lowered, tensor: str, array: Array, *, weights: bool) -> str | None:
+    if weights:
+        return f"file:{WEIGHTS}/{_file_name(each, tensor)}"
+    return _rule(each.graph, tensor, array)
+
+
+def _layer(
+    each: Lowered, folder: Path, shared: Mapping[tuple[str, str], str], *, weights: bool
+) -> Layer:
+    rules = {
+        tensor: _filled(each, tensor, array, weights=weights)
+        for tensor, array in each.weights.items()
+        if (each.id, tensor) not in shared
+    }
+    of_inputs = {t: Link(shared[each.id, t]) for t in each.weights if (each.id, t) in shared}
     return Layer(
         id=each.id,
         file=folder / f"{each.graph.name}.json",
-        links={tensor: _link(view) for tensor, view in each.links.items()},
+        links={**{tensor: _link(view) for tensor, view in each.links.items()}, **of_inputs},
         init={tensor: rule for tensor, rule in rules.items() if rule is not None},
         weights=tuple(each.weights),
         fingerprint=fingerprint(each.graph),
@@ -113,11 +156,16 @@ def _file_name(each: Lowered, tensor: str) -> str:
     return f"{safe}.{tensor}.npy"
 
 
-def _save_weights(lowering: Lowering, folder: Path) -> None:
+def _save_weights(
+    lowering: Lowering, folder: Path, shared: Mapping[tuple[str, str], str]
+) -> None:  # fmt: skip
+    """What layers share once, by the name of the first."""
     folder.mkdir(exist_ok=True)
     for each in lowering.layers:
         for tensor, array in each.weights.items():
-            np.save(folder / _file_name(each, tensor), np.ascontiguousarray(array))
+            own = f"{each.id}.{tensor}"
+            if shared.get((each.id, tensor), own) == own:
+                np.save(folder / _file_name(each, tensor), np.ascontiguousarray(array))
 
 
 def _outputs(lowering: Lowering) -> Iterator[Link]:

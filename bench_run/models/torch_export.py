@@ -73,7 +73,8 @@ def model_of(exported: Any, name: str, data_type: str) -> Model:
         **signature.inputs_to_buffers,
         **signature.inputs_to_lifted_tensor_constants,
     }
-    weights = {node: _array(tensors[target]) for node, target in targets.items()}
+    arrays: dict[object, Array] = {}
+    weights = {node: _held_once(tensors[target], arrays) for node, target in targets.items()}
     nodes = [node for node in exported.graph.nodes if _is_operation(node)]
     values = [node for node in exported.graph.nodes if "val" in node.meta]
     outputs = tuple(map(str, signature.user_outputs))  # writes into buffers are no results
@@ -116,6 +117,14 @@ def _outputs(node: Any) -> tuple[str, ...]:
     several = isinstance(node.meta.get("val"), (list, tuple))
     parts = range(len(node.meta["val"])) if several else ()
     return tuple(f"{node.name}.{i}" for i in parts) or (node.name,)
+
+
+def _held_once(tensor: Any, known: dict[object, Array]) -> Array:
+    """One array for all names of a tensor, which models may share between modules."""
+    key = tensor.data_ptr(), tuple(tensor.shape), tensor.stride(), tensor.dtype
+    if key not in known:
+        known[key] = _array(tensor)
+    return known[key]
 
 
 def _array(tensor: Any) -> Array:

@@ -22,21 +22,21 @@ if TYPE_CHECKING:
     from bench_run.options import Options
 
 NOT_WITH_CHAINS = (
-    ("scale_batch", "--scale-batch"),
-    ("sdpa_scale", "--sdpa-scale"),
-    ("golden", "--golden"),
-    ("write_golden", "--write-golden"),
-    ("save_suite", "--save-suite"),
-    ("save_graphs", "--save-graphs"),
+    ("scale_batch", "--scale-batch", ": links hold for the batch of the file; import it anew"),
+    ("sdpa_scale", "--sdpa-scale", ": the file says what its layers are"),
+    ("golden", "--golden", ""),
+    ("write_golden", "--write-golden", ""),
+    ("save_suite", "--save-suite", ""),
+    ("save_graphs", "--save-graphs", ""),
 )
 
 
 def chains_of(options: Options) -> list[LoadedGraph]:
     """The chain of each pipeline; with ``--seams`` each pair of neighbours as one."""
     flag = "--chain" if options.chain else "--seams"
-    for field, other in NOT_WITH_CHAINS:
+    for field, other, why in NOT_WITH_CHAINS:
         if getattr(options, field) is not None:
-            raise UsageError(f"{flag} and {other} do not go together")
+            raise UsageError(f"{flag} and {other} do not go together{why}")
     paths = [Path(own_graphs(argument)) for argument in options.graphs]
     for path in paths:
         if path.suffix != SUFFIX:

@@ -233,16 +233,23 @@ def _converted(
 
 
 def weight_conversions(network: Network, chosen: Sequence[Row]) -> Iterator[tuple[str, Conversion]]:
-    """(layer, what) of weights that lie otherwise than the pipeline has them: converted once."""
+    """(layer, what) of weights that lie otherwise than the pipeline has them: converted once, those
+    that layers share for all of them."""
+    shared = network.shared_weights
+    done: set[tuple[str, Conversion]] = set()
     for station, row in zip(network.stations, chosen, strict=True):
         if station.tensors is None or not _changes(row.variant):
             continue
         links = station.layer.links
         named = station.layer.weights
         for name in station.tensors.inputs if named is None else named:
-            form = station.tensors.by_name.get(name)
-            if form is None or name in links:
+            form, link = station.tensors.by_name.get(name), links.get(name)
+            is_shared = link is not None and link.layer is None and link.tensor in shared
+            if form is None or (link is not None and not is_shared):
                 continue
-            there = as_variant(form, row.variant)
-            if there != form:
-                yield station.layer.id, Conversion(form, there)
+            need = Conversion(form, as_variant(form, row.variant))
+            if need.source == need.target or (link is not None and (link.text, need) in done):
+                continue
+            if link is not None:
+                done.add((link.text, need))
+            yield station.layer.id, need

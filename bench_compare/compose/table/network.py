@@ -58,6 +58,12 @@ class Network:
     stations: tuple[Station, ...]
     """In the order in which they run."""
     edges: tuple[Edge, ...]
+    """Of activations; weights that several layers share are no links of these."""
+
+    @property
+    def shared_weights(self) -> frozenset[str]:
+        """Inputs of the pipeline that are weights."""
+        return frozenset(each.name for each in self.pipeline.inputs if each.weight)
 
 
 def read_network(path: Path, table: Table) -> Network:
@@ -151,8 +157,11 @@ def _representatives(pipeline: Pipeline) -> dict[tuple[str, str], tuple[str, str
 def _edges(
     pipeline: Pipeline, stations: list[Station], numbers: Mapping[str, int]
 ) -> Iterator[Edge]:
+    weights = {each.name for each in pipeline.inputs if each.weight}
     for station in stations:
         for name, link in station.layer.links.items():
+            if link.layer is None and link.tensor in weights:
+                continue
             writer = None if link.layer is None else numbers[link.layer]
             yield Edge(writer, link.tensor, station.number, name, link.offset > 0)
     for link in pipeline.outputs or tuple(_unread(stations)):

@@ -109,6 +109,7 @@ def test_a_finished_chain_is_not_measured_again(pipeline, tmp_path):
         (["--op", "relu", "--chain"], "take pipelines only"),
         (["{pipeline}", "--chain", "--save-graphs", "x"], "--save-graphs do not go together"),
         (["{pipeline}", "--chain", "--golden", "x"], "--chain and --golden do not go together"),
+        (["{pipeline}", "--seams", "--scale-batch", "2"], "together: links hold for the batch of"),
         (["{pipeline}", "--chain", "--seams"], "--chain and --seams: give one or the other"),
         (["none.toml", "--chain"], "none.toml: cannot be read"),
         (["{pipeline}", "--chain", "--cache", "pass"], "--cache pass goes with --seams"),

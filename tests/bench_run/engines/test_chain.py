@@ -19,6 +19,7 @@ from bench_run.worker.evaluate import compute_expected
 from tests.bench_run.graph.chain.pipelines import ALL, RESIDUAL, SLICED, VIEWS
 from tests.bench_run.graph.chain.pipelines import chain as chain_of
 from tests.conformance.opening import engine_params, opened
+from tests.doubles.slowed.slowed_engine import Slowed
 
 SPECS = engine_params("numpy", "torch:cpu", "cudnn", "torch:cuda")
 
@@ -235,6 +236,12 @@ class PlainEngine:
 def test_an_engine_that_cannot_share_memory_gives_the_same_results(name):
     with opened("numpy") as engine:
         check(PlainEngine(engine), ALL[name])
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_an_engine_that_wraps_another_ones_plans_can_share_their_memory(name):
+    with opened("numpy") as engine:
+        check(Slowed(engine), ALL[name])
 
 
 def test_what_is_copied_in_place_of_shared_is_said():

@@ -8,6 +8,7 @@ from bench_schema.pipeline.read import read_pipeline
 from bench_run.cli import main
 from bench_run.errors import UsageError
 from bench_run.models.inputs import parse_input
+from bench_run.plan.chains import read_chain
 
 torch = pytest.importorskip("torch", reason="these are models of PyTorch")
 
@@ -55,6 +56,25 @@ def test_equal_layers_are_one_graph_in_several_places(tmp_path):
     made = save(model, tmp_path)
     by_id = made.pipeline.by_id
     assert (by_id["4.conv1"].file, 7) == (by_id["5.conv1"].file, made.graphs)
+
+
+def make_tied():
+    """One linear layer applied twice, and a third module that has the same weight."""
+    net = torch.nn.Sequential(*(torch.nn.Linear(8, 8) for _ in range(3)))
+    net[2].weight = net[0].weight
+    return torch.nn.Sequential(net[0], torch.nn.ReLU(), net[0], torch.nn.ReLU(), net[1], net[2])
+
+
+def test_weights_that_layers_share_are_held_once(tmp_path):
+    module = make_tied().eval().double()
+    found = torch.export.export(module, (torch.zeros((4, 8), dtype=torch.double),))
+    made = save(model_of(found, "tied", "double"), tmp_path)
+    chain = read_chain(made.path).graph
+    matrices = [tensor for tensor in chain.inputs if tensor.elements == 64]
+    shared = [each for each in made.pipeline.inputs if each.weight]
+    assert (2, 2) == (len(matrices), len(shared))  # the third bias is another one
+    assert {t.uid for t in matrices} <= chain.weights
+    assert difference(made.path, module, (4, 8)) < 1e-13
 
 
 def test_a_residual_link_skips_the_layers_between(tmp_path):

@@ -67,5 +67,10 @@ class SlowedPlan:
         for _ in range(self.times):
             self.plan.run()
 
+    def share(self, homes):
+        """Memory is that of the plans within."""
+        within = {uid: replace(home, plan=home.plan.plan) for uid, home in homes.items()}
+        return self.plan.share(within)
+
     def __getattr__(self, name):
         return getattr(self.plan, name)
