@@ -223,7 +223,8 @@ class CaseComparison:
     other: CaseSide | None
     verdict: Verdict
     """The headline: what became of the case if that is news, else the gate metric's verdict."""
-    reason: str
+    make_reason: Callable[[], str]
+    """Makes `reason`, which few are asked for."""
     gate: str | None
     """Name of the metric that `verdict` rests on."""
     metrics: Mapping[str, MetricComparison]
@@ -231,6 +232,11 @@ class CaseComparison:
     """All that became of it, worst first; `verdict` is one of them or that of the gate metric."""
     notes: tuple[Note, ...] = ()
     detail: Detail | None = None
+
+    @property
+    def reason(self) -> str:
+        """Why the verdict is what it is."""
+        return self.make_reason()
 
     @property
     def gate_metric(self) -> MetricComparison | None:

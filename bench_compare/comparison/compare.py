@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -21,6 +22,7 @@ from bench_compare.comparison.estimates import (
     measure,
 )
 from bench_compare.comparison.notes import case_notes, sample_notes
+from bench_compare.comparison.on_demand import CaseMetrics
 from bench_compare.comparison.outcomes import changes
 from bench_compare.comparison.regressions import (
     GOOD,
@@ -30,7 +32,7 @@ from bench_compare.comparison.regressions import (
     problems,
     warnings,
 )
-from bench_compare.comparison.results import Results, Tested, judged
+from bench_compare.comparison.results import Tested, judged
 from bench_compare.comparison.sensitivity import sensitivities
 from bench_compare.comparison.settings import differences, stopping_warnings
 from bench_compare.comparison.suite import (
@@ -47,14 +49,15 @@ from bench_compare.parallel import side_by_side
 from bench_compare.statistics.discovery import false_discovery
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from bench_schema.document import Samples
 
     from bench_compare.comparison.calibration import Calibration
     from bench_compare.comparison.estimates import SideSamples
+    from bench_compare.comparison.on_demand import Results
     from bench_compare.input.align import Pair
-    from bench_compare.model import Change, MetricComparison, Note, Side
+    from bench_compare.model import Change, Note, Side
     from bench_compare.policy.values import Policy
     from bench_compare.statistics.arrays import Array
 
@@ -222,18 +225,13 @@ def _remarks(base: Side, match: Match) -> Remarks:
 def _cases(
     match: Match, said: Remarks, chosen: Sequence[str], first: int
 ) -> Iterator[CaseComparison]:
-    gates = [name for name in chosen if name in GATES] or list(chosen)
+    names = [name for name in chosen if name in GATES] or list(chosen)
+    gates = [(name, match.results[name]) for name in names if name in match.results]
     for row, pair in enumerate(match.pairs):
-        found = {name: one for name, r in match.results.items() if (one := r[row]) is not None}
-        gate = _gate(found, gates)
+        gate = next((name for name, one in gates if one.decides[row]), None)
         notes = (*said.notes[row], *(said.samples.get((gate, row), ()) if gate else ()))
         name = f"c{first + row + 1:04d}", match.other.label
-        yield _case(pair, name, said.changes[row], found, (gate, notes))
-
-
-def _gate(found: Mapping[str, MetricComparison], gates: Sequence[str]) -> str | None:
-    """The first metric that both sides have."""
-    return next((n for n in gates if n in found and found[n].ratio is not None), None)
+        yield _case(pair, name, (match.results, row, gate), said.changes[row], notes)
 
 
 def _case_notes(pair: Pair, base: Side, other: Side) -> Iterator[Note]:
@@ -259,16 +257,18 @@ def _sample_notes(match: Match) -> dict[tuple[str, int], list[Note]]:
 def _case(
     pair: Pair,
     name: tuple[str, str],
+    measured: tuple[Mapping[str, Results], int, str | None],
     became: tuple[Change, ...],
-    found: Mapping[str, MetricComparison],
-    gate_and_notes: tuple[str | None, tuple[Note, ...]],
+    notes: tuple[Note, ...],
 ) -> CaseComparison:
+    """`measured`: the results, the row of the case, the metric that decides it."""
     number, label = name
-    gate, notes = gate_and_notes
+    results, row, gate = measured
     side = pair.base if pair.other is None else pair.other
     assert side is not None, "a pair has a side"
     graph = side.cases[-1].graph
-    verdict, reason = _headline(pair, (found, gate), became, notes)
+    decided = None if gate is None else (results[gate], row)
+    verdict, make_reason = _headline(pair, decided, became, notes)
     return CaseComparison(
         id=number,
         name=pair.name,
@@ -281,9 +281,9 @@ def _case(
         base=pair.base,
         other=pair.other,
         verdict=verdict,
-        reason=reason,
+        make_reason=make_reason,
         gate=gate,
-        metrics=found,
+        metrics=CaseMetrics(results, row),
         changes=became,
         notes=notes,
     )
@@ -296,27 +296,34 @@ def _engine(pair: Pair) -> str:
 
 def _headline(
     pair: Pair,
-    measured: tuple[Mapping[str, MetricComparison], str | None],
+    decided: tuple[Results, int] | None,
     became: Sequence[Change],
     notes: Sequence[Note],
-) -> tuple[Verdict, str]:
-    """Bad changes first, then a slow-down, then good changes, then whatever the metric says."""
+) -> tuple[Verdict, Callable[[], str]]:
+    """Bad changes first, then a slow-down, then good changes, then whatever the metric says. The
+    reason is a function, as few are asked for."""
     if pair.unlike is not None:
-        return Verdict.INCOMPARABLE, pair.unlike
-    found, gate = measured
-    metric = None if gate is None else found[gate]
-    if became and (became[0].verdict not in GOOD or metric is None):
-        return became[0]
-    if metric is None:
-        return Verdict.UNMEASURED, "no metric that decides was measured on both sides"
-    if became and metric.verdict not in WORSENED:
-        return became[0]
-    texts = [metric.reason, *(f"{change.verdict}: {change.reason}" for change in became)]
+        return Verdict.INCOMPARABLE, partial(str, pair.unlike)
+    if became and (became[0].verdict not in GOOD or decided is None):
+        return became[0].verdict, partial(str, became[0].reason)
+    if decided is None:
+        return Verdict.UNMEASURED, partial(str, "no metric that decides was measured on both sides")
+    results, row = decided
+    verdict = results.verdicts[row]
+    if became and verdict not in WORSENED:
+        return became[0].verdict, partial(str, became[0].reason)
+    return verdict, partial(_measured_reason, results, row, became, notes)
+
+
+def _measured_reason(
+    results: Results, row: int, became: Sequence[Change], notes: Sequence[Note]
+) -> str:
+    texts = [results[row].reason, *(f"{change.verdict}: {change.reason}" for change in became)]
     modes = [note.side for note in notes if note.kind == "bimodal"]
     if modes:
         where = " and ".join(dict.fromkeys(modes))
         texts.append(f"the samples of {where} have two modes")
-    return metric.verdict, "; ".join(texts)
+    return "; ".join(texts)
 
 
 def _with_details(

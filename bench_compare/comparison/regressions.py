@@ -46,7 +46,7 @@ def _of_case(case: CaseComparison, policy: Policy) -> Iterator[BadNews]:
         yield _news(case, names, case.gate, (gate.verdict, gate.reason), policy)
     elif case.verdict.value in policy.fail_on and case.verdict not in outcomes:
         yield _news(case, names, case.gate, (case.verdict, case.reason), policy)
-    for name in sorted(policy.fail_on.intersection(case.metrics)):
+    for name in sorted(name for name in policy.fail_on if name in case.metrics):
         metric = case.metrics[name]
         counted = name == case.gate and metric.verdict.value in policy.fail_on
         if metric.verdict in WORSENED and not counted:

@@ -1,14 +1,15 @@
-"""A measured metric, judged: one `MetricComparison` a case."""
+"""A measured metric, judged: verdicts, and a `MetricComparison` for each case that is looked at."""
 
 from __future__ import annotations
 
 import math
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from bench_compare.comparison.estimates import ExactMeasured, Measured
+from bench_compare.comparison.on_demand import Results
 from bench_compare.comparison.verdict import (
     LEAST_UNITS,
     Evidence,
@@ -25,7 +26,7 @@ from bench_compare.statistics.discovery import rounds_needed
 from bench_compare.statistics.intervals import DOCUMENT, PAIR, ROUND
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
     import numpy.typing as npt
 
@@ -38,9 +39,6 @@ if TYPE_CHECKING:
 Moves: TypeAlias = "npt.NDArray[np.int64]"
 
 UNITS: dict[int, Unit] = {PAIR: "pair", DOCUMENT: "document"}
-
-Results: TypeAlias = list[MetricComparison | None]
-"""One entry a case; None where neither side has the metric."""
 
 
 class Tested(NamedTuple):
@@ -65,7 +63,7 @@ def judged(
     seen = np.full_like(limit, np.nan)
     if measured.metric.gates:
         seen = seen_shift(found, tested.tests, limit, policy.alpha_ratio, resolution)
-    return list(_rows(measured, (tested.q, seen), (moves, clock), thresholds))
+    return _scattering(measured, (tested.q, seen), (moves, clock), thresholds)
 
 
 def _clock(measured: Measured, moves: Moves, limit: Array) -> Mask:
@@ -105,21 +103,24 @@ def _exp(values: Values) -> list[float | None]:
         return _known(np.exp(values))
 
 
-def _rows(
+def _scattering(
     measured: Measured,
     q_and_seen: tuple[Array, Array],
     moves_and_clock: tuple[Moves, Mask],
     thresholds: Sequence[float],
-) -> Iterator[MetricComparison | None]:
+) -> Results:
     found = measured.estimates
     limit = np.log1p(np.array(thresholds))
     raw = measured.other_level - measured.base_level
-    table = zip(
-        moves_and_clock[0].tolist(),
-        moves_and_clock[1].tolist(),
-        _exp(measured.base_level),
-        _exp(measured.other_level),
-        _exp(np.where(np.isfinite(found.shift), found.shift, raw)),
+    moves, clock = (column.tolist() for column in moves_and_clock)
+    base, other = _exp(measured.base_level), _exp(measured.other_level)
+    ratio = _exp(np.where(np.isfinite(found.shift), found.shift, raw))
+    columns: list[Sequence[Any]] = [
+        moves,
+        clock,
+        base,
+        other,
+        ratio,
         _exp(found.low),
         _exp(found.high),
         _known(found.p),
@@ -127,27 +128,39 @@ def _rows(
         _exp(q_and_seen[1]),
         _known(rounds_needed(found, limit)),
         thresholds,
-        zip(found.base_units.tolist(), found.other_units.tolist(), strict=True),
+        list(zip(found.base_units.tolist(), found.other_units.tolist(), strict=True)),
         (found.documents > 0).tolist(),
         found.unit.tolist(),
         _ticks(measured, limit).tolist(),
         measured.other_unit.tolist(),
         _one_visit(measured).tolist(),
         found.looks.tolist(),
-        strict=True,
-    )
-    verdicts = words(measured.metric)
-    for row in table:
-        yield _row(measured, verdicts, row)
+    ]
+    decides = [one is not None for one in ratio]
+
+    def make(row: int) -> MetricComparison:
+        return _row(measured.metric, verdicts[row], [column[row] for column in columns])
+
+    verdicts = _verdicts(measured.metric, moves, decides, clock)
+    held = np.isfinite(measured.base_level) | np.isfinite(measured.other_level)
+    return Results(held.tolist(), decides, verdicts, make)
 
 
-def _row(  # type: ignore[no-untyped-def]
-    measured: Measured, verdicts: dict[int, Verdict], row
-) -> MetricComparison | None:
+def _verdicts(
+    metric: Metric, moves: Sequence[int], decides: Sequence[bool], clock: Sequence[bool]
+) -> list[Verdict]:
+    """A ratio of summaries, whose move is unknown, is unclear."""
+    by_move = words(metric) | {Move.UNKNOWN: Verdict.UNCLEAR}
+    found = [by_move[move] for move in moves]
+    for row in np.flatnonzero(clock).tolist():
+        found[row] = Verdict.CLOCK
+    for row in np.flatnonzero(np.logical_not(decides)).tolist():
+        found[row] = Verdict.UNMEASURED
+    return found
+
+
+def _row(metric: Metric, verdict: Verdict, row: Sequence[Any]) -> MetricComparison:
     move, clock, base, other, ratio, low, high, p, q, seen, needed, threshold, units, *rest = row
-    metric = measured.metric
-    if base is None and other is None:
-        return None
     if ratio is None:
         return _one_sided(metric, base, other, threshold)
     if move == Move.UNKNOWN:  # ratio of summaries
@@ -166,7 +179,7 @@ def _row(  # type: ignore[no-untyped-def]
         ci_high=high,
         p=p,
         q=q,
-        verdict=Verdict.CLOCK if clock else verdicts[move],
+        verdict=verdict,
         make_reason=partial(_reason, evidence, clock),
         threshold_ratio=threshold,
         base_rounds=units[0],
@@ -210,13 +223,11 @@ def _plain(
 ) -> MetricComparison:
     """A row without statistics."""
     base, other = values
-    ratio = other / base if base and other is not None else None
-    ratio = ratio if ratio is not None and math.isfinite(ratio) else None
     return MetricComparison(
         metric=metric.name,
         base=base,
         other=other,
-        ratio=ratio,
+        ratio=_ratio(base, other),
         ci_low=None,
         ci_high=None,
         p=None,
@@ -233,23 +244,32 @@ def _plain(
     )
 
 
+def _ratio(base: float | None, other: float | None) -> float | None:
+    found = other / base if base and other is not None else None
+    return found if found is not None and math.isfinite(found) else None
+
+
 def _exact(measured: ExactMeasured, thresholds: Sequence[float]) -> Results:
-    metric = measured.metric
-    verdicts = words(metric)
-    results: Results = []
-    table = zip(
-        _plain_values(measured.base), _plain_values(measured.other), thresholds, strict=True
-    )
-    for base, other, threshold in table:
-        if base is None and other is None:
-            results.append(None)
-        elif base is None or other is None:
-            results.append(_one_sided(metric, base, other, threshold))
-        else:
-            verdict = verdicts[exact_move(base, other, threshold)]
-            make_reason = partial(_exact_reason, base, other, threshold)
-            results.append(_plain(metric, (base, other), threshold, (verdict, make_reason)))
-    return results
+    metric, words_of = measured.metric, words(measured.metric)
+    base, other = _plain_values(measured.base), _plain_values(measured.other)
+    cases = list(zip(base, other, thresholds, strict=True))
+    verdicts = [
+        Verdict.UNMEASURED
+        if one is None or two is None
+        else words_of[exact_move(one, two, threshold)]
+        for one, two, threshold in cases
+    ]
+
+    def make(row: int) -> MetricComparison:
+        one, two, threshold = cases[row]
+        if one is None or two is None:
+            return _one_sided(metric, one, two, threshold)
+        reason = partial(_exact_reason, one, two, threshold)
+        return _plain(metric, (one, two), threshold, (verdicts[row], reason))
+
+    held = ~(np.isnan(measured.base) & np.isnan(measured.other))
+    decides = [_ratio(one, two) is not None for one, two, _ in cases]
+    return Results(held.tolist(), decides, verdicts, make)
 
 
 def _plain_values(values: Values) -> list[float | None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
@@ -136,7 +137,7 @@ def row(index, name, verdict, ratio=None, *, base_ns=20_000.0, engine="cudnn", *
         "base": None if verdict is Verdict.ADDED else CaseSide(name, engine, (one,), (0,)),
         "other": None if verdict is Verdict.REMOVED else CaseSide(name, engine, (two,), (0,)),
         "verdict": verdict,
-        "reason": f"this case is {verdict}",
+        "make_reason": partial(str, changes.pop("reason", f"this case is {verdict}")),
         "gate": "device_ns" if metrics else None,
         "metrics": metrics,
     }

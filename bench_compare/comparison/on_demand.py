@@ -1,0 +1,58 @@
+"""Results of metrics that are made when somebody asks for one: most reports show few of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from bench_compare.model import MetricComparison
+
+if TYPE_CHECKING:
+    from bench_compare.model import Verdict
+
+Make = Callable[[int], MetricComparison]
+
+
+class Results:
+    """A metric of all cases; what is asked of each of them is there as a column."""
+
+    def __init__(
+        self, held: Sequence[bool], decides: Sequence[bool], verdicts: Sequence[Verdict], make: Make
+    ) -> None:
+        self.held = held
+        """Whether a side of the case has the metric."""
+        self.decides = decides
+        """Whether both have, so that there is a ratio."""
+        self.verdicts = verdicts
+        self._make = make
+        self._made: dict[int, MetricComparison] = {}
+
+    def __getitem__(self, row: int) -> MetricComparison:
+        """Of a case that has the metric."""
+        found = self._made.get(row)
+        if found is None:
+            found = self._made[row] = self._make(row)
+        return found
+
+
+class CaseMetrics(Mapping[str, MetricComparison]):
+    """The metrics that a case has, by their names."""
+
+    __slots__ = ("_results", "_row")
+
+    def __init__(self, results: Mapping[str, Results], row: int) -> None:
+        self._results, self._row = results, row
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._results and self._results[str(name)].held[self._row]
+
+    def __getitem__(self, name: str) -> MetricComparison:
+        if name not in self:
+            raise KeyError(name)
+        return self._results[name][self._row]
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for name, one in self._results.items() if one.held[self._row])
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
