@@ -148,25 +148,32 @@ def _measured(
     pairs = align(*sides)
     inputs = comparison_inputs(pairs, sides, policy, calibration)
     apart = [name for name in chosen if isinstance(METRICS[name].reading, PerRound)]
-    gates, others = side_by_side(
-        lambda: _gates(inputs),
+    here, there = side_by_side(
+        lambda: _but_per_round(chosen, inputs),
         lambda: {name: measure(METRICS[name], inputs, ()) for name in apart},
         worth=len(pairs) >= LEAST_SHARED and len(apart) > 1,
     )
-    measured: dict[str, Measured | ExactMeasured] = {}
-    for name in chosen:
-        row = METRICS[name]
-        found = gates.get(name) if row.gates else others.get(name)
-        if not row.gates and name not in others:
-            found = measure(row, inputs, tuple(gates.values()))
-        if found is not None:
-            measured[name] = replace(found, metric=row)
+    found = here | there
+    measured = {
+        name: replace(one, metric=METRICS[name])
+        for name in chosen
+        if (one := found[name]) is not None
+    }
     return Match(sides[1], pairs, measured, {})
 
 
-def _gates(inputs: ComparisonInputs) -> dict[str, Measured]:
+def _but_per_round(
+    chosen: Sequence[str], inputs: ComparisonInputs
+) -> dict[str, Measured | ExactMeasured | None]:
+    """What has one number a round is measured elsewhere; gates are measured in any case, as rates
+    rest on them."""
     found = {name: measure(METRICS[name], inputs, ()) for name in GATES}
-    return {name: one for name, one in found.items() if isinstance(one, Measured)}
+    gates = tuple(one for one in found.values() if isinstance(one, Measured))
+    for name in chosen:
+        row = METRICS[name]
+        if not (row.gates or isinstance(row.reading, PerRound)):
+            found[name] = measure(row, inputs, gates)
+    return found
 
 
 def _judged(matches: Sequence[Match], policy: Policy) -> list[Match]:

@@ -17,7 +17,7 @@ from bench_compare.rounds.gather import gather
 from bench_compare.statistics.arrays import Array, Ints, Mask, units
 from bench_compare.statistics.clock_resolution import resolution
 from bench_compare.statistics.columns import Columns
-from bench_compare.statistics.intervals import Estimates, estimate
+from bench_compare.statistics.intervals import Estimates, estimate, same_interval
 from bench_compare.statistics.samples import RoundStatistics, section_variance
 from bench_compare.statistics.suite import Shift, common_movement
 from bench_compare.statistics.variances import WithinRoundVariance
@@ -59,8 +59,8 @@ class Measured:
     estimates: Estimates
     movement: Shift | None
     """What all cases did together, of metrics that gate."""
-    cycles: Estimates | None = None
-    """The same with time multiplied by clock, where clocks are known."""
+    cycles: tuple[Array, Array] | None = None
+    """90 % interval of the shift of time multiplied by clock, where clocks are known."""
     samples: tuple[SideSamples, SideSamples] | None = None
     between: BetweenDocuments | None = None
     """What is known beforehand of documents of the machines."""
@@ -295,8 +295,8 @@ def _cycles(
     inputs: ComparisonInputs,
     times: tuple[ObservationMatrix, ObservationMatrix],
     clocks: tuple[ObservationMatrix, ObservationMatrix],
-) -> Estimates | None:
-    """Estimates of time x clock; unknown for a case unless every round of it has a clock."""
+) -> tuple[Array, Array] | None:
+    """90 % interval of time x clock; unknown for a case unless every round of it has a clock."""
     if not all(np.isfinite(side.values).any() for side in clocks):
         return None
     sums = []
@@ -305,7 +305,7 @@ def _cycles(
         whole = units(cycles.values) == units(time.values)
         sums.append(np.where(whole[:, None], cycles.values, np.nan))
     columns, floor_sd = _columns(inputs, times), inputs.policy.floor_sd
-    return estimate(sums[0], sums[1], columns, None, floor_sd, looks=inputs.looks)
+    return same_interval(sums[0], sums[1], columns, floor_sd, inputs.looks)
 
 
 def _per_round(metric: Metric, inputs: ComparisonInputs) -> Measured | None:

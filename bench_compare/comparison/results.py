@@ -71,7 +71,7 @@ def _clock(measured: Measured, moves: Moves, limit: Array) -> Mask:
     if measured.cycles is None:
         return np.zeros(len(moves), bool)
     with np.errstate(invalid="ignore"):
-        low, high = measured.cycles.same_low, measured.cycles.same_high
+        low, high = measured.cycles
         same = (low >= -limit) & (high <= limit)
     return np.asarray(np.isin(moves, (Move.UP, Move.DOWN)) & same)
 

@@ -162,7 +162,7 @@ def _common_dof(known: Mask, side: Ints, block: Ints) -> float:
     """Degrees of freedom of what observations share: cases of a suite in pieces link only the
     observations of their piece."""
     piece = np.arange(known.shape[1])
-    for row in np.unique(known, axis=0):
+    for row in known[:1] if known.all() else np.unique(known, axis=0):
         columns = np.flatnonzero(row)
         if columns.size:
             joined = np.isin(piece, piece[columns])

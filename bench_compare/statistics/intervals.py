@@ -16,6 +16,7 @@ and Turnbull 1989 (repeated confidence intervals).
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from typing import NamedTuple
 
 import numpy as np
 
@@ -48,6 +49,8 @@ from bench_compare.statistics.variances import (
 
 PAIR, DOCUMENT, ROUND = 0, 1, 2
 """Units, see the top."""
+SAME_TAIL = 0.05
+"""Of the 90 % interval that says *same*."""
 COMMON_ALPHA = 0.005
 """What all cases of a document share moves all of them at once, so their false discoveries would
 come together: a verdict must also be significant at 0.5 % against that part. Simulated (documents
@@ -127,6 +130,29 @@ def estimate(
     there are does not follow from what they say."""
     if columns is None:
         columns = single_documents(base.shape[1], other.shape[1])
+    result, unit = _combined((base, other), columns, within, between, inside)
+    return result.estimates(unit, floor_sd, np.where(unit == DOCUMENT, 1, looks))
+
+
+def same_interval(
+    base: Array, other: Array, columns: tuple[Columns, Columns], floor_sd: float, looks: int
+) -> tuple[Array, Array]:
+    """`Estimates.same_low` and `same_high` alone."""
+    result, unit = _combined((base, other), columns)
+    found = result.spread(floor_sd)
+    half = _repeated(SAME_TAIL, found.dof, np.where(unit == DOCUMENT, 1, looks)) * found.error
+    return found.shift - half, found.shift + half
+
+
+def _combined(
+    sides: tuple[Array, Array],
+    columns: tuple[Columns, Columns],
+    within: WithinRoundVariance | None = None,
+    between: BetweenDocuments | None = None,
+    inside: Array | None = None,
+) -> tuple[_Result, Ints]:
+    """Each case by its unit, and these units."""
+    base, other = sides
     height = len(base)
     unit = np.full(height, ROUND)
     paired = _paired(base, other, columns)
@@ -147,7 +173,16 @@ def estimate(
             inner = None if inside is None else inside[rows]
             part = with_known(with_unsettled(part, inner), known)
         result.put(rows, part)
-    return result.estimates(unit, floor_sd, np.where(unit == DOCUMENT, 1, looks))
+    return result, unit
+
+
+class _Spread(NamedTuple):
+    """Of shifts; NaN where it is not known."""
+
+    shift: Array
+    variance: Array
+    dof: Array
+    error: Array
 
 
 class _Result:
@@ -169,22 +204,26 @@ class _Result:
             self.counts[name][rows] = numbers
         self.single[rows] = part.single
 
-    def estimates(self, unit: Ints, floor_sd: float, looks: Ints) -> Estimates:
+    def spread(self, floor_sd: float) -> _Spread:
         number = self.numbers
         variance = np.maximum(number["variance"], floor_sd**2 * number["rounds"])
         shift, dof = number["shift"], number["dof"]
         unknown = ~(np.isfinite(shift) & np.isfinite(variance) & (dof > 0))
         variance[unknown] = np.nan
-        dof = np.where(unknown, np.nan, dof)
-        error = np.sqrt(variance)
-        wide, narrow = (_repeated(tail, dof, looks) * error for tail in (0.025, 0.05))
+        return _Spread(shift, variance, np.where(unknown, np.nan, dof), np.sqrt(variance))
+
+    def estimates(self, unit: Ints, floor_sd: float, looks: Ints) -> Estimates:
+        number = self.numbers
+        shift, variance, dof, error = self.spread(floor_sd)
+        wide, narrow = (_repeated(tail, dof, looks) * error for tail in (0.025, SAME_TAIL))
         degrees = np.where(number["common_dof"] > 0, number["common_dof"], np.nan)
         with np.errstate(divide="ignore", invalid="ignore"):  # units may repeat each other exactly
             share = np.maximum(1 - number["common"] / variance, 0)
             rest = np.nan_to_num(_repeated(OWN_ALPHA / 2, dof, looks) ** 2 * variance * share)
             p = np.minimum(t_two_sided(shift / error, dof) * looks, 1)
         common = _repeated(COMMON_ALPHA / 2, degrees, looks) ** 2 * number["common"]
-        sure = _repeated(LOOKS_ALPHA / 2, dof, looks) * error
+        several = np.where(looks > 1, dof, np.nan)
+        sure = _repeated(LOOKS_ALPHA / 2, several, looks) * error
         enough = np.isfinite(shift).sum() >= BULK_CASES
         return Estimates(
             shift=shift,
@@ -206,7 +245,7 @@ class _Result:
             common_variance=number["common"],
             common_dof=degrees,
             looks=looks,
-            sure=np.where(looks > 1, np.nan_to_num(sure), 0.0),
+            sure=np.nan_to_num(sure),
         )
 
 

@@ -72,23 +72,33 @@ def inverse_trigamma(y: float) -> float:
 
 def _beta_fraction(a: Array, b: Array, x: Array) -> Array:
     """Continued fraction of the incomplete beta function (DLMF 8.17.22), Lentz's algorithm."""
-
-    def guarded(value: Array) -> Array:
-        return np.where(np.abs(value) < _TINY, _TINY, value)
-
+    both = a + b
     c = np.ones_like(x)
-    d = 1 / guarded(1 - (a + b) * x / (a + 1))
-    result = d
+    d = 1 / _guarded(1 - both * x / (a + 1))
+    result, part = d.copy(), np.empty_like(d)
     for m in range(1, 400):
-        even = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m))
-        odd = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1))
+        last = a + 2 * m
+        even = m * (b - m) * x / ((last - 1) * last)
+        odd = -(a + m) * (both + m) * x / (last * (last + 1))
         for term in (even, odd):
-            d = 1 / guarded(1 + term * d)
-            c = guarded(1 + term / c)
-            result = result * d * c
-        if np.all(np.abs(d * c - 1) < 1e-14):
+            np.multiply(term, d, out=d)
+            np.divide(1, _guarded(np.add(1, d, out=d)), out=d)
+            np.divide(term, c, out=c)
+            _guarded(np.add(1, c, out=c))
+            np.multiply(result, d, out=result)
+            np.multiply(result, c, out=result)
+        np.subtract(np.multiply(d, c, out=part), 1, out=part)
+        if np.abs(part, out=part).max(initial=0.0) < 1e-14:
             break
     return result
+
+
+def _guarded(values: Array) -> Array:
+    """Kept from zero, in place."""
+    tiny = np.abs(values) < _TINY
+    if tiny.any():
+        values[tiny] = _TINY
+    return values
 
 
 def _log_gamma(x: Array) -> Array:
@@ -104,14 +114,17 @@ def _log_beta(a: Array, b: Array) -> Array:
     return _log_gamma(a) + _log_gamma(b) - _log_gamma(a + b)
 
 
-def incomplete_beta(a: Array, b: Array, x: Array) -> Array:
-    """Regularised I_x(a, b) for 0 <= x <= 1 and positive a, b, all of one shape."""
+def incomplete_beta(a: Array, b: Array, x: Array, log_beta: Array | None = None) -> Array:
+    """Regularised I_x(a, b) for 0 <= x <= 1 and positive a, b, all of one shape; `log_beta` of
+    these, where the caller has it."""
+    if log_beta is None:
+        log_beta = _log_beta(a, b)
     swap = x > (a + 1) / (a + b + 2)
     p, q = np.where(swap, b, a), np.where(swap, a, b)
     z = np.where(swap, 1 - x, x)
     inside = (z > 0) & (z < 1)
     safe = np.where(inside, z, 0.5)
-    front = np.exp(p * np.log(safe) + q * np.log1p(-safe) - _log_beta(a, b))
+    front = np.exp(p * np.log(safe) + q * np.log1p(-safe) - log_beta)
     part = np.where(inside, front * _beta_fraction(p, q, safe) / p, z)
     return np.asarray(np.where(swap, 1 - part, part))
 
@@ -123,9 +136,19 @@ def t_two_sided(t: Array, dof: Array) -> Array:
         return np.array([_tail(*pair) for pair in pairs]).reshape(t.shape)
     known = np.isfinite(t) & np.isfinite(dof)
     safe_t, safe_dof = np.where(known, t, 1.0), np.where(known, dof, 1.0)
-    x = safe_dof / (safe_dof + safe_t**2)
-    result = incomplete_beta(safe_dof / 2, np.full_like(x, 0.5), x)
+    result = _tails(safe_t, safe_dof, _log_beta_half(safe_dof))
     return np.asarray(np.where(known, result, np.where(np.isinf(t), 0.0, np.nan)))
+
+
+def _tails(t: Array, dof: Array, log_beta: Array) -> Array:
+    """Of finite numbers."""
+    x = dof / (dof + t**2)
+    return incomplete_beta(dof / 2, np.full_like(x, 0.5), x, log_beta)
+
+
+def _log_beta_half(dof: Array) -> Array:
+    """log B(dof / 2, 1 / 2)."""
+    return _log_beta(dof / 2, np.full_like(dof, 0.5))
 
 
 def _tail(t: float, dof: float) -> float:
@@ -169,12 +192,13 @@ def _quantile(probability: float, dof: float, z: float) -> float:
 def _t_quantile(probability: float, degrees: Array) -> Array:
     """Of distinct degrees of freedom."""
     usable = np.where(np.isfinite(degrees), degrees, 1.0)
-    scale = -_log_beta(usable / 2, np.full_like(usable, 0.5)) - 0.5 * np.log(usable)
+    log_beta = _log_beta_half(usable)
+    scale = -log_beta - 0.5 * np.log(usable)
     z = normal_quantile(probability)
     t = z + (z**3 + z) / (4 * usable) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * usable**2)
     for _ in range(200):
         density = np.exp(scale - (usable + 1) / 2 * np.log1p(t**2 / usable))
-        step = (t_two_sided(t, usable) - 2 * (1 - probability)) / (2 * density)
+        step = (_tails(t, usable, log_beta) - 2 * (1 - probability)) / (2 * density)
         t = np.maximum(t + step, 0.0)
         if np.all(np.abs(step) <= 1e-10 * (1 + t)):
             break
