@@ -7,7 +7,8 @@ import math
 from collections import Counter
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from itertools import chain
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -57,7 +58,7 @@ if TYPE_CHECKING:
     from bench_compare.comparison.estimates import SideSamples
     from bench_compare.comparison.on_demand import Results
     from bench_compare.input.align import Pair
-    from bench_compare.model import Change, Note, Side
+    from bench_compare.model import Change, Note, Side, SideName
     from bench_compare.policy.values import Policy
     from bench_compare.statistics.arrays import Array
 
@@ -83,15 +84,7 @@ def compare(
     `calibration` tells what single documents cannot know of themselves."""
     chosen = [name for name in METRICS if name in policy.metrics]
     matches = [_measured((base, other), chosen, policy, calibration) for other in others]
-    worth = sum(len(match.pairs) for match in matches) >= LEAST_SHARED
-    matches, remarks = side_by_side(
-        lambda: _judged(matches, policy),
-        lambda: [_remarks(base, match) for match in matches],
-        worth=worth,
-    )
-    cases: list[CaseComparison] = []
-    for match, said in zip(matches, remarks, strict=True):
-        cases += _cases(match, said, chosen, len(cases))
+    matches, cases = _decided(base, matches, chosen, policy)
     cases = _with_details(cases, policy.details, matches)
     found = [move for match in matches for move in movements(match.other, match.measured, policy)]
     used = {name for match in matches for name in match.measured}
@@ -127,6 +120,22 @@ def compare(
         sensitivity=seen,
         policy=_policy_text(policy, chosen),
     )
+
+
+def _decided(
+    base: Side, matches: Sequence[Match], chosen: Sequence[str], policy: Policy
+) -> tuple[list[Match], list[CaseComparison]]:
+    """Judged, and the cases of all of them."""
+    worth = sum(len(match.pairs) for match in matches) >= LEAST_SHARED
+    (found, of_base), remarks = side_by_side(
+        lambda: (_judged(matches, policy), [_sample_notes(match, "base") for match in matches]),
+        lambda: [_remarks(base, match) for match in matches],
+        worth=worth,
+    )
+    cases: list[CaseComparison] = []
+    for match, samples, said in zip(found, of_base, remarks, strict=True):
+        cases += _cases(match, said._replace(base=samples), chosen, len(cases))
+    return found, cases
 
 
 def _crossed(base: Side, others: Sequence[Side]) -> list[Side]:
@@ -212,20 +221,26 @@ def _names(pairs: Sequence[Pair]) -> list[str]:
     return [side.name for side in sides if side is not None]
 
 
+SampleNotes: TypeAlias = "Mapping[tuple[str, int], Sequence[Note]]"
+"""On the samples of a side, by metric and row."""
+
+
 class Remarks(NamedTuple):
     """What is said of the pairs of a match apart from its numbers."""
 
     changes: Sequence[tuple[Change, ...]]
     notes: Sequence[Sequence[Note]]
-    samples: Mapping[tuple[str, int], Sequence[Note]]
-    """By metric and row."""
+    base: SampleNotes
+    other: SampleNotes
 
 
 def _remarks(base: Side, match: Match) -> Remarks:
+    """All but what is said of the samples of base."""
     return Remarks(
         [() if pair.unlike is not None else changes(pair.base, pair.other) for pair in match.pairs],
         [[*_case_notes(pair, base, match.other)] for pair in match.pairs],
-        _sample_notes(match),
+        {},
+        _sample_notes(match, "other"),
     )
 
 
@@ -236,7 +251,8 @@ def _cases(
     gates = [(name, match.results[name]) for name in names if name in match.results]
     for row, pair in enumerate(match.pairs):
         gate = next((name for name, one in gates if one.decides[row]), None)
-        notes = (*said.notes[row], *(said.samples.get((gate, row), ()) if gate else ()))
+        of_samples = (some.get((gate, row), ()) for some in (said.base, said.other) if gate)
+        notes = (*said.notes[row], *chain.from_iterable(of_samples))
         name = f"c{first + row + 1:04d}", match.other.label
         yield _case(pair, name, (match.results, row, gate), said.changes[row], notes)
 
@@ -248,16 +264,14 @@ def _case_notes(pair: Pair, base: Side, other: Side) -> Iterator[Note]:
         yield from case_notes(pair.other, other, "other")
 
 
-def _sample_notes(match: Match) -> dict[tuple[str, int], list[Note]]:
-    """Notes on the samples of every gate metric, by (metric, row)."""
+def _sample_notes(match: Match, side: SideName) -> SampleNotes:
+    """Of every gate metric."""
     notes: dict[tuple[str, int], list[Note]] = {}
     for name, one in match.measured.items():
-        if not isinstance(one, Measured) or one.samples is None or not one.metric.gates:
-            continue
-        for side, samples in zip(("base", "other"), one.samples, strict=True):
-            found = sample_notes(samples, len(match.pairs), "base" if side == "base" else "other")
-            for row, some in found.items():
-                notes.setdefault((name, row), []).extend(some)
+        if isinstance(one, Measured) and one.samples is not None and one.metric.gates:
+            samples = one.samples[side == "other"]
+            found = sample_notes(samples, len(match.pairs), side)
+            notes |= {(name, row): some for row, some in found.items()}
     return notes
 
 

@@ -60,6 +60,8 @@ def disturbed_rounds(case: Case, document: Document) -> dict[int, str]:
 
 def disturbed_notes(side: CaseSide, owner: Side, name: SideName) -> Iterator[Note]:
     """A note that names the rounds of a case; with several documents it counts them."""
+    if not any(facts(case.rounds).disturbed for case in side.cases):
+        return
     every = [
         disturbed_rounds(case, owner.sources[number].document)
         for case, number in zip(side.cases, side.sources, strict=True)

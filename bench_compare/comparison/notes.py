@@ -11,6 +11,7 @@ import numpy as np
 from bench_compare.comparison.disturbances import disturbed_notes
 from bench_compare.comparison.observations import observation_matrix
 from bench_compare.model import Note
+from bench_compare.rounds.facts import KEPT
 from bench_compare.rounds.lazy import facts
 from bench_compare.statistics.arrays import row_mean, units
 from bench_compare.statistics.samples import rectangles
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
     from bench_compare.comparison.estimates import SideSamples
     from bench_compare.model import CaseSide, Side, SideName
+    from bench_compare.rounds.facts import Facts
     from bench_compare.statistics.arrays import Array, Ints
 
 DRIFT_RATIO = 0.01
@@ -178,10 +180,17 @@ def case_notes(side: CaseSide, owner: Side, name: SideName) -> Iterator[Note]:
         yield Note("wrong", name, "outputs are outside of the tolerance")
     if any(validation.deterministic is False for validation in validations):
         yield Note("nondeterministic", name, "iterations gave different bytes")
-    found = [facts(case.rounds) for case in side.cases]
+    yield from _notes_of_facts(tuple(facts(case.rounds) for case in side.cases), name)
+    yield from disturbed_notes(side, owner, name)
+
+
+@functools.lru_cache(KEPT)
+def _notes_of_facts(found: tuple[Facts, ...], name: SideName) -> tuple[Note, ...]:
+    """The same facts come with nearly all cases of a document."""
+    notes = []
     if any("events" in one.timings for one in found):
-        yield Note("no gate", name, "device times hold the host's launch delays")
+        notes.append(Note("no gate", name, "device times hold the host's launch delays"))
     reasons = dict.fromkeys(reason for one in found for reason in one.throttled)
     if reasons:
-        yield Note("throttled", name, f"the device throttled: {', '.join(reasons)}")
-    yield from disturbed_notes(side, owner, name)
+        notes.append(Note("throttled", name, f"the device throttled: {', '.join(reasons)}"))
+    return tuple(notes)

@@ -165,10 +165,12 @@ def _with_missing(
         for key, one in cases.items():
             holders[piece[key]].update(one.sources)
         empty = set(range(len(side.sources))) - set().union(*holders.values())
+        holding = {first: len(held | empty) for first, held in holders.items()}
         result.append(
             {
-                key: replace(one, missing=len(holders[piece[key]] | empty) - len(one.sources))
+                key: replace(one, missing=missing) if missing else one
                 for key, one in cases.items()
+                for missing in (holding[piece[key]] - len(one.sources),)
             }
         )
     return result
