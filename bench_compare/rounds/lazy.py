@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, overload
 import numpy as np
 from bench_schema.document import Round
 
-from bench_compare.rounds.facts import facts_of
+from bench_compare.rounds.facts import facts_of, facts_of_cases
 
 if TYPE_CHECKING:
     from bench_schema.document import Samples
@@ -92,6 +92,14 @@ def facts(rounds: Sequence[Round]) -> Facts:
     """Of the rounds of a case."""
     lazy = columns_of(rounds)
     return facts_of(tuple(rounds)) if lazy is None else lazy.facts
+
+
+def facts_of_all(cases: Sequence[Sequence[Round]]) -> list[Facts]:
+    """Of the rounds of each case."""
+    lazies = [columns_of(rounds) for rounds in cases]
+    plain = [rounds for rounds, lazy in zip(cases, lazies, strict=True) if lazy is None]
+    rest = iter(facts_of_cases(plain))
+    return [next(rest) if lazy is None else lazy.facts for lazy in lazies]
 
 
 def indices(rounds: Sequence[Round]) -> list[int]:

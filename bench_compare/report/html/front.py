@@ -56,6 +56,19 @@ def short(value: float | None) -> float | None:
     return None if value is None else float(f"{value:.{DIGITS}g}")
 
 
+def shortened(rows: Sequence[float | None] | Sequence[Sequence[float | None]]) -> list[Any]:
+    """`short` of many numbers at once; unknown is NaN."""
+    values = np.array(rows, dtype=np.float64)
+    size = np.abs(np.where(np.isfinite(values) & (values != 0), values, 1.0))
+    places = DIGITS - 1 - np.floor(np.log10(size))
+    with np.errstate(over="ignore", invalid="ignore"):
+        up, down = 10.0 ** np.maximum(places, 0), 10.0 ** np.maximum(-places, 0)
+        found = np.rint(values * up / down) / up * down
+    found = np.where(np.isfinite(found), found, values)
+    plain: list[Any] = np.where(np.isfinite(found), found, np.nan).tolist()
+    return plain
+
+
 def floats(
     rows: Sequence[float | None] | Sequence[Sequence[float | None]] | npt.NDArray[np.float64],
 ) -> Floats:

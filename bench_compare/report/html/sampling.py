@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from bench_schema.document import Samples
 
@@ -66,33 +66,45 @@ def budget(series_count: int) -> Budget:
     return Budget(min(max(PAGE_VALUES // max(series_count, 1), LEAST), MOST))
 
 
-def reduced(series: Sequence[Held], plan: Budget) -> list[dict[str, Any]]:
-    """Each series as a mapping that serialises small.
+@dataclass(frozen=True, eq=False)
+class Reduced:
+    """Series whose rounds are of the same lengths, in small integers that serialise small.
 
-    Every value is ``offset + step * integer`` nanoseconds. ``n`` are the samples of each round,
-    ``mids`` the medians of what counts of them, ``docs`` the rounds of each document (left out
-    where there is one document).
-    Whole: ``raw``, all samples in order. Reduced: ``q``, the quantiles of `shares` as differences,
-    the first from the offset; ``buckets`` of each round; ``mid`` the median of each bucket;
-    ``down`` and ``up`` how far below and above it the extremes lie.
+    Every value is ``offset + step * integer`` nanoseconds; each column is a matrix with a row for
+    each series. ``mids``: medians of what counts of each round. Whole: ``raw``, all samples in
+    order. Reduced: ``q``, the quantiles of `shares` as differences, the first from the offset;
+    ``mid`` the median of each bucket; ``down`` and ``up`` how far below and above it the extremes
+    lie.
     """
-    results: list[dict[str, Any]] = [{}] * len(series)
-    for lengths, members in _alike(series).items():
+
+    members: Sequence[int]
+    """Place of each series among all."""
+    lengths: tuple[int, ...]
+    """Samples of each round."""
+    documents: tuple[int, ...]
+    """Rounds of each document."""
+    buckets: Sequence[int]
+    """Of each round; none where the samples are whole."""
+    offset: Ints
+    step: Floats
+    columns: Mapping[str, Ints]
+
+
+def reduced(series: Sequence[Held], plan: Budget) -> Iterator[Reduced]:
+    """All series, those together that are alike."""
+    for (lengths, documents), members in _alike(series).items():
         for batch in _batches(members):
             parts = [samples for i in batch for samples in series[i].rounds]
             samples, least = _narrow(np.concatenate(parts).reshape(len(batch), -1))
             middles = _middles(samples, lengths, [series[i].cuts for i in batch])
-            rows = (
-                _whole(samples, middles)
-                if sum(lengths) <= plan.values
-                else _short(samples, lengths, plan, middles)
-            )
-            for index, row, low in zip(batch, rows, least.tolist(), strict=True):
-                row["offset"] += low
-                documents = series[index].documents
-                several = {"docs": documents} if len(documents) > 1 else {}
-                results[index] = {"n": lengths, **several, **row}
-    return results
+            if sum(lengths) <= plan.values:
+                buckets: list[int] = []
+                offset, step, columns = _whole(samples, middles)
+            else:
+                share = max(plan.buckets // len(lengths), 1)
+                buckets = [min(share, length) for length in lengths]
+                offset, step, columns = _short(samples, lengths, buckets, plan, middles)
+            yield Reduced(batch, lengths, documents, buckets, offset + least, step, columns)
 
 
 def _narrow(samples: Ints) -> tuple[Ints, Ints]:
@@ -121,11 +133,12 @@ def _median(samples: Ints) -> Floats:
     return np.asarray(ordered[:, [last // 2, last - last // 2]].mean(axis=1))
 
 
-def _alike(series: Sequence[Held]) -> Mapping[tuple[int, ...], list[int]]:
-    """Positions of the series by the lengths of their rounds: those are reduced together."""
-    groups: dict[tuple[int, ...], list[int]] = {}
+def _alike(series: Sequence[Held]) -> Mapping[tuple[tuple[int, ...], tuple[int, ...]], list[int]]:
+    """Places of the series by the lengths of their rounds, and by their documents."""
+    groups: dict[tuple[tuple[int, ...], tuple[int, ...]], list[int]] = {}
     for index, one in enumerate(series):
-        groups.setdefault(tuple(map(len, one.rounds)), []).append(index)
+        key = tuple(map(len, one.rounds)), tuple(one.documents)
+        groups.setdefault(key, []).append(index)
     return groups
 
 
@@ -157,10 +170,11 @@ def _grid(ordered: Ints) -> tuple[Ints, Floats]:
     return ordered[:, 0], np.maximum(np.round(step, 2), 1.0)
 
 
-def _whole(samples: Ints, middles: Floats) -> list[dict[str, Any]]:
+def _whole(samples: Ints, middles: Floats) -> tuple[Ints, Floats, dict[str, Ints]]:
+    """Offset, step and columns."""
     offset, step = _grid(np.sort(samples, axis=1))
     columns = {"mids": _steps(middles, offset, step), "raw": _steps(samples, offset, step)}
-    return _rows(offset, step, columns)
+    return offset, step, columns
 
 
 def _steps(values: Ints | Floats, offset: Ints, step: Floats) -> Ints:
@@ -169,24 +183,22 @@ def _steps(values: Ints | Floats, offset: Ints, step: Floats) -> Ints:
 
 
 def _short(
-    samples: Ints, lengths: tuple[int, ...], plan: Budget, middles: Floats
-) -> list[dict[str, Any]]:
+    samples: Ints, lengths: tuple[int, ...], buckets: Sequence[int], plan: Budget, middles: Floats
+) -> tuple[Ints, Floats, dict[str, Ints]]:
+    """Offset, step and columns."""
     ordered = np.sort(samples, axis=1)
     offset, step = _grid(ordered)
-
     quantiles = _steps(ordered[:, _ranks(samples.shape[1], plan.quantiles)], offset, step)
-    per_round = [min(max(plan.buckets // len(lengths), 1), length) for length in lengths]
     least, middle, most = (
-        _steps(values, offset, step) for values in _envelope(samples, lengths, per_round)
+        _steps(values, offset, step) for values in _envelope(samples, lengths, buckets)
     )
-    columns = {
+    return offset, step, {
         "mids": _steps(middles, offset, step),
         "q": np.diff(quantiles, axis=1, prepend=0),
         "mid": middle,
         "down": middle - least,
         "up": most - middle,
-    }
-    return [{"buckets": per_round, **row} for row in _rows(offset, step, columns)]
+    }  # fmt: skip
 
 
 def _envelope(
@@ -218,11 +230,3 @@ def _starts(lengths: tuple[int, ...], per_round: Sequence[int]) -> Ints:
         for first, length, buckets in zip(begin, lengths, per_round, strict=True)
     ]
     return np.concatenate(parts)
-
-
-def _rows(offset: Ints, step: Floats, columns: Mapping[str, Ints]) -> list[dict[str, Any]]:
-    whole = {name: np.ascontiguousarray(values) for name, values in columns.items()}
-    return [
-        {"offset": first, "step": width, **{name: values[i] for name, values in whole.items()}}
-        for i, (first, width) in enumerate(zip(offset.tolist(), step.tolist(), strict=True))
-    ]

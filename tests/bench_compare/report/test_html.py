@@ -5,7 +5,6 @@ import math
 import re
 import subprocess
 import sys
-import zlib
 
 import pytest
 
@@ -13,6 +12,7 @@ from bench_compare.errors import UsageError
 from bench_compare.model import Verdict, View
 from bench_compare.report.html import CHUNK, details, embedded, render
 from bench_compare.report.html.details import blocks
+from tests.bench_compare.report.unblock import unblocked
 
 CDN = View(plotlyjs="cdn")
 
@@ -32,8 +32,7 @@ def data_of(page):
 
 
 def unpacked(comparison):
-    packed = [base64.b64decode(text) for text in blocks(comparison)]
-    return [json.loads(zlib.decompress(block)) for block in packed]
+    return [unblocked(text) for text in blocks(comparison)]
 
 
 def test_names_from_documents_open_no_element(hostile_page):
@@ -86,35 +85,35 @@ def test_an_unknown_way_to_plotlyjs_names_the_choices(suite):
 
 def test_each_case_is_in_its_block(make):
     cases = [make.row(i, f"g{i}", Verdict.SAME, 1.0) for i in range(CHUNK + 3)]
-    sizes = [len(block["cases"]) for block in unpacked(make.comparison(cases))]
+    sizes = [len(block) for block in unpacked(make.comparison(cases))]
     assert [CHUNK, 3] == sizes
 
 
 def test_a_panel_has_samples_of_both_sides_and_their_clocks(suite):
-    [block] = unpacked(suite)
-    slower = block["cases"][1]
+    [cases] = unpacked(suite)
+    slower = cases[1]
     assert [[20] * 5] * 2 == [slower["series"]["device_ns"][side]["n"] for side in "01"]
     assert [0, 1975, 1970, 420, 50] == slower["sides"][0]["rounds"][0]
 
 
 def test_series_that_a_large_page_leaves_out_are_named(suite, monkeypatch):
-    assert [] == unpacked(suite)[0]["cases"][1]["leftOut"]
+    assert [] == unpacked(suite)[0][1]["leftOut"]
     monkeypatch.setattr(details, "SERIES_KEPT", ((math.inf, 1),))
-    [block] = unpacked(suite)
-    assert ["device_ns"] == list(block["cases"][1]["series"])
-    assert ["e2e_ns"] == block["cases"][1]["leftOut"]
+    [cases] = unpacked(suite)
+    assert ["device_ns"] == list(cases[1]["series"])
+    assert ["e2e_ns"] == cases[1]["leftOut"]
 
 
 def test_worst_mismatches_reach_the_panel(suite):
-    [block] = unpacked(suite)
-    output = block["cases"][6]["sides"][1]["validation"]["outputs"][0]
+    [cases] = unpacked(suite)
+    output = cases[6]["sides"][1]["validation"]["outputs"][0]
     assert [[0, 3, 1], 1.25, "NaN"] == output[-1][0]
 
 
 def test_what_one_side_lacks_is_null(suite):
-    [block] = unpacked(suite)
+    [cases] = unpacked(suite)
     removed = suite.cases.index(next(c for c in suite.cases if c.verdict is Verdict.REMOVED))
-    assert block["cases"][removed]["sides"][1] is None
+    assert cases[removed]["sides"][1] is None
 
 
 def test_an_empty_comparison_has_a_page(make):

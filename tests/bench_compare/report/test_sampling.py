@@ -2,7 +2,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench_compare.report.html.sampling import FEW, MANY, Budget, Held, budget, reduced, shares
+from bench_compare.report.html.sampling import FEW, MANY, Budget, Held, budget, shares
+from bench_compare.report.html.sampling import reduced as groups_of
 
 ROUNDS = st.lists(st.lists(st.integers(1, 10**12), min_size=1, max_size=80), min_size=1, max_size=6)
 
@@ -14,6 +15,19 @@ def arrays(rounds):
 def held(rounds, cuts=None, documents=None):
     samples = arrays(rounds)
     return Held(samples, cuts or [0] * len(samples), documents or [len(samples)])
+
+
+def reduced(series, plan):
+    """Each series as a mapping, in order."""
+    found = {}
+    for group in groups_of(series, plan):
+        several = {"docs": list(group.documents)} if len(group.documents) > 1 else {}
+        for row, member in enumerate(group.members):
+            columns = {name: matrix[row] for name, matrix in group.columns.items()}
+            scale = {"offset": group.offset[row], "step": group.step[row]}
+            whole = {"n": group.lengths, "buckets": group.buckets}
+            found[member] = {**whole, **several, **scale, **columns}
+    return [found[place] for place in range(len(series))]
 
 
 def bucket_edges(one):

@@ -1,0 +1,114 @@
+"""The samples of a block's cases: which series the page holds, and how they are told."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from bench_schema.document import SERIES
+
+from bench_compare.report.html.sampling import Held, reduced
+from bench_compare.rounds.lazy import series_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from bench_schema.document import Samples
+
+    from bench_compare.model import CaseComparison, CaseSide
+    from bench_compare.report.html.sampling import Budget, Ints, Reduced
+    from bench_compare.rounds.facts import Facts
+
+
+@dataclass(frozen=True)
+class Shown:
+    """Of one case."""
+
+    names: tuple[str, ...]
+    """Series that the page holds, the one that the verdict rests on first."""
+    left_out: tuple[str, ...]
+    sides: tuple[frozenset[str], frozenset[str]]
+    """Series that base and other have samples of."""
+
+    @property
+    def count(self) -> int:
+        return sum(name in side for name in self.names for side in self.sides)
+
+
+def shown_series(gate: str | None, sides: Sequence[Sequence[Facts]], most: int) -> Shown:
+    """`sides`: facts of each document's case, of base and of other; `most`: series of a case."""
+    base, other = (_sampled(side) for side in sides)
+    return _shown(gate, base, other, most)
+
+
+def _sampled(side: Sequence[Facts]) -> frozenset[str]:
+    return side[0].sampled if len(side) == 1 else frozenset().union(*(one.sampled for one in side))
+
+
+@lru_cache(1024)
+def _shown(gate: str | None, base: frozenset[str], other: frozenset[str], most: int) -> Shown:
+    ordered = sorted(SERIES, key=lambda name: name != gate)
+    names = tuple(name for name in ordered if name in base or name in other)
+    return Shown(names[:most], names[most:], (base, other))
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A series of one side of a case."""
+
+    case: int
+    """Its place in the block."""
+    name: str
+    side: int
+    """0 base, 1 other."""
+    held: Held
+
+
+def told(
+    cases: Sequence[CaseComparison], shown: Sequence[Shown], plan: Budget
+) -> tuple[list[dict[str, Any]], list[Ints]]:
+    """Groups of series that are alike, and the matrices of their columns, in this order."""
+    entries = list(_entries(cases, shown))
+    groups: list[dict[str, Any]] = []
+    matrices: list[Ints] = []
+    for group in reduced([entry.held for entry in entries], plan):
+        groups.append(_group(group, [entries[place] for place in group.members]))
+        matrices += group.columns.values()
+    return groups, matrices
+
+
+def _entries(cases: Sequence[CaseComparison], shown: Sequence[Shown]) -> Iterator[Entry]:
+    for place, (case, one) in enumerate(zip(cases, shown, strict=True)):
+        for name in one.names:
+            for number, side in enumerate((case.base, case.other)):
+                if side is not None and name in one.sides[number]:
+                    yield Entry(place, name, number, _held(side, name))
+
+
+def _held(side: CaseSide, name: str) -> Held:
+    rounds: list[Samples] = []
+    cuts: list[int] = []
+    documents: list[int] = []
+    for case in side.cases:
+        samples, told_cuts = series_of(case.rounds, name)
+        if len(samples):
+            rounds += samples
+            cuts += [min(cut, one.size - 1) for one, cut in zip(samples, told_cuts, strict=True)]
+            documents.append(len(samples))
+    return Held(rounds, cuts, documents)
+
+
+def _group(group: Reduced, members: Sequence[Entry]) -> dict[str, Any]:
+    """`of`: case, name and side of each series. `widths`: integers of a series in each column.
+    Documents are left out where there is one."""
+    several = {"docs": group.documents} if len(group.documents) > 1 else {}
+    return {
+        "of": [(one.case, one.name, one.side) for one in members],
+        "n": group.lengths,
+        **several,
+        "buckets": group.buckets,
+        "offset": group.offset,
+        "step": group.step,
+        "widths": {name: matrix.shape[1] for name, matrix in group.columns.items()},
+    }

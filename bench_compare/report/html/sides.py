@@ -1,0 +1,253 @@
+"""Facts of the sides of a block's cases, a column for each fact.
+
+A column has an entry for each side, first base and other of the first case; what a side does not
+have is None, and a column in which nobody has anything is left out.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from bench_schema.document import PAID_ONCE
+
+from bench_compare.report.html.front import floats, short, shortened
+from bench_compare.rounds.lazy import columns_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from bench_schema.document import Case, Outcome, Round, Samples, Summary, Telemetry, Validation
+
+    from bench_compare.model import CaseSide
+    from bench_compare.report.html.front import Floats
+    from bench_compare.report.html.sampling import Ints
+    from bench_compare.rounds.facts import Facts
+
+LONGEST_TEXT = 2_000
+WORST = 8
+"""Mismatches shown for an output."""
+
+
+def side_columns(
+    sides: Sequence[CaseSide | None], facts: Sequence[Sequence[Facts]]
+) -> dict[str, Sequence[Any]]:
+    """`facts`: of the rounds of each document's case, for each side."""
+    present = [place for place, side in enumerate(sides) if side is not None]
+    held = [side for side in sides if side is not None]
+    columns = _columns(held, [facts[place] for place in present])
+    if len(held) == len(sides):
+        return columns
+    return {name: _spread(column, present, len(sides)) for name, column in columns.items()}
+
+
+def _spread(column: Sequence[Any], places: Sequence[int], count: int) -> list[Any]:
+    spread = [None] * count
+    for place, value in zip(places, column, strict=True):
+        spread[place] = value
+    return spread
+
+
+def _columns(
+    sides: Sequence[CaseSide], facts: Sequence[Sequence[Facts]]
+) -> dict[str, Sequence[Any]]:
+    last = [side.cases[-1] for side in sides]
+    readings = _readings(sides)
+    columns: dict[str, Sequence[Any]] = {
+        "name": [side.name for side in sides],
+        "engine": [side.engine for side in sides],
+        "path": [case.graph.path for case in last],
+        "outcome": [_outcome(case.outcome) for case in last],
+        "work": _work(last),
+        "init": _init([side.cases for side in sides]),
+        "validation": [_validation(_checked(side.cases)) for side in sides],
+        "plan": [case.plan for case in last],
+        "stopped": [case.stopped_by for case in last],
+        "kernels": [_kernels(case) for case in last],
+        "notes": [_notes(case, known) for case, known in zip(last, facts, strict=True)],
+        "throttled": [_throttled(known) for known in facts],
+        "rounds": readings,
+        "summary": [
+            None if len(table) else _summaries(case)
+            for case, table in zip(last, readings, strict=True)
+        ],
+        "achieved": _achieved(last),
+        "memory": [_memory(case) for case in last],
+    }
+    return {name: column for name, column in columns.items() if any(map(_size, column))}
+
+
+def _size(value: Any) -> int:
+    return 0 if value is None else len(value)
+
+
+def _work(cases: Sequence[Case]) -> list[tuple[int | None, int | None, float | None]]:
+    works = [case.work for case in cases]
+    intensity = shortened([work.intensity for work in works])
+    return [
+        (work.flops, work.moved_bytes, ratio) for work, ratio in zip(works, intensity, strict=True)
+    ]
+
+
+def _kernels(case: Case) -> list[tuple[str, int, float | None]]:
+    return [(one.name[:LONGEST_TEXT], one.count, short(one.median_ns)) for one in case.kernels]
+
+
+def _notes(case: Case, known: Sequence[Facts]) -> list[str]:
+    """Of the last document and of all rounds."""
+    return [*case.notes, *(note for one in known for note in one.notes)]
+
+
+def _throttled(known: Sequence[Facts]) -> Sequence[str]:
+    """Why the device throttled."""
+    if len(known) == 1:
+        return known[0].throttled_after
+    return list(dict.fromkeys(reason for one in known for reason in one.throttled_after))
+
+
+def _summaries(case: Case) -> dict[str, list[float | None]]:
+    return {name: _summary(one) for name, one in case.summary.items()}
+
+
+def _summary(one: Summary) -> list[float | None]:
+    """Samples (a document that does not know stores none) and times."""
+    times = (one.min, one.p5, one.median, one.mean, one.p95, one.max)
+    return [None if one.count == 0 else one.count, *map(short, times)]
+
+
+def _achieved(cases: Sequence[Case]) -> list[tuple[Any, ...] | None]:
+    """Series, TFLOP/s, GB/s and the share of the ceiling."""
+    found = [case.achieved for case in cases]
+    known = [one for one in found if one is not None]
+    rates = shortened([(one.tflops, one.gbps, one.ceiling_share) for one in known])
+    rows = iter([(one.series, *three) for one, three in zip(known, rates, strict=True)])
+    return [None if one is None else next(rows) for one in found]
+
+
+def _memory(case: Case) -> tuple[int | None, ...] | None:
+    memory = case.memory
+    if memory is None:
+        return None
+    return memory.peak_bytes, memory.workspace_bytes, memory.buffer_bytes
+
+
+def _outcome(outcome: Outcome) -> list[Any]:
+    if outcome.status == "completed":
+        return [outcome.status]
+    detail = None if outcome.detail is None else outcome.detail[-LONGEST_TEXT:]
+    return [outcome.status, outcome.reason, outcome.phase, detail]
+
+
+def _readings(sides: Sequence[CaseSide]) -> list[Floats]:
+    """What `_round` tells of each round, a matrix for each side; where no device said anything,
+    only the cut. Of many sides at once, since NumPy takes longer to begin than to do this."""
+    rounds = [case.rounds for side in sides for case in side.cases]
+    sizes = [sum([len(case.rounds) for case in side.cases]) for side in sides]
+    table = _reading_rows(rounds).round(1)
+    ends = itertools.accumulate(sizes)
+    return [table[end - size : end] for size, end in zip(sizes, ends, strict=True)]
+
+
+def _reading_rows(cases: Sequence[Sequence[Round]]) -> Floats:
+    known = [lazy.readings for one in cases if (lazy := columns_of(one)) is not None]
+    if known and len(known) == len(cases):
+        told = any(some.any() for _, some in known)
+        return floats(np.concatenate([table if told else table[:, :1] for table, _ in known]))
+    every = [one for rounds in cases for one in rounds]
+    quiet = all(one.telemetry_before is one.telemetry_after is None for one in every)
+    return floats([(_cut(one),) if quiet else _round(one) for one in every])
+
+
+def _cut(one: Round) -> int:
+    return max(one.cut.values(), default=0)
+
+
+def _round(one: Round) -> tuple[float | None, ...]:
+    """Warm-up cut, clock before and after (MHz), power (W) and temperature (°C) of a round."""
+    before, after = one.telemetry_before, one.telemetry_after
+    if after is None:
+        return _cut(one), _clock(before), None, None, None
+    return _cut(one), _clock(before), _clock(after), after.power_w, after.temperature_c
+
+
+def _clock(telemetry: Telemetry | None) -> float | None:
+    """The measured clock where there is one, else what the device reports, MHz."""
+    if telemetry is None:
+        return None
+    probed = telemetry.probed_clock_mhz
+    return telemetry.sm_clock_mhz if probed is None else probed
+
+
+def _init(sides: Sequence[Sequence[Case]]) -> list[dict[str, int]]:
+    """Of each side the (lower) median of each phase over the rounds of all documents,
+    nanoseconds; what is paid once counts once a document."""
+    found: list[dict[str, int]] = [{} for _ in sides]
+    phases = dict.fromkeys(phase for cases in sides for case in cases for phase in case.init)
+    for phase in phases:
+        most = 1 if phase in PAID_ONCE else None
+        values = [_phase(cases, phase, most) for cases in sides]
+        known = [place for place, one in enumerate(values) if one.size]
+        middles = _lower_medians([values[place] for place in known])
+        for place, middle in zip(known, middles, strict=True):
+            found[place][phase] = middle
+    return found
+
+
+NOTHING = np.empty(0, np.int64)
+
+
+def _phase(cases: Sequence[Case], phase: str, most: int | None) -> Samples:
+    if len(cases) == 1:
+        return cases[0].init.get(phase, NOTHING)[:most]
+    return np.concatenate([case.init.get(phase, NOTHING)[:most] for case in cases])
+
+
+def _lower_medians(series: Sequence[Ints]) -> list[int]:
+    """Those of one length at once."""
+    sizes = np.fromiter((one.size for one in series), np.int64, len(series))
+    found = np.zeros(len(series), np.int64)
+    for size in np.unique(sizes).tolist():
+        places = np.flatnonzero(sizes == size).tolist()
+        rows = np.concatenate([series[place] for place in places]).reshape(-1, size)
+        found[places] = np.sort(rows, axis=1)[:, (size - 1) // 2]
+    middles: list[int] = found.tolist()
+    return middles
+
+
+def _checked(cases: Sequence[Case]) -> Validation | None:
+    """The validation to show: the first failed one, else the last."""
+    known = [case.validation for case in cases if case.validation is not None]
+    failed = (one for one in known if one.status == "failed")
+    return next(failed, known[-1] if known else None)
+
+
+def _validation(validation: Validation | None) -> dict[str, Any] | None:
+    if validation is None:
+        return None
+    return {
+        "status": validation.status,
+        "reference": validation.reference,
+        "reason": validation.reason,
+        "checked": validation.iterations_checked,
+        "wrong": validation.iterations_mismatched,
+        "deterministic": validation.deterministic,
+        "outputs": [
+            [
+                *(
+                    o.name,
+                    o.data_type,
+                    o.elements,
+                    o.mismatched,
+                    *map(_real, (o.max_abs, o.max_rel)),
+                ),
+                *(_real(o.relative_l2), o.rtol, o.atol, o.tolerance_source),
+                [[list(w.index), _real(w.expected), _real(w.actual)] for w in o.worst[:WORST]],
+            ]
+            for o in validation.outputs
+        ],
+    }
+
+
+def _real(value: float | str) -> float | str | None:
+    return value if isinstance(value, str) else short(value)
