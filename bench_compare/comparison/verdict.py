@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from bench_compare.model import Verdict
+from bench_compare.statistics.intervals import COMMON_ALPHA
 from bench_compare.statistics.special import t_quantile
 
 if TYPE_CHECKING:
@@ -74,6 +75,7 @@ def seen_shift(
         error = np.sqrt(found.variance) * _spread_doubt(found.dof)
         significant = t_quantile(1 - alpha / max(tests, 1) / 2, found.dof) * error
         least = np.maximum(_least(found, limit, resolution), significant)
+        least = np.maximum(least, _doubtful_common(found))
         return np.asarray(least + t_quantile(POWER, found.dof) * error)
 
 
@@ -87,6 +89,18 @@ def _spread_doubt(dof: Array) -> Array:
     anew (chi squared after Wilson and Hilferty 1931)."""
     part = 2 / (9 * dof)
     return np.asarray((1 - part + SPREAD_Z * np.sqrt(part)) ** -1.5)
+
+
+def _doubtful_common(found: Estimates) -> Array:
+    """`Estimates.common`, where what all cases share and what is a case's own may spread more than
+    they were found to; 0 where no such size is asked for."""
+    shared = t_quantile(1 - COMMON_ALPHA / 2, found.common_dof) ** 2 * found.common_variance
+    shared = np.minimum(np.nan_to_num(shared), found.common**2)
+    own = found.common**2 - shared
+    doubts = (np.nan_to_num(_spread_doubt(dof), nan=1.0) for dof in (found.common_dof, found.dof))
+    return np.asarray(
+        np.sqrt(sum(d**2 * part for d, part in zip(doubts, (shared, own), strict=True)))
+    )
 
 
 def exact_move(base: float, other: float, threshold_ratio: float) -> Move:
