@@ -111,11 +111,19 @@ class Baton:
             return TOUCHED
         return OTHERS if self._ready or self._active is not None else IDLE
 
+    def may_touch(self) -> bool:
+        """Whether nobody measures or could begin to, or the device cools."""
+        return self._cooling or (self._active is None and self._first() is None)
+
     def touch(self) -> None:
-        """Waits until nobody measures or could begin to, or until the device cools."""
+        """Waits until the device may be touched."""
         with self.changing():
-            self.wait(lambda: self._cooling or (self._active is None and self._first() is None))
-            self._touching += 1
+            self.wait(self.may_touch)
+            self.begin_to_touch()
+
+    def begin_to_touch(self) -> None:
+        """Within `changing`."""
+        self._touching += 1
 
     def cool(self) -> None:
         """Whoever measures waits for the clock: others may touch the device until `cooled`."""
@@ -239,9 +247,10 @@ class Group:
         self.baton.cool()
 
     def go_on(self) -> None:
-        """It measures again."""
-        self.baton.cooled()
+        """It measures again. It holds nothing while it waits for those who touch the device: they
+        may wait behind the door of another run, which waits for what is held here."""
         self._held.release()
+        self.baton.cooled()
         self._held = self.baton.hold(alone=True, beside=self.beside)
 
     def _next(self) -> str | None:

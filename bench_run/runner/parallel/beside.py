@@ -66,10 +66,18 @@ class DeviceBatons:
 
     @contextmanager
     def touching(self) -> Iterator[None]:
-        """While somebody who is no case of a round works on any of the devices."""
+        """While somebody who is no case of a round works on any of the devices: on all at once,
+        since whoever has one and waits for another may keep the other waiting."""
+        batons = list(self._batons.values())
+        with batons[0].changing():  # the state of all: they share the turn of the host
+            batons[0].wait(lambda: all(baton.may_touch() for baton in batons))
+            for baton in batons:
+                baton.begin_to_touch()
         with ExitStack() as held:
-            for baton in self._batons.values():
-                held.enter_context(baton.touching())
+            for baton in batons:
+                held.callback(baton.touched)
+            for baton in batons:
+                held.callback(baton.hold(alone=False).release)
             yield
 
     def stop(self) -> None:

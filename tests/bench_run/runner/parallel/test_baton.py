@@ -116,6 +116,26 @@ def test_while_a_device_cools_others_touch_it():
     second.end()
 
 
+def test_two_runs_do_not_wait_for_each_other_while_a_device_cools(tmp_path):
+    """One waits for whoever touches the device, who waits behind the other run's door."""
+    one, other = (Baton(DeviceLock(["GPU-1"], tmp_path)) for _ in range(2))
+    cools, touches = one.group(["a"]).turn("a"), one.group(["b"]).turn("b")
+    measures = other.group(["c"]).turn("c")
+    cools.claim("alone")
+    cools.claim("cooling")
+    threads = []
+    for turn, use in ((measures, "alone"), (touches, "shared"), (cools, "alone")):
+        threads.append(threading.Thread(target=lambda t=turn, u=use: (t.claim(u), t.end())))
+        threads[-1].start()
+        time.sleep(0.05)  # each waits for those before it
+    for thread in threads:
+        thread.join(LIMIT_S)
+    ended = [not thread.is_alive() for thread in threads]
+    one.stop()
+    other.stop()
+    assert [True] * 3 == ended
+
+
 def test_a_stopped_run_waits_for_nobody():
     baton = Baton()
     first, second = baton.group(["a"]).turn("a"), baton.group(["b"]).turn("b")

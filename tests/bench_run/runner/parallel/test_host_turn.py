@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from bench_run.runner.parallel import baton
 from bench_run.runner.parallel.baton import Baton
+from bench_run.runner.parallel.beside import DeviceBatons
 from bench_run.runner.parallel.host_turn import HostTurn
 from tests.bench_run.runner.parallel.test_baton import LIMIT_S, run_all
 
@@ -157,3 +158,35 @@ def test_what_a_device_did_is_told_apart():
     waits.end()
     assert one.time.seconds()["measuring alone"] >= 0.08
     assert two.time.seconds()["waiting for other devices"] >= 0.05
+
+
+def touch_all(devices):
+    with devices.touching():
+        pass
+
+
+def test_nobody_touches_one_device_while_waiting_for_another():
+    """The first would keep whoever is to be alone there, who keeps the other from going on."""
+    devices = DeviceBatons({"one": "A", "two": "B"}, lambda visit: True)
+    one, two = (devices._batons[name] for name in "AB")
+    cools, alone = two.group(["x"], beside=True).turn("x"), one.group(["a"]).turn("a")
+    cools.claim("alone")
+    threads = [
+        threading.Thread(target=lambda: (alone.claim("alone"), alone.end())),
+        threading.Thread(target=touch_all, args=(devices,)),
+    ]
+    for thread in threads:
+        thread.start()
+        time.sleep(2 * baton.IDLE_PATIENCE_S)
+    with one.changing():
+        pass  # whoever is to be alone has waited long enough to close the door
+    threads.append(threading.Thread(target=lambda: (cools.claim("cooling"), cools.claim("alone"))))
+    threads[-1].start()
+    threads[-1].join(LIMIT_S)
+    went_on = not threads[-1].is_alive()
+    cools.end()
+    for thread in threads:
+        thread.join(LIMIT_S)
+    ended = [not thread.is_alive() for thread in threads]
+    devices.stop()
+    assert (True, [True] * 3) == (went_on, ended)
