@@ -127,6 +127,10 @@ class WorkerCrashedError(WorkerError):
     """It ended: by a signal, an exit or a broken pipe."""
 
 
+class TemplateLostError(WorkerCrashedError):
+    """It ended with the template that it was forked from, whatever it was doing."""
+
+
 class WorkerTimeoutError(WorkerError):
     """It did not answer in time and was killed."""
 

@@ -82,7 +82,11 @@ class Ahead:
             if self._left == 0:
                 return None
             self._left -= 1
-        return self._done.get()
+        started = self._done.get()
+        if started is not None and not self._template.fit:  # it was lost with its template
+            started[0].kill()
+            return None
+        return started
 
     def close(self) -> None:
         """End those that nobody took, once they answer; whoever waits for one still gets it."""

@@ -43,10 +43,12 @@ def family(engine: PlannedEngine) -> str:
 class Launcher:
     """Environments and templates by family."""
 
-    def __init__(self, environments: Mapping[str, Mapping[str, str]], fresh: str) -> None:
-        """`fresh`: ``exec`` starts every worker afresh; ``fork`` forks those of engines that allow
+    def __init__(
+        self, environments: Mapping[str, Mapping[str, str]], fresh: str, timeout_s: float
+    ) -> None:
+        """`timeout_s`: how long a worker may take to open its engine. `fresh`: ``exec`` starts every worker afresh; ``fork`` forks those of engines that allow
         it from a template, which is kept until `close`."""
-        self._fresh = fresh
+        self._fresh, self._timeout_s = fresh, timeout_s
         self._environments = dict(environments)
         self._prepared: set[str] = set()
         self._templates: dict[str, Template] = {}
@@ -76,10 +78,12 @@ class Launcher:
             return start_afresh
 
     def _start_template(self, engine: PlannedEngine, environment: Mapping[str, str]) -> None:
-        started = self._starting.submit(Template, engine.spec, engine.options, environment)
+        started = self._starting.submit(
+            Template, engine.spec, engine.options, environment, self._timeout_s
+        )
         self._templates[family(engine)] = started.result()
 
-    def start_ahead(self, engine: PlannedEngine, count: int, timeout_s: float) -> None:
+    def start_ahead(self, engine: PlannedEngine, count: int) -> None:
         """Start `count` workers of an engine that may be forked; others start when asked for."""
         if count < 1 or self._fresh == "exec" or engine.key in self._ahead:
             return
@@ -89,7 +93,8 @@ class Launcher:
         if name not in self._templates:
             self._start_template(engine, environment)
         template = self._templates[name]
-        self._ahead[engine.key] = engine, Ahead(engine, template, environment, timeout_s, count)
+        ahead = Ahead(engine, template, environment, self._timeout_s, count)
+        self._ahead[engine.key] = engine, ahead
 
     def take_ahead(self, engine: PlannedEngine) -> Started | None:
         """A worker that was started ahead for this engine, or its copy, and opened it; None: there

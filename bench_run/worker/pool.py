@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING, Literal
 
 from bench_schema.document import Case, Outcome, Validation
 
-from bench_run.errors import BenchRunError, EngineError, EngineUnavailableError, WorkerError
+from bench_run.errors import (
+    BenchRunError,
+    EngineError,
+    EngineUnavailableError,
+    TemplateLostError,
+    WorkerError,
+)
 from bench_run.measure.time_breakdown import TimeBreakdown
 from bench_run.worker.case_record import case_of
 from bench_run.worker.launcher import Launcher
@@ -59,7 +65,7 @@ class WorkerPool:
         """`fresh`: how workers start, see `Launcher`; `launcher` is that of another pool."""
         self._timeout_s = timeout_s
         self._owns_launcher = launcher is None
-        self._launcher = Launcher(environments, fresh) if launcher is None else launcher
+        self._launcher = Launcher(environments, fresh, timeout_s) if launcher is None else launcher
         self._breakdown = TimeBreakdown() if breakdown is None else breakdown
         self._workers: dict[str, Worker] = {}
         self._fresh: dict[str, PlannedEngine] = {}
@@ -141,7 +147,7 @@ class WorkerPool:
     def start_ahead(self, engines: Sequence[PlannedEngine], count: int) -> None:
         """Start so many workers of each engine that may be forked, before they are asked for."""
         for engine in engines:
-            self._launcher.start_ahead(engine, count, self._timeout_s)
+            self._launcher.start_ahead(engine, count)
 
     def end_ahead(self) -> None:
         """End those that nobody asked for."""
@@ -242,9 +248,19 @@ class WorkerPool:
 
     def run_case(self, engine: PlannedEngine, request: RunCase, turn: Turn | None = None) -> Case:
         """The case with this round; whatever the worker does becomes an outcome. `turn` is how it
-        comes to a device that it shares."""
+        comes to a device that it shares. A worker that was lost with its template costs nothing:
+        another one, started afresh, runs the case."""
+        try:
+            return self._run_case(engine, request, turn)
+        except TemplateLostError:
+            return self._run_case(engine, request, turn)
+
+    def _run_case(self, engine: PlannedEngine, request: RunCase, turn: Turn | None) -> Case:
+        """Raises `TemplateLostError`."""
         try:
             worker = self._worker(engine)
+        except TemplateLostError:
+            raise
         except WorkerError as error:
             return case_of(request, Outcome(error.status, str(error), "import", error.detail))
         except (EngineError, EngineUnavailableError) as error:
@@ -253,6 +269,9 @@ class WorkerPool:
         try:
             with self._breakdown.on("building"):
                 case = worker.ask(request, self._timeout_s, engine.build_timeout_s, turn)
+        except TemplateLostError:
+            self._forget(engine)
+            raise
         except WorkerError as error:
             self._forget(engine)
             return case_of(request, Outcome(error.status, str(error), worker.phase, error.detail))

@@ -20,7 +20,7 @@ import time
 from multiprocessing.connection import Connection, Pipe
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from bench_run.errors import WorkerCrashedError, WorkerTimeoutError
+from bench_run.errors import TemplateLostError, WorkerCrashedError, WorkerTimeoutError
 from bench_run.worker.guardian import STOP
 from bench_run.worker.messages import (
     Answered,
@@ -35,7 +35,7 @@ from bench_run.worker.messages import (
     Refused,
     Request,
 )
-from bench_run.worker.start import start_afresh
+from bench_run.worker.start import ForkedProcess, start_afresh
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -144,7 +144,9 @@ class Worker:
             self._pipe.send(request)
             reply: Answered[AnswerT] | Refused = self._reply(timeout_s, build_timeout_s, turn)
         except (EOFError, OSError, pickle.UnpicklingError):
-            raise WorkerCrashedError(self._how_it_died(), detail=self._tail.text()) from None
+            how = self._how_it_died()
+            kind = TemplateLostError if self._lost_its_template else WorkerCrashedError
+            raise kind(how, detail=self._tail.text()) from None
         if isinstance(reply, Refused):
             raise reply.error
         self.is_worn = reply.worn
@@ -202,6 +204,11 @@ class Worker:
         if code < 0:
             return f"the worker process died during {self.phase}: {_signal_name(-code)}"
         return f"the worker process exited with code {code} during {self.phase}"
+
+    @property
+    def _lost_its_template(self) -> bool:
+        process = self._process
+        return isinstance(process, ForkedProcess) and process.lost_its_template
 
     def close(self) -> None:
         """Ask it to end; make it end."""

@@ -55,9 +55,15 @@ class Template:
     to be started afresh."""
 
     def __init__(
-        self, spec: EngineSpec, options: EngineOptions, environment: Mapping[str, str]
+        self,
+        spec: EngineSpec,
+        options: EngineOptions,
+        environment: Mapping[str, str],
+        timeout_s: float,
     ) -> None:
+        """`timeout_s`: how long importing, and a fork, may take."""
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._control.settimeout(timeout_s)
         self._process = subprocess.Popen(  # noqa: S603 - our own module, no shell
             [sys.executable, "-m", "bench_run.worker.template", str(theirs.fileno())],
             stdin=subprocess.DEVNULL,
@@ -70,6 +76,8 @@ class Template:
         theirs.close()
         self._lock, self._importing = threading.Lock(), threading.Lock()
         self._ends: dict[int, int] = {}
+        self._lost: set[int] = set()
+        """Workers that ended with the template."""
         self._control.send(pickle.dumps(Preload(spec, options)))
         self._fit: bool | None = None
 
@@ -102,8 +110,14 @@ class Template:
                 message = self._receive()
                 if message is None:  # the kernel ends the workers of a lost template
                     self._ends[pid] = -signal.SIGKILL
+                    self._lost.add(pid)
+                    self._fit = False
                 self._note(message)
             return self._ends.get(pid)
+
+    def was_lost_with(self, pid: int) -> bool:
+        """Whether the worker ended because the template did."""
+        return pid in self._lost
 
     def _note(self, message: object) -> None:
         if isinstance(message, Ended):
@@ -117,10 +131,12 @@ class Template:
         return bool(select.select([self._control], [], [], 0)[0])
 
     def _receive(self) -> object:
-        """The next message; None where the template is gone."""
+        """The next message; None where the template is gone. One that is silent too long is ended:
+        it must not fork what has been started otherwise."""
         try:
             data = self._control.recv(MESSAGE_BYTES)
         except OSError:
+            self._process.kill()
             return None
         return pickle.loads(data) if data else None  # noqa: S301 - from our own process
 
@@ -140,6 +156,11 @@ class ForkedProcess:
 
     def poll(self) -> int | None:
         return self._template.end_of(self.pid)
+
+    @property
+    def lost_its_template(self) -> bool:
+        """Whether it ended for that."""
+        return self._template.was_lost_with(self.pid)
 
     def wait(self, timeout: float | None = None) -> int:
         """Its exit code. Raises `subprocess.TimeoutExpired`."""

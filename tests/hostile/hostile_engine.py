@@ -36,6 +36,8 @@ def probe():
 
 
 def preload(spec):
+    if spec.id == "hang-preload":
+        time.sleep(1000)
     return "fork" in spec.options
 
 
@@ -177,6 +179,17 @@ def _fork(_):
     os.kill(os.getpid(), signal.SIGKILL)
 
 
+def _kill_template(_):
+    """What this process was forked from, if it was: its guardian was too."""
+    import psutil
+
+    parents = psutil.Process().parents()
+    forked = [each for each in parents if "bench_run.worker.template" in each.cmdline()]
+    if forked:
+        forked[-1].kill()
+        time.sleep(30)
+
+
 def _raise(_):
     raise ValueError("a bug of the engine")
 
@@ -249,6 +262,7 @@ MISDEEDS = {
     "hang": lambda _: time.sleep(1000),
     "flood": _flood,
     "fork": _fork,
+    "kill-template": _kill_template,
     "bug": _raise,
     "memory": lambda _: (_ for _ in ()).throw(MemoryError("no more")),
     "print": lambda _: print("noise on stdout", flush=True),

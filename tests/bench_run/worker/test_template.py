@@ -45,7 +45,7 @@ def test_nothing_is_left_behind(small_graph):
 @pytest.fixture
 def template():
     spec = EngineSpec("hostile+fork", "hostile", options=("fork",))
-    made = Template(spec, EngineOptions(), {})
+    made = Template(spec, EngineOptions(), {}, 60)
     yield made
     made.close()
 
@@ -91,6 +91,19 @@ def test_the_workers_of_a_lost_template_are_lost_too(template, worker_ends):
     process = template.start({}, pipe, output)
     template._process.kill()
     assert -signal.SIGKILL == process.wait(10)
+
+
+def test_a_worker_that_is_lost_with_its_template_costs_no_case(small_graph):
+    case = run(small_graph, "hostile:kill-template+fork").cases[0]
+    assert ("completed", 3) == (case.outcome.status, len(case.rounds))
+
+
+def test_a_template_that_imports_for_ever_is_not_waited_for():
+    spec = EngineSpec("hostile:hang-preload+fork", "hostile", "hang-preload", options=("fork",))
+    made = Template(spec, EngineOptions(), {}, 0.3)
+    assert not made.fit
+    assert -signal.SIGKILL == made._process.wait(10)
+    made.close()
 
 
 @pytest.mark.parametrize(("way", "status"), [("segfault", "crashed"), ("hang", "timed out")])
