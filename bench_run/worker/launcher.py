@@ -46,8 +46,9 @@ class Launcher:
     def __init__(
         self, environments: Mapping[str, Mapping[str, str]], fresh: str, timeout_s: float
     ) -> None:
-        """`timeout_s`: how long a worker may take to open its engine. `fresh`: ``exec`` starts every worker afresh; ``fork`` forks those of engines that allow
-        it from a template, which is kept until `close`."""
+        """`timeout_s`: how long a worker may take to open its engine. `fresh`: ``exec`` starts each
+        worker afresh; ``fork`` forks those of engines that allow it from a template, which is kept
+        until `close`."""
         self._fresh, self._timeout_s = fresh, timeout_s
         self._environments = dict(environments)
         self._prepared: set[str] = set()
