@@ -66,7 +66,7 @@ SERIES = ("device_ns", "e2e_ns")
 WITHIN = math.log(1.002)
 STEP_NS = 32.0
 """Of the clock behind an H200's device times."""
-TOLD = ("took ", "devices side by side", "GPU-", "TWIN-")
+TOLD = ("took ", "devices side by side", "GPU-", "TWIN-", "TIMED-")
 """Beginnings of lines that say where time went."""
 
 

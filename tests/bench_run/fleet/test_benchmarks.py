@@ -41,3 +41,11 @@ def test_whole_runs_are_compared_with_those_alone(script):
         r"one after the other: [\d.]+ s; with --parallel measure: [\d.]+ s, \d+%", told
     )
     assert "two runs alone within 0.2 % of each other: " in told
+
+
+@pytest.mark.slow
+def test_two_gpus_are_simulated_by_devices_that_wait():
+    command = [sys.executable, str(SCRIPTS / "two_gpus_simulated.py"), "--scale", "0.05"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert 0 == done.returncode, done.stderr[-2000:]
+    assert re.search(r"19 graphs on each GPU, one after the other: .* \d+%\n", done.stdout)

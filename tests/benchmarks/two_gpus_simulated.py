@@ -1,0 +1,67 @@
+"""What of a run's time on two GPUs is the schedule's: `two_gpus.py` on devices that only wait.
+
+Usage:
+  two_gpus_simulated.py [options]
+
+Options:
+  --scale=X   how much longer everything waits than on the GPUs: the run's own work on few cores
+              weighs less then [default: 2]
+  --cores=N   that a run takes the machine to have, for the number of its workers [default: 32]
+  --cycles=N  whole runs of every kind, in turn [default: 1]
+  --graphs=N  copies of the 19 graphs: 19 N in all [default: 1]
+  --keep=DIR  where to leave the documents
+
+19 graphs wait as long as they were seen to take with `cudnn` on two H200s, in building, copies,
+first runs, measuring, cooling, and opening a device (`timed_engine.py`). Everything else is real:
+workers, turns, locks, the order. Seconds are those of this machine: divide by the scale.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+import two_gpus
+from docopt import docopt
+from timed_engine import FOLDER, ROWS, SCALE
+
+HERE = Path(__file__).resolve().parent
+CORES = """
+import os
+_real = os.sched_getaffinity
+os.sched_getaffinity = lambda pid: set(range({cores})) if pid == 0 else _real(pid)
+os.sched_setaffinity = lambda pid, cpus: None
+"""
+
+
+def install(folder, cores):
+    """The engine as an installed distribution, and the cores that processes take to be there."""
+    info = folder / "timed-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: timed\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[bench_run.engines]\ntimed = timed_engine\n")
+    (folder / "sitecustomize.py").write_text(CORES.format(cores=cores))
+
+
+def main():
+    given = docopt(__doc__)
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch)
+        install(folder, int(given["--cores"]))
+        specs = folder / "specs"
+        count = len(ROWS) * int(given["--graphs"])
+        specs.write_text("".join(f"relu: n={n} c=1 h=1 w=1\n" for n in range(1, count + 1)))
+        paths = [scratch, str(HERE), os.environ.get("PYTHONPATH", "")]
+        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
+        os.environ.update({SCALE: given["--scale"], FOLDER: scratch,
+                           "BENCH_RUN_LOCKS": str(folder / "locks")})  # fmt: skip
+        keep = given["--keep"] or str(folder / "documents")
+        sys.argv[1:] = ["--engine", "timed", "--specs", str(specs),
+                        "--cycles", given["--cycles"], "--keep", keep]  # fmt: skip
+        two_gpus.main()
+
+
+if __name__ == "__main__":
+    main()
