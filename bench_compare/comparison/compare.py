@@ -86,7 +86,11 @@ def compare(
     matches = [_measured((base, other), chosen, policy, calibration) for other in others]
     matches, cases = _decided(base, matches, chosen, policy)
     cases = _with_details(cases, policy.details, matches)
-    found = [move for match in matches for move in movements(match.other, match.measured, policy)]
+    found = [
+        move
+        for match in matches
+        for move in movements((base, match.other), match.measured, cases, policy)
+    ]
     used = {name for match in matches for name in match.measured}
     unlike = [difference for other in others for difference in differences(base, other)]
     deciding = {case.gate for case in cases}

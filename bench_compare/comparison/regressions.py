@@ -174,7 +174,7 @@ def warnings(
     for other in others:
         if runs & {source.document.run.id for source in other.sources} and base is not other:
             shared_engines = set(base.engines) & set(other.engines)
-            if shared_engines:
+            if shared_engines and not other.is_unit:  # of one run on several units
                 found.append(f"{base.label} and {other.label} hold the same run")
     found += [
         f"engines are compared: {base.engines[0]} against {side.engines[0]}" for side in crossed

@@ -10,7 +10,7 @@ import numpy as np
 
 from bench_compare.comparison.estimates import Measured
 from bench_compare.comparison.results import UNITS
-from bench_compare.comparison.verdict import percent, words
+from bench_compare.comparison.verdict import Move, percent, words
 from bench_compare.metrics import PerRound, Sampled
 from bench_compare.model import CommonMovement, SuiteNumber, Verdict
 from bench_compare.statistics.intervals import ROUND, take
@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
     from bench_compare.comparison.estimates import ExactMeasured
     from bench_compare.input.align import Pair
-    from bench_compare.model import Scope, Side, Unit
+    from bench_compare.metrics import Metric
+    from bench_compare.model import CaseComparison, Scope, Side, Unit
     from bench_compare.policy.values import Policy
     from bench_compare.statistics.arrays import Array, Ints
     from bench_compare.statistics.intervals import Estimates
@@ -155,12 +156,32 @@ def uncalibrated_warnings(
 
 
 def movements(
-    other: Side, measured: Mapping[str, Measured | ExactMeasured], policy: Policy
+    sides: tuple[Side, Side],
+    measured: Mapping[str, Measured | ExactMeasured],
+    cases: Sequence[CaseComparison],
+    policy: Policy,
 ) -> Iterator[CommonMovement]:
-    """What all cases did together, for each metric that gates."""
+    """What all cases did together, for each metric that gates. `cases`: of these sides or others,
+    with their verdicts."""
+    other = sides[1]
+    mine = [case for case in cases if case.other_label == other.label]
     for one in measured.values():
         if isinstance(one, Measured) and one.movement is not None:
-            yield _movement(other, one, one.movement, policy)
+            of_unit = _of_unit(sides, one.metric, mine) if other.is_unit else None
+            yield _movement(other, one, of_unit, policy)
+
+
+def _of_unit(sides: tuple[Side, Side], metric: Metric, cases: Sequence[CaseComparison]) -> str:
+    """In how many cases a unit of hardware is slower than base, and in how many faster."""
+    found = [case.metrics[metric.name].verdict for case in cases if metric.name in case.metrics]
+    good, bad = words(metric)[Move.DOWN], words(metric)[Move.UP]
+    if metric.better != "lower":
+        good, bad = bad, good
+    base, other = sides
+    return (
+        f"unit {other.label} is {bad.value} than {base.label} in {found.count(bad)} of "
+        f"{len(found)} cases, {good.value} in {found.count(good)}"
+    )
 
 
 def common_unit(found: Estimates) -> Unit:
@@ -170,8 +191,16 @@ def common_unit(found: Estimates) -> Unit:
     return "iteration" if single else UNITS.get(kind, "round")
 
 
-def _movement(other: Side, measured: Measured, found: Shift, policy: Policy) -> CommonMovement:
+def _movement(
+    other: Side, measured: Measured, of_unit: str | None, policy: Policy
+) -> CommonMovement:
+    """`of_unit`: what `_of_unit` says, where units of hardware are compared."""
+    found = measured.movement
+    assert found is not None, "its caller looked"
     verdict, why = _judge(measured, found, policy)
+    if of_unit is not None:
+        is_decided = verdict not in (Verdict.SAME, Verdict.UNCLEAR)
+        why = of_unit if is_decided else f"{why}; {of_unit}"
     known = np.isfinite(measured.estimates.shift)
     return CommonMovement(
         other_label=other.label,

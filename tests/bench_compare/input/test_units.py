@@ -107,6 +107,23 @@ def test_the_case_that_is_slow_on_a_unit_is_found():
     assert ["h"] == slower
 
 
+@pytest.mark.parametrize(
+    ("slow", "expected"),
+    [
+        (12, "all cases together +18 %: unit GPU-1 is slower than GPU-0 in 12 of 12 cases, "
+             "faster in 0"),
+        (1, "all cases together +0 %: within the threshold; unit GPU-1 is slower than GPU-0 in "
+            "1 of 12 cases, faster in 0"),
+    ],
+)  # fmt: skip
+def test_a_slow_unit_is_named_with_the_number_of_its_slow_cases(slow, expected):
+    levels = [(5000, 5900)] * slow + [(5000, 5000)] * (12 - slow)
+    base, *others = sides(two_devices(levels, [f"g{number}" for number in range(12)]))
+    comparison = compare(base, others, Policy())
+    (movement,) = comparison.movements
+    assert (expected, ()) == (movement.reason, comparison.warnings)
+
+
 def test_that_units_differ_is_the_question_and_no_reservation():
     base, *others = sides(two_devices([(5000, 5900)] * 3))
     assert not any("another unit" in text for text in compare(base, others, Policy()).warnings)
