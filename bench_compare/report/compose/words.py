@@ -38,7 +38,14 @@ def time_text(value: float | None) -> str:
 def estimate_text(one: Estimate) -> str:
     if one.low is None or one.high is None:
         return time_text(one.value)
-    return f"{time_text(one.value)} ({time_text(one.low)} to {time_text(one.high)})"
+    value, span = time_text(one.value), span_text(one.low, one.high)
+    return value if span == value else f"{value} ({span})"
+
+
+def span_text(low: float, high: float) -> str:
+    """Both ends, or one word where they read alike."""
+    first, last = time_text(low), time_text(high)
+    return first if first == last else f"{first} to {last}"
 
 
 def ratio_text(one: Estimate) -> str:
@@ -46,7 +53,8 @@ def ratio_text(one: Estimate) -> str:
     text = f"{significant(one.value)}×"
     if one.low is None or one.high is None:
         return text
-    return f"{text} ({significant(one.low)} to {significant(one.high)})"
+    low, high = significant(one.low), significant(one.high)
+    return f"{text} ({low} to {high})" if low != high else text
 
 
 def headline(made: Composition) -> str:
@@ -98,7 +106,7 @@ def total_cells(one: Configuration) -> tuple[str, ...]:
     """Time, interval, energy, error, workspace."""
     low_high = "-"
     if one.time.low is not None and one.time.high is not None:
-        low_high = f"{time_text(one.time.low)} to {time_text(one.time.high)}"
+        low_high = span_text(one.time.low, one.time.high)
     return (
         time_text(one.time.value),
         low_high,
@@ -136,14 +144,13 @@ def part_cells(part: Part) -> tuple[str, ...]:
 
 def check_cells(check: Check) -> tuple[str, ...]:
     low, high = check.predicted.low, check.predicted.high
-    known = low is not None and high is not None
     holds = {True: "yes", False: "no", None: "no interval"}[check.holds]
     return (
         check.engine,
         check.cache,
         time_text(check.measured.value),
         time_text(check.predicted.value),
-        f"{time_text(low)} to {time_text(high)}" if known else "-",
+        "-" if low is None or high is None else span_text(low, high),
         change_text(math.exp(check.log_error)) if math.isfinite(check.log_error) else "-",
         holds,
     )

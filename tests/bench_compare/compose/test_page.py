@@ -67,6 +67,25 @@ def test_bars_begin_where_the_one_before_ends(show, browser):
     assert ends[3][0] == pytest.approx(100 * 27.4 / 28)  # a seam that saves time goes back
 
 
+def test_what_is_the_same_is_said_in_a_word(show, texts):
+    made = composition()
+    same = replace(made.ratios, time=Estimate(1.0, 1.0, 1.0), energy=Estimate(1.0))
+    show(replace(made, ratios=same))
+    assert "the same time and energy as cudnn" in texts("#answer p")
+
+
+def test_what_no_configuration_has_is_no_column(show, texts):
+    made = composition()
+    poor = replace(made.baseline, energy=None, edp=None, error=None, workspace_bytes=None)
+    show(replace(made, chosen=replace(poor, name="chosen"), baseline=poor))
+    assert ["time"] == [text for text in texts("#sides th[scope=col]") if text]
+
+
+def test_an_error_is_told_once(show, texts):
+    show(composition())
+    assert ["−1.2 %"] == [t.replace("\xa0", " ") for t in texts("#checks td.number")][2:3]
+
+
 def test_the_baseline_can_be_looked_at(show, browser, texts):
     show(composition())
     browser.find_elements("css selector", "#steps-of option")[1].click()

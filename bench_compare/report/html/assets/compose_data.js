@@ -1,7 +1,7 @@
 // The data of a composition's page.
 
 import { el } from "./dom.js";
-import { significant, valueText } from "./format.js";
+import { significant, spanText, valueText } from "./format.js";
 
 export const page = JSON.parse(document.getElementById("data").textContent);
 export const sides = [page.chosen, page.baseline].filter((one) => one !== null);
@@ -29,6 +29,6 @@ export const errorText = (error) =>
 export function estimate(one, text) {
   if (!one) return valueText(null);
   const { value, low, high } = one;
-  const range = low === null ? null : el("span.note.block", {}, `${text(low)} to ${text(high)}`);
-  return [text(value), range];
+  const range = low === null ? text(value) : spanText(low, high, text);
+  return [text(value), range === text(value) ? null : el("span.note.block", {}, range)];
 }

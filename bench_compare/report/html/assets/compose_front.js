@@ -1,10 +1,8 @@
 // Configurations that trade time for energy, and predictions beside measurements.
 
-import { energyText, page, timeText } from "./compose_data.js";
+import { energyText, estimate, page, timeText } from "./compose_data.js";
 import { byId, el, fill, number, rowHead, table } from "./dom.js";
-import {
-  changeText, intervalText, known, percentText, plural, scaleOf, significant,
-} from "./format.js";
+import { changeText, plural, scaleOf, significant } from "./format.js";
 import { svg } from "./svg.js";
 
 const SIZE = { width: 560, height: 260 };
@@ -99,13 +97,11 @@ export function showChecks() {
 
 function check(one) {
   const held = { true: "holds", false: "does not hold" }[String(one.holds)] || "none";
-  const { low, high, value } = one.predicted;
-  const range = known(low) ? ` (${intervalText(low / value, high / value)})` : "";
   const tone = one.holds === false ? "bad" : "none";
   return [
     rowHead(`${one.engine}, ${one.cache}`, el("span.note.block", {}, one.source)),
-    number(`${timeText(value)}${range}`), number(timeText(one.measured.value)),
-    number(`${changeText(Math.exp(one.log_error))}, ${percentText(Math.abs(one.log_error))}`),
+    number(estimate(one.predicted, timeText)), number(estimate(one.measured, timeText)),
+    number(changeText(Math.exp(one.log_error))),
     el(`td.${tone}`, {}, held),
   ];
 }

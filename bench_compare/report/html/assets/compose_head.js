@@ -3,11 +3,13 @@
 import { commandLine } from "./commands.js";
 import { energyText, errorText, estimate, page, sides, timeText } from "./compose_data.js";
 import { byId, el, fill, number, rowHead, table } from "./dom.js";
-import { changeText, intervalText, known, significant, valueText } from "./format.js";
+import { changeText, intervalText, known, significant, spanText, valueText } from "./format.js";
 
 const KINDS = {
   layer: "layer", conversion: "conversion", seam: "seam", energy: "energy", cache: "cache state",
 };
+
+const SERIES = { device_ns: "device time", e2e_ns: "end-to-end time" };
 
 export function showHead() {
   byId("title").textContent = page.headline;
@@ -26,11 +28,11 @@ function answer() {
   if (!page.chosen) return el("p.big.no-answer", {}, "No answer");
   const { time } = page.chosen;
   const range = known(time.low)
-    ? `${page.intervalWord}: ${timeText(time.low)} to ${timeText(time.high)}`
+    ? `${page.intervalWord}: ${spanText(time.low, time.high, timeText)}`
     : "nothing is known of its spread";
   return [
     el("p.big", {}, timeText(time.value),
-      el("span.big-word", {}, `predicted, one pass, ${page.series}`)),
+      el("span.big-word", {}, `predicted, one pass, ${SERIES[page.series] || page.series}`)),
     el("p.note", {}, range),
     page.ratios ? ratioText() : null,
   ];
@@ -38,29 +40,44 @@ function answer() {
 
 function ratioText() {
   const { time, energy } = page.ratios;
+  if (isSame(time) && (!energy || isSame(energy))) {
+    const what = energy ? "the same time and energy" : "the same time";
+    return el("p", {}, `${what} as ${page.baselineName}`);
+  }
   const against = `${page.baselineName} over ${page.chosen.name}`;
-  const interval = known(time.low) ? `, ${intervalText(time.low, time.high)}` : "";
-  const parts = [`time ${changeText(time.value)}${interval}`];
-  if (energy) parts.push(`energy ${changeText(energy.value)}`);
+  const interval = known(time.low) ? intervalText(time.low, time.high) : "";
+  const change = changeText(time.value);
+  const more = interval && interval !== change ? `, ${interval}` : "";
+  const parts = [isSame(time) ? "the same time" : `time ${change}${more}`];
+  if (energy) parts.push(isSame(energy) ? "the same energy" : `energy ${changeText(energy.value)}`);
   return el("p", {}, el("strong", {}, against), `: ${parts.join("; ")}`);
 }
+
+const isSame = ({ value, low }) =>
+  [value, known(low) ? low : value].every((one) => Math.abs(one - 1) < 1e-9);
 
 function sideTable() {
   const named = new Set(sides.map((one) => one.name));
   const held = [...sides, ...page.others.filter((one) => !named.has(one.name))];
-  const heads = ["", ...["time", "energy", "energy × delay", "error", "workspace"]
-    .map((text) => [text, "number"])];
+  const columns = COLUMNS.filter(([, field]) => held.some((one) => known(one[field])));
+  const heads = ["", ...columns.map(([text]) => [text, "number"])];
   return table("plain", heads, held.map((one) => [
     rowHead(one.name, one.ends.length > 1 ? el("span.note.block", {}, endsText(one)) : null),
-    number(estimate(one.time, timeText)), number(estimate(one.energy, energyText)),
-    number(known(one.edp) ? `${significant(one.edp, 3)} J·s` : valueText(null)),
-    number(one.error ? errorRange(one.error) : valueText(null)),
-    number(valueText(one.workspace_bytes, "bytes")),
+    ...columns.map(([, field, text]) =>
+      number(known(one[field]) ? text(one[field]) : valueText(null))),
   ]));
 }
 
-const errorRange = (error) =>
-  `${errorText(error.root_of_squares)} to ${errorText(error.worst)}`;
+const errorRange = (error) => spanText(error.root_of_squares, error.worst, errorText);
+
+// Name, field and text; what no configuration has is no column.
+const COLUMNS = [
+  ["time", "time", (one) => estimate(one, timeText)],
+  ["energy", "energy", (one) => estimate(one, energyText)],
+  ["energy × delay", "edp", (value) => `${significant(value, 3)} J·s`],
+  ["error", "error", errorRange],
+  ["workspace", "workspace_bytes", (value) => valueText(value, "bytes")],
+];
 const endsText = (one) =>
   one.ends.map((end) => `${end.cache} ${timeText(end.estimate.value)}`).join(", ");
 

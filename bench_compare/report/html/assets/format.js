@@ -73,7 +73,13 @@ export function intervalText(low, high) {
   if (!known(low) || !known(high)) return UNKNOWN;
   const wide = low < 1 / WIDE_INTERVAL || high > WIDE_INTERVAL;
   const text = wide ? factorText : changeText;
-  return `${text(low)} to ${text(high)}`;
+  return spanText(low, high, text);
+}
+
+// Both ends, or one word where they read alike.
+export function spanText(low, high, text) {
+  const [first, last] = [text(low), text(high)];
+  return first === last ? first : `${first} to ${last}`;
 }
 
 export const counted = (count) => count.toLocaleString("en");
