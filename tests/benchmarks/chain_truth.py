@@ -2,26 +2,32 @@
 
 Usage:
   chain_truth.py measure FOLDER [--cpu] [--engine=E]... [--net=NET]... [--only=TEXT]...
-                 [--rounds=N] [--iters=N] [--budget=S]
-  chain_truth.py validate FOLDER [--cpu] [--engine=E]... [--net=NET]...
+                 [--rounds=N] [--iters=N] [--budget=S] [--batch=N] [--energy]
+  chain_truth.py validate FOLDER [--cpu] [--engine=E]... [--net=NET]... [--only=TEXT]...
+                 [--batch=N]
   chain_truth.py compare FOLDER
 
 Options:
-  --cpu         small networks on numpy and torch:cpu, on one thread; else ResNet-50 at batch 32 and
-                an encoder block of a transformer, both half, on cudnn and torch:cuda
+  --cpu         small networks on numpy and torch:cpu, on one thread; else ResNet-50 and an encoder
+                block of a transformer, both half, on cudnn and torch:cuda
   --engine=E    only this engine
   --net=NET     only this network: encoder, trunk or resnet50
   --only=TEXT   only settings with this in their name, as in hot_launched
   --rounds=N    of every case [default: 5]
   --iters=N     of every case, over all rounds [default: 60]
-  --budget=S    settings that would begin after so many seconds are left out [default: 240]
+  --budget=S    settings that would begin after so many seconds are left out [default: 150]
+  --batch=N     images of the networks on a GPU [default: 32]
+  --energy      joules too, of chains and of layers alone: a second for each case and round
 
 `measure` runs every network as a chain, and its graphs and pairs of neighbours alone, hot and
 weights-cold, launched and (on a GPU) replayed: FOLDER gets the pipelines, chain_*.json and
-parts_*.json. cuDNN has no pooling, so it runs the trunk: ResNet-50 with a strided convolution for
-the first pooling, without the second and the last layer; torch:cuda runs all of it. `validate` runs
-the hot chains against the composed float64 reference, every output. `compare` needs no device: it
-has `bench-compare compose` predict each chain from its parts, and prints both.
+parts_*.json, for hot chains also passes_*.json, whose graphs are measured as in a pass
+(``--cache pass``). cuDNN has no pooling, so it runs the trunk: ResNet-50 with a strided convolution
+for the first pooling, without the second and the last layer; torch:cuda runs all of it. `validate`
+runs the hot chains against the composed float64 reference, every output (batch 32 takes two
+minutes of sixteen cores for it, `--batch 4` a few seconds). `compare` needs no device: it has
+`bench-compare compose` predict each chain, of hot ones by rows as in a pass and by hot rows, and
+prints a table.
 """
 
 from __future__ import annotations
@@ -43,13 +49,13 @@ from docopt import docopt
 from tests.benchmarks.chain_pipelines import encoder, resnet50, write
 
 GPU = {
-    "encoder": encoder,
-    "trunk": lambda: resnet50(pool=False),
+    "encoder": lambda _batch: encoder(),
+    "trunk": lambda batch: resnet50(batch, pool=False),
     "resnet50": resnet50,
 }
 CPU = {
-    "encoder": lambda: encoder(1, 64, 64, 4, dtype="float", act="+relu"),
-    "resnet50": lambda: resnet50(1, 64, 8, (1, 1, 1, 1), dtype="float", layout="nchw"),
+    "encoder": lambda _batch: encoder(1, 64, 64, 4, dtype="float", act="+relu"),
+    "resnet50": lambda _batch: resnet50(1, 64, 8, (1, 1, 1, 1), dtype="float", layout="nchw"),
 }
 """Networks by name. Those for processors fit into a core's own cache, as their graphs alone do, and
 take no time that depends on values, as NumPy's error function does."""
@@ -77,10 +83,9 @@ class Setting:
     def stem(self):
         return f"{self.net}_{self.engine.replace(':', '-')}_{self.cache}_{self.way}"
 
-    @property
-    def words(self):
+    def words(self, cache=None):
         calm = ("--threads", "1") if self.engine in ("numpy", "torch:cpu") else ()
-        return ("-e", self.engine, "--cache", self.cache, *WAYS[self.way], *calm)
+        return ("-e", self.engine, "--cache", cache or self.cache, *WAYS[self.way], *calm)
 
 
 def settings(arguments):
@@ -134,25 +139,27 @@ def show(document):
               f"{case.plan.get('activations', '')}", flush=True)  # fmt: skip
 
 
-def measure(setting, folder, path, effort):
-    chain, parts = (folder / f"{what}_{setting.stem}.json" for what in ("chain", "parts"))
-    words = (path, *setting.words, "--reference", "none", *effort)
-    said = bench_run(*words, "--chain", "-o", chain)
-    print(f"{setting.stem}: chain {said}", flush=True)
-    if chain.exists():
-        show(files.read(chain))
-    said = bench_run(*words, "--seams", "-o", parts)
-    print(f"{setting.stem}: parts {said}", flush=True)
+def measure(setting, folder, path, effort, energy):
+    def run(what, cache, *words):
+        out = folder / f"{what}_{setting.stem}.json"
+        every = (path, *setting.words(cache), "--reference", "none", *effort, *words, "-o", out)
+        print(f"{setting.stem}: {what} {bench_run(*every)}", flush=True)
+        return files.read(out) if out.exists() else None
+
+    joules = ("--energy",) if energy else ()
+    chain = run("chain", None, "--chain", *joules)
+    if chain is not None:
+        show(chain)
+    parts = run("parts", None, "--seams")
     if setting.cache == "hot":
-        passes = folder / f"passes_{setting.stem}.json"
-        said = bench_run(*words, "--cache", "pass", "--seams", "-o", passes)
-        print(f"{setting.stem}: as in a pass {said}", flush=True)
-    if parts.exists():
-        document = files.read(parts)
-        failed = [c.outcome.reason for c in document.cases if c.outcome.status != "completed"]
-        total = alone_us(document, read_pipeline(path))
+        run("passes", "pass", "--seams")
+    if energy:
+        run("joules", None, *joules)
+    if parts is not None:
+        failed = [c.outcome.reason for c in parts.cases if c.outcome.status != "completed"]
+        total = alone_us(parts, read_pipeline(path))
         text = "unknown" if total is None else f"{total:.1f} us"
-        print(f"  {len(document.cases)} cases, {len(failed)} failed {failed[:1]}; sum of graphs "
+        print(f"  {len(parts.cases)} cases, {len(failed)} failed {failed[:1]}; sum of graphs "
               f"alone {text}", flush=True)  # fmt: skip
 
 
@@ -169,45 +176,71 @@ def run(arguments, folder):
     nets = CPU if arguments["--cpu"] else GPU
     effort = ("--rounds", arguments["--rounds"], "--iters", arguments["--iters"])
     for setting in settings(arguments):
-        path = write(nets[setting.net](), folder)
+        path = write(nets[setting.net](int(arguments["--batch"])), folder)
         if time.monotonic() - begin > budget_s:
             print(f"{setting.stem}: left out, {budget_s:.0f} s are over")
         elif arguments["measure"]:
-            measure(setting, folder, path, effort)
+            measure(setting, folder, path, effort, arguments["--energy"])
         elif setting.cache == "hot":
             validate(setting, folder, path)
 
 
+def composed(pipeline, chain, tables):
+    """The check of a chain against the prediction by these documents, or why there is none."""
+    out = chain.with_name(chain.name.replace("chain_", "composed_", 1))
+    words = ["compose", pipeline, *tables, "--against", chain, "--json", out, "--quiet"]
+    command = [sys.executable, "-m", "bench_compare", *map(str, words)]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    checks = json.loads(out.read_text())["checks"] if out.exists() else []
+    out.unlink(missing_ok=True)
+    return checks[0] if checks else f"exit {done.returncode} {done.stderr.strip()}"
+
+
 def compare(folder):
-    """A row for each chain that has its parts beside it, and the median of all."""
-    errors, held = [], []
+    """A row for each chain and each table that predicts it, and the median of all."""
+    found = {"as in a pass": [], "as measured": []}
+    print("| chain | rows | measured us | predicted us | interval | off by | holds | energy |")
+    print("| --- | --- | --- | --- | --- | --- | --- | --- |")
     for chain in sorted(folder.glob("chain_*.json")):
-        parts = folder / chain.name.replace("chain_", "parts_", 1)
         pipeline = folder / f"{chain.stem.split('_')[1]}.toml"
-        out = folder / chain.name.replace("chain_", "composed_", 1)
-        words = ["compose", pipeline, parts, "--against", chain, "--json", out, "--quiet"]
-        command = [sys.executable, "-m", "bench_compare", *map(str, words)]
-        done = subprocess.run(command, check=False, capture_output=True, text=True)
-        checks = json.loads(out.read_text())["checks"] if out.exists() else []
-        if not checks:
-            print(f"{chain.stem}: exit {done.returncode} {done.stderr.strip()}")
-            continue
-        (check,) = checks
-        errors.append(abs(check["log_error"]))
-        held += [check["holds"]] if check["holds"] is not None else []
-        print(row(chain.stem, check))
-    if errors:
-        print(f"median |log error| {statistics.median(errors):.2%}, largest {max(errors):.2%} of "
-              f"{len(errors)}; {sum(held)} of {len(held)} intervals hold")  # fmt: skip
+        parts, passes, joules = (
+            chain.with_name(chain.name.replace("chain_", f"{what}_", 1))
+            for what in ("parts", "passes", "joules")
+        )
+        more = [joules] if joules.exists() else []
+        tables = {"as measured": [parts, *more]}
+        if passes.exists():
+            tables = {"as in a pass": [parts, passes, *more], **tables}
+        for name, documents in tables.items():
+            check = composed(pipeline, chain, documents)
+            if isinstance(check, str):
+                print(f"{chain.stem}, {name}: {check}")
+                continue
+            found[name].append(check)
+            print(row(chain.stem, name, check))
+    for name, checks in found.items():
+        if checks:
+            print(summary(name, checks))
 
 
-def row(name, check):
+def summary(name, checks):
+    errors = [abs(check["log_error"]) for check in checks]
+    known = [check["holds"] for check in checks if check["holds"] is not None]
+    return (
+        f"{name}: median |log error| {statistics.median(errors):.2%}, largest {max(errors):.2%} of "
+        f"{len(errors)}; {sum(known)} of {len(known)} intervals hold"
+    )
+
+
+def row(name, rows, check):
     predicted, measured = check["predicted"], check["measured"]
     ends = [predicted[end] for end in ("low", "high")]
     interval = "none" if None in ends else f"{ends[0] / 1000:.1f} to {ends[1] / 1000:.1f}"
-    return (f"{name:44s} measured {measured['value'] / 1000:9.1f} us, predicted "
-            f"{predicted['value'] / 1000:9.1f} ({interval}), off by {check['log_error']:+.2%}, "
-            f"holds: {check['holds']}")  # fmt: skip
+    joules = check["energy_measured_j"], check["energy_predicted_j"]
+    energy = "-" if None in joules else f"{joules[0]:.4g} J, predicted {joules[1]:.4g}"
+    return (f"| {name.removeprefix('chain_')} | {rows} | {measured['value'] / 1000:.1f} | "
+            f"{predicted['value'] / 1000:.1f} | {interval} | {check['log_error']:+.2%} | "
+            f"{'yes' if check['holds'] else 'no'} | {energy} |")  # fmt: skip
 
 
 if __name__ == "__main__":
