@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 Z95 = 1.959964
 ABSENT = "absent"
 """The newest build does not hold it."""
-UNTIMED = "not measured"
-"""Completed, without a time."""
+UNTIMED, LOST = "not measured", "lost"
+"""Completed, without a time that it never had, or had before."""
 
 
 class Judged(Protocol):
@@ -63,10 +63,9 @@ def _info(context: Judged, row: int, column: int | None, odd: bool) -> SeriesInf
     state = "gone" if newest is None else newest.status
     if odd and state == "completed":
         state = "unclear"
-    if state == "completed" and (
-        column is None or not np.isfinite(archive.grid.values[row, column])
-    ):
-        state = UNTIMED
+    timed = column is not None and bool(np.isfinite(archive.grid.values[row, column]))
+    if state == "completed" and not timed:
+        state = LOST if len(track) else UNTIMED
     accepted = _accepted(context, row) if len(track) else None
     absent = column is None or archive.columns[column].build < len(archive.builds) - 1
     return SeriesInfo(

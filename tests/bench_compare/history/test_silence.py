@@ -65,6 +65,7 @@ def test_what_went_fails_the_command(tmp_path, capsys, new, kind, text):
     (event,) = found["events"]
     assert (2, kind, FIRST) == (code, event["kind"], event["build"])
     assert text in event["sentence"]
+    assert found["counts"].keys() <= {"same", kind}
 
 
 def test_a_case_without_device_time_is_judged_by_its_end_to_end_time(tmp_path, capsys):
