@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from bench_run.graph.hipdnn_json import read_graph, write_graph
+from bench_run.graph.format.hipdnn_json import read_graph, write_graph
 from bench_run.graph.scale import scale_batch
 
 ROOT = Path(__file__).resolve().parents[1]

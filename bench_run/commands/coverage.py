@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from bench_run.commands.outcome import Outcome
-    from bench_run.graph.make.recipe import Recipe
+    from bench_run.graph.make.recipes.recipe import Recipe
     from bench_run.graph.model import Graph
     from bench_run.options import Options
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from bench_run.graph.operations.sdpa import ROWS, has_scale
 
 if TYPE_CHECKING:
-    from bench_run.graph.load import LoadedGraph
     from bench_run.graph.model import Graph, Node
+    from bench_run.graph.sources.load import LoadedGraph
 
 TYPES = tuple(row.type for row in ROWS)
 

@@ -78,7 +78,7 @@ def _copy_rate(engine: Engine) -> float | None:
 
 def _matrix_rate(engine: Engine, kind: str) -> float | None:
     """TFLOP/s of a large product by the best plan; None where the engine has none of this type."""
-    from bench_run.tensors.inputs import make_inputs
+    from bench_run.tensors.seeded.inputs import make_inputs
 
     graph = product(kind)
     inputs = make_inputs(graph, 0)

@@ -13,7 +13,7 @@ from bench_schema.pipeline.write import pipeline_text
 
 from bench_run.files import writing
 from bench_run.graph.fingerprint import fingerprint
-from bench_run.graph.hipdnn_json import write_graph
+from bench_run.graph.format.hipdnn_json import write_graph
 from bench_run.graph.make import make_graphs
 from bench_run.graph.work import flops
 

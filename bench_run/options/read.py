@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from bench_run.errors import UsageError
 from bench_run.options.flags import config_values, flag_values
 from bench_run.options.settings import Options
-from bench_run.tensors.init_plan import parse_init
+from bench_run.tensors.seeded.init_plan import parse_init
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

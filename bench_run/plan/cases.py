@@ -20,7 +20,7 @@ from bench_run.graph.work import family, main_data_type, total_work, work
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from bench_run.graph.load import LoadedGraph
+    from bench_run.graph.sources.load import LoadedGraph
     from bench_run.options import Options
 
 

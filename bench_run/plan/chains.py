@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from bench_run.errors import GraphError, UsageError
 from bench_run.graph.chain.compose import compose
-from bench_run.graph.load import LoadedGraph, load
 from bench_run.graph.make import make_graphs
-from bench_run.graph.suites import SUFFIX, own_graphs, read_suite
+from bench_run.graph.sources.load import LoadedGraph, load
+from bench_run.graph.sources.suites import SUFFIX, own_graphs, read_suite
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bench_run.errors import GraphError, UsageError
-from bench_run.tensors.init_plan import parse_init, unused_names
-from bench_run.tensors.roles import leaves_choice, roles
+from bench_run.tensors.seeded.init_plan import parse_init, unused_names
+from bench_run.tensors.seeded.roles import leaves_choice, roles
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from bench_run.graph.load import LoadedGraph
+    from bench_run.graph.sources.load import LoadedGraph
     from bench_run.options import Options
 
 
@@ -57,7 +57,7 @@ def _choosable(loaded: LoadedGraph) -> bool:
 
 
 def _without_golden(folder: str, graphs: Sequence[LoadedGraph]) -> tuple[str, ...]:
-    from bench_run.tensors.golden import find_golden, why_none
+    from bench_run.tensors.golden.bundles import find_golden, why_none
 
     if not Path(folder).is_dir():
         raise UsageError(f"--golden: {folder} is not a directory")

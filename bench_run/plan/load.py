@@ -16,11 +16,11 @@ from bench_schema.document import Case, GraphId, Outcome
 
 from bench_run.errors import GraphError, UsageError
 from bench_run.graph.chain.compose import seen_from_here
-from bench_run.graph.hipdnn_json import write_graph
-from bench_run.graph.load import LoadedGraph, LoadFailure, load
+from bench_run.graph.format.hipdnn_json import write_graph
 from bench_run.graph.make import make_graphs
 from bench_run.graph.sdpa_scale import with_sdpa_scale
-from bench_run.graph.suites import SUFFIX, own_graphs, read_suite
+from bench_run.graph.sources.load import LoadedGraph, LoadFailure, load
+from bench_run.graph.sources.suites import SUFFIX, own_graphs, read_suite
 from bench_run.graph.weights import weights_of
 from bench_run.plan.save_suite import save_suite
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from bench_run.errors import GraphError
 from bench_run.graph.chain.model import ChainGraph
-from bench_run.graph.hipdnn_json import write_graph
+from bench_run.graph.format.hipdnn_json import write_graph
 from bench_run.graph.variants import with_data_type, with_fusion, with_layout
 from bench_run.plan.cases import PlannedCase, plan_graph
 

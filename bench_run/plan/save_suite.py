@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 from bench_run.errors import UsageError
 from bench_run.files import writing
 from bench_run.graph.fingerprint import fingerprint
-from bench_run.graph.suites import SUFFIX
+from bench_run.graph.sources.suites import SUFFIX
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from bench_run.graph.load import LoadedGraph
+    from bench_run.graph.sources.load import LoadedGraph
 
 
 @dataclass(frozen=True)

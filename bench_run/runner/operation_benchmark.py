@@ -31,7 +31,7 @@ from bench_run.runner.call import run
 if TYPE_CHECKING:
     from bench_schema.document import Case, Document
 
-    from bench_run.graph.make.recipe import Recipe
+    from bench_run.graph.make.recipes.recipe import Recipe
 
 Inputs = Mapping[str, Any]
 MOST_ROUNDS = 5

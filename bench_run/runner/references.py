@@ -130,7 +130,7 @@ class ReferenceStore:
         if self._options.write_golden is not None:
             return None
         if self._options.golden is not None:
-            from bench_run.tensors.golden import find_golden
+            from bench_run.tensors.golden.bundles import find_golden
 
             asked = self._options.golden
             return asked if find_golden(graph.id.path, asked) is not None else None

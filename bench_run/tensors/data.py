@@ -11,7 +11,7 @@ from bench_run.graph.chain.model import ChainGraph
 
 if TYPE_CHECKING:
     from bench_run.graph.model import Graph
-    from bench_run.tensors.golden import Golden
+    from bench_run.tensors.golden.bundles import Golden
     from bench_run.tensors.storage import Storage, Storages
 
 
@@ -25,12 +25,12 @@ class Data:
     """Folder with golden tensors; their inputs are fed bit for bit."""
     graph_path: str | None = None
     cache: str | None = None
-    """File that keeps seeded inputs once they are made (`tensors/input_cache.py`)."""
+    """File that keeps seeded inputs once they are made (`tensors/seeded/input_cache.py`)."""
 
 
 def inputs_of(graph: Graph, data: Data) -> Storages:
     """Golden inputs bit for bit where there are some, else seeded ones, which are made once."""
-    from bench_run.tensors.input_cache import read_inputs, store_inputs
+    from bench_run.tensors.seeded.input_cache import read_inputs, store_inputs
 
     if data.golden is not None:
         return golden_of(graph, data).inputs
@@ -44,8 +44,8 @@ def inputs_of(graph: Graph, data: Data) -> Storages:
 
 
 def _make_seeded(graph: Graph, data: Data) -> dict[int, Storage]:
-    from bench_run.tensors.chain_inputs import make_chain_inputs
-    from bench_run.tensors.inputs import make_inputs, parse_init
+    from bench_run.tensors.seeded.chain_inputs import make_chain_inputs
+    from bench_run.tensors.seeded.inputs import make_inputs, parse_init
 
     if isinstance(graph, ChainGraph):
         return make_chain_inputs(graph, data.seed, data.init)
@@ -54,7 +54,7 @@ def _make_seeded(graph: Graph, data: Data) -> dict[int, Storage]:
 
 def golden_of(graph: Graph, data: Data) -> Golden:
     """The golden tensors that `data` names. Raises `GraphError` where they do not fit the graph."""
-    from bench_run.tensors.golden import find_golden, read_golden, why_none
+    from bench_run.tensors.golden.bundles import find_golden, read_golden, why_none
 
     path = data.graph_path or graph.name
     bundle = find_golden(path, data.golden)

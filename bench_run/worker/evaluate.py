@@ -145,8 +145,8 @@ def _golden_outputs(graph: Graph, data: Data) -> Arrays:
 def _write_golden(request: Evaluate, inputs: Storages, expected: Arrays) -> None:
     """The graph as ``STEM.json`` and its tensors in ``STEM.golden/``, in the asked folder; after
     ``hipdnn:`` as ``STEM.tensor<uid>.bin``, hipDNN's own way."""
-    from bench_run.graph.hipdnn_json import write_graph
-    from bench_run.tensors.golden import write_golden, write_hipdnn_golden
+    from bench_run.graph.format.hipdnn_json import write_graph
+    from bench_run.tensors.golden.bundles import write_golden, write_hipdnn_golden
 
     assert request.write_golden is not None
     plain = request.write_golden.removeprefix(HIPDNN)

@@ -21,7 +21,7 @@ from bench_run.graph.make import make_graphs
 from bench_run.measure.canaries import canaries_of
 from bench_run.measure.clock_wait import wait_for_clock
 from bench_run.measure.loop import NONE, REST_S, SamplingBudget, measure
-from bench_run.tensors.inputs import make_inputs
+from bench_run.tensors.seeded.inputs import make_inputs
 
 GPU = (
     "relu: n=1 c=64 h=32 w=32 dtype=half layout=nhwc",

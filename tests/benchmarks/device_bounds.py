@@ -29,7 +29,7 @@ from bench_run.measure.clock_wait import wait_for_clock
 from bench_run.measure.kernel_pass import record_kernels
 from bench_run.measure.loop import REST_S, Measured, SamplingBudget, on_device
 from bench_run.measure.queue_pass import added_ns
-from bench_run.tensors.inputs import make_inputs
+from bench_run.tensors.seeded.inputs import make_inputs
 
 SPECS = (
     "relu: n=1 c=8 h=8 w=8 dtype=half",

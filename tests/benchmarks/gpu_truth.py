@@ -27,13 +27,13 @@ from pathlib import Path
 from bench_run.engines import cudnn
 from bench_run.engines.base import EngineOptions, EngineSpec
 from bench_run.errors import EngineError, UnsupportedGraphError
-from bench_run.graph.load import load
 from bench_run.graph.make import make_graphs
+from bench_run.graph.sources.load import load
 from bench_run.measure.clock_wait import wait_for_clock
 from bench_run.measure.kernel_pass import SHORT_NS
 from bench_run.measure.loop import REST_S, SamplingBudget, on_device
 from bench_run.streams import cupti
-from bench_run.tensors.inputs import make_inputs
+from bench_run.tensors.seeded.inputs import make_inputs
 
 ROOT = Path(__file__).resolve().parents[2]
 CASES = {

@@ -15,7 +15,7 @@ from bench_run.engines.base import EngineOptions, EngineSpec
 from bench_run.engines.numpy_engine import open as open_engine
 from bench_run.graph.make import make_graphs
 from bench_run.measure.loop import SamplingBudget, end_to_end, quiet
-from bench_run.tensors.inputs import make_inputs
+from bench_run.tensors.seeded.inputs import make_inputs
 
 COUNT = 20_000
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import orjson
 
-from bench_run.graph.load import load
+from bench_run.graph.sources.load import load
 from bench_run.plan.cases import plan_graph
 
 REPEATS = 5

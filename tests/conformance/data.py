@@ -9,8 +9,8 @@ import numpy as np
 from bench_run.graph.dtypes import DTYPES
 from bench_run.reference import evaluate
 from bench_run.reference.rounding import rounded
-from bench_run.tensors.inputs import make_inputs
 from bench_run.tensors.layout import logical_view
+from bench_run.tensors.seeded.inputs import make_inputs
 from tests.conformance.graphs import FAMILIES
 
 ALLOWED_ROUNDOFFS = 16

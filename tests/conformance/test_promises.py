@@ -10,8 +10,8 @@ import pytest
 from bench_run.engines.base import EngineFacts, PlanFacts
 from bench_run.errors import UnsupportedGraphError
 from bench_run.graph.model import Graph, Node
-from bench_run.tensors.inputs import make_inputs
 from bench_run.tensors.layout import empty_storage, logical_view
+from bench_run.tensors.seeded.inputs import make_inputs
 from tests.conformance.data import case, compute_expected, misses
 from tests.conformance.graphs import FAMILIES, FLOATS
 from tests.conformance.opening import outputs, planned

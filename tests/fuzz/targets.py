@@ -24,15 +24,15 @@ from bench_run.engines.base import EngineOptions, EngineSpec
 from bench_run.engines.numpy_engine import open as open_numpy
 from bench_run.errors import BenchRunError
 from bench_run.graph.driver import convert_line
-from bench_run.graph.hipdnn_json import read_graph, write_graph
-from bench_run.graph.load import load
+from bench_run.graph.format.hipdnn_json import read_graph, write_graph
 from bench_run.graph.make import OPS, make_graphs
-from bench_run.graph.suites import read_suite
+from bench_run.graph.sources.load import load
+from bench_run.graph.sources.suites import read_suite
 from bench_run.plan.cases import plan_graph
 from bench_run.reference import evaluate
-from bench_run.tensors.golden import find_golden, read_golden, write_golden
-from bench_run.tensors.inputs import make_inputs
+from bench_run.tensors.golden.bundles import find_golden, read_golden, write_golden
 from bench_run.tensors.layout import logical_view
+from bench_run.tensors.seeded.inputs import make_inputs
 from bench_run.validate.outputs import OutputChecker
 from bench_run.validate.tolerance import Circumstances, tolerances
 from tests.fuzz import comparisons, compositions, mutators

@@ -19,7 +19,7 @@ QUICK = ("--iters", "4", "--rounds", "2", "--warmup", "1")
 HELD = """
 import json, sys
 import pynvml
-from bench_run.graph.load import load
+from bench_run.graph.sources.load import load
 from tests.conformance.opening import opened, planned
 
 def used():

@@ -7,7 +7,7 @@ from bench_schema.files import read
 from bench_schema.tuning_files import tuned_read
 
 from bench_run.cli import main
-from bench_run.graph.hipdnn_json import write_graph
+from bench_run.graph.format.hipdnn_json import write_graph
 from bench_run.graph.make import make_graphs
 
 pytestmark = pytest.mark.gpu

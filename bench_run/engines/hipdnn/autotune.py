@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from bench_run.engines.hipdnn.abilities import field
 from bench_run.engines.hipdnn.errors import check
 from bench_run.errors import EngineError, UnsupportedGraphError
-from bench_run.tensors.inputs import make_inputs
+from bench_run.tensors.seeded.inputs import make_inputs
 from bench_run.text import time_text
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import orjson
 
 from bench_run.engines.hipdnn.errors import check, is_good, message_of
 from bench_run.errors import UnsupportedGraphError
-from bench_run.graph.hipdnn_write import to_json
+from bench_run.graph.format.hipdnn_write import to_json
 from bench_run.graph.operations import OPERATIONS
 from bench_run.tensors.layout import describe, storage_type
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from bench_run.errors import UnsupportedGraphError
-from bench_run.graph.notes import MULTIPLIER
+from bench_run.graph.format.notes import MULTIPLIER
 from bench_run.graph.operations.sdpa import has_scale
 from bench_run.tensors.layout import describe
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bench_run.graph.make.ops import ALIASES, FAMILIES, OPS
-from bench_run.graph.make.recipe import SHAPE_CLASSES, Recipe
+from bench_run.graph.make.recipes.recipe import SHAPE_CLASSES, Recipe
 from bench_run.graph.make.spec import make_graphs
 
 __all__ = ["ALIASES", "FAMILIES", "OPS", "SHAPE_CLASSES", "Recipe", "make_graphs"]

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from bench_run.graph.make.parameters import Parameter
-    from bench_run.graph.make.recipe import Recipe
+    from bench_run.graph.make.recipes.recipe import Recipe
     from bench_run.graph.model import Graph
 
 

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import bench_run.graph.make.attention as attention
-import bench_run.graph.make.conv as conv
-import bench_run.graph.make.matmul as matmul
-import bench_run.graph.make.norm as norm
-import bench_run.graph.make.pointwise as pointwise
-import bench_run.graph.make.quantize as quantize
-import bench_run.graph.make.reduce as reduce
+import bench_run.graph.make.recipes.attention as attention
+import bench_run.graph.make.recipes.conv as conv
+import bench_run.graph.make.recipes.matmul as matmul
+import bench_run.graph.make.recipes.norm as norm
+import bench_run.graph.make.recipes.pointwise as pointwise
+import bench_run.graph.make.recipes.quantize as quantize
+import bench_run.graph.make.recipes.reduce as reduce
 from bench_run.errors import UsageError
 
 if TYPE_CHECKING:
-    from bench_run.graph.make.recipe import Recipe
+    from bench_run.graph.make.recipes.recipe import Recipe
 
 _MODULES = (conv, norm, matmul, pointwise, reduce, attention, quantize)
 

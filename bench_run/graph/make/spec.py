@@ -23,7 +23,7 @@ from bench_run.graph.dtypes import ALIASES
 from bench_run.graph.make.chain import chain_parameters, check_chain, make_graph
 from bench_run.graph.make.ops import OPS, family, find
 from bench_run.graph.make.parameters import Parameter, parse_value
-from bench_run.graph.make.recipe import SHAPE_CLASSES, Recipe
+from bench_run.graph.make.recipes.recipe import SHAPE_CLASSES, Recipe
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -28,8 +28,8 @@ class PointwiseMode:
     backward: bool = False
     """in_0 is dy and in_1 the input of the forward operation."""
     family: str = ""
-    """Of the op specs that are made from this row alone; empty: `graph/make/pointwise.py` has rows
-    of its own for the mode."""
+    """Of the op specs that are made from this row alone; empty: `graph/make/recipes/pointwise.py`
+    has rows of its own for the mode."""
     summary: str = ""
     """What such an op spec computes."""
     aliases: tuple[str, ...] = ()

@@ -45,7 +45,7 @@ def output_errors(
     """The estimate of every output by uid; None where a node on the way has no rule.
 
     `sizes` are the estimates of inputs by uid, measured on their data (`measured.py`); others are
-    taken to have their default distributions (`tensors/roles.py`).
+    taken to have their default distributions (`tensors/seeded/roles.py`).
     """
     known: dict[int, Estimate | None] = dict(_given(graph, sizes or {}))
     for node in graph.nodes:

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from bench_run.graph.dtypes import DTYPES
-from bench_run.tensors.draws import NORMAL_REACH
-from bench_run.tensors.init_plan import Init
-from bench_run.tensors.roles import default_init, roles
+from bench_run.tensors.seeded.draws import NORMAL_REACH
+from bench_run.tensors.seeded.init_plan import Init
+from bench_run.tensors.seeded.roles import default_init, roles
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -10,7 +10,7 @@ from bench_run.engines.cudnn.knobs import settings
 from bench_run.engines.cudnn.library import load
 from bench_run.engines.cudnn.tables import KNOBS, UNNUMBERED_KNOBS
 from bench_run.errors import UnsupportedGraphError
-from bench_run.graph.load import load as load_graphs
+from bench_run.graph.sources.load import load as load_graphs
 from tests.conformance.graphs import FAMILIES
 from tests.conformance.opening import CUDNN
 from tests.support_matrix import lowered

@@ -18,7 +18,7 @@ from bench_run.engines.cudnn.views import views
 from bench_run.engines.cudnn.workspace import Workspace
 from bench_run.errors import EngineError, UnsupportedGraphError
 from bench_run.graph.make import make_graphs
-from bench_run.tensors.chain_inputs import make_chain_inputs
+from bench_run.tensors.seeded.chain_inputs import make_chain_inputs
 from tests.bench_run.graph.chain.pipelines import ALL
 from tests.bench_run.graph.chain.pipelines import chain as chain_of
 

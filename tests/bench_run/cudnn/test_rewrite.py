@@ -9,8 +9,8 @@ from bench_run.engines.cudnn.rewrite import NO_NODE, rewrite
 from bench_run.errors import UnsupportedGraphError
 from bench_run.graph.model import Graph, Node, Tensor
 from bench_run.reference import evaluate
-from bench_run.tensors.inputs import make_inputs
 from bench_run.tensors.layout import logical_view
+from bench_run.tensors.seeded.inputs import make_inputs
 from tests.conformance.graphs import FAMILIES
 from tests.conformance.sketch import Sketch
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from bench_run.errors import UnsupportedGraphError
-from bench_run.graph.hipdnn_json import read_graph
+from bench_run.graph.format.hipdnn_json import read_graph
 from bench_run.reference import evaluate
 from tests.conformance.opening import opened
 

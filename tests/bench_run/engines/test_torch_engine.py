@@ -20,7 +20,7 @@ from bench_run.errors import (  # noqa: E402
     UnsupportedGraphError,
     UsageError,
 )
-from bench_run.tensors.inputs import make_inputs  # noqa: E402
+from bench_run.tensors.seeded.inputs import make_inputs  # noqa: E402
 from tests.conformance.data import case, misses  # noqa: E402
 from tests.conformance.graphs import FAMILIES  # noqa: E402
 from tests.conformance.opening import opened, outputs, planned  # noqa: E402

@@ -8,9 +8,9 @@ import zipfile
 import pytest
 
 from bench_run.errors import GraphError
-from bench_run.graph.archive import Limits, read_archive
-from bench_run.graph.hipdnn_json import write_graph
-from bench_run.graph.load import load
+from bench_run.graph.format.hipdnn_json import write_graph
+from bench_run.graph.sources.archive import Limits, read_archive
+from bench_run.graph.sources.load import load
 from tests.bench_run.graph.builders import conv_bias_relu
 
 GOOD = write_graph(conv_bias_relu())

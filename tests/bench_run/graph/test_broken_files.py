@@ -3,7 +3,7 @@
 import pytest
 
 from bench_run.errors import GraphError
-from bench_run.graph.load import load
+from bench_run.graph.sources.load import load
 from tests.bench_run.graph.builders import ROOT
 
 FOLDER = ROOT / "tests" / "data" / "broken" / "graphs"

@@ -5,8 +5,8 @@ import json
 import pytest
 
 from bench_run.graph.dtypes import ALIASES
-from bench_run.graph.hipdnn_json import read_graph, to_json, write_graph
-from bench_run.graph.load import load
+from bench_run.graph.format.hipdnn_json import read_graph, to_json, write_graph
+from bench_run.graph.sources.load import load
 from tests.bench_run.graph.builders import COLLECTED, COLLECTION
 
 every_graph = pytest.mark.parametrize("path", COLLECTED, ids=lambda path: path.stem)

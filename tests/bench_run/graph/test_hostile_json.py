@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bench_run.errors import GraphError
-from bench_run.graph.hipdnn_json import read_graph, write_graph
+from bench_run.graph.format.hipdnn_json import read_graph, write_graph
 from bench_run.graph.work import family, work
 from tests.bench_run.graph.builders import COLLECTED, conv_bias_relu, graphs
 

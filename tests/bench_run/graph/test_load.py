@@ -7,8 +7,8 @@ import os
 import pytest
 
 from bench_run.errors import GraphError
-from bench_run.graph.hipdnn_json import write_graph
-from bench_run.graph.load import load
+from bench_run.graph.format.hipdnn_json import write_graph
+from bench_run.graph.sources.load import load
 from tests.bench_run.graph.builders import conv_bias_relu, graph, pointwise, tensor
 
 GOOD = write_graph(conv_bias_relu())

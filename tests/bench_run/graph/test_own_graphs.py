@@ -4,8 +4,8 @@ import time
 
 import pytest
 
-from bench_run.graph.hipdnn_json import read_graph, write_graph
-from bench_run.graph.load import load
+from bench_run.graph.format.hipdnn_json import read_graph, write_graph
+from bench_run.graph.sources.load import load
 from tests.bench_run.graph.builders import ROOT, conv_bias_relu
 
 GRAPHS = ROOT / "graphs"

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 
 from bench_run.graph.check import check
-from bench_run.graph.hipdnn_json import read_graph, to_json, write_graph
+from bench_run.graph.format.hipdnn_json import read_graph, to_json, write_graph
 from bench_run.graph.operations import BY_NAME, OPERATIONS, make_node
 from tests.bench_run.graph.builders import conv_bias_relu, graph, graphs, tensor
 

@@ -6,8 +6,8 @@ import json
 import pytest
 
 from bench_run.errors import GraphError
-from bench_run.graph.hipdnn_json import to_json
-from bench_run.graph.load import load
+from bench_run.graph.format.hipdnn_json import to_json
+from bench_run.graph.sources.load import load
 from tests.bench_run.graph.builders import graph, pointwise, tensor
 
 

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 import bench_run
-from bench_run.tensors.inputs import make_inputs
+from bench_run.tensors.seeded.inputs import make_inputs
 from tests.conformance.graphs import FAMILIES
 
 ADD = FAMILIES["pointwise_add"]("float", "packed")

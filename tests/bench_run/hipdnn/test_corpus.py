@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from bench_run.errors import UnsupportedGraphError
-from bench_run.graph.hipdnn_json import read_graph
+from bench_run.graph.format.hipdnn_json import read_graph
 from bench_run.graph.sdpa_scale import scaled
 
 FOLDER = Path(__file__).resolve().parents[4] / "shared" / "hipdnn" / "graphs"

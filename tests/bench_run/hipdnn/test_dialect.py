@@ -12,8 +12,8 @@ from bench_run.engines.hipdnn.buffers import Buffers
 from bench_run.engines.hipdnn.dialect import graph_text
 from bench_run.engines.hipdnn.ids import engine_id
 from bench_run.engines.hipdnn.loading import Library
-from bench_run.graph.hipdnn_json import read_graph
-from bench_run.graph.hipdnn_write import write_graph
+from bench_run.graph.format.hipdnn_json import read_graph
+from bench_run.graph.format.hipdnn_write import write_graph
 from tests.conformance.graphs import FAMILIES, sdpa
 
 PROFILES = ("old", "middle", "hard", "newest")

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 import bench_run
-from bench_run.graph.hipdnn_write import write_graph
+from bench_run.graph.format.hipdnn_write import write_graph
 from bench_run.report.console import side_by_side, table
 from bench_run.report.csv_text import cases_csv, samples_csv
 from bench_run.report.markdown import markdown

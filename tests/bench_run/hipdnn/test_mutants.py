@@ -12,8 +12,8 @@ import pytest
 from bench_run.errors import BenchRunError
 from bench_run.measure.loop import SamplingBudget, end_to_end, on_device
 from bench_run.reference import evaluate
-from bench_run.tensors.inputs import make_inputs
 from bench_run.tensors.layout import logical_view
+from bench_run.tensors.seeded.inputs import make_inputs
 from tests.bench_run.hipdnn.conftest import DOUBLES
 from tests.conformance.graphs import FAMILIES
 

@@ -16,7 +16,7 @@ from bench_run.measure.loop import SamplingBudget, measure, on_device
 from bench_run.streams import hip_runtime
 from bench_run.streams.hip import GATE_DEPTH, HipStream
 from bench_run.streams.hip_gate import Gate
-from bench_run.tensors.inputs import make_inputs
+from bench_run.tensors.seeded.inputs import make_inputs
 from tests.conformance.graphs import FAMILIES
 
 ADD = FAMILIES["pointwise_add"]("float", "packed")

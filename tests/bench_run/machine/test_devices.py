@@ -11,7 +11,7 @@ from bench_run.engines.base import EngineOptions
 from bench_run.engines.spec import on_device, parse_spec
 from bench_run.errors import UsageError
 from bench_run.graph.fingerprint import fingerprint
-from bench_run.graph.load import load
+from bench_run.graph.sources.load import load
 from bench_run.options import Options, read_options
 from bench_run.plan.cases import on_devices, plan_engines
 

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from bench_run.graph.load import LoadedGraph
+from bench_run.graph.sources.load import LoadedGraph
 from bench_run.plan.cases import plan_graph
 from tests.bench_run.graph.builders import conv_bias_relu, tensor
 

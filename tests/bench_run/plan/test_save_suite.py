@@ -8,7 +8,7 @@ import re
 import pytest
 
 from bench_run.cli import main
-from bench_run.graph.suites import read_suite
+from bench_run.graph.sources.suites import read_suite
 from tests.support import graph_json
 
 CONV = "MIOpenDriver conv -n 1 -c 4 -H 8 -W 8 -k 4 -y 3 -x 3 -p 1 -q 1 -F 1"

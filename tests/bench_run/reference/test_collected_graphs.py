@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from bench_run.errors import UnsupportedGraphError
-from bench_run.graph.load import load
+from bench_run.graph.sources.load import load
 from bench_run.reference import evaluate
-from bench_run.tensors.inputs import make_inputs
 from bench_run.tensors.layout import logical_view
+from bench_run.tensors.seeded.inputs import make_inputs
 
 FOLDER = Path(__file__).parents[3] / "tests" / "data" / "graphs"
 CONTRADICTORY = "sdpa_pages_that_contradict.json"

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from bench_run.graph.make import make_graphs
 from bench_run.reference import evaluate, matmul, pointwise, threads
 from bench_run.reference.threads import cut, do_each, each, use_threads
-from bench_run.tensors.inputs import make_inputs
 from bench_run.tensors.layout import logical_view
+from bench_run.tensors.seeded.inputs import make_inputs
 
 SPECS = (
     "matmul: batch=3 m=70 n=33 k=65 dtype=float",

@@ -14,8 +14,8 @@ import pytest
 import bench_run
 from bench_run.engines.base import EngineOptions, EngineSpec
 from bench_run.errors import OutputError, StoppedError, WorkerCrashedError
-from bench_run.graph.load import load
 from bench_run.graph.make import make_graphs
+from bench_run.graph.sources.load import load
 from bench_run.options import Options
 from bench_run.plan.cases import PlannedEngine, plan_graph
 from bench_run.runner.parallel.room import Room

@@ -2,7 +2,7 @@ import pytest
 
 from bench_run.errors import UsageError
 from bench_run.graph.model import Tensor
-from bench_run.tensors.init_plan import Init, parse_init
+from bench_run.tensors.seeded.init_plan import Init, parse_init
 
 
 def tensor(uid=4, name="x"):

@@ -8,8 +8,8 @@ from bench_run.graph.dtypes import DTYPES
 from bench_run.graph.layouts import packed
 from bench_run.graph.model import Graph, Tensor
 from bench_run.graph.operations import make_node
-from bench_run.tensors.inputs import make_inputs, parse_init
 from bench_run.tensors.layout import logical_view
+from bench_run.tensors.seeded.inputs import make_inputs, parse_init
 
 FLOATS = [n for n, row in DTYPES.items() if row.kind == "float" and row.array_type is not None]
 

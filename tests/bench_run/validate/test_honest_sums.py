@@ -10,8 +10,8 @@ import pytest
 from bench_run.graph.make import make_graphs
 from bench_run.reference import evaluate
 from bench_run.tensors.difference import Bound, difference
-from bench_run.tensors.inputs import make_inputs
 from bench_run.tensors.layout import logical_view
+from bench_run.tensors.seeded.inputs import make_inputs
 from bench_run.validate.shared_error import criteria
 from bench_run.validate.tolerance import Circumstances, tolerances
 from tests.bench_run.validate.honest_sums import STATISTICS, SUMS, F, matrix_unit
@@ -22,7 +22,7 @@ INITS = ("", "uniform:0:1", "uniform:1:1.06", "normal")
 
 @cache
 def problem(spec, init):
-    from bench_run.tensors.init_plan import parse_init
+    from bench_run.tensors.seeded.init_plan import parse_init
 
     (graph,) = make_graphs(spec)
     plan = parse_init([init] if init else [])

@@ -10,8 +10,8 @@ from bench_run.graph.dtypes import DTYPES
 from bench_run.graph.make import make_graphs
 from bench_run.reference import evaluate
 from bench_run.tensors.difference import Bound, difference
-from bench_run.tensors.inputs import make_inputs
 from bench_run.tensors.layout import logical_view, to_storage
+from bench_run.tensors.seeded.inputs import make_inputs
 from bench_run.validate.outputs import compare
 from bench_run.validate.shared_error import SharedError, exceeded
 from bench_run.validate.tolerance import Circumstances, tolerances

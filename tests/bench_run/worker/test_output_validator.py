@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from bench_run.graph.make import make_graphs
-from bench_run.tensors.inputs import make_inputs
 from bench_run.tensors.layout import to_storage
+from bench_run.tensors.seeded.inputs import make_inputs
 from bench_run.validate.expected import Remembered
 from bench_run.validate.settings import ValidationSettings
 from bench_run.worker.evaluate import compute_expected

@@ -117,7 +117,8 @@ def package(tmp_path_factory):
 
 
 @pytest.mark.parametrize(
-    "name", ["reference/matmul.py", "tensors/draws.py", "graph/dtypes.py", "worker/evaluate.py"]
+    "name",
+    ["reference/matmul.py", "tensors/seeded/draws.py", "graph/dtypes.py", "worker/evaluate.py"],
 )
 def test_the_code_matters(package, name):
     before, path = code_digest(package), package / name

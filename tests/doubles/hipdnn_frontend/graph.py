@@ -9,7 +9,7 @@ import numpy as np
 
 from bench_run.errors import GraphError, UnsupportedGraphError
 from bench_run.graph.dtypes import DTYPES
-from bench_run.graph.hipdnn_json import read_graph
+from bench_run.graph.format.hipdnn_json import read_graph
 from bench_run.reference import evaluate
 from bench_run.tensors.layout import logical_view, storage_type, to_storage
 

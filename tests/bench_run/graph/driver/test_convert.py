@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from bench_run.errors import GraphError
 from bench_run.graph.driver import convert_line, convert_lines, graphs_of
 from bench_run.graph.fingerprint import fingerprint
-from bench_run.graph.hipdnn_json import read_graph
+from bench_run.graph.format.hipdnn_json import read_graph
 
 ROOT = Path(__file__).parents[4]
 LOG = "MIOpen(HIP): Command [LogCmdConvolution] ./bin/MIOpenDriver "

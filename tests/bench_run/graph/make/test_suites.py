@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from bench_run.errors import GraphError
-from bench_run.graph.suites import is_suite, own_graphs, read_suite
+from bench_run.graph.sources.suites import is_suite, own_graphs, read_suite
 from tests.conftest import ROOT
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ import pytest
 from bench_run.graph.model import Graph, Tensor
 from bench_run.graph.operations import POINTWISE_MODES, make_node
 from bench_run.reference import evaluate
-from bench_run.tensors.inputs import make_inputs
 from bench_run.tensors.layout import logical_view, to_storage
+from bench_run.tensors.seeded.inputs import make_inputs
 from bench_run.validate.outputs import OutputChecker, validation
 from bench_run.validate.roundoff.approximate import ERRORS
 from bench_run.validate.tolerance import Circumstances, tolerances

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from bench_run.graph.dtypes import DTYPES
 from bench_run.graph.operations import OPERATIONS, POINTWISE_MODES
-from bench_run.tensors.init_plan import Init
+from bench_run.tensors.seeded.init_plan import Init
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

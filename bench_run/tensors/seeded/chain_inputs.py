@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from bench_run.tensors.init_plan import parse_init
-from bench_run.tensors.inputs import make_inputs
+from bench_run.tensors.seeded.init_plan import parse_init
+from bench_run.tensors.seeded.inputs import make_inputs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

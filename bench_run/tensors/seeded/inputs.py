@@ -15,12 +15,12 @@ import numpy as np
 
 from bench_run.errors import UsageError
 from bench_run.graph.dtypes import DTYPES
-from bench_run.tensors.derived import DERIVED_HINTS, derive
-from bench_run.tensors.draws import Draw, bit_stream, draw_of, fill, powers_of_two
-from bench_run.tensors.indices import MAKERS
-from bench_run.tensors.init_plan import Init, InitPlan, parse_init
 from bench_run.tensors.layout import describe, empty_storage, to_storage
-from bench_run.tensors.roles import Role, default_init, leaves_choice, roles
+from bench_run.tensors.seeded.derived import DERIVED_HINTS, derive
+from bench_run.tensors.seeded.draws import Draw, bit_stream, draw_of, fill, powers_of_two
+from bench_run.tensors.seeded.indices import MAKERS
+from bench_run.tensors.seeded.init_plan import Init, InitPlan, parse_init
+from bench_run.tensors.seeded.roles import Role, default_init, leaves_choice, roles
 
 if TYPE_CHECKING:
     from bench_run.graph.model import Graph, Tensor

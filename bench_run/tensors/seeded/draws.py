@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from bench_run.errors import UsageError
 from bench_run.graph.dtypes import DTYPES, DataType
-from bench_run.tensors.init_plan import Init
+from bench_run.tensors.seeded.init_plan import Init
 
 Values = npt.NDArray[Any]
 Draw = Callable[[np.random.BitGenerator, int], Values]

@@ -1,8 +1,8 @@
 """Golden tensors: inputs and expected outputs that were made once and are kept.
 
 Two conventions. Ours: a folder ``NAME.golden/`` beside ``NAME.json`` with ``tensors.safetensors``
-and ``manifest.json`` (`golden_manifest.py`). hipDNN's: raw storages, ``NAME.tensor<uid>.bin``
-beside the graph or ``golden/CASE/tensor<uid>.bin`` of a sweep (`golden_bin.py`).
+and ``manifest.json`` (`manifest.py`). hipDNN's: raw storages, ``NAME.tensor<uid>.bin``
+beside the graph or ``golden/CASE/tensor<uid>.bin`` of a sweep (`binary.py`).
 
 Whatever does not fit the graph is a `GraphError` that names the tensor. Data is fed bit for bit.
 """
@@ -14,7 +14,7 @@ from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
 from bench_run.errors import GraphError
-from bench_run.tensors import golden_bin, golden_manifest
+from bench_run.tensors.golden import binary, manifest
 from bench_run.tensors.layout import describe, misfit
 
 if TYPE_CHECKING:
@@ -47,9 +47,9 @@ def find_golden(path: str | Path, override: str | Path | None = None) -> Bundle 
     With ``override`` only that folder is searched: itself, and the graph's name in it.
     """
     for folder, prefix in _candidates(path, override):
-        if prefix is None and (folder / golden_manifest.MANIFEST).is_file():
+        if prefix is None and (folder / manifest.MANIFEST).is_file():
             return Bundle(folder, None)
-        if prefix is not None and golden_bin.files(folder, prefix):
+        if prefix is not None and binary.files(folder, prefix):
             return Bundle(folder, prefix)
     return None
 
@@ -58,7 +58,7 @@ def why_none(path: str | Path, override: str | Path | None = None) -> str:
     """Why `find_golden` finds nothing: there is nothing, or it was not fetched."""
     for folder, prefix in _candidates(path, override):
         if prefix is not None:
-            pointer = folder / f"{prefix}{golden_bin.POINTER}"
+            pointer = folder / f"{prefix}{binary.POINTER}"
             if pointer.is_file():
                 return (
                     f"the golden tensors have not been fetched: {pointer} points to them (dvc pull)"
@@ -70,9 +70,9 @@ def why_none(path: str | Path, override: str | Path | None = None) -> str:
 def read_golden(graph: Graph, bundle: Bundle) -> Golden:
     """All inputs and outputs of the graph. Raises `GraphError`."""
     if bundle.prefix is None:
-        storages, provenance = golden_manifest.read(graph, bundle.folder)
+        storages, provenance = manifest.read(graph, bundle.folder)
     else:
-        storages, provenance = golden_bin.read(graph, bundle.folder, bundle.prefix)
+        storages, provenance = binary.read(graph, bundle.folder, bundle.prefix)
     inputs, outputs = (
         _check(bundle, storages, tensors) for tensors in (graph.inputs, graph.outputs)
     )
@@ -90,7 +90,7 @@ def write_golden(
 
     Equal arguments give equal bytes. Raises `OutputError`.
     """
-    return golden_manifest.write(graph, {**inputs, **outputs}, Path(directory), provenance)
+    return manifest.write(graph, {**inputs, **outputs}, Path(directory), provenance)
 
 
 def write_hipdnn_golden(
@@ -101,7 +101,7 @@ def write_hipdnn_golden(
     provenance: Mapping[str, Any],
 ) -> tuple[Path, ...]:
     """A bundle of hipDNN's convention beside the graph at ``graph_path``. Raises `OutputError`."""
-    return golden_bin.write(graph, {**inputs, **outputs}, Path(graph_path), provenance)
+    return binary.write(graph, {**inputs, **outputs}, Path(graph_path), provenance)
 
 
 def _name(path: str | Path) -> str:

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bench_run.errors import GraphError
-from bench_run.graph import files
-from bench_run.graph.archive import LIMITS, is_archive, read_archive
-from bench_run.graph.files import Source
+from bench_run.graph.sources import files
+from bench_run.graph.sources.archive import LIMITS, is_archive, read_archive
+from bench_run.graph.sources.files import Source
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

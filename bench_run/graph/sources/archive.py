@@ -20,7 +20,7 @@ from tempfile import TemporaryDirectory
 from typing import IO, TYPE_CHECKING
 
 from bench_run.errors import GraphError
-from bench_run.graph.files import ARCHIVES, SIDE_FILE, Source
+from bench_run.graph.sources.files import ARCHIVES, SIDE_FILE, Source
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator

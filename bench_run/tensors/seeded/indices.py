@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from bench_run.errors import UnsupportedGraphError
 from bench_run.graph.model import Graph, Node, Tensor
-from bench_run.tensors.draws import bit_stream, whole_numbers
+from bench_run.tensors.seeded.draws import bit_stream, whole_numbers
 
 Values = npt.NDArray[Any]
 Maker = Callable[[Graph, Node, Tensor, int], Values]

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from bench_run.errors import GraphError
-from bench_run.graph import fields
+from bench_run.graph.format import fields
 
 _PLACEHOLDER = re.compile(r"\$\{case\.([^${}]+)\}")
 _FROM_ENTRY_ONLY = ("dims", "strides", "data_type")

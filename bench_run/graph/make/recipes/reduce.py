@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from bench_run.errors import UsageError
 from bench_run.graph.layouts import order_of, strides_of
-from bench_run.graph.make.images import (
+from bench_run.graph.make.parameters import Parameter, Params
+from bench_run.graph.make.recipes.images import (
     DTYPE,
     LAYOUT,
     complete_image,
@@ -15,8 +16,7 @@ from bench_run.graph.make.images import (
     image_rows,
     per_axis,
 )
-from bench_run.graph.make.parameters import Parameter, Params
-from bench_run.graph.make.recipe import Recipe
+from bench_run.graph.make.recipes.recipe import Recipe
 from bench_run.graph.operations.reduction import SUMMARIES
 
 if TYPE_CHECKING:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from bench_run.errors import UsageError
 from bench_run.graph.layouts import order_of
 from bench_run.graph.make.build import Builder, Dims, Value
-from bench_run.graph.make.images import (
+from bench_run.graph.make.parameters import Parameter, Params
+from bench_run.graph.make.recipes.images import (
     DTYPE,
     LAYOUT,
     checked_layout,
@@ -18,8 +19,7 @@ from bench_run.graph.make.images import (
     image_rows,
     layout_row,
 )
-from bench_run.graph.make.parameters import Parameter, Params
-from bench_run.graph.make.recipe import Recipe
+from bench_run.graph.make.recipes.recipe import Recipe
 from bench_run.graph.operations import POINTWISE_MODES
 
 if TYPE_CHECKING:

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from bench_run.errors import GraphError
-from bench_run.graph import sweep
-from bench_run.graph.files import Source, golden_folder
-from bench_run.graph.hipdnn_json import parse_json, read_graph_object
-from bench_run.graph.notes import graph_notes
-from bench_run.graph.places import Task, find
+from bench_run.graph.format.hipdnn_json import parse_json, read_graph_object
+from bench_run.graph.format.notes import graph_notes
+from bench_run.graph.sources import sweep
+from bench_run.graph.sources.files import Source, golden_folder
+from bench_run.graph.sources.places import Task, find
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from bench_run.errors import GraphError
-from bench_run.graph import fields
+from bench_run.graph.format import fields
 from bench_run.graph.model import Node
 from bench_run.graph.operations import OPERATIONS
 

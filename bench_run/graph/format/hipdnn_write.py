@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from bench_run.graph.constants import default_value_type, write_constant
+from bench_run.graph.format.constants import default_value_type, write_constant
 from bench_run.graph.operations import OPERATIONS
 
 if TYPE_CHECKING:

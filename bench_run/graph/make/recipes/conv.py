@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from bench_run.errors import UsageError
 from bench_run.graph.layouts import order_of, strides_of
-from bench_run.graph.make.images import (
+from bench_run.graph.make.parameters import Parameter, Params
+from bench_run.graph.make.recipes.images import (
     DTYPE,
     LAYOUT,
     checked_layout,
@@ -17,8 +18,7 @@ from bench_run.graph.make.images import (
     layout_row,
     per_axis,
 )
-from bench_run.graph.make.parameters import Parameter, Params
-from bench_run.graph.make.recipe import Build, Recipe
+from bench_run.graph.make.recipes.recipe import Build, Recipe
 
 if TYPE_CHECKING:
     from bench_run.graph.make.build import Builder, Dims, Value

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from bench_run.graph.fields import show_key
+from bench_run.graph.format.fields import show_key
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -9,11 +9,11 @@ from typing import Any
 import orjson
 
 from bench_run.errors import GraphError
-from bench_run.graph import fields
 from bench_run.graph.check import check
-from bench_run.graph.constants import read_constant
-from bench_run.graph.dialects import read_node
-from bench_run.graph.hipdnn_write import to_json, write_graph
+from bench_run.graph.format import fields
+from bench_run.graph.format.constants import read_constant
+from bench_run.graph.format.dialects import read_node
+from bench_run.graph.format.hipdnn_write import to_json, write_graph
 from bench_run.graph.model import Graph, Tensor
 
 __all__ = ["parse_json", "read_graph", "read_graph_object", "to_json", "write_graph"]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from bench_run.errors import GraphError
-from bench_run.graph import fields
 from bench_run.graph.dtypes import array_type
+from bench_run.graph.format import fields
 
 VALUE_TYPES = {
     "Float64Value": "float",

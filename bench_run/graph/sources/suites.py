@@ -28,8 +28,8 @@ PREFIX = "suite:"
 """Before the name of graphs that come with this tool."""
 
 _FOLDERS = (
-    Path(__file__).parents[1] / "graphs",  # of the installed package
-    Path(__file__).parents[2] / "graphs",  # of a checkout
+    Path(__file__).parents[2] / "graphs",  # of the installed package
+    Path(__file__).parents[3] / "graphs",  # of a checkout
 )
 
 

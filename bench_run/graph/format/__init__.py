@@ -1,0 +1,1 @@
+"""hipDNN's JSON, read and written: graphs/FORMAT.md."""

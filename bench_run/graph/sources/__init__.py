@@ -1,0 +1,1 @@
+"""What the user named, as graphs: files, folders, globs, archives, suites and sweeps."""
