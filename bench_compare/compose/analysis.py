@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from bench_compare.compose.answer import Answer
 from bench_compare.compose.choose.select import allowed
-from bench_compare.compose.given import blocked, read_given, without_answer
+from bench_compare.compose.given import blocked, read_given, unusable, without_answer
 
 if TYPE_CHECKING:
     from bench_compare.compose.given import Inputs
@@ -30,7 +30,8 @@ def compose(inputs: Inputs) -> Composed:
     given = read_given(inputs)
     missing = blocked(given)
     if missing:
-        made = without_answer(given, missing, ("rows are missing: see below",))
+        why = "; ".join(("rows are missing: see below", *unusable(given)))
+        made = without_answer(given, missing, (why,))
         return Composed(made, given.network, ())
     limited = bool(inputs.asked.limits)
     rows = allowed(given.table, given.network, given.cache, given.fixes, limited)

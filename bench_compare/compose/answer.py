@@ -125,8 +125,19 @@ class Answer:
             sure = "is there" if best.optimal else "was found"
             return f"no choice of these rows that keeps {kept} {sure}"
         if self._asked.choose in ("energy", "edp"):
-            return "some layer has no row whose energy was measured (bench-run --energy)"
+            return self._without_energy()
         return "no choice of these rows fits together: conversions were not measured"
+
+    def _without_energy(self) -> str:
+        """Which layer has no row with joules."""
+        energies = self._chooses.prices.energies
+        for station, rows in zip(self._given.network.stations, self._candidates, strict=True):
+            if not np.isfinite(energies[[row.number for row in rows]]).any():
+                return (
+                    f"layer {station.layer.id} has no row whose energy was measured and is above "
+                    "zero (bench-run --energy)"
+                )
+        return "no choice of the rows whose energy was measured fits together"
 
     def _needs(self, space: Space, frugal: bool) -> list[Missing]:
         given = self._given

@@ -13,6 +13,7 @@ from bench_compare.compose.choose.select import (
     default_baseline,
     fixes_of,
     main_cache,
+    rows_of,
 )
 from bench_compare.compose.missing import Lines
 from bench_compare.compose.model import Composition, Missing, Objective
@@ -23,7 +24,7 @@ from bench_compare.errors import InputError, UsageError
 from bench_compare.input.align import identity
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from bench_compare.compose.against import Measured
@@ -61,7 +62,8 @@ def read_given(inputs: Inputs) -> Given:
     every = (*inputs.sources, *inputs.against)
     wanted = {number: _engines(source, inputs.engines) for number, source in enumerate(every)}
     if not any(wanted[number] for number in range(len(inputs.sources))):
-        raise InputError(f"{inputs.sources[0].path}: no engine fits {', '.join(inputs.engines)}")
+        what = f"no engine fits {', '.join(inputs.engines)}" if inputs.engines else "no cases in it"
+        raise InputError(f"{inputs.sources[0].path}: {what}")
     check_alike(every, wanted)
     table = read_table(inputs.sources, wanted, inputs.asked.series)
     network = read_network(inputs.path, table)
@@ -106,6 +108,14 @@ def blocked(given: Given) -> list[Missing]:
     rows = baseline_rows(given.table, given.network, given.baseline, given.cache)
     lacking = [s for s, row in zip(given.network.stations, rows, strict=True) if row is None]
     return [given.lines.layers(lacking, engine, given.cache)] if lacking else []
+
+
+def unusable(given: Given) -> Iterator[str]:
+    """Layers of which there are rows, and why none of them can be taken."""
+    for station in given.network.stations:
+        rows = rows_of(given.table, station, given.cache)
+        if rows and all(row.problem is not None for row in rows):
+            yield f"layer {station.layer.id}: {rows[0].text}: {rows[0].problem}"
 
 
 def without_answer(

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bench_run.errors import GraphError, UsageError
-from bench_run.graph.chain.compose import compose
+from bench_run.graph.chain.compose import compose, find
 from bench_run.graph.make import make_graphs
 from bench_run.graph.sources.load import LoadedGraph, load
 from bench_run.graph.sources.suites import SUFFIX, own_graphs, read_suite
@@ -52,8 +52,20 @@ def pass_bytes(arguments: Sequence[str]) -> int:
     paths = [Path(own_graphs(argument)) for argument in arguments]
     if len(paths) != 1:
         raise UsageError("--cache pass: one pipeline, whose size says what a pass leaves in caches")
-    chain = read_chain(paths[0]).graph
-    return sum(tensor.bytes for tensor in (*chain.inputs, *chain.outputs))
+    pipeline = read_suite(paths[0])
+    graphs = _graphs(pipeline, paths[0])
+    total, shared = 0, dict[str, int]()
+    for layer in pipeline.layers:
+        graph = graphs[layer.id]
+        linked = {
+            find(graph.inputs, name, layer.id).uid: link for name, link in layer.links.items()
+        }
+        own = [tensor for tensor in graph.inputs if tensor.uid not in linked]
+        total += layer.repeat * sum(tensor.bytes for tensor in (*own, *graph.outputs))
+        for uid, link in linked.items():
+            if link.layer is None:
+                shared[link.tensor] = max(shared.get(link.tensor, 0), graph.by_uid[uid].bytes)
+    return total + sum(shared.values())
 
 
 def read_chain(path: Path) -> LoadedGraph:
@@ -103,20 +115,24 @@ def _content(layer: Layer) -> tuple[object, ...]:
 
 def _loaded(pipeline: Pipeline, path: Path, notes: tuple[str, ...]) -> LoadedGraph:
     text = path.read_bytes()
-    graphs: dict[object, Graph] = {}
-    for layer in pipeline.layers:
-        key = layer.file or layer.op
-        if key not in graphs:
-            graphs[key] = _graph(layer, path)
-    by_id = {layer.id: graphs[layer.file or layer.op] for layer in pipeline.layers}
     return LoadedGraph(
-        graph=compose(pipeline, by_id, path),
+        graph=compose(pipeline, _graphs(pipeline, path), path),
         path=str(path),
         sha256=hashlib.sha256(text).hexdigest(),
         text=text,
         load_ns=0,
         notes=notes,
     )
+
+
+def _graphs(pipeline: Pipeline, path: Path) -> dict[str, Graph]:
+    """By layer id; those of one file or op are one object."""
+    graphs: dict[object, Graph] = {}
+    for layer in pipeline.layers:
+        key = layer.file or layer.op
+        if key not in graphs:
+            graphs[key] = _graph(layer, path)
+    return {layer.id: graphs[layer.file or layer.op] for layer in pipeline.layers}
 
 
 def _graph(layer: Layer, path: Path) -> Graph:

@@ -98,7 +98,34 @@ def read_network(path: Path, table: Table) -> Network:
                 seam=None if writer is None else seams[writer, layer.id],
             )
         )
+    _check_links(pipeline, path, stations, numbers)
     return Network(pipeline, path, tuple(stations), tuple(_edges(pipeline, stations, numbers)))
+
+
+def _check_links(
+    pipeline: Pipeline, path: Path, stations: Sequence[Station], numbers: Mapping[str, int]
+) -> None:
+    """Raises `InputError` for a tensor that a graph's file does not have."""
+    for station in stations:
+        where = f"{path}: {station.layer.id}: tensor"
+        for name, link in station.layer.links.items():
+            _check_tensor(where, name, "input", station.tensors)
+            if link.layer is not None:
+                writer = stations[numbers[link.layer]]
+                _check_tensor(f"{where}.{name}", link.tensor, "output", writer.tensors)
+    for link in pipeline.outputs:
+        if link.layer is not None:
+            writer = stations[numbers[link.layer]]
+            _check_tensor(f"{path}: output {link.text}", link.tensor, "output", writer.tensors)
+
+
+def _check_tensor(where: str, name: str, side: str, tensors: GraphTensors | None) -> None:
+    if tensors is None:
+        return
+    known = tensors.inputs if side == "input" else tensors.outputs
+    forms = [tensors.by_name[one] for one in known]
+    if name not in known and not any(tensors.by_name.get(name) is form for form in forms):
+        raise InputError(f"{where}: the graph has no {side} {name!r}; there are {', '.join(known)}")
 
 
 def _by_chain(pipeline: Pipeline, path: Path, table: Table) -> Iterator[tuple[object, str]]:

@@ -37,6 +37,8 @@ REWRITES = ("layout", "dtype", "fusion")
 REWRITING = frozenset(REWRITES)
 CONVERSIONS = "identity"
 """Family of graphs that only convert."""
+LEAST_NS = 1.0
+"""Of one execution: as much or less is no measurement."""
 MOST_JOULES = 1e9
 """Of one execution: more is no measurement."""
 EVERY = ":all"
@@ -167,9 +169,11 @@ def read_table(
     wanted = series or _common_series(sides)
     matrix, _, _ = sampled(gather(sides), wanted)
     times = np.exp(matrix.values)
+    times = np.where(times > LEAST_NS, times, np.nan)
     measured: list[bool] = np.asarray(np.isfinite(times).any(axis=1)).tolist()
     if not any(measured):
-        raise InputError(f"{sources[0].path}: no case has samples of {wanted}")
+        what = f"no case has samples of {wanted} that took longer than {LEAST_NS:g} ns"
+        raise InputError(f"{sources[0].path}: {what}")
     bases = _bases(grouped)
     rows = tuple(
         _row(number, key, cases[-1], sources[numbers[-1]].path, bases, known)
@@ -262,7 +266,7 @@ def _problem(case: Case, measured: bool) -> str | None:
         return "its outputs are wrong"
     if case.implausible is not None:
         return f"implausible: {case.implausible}"
-    return None if measured else "no samples"
+    return None if measured else f"no samples that took longer than {LEAST_NS:g} ns"
 
 
 def _error(case: Case) -> float | None:

@@ -39,6 +39,9 @@ def compose(pipeline: Pipeline, graphs: Mapping[str, Graph], path: Path) -> Chai
     places = list(_places(pipeline, graphs, path))
     last = {layer.id: place for layer, place in places}
     readers = [r for layer, place in places for r in _readers(layer, place, path)]
+    for link in pipeline.outputs:
+        if link.layer is not None:
+            find(last[link.layer].graph.outputs, link.tensor, f"{path}: output {link.text}")
     groups = _groups(readers)
     aliases = {**_between(readers, last), **_shared_inputs(groups)}
     weights = frozenset(_weights(pipeline, places, readers))

@@ -9,7 +9,9 @@ import sys
 from dataclasses import replace
 
 import jsonschema
+import numpy as np
 import pytest
+from bench_schema.document import Outcome
 from bench_schema.pipeline.read import read_pipeline
 
 from bench_compare.cli import main
@@ -57,6 +59,62 @@ def test_a_measurement_within_the_interval_exits_with_0(folder, capsys):
 def test_a_measurement_outside_of_the_interval_exits_with_2(folder, capsys):
     code, out, _ = told(capsys, "net.toml", "parts.json", "--against", "slow.json")
     assert (code, "+50.0%" in out) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "sentence"),
+    [
+        ('"a:y"', '"c:y"', "broken.toml: entries wait for each other: "),
+        ('"a:y"', '"a:z"', "broken.toml: b: tensor.x: the graph has no output 'z'; there are y"),
+        ('x" = "a:y"', 'q" = "a:y"', "broken.toml: b: tensor: the graph has no input 'q'; there"),
+        ('["c:y"]', '["c:z"]', "broken.toml: output c:z: the graph has no output 'z'; there are y"),
+        ('id = "b"', 'id = "a"', "broken.toml: two entries have the id 'a'"),
+    ],
+)
+def test_a_pipeline_that_contradicts_itself_is_one_line(folder, capsys, before, after, sentence):
+    text = (folder / "net.toml").read_text()
+    (folder / "broken.toml").write_text(text.replace(before, after))
+    code, out, err = told(capsys, "broken.toml", "parts.json")
+    assert (code, out, err.count("\n")) == (1, "", 1)
+    assert sentence in err
+
+
+def changed(folder, change):
+    """The table with other rounds, or other cases."""
+    document = worlds.parts(TWO)
+    worlds.save(folder, "odd.json", replace(document, cases=tuple(map(change, document.cases))))
+
+
+def test_times_of_nothing_are_no_times(folder, capsys):
+    def nothing(case):
+        series = {"e2e_ns": np.zeros(5, np.int64)}
+        return replace(case, rounds=tuple(replace(one, series=series) for one in case.rounds))
+
+    changed(folder, nothing)
+    code, _, err = told(capsys, "net.toml", "odd.json")
+    assert (code, "no case has samples of e2e_ns that took longer than 1 ns" in err) == (1, True)
+
+
+def test_joules_of_nothing_are_no_joules_and_the_layer_is_named(folder, capsys):
+    def idle(case):
+        joules = 0.0 if case.graph.name == "b" else 0.5
+        rounds = (replace(one, energy_j_per_iteration=joules) for one in case.rounds)
+        return replace(case, rounds=tuple(rounds))
+
+    changed(folder, idle)
+    code, _, err = told(capsys, "net.toml", "odd.json", "--choose", "energy")
+    assert (code, "layer b has no row whose energy was measured and is above" in err) == (1, True)
+
+
+def test_a_layer_whose_every_row_crashed_is_named_with_the_reason(folder, capsys):
+    def crash(case):
+        outcome = Outcome("crashed", "signal 11", "run")
+        return replace(case, outcome=outcome, rounds=()) if case.graph.name == "b" else case
+
+    changed(folder, crash)
+    code, _, err = told(capsys, "net.toml", "odd.json", "--choose", "time")
+    assert (code, err.count("\n")) == (1, 1)
+    assert "rows are missing: see below; layer b: e: crashed: signal 11" in err
 
 
 def test_missing_rows_exit_with_1_and_print_the_line_to_run(folder, capsys):

@@ -234,7 +234,7 @@ def random_worlds(draw):
     }
     pairs = [(w, r) for r, ws in writers.items() for w in ws]
     seams = {(w, r, engine): draw(st.integers(-90, 90)) for w, r in pairs for engine in "ef"}
-    convert = {"e": (draw(st.integers(1, 300)), draw(st.integers(1, 300)))}
+    convert = {"e": (draw(st.integers(2, 300)), draw(st.integers(2, 300)))}  # 1 ns is no time
     return World(alone, writers=writers, seams=seams, convert=convert)
 
 

@@ -122,6 +122,14 @@ def test_what_cannot_be_a_chain_is_one_line(pipeline, capsys, words, message):
     assert (True, 1) == (message in said, said.count("\n"))
 
 
+def test_an_output_that_no_layer_writes_is_one_line(pipeline, capsys):
+    text = pipeline.read_text()
+    pipeline.write_text('output = ["sum:z"]\n' + text.replace('output = ["sum:y"]\n', ""))
+    assert 1 == main([str(pipeline), "--chain"])
+    said = capsys.readouterr().err
+    assert ("output sum:z: no tensor 'z'; choose from y" in said, said.count("\n")) == (True, 1)
+
+
 def test_what_the_model_lacks_is_a_note_of_the_case(tmp_path):
     path = tmp_path / "net.toml"
     path.write_text(RESIDUAL + '[[left_out]]\noperation = "softmax"\ncount = 2\nshare = 0.25\n')
