@@ -78,8 +78,8 @@ def _joined(values: Iterable[str]) -> str:
 
 
 def _plans(base: CaseSide, other: CaseSide) -> Iterator[Change]:
-    first = base.cases[0].plan
-    if all(one.plan == first for one in (*base.cases, *other.cases)):
+    plans = [one.plan for one in (*base.cases, *other.cases)]
+    if plans.count(plans[0]) == len(plans):
         return
     for name in dict.fromkeys(key for one in (*base.cases, *other.cases) for key in one.plan):
         texts = [_joined(one.plan.get(name, "-") for one in side.cases) for side in (base, other)]
@@ -89,21 +89,21 @@ def _plans(base: CaseSide, other: CaseSide) -> Iterator[Change]:
 
 def _kernels(base: CaseSide, other: CaseSide) -> Iterator[Change]:
     """Only where both sides were traced: a missing trace is no other kernel."""
-    first, second = (_traced(side.cases) for side in (base, other))
-    if first and second and first != second:
+    first, second = _traced(base.cases), _traced(other.cases)
+    if first and second and first != second and set(first) != set(second):
         yield Change("kernels", "kernels", _listed(first), _listed(second))
 
 
-def _traced(cases: Sequence[Case]) -> frozenset[str]:
+def _traced(cases: Sequence[Case]) -> list[str]:
     """Names of the kernels of the last document that was traced."""
-    return next(
-        (frozenset(one.name for one in case.kernels) for case in reversed(cases) if case.kernels),
-        frozenset(),
-    )
+    for case in reversed(cases):
+        if case.kernels:
+            return [one.name for one in case.kernels]
+    return []
 
 
 def _listed(names: Iterable[str]) -> str:
-    return ", ".join(sorted(names))
+    return ", ".join(sorted(set(names)))
 
 
 def _clocks(base: CaseSide, other: CaseSide) -> Iterator[Change]:

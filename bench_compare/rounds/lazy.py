@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from math import isnan
 from typing import TYPE_CHECKING, overload
 
-import numpy as np
 from bench_schema.document import Round
 
 from bench_compare.rounds.facts import facts_of, facts_of_cases
@@ -52,10 +52,8 @@ class LazyRounds(Sequence[Round]):
     @property
     def clock_mhz(self) -> list[float]:
         """Of each round after it, else before it; rounds without are left out."""
-        readings, _ = self.readings
-        last = np.where(np.isnan(readings[:, 2]), readings[:, 1], readings[:, 2])
-        found: list[float] = last[~np.isnan(last)].tolist()
-        return found
+        first, last = self.table.starts[self.place : self.place + 2]
+        return [one for one in self.table.clocks.last_mhz[first:last].tolist() if not isnan(one)]
 
     @property
     def readings(self) -> tuple[Array, Mask]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
+from functools import cached_property
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -54,6 +55,11 @@ class Clocks:
     readings: Array
     """A row for each round: its longest cut, clock before and after (MHz), power (W), temperature
     (°C)."""
+
+    @cached_property
+    def last_mhz(self) -> Array:
+        """After the round, else before it."""
+        return np.where(np.isnan(self.readings[:, 2]), self.readings[:, 1], self.readings[:, 2])
 
 
 @dataclass(frozen=True, eq=False)

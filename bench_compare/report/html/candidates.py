@@ -30,24 +30,27 @@ class Candidate:
 
 def candidate_groups(cases: Sequence[CaseComparison]) -> list[dict[str, Any]]:
     """Graphs of which one side has several variants, each with its candidates, fastest first."""
-    groups: dict[tuple[str, str], list[Candidate]] = {}
-    varied: set[tuple[str, str]] = set()
+    groups: dict[tuple[str, str], list[CaseComparison]] = {}
     for case in cases:
-        side = case.other or case.base
-        found = None if side is None else _candidate(case, side.cases[-1])
-        if found is not None:
-            key = (case.name, case.other_label)
-            groups.setdefault(key, []).append(found)
-            if case.variant:
-                varied.add(key)
-    return [
-        {"name": name, "label": label, "points": _points(found)}
-        for (name, label), found in groups.items()
-        if len(found) > 1 and (name, label) in varied
-    ]
+        groups.setdefault((case.name, case.other_label), []).append(case)
+    made = []
+    for (name, label), held in groups.items():
+        if len(held) < 2 or not any(case.variant for case in held):
+            continue  # of nearly all cases: what is not shown is not looked at
+        found = [(case, one) for case in held if (one := _candidate(case)) is not None]
+        if len(found) > 1 and any(case.variant for case, _ in found):
+            made.append(
+                {"name": name, "label": label, "points": _points([one for _, one in found])}
+            )
+    return made
 
 
-def _candidate(comparison: CaseComparison, case: Case) -> Candidate | None:
+def _candidate(comparison: CaseComparison) -> Candidate | None:
+    side = comparison.other or comparison.base
+    return None if side is None else _measured(comparison, side.cases[-1])
+
+
+def _measured(comparison: CaseComparison, case: Case) -> Candidate | None:
     name = main_series(case.summary)
     if case.outcome.status != "completed" or name is None:
         return None

@@ -199,7 +199,8 @@ NOTHING = np.empty(0, np.int64)
 
 def _phase(cases: Sequence[Case], phase: str, most: int | None) -> Samples:
     if len(cases) == 1:
-        return cases[0].init.get(phase, NOTHING)[:most]
+        found = cases[0].init.get(phase, NOTHING)
+        return found if most is None else found[:most]
     return np.concatenate([case.init.get(phase, NOTHING)[:most] for case in cases])
 
 

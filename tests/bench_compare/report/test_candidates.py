@@ -60,3 +60,17 @@ def test_energy_counts_where_it_is_measured():
 def test_times_whose_intervals_overlap_beat_nobody():
     found = fronts(one({}, 1.1, 0.2), one({"plan": "a"}, 1.0, 0.2))
     assert {"e": True, "e plan=a": True} == found
+
+
+class Unread:
+    """Rounds of a large document, which are made when somebody looks into them."""
+
+    def __iter__(self):
+        raise AssertionError("rounds were looked into")
+
+
+def test_cases_without_variants_are_not_looked_into():
+    cases = [one({}, 1.0, name=f"g{number}") for number in range(3)]
+    for case in cases:
+        case.other.cases[0].rounds = Unread()
+    assert [] == candidate_groups(cases)
