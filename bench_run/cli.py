@@ -90,7 +90,7 @@ def _guarded(command: str, words: Sequence[str]) -> int:
 
 def _usage_error(command: str, words: Sequence[str], usage: str) -> int:
     """One line that names what is wrong."""
-    from bench_run.commands.suggest import bad_flag
+    from bench_run.commands.words.suggest import bad_flag
 
     general = f"invalid arguments: {' '.join(words) or '(none)'}; see bench-run {command} --help"
     _complain(bad_flag(command, words, usage) or general)
@@ -100,7 +100,7 @@ def _usage_error(command: str, words: Sequence[str], usage: str) -> int:
 def _mistake(arguments: dict[str, Any]) -> str | None:
     if not arguments.get("GRAPH"):
         return None
-    from bench_run.commands.suggest import mistaken_command
+    from bench_run.commands.words.suggest import mistaken_command
 
     return mistaken_command(arguments["GRAPH"])
 

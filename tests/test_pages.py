@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from bench_run.commands.topics import TOPICS, flags_of
+from bench_run.commands.words.topics import TOPICS, flags_of
 from tests.conftest import ROOT
 
 MAPS = ("bench_run", "bench_compare")

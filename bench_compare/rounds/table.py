@@ -124,7 +124,7 @@ def _series(rounds: Sequence[Round], name: str, starts: Ints) -> SeriesColumns:
 def _cut(told: int | None, not_warm: bool, samples: Samples) -> tuple[int, bool]:
     if told is not None:
         return told, not_warm
-    from bench_schema.summary import warmup_cut
+    from bench_schema.numbers.summary import warmup_cut
 
     found = warmup_cut(samples)
     return found.cut, found.not_warm

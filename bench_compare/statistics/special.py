@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-from bench_schema import student
+from bench_schema.numbers import student
 
 Array: TypeAlias = npt.NDArray[np.float64]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from bench_run.commands.topics import ENGINES, entries
+from bench_run.commands.words.topics import ENGINES, entries
 
 TYPE_CHECKING = False  # keeps --help fast
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bench_run.commands.topics import ENGINES, INPUT, entries
+from bench_run.commands.words.topics import ENGINES, INPUT, entries
 
 TYPE_CHECKING = False  # keeps --help fast
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bench_run.commands.topics import ENGINES, INPUT, entries
+from bench_run.commands.words.topics import ENGINES, INPUT, entries
 
 TYPE_CHECKING = False  # keeps --help fast
 if TYPE_CHECKING:
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from bench_run.commands.outcome import Outcome
     from bench_run.options import Options
     from bench_run.plan.cases import PlannedCase
-    from bench_run.worker.pool import WorkerPool
+    from bench_run.worker.parent.pool import WorkerPool
 
 USAGE = f"""List all engines: whether each can run on this machine, and if not, how to get
 it. With graphs: the plans, knobs and workspace sizes that each --engine offers
@@ -71,7 +71,7 @@ def _auto_line() -> str:
 def _choices_of_graphs(options: Options) -> list[str]:
     """What the named engines can choose from for each graph: plans, knobs, workspace."""
     from bench_run.runner.planning import plan_closed
-    from bench_run.worker.pool import WorkerPool
+    from bench_run.worker.parent.pool import WorkerPool
 
     planned = plan_closed(options)
     lines = []

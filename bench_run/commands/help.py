@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bench_run.commands import COMMANDS, DEFAULT
-from bench_run.commands.topics import TOPICS, entries
+from bench_run.commands.words.topics import TOPICS, entries
 
 TYPE_CHECKING = False  # importing typing would cost half the time of --help
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ def _text(word: str | None) -> str:
     if word in GUIDES:
         return GUIDES[word]
     if word not in TOPICS and word not in COMMANDS:
-        from bench_run.commands.suggest import nearest
+        from bench_run.commands.words.suggest import nearest
         from bench_run.errors import UsageError
 
         known = (*TOPICS, *GUIDES, *COMMANDS, "all")

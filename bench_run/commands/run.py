@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bench_run.commands.topics import TOPICS
+from bench_run.commands.words.topics import TOPICS
 
 TYPE_CHECKING = False  # importing typing would cost as much as parsing
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from bench_run.plan.cases import PlannedEngine, plan_engines
 from bench_run.runner.rounds import lack_of_memory
 from bench_run.tensors.data import Data
 from bench_run.worker.messages import Attempt
-from bench_run.worker.pool import WorkerPool
+from bench_run.worker.parent.pool import WorkerPool
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

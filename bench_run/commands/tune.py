@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bench_run.commands.topics import entries
+from bench_run.commands.words.topics import entries
 
 TYPE_CHECKING = False  # keeps --help fast
 if TYPE_CHECKING:

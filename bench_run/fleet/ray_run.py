@@ -24,9 +24,9 @@ from bench_run.fleet.unit import Unit
 from bench_run.plan.cases import EVERY
 from bench_run.progress import Progress
 from bench_run.runner.benchmark import finish_record, make_header
-from bench_run.runner.destinations import check_destinations
+from bench_run.runner.output.destinations import check_destinations
+from bench_run.runner.output.record import Record
 from bench_run.runner.planning import outline_run, plan_run
-from bench_run.runner.record import Record
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

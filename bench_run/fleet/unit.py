@@ -21,7 +21,7 @@ from bench_run.runner.benchmark import VERSION, describe_engines
 from bench_run.runner.parallel.sharing import ALONE
 from bench_run.runner.planning import list_variants
 from bench_run.runner.rounds import Rounds, engines_of
-from bench_run.worker.pool import WorkerPool
+from bench_run.worker.parent.pool import WorkerPool
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import tabulate as tables
 from bench_schema.document import PAID_ONCE
-from bench_schema.summary import half_width_ratio, main_series
+from bench_schema.numbers.summary import half_width_ratio, main_series
 from tabulate import tabulate
 
 from bench_run.report.labels import add_label, plan_labels

@@ -34,7 +34,7 @@ def markdown(document: Document) -> str:
 
 
 def _row(case: Case, *labels: str) -> tuple[str, ...]:
-    from bench_schema.summary import half_width_ratio
+    from bench_schema.numbers.summary import half_width_ratio
 
     from bench_run.report.console import main_summary, peak_text, validation_text
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from bench_schema.summary import main_series
+from bench_schema.numbers.summary import main_series
 from tabulate import tabulate
 
 from bench_run.report.speedup import speed_up

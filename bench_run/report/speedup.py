@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from bench_schema.summary import MIN_ROUNDS_FOR_T, t_interval
+from bench_schema.numbers.summary import MIN_ROUNDS_FOR_T, t_interval
 
 if TYPE_CHECKING:
     from bench_schema.document import Case

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from bench_schema.summary import main_series
+from bench_schema.numbers.summary import main_series
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

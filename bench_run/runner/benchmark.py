@@ -19,16 +19,16 @@ from bench_run.measure.ceilings import add_ceilings
 from bench_run.measure.time_breakdown import TimeBreakdown
 from bench_run.progress import Progress
 from bench_run.runner.decisions import Referee, check_until
-from bench_run.runner.destinations import check_destinations
 from bench_run.runner.extra_passes import check_extra, extra_passes
+from bench_run.runner.output.destinations import check_destinations
+from bench_run.runner.output.record import Record, now
 from bench_run.runner.parallel.sharing import ALONE, Sharing, likely_lanes, share_devices
 from bench_run.runner.planning import likely_engines, outline_run, plan_opened
-from bench_run.runner.record import Record, now
-from bench_run.runner.reference_engines import check_references
+from bench_run.runner.references.engines import check_references
+from bench_run.runner.references.spool import check_cache
 from bench_run.runner.rounds import Rounds
-from bench_run.runner.spool import check_cache
 from bench_run.runner.stopping import until_decided
-from bench_run.worker.pool import WorkerPool
+from bench_run.worker.parent.pool import WorkerPool
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from bench_run.options import Options
     from bench_run.plan.cases import PlannedEngine
     from bench_run.runner.planning import Planned
-    from bench_run.runner.references import ReferenceStore
+    from bench_run.runner.references.store import ReferenceStore
     from bench_run.runner.stopping import Rule
 
 VERSION = "0.1.0"

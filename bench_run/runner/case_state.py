@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from bench_schema.summary import (
+from bench_schema.numbers.summary import (
     MIN_ROUNDS_FOR_T,
     half_width_ratio,
     main_series,

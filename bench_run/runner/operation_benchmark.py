@@ -21,7 +21,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from bench_schema.summary import main_series
+from bench_schema.numbers.summary import main_series
 
 from bench_run.errors import UsageError
 from bench_run.graph.make.ops import OPS, find

@@ -48,7 +48,7 @@ from bench_run.plan.tuned import (
     record_engines,
     tuned_cases,
 )
-from bench_run.worker.pool import WorkerPool
+from bench_run.worker.parent.pool import WorkerPool
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -30,11 +30,11 @@ from bench_run.runner.parallel.room import room_here
 from bench_run.runner.parallel.sharing import ALONE, Sharing
 from bench_run.runner.parallel.trials import BesideTrials
 from bench_run.runner.parallel.visit import Visit
-from bench_run.runner.references import ReferenceStore
+from bench_run.runner.references.store import ReferenceStore
 from bench_run.runner.stopping import until_precise
 from bench_run.worker.case_record import case_of
 from bench_run.worker.messages import RunCase
-from bench_run.worker.process import GATE_PHASE
+from bench_run.worker.parent.process import GATE_PHASE
 
 if TYPE_CHECKING:
     from bench_run.graph.model import Graph
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from bench_run.runner.parallel.baton import CaseTurn
     from bench_run.runner.stopping import Rule
     from bench_run.tensors.data import Data
-    from bench_run.worker.pool import WorkerPool
+    from bench_run.worker.parent.pool import WorkerPool
 
 
 HUNG = "the engine hung behind the closed gate"

@@ -22,7 +22,7 @@ from bench_run.tune.space import ALL, Space
 if TYPE_CHECKING:
     from bench_run.options import Options
     from bench_run.plan.cases import PlannedCase, PlannedEngine, PlannedGraph
-    from bench_run.worker.pool import WorkerPool
+    from bench_run.worker.parent.pool import WorkerPool
 
 MOST_CANDIDATES = 1000
 """Of one graph; a larger space is a mistake in its axes."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from bench_schema.looks import looks
-from bench_schema.summary import midmean
+from bench_schema.numbers.summary import midmean
 
 from bench_run.tune.choosing.decide import Finalist
 from bench_run.tune.choosing.settle import is_settled

@@ -12,7 +12,7 @@ import numpy as np
 from bench_schema.document import Tool
 from bench_schema.looks import look_count
 from bench_schema.merge import find_device
-from bench_schema.summary import main_series, midmean, t_quantile
+from bench_schema.numbers.summary import main_series, midmean, t_quantile
 from bench_schema.tuning import (
     KIND,
     TUNING_VERSION,
@@ -29,7 +29,7 @@ from bench_schema.tuning import (
     Whole,
 )
 
-from bench_run.runner.record import now
+from bench_run.runner.output.record import now
 from bench_run.tune.choosing.decide import Decision, Finalist, Point, decide, pareto
 from bench_run.tune.choosing.totals import Suite, decide_whole, total_gain, totals
 from bench_run.tune.confirm import objective_logs

@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from bench_run.options import Options
-    from bench_run.runner.references import ReferenceStore
+    from bench_run.runner.references.store import ReferenceStore
     from bench_run.tune.candidates import Option
     from bench_run.tune.journal import TuneJournal
     from bench_run.worker.messages import Visited
-    from bench_run.worker.pool import WorkerPool
+    from bench_run.worker.parent.pool import WorkerPool
 
 WARMUP = 2
 LONGEST_BLOCK_S = 0.5

@@ -21,13 +21,13 @@ from bench_run.machine.devices import devices
 from bench_run.measure.time_breakdown import TimeBreakdown
 from bench_run.progress import Progress
 from bench_run.runner.benchmark import VERSION, Brought, run_planned
-from bench_run.runner.destinations import check_destinations
+from bench_run.runner.output.destinations import check_destinations
+from bench_run.runner.output.record import now
 from bench_run.runner.planning import Planned, outline_run
-from bench_run.runner.record import now
-from bench_run.runner.reference_engines import check_references
-from bench_run.runner.references import ReferenceStore
+from bench_run.runner.references.engines import check_references
+from bench_run.runner.references.spool import check_cache
+from bench_run.runner.references.store import ReferenceStore
 from bench_run.runner.rounds import engines_of
-from bench_run.runner.spool import check_cache
 from bench_run.runner.stopping import until_settled
 from bench_run.tune.candidates import Lister, Option, tuned_engines
 from bench_run.tune.choosing.decide import rank_candidates
@@ -48,7 +48,7 @@ from bench_run.tune.racing.heats import (
 from bench_run.tune.racing.rules import RaceSettings
 from bench_run.tune.session import Effort, Means, Session
 from bench_run.tune.settings import Tuning, run_options
-from bench_run.worker.pool import WorkerPool
+from bench_run.worker.parent.pool import WorkerPool
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from bench_schema.document import Mismatch, OutputValidation, Real, Validation
-from bench_schema.reals import spell, unspell
+from bench_schema.numbers.reals import spell, unspell
 
 from bench_run.errors import EngineError
 from bench_run.graph.dtypes import DTYPES

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from bench_schema.document import INIT_PHASES, Memory, Outcome, Validation
-from bench_schema.summary import midmean
+from bench_schema.numbers.summary import midmean
 
 from bench_run.engines import chain
 from bench_run.errors import EngineError, UnsupportedGraphError

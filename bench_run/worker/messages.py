@@ -2,7 +2,7 @@
 
 Requests go to the worker, one at a time. Each names the type of its answer, and gets either that
 (`Answered`) or the error which stands in its way (`Refused`). A worker that answers nothing is dead
-or hung, and that is an outcome too (`process.py`).
+or hung, and that is an outcome too (`parent/process.py`).
 """
 
 from __future__ import annotations

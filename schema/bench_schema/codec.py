@@ -16,13 +16,13 @@ import msgspec
 import numpy as np
 import orjson
 
-from bench_schema.acceptor import check_integers, decoder
+from bench_schema.checks.acceptor import check_integers, decoder
+from bench_schema.checks.duplicate_keys import refuse_duplicate_keys
+from bench_schema.checks.validator import check, path_text
 from bench_schema.document import SCHEMA_VERSION, Case, Document, Round
-from bench_schema.duplicate_keys import refuse_duplicate_keys
 from bench_schema.errors import NotJsonError, SchemaError, UnreadableError, UnwritableError
-from bench_schema.finite import non_finite
+from bench_schema.numbers.finite import non_finite
 from bench_schema.upgrade import upgrade, version_of
-from bench_schema.validator import check, path_text
 
 T = TypeVar("T")
 

@@ -235,7 +235,7 @@ class Summary:
     """Median absolute deviation from the median, not scaled."""
     median_ci_low: float | None
     median_ci_high: float | None
-    """95 % confidence interval of the median (method: see `summary.py`)."""
+    """95 % confidence interval of the median (method: see `numbers/summary.py`)."""
 
 
 @dataclass(frozen=True, slots=True)

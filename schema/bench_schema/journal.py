@@ -24,7 +24,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
-from bench_schema.acceptor import check_integers, decoder
+from bench_schema.checks.acceptor import check_integers, decoder
+from bench_schema.checks.validator import check
 from bench_schema.codec import (
     build,
     check_rounds,
@@ -39,7 +40,6 @@ from bench_schema.lines import JOURNAL_START, Line, is_whole, line, read_lines
 from bench_schema.merge import find_device, merge_cases, with_rates
 from bench_schema.packing import read_bytes, write_bytes
 from bench_schema.upgrade import version_of
-from bench_schema.validator import check
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

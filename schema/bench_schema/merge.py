@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 
 import numpy as np
 
+from bench_schema.checks.plausible import implausible
 from bench_schema.document import (
     PAID_ONCE,
     SERIES,
@@ -26,9 +27,8 @@ from bench_schema.document import (
     Summary,
     Validation,
 )
-from bench_schema.plausible import implausible
-from bench_schema.reals import unspell
-from bench_schema.summary import achieved, summarize
+from bench_schema.numbers.reals import unspell
+from bench_schema.numbers.summary import achieved, summarize
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from bench_schema.acceptor import VERSIONS, Compiler
+from bench_schema.checks.acceptor import VERSIONS, Compiler
+from bench_schema.checks.validator import path_text, sentence
 from bench_schema.codec import build, encode, parse
 from bench_schema.errors import FutureVersionError, SchemaError
 from bench_schema.packing import read_bytes, write_bytes
 from bench_schema.tuning import KIND, TUNING_VERSION, TunedRecord
-from bench_schema.validator import path_text, sentence
 
 if TYPE_CHECKING:
     import os

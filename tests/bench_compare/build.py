@@ -32,7 +32,7 @@ from bench_schema.document import (
     Validation,
     Work,
 )
-from bench_schema.summary import summarize, warmup_cut
+from bench_schema.numbers.summary import summarize, warmup_cut
 
 from bench_compare.model import Side, Source
 

@@ -10,7 +10,7 @@ import numpy as np
 import orjson
 import pytest
 import zstandard
-from bench_schema import codec, files, packing, reals
+from bench_schema import codec, files, packing
 from bench_schema.errors import (
     DocumentError,
     FutureVersionError,
@@ -19,6 +19,7 @@ from bench_schema.errors import (
     UnreadableError,
     UnwritableError,
 )
+from bench_schema.numbers import reals
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from bench_schema import codec, files
-from bench_schema.duplicate_keys import (
+from bench_schema.checks.duplicate_keys import (
     WHOLE_BYTES,
     _may_repeat,
     refuse_duplicate_keys,

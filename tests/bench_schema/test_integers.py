@@ -2,8 +2,8 @@ import json
 
 import numpy as np
 import pytest
-from bench_schema import integers
-from bench_schema.integers import Arrays
+from bench_schema.numbers import integers
+from bench_schema.numbers.integers import Arrays
 from hypothesis import given
 from hypothesis import strategies as st
 

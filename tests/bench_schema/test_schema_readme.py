@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from bench_schema.acceptor import load_schema
+from bench_schema.checks.acceptor import load_schema
 from bench_schema.document import SCHEMA_VERSION
 
 README = Path(__file__).parents[2] / "schema" / "README.md"

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from bench_schema.document import Device, Summary, Work
-from bench_schema.summary import (
+from bench_schema.numbers.summary import (
     T_QUANTILES,
     WarmupCut,
     achieved,

@@ -8,10 +8,10 @@ from contextlib import suppress
 
 import pytest
 from bench_schema import codec
-from bench_schema.acceptor import Compiler, accepts, load_schema
+from bench_schema.checks.acceptor import Compiler, accepts, load_schema
+from bench_schema.checks.validator import check, plain_validator, validator
 from bench_schema.document import SCHEMA_VERSION
 from bench_schema.errors import FutureVersionError, SchemaError
-from bench_schema.validator import check, plain_validator, validator
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 

@@ -19,9 +19,9 @@ from pathlib import Path
 import numpy as np
 import orjson
 from bench_schema import codec, files
+from bench_schema.checks.validator import plain_validator, validator
 from bench_schema.document import SCHEMA_VERSION
 from bench_schema.merge import summaries
-from bench_schema.validator import plain_validator, validator
 
 STORED = Path(__file__).parents[1] / "data" / "documents" / f"v{SCHEMA_VERSION}.json"
 SAMPLES = 1000

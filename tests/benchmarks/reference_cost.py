@@ -26,8 +26,8 @@ from docopt import docopt
 from bench_run.options import Options
 from bench_run.plan.cases import PlannedGraph, plan_graph
 from bench_run.plan.load import gather
-from bench_run.runner.reference_workers import Helpers
-from bench_run.runner.references import ReferenceStore
+from bench_run.runner.references.store import ReferenceStore
+from bench_run.runner.references.workers import Helpers
 from tests.benchmarks.evidence_per_second import SPECS
 
 

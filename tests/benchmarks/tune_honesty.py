@@ -23,7 +23,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from bench_schema.looks import looks
-from bench_schema.summary import midmean
+from bench_schema.numbers.summary import midmean
 
 from bench_run.tune.choosing.decide import Finalist, decide
 from bench_run.tune.choosing.settle import ROUNDS_AT_MOST, is_settled

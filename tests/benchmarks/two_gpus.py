@@ -37,7 +37,7 @@ from itertools import combinations, product
 from pathlib import Path
 from types import SimpleNamespace
 
-from bench_schema.summary import t_quantile
+from bench_schema.numbers.summary import t_quantile
 from docopt import docopt
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -23,16 +23,16 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from bench_schema.summary import t_quantile
+from bench_schema.numbers.summary import t_quantile
 from docopt import docopt
 
 from bench_run.measure.loop import REST_S, SamplingBudget
 from bench_run.measure.time_breakdown import TimeBreakdown
 from bench_run.options import Options
 from bench_run.runner.planning import outline_run, plan_opened
-from bench_run.runner.references import ReferenceStore
+from bench_run.runner.references.store import ReferenceStore
 from bench_run.worker.messages import Keep, Release, RunCase, Visit
-from bench_run.worker.pool import WorkerPool
+from bench_run.worker.parent.pool import WorkerPool
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from two_gpus import STEP_NS, WITHIN, read_ops

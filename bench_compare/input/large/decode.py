@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 import numpy as np
-from bench_schema.acceptor import limits, outline
+from bench_schema.checks.acceptor import limits, outline
+from bench_schema.checks.duplicate_keys import may_repeat_keys
 from bench_schema.codec import check_rounds
 from bench_schema.document import SCHEMA_VERSION, Case, Round
-from bench_schema.duplicate_keys import may_repeat_keys
-from bench_schema.integers import Arrays
+from bench_schema.numbers.integers import Arrays
 
 from bench_compare.input.large.parts import as_list
 from bench_compare.rounds.lazy import LazyRounds

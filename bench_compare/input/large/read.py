@@ -8,10 +8,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import msgspec
-from bench_schema.acceptor import decoder
+from bench_schema.checks.acceptor import decoder
+from bench_schema.checks.duplicate_keys import may_repeat_keys
 from bench_schema.codec import build, check_keys
 from bench_schema.document import SCHEMA_VERSION, Document
-from bench_schema.duplicate_keys import may_repeat_keys
 from bench_schema.errors import DocumentError
 
 from bench_compare.input.large.decode import Part, built, decode_part

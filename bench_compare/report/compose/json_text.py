@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import orjson
-from bench_schema.acceptor import VERSIONS
+from bench_schema.checks.acceptor import VERSIONS
 
 if TYPE_CHECKING:
     from bench_compare.compose.model import Composition

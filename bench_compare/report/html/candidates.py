@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from bench_schema.summary import main_series
+from bench_schema.numbers.summary import main_series
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

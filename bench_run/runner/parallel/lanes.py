@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from bench_run.plan.cases import PlannedEngine
     from bench_run.runner.parallel.baton import Baton, CaseTurn
     from bench_run.runner.parallel.room import Room
-    from bench_run.worker.pool import WorkerPool
+    from bench_run.worker.parent.pool import WorkerPool
 
 OUT_OF_MEMORY = re.compile(r"out.?of.?memory|alloc|bad_alloc|not enough memory", re.IGNORECASE)
 ALONE = "round {}: there was not enough memory beside other rounds; prepared again alone"

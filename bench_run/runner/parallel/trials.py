@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from bench_schema.document import Surroundings
-from bench_schema.summary import main_series, t_quantile
+from bench_schema.numbers.summary import main_series, t_quantile
 
 from bench_run.measure.kernel_pass import STEP_NS
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
-from bench_schema.student import two_sided
+from bench_schema.numbers.student import two_sided
 from bench_schema.tuning import Ratio
 
 from bench_run.text import percent_text

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from bench_schema.student import two_sided
+from bench_schema.numbers.student import two_sided
 from bench_schema.tuning import Ratio, Total
 
 from bench_run.tune.choosing.decide import Decision, Finalist, decide, ratio

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
 import numpy as np
-from bench_schema.summary import t_quantile
+from bench_schema.numbers.summary import t_quantile
 
 from bench_run.tune.racing.rules import (
     LEAST_SAMPLES,

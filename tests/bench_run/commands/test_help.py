@@ -12,7 +12,7 @@ import pytest
 from bench_run.cli import main
 from bench_run.commands import COMMANDS
 from bench_run.commands.help import FIRST, GUIDES, NETWORKS, PAGE, page
-from bench_run.commands.topics import TOPICS, flags_of
+from bench_run.commands.words.topics import TOPICS, flags_of
 from bench_run.options import FLAGS
 from tests.conftest import ROOT
 

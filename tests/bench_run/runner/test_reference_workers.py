@@ -19,8 +19,8 @@ from bench_run.graph.sources.load import load
 from bench_run.options import Options
 from bench_run.plan.cases import PlannedEngine, plan_graph
 from bench_run.runner.parallel.room import Room
-from bench_run.runner.reference_workers import Helpers
-from bench_run.runner.references import Expected, ReferenceStore
+from bench_run.runner.references.store import Expected, ReferenceStore
+from bench_run.runner.references.workers import Helpers
 from bench_run.tensors.data import Data
 from bench_run.worker.messages import Evaluate
 from tests.support import child_pids

@@ -16,7 +16,7 @@ from bench_schema.lines import ENDING_LENGTH
 
 import bench_run
 from bench_run.errors import OutputError, UsageError
-from bench_run.runner.output_lock import OutputLock, lock_path
+from bench_run.runner.output.lock import OutputLock, lock_path
 from tests.support import graph_json
 
 SETTINGS = {"engine": ["numpy"], "rounds": 2, "iterations": 4, "warmup": 0, "label": "a"}

@@ -16,8 +16,8 @@ from bench_run.options import Options
 from bench_run.plan.cases import plan_engines
 from bench_run.runner.case_state import CaseState, RoundSamples
 from bench_run.runner.rounds import budget, lack_of_memory, shuffle_cases
-from bench_run.worker import pool
-from bench_run.worker.process import Worker
+from bench_run.worker.parent import pool
+from bench_run.worker.parent.process import Worker
 from tests.support import child_pids
 
 

@@ -11,7 +11,7 @@ import pytest
 
 import bench_run
 from bench_run.graph.make import make_graphs
-from bench_run.runner.spool import make_room
+from bench_run.runner.references.spool import make_room
 from bench_run.tensors import data as data_module
 from bench_run.tensors.data import Data, inputs_of
 from bench_run.tensors.seeded.input_cache import read_inputs, store_inputs

@@ -13,7 +13,7 @@ from bench_run.engines.spec import parse_spec
 from bench_run.errors import BenchRunError
 from bench_run.measure.time_breakdown import TimeBreakdown
 from bench_run.plan.cases import PlannedEngine
-from bench_run.worker.pool import WorkerPool
+from bench_run.worker.parent.pool import WorkerPool
 
 pytestmark = pytest.mark.usefixtures("hostile")
 

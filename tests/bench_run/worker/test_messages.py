@@ -12,7 +12,7 @@ from bench_run.graph.make import make_graphs
 from bench_run.tensors.data import Data
 from bench_run.worker.main import HANDLERS, EngineServer, answer
 from bench_run.worker.messages import Attempt, Choices, Evaluate, Open, Request, Variants
-from bench_run.worker.process import Worker
+from bench_run.worker.parent.process import Worker
 
 GRAPH = make_graphs("add: dims=4x8")[0]
 NUMPY = Open(EngineSpec("numpy", "numpy"), EngineOptions())

@@ -10,7 +10,7 @@ import pytest
 
 import bench_run
 from bench_run.engines.base import EngineOptions, EngineSpec
-from bench_run.worker.start import Template
+from bench_run.worker.parent.start import Template
 
 pytestmark = pytest.mark.usefixtures("hostile")
 

@@ -24,12 +24,12 @@ from typing import Annotated, Any, Literal, TypeAlias, Union
 import msgspec
 
 from bench_schema.errors import SchemaError
-from bench_schema.integers import Arrays
+from bench_schema.numbers.integers import Arrays
 
 Schema: TypeAlias = Mapping[str, Any]
 Bounds: TypeAlias = tuple[int, int]
 
-VERSIONS = Path(__file__).with_name("versions")
+VERSIONS = Path(__file__).parents[1] / "versions"
 PARSING = threading.Lock()
 """Texts of arrays are collected outside of the values that are being built."""
 

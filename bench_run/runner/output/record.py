@@ -15,8 +15,8 @@ from bench_schema.packing import remove_unfinished
 
 from bench_run.errors import OutputError, UsageError
 from bench_run.files import writing
-from bench_run.runner.output_lock import OutputLock
-from bench_run.runner.resume import refuse_other_work
+from bench_run.runner.output.lock import OutputLock
+from bench_run.runner.output.resume import refuse_other_work
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from bench_run.commands import ALIASES, COMMANDS
-from bench_run.commands.topics import TOPICS, flags_of
+from bench_run.commands.words.topics import TOPICS, flags_of
 
 TYPE_CHECKING = False  # importing typing would cost as much as parsing
 if TYPE_CHECKING:

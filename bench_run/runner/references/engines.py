@@ -11,7 +11,7 @@ from bench_run.engines.spec import parse_spec
 from bench_run.errors import BenchRunError, EngineUnavailableError, UsageError
 from bench_run.plan.cases import PlannedEngine, of_spec
 from bench_run.validate.settings import FORMULAS, GOLDEN
-from bench_run.worker.pool import WorkerPool
+from bench_run.worker.parent.pool import WorkerPool
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

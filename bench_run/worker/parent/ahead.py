@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 
 from bench_run.errors import BenchRunError
 from bench_run.worker.messages import Open, Opened
-from bench_run.worker.process import Worker
+from bench_run.worker.parent.process import Worker
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from bench_run.plan.cases import PlannedEngine
-    from bench_run.worker.start import Template
+    from bench_run.worker.parent.start import Template
 
 OPENING_AT_ONCE = 4
 """Of all engines and devices: more slow each other down (H200: 0.48 s each for five at once, 1.1 s

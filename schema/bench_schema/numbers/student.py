@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from functools import lru_cache
 
-from bench_schema.summary import CONFIDENCE, NORMAL_QUANTILE, t_quantile
+from bench_schema.numbers.summary import CONFIDENCE, NORMAL_QUANTILE, t_quantile
 
 TINY = 1e-300
 HALF_LOG_PI = 0.5 * math.log(math.pi)

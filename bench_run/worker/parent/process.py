@@ -35,14 +35,14 @@ from bench_run.worker.messages import (
     Refused,
     Request,
 )
-from bench_run.worker.start import ForkedProcess, start_afresh
+from bench_run.worker.parent.start import ForkedProcess, start_afresh
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from bench_run.validate.settings import ValidationSettings
     from bench_run.worker.messages import DeviceUse
-    from bench_run.worker.start import Starter
+    from bench_run.worker.parent.start import Starter
 
 OUTPUT_TAIL_BYTES = 4096
 GUARDIAN_S = 5.0

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from bench_run.engines import PROCESSOR_ENGINES
 from bench_run.measure.time_breakdown import TimeBreakdown
 from bench_run.worker.main import NICE, REFERENCE_THREADS
-from bench_run.worker.pool import WorkerPool
+from bench_run.worker.parent.pool import WorkerPool
 
 if TYPE_CHECKING:
     from collections.abc import Callable

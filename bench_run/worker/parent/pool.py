@@ -16,7 +16,6 @@ from bench_run.errors import (
 )
 from bench_run.measure.time_breakdown import TimeBreakdown
 from bench_run.worker.case_record import case_of
-from bench_run.worker.launcher import Launcher
 from bench_run.worker.messages import (
     AnswerT,
     Attempt,
@@ -39,7 +38,8 @@ from bench_run.worker.messages import (
     Visit,
     Visited,
 )
-from bench_run.worker.process import Worker
+from bench_run.worker.parent.launcher import Launcher
+from bench_run.worker.parent.process import Worker
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from bench_run.graph.model import Graph
     from bench_run.measure.ceilings import Ceilings
     from bench_run.plan.cases import PlannedEngine
-    from bench_run.worker.process import Turn
+    from bench_run.worker.parent.process import Turn
 
 
 class WorkerPool:

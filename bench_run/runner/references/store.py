@@ -28,9 +28,9 @@ from bench_run.errors import (
 from bench_run.files import Scratch
 from bench_run.measure.time_breakdown import TimeBreakdown
 from bench_run.runner.parallel.room import Room
-from bench_run.runner.reference_engines import OWN, reference_engine
-from bench_run.runner.reference_workers import Helpers
-from bench_run.runner.spool import cache_folder, make_room
+from bench_run.runner.references.engines import OWN, reference_engine
+from bench_run.runner.references.spool import cache_folder, make_room
+from bench_run.runner.references.workers import Helpers
 from bench_run.tensors.data import Data
 from bench_run.validate.settings import FORMULAS, GOLDEN, ValidationSettings
 from bench_run.worker.messages import Evaluate, Evaluated
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from bench_run.graph.model import Graph
     from bench_run.options import Options
     from bench_run.plan.cases import PlannedEngine, PlannedGraph
-    from bench_run.worker.pool import WorkerPool
+    from bench_run.worker.parent.pool import WorkerPool
 
 ELEMENT_BYTES = 16
 """What an element takes while it is computed: float64, and another one on the way."""

@@ -13,7 +13,7 @@ import functools
 import json
 from typing import TYPE_CHECKING, Any
 
-from bench_schema.acceptor import accepts, load_schema
+from bench_schema.checks.acceptor import accepts, load_schema
 from bench_schema.errors import SchemaError
 
 if TYPE_CHECKING:

@@ -15,15 +15,15 @@ from bench_run.engines import engine_module
 from bench_run.engines.base import SupportsEnvironment, SupportsFork
 from bench_run.engines.spec import without_device
 from bench_run.machine.affinity import thread_environment
-from bench_run.worker.ahead import Ahead
-from bench_run.worker.start import Template, start_afresh
+from bench_run.worker.parent.ahead import Ahead
+from bench_run.worker.parent.start import Template, start_afresh
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from bench_run.plan.cases import PlannedEngine
-    from bench_run.worker.ahead import Started
-    from bench_run.worker.start import Starter
+    from bench_run.worker.parent.ahead import Started
+    from bench_run.worker.parent.start import Starter
 
 
 def own_environment(engine: PlannedEngine) -> Mapping[str, str]:

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from bench_schema.checks.validator import path_text
 from bench_schema.errors import SchemaError
-from bench_schema.validator import path_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -1,0 +1,1 @@
+"""What the command line says: the help of each flag, and guesses at what was meant."""

@@ -1,0 +1,1 @@
+"""What a run writes: whether it can, under which lock, and how it goes on later."""

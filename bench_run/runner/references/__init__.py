@@ -1,0 +1,1 @@
+"""Expected outputs of a run: who computes them, and where they are kept."""

@@ -1,0 +1,1 @@
+"""The run's end of the process boundary: workers are started, asked, waited for and replaced."""

@@ -1,0 +1,1 @@
+"""Numbers of documents: statistics of samples, and numbers that JSON has no words for."""
