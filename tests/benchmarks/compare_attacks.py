@@ -139,6 +139,43 @@ def neighbour(random, cases):
     return found
 
 
+def two_speeds(documents):
+    """Each case takes one of two times for a whole document."""
+
+    def made(random, cases):
+        state = random.integers(0, 2, (documents, 1, cases))
+        return quiet(random, documents, cases=cases) + 0.05 * state
+
+    return made
+
+
+def uneven(random, cases):
+    """Documents differ by 0.5 % case by case, one of them by 2.5 %."""
+    spread = np.full(3, 0.005)
+    spread[random.integers(3)] = 0.025
+    return quiet(random, cases=cases) + spread[:, None, None] * random.normal(size=(3, 1, cases))
+
+
+def third(random, cases):
+    own = 0.02 * random.normal(size=(3, 1, 1)) * (np.arange(cases) % 3 == 0)
+    return quiet(random, cases=cases) + own
+
+
+def opposed(random, cases):
+    """What slows one half of the cases makes the others faster."""
+    own = 0.01 * random.normal(size=(3, 1, 1)) * np.where(np.arange(cases) % 2, 1, -1)
+    return quiet(random, cases=cases) + own
+
+
+def by_length(random, cases):
+    own = 0.01 * random.normal(size=(3, 1, 1)) * np.linspace(0, 2, cases)
+    return quiet(random, cases=cases) + own
+
+
+def cauchy(random, cases):
+    return 0.001 * random.standard_cauchy((3, 5, cases))
+
+
 STILL = both(lambda random, cases: quiet(random, cases=cases))
 HOSTS = (("one", "one", "two"), ("one", "two", "two"))
 SCENARIOS = {
@@ -159,6 +196,14 @@ SCENARIOS = {
     "families": Scenario("documents move half of the cases by 2 %", both(families)),
     "spikes": Scenario("one round in ten up to 50 % slower", both(spikes)),
     "neighbour": Scenario("half of the cases of one document 20 % slower", neighbour),
+    "two speeds, two": Scenario("5 % apart, a state of a document and case", both(two_speeds(2))),
+    "two speeds, three": Scenario("the same with three documents", both(two_speeds(3))),
+    "two speeds, five": Scenario("the same with five documents", both(two_speeds(5))),
+    "uneven": Scenario("one document of three five times as restless", both(uneven)),
+    "third": Scenario("documents move a third of the cases by 2 %", both(third)),
+    "opposed": Scenario("documents move two halves apart by 1 %", both(opposed)),
+    "by length": Scenario("documents move cases by 0 to 2 %, as their place says", both(by_length)),
+    "cauchy": Scenario("round medians after Cauchy, 0.1 %", both(cauchy)),
     "coarse clock": Scenario(
         "1 µs at 20 µs", both(lambda r, n: quiet(r, cases=n)), None, 1000, 2e4
     ),
