@@ -37,6 +37,8 @@ class Fit:
     """Sum of squared residuals."""
     own_squares: Array
     """The same without what all cases of an observation share."""
+    side_squares: tuple[Array, Array]
+    """Those of base and of other."""
     dof: Array
     alike: float
     """How much cases still move together without it, in groups or by degrees: mean squared
@@ -86,6 +88,7 @@ def fit(values: Array, side: Ints, block: Ints) -> Fit:
         leverage=leverage,
         squares=(np.nan_to_num(residual) ** 2).sum(axis=1),
         own_squares=(own**2).sum(axis=1),
+        side_squares=((own[:, side == 0] ** 2).sum(axis=1), (own[:, side == 1] ** 2).sum(axis=1)),
         dof=dof,
         alike=_alike(own, dof),
         common_variance=float(np.nansum(common**2)) / common_dof if common_dof > 0 else 0.0,

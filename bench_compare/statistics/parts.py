@@ -15,6 +15,7 @@ from bench_compare.statistics.variances import (
     POOLING_CASES,
     UNSETTLED_INSIDE_SD,
     between_document_variance,
+    fleeting_variance,
     shrink,
 )
 
@@ -72,7 +73,9 @@ def part_of(found: Fit, counts: tuple[Ints, Ints], rounds: Array) -> Part:
     squares = found.own_squares if apart else found.squares
     own, dof = np.where(found.dof > 0, squares / np.maximum(found.dof, 1), np.nan), found.dof
     if apart:
+        unknown = fleeting_variance(own, dof, found.side_squares)
         own, dof = shrink(own, dof, level, found.alike)
+        own = np.maximum(own, unknown)
     common = np.full(len(own), found.common_variance)
     variance = own + common if apart else own
     if apart and found.common_dof > 0:

@@ -99,6 +99,38 @@ def shrink(variance: Array, dof: Array, level: Array, alike: float = 0.0) -> tup
     return result, degrees
 
 
+FLEETING_DOF = 4
+"""With more, three documents a side that is, agreement by luck is rare."""
+FLEETING_EXCESS = 3.0
+"""Variance of the logarithm of the cases' variances: their standard deviations differ by a factor
+of 2.4. Of normal noise that is not the same for all cases fewer than 1 % of the comparisons reach
+it and fail to show the same cases restless on both sides."""
+
+
+def fleeting_variance(variance: Array, dof: Array, sides: tuple[Array, Array]) -> Array:
+    """The least variance of cases with two observations a side, where it is no case's own: it
+    differs far more between cases than chance and lengths make it differ, and a case that is quiet
+    on one side is so on the other no more often than others. Then two observations that agree are
+    so by luck (each was in one of several states), and every case may do what the average one does.
+    Else 0."""
+    known = np.isfinite(variance) & (dof > 0) & (dof <= FLEETING_DOF)
+    if known.sum() < POOLING_CASES:
+        return np.zeros_like(variance)
+    whole = _clipped_logs(variance[known])
+    excess = 1.12 * float(whole.var(ddof=1)) - float(np.mean(trigamma(dof[known] / 2)))
+    first, second = (_clipped_logs(side[known]) for side in sides)
+    lasting = float(np.cov(first, second)[0, 1])
+    if excess < FLEETING_EXCESS or lasting > excess / 2:
+        return np.zeros_like(variance)
+    most = np.quantile(variance[known], 0.95)
+    return np.where(known, float(np.minimum(variance[known], most).mean()), 0.0)
+
+
+def _clipped_logs(variance: Array) -> Array:
+    logs = np.log(np.maximum(variance, LEAST_VARIANCE))
+    return np.asarray(np.clip(logs, *np.quantile(logs, (0.05, 0.95))))
+
+
 def between_document_variance(variance: Array) -> Array:
     """Variance between documents, one entry a case, from that of their rounds.
 
