@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from functools import partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from bench_compare.comparison.estimates import ExactMeasured, Measured
-from bench_compare.comparison.on_demand import Results
+from bench_compare.comparison.on_demand import Columns, Results
 from bench_compare.comparison.verdict import (
     LEAST_UNITS,
     Evidence,
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from bench_compare.comparison.estimates import Values
+    from bench_compare.comparison.on_demand import Standing
     from bench_compare.metrics import Metric
     from bench_compare.model import Unit
     from bench_compare.policy.values import Policy
@@ -141,9 +142,12 @@ def _scattering(
     def make(row: int) -> MetricComparison:
         return _row(measured.metric, verdicts[row], [column[row] for column in columns])
 
+    def part(rows: slice) -> Columns:
+        return _columns([column[rows] for column in columns])
+
     verdicts = _verdicts(measured.metric, moves, decides, clock)
     held = np.isfinite(measured.base_level) | np.isfinite(measured.other_level)
-    return Results(held.tolist(), decides, verdicts, make)
+    return Results(held.tolist(), decides, verdicts, make, part)
 
 
 def _verdicts(
@@ -163,11 +167,10 @@ def _row(metric: Metric, verdict: Verdict, row: Sequence[Any]) -> MetricComparis
     move, clock, base, other, ratio, low, high, p, q, seen, needed, threshold, units, *rest = row
     if ratio is None:
         return _one_sided(metric, base, other, threshold)
+    documents, kind, *flags = rest
+    left, right, unit, provisional, more = _standing(move, units, kind, flags[1], needed)
     if move == Move.UNKNOWN:  # ratio of summaries
         move = Move.UNCLEAR
-    documents, kind, *flags = rest
-    unit = _unit(kind, units)
-    more = int(needed) if needed is not None and move == Move.UNCLEAR else None
     lacks: Unit = "document" if documents else unit
     evidence = Evidence(move, ratio, low, high, q, threshold, units, lacks, more, *flags)
     return MetricComparison(
@@ -182,14 +185,41 @@ def _row(metric: Metric, verdict: Verdict, row: Sequence[Any]) -> MetricComparis
         verdict=verdict,
         make_reason=partial(_reason, evidence, clock),
         threshold_ratio=threshold,
-        base_rounds=units[0],
-        other_rounds=units[1],
+        base_rounds=left,
+        other_rounds=right,
         unit=unit,
-        provisional=min(units) < LEAST_UNITS or evidence.other_unit,
+        provisional=provisional,
         rounds_needed=more,
         needed_unit=lacks,
         seen_ratio=seen,
     )
+
+
+@lru_cache(1024)
+def _standing(
+    move: int, units: tuple[int, int], kind: int, other_unit: bool, needed: float | None
+) -> Standing:
+    asked = needed is not None and move in (Move.UNCLEAR, Move.UNKNOWN)
+    provisional = min(units) < LEAST_UNITS or other_unit
+    more = int(needed) if asked and needed is not None else None
+    return *units, _unit(kind, units), provisional, more
+
+
+def _columns(rows: Sequence[Sequence[Any]]) -> Columns:
+    """The same as `_row` says, of many."""
+    moves, _, base, other, ratio, low, high, _, q, _, needed, thresholds, units, *rest = rows
+    _, kinds, _, other_units, *_ = rest
+    bare = [place for place, one in enumerate(ratio) if one is None]
+    low, high, q = (list(column) for column in (low, high, q))
+    standings = list(map(_standing, moves, units, kinds, other_units, needed))
+    for place in bare:
+        low[place] = high[place] = q[place] = None
+        standings[place] = _plain_standing(base[place], other[place])
+    return Columns((base, other, ratio, low, high, q, thresholds), standings)
+
+
+def _plain_standing(base: float | None, other: float | None) -> Standing:
+    return int(base is not None), int(other is not None), "summary", False, None
 
 
 def _reason(evidence: Evidence, clock: bool) -> str:
@@ -223,6 +253,7 @@ def _plain(
 ) -> MetricComparison:
     """A row without statistics."""
     base, other = values
+    left, right, unit, provisional, more = _plain_standing(base, other)
     return MetricComparison(
         metric=metric.name,
         base=base,
@@ -235,12 +266,12 @@ def _plain(
         verdict=outcome[0],
         make_reason=outcome[1],
         threshold_ratio=threshold,
-        base_rounds=int(base is not None),
-        other_rounds=int(other is not None),
-        unit="summary",
-        provisional=False,
-        rounds_needed=None,
-        needed_unit="summary",
+        base_rounds=left,
+        other_rounds=right,
+        unit=unit,
+        provisional=provisional,
+        rounds_needed=more,
+        needed_unit=unit,
     )
 
 
@@ -267,9 +298,19 @@ def _exact(measured: ExactMeasured, thresholds: Sequence[float]) -> Results:
         reason = partial(_exact_reason, one, two, threshold)
         return _plain(metric, (one, two), threshold, (verdicts[row], reason))
 
+    def part(rows: slice) -> Columns:
+        nothing = [None] * len(base[rows])
+        standings = list(map(_plain_standing, base[rows], other[rows]))
+        numbers = (base, other, ratios)
+        return Columns(
+            (*(one[rows] for one in numbers), nothing, nothing, nothing, thresholds[rows]),
+            standings,
+        )
+
     held = ~(np.isnan(measured.base) & np.isnan(measured.other))
-    decides = [_ratio(one, two) is not None for one, two, _ in cases]
-    return Results(held.tolist(), decides, verdicts, make)
+    ratios = [_ratio(one, two) for one, two, _ in cases]
+    decides = [one is not None for one in ratios]
+    return Results(held.tolist(), decides, verdicts, make, part)
 
 
 def _plain_values(values: Values) -> list[float | None]:

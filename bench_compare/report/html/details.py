@@ -13,8 +13,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from bench_schema.document import SERIES
 
+from bench_compare.comparison.on_demand import neighbours
 from bench_compare.model import Verdict
 from bench_compare.parallel import share_out
 from bench_compare.report.html.front import floats, short
@@ -29,6 +31,7 @@ from bench_compare.rounds.lazy import facts_of_all
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from bench_compare.comparison.on_demand import Results
     from bench_compare.model import CaseComparison, CaseSide, Comparison, Detail, MetricComparison
     from bench_compare.report.html.sampling import Ints
     from bench_compare.report.why import Change
@@ -121,12 +124,32 @@ def _why(case: CaseComparison, engines: Sequence[Change]) -> list[tuple[str, str
 
 
 def _metrics(cases: Sequence[CaseComparison], names: Sequence[str]) -> dict[str, Any]:
-    return {name: _metric([case.metrics.get(name) for case in cases]) for name in names}
+    """One entry for each case of the block; null where a case has no such number. That a metric is
+    the same needs no words."""
+    held = [case.metrics for case in cases]
+    together = neighbours(held)
+    if together is None:
+        return {name: _of_rows([metrics.get(name) for metrics in held]) for name in names}
+    results, rows = together
+    return {name: _of_columns(results[name], rows) for name in names if name in results}
 
 
-def _metric(found: Sequence[MetricComparison | None]) -> dict[str, Any]:
-    """Of one metric, one entry for each case of the block; null where a case has no such number.
-    That a metric is the same needs no words."""
+def _of_columns(results: Results, rows: slice) -> dict[str, Any]:
+    known, verdicts = results.held[rows], results.verdicts[rows]
+    told = results.columns(rows)
+    quiet = Verdict.SAME
+    return {
+        "numbers": np.ascontiguousarray(floats(told.numbers).T),
+        "verdicts": [_RANK[verdict] for verdict in verdicts],
+        "reasons": [
+            results[row].reason if has and verdict is not quiet else None
+            for row, has, verdict in zip(range(rows.start, rows.stop), known, verdicts, strict=True)
+        ],
+        "units": [one if has else None for has, one in zip(known, told.standings, strict=True)],
+    }
+
+
+def _of_rows(found: Sequence[MetricComparison | None]) -> dict[str, Any]:
     numbers = [
         (m.base, m.other, m.ratio, m.ci_low, m.ci_high, m.q, m.threshold_ratio) if m else _NONE
         for m in found
