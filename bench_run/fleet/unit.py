@@ -15,7 +15,6 @@ import psutil
 from bench_run.errors import BenchRunError
 from bench_run.fleet.unlike import CHOICE_OF_DEVICES
 from bench_run.machine.host import machine
-from bench_run.measure.time_breakdown import TimeBreakdown
 from bench_run.progress import Progress
 from bench_run.runner.benchmark import VERSION, describe_engines
 from bench_run.runner.parallel.sharing import ALONE
@@ -118,9 +117,9 @@ class Unit:
             pool.close()
             pool.kill()
 
-    def _pool(self, breakdown: TimeBreakdown | None = None) -> WorkerPool:
+    def _pool(self) -> WorkerPool:
         fresh = self._options.fresh if self._options.rounds > 1 else "exec"
-        return WorkerPool(self._options.timeout_s, {}, breakdown, fresh)
+        return WorkerPool(self._options.timeout_s, {}, fresh=fresh)
 
     def start(self, block: Block) -> None:
         """Begin a block; `poll` tells what comes of it."""
@@ -139,8 +138,7 @@ class Unit:
                 self._changed.notify_all()
 
     def _run(self, block: Block) -> tuple[str, ...]:
-        breakdown = TimeBreakdown()
-        pool = self._pool(breakdown)
+        pool = self._pool()
         try:
             if self._sharing.lanes > 1:
                 pool.start_ahead(engines_of(block.cases), self._sharing.lanes)
@@ -150,7 +148,6 @@ class Unit:
                 self._keep,
                 self._progress,
                 pool,
-                breakdown,
                 sharing=self._sharing,
             )
             rounds.resume(block.done)

@@ -26,7 +26,7 @@ from bench_run.runner.parallel.sharing import ALONE, Sharing, likely_lanes, shar
 from bench_run.runner.planning import likely_engines, outline_run, plan_opened
 from bench_run.runner.references.engines import check_references
 from bench_run.runner.references.spool import check_cache
-from bench_run.runner.rounds import Rounds
+from bench_run.runner.rounds import NOTHING, Brought, Rounds
 from bench_run.runner.stopping import until_decided
 from bench_run.worker.parent.pool import WorkerPool
 
@@ -39,8 +39,6 @@ if TYPE_CHECKING:
     from bench_run.options import Options
     from bench_run.plan.cases import PlannedEngine
     from bench_run.runner.planning import Planned
-    from bench_run.runner.references.store import ReferenceStore
-    from bench_run.runner.stopping import Rule
 
 VERSION = "0.1.0"
 
@@ -75,29 +73,16 @@ def run_benchmark(options: Options, command: Sequence[str] = ()) -> Document:
         if options.require_idle:
             used = {pool.facts(engine).device for engine in planned.engines}
             refuse_busy(sorted(used - {"cpu"}), before)
-        return run_planned(options, planned, pool, breakdown, command)
+        return run_planned(options, planned, pool, command)
     finally:
         pool.close()
         pool.kill()
-
-
-@dataclass(frozen=True)
-class Brought:
-    """What the caller of `run_planned` has already."""
-
-    references: ReferenceStore | None = None
-    rule: Rule | None = None
-    """Which cases get more rounds than were asked for."""
-
-
-NOTHING = Brought()
 
 
 def run_planned(
     options: Options,
     planned: Planned,
     pool: WorkerPool,
-    breakdown: TimeBreakdown,
     command: Sequence[str] = (),
     brought: Brought = NOTHING,
 ) -> Document:
@@ -106,7 +91,7 @@ def run_planned(
     check_until(options, planned.engines)
     header = make_header(options, planned, opened, command)
     record = Record.begin(options, header, planned.cases)
-    return _measure(options, planned, record, pool, breakdown, opened.sharing, brought)
+    return _measure(options, planned, record, pool, opened.sharing, brought)
 
 
 def _measure(
@@ -114,21 +99,17 @@ def _measure(
     planned: Planned,
     record: Record,
     pool: WorkerPool,
-    breakdown: TimeBreakdown,
     sharing: Sharing,
     brought: Brought,
 ) -> Document:
     order = [case.id for case in planned.cases]
     total = len(order) * options.rounds
     with Progress(total, quiet=options.quiet) as progress, record:
-        rule = brought.rule
         if options.until == "decided":
             referee = Referee(options, record.so_far)
-            rule = partial(until_decided, options=options, referee=referee)
-        rounds = Rounds(
-            options, planned.cases, record.add, progress, pool, breakdown, rule, sharing,
-            brought.references,
-        )  # fmt: skip
+            decided = partial(until_decided, options=options, referee=referee)
+            brought = replace(brought, rule=decided)
+        rounds = Rounds(options, planned.cases, record.add, progress, pool, sharing, brought)
         for note in (*planned.notes, *record.notes):
             progress.say(f"note: {note}")
         rounds.resume(record.done)
@@ -145,7 +126,7 @@ def _measure(
             return record.finish(order, complete=False)
         for note in rounds.notes:
             progress.say(f"note: {note}")
-        progress.say(breakdown.line())
+        progress.say(pool.breakdown.line())
         document, unsealed = finish_record(record, order)
     problems = (*rounds.problems, *unwritten, *unsealed)
     if problems:

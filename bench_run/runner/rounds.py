@@ -11,7 +11,7 @@ from __future__ import annotations
 import random
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING
@@ -38,7 +38,6 @@ from bench_run.worker.parent.process import GATE_PHASE
 
 if TYPE_CHECKING:
     from bench_run.graph.model import Graph
-    from bench_run.measure.time_breakdown import TimeBreakdown
     from bench_run.options import Options
     from bench_run.plan.cases import PlannedCase, PlannedEngine
     from bench_run.progress import Progress
@@ -53,6 +52,19 @@ HUNG = "the engine hung behind the closed gate"
 Save = Callable[[Case], None]
 
 
+@dataclass(frozen=True)
+class Brought:
+    """What the caller of a run has already."""
+
+    references: ReferenceStore | None = None
+    """Closed when the rounds are over."""
+    rule: Rule | None = None
+    """Which cases get more rounds than were asked for."""
+
+
+NOTHING = Brought()
+
+
 class Rounds:
     """Runs the cases of one run; `save` is called with the partial case that each round leaves."""
 
@@ -63,14 +75,11 @@ class Rounds:
         save: Save,
         progress: Progress,
         pool: WorkerPool,
-        breakdown: TimeBreakdown,
-        rule: Rule | None = None,
         sharing: Sharing = ALONE,
-        references: ReferenceStore | None = None,
+        brought: Brought = NOTHING,
     ) -> None:
-        """`references`: those that are known already; they are closed when the rounds are over."""
         self._options = options
-        self._rule = rule
+        self._rule = brought.rule
         self._save = save
         self._progress = progress
         self.states = {case.id: CaseState(case) for case in cases}
@@ -83,10 +92,9 @@ class Rounds:
         baton = DeviceBatons(apart, self._is_beside) if apart else Baton(lock)
         self._trials = BesideTrials() if apart else None
         self._baton = baton
-        self._references = references or ReferenceStore(
-            options, engines, breakdown, touching=baton.touching
+        self._references = brought.references or ReferenceStore(
+            options, engines, pool.breakdown, touching=baton.touching
         )
-        self._breakdown = breakdown
         self._shares = bool(devices)
         self._side_by_side = False
         self.pool = pool
@@ -131,7 +139,7 @@ class Rounds:
         finally:
             self._references.stop()
             self._lanes.stop()
-            self._breakdown.add_workers([*self._lanes.times, *self._references.times])
+            self.pool.breakdown.add_workers([*self._lanes.times, *self._references.times])
             self.pool.kill()
             self._references.close()
 
@@ -186,7 +194,7 @@ class Rounds:
             for visits in rounds:
                 self._batch([visits])
             return
-        with self._breakdown.on("rounds side by side"):
+        with self.pool.breakdown.on("rounds side by side"):
             self._batch(rounds)
 
     def _batch(self, rounds: Sequence[Sequence[Visit]]) -> None:

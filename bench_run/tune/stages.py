@@ -20,14 +20,14 @@ from bench_run.errors import OutputError, UsageError
 from bench_run.machine.devices import devices
 from bench_run.measure.time_breakdown import TimeBreakdown
 from bench_run.progress import Progress
-from bench_run.runner.benchmark import VERSION, Brought, run_planned
+from bench_run.runner.benchmark import VERSION, run_planned
 from bench_run.runner.output.destinations import check_destinations
 from bench_run.runner.output.record import now
 from bench_run.runner.planning import Planned, outline_run
 from bench_run.runner.references.engines import check_references
 from bench_run.runner.references.spool import check_cache
 from bench_run.runner.references.store import ReferenceStore
-from bench_run.runner.rounds import engines_of
+from bench_run.runner.rounds import Brought, engines_of
 from bench_run.runner.stopping import until_settled
 from bench_run.tune.candidates import Lister, Option, tuned_engines
 from bench_run.tune.choosing.decide import rank_candidates
@@ -116,7 +116,7 @@ def tune(options: Options, tuning: Tuning, command: Sequence[str] = ()) -> Tuned
     check_cache(options.reference_cache)
     pool = WorkerPool(options.timeout_s, {}, breakdown, options.fresh)
     try:
-        return Stages(options, tuning, outline, pool, breakdown).run(started, command)
+        return Stages(options, tuning, outline, pool).run(started, command)
     finally:
         pool.close()
         pool.kill()
@@ -131,10 +131,9 @@ class Stages:
         tuning: Tuning,
         outline: Outline,
         pool: WorkerPool,
-        breakdown: TimeBreakdown,
     ) -> None:
         self._options, self._tuning, self._outline = options, tuning, outline
-        self._pool, self._breakdown = pool, breakdown
+        self._pool = pool
         self._effort, self._clock = Effort(), Clock(tuning.budget_s)
         self._notes = [f"{failure.path}: {failure.error}" for failure in outline.gathered.failures]
 
@@ -148,7 +147,7 @@ class Stages:
         space = replace(self._tuning.space, engines=tuple(specs))
         lister = Lister(space, default, engines, self._pool)
         known = {engine.key: engine for engine in (default, *engines)}
-        references = ReferenceStore(self._options, known, self._breakdown)
+        references = ReferenceStore(self._options, known, self._pool.breakdown)
         journal = TuneJournal(self._tuning.record, self._head(specs), resume=self._options.resume)
         with Progress(0, quiet=self._options.quiet) as talk:
             for note in (*self._outline.gathered.notes, *self._notes):
@@ -350,7 +349,7 @@ class Stages:
         if Path(self._tuning.document).is_dir():
             raise OutputError(f"cannot write {self._tuning.document}: it is a directory")
         brought = Brought(references, self._rule(raced))
-        return run_planned(options, planned, self._pool, self._breakdown, command, brought)
+        return run_planned(options, planned, self._pool, command, brought)
 
     def _rule(self, raced: Sequence[Raced]) -> Rule | None:
         """More rounds where it is not settled who wins."""

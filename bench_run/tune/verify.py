@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from bench_run.errors import EngineUnavailableError, UsageError
 from bench_run.machine.devices import devices
-from bench_run.measure.time_breakdown import TimeBreakdown
 from bench_run.plan.cases import PlannedCase
 from bench_run.plan.tuned import Here, default_engine, read_record, record_engines, tuned_cases
 from bench_run.runner.benchmark import run_planned
@@ -53,8 +52,7 @@ def verify(path: str, options: Options, command: Sequence[str] = ()) -> list[Ver
         return []
     options = _narrowed(options, record)
     outline = outline_run(options)
-    breakdown = TimeBreakdown()
-    pool = WorkerPool(options.timeout_s, {}, breakdown, options.fresh)
+    pool = WorkerPool(options.timeout_s, {}, fresh=options.fresh)
     try:
         plain = plan_run(outline, open_engines(outline, pool), {})
         engines = record_engines(record, options)
@@ -70,7 +68,7 @@ def verify(path: str, options: Options, command: Sequence[str] = ()) -> list[Ver
         cases = tuple(case for pair in pairs for case in pair)
         used = tuple({case.engine.key: case.engine for case in cases}.values())
         planned = Planned(used, cases, replace(outline.gathered, failures=()))
-        document = run_planned(options, planned, pool, breakdown, command)
+        document = run_planned(options, planned, pool, command)
     finally:
         pool.close()
         pool.kill()

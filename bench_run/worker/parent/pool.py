@@ -66,7 +66,7 @@ class WorkerPool:
         self._timeout_s = timeout_s
         self._owns_launcher = launcher is None
         self._launcher = Launcher(environments, fresh, timeout_s) if launcher is None else launcher
-        self._breakdown = TimeBreakdown() if breakdown is None else breakdown
+        self.breakdown = TimeBreakdown() if breakdown is None else breakdown
         self._workers: dict[str, Worker] = {}
         self._fresh: dict[str, PlannedEngine] = {}
         """Engines whose workers did nothing yet but open them."""
@@ -82,7 +82,7 @@ class WorkerPool:
         """Open those that are not open yet at the same time. What cannot be opened is left out:
         `facts` meets the error again."""
         closed = [engine for engine in engines if engine.key not in self.opened]
-        with self._breakdown.on("starting workers"):
+        with self.breakdown.on("starting workers"):
             self._open_at_once([engine for engine in closed if not self._take_ahead(engine)])
 
     def _open_at_once(self, engines: Sequence[PlannedEngine]) -> None:
@@ -110,7 +110,7 @@ class WorkerPool:
         return worker
 
     def _start(self, engine: PlannedEngine) -> Worker:
-        with self._breakdown.on("starting workers"):
+        with self.breakdown.on("starting workers"):
             return self._open(engine)
 
     def _open(self, engine: PlannedEngine) -> Worker:
@@ -139,7 +139,7 @@ class WorkerPool:
             raise
 
     def _enter(self, engine: PlannedEngine, worker: Worker, opened: Opened) -> None:
-        worker.announce = self._breakdown.phase
+        worker.announce = self.breakdown.phase
         self._workers[engine.key] = worker
         self._fresh[engine.key] = engine
         self.opened[engine.key] = opened
@@ -166,7 +166,7 @@ class WorkerPool:
         """A worker that did nothing yet but open the engine goes to the other pool."""
         if self._fresh.pop(engine.key, None) is not None:
             worker = self._workers.pop(engine.key)
-            worker.announce = other._breakdown.phase
+            worker.announce = other.breakdown.phase
             other._workers[engine.key] = worker
 
     def variants(self, engine: PlannedEngine, graph: Graph) -> tuple[Mapping[str, str], ...]:
@@ -240,7 +240,7 @@ class WorkerPool:
         it is lost: the next request starts another one."""
         worker = self._worker(engine)
         try:
-            with self._breakdown.on(activity):
+            with self.breakdown.on(activity):
                 return worker.ask(request, self._timeout_s, build_timeout_s)
         except WorkerError:
             self._forget(engine)
@@ -267,7 +267,7 @@ class WorkerPool:
             # It opened when the run began: now the device or the library is gone.
             return case_of(request, Outcome("failed", str(error), "import", error.detail))
         try:
-            with self._breakdown.on("building"):
+            with self.breakdown.on("building"):
                 case = worker.ask(request, self._timeout_s, engine.build_timeout_s, turn)
         except TemplateLostError:
             self._forget(engine)
@@ -299,7 +299,7 @@ class WorkerPool:
         """End every worker but those that only opened one of these engines: as good as new, they
         serve the first round."""
         kept = {engine.key for engine in engines if self._fresh.get(engine.key) == engine}
-        with self._breakdown.on("ending workers"):
+        with self.breakdown.on("ending workers"):
             for key in [key for key in self._workers if key not in kept]:
                 self._workers.pop(key).close()
 
