@@ -5,6 +5,7 @@ Every row is measured by the functions that measure on a device, on one whose tr
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -33,18 +34,19 @@ def of_pair(writer, reader):
     return (*KERNELS[writer], first + seams(KERNELS)[reader], *rest)
 
 
-def device_rounds(kernels, states, noise, generator):
-    """As a case's rounds have it: records by steps of the clock, gaps from queues."""
+def device_rounds(kernels, states, noise, generator, refuses=False):
+    """As a case's rounds have it: records by steps of the clock, gaps from queues. `refuses`: no
+    graph of several executions can be captured."""
     found = []
     for index, state in enumerate(states):
         real = [k * state * np.exp(generator.normal(0, noise)) for k in kernels]
-        device = Device(INNER, BETWEEN)
+        device = Device(INNER, BETWEEN, refuses=refuses)
         groups, at = [], 0
         for _ in range(5):
             group = []
-            for name, duration in zip("abcd", real, strict=False):
+            for name, duration in enumerate(real):
                 recorded = STEP * round((duration + generator.uniform(-STEP, STEP) / 2) / STEP)
-                group.append(KernelRecord(name, at, at + recorded))
+                group.append(KernelRecord(f"k{name}", at, at + recorded))
                 at += recorded + 400  # recording stretches the gaps
             groups.append(group)
         events = Recorded(Measured({}, {"device_ns": [1] * 5}, "iterations"))
@@ -58,7 +60,7 @@ def replayed_world():
     return worlds.World({name: {"e": sum(KERNELS[name])} for name in NAMES})
 
 
-def cases(states, noise, generator):
+def cases(states, noise, generator, refuses=False):
     world = replayed_world()
     for made in worlds.parts(world).cases:
         if made.graph.layers:
@@ -66,14 +68,20 @@ def cases(states, noise, generator):
             kernels = of_pair(*pair)
         else:
             kernels = KERNELS[made.graph.name]
-        yield replace(made, rounds=tuple(device_rounds(kernels, states, noise, generator)))
+        yield replace(made, rounds=tuple(device_rounds(kernels, states, noise, generator, refuses)))
+
+
+def whole():
+    """Kernels of the chain."""
+    found = list(KERNELS[NAMES[0]])
+    for writer, reader in pairwise(NAMES):
+        found += of_pair(writer, reader)[len(KERNELS[writer]) :]
+    return found
 
 
 def truth():
     """One graph: every kernel, a gap less than kernels, no gap between graphs."""
-    count = sum(len(kernels) for kernels in KERNELS.values())
-    alone = sum(map(sum, KERNELS.values()))
-    return alone + sum(seams(KERNELS).values()) + (count - 1) * INNER
+    return sum(whole()) + (len(whole()) - 1) * INNER
 
 
 def predicted(folder, noise, states, seed):
