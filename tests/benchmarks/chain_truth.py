@@ -21,12 +21,12 @@ Options:
 
 `measure` runs every network as a chain, and its graphs and pairs of neighbours alone, hot and
 weights-cold, launched and (on a GPU) replayed: FOLDER gets the pipelines, chain_*.json and
-parts_*.json, for hot chains also passes_*.json, whose graphs are measured as in a pass
-(``--cache pass``). cuDNN has no pooling, so it runs the trunk: ResNet-50 with a strided convolution
+parts_*.json, and passes_*.json, whose graphs find the caches as in the chain (``--cache pass``, and
+``cold`` for chains with cold weights). cuDNN has no pooling, so it runs the trunk: ResNet-50 with a strided convolution
 for the first pooling, without the second and the last layer; torch:cuda runs all of it. `validate`
 runs the hot chains against the composed float64 reference, every output (batch 32 takes two
 minutes of sixteen cores for it, `--batch 4` a few seconds). `compare` needs no device: it has
-`bench-compare compose` predict each chain, of hot ones by rows as in a pass and by hot rows, and
+`bench-compare compose` predict each chain, by rows as in the chain and by rows of its own name, and
 prints a table.
 """
 
@@ -67,6 +67,8 @@ ON_GPU = (
 )
 ON_CPU = tuple(product(CPU, ("numpy", "torch:cpu")))
 CACHES = ("hot", "weights-cold")
+BESIDE = {"hot": "pass", "weights-cold": "cold"}
+"""States in which graphs find the caches as in such a chain."""
 WAYS = {"launched": (), "replayed": ("--replay",)}
 
 
@@ -139,7 +141,7 @@ def show(document):
               f"{case.plan.get('activations', '')}", flush=True)  # fmt: skip
 
 
-def measure(setting, folder, path, effort, energy):
+def measure(setting, folder, path, effort, energy, cpu):
     def run(what, cache, *words):
         out = folder / f"{what}_{setting.stem}.json"
         every = (path, *setting.words(cache), "--reference", "none", *effort, *words, "-o", out)
@@ -151,8 +153,8 @@ def measure(setting, folder, path, effort, energy):
     if chain is not None:
         show(chain)
     parts = run("parts", None, "--seams")
-    if setting.cache == "hot":
-        run("passes", "pass", "--seams")
+    if setting.cache in BESIDE and not (cpu and setting.cache != "hot"):  # large caches take long
+        run("passes", BESIDE[setting.cache], "--seams")
     if energy:
         run("joules", None, *joules)
     if parts is not None:
@@ -180,7 +182,7 @@ def run(arguments, folder):
         if time.monotonic() - begin > budget_s:
             print(f"{setting.stem}: left out, {budget_s:.0f} s are over")
         elif arguments["measure"]:
-            measure(setting, folder, path, effort, arguments["--energy"])
+            measure(setting, folder, path, effort, arguments["--energy"], arguments["--cpu"])
         elif setting.cache == "hot":
             validate(setting, folder, path)
 
@@ -198,7 +200,7 @@ def composed(pipeline, chain, tables):
 
 def compare(folder):
     """A row for each chain and each table that predicts it, and the median of all."""
-    found = {"as in a pass": [], "as measured": []}
+    found = {"as in the chain": [], "as measured": []}
     print("| chain | rows | measured us | predicted us | interval | off by | holds | energy |")
     print("| --- | --- | --- | --- | --- | --- | --- | --- |")
     for chain in sorted(folder.glob("chain_*.json")):
@@ -210,7 +212,7 @@ def compare(folder):
         more = [joules] if joules.exists() else []
         tables = {"as measured": [parts, *more]}
         if passes.exists():
-            tables = {"as in a pass": [parts, passes, *more], **tables}
+            tables = {"as in the chain": [parts, passes, *more], **tables}
         for name, documents in tables.items():
             check = composed(pipeline, chain, documents)
             if isinstance(check, str):

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 CACHES = ("pass", "weights-cold", "hot", "rotate", "cold")
 """As rows of several are there, the first of these predicts: what a network does to its caches."""
-STANDS_FOR = {"hot": "pass"}
+STANDS_FOR = {"hot": "pass", "weights-cold": "cold"}
 """A chain that runs over and over leaves its caches as a pass does, whatever its layers alone find
-hot."""
+hot; where its weights are cold, all is that a pair's writer does not bring."""
 NO_FILE = "the graph's file is needed to know what its conversions take"
 NO_ERROR = "its error is not known, and there is a limit"
 
