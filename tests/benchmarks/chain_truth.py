@@ -22,12 +22,12 @@ Options:
 `measure` runs every network as a chain, and its graphs and pairs of neighbours alone, hot and
 weights-cold, launched and (on a GPU) replayed: FOLDER gets the pipelines, chain_*.json and
 parts_*.json, and passes_*.json, whose graphs find the caches as in the chain (``--cache pass``, and
-``cold`` for chains with cold weights). cuDNN has no pooling, so it runs the trunk: ResNet-50 with a strided convolution
-for the first pooling, without the second and the last layer; torch:cuda runs all of it. `validate`
-runs the hot chains against the composed float64 reference, every output (batch 32 takes two
-minutes of sixteen cores for it, `--batch 4` a few seconds). `compare` needs no device: it has
-`bench-compare compose` predict each chain, by rows as in the chain and by rows of its own name, and
-prints a table.
+``cold`` for chains with cold weights). cuDNN has no pooling, so it runs the trunk: ResNet-50 with a
+strided convolution for the first pooling, without the second and the last layer; torch:cuda runs
+all of it. `validate` runs the hot chains against the composed float64 reference (at 32
+images two minutes of sixteen cores, `--batch 4` a few seconds). `compare` needs no device: it
+has `bench-compare compose` predict each chain, by rows as in the chain and by rows of its state,
+and prints a table.
 """
 
 from __future__ import annotations
