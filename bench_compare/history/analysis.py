@@ -80,7 +80,7 @@ def analyse(
         bands=tuple(Band(p.first, p.last, p.entry.kind, p.entry.note) for p in accepted),
         noise=_noise(findings, rows),
         counts=series.counts(table),
-        remarks=(*remarks, *unused, *_other_unit(archive)),
+        remarks=(*remarks, *unused, *_other_unit(archive), *_unfinished(archive)),
         problems=_problems(archive),
     )
 
@@ -162,6 +162,16 @@ def _suggestions(
         if event.acknowledged is None and event.undone is None:
             found += event.suggestions
     return tuple({one.command: one for one in reversed(found)}.values())[::-1]
+
+
+def _unfinished(archive: Archive) -> list[str]:
+    """Documents of the newest build that may lack cases."""
+    newest = archive.builds[-1].documents
+    return [
+        f"{doc.path}: the run was not finished; cases may be missing"
+        for doc in newest
+        if not doc.complete
+    ]
 
 
 def _other_unit(archive: Archive) -> Iterator[str]:

@@ -18,10 +18,11 @@ from bench_compare.history.model import (
     EventInfo,
     Suggestion,
 )
+from bench_compare.history.outgrown import outgrown
 from bench_compare.history.series import identifier
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from bench_compare.history.accepted import Placed
     from bench_compare.history.archive import Archive
@@ -47,6 +48,8 @@ def from_step(context: Context, event: Event) -> EventInfo:
     rows = len(context.archive.series)
     members = [member for member in event.members if member.row < rows]
     known = {m.row: _entry(context, m.row, event.earliest, event.latest) for m in members}
+    grown = {row: by for row, one in known.items() if one and (by := _grown(context, row, one))}
+    known |= dict.fromkeys(grown)
     changes = tuple(_change(context, m, known[m.row] is not None) for m in members)
     slower = [m for m in members if m.shift > 0] if members else []
     undone = _undone(context, slower)
@@ -73,7 +76,7 @@ def from_step(context: Context, event: Event) -> EventInfo:
         acknowledged=None if entry is None or bad else _acknowledged(entry),
         undone=undone,
         gates=bad and undone is None and event.latest >= context.since,
-        causes=tuple(_causes(context, event)),
+        causes=(*_outgrown_text(context, grown), *_causes(context, event)),
         suggestions=tuple(_suggestions(context, event, members)),
         sentence=_sentence(context, event, members),
     )
@@ -90,6 +93,22 @@ def _entry(context: Context, row: int, earliest: int, latest: int) -> Placed | N
         ),
         None,
     )
+
+
+def _grown(context: Context, row: int, placed: Placed) -> float | None:
+    findings = context.findings
+    return outgrown(findings.tracks[row], findings.steps[row], placed, context.least)
+
+
+def _outgrown_text(context: Context, grown: Mapping[int, float]) -> Iterator[str]:
+    """More than was accepted is not accepted."""
+    if grown:
+        row = max(grown, key=lambda one: grown[one])
+        yield (
+            f"accepted, but {context.archive.series[row].name} grew by "
+            f"{100 * math.expm1(grown[row]):.2g} % right after that build: the next one needs an "
+            "entry of its own"
+        )
 
 
 def _suite_entry(context: Context, event: Event) -> Placed | None:

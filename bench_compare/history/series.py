@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from bench_compare.history.model import Level, Point, SeriesInfo
+from bench_compare.history.outgrown import outgrown
 from bench_compare.history.steps.scan import inflation
 
 if TYPE_CHECKING:
@@ -134,7 +135,9 @@ def _accepted(context: Judged, row: int) -> float:
     for step in context.findings.steps[row]:
         build = int(track.build[step.split])
         known = any(
-            placed.first <= build <= placed.last and placed.entry.covers(name)
+            placed.first <= build <= placed.last
+            and placed.entry.covers(name)
+            and outgrown(track, context.findings.steps[row], placed, context.least) is None
             for placed in context.accepted
         )
         moved = 0.0 if known else moved + step.shift
