@@ -30,6 +30,7 @@ from bench_compare.comparison.regressions import (
     WORSENED,
     bad_limits,
     bad_news,
+    crossed,
     problems,
     warnings,
 )
@@ -43,7 +44,7 @@ from bench_compare.comparison.suite import (
     uncalibrated_warnings,
 )
 from bench_compare.comparison.unit_warnings import unit_warnings
-from bench_compare.input.align import across_engines, align
+from bench_compare.input.align import align
 from bench_compare.metrics import GATES, METRICS, PerRound
 from bench_compare.model import CaseComparison, Comparison, Verdict
 from bench_compare.parallel import side_by_side
@@ -111,7 +112,7 @@ def compare(
         bad_news=bad,
         problems=problems(cases, (unlike, seen), bad, policy),
         warnings=(
-            *warnings(base, others, cases, _crossed(base, others)),
+            *warnings(base, others, cases, crossed(base, others)),
             *(text for m in matches for text in unit_warnings((base, m.other), m.measured)),
             *stopping_warnings((base, *others), policy),
             *disturbed_warnings((base, *others)),
@@ -140,16 +141,6 @@ def _decided(
     for match, samples, said in zip(found, of_base, remarks, strict=True):
         cases += _cases(match, said._replace(base=samples), chosen, len(cases))
     return found, cases
-
-
-def _crossed(base: Side, others: Sequence[Side]) -> list[Side]:
-    """Sides that are compared across engines though nobody grouped by engine: documents differ."""
-    paths = {source.path for source in base.sources}
-    return [
-        other
-        for other in others
-        if across_engines(base, other) and not paths & {source.path for source in other.sources}
-    ]
 
 
 def _measured(

@@ -239,9 +239,8 @@ def _build(
 ) -> Measured:
     columns = _columns(inputs, sides)
     between = _between(metric, inputs)
-    floor_sd = inputs.policy.floor_sd
-    values = sides[0].values, sides[1].values
-    found = estimate(*values, columns, within, floor_sd, between, inputs.looks, inside)
+    known = (columns, within, inputs.policy.floor_sd, between, inputs.looks, inside)
+    found = estimate(sides[0].values, sides[1].values, *known)
     return Measured(
         metric=metric,
         base=sides[0].values,
@@ -267,7 +266,6 @@ def _between(metric: Metric, inputs: ComparisonInputs) -> BetweenDocuments | Non
 def other_units(inputs: ComparisonInputs) -> Mask:
     """Cases that base and other measured on different units of hardware throughout; where one of
     them is not known, nothing is."""
-
     if len({*inputs.blocks[0].tolist(), *inputs.blocks[1].tolist()}) < 2:
         return np.zeros(len(inputs.pairs), bool)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from bench_compare.comparison.settings import DEVICE_LIMITS, mixed
+from bench_compare.input.align import across_engines
 from bench_compare.model import BadNews, Verdict
 from bench_compare.policy.values import ALWAYS_BAD, SUITE
 
@@ -155,13 +156,23 @@ def _apart(cases: Sequence[CaseComparison]) -> str:
     return f"; base has {', '.join(base)}, other has {', '.join(other)}"
 
 
+def crossed(base: Side, others: Sequence[Side]) -> list[Side]:
+    """Sides that are compared across engines though nobody grouped by engine: documents differ."""
+    paths = {source.path for source in base.sources}
+    return [
+        other
+        for other in others
+        if across_engines(base, other) and not paths & {source.path for source in other.sources}
+    ]
+
+
 def warnings(
     base: Side,
     others: Sequence[Side],
     cases: Sequence[CaseComparison],
-    crossed: Sequence[Side],
+    unasked: Sequence[Side],
 ) -> tuple[str, ...]:
-    """What a reader must see before any number; `crossed` are compared across engines."""
+    """What a reader must see before any number; `unasked` are compared across engines."""
     sides = (base, *others)
     found = [sentence for side in sides for sentence in mixed(side)]
     for side in sides:
@@ -177,7 +188,7 @@ def warnings(
             if shared_engines and not other.is_unit:  # of one run on several units
                 found.append(f"{base.label} and {other.label} hold the same run")
     found += [
-        f"engines are compared: {base.engines[0]} against {side.engines[0]}" for side in crossed
+        f"engines are compared: {base.engines[0]} against {side.engines[0]}" for side in unasked
     ]
     unlike = sum(case.verdict is Verdict.INCOMPARABLE for case in cases)
     if unlike:
