@@ -7,14 +7,14 @@ longer queue is its kernels and as many gaps as it has kernels.
 
 Where a device graph is replayed two gaps are in that: those inside of a graph, and one between two
 graphs, which is longer (0.3 and about 0.9 µs on an H200). An execution has only the first ones.
-They come from graphs of several executions, captured for this: what one more of them adds to such
-a graph is its kernels and as many gaps as it has, none of them between graphs.
+They come from a graph of several executions, captured for this: what each of them adds to a graph
+of one is its kernels and as many gaps as it has, none of them between graphs.
 """
 
 from __future__ import annotations
 
 import statistics
-from contextlib import ExitStack, closing
+from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -25,7 +25,7 @@ from bench_run.measure.loop import forced_gates
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from bench_run.engines.base import Captured, Plan
+    from bench_run.engines.base import Plan
     from bench_run.streams.base import Stream
 
 QUEUED_NS = 400_000
@@ -62,25 +62,17 @@ def inner_gap_ns(plan: Plan, stream: Stream, kernels: int, kernel_sum_ns: float)
     captured."""
     if not isinstance(plan, RunsUncaptured) or plan.captured is None:
         return None
-    count = _count(kernel_sum_ns, MOST)
+    count = 2 * _count(kernel_sum_ns, MOST)
     try:
-        with ExitStack() as stack:
-            run = stack.enter_context(plan.uncaptured())
-            short, long = (
-                stack.enter_context(closing(_captured(plan.captured, run, times)))
-                for times in (count, 2 * count)
-            )
-            for graph in (short, long):
-                graph.launch()  # loads it
+        with plan.uncaptured() as run:
+            several = plan.captured.again(lambda: _repeat(run, count))
+        with closing(several):
+            several.launch()  # loads it
             stream.synchronize()
-            added = _added(stream, short.launch, long.launch, count)
+            added = _added(stream, plan.run, several.launch, count - 1)
     except EngineError:
         return None
     return None if added is None else (added - kernel_sum_ns) / kernels
-
-
-def _captured(like: Captured, run: Callable[[], None], times: int) -> Captured:
-    return like.again(lambda: _repeat(run, times))
 
 
 def _repeat(run: Callable[[], None], times: int) -> None:
