@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bench_schema.document import SERIES
 
@@ -53,8 +53,7 @@ def _shown(gate: str | None, base: frozenset[str], other: frozenset[str], most: 
     return Shown(names[:most], names[most:], (base, other))
 
 
-@dataclass(frozen=True)
-class Entry:
+class Entry(NamedTuple):
     """A series of one side of a case."""
 
     case: int
@@ -94,8 +93,10 @@ def _held(side: CaseSide, name: str) -> Held:
         samples, told_cuts = series_of(case.rounds, name)
         if len(samples):
             rounds += samples
-            cuts += [min(cut, one.size - 1) for one, cut in zip(samples, told_cuts, strict=True)]
+            cuts += told_cuts
             documents.append(len(samples))
+    if any(cuts):
+        cuts = [min(cut, one.size - 1) for one, cut in zip(rounds, cuts, strict=True)]
     return Held(rounds, cuts, documents)
 
 

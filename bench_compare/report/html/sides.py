@@ -6,7 +6,7 @@ have is None, and a column in which nobody has anything is left out.
 
 from __future__ import annotations
 
-import itertools
+from itertools import accumulate, islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,9 +16,19 @@ from bench_compare.report.html.front import floats, short, shortened
 from bench_compare.rounds.lazy import columns_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
-    from bench_schema.document import Case, Outcome, Round, Samples, Summary, Telemetry, Validation
+    from bench_schema.document import (
+        Case,
+        Mismatch,
+        Outcome,
+        OutputValidation,
+        Round,
+        Samples,
+        Summary,
+        Telemetry,
+        Validation,
+    )
 
     from bench_compare.model import CaseSide
     from bench_compare.report.html.front import Floats
@@ -61,7 +71,7 @@ def _columns(
         "outcome": [_outcome(case.outcome) for case in last],
         "work": _work(last),
         "init": _init([side.cases for side in sides]),
-        "validation": [_validation(_checked(side.cases)) for side in sides],
+        "validation": _validations([_checked(side.cases) for side in sides]),
         "plan": [case.plan for case in last],
         "stopped": [case.stopped_by for case in last],
         "kernels": [_kernels(case) for case in last],
@@ -145,7 +155,7 @@ def _readings(sides: Sequence[CaseSide]) -> list[Floats]:
     rounds = [case.rounds for side in sides for case in side.cases]
     sizes = [sum([len(case.rounds) for case in side.cases]) for side in sides]
     table = _reading_rows(rounds).round(1)
-    ends = itertools.accumulate(sizes)
+    ends = accumulate(sizes)
     return [table[end - size : end] for size, end in zip(sizes, ends, strict=True)]
 
 
@@ -218,36 +228,51 @@ def _lower_medians(series: Sequence[Ints]) -> list[int]:
 
 def _checked(cases: Sequence[Case]) -> Validation | None:
     """The validation to show: the first failed one, else the last."""
+    if len(cases) == 1:
+        return cases[0].validation
     known = [case.validation for case in cases if case.validation is not None]
     failed = (one for one in known if one.status == "failed")
     return next(failed, known[-1] if known else None)
 
 
-def _validation(validation: Validation | None) -> dict[str, Any] | None:
-    if validation is None:
-        return None
+def _validations(found: Sequence[Validation | None]) -> list[dict[str, Any] | None]:
+    outputs = [output for one in found if one is not None for output in one.outputs]
+    told = iter(_outputs(outputs))
+    return [None if one is None else _validation(one, told) for one in found]
+
+
+def _validation(one: Validation, outputs: Iterator[list[Any]]) -> dict[str, Any]:
     return {
-        "status": validation.status,
-        "reference": validation.reference,
-        "reason": validation.reason,
-        "checked": validation.iterations_checked,
-        "wrong": validation.iterations_mismatched,
-        "deterministic": validation.deterministic,
-        "outputs": [
-            [
-                *(
-                    o.name,
-                    o.data_type,
-                    o.elements,
-                    o.mismatched,
-                    *map(_real, (o.max_abs, o.max_rel)),
-                ),
-                *(_real(o.relative_l2), o.rtol, o.atol, o.tolerance_source),
-                [[list(w.index), _real(w.expected), _real(w.actual)] for w in o.worst[:WORST]],
-            ]
-            for o in validation.outputs
-        ],
+        "status": one.status,
+        "reference": one.reference,
+        "reason": one.reason,
+        "checked": one.iterations_checked,
+        "wrong": one.iterations_mismatched,
+        "deterministic": one.deterministic,
+        "outputs": list(islice(outputs, len(one.outputs))),
     }
+
+
+def _outputs(outputs: Sequence[OutputValidation]) -> list[list[Any]]:
+    errors = _reals([(one.max_abs, one.max_rel, one.relative_l2) for one in outputs])
+    return [
+        [
+            *(one.name, one.data_type, one.elements, one.mismatched, *three),
+            *(one.rtol, one.atol, one.tolerance_source, _worst(one.worst)),
+        ]
+        for one, three in zip(outputs, errors, strict=True)
+    ]
+
+
+def _worst(found: Sequence[Mismatch]) -> list[Any]:
+    return [[list(w.index), _real(w.expected), _real(w.actual)] for w in found[:WORST]]
+
+
+def _reals(rows: Sequence[Sequence[Any]]) -> Sequence[Sequence[float | str | None]]:
+    """Where one is written in words, each by itself."""
+    if str in {type(value) for row in rows for value in row}:
+        return [[_real(value) for value in row] for row in rows]
+    return shortened(rows)
 
 
 def _real(value: float | str) -> float | str | None:
