@@ -41,10 +41,10 @@ SOON = {
 
 
 @pytest.fixture(scope="module")
-def nodes(tmp_path_factory):
+def nodes(tmp_path_factory, _hostile_folder):
     """A cluster of a head without processors and three nodes with one each."""
     with pytest.MonkeyPatch.context() as patch:
-        path = os.pathsep.join([str(ROOT), str(ROOT / "schema"), *sys.path])
+        path = os.pathsep.join([str(_hostile_folder), str(ROOT), str(ROOT / "schema"), *sys.path])
         patch.setenv("PYTHONPATH", path)
         patch.setenv(FOLDER, str(tmp_path_factory.mktemp("signs")))
         patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
@@ -149,6 +149,14 @@ def test_a_fleet_goes_on_with_what_an_unfinished_one_measured(options, graphs):
     kept = {c.id: [r.started for r in c.rounds] for c in first}
     assert kept == {c.id: [r.started for r in c.rounds] for c in again.cases if c.id in kept}
     assert [ROUNDS] * GRAPHS == [len(case.rounds) for case in again.cases]
+
+
+def test_a_template_that_is_killed_on_a_unit_costs_no_case(hostile, options):
+    given = replace(options, engine=("hostile:kill-template+fork",), fresh="fork")
+    document = run_fleet(replace(given, reference="none"))
+    assert [("completed", ROUNDS)] * GRAPHS == [
+        (case.outcome.status, len(case.rounds)) for case in document.cases
+    ]
 
 
 def test_an_address_without_a_cluster_is_one_line():
