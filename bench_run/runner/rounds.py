@@ -22,6 +22,7 @@ from bench_schema.document import Case, Outcome
 from bench_run.graph.dtypes import DTYPES
 from bench_run.machine.device_lock import DeviceLock
 from bench_run.measure.loop import REST_S, SamplingBudget
+from bench_run.runner.case_request import request_of
 from bench_run.runner.case_state import CaseState
 from bench_run.runner.parallel.baton import Baton
 from bench_run.runner.parallel.beside import DeviceBatons
@@ -33,7 +34,6 @@ from bench_run.runner.parallel.visit import Visit
 from bench_run.runner.references.store import ReferenceStore
 from bench_run.runner.stopping import until_precise
 from bench_run.worker.case_record import case_of
-from bench_run.worker.messages import RunCase
 from bench_run.worker.parent.process import GATE_PHASE
 
 if TYPE_CHECKING:
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from bench_run.runner.parallel.baton import CaseTurn
     from bench_run.runner.stopping import Rule
     from bench_run.tensors.data import Data
+    from bench_run.worker.messages import RunCase
     from bench_run.worker.parent.pool import WorkerPool
 
 
@@ -256,20 +257,15 @@ class Rounds:
         case, graph = visit.case, visit.case.graph
         references = self._references
         settle = references.early_settings if self._side_by_side else references.validation_settings
-        return RunCase(
-            case_id=case.id,
-            graph=graph.loaded.graph,
-            graph_id=graph.id,
-            engine=case.engine.key,
-            variant=case.variant,
-            work=graph.work,
-            round_index=visit.index,
-            position=visit.position,
-            load_ns=graph.loaded.load_ns,
-            data=self._references.data(graph),
-            validation_settings=settle(graph, reference, case.engine.options.math),
-            budget=budget(self._options, visit.index),
-            notes=graph.loaded.notes,
+        request = request_of(
+            case,
+            references,
+            settle(graph, reference, case.engine.options.math),
+            budget(self._options, visit.index),
+            (visit.index, visit.position),
+        )
+        return replace(
+            request,
             energy=self._options.energy,
             no_gate=self.states[case.id].no_gate,
             shares_device=self._shares,

@@ -15,10 +15,11 @@ from bench_schema.document import Case, Outcome
 
 from bench_run.errors import BenchRunError, WorkerError
 from bench_run.measure.loop import REST_S, SamplingBudget
+from bench_run.runner.case_request import request_of
 from bench_run.runner.rounds import lack_of_memory
 from bench_run.tune.racing.heats import Visit
 from bench_run.worker.case_record import case_of
-from bench_run.worker.messages import Keep, Release, Repeat, RunCase
+from bench_run.worker.messages import Keep, Release, Repeat
 from bench_run.worker.messages import Visit as VisitRequest
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from bench_run.runner.references.store import ReferenceStore
     from bench_run.tune.candidates import Option
     from bench_run.tune.journal import TuneJournal
-    from bench_run.worker.messages import Visited
+    from bench_run.worker.messages import RunCase, Visited
     from bench_run.worker.parent.pool import WorkerPool
 
 WARMUP = 2
@@ -106,26 +107,15 @@ class Session:
         return case
 
     def _request(self, index: int) -> RunCase:
-        case = self._options[index].case
-        graph, settings = case.graph, self._settings
-        reference = case.engine.reference
-        return RunCase(
-            case_id=case.id,
-            graph=graph.loaded.graph,
-            graph_id=graph.id,
-            engine=case.engine.key,
-            variant=case.variant,
-            work=graph.work,
-            round_index=0,
-            position=index,
-            load_ns=graph.loaded.load_ns,
-            data=self._references.data(graph),
-            validation_settings=replace(
-                self._references.validation_settings(graph, reference, case.engine.options.math),
-                save_outputs=None,
-            ),
-            budget=self._budget(settings.iterations),
-            notes=graph.loaded.notes,
+        case, references = self._options[index].case, self._references
+        engine = case.engine
+        checked = references.validation_settings(case.graph, engine.reference, engine.options.math)
+        return request_of(
+            case,
+            references,
+            replace(checked, save_outputs=None),
+            self._budget(self._settings.iterations),
+            (0, index),
         )
 
     def _budget(self, samples: int) -> SamplingBudget:

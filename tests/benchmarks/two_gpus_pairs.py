@@ -29,9 +29,10 @@ from docopt import docopt
 from bench_run.measure.loop import REST_S, SamplingBudget
 from bench_run.measure.time_breakdown import TimeBreakdown
 from bench_run.options import Options
+from bench_run.runner.case_request import request_of
 from bench_run.runner.planning import outline_run, plan_opened
 from bench_run.runner.references.store import ReferenceStore
-from bench_run.worker.messages import Keep, Release, RunCase, Visit
+from bench_run.worker.messages import Keep, Release, Visit
 from bench_run.worker.parent.pool import WorkerPool
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
@@ -40,30 +41,16 @@ from two_gpus import STEP_NS, WITHIN, read_ops
 LONGEST_NS = 300_000_000
 
 
-def request_of(case, references, samples):
-    graph = case.graph
-    return RunCase(
-        case_id=case.id,
-        graph=graph.loaded.graph,
-        graph_id=graph.id,
-        engine=case.engine.key,
-        variant=case.variant,
-        work=graph.work,
-        round_index=0,
-        position=0,
-        load_ns=graph.loaded.load_ns,
-        data=references.data(graph),
-        validation_settings=references.validation_settings(graph, "none"),
-        budget=SamplingBudget(2, samples, 0, LONGEST_NS, 1, REST_S),
-    )
-
-
 class Pair:
     """A graph on both devices."""
 
     def __init__(self, cases, pools, threads, references, samples):
         self.cases, self.pools, self.threads = cases, pools, threads
-        self.requests = [request_of(case, references, samples) for case in cases]
+        budget = SamplingBudget(2, samples, 0, LONGEST_NS, 1, REST_S)
+        self.requests = [
+            request_of(case, references, references.validation_settings(case.graph, "none"), budget)
+            for case in cases
+        ]
 
     def on_each(self, function, places=(0, 1)):
         """Of each place at the same time."""
