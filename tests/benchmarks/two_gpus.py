@@ -11,6 +11,7 @@ Options:
   --cycles=N       whole runs of every kind, in turn [default: 3]
   --keep=DIR       where to leave the documents
   --specs=FILE     other graphs than the 19 here, one --op a line
+  --seconds=S      for all of it: no run begins that would not be over by then [default: 3600]
 
 19 graphs. A cycle is a run of each GPU alone (`--device 0`, `--device 1`), one of both with
 `--device all --parallel measure`, and one shared by both (`--shard 1/2`, `--shard 2/2`, two
@@ -19,7 +20,8 @@ measures the ceilings.
 
 Printed: wall times. By case, the time alone, how much runs alone differ among themselves (standard
 deviation), and the change with both at once, with its 95 % interval. And how often two runs lie
-within 0.2 % of each other: two runs alone, and a run alone and one with both at once.
+within 0.2 % of each other: two runs alone, and a run alone and one with both at once. What was not
+run, or cut off (Ctrl-C, SIGTERM), is left out. Lines that begin with ``= `` are the answers.
 """
 
 from __future__ import annotations
@@ -27,13 +29,14 @@ from __future__ import annotations
 import json
 import math
 import os
+import signal
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from collections import defaultdict
-from itertools import combinations, product
+from itertools import chain, combinations, product
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -91,7 +94,11 @@ def timed(chosen, folder, runs):
     begin = time.perf_counter()
     outputs = [folder / f"{name}.json" for name, _ in runs]
     started = [start(chosen, path, *words) for path, (_, words) in zip(outputs, runs, strict=True)]
-    codes = [process.wait() for process in started]
+    try:
+        codes = [process.wait() for process in started]
+    except KeyboardInterrupt:
+        end(started)
+        raise
     seconds = time.perf_counter() - begin
     print(f"{' and '.join(name for name, _ in runs)}: {seconds:.1f} s")
     for path in outputs:
@@ -103,6 +110,17 @@ def timed(chosen, folder, runs):
                 print(f"    {line}")
     sys.stdout.flush()
     return seconds
+
+
+def end(started):
+    """Interrupted runs keep what they measured."""
+    for process in started:
+        process.send_signal(signal.SIGINT)
+    for process in started:
+        try:
+            process.wait(10)
+        except subprocess.TimeoutExpired:
+            process.kill()
 
 
 def logs_of(path):
@@ -135,7 +153,7 @@ def compare(alone, together):
     """A line for each case, then how many are within the limit. Both: logarithms by case."""
     counts, changes = defaultdict(int), []
     print(f"{'graph':<50} {'alone ns':>10} {'step %':>6} {'alone ±':>7} {'change %':>8} {'±':>5}")
-    for key in sorted(together):
+    for key in sorted(alone.keys() & together.keys()):
         mine, theirs = alone[key], together[key]
         change = statistics.fmean(theirs) - statistics.fmean(mine)
         spread, half = uncertainty(mine, theirs)
@@ -150,8 +168,11 @@ def compare(alone, together):
         row = f"{key[0][-4:]} {key[1]}"[:50]
         print(f"{row:<50} {time_ns:10.0f} {100 * STEP_NS / time_ns:6.2f} {100 * spread:7.2f} "
               f"{100 * change:+8.2f} {100 * (half or math.nan):5.2f}  {verdict}")  # fmt: skip
-    print(f"change, mean of all cases {100 * statistics.fmean(changes):+.3f} %")
-    print("change and 0.2 %: " + ", ".join(f"{n} {what}" for what, n in sorted(counts.items())))
+    if not changes:
+        return
+    mean = statistics.fmean(changes)
+    print(f"= change with both at once, mean of {len(changes)} cases: {100 * mean:+.3f} %")
+    print("= change and 0.2 %: " + ", ".join(f"{n} {what}" for what, n in sorted(counts.items())))
 
 
 def uncertainty(mine, theirs):
@@ -176,25 +197,42 @@ def run_cycles(chosen, folder):
         "shards": [(f"shard{n}", ("--device", str(n), "--shard", f"{n + 1}/2")) for n in (0, 1)],
     }
     warm = SimpleNamespace(**{**vars(chosen), "rounds": 2, "iters": 10})
-    timed(warm, folder, [("warm", both)])
-    for cycle in range(chosen.cycles):
-        for kind in list(kinds)[:: -1 if cycle % 2 else 1]:
+    begin = time.monotonic()
+    try:
+        timed(warm, folder, [("warm", both)])
+        for cycle, kind in turns(list(kinds), chosen.cycles):
+            known = seconds.get(kind) or list(chain(*seconds.values()))
+            needed_s = max(known, default=0.0)
+            if time.monotonic() - begin + needed_s > chosen.seconds:
+                print(f"no time is left for {kind}")
+                continue
             runs = [(f"{name}_{cycle}", words) for name, words in kinds[kind]]
             seconds[kind].append(timed(chosen, folder, runs))
             documents[kind] += [logs_of(folder / f"{name}.json") for name, _ in runs]
+    except KeyboardInterrupt:
+        print("interrupted: what is complete is told")
     return seconds, documents
 
 
+def turns(kinds, cycles):
+    """Every second cycle goes backwards."""
+    return [(n, kind) for n in range(cycles) for kind in kinds[:: -1 if n % 2 else 1]]
+
+
 def tell_times(seconds, graphs):
-    alone = [statistics.fmean(seconds[kind]) for kind in ("alone0", "alone1")]
-    both, shards = (statistics.fmean(seconds[kind]) for kind in ("both", "shards"))
+    alone = seconds["alone0"] + seconds["alone1"]
+    if not alone:
+        return
     one = statistics.fmean(alone)
-    print(f"{graphs} graphs on one GPU: {one:.1f} s")
-    print(f"{graphs} graphs on each GPU, one after the other: {sum(alone):.1f} s; with --parallel "
-          f"measure: {both:.1f} s, {both / sum(alone):.0%}")  # fmt: skip
-    print(
-        f"{graphs} graphs, half of them on each GPU: {shards:.1f} s, {shards / one:.0%} of one GPU"
-    )
+    print(f"= {graphs} graphs on one GPU: {one:.1f} s")
+    if seconds["both"]:
+        both = statistics.fmean(seconds["both"])
+        print(f"= {graphs} graphs on each GPU, one after the other: {2 * one:.1f} s; with "
+              f"--parallel measure: {both:.1f} s, {both / (2 * one):.0%}")  # fmt: skip
+    if seconds["shards"]:
+        shards = statistics.fmean(seconds["shards"])
+        print(f"= {graphs} graphs, half of them on each GPU: {shards:.1f} s, {shards / one:.0%} of "
+              "one GPU")  # fmt: skip
 
 
 def main():
@@ -204,7 +242,9 @@ def main():
         engine=given["--engine"],
         reference=given["--reference"],
         **{name: int(given[f"--{name}"]) for name in ("rounds", "iters", "cycles")},
+        seconds=float(given["--seconds"]),
     )
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(given["--keep"] or scratch)
         folder.mkdir(parents=True, exist_ok=True)
@@ -212,9 +252,9 @@ def main():
     alone, together = by_case(documents["alone0"] + documents["alone1"]), by_case(documents["both"])
     compare(alone, together)
     pairs = [pair for runs in alone.values() for pair in combinations(runs, 2)]
-    print(f"two runs alone within 0.2 % of each other: {share_within(pairs)}")
-    pairs = [pair for key, runs in alone.items() for pair in product(runs, together[key])]
-    print(f"a run alone and one with both at once: {share_within(pairs)}")
+    print(f"= two runs alone within 0.2 % of each other: {share_within(pairs)}")
+    pairs = [pair for key, runs in together.items() for pair in product(alone[key], runs)]
+    print(f"= a run alone and one with both at once: {share_within(pairs)}")
     tell_times(seconds, len(chosen.ops))
 
 

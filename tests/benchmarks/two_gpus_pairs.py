@@ -8,18 +8,23 @@ Options:
   --pairs=N      of visits alone and together, for each graph [default: 8]
   --samples=N    in a visit [default: 60]
   --specs=FILE   other graphs, one --op a line
+  --seconds=S    for all of it: no graph begins later [default: 3600]
 
 Times of fresh processes scatter by more than what is looked for, so each graph of `two_gpus.py`
 is built once on each of two GPUs and stays: visits of one GPU alone, of the other alone, and of
 both at the same time take turns (the order turns too). By case: the mean change together, with its
 95 % interval over pairs, and the change between visits alone that follow each other, as a control.
+After Ctrl-C or SIGTERM the graphs that are complete are summed up, in the line that begins with
+``= ``.
 """
 
 from __future__ import annotations
 
 import math
+import signal
 import statistics
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -115,11 +120,14 @@ def pairs_of(planned, engines):
     return [[cases[engine.key] for engine in engines] for cases in by_graph.values()]
 
 
-def measure(cases, pools, references, given):
+def measure(cases, pools, references, given, until):
     """Mean change and half of its interval, for each graph on each of two devices."""
     with ThreadPoolExecutor(2) as threads:
         for both in cases:
             name = both[0].graph.id.name
+            if time.monotonic() > until:
+                print(f"{name}: no time is left")
+                continue
             pair = Pair(both, pools, threads, references, int(given["--samples"]))
             problem = pair.keep()
             if problem is not None:
@@ -135,6 +143,8 @@ def measure(cases, pools, references, given):
 
 def main():
     given = docopt(__doc__)
+    until = time.monotonic() + float(given["--seconds"])
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     ops = read_ops(given["--specs"])
     options = Options(op=ops, engine=(given["--engine"],), device=None, reference="none")
     pool = WorkerPool(options.timeout_s, {}, None, "fork")
@@ -145,8 +155,11 @@ def main():
     for engine, own in zip(engines, pools, strict=True):
         pool.hand_over(engine, own)
     print(f"{'graph':<50} {'ns':>9} {'step %':>6} {'change %':>8} {'±':>6} {'alone %':>8} {'±':>6}")
+    told = []
     try:
-        told = list(measure(pairs_of(planned, engines), pools, references, given))
+        told.extend(measure(pairs_of(planned, engines), pools, references, given, until))
+    except KeyboardInterrupt:
+        print("interrupted")
     finally:
         references.close()
         for each in (*pools, pool):
@@ -154,9 +167,9 @@ def main():
     within = sum(abs(mean) <= WITHIN for mean, _ in told)
     sure = sum(abs(mean) + half <= WITHIN for mean, half in told)
     beyond = sum(abs(mean) - half > WITHIN for mean, half in told)
-    overall = 100 * statistics.fmean(mean for mean, _ in told)
-    print(f"{within} of {len(told)} within 0.2 %, {sure} with the whole interval, {beyond} with "
-          f"the whole interval beyond it; mean change {overall:+.3f} %")  # fmt: skip
+    overall = 100 * statistics.fmean(mean for mean, _ in told) if told else math.nan
+    print(f"= pairs within a plan: {within} of {len(told)} within 0.2 %, {sure} with the whole "
+          f"interval, {beyond} with it beyond; mean change {overall:+.3f} %")  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -31,7 +31,7 @@ def script(twins, tmp_path):
 
 def test_a_plan_is_measured_alone_and_beside_the_other_device(script):
     told = script("two_gpus_pairs.py", "--pairs", "2", "--samples", "5")
-    assert re.search(r"\n\d of 2 within 0\.2 %", told)
+    assert re.search(r"\n= pairs within a plan: \d of 2 within 0\.2 %", told)
 
 
 @pytest.mark.slow
@@ -49,3 +49,12 @@ def test_two_gpus_are_simulated_by_devices_that_wait():
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert 0 == done.returncode, done.stderr[-2000:]
     assert re.search(r"19 graphs on each GPU, one after the other: .* \d+%\n", done.stdout)
+
+
+@pytest.mark.slow
+def test_all_that_two_gpus_are_to_show_is_told_though_time_runs_out(script, tmp_path):
+    told = script("two_gpus_all.py", "--out", str(tmp_path / "out"), "--seconds", "90")
+    _, _, table = told.partition("====")
+    assert re.search(r"\ntwo_gpus: exit code 0 .*\n    change with both at once", table)
+    assert "\ntwo_gpus_pairs: " in table
+    assert "\nray_gpus: " in table
