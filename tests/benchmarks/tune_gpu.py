@@ -15,7 +15,9 @@ Options:
 GRAPH is suite:resnet50-batch32 unless said otherwise. In this order: a tuning of all graphs, one of
 some of them with another seed, runs of all graphs with the record and without in turns, all plans
 of a few graphs, and an ordinary run of all plans for as long as there is time, which tells how long
-all of it would take. On a machine without a GPU: `--engine numpy,torch --cache hot suite:smoke`.
+all of it would take. Before that a few graphs are tuned for energy. A step that fails is told and
+the next one begins; at the end, also after Ctrl-C and SIGTERM, all answers stand together. On a
+machine without a GPU: `--engine numpy,torch --cache hot suite:smoke`.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -39,8 +42,40 @@ from bench_run.runner.planning import outline_run
 from tests.benchmarks.tune_every import SUITE, Asked, measure_all, save
 
 COMMAND = [sys.executable, "-m", "bench_run"]
-COST_S, EVERY_S, SAMPLE_S = 45, 25, 25
-"""What the later steps take: four runs, one graph with all plans, the ordinary run."""
+COST_S, EVERY_S, SAMPLE_S, ENERGY_S = 45, 25, 25, 25
+"""What the later steps take: four runs, one graph with all plans, the ordinary run, a few graphs
+tuned for energy."""
+END_S = 15
+"""What a command may take to keep what it has."""
+answers = []
+
+
+def tell(text):
+    """An answer, now and once more at the end."""
+    answers.append(text)
+    print(text, flush=True)
+
+
+def command(*words):
+    """Run to its end, or interrupted with this script. Raises `CalledProcessError`."""
+    process = subprocess.Popen([*COMMAND, *words], stdout=subprocess.DEVNULL)
+    try:
+        code = process.wait()
+    except KeyboardInterrupt:
+        process.send_signal(signal.SIGINT)
+        process.wait(END_S)
+        raise
+    if code:
+        raise subprocess.CalledProcessError(code, words[:1])
+
+
+@contextmanager
+def step(name):
+    """What fails in it is told."""
+    try:
+        yield
+    except (subprocess.SubprocessError, OSError, ValueError, KeyError, IndexError) as error:
+        tell(f"{name}: failed: {type(error).__name__}: {error}")
 
 
 @dataclass(frozen=True)
@@ -79,12 +114,11 @@ def tune(plan, graphs, number, *extra):
     """The record, and the seconds that it took."""
     begin, path = time.monotonic(), plan.out / f"live{number}.json"
     words = [*graphs, *plan.varied, *plan.shared, "--check-budget", "0.02", *extra]
-    subprocess.run([*COMMAND, "tune", *words, "--seed", str(number), "-o", str(path)], check=True,
-                   stdout=subprocess.DEVNULL)  # fmt: skip
+    command("tune", *words, "--seed", str(number), "-o", str(path))
     wall, record = time.monotonic() - begin, tuned_read(path)
     rounds = [len(case.rounds) for case in read(record.document.path).cases]
-    print(f"tuning {number}: {wall:.0f} s for {len(record.entries)} graphs, {record.cost}; "
-          f"{np.mean(rounds):.1f} rounds of {len(rounds)} finalists", flush=True)  # fmt: skip
+    tell(f"tuning {number}: {wall:.0f} s for {len(record.entries)} graphs, {record.cost}; "
+         f"{np.mean(rounds):.1f} rounds of {len(rounds)} finalists")  # fmt: skip
     return record, wall
 
 
@@ -110,12 +144,11 @@ def compare(first, second):
             )
         claims += [math.log(a.time_ns / b.time_ns) for a, b in confirmed_twice(other, entry)]
     moved = 100 * np.abs(claims)
-    print(
-        f"the same winner twice: {sum(same)} of {len(same)}\n"
+    tell(f"the same winner twice: {sum(same)} of {len(same)}")
+    tell(
         f"told times of the same plan, {len(moved)} winners and defaults: "
         f"{np.median(moved):.3f} % apart in the median, 95 % within "
-        f"{np.percentile(moved, 95):.3f} %, mean {100 * np.mean(claims):+.3f} %",
-        flush=True,
+        f"{np.percentile(moved, 95):.3f} %, mean {100 * np.mean(claims):+.3f} %"
     )
 
 
@@ -142,8 +175,7 @@ def regrets(records, data):
             name = " ".join(f"{axis}={value}" for axis, value in sorted(variant.items()))
             if name in truth:
                 found.append(math.expm1(truth[name] - min(truth.values())))
-    print(f"regret of {len(found)} winners: " + ", ".join(f"{100 * r:.2f}" for r in found) + " %",
-          flush=True)  # fmt: skip
+    tell(f"regret of {len(found)} winners: " + ", ".join(f"{100 * r:.2f}" for r in found) + " %")
 
 
 def tuned_cost(plan):
@@ -156,16 +188,27 @@ def tuned_cost(plan):
         begin = time.monotonic()
         words = [*plan.graphs, "--engine", plan.engines[0], *extra, *plan.shared]
         words += ["--rounds", "1", "--iters", "2", "--reference", "none", "-o", str(path)]
-        subprocess.run([*COMMAND, *words], check=True)
+        command(*words)
         walls[turn].append(time.monotonic() - begin)
         cases = [case for case in read(path).cases if case.init]
         built[turn] += [int(c.init["build_ns"][0] + c.init["plan_ns"][0]) / 1e6 for c in cases]
     dearer = 1e3 * (np.mean(walls["tuned"]) - np.mean(walls["plain"])) / len(cases)
     spread = 1e3 * np.mean([np.ptp(w) for w in walls.values()]) / len(cases)
-    print(f"--tuned: build and plan {np.mean(built['tuned']):.1f} ms a graph (median "
-          f"{np.median(built['tuned']):.1f}) against {np.mean(built['plain']):.1f} (median "
-          f"{np.median(built['plain']):.1f}) plain; whole run {dearer:+.1f} ms a graph, where two "
-          f"equal runs differ by {spread:.1f}", flush=True)  # fmt: skip
+    tell(f"--tuned: build and plan {np.mean(built['tuned']):.1f} ms a graph (median "
+         f"{np.median(built['tuned']):.1f}) against {np.mean(built['plain']):.1f} (median "
+         f"{np.median(built['plain']):.1f}) plain; whole run {dearer:+.1f} ms a graph, where two "
+         f"equal runs differ by {spread:.1f}")  # fmt: skip
+
+
+def tune_energy(plan, graphs):
+    """A race for joules."""
+    path = plan.out / "energy.json"
+    words = [*graphs, *plan.varied, *plan.shared, "--objective", "energy", "--budget", "15s"]
+    command("tune", *words, "-o", str(path))
+    record = tuned_read(path)
+    gains = [f"{entry.name}: {entry.gain.ratio:.4f} x, {entry.reason}" if entry.gain else
+             f"{entry.name}: {entry.reason}" for entry in record.entries]  # fmt: skip
+    tell(f"for energy, {len(record.entries)} graphs: " + "; ".join(gains))
 
 
 def every_plan(plan, graphs, most):
@@ -196,8 +239,8 @@ def exhaustive_s(plan, record, rounds=5):
     plans = sum(c.status not in ("duplicate", "unsupported", "not tried")
                 for entry in record.entries for c in entry.candidates)  # fmt: skip
     whole_s = rounds * plans / pace
-    print(f"an ordinary run of all {plans} plans: {len(started)} visits at {pace:.1f} a second, so "
-          f"{whole_s:.0f} s", flush=True)  # fmt: skip
+    tell(f"an ordinary run of all {plans} plans: {len(started)} visits at {pace:.1f} a second, so "
+         f"{whole_s:.0f} s")  # fmt: skip
     return whole_s
 
 
@@ -206,21 +249,28 @@ def show(path):
                          check=True).stdout, flush=True)  # fmt: skip
 
 
-def run(plan, step, most):
+def run(plan, every_nth, most):
     first, wall_s = tune(plan, plan.graphs, 1, "--budget", f"{0.65 * plan.seconds:.0f}s")
     show(plan.out / "live1.json")
-    again = second_graphs(plan, step, wall_s)
+    again = second_graphs(plan, every_nth, wall_s)
     records = [first]
-    if again:
-        records.append(tune(plan, again, 2)[0])
-        compare(*records)
-    if plan.left_s > COST_S:
-        tuned_cost(plan)
-    data = every_plan(plan, again or plan.paths, most)
-    if data is not None:
-        regrets(records, data)
-    whole_s = exhaustive_s(plan, first)
-    print(f"the tuning of all graphs took {100 * wall_s / whole_s:.0f} % of that")
+    with step("the second tuning"):
+        if again:
+            records.append(tune(plan, again, 2)[0])
+            compare(*records)
+    with step("--tuned"):
+        if plan.left_s > COST_S:
+            tuned_cost(plan)
+    with step("energy"):
+        if plan.left_s > ENERGY_S + SAMPLE_S:
+            tune_energy(plan, plan.paths[:2])
+    with step("all plans"):
+        data = every_plan(plan, again or plan.paths, most)
+        if data is not None:
+            regrets(records, data)
+    with step("an ordinary run of all plans"):
+        whole_s = exhaustive_s(plan, first)
+        tell(f"the tuning of all graphs took {100 * wall_s / whole_s:.0f} % of that")
 
 
 def main():
@@ -231,7 +281,13 @@ def main():
         tuple(given["GRAPH"] or [SUITE]), tuple(given["--engine"].split(",")), given["--cache"],
         given["--batch"], out, float(given["--seconds"]),
     )  # fmt: skip
-    run(plan, int(given["--second"]), int(given["--every"]))
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        with step("the first tuning"):
+            run(plan, int(given["--second"]), int(given["--every"]))
+    except KeyboardInterrupt:
+        tell("interrupted")
+    print("=" * 78, *answers, sep="\n", flush=True)
 
 
 if __name__ == "__main__":
