@@ -34,9 +34,10 @@ A network, from its layers to the whole:
   bench-compare compose net/NAME.toml parts.json --against chain.json
                                                  prediction and measurement
 
---cache weights-cold is the state that a network leaves its caches in; --replay
-runs the chain as one device graph; --energy adds joules. All documents of a
-composition have to be measured with the same settings.
+--seams --cache pass measures layers with caches as a pass of the network leaves
+them, --cache weights-cold anything with cold weights; --replay runs the chain
+as one device graph; --energy adds joules. All documents of a composition have
+to be measured with the same settings, but for the cache.
 """
 GUIDES = {"networks": NETWORKS}
 """Topics that describe no flags of their own."""
