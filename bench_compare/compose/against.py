@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bench_compare.compose.choose.select import default_row, rows_of, state_of
+from bench_compare.compose.choose.select import default_row, rows_of, states_of
 from bench_compare.compose.model import Check, Estimate, ModelTerm
 from bench_compare.compose.predict.configuration import Evidence, describe, interval
 from bench_compare.compose.predict.linear import unsettled
@@ -128,12 +128,13 @@ def checks(
         if not is_of(found.network, one):
             continue
         engine = one.case.engine.split("@", 1)[0]
-        cache = state_of(found.table, one.cache)
-        rows = own_rows(found.network, found.table, engine, cache)
+        states = states_of(found.table, one.cache)
+        tried = (own_rows(found.network, found.table, engine, cache) for cache in states)
+        rows = next((rows for rows in tried if rows is not None), None)
         if rows is None:
             remarks.append(
                 f"{one.source}: {one.case.id}: not all of its layers are in the table on {engine} "
-                f"with {cache} caches"
+                f"with {' or '.join(states)} caches"
             )
             continue
         whole = describe(engine, found, rows)
@@ -203,8 +204,12 @@ def _half_width(errors: np.ndarray[tuple[int], np.dtype[np.float64]]) -> float:
 def _by_graphs(table: Table, one: Measured) -> dict[int, float] | None:
     """Rows of a chain of which only the order of its graphs is known: what a layer reads is taken
     to be the nearest before it with which it was measured as a pair."""
+    tried = (_in_state(table, one, cache) for cache in states_of(table, one.cache))
+    return next((weights for weights in tried if weights is not None), None)
+
+
+def _in_state(table: Table, one: Measured, cache: str) -> dict[int, float] | None:
     engine, prints = one.case.engine.split("@", 1)[0], one.case.graph.layers
-    cache = state_of(table, one.cache)
     weights: dict[int, float] = {}
     for number, fingerprint in enumerate(prints):
         row = table.defaults.get((fingerprint, engine, cache))

@@ -153,10 +153,10 @@ def default_baseline(table: Table, network: Network, cache: str) -> str:
     return engines[held.index(max(held))]
 
 
-def state_of(table: Table, cache: str) -> str:
-    """The state whose rows predict a chain that was measured in this one."""
+def states_of(table: Table, cache: str) -> list[str]:
+    """States whose rows may predict a chain that was measured in this one, the best first."""
     better = STANDS_FOR.get(cache, cache)
-    return better if better in table.caches else cache
+    return [better, cache] if better != cache and better in table.caches else [cache]
 
 
 def main_cache(
@@ -164,7 +164,7 @@ def main_cache(
 ) -> str:  # fmt: skip
     """Of what was measured for real, else as `CACHES` has it, where the layers are known; to choose
     from, where most rows are."""
-    real = [state_of(table, cache) for cache in measured]
+    real = [state for cache in measured for state in states_of(table, cache)]
     wanted = [cache for cache in (*real, *CACHES, *table.caches) if cache in table.caches]
 
     def held(cache: str) -> tuple[int, int]:

@@ -64,6 +64,14 @@ def test_a_chain_is_predicted_by_rows_that_were_measured_as_in_a_pass(tmp_path):
     assert (found.surroundings.cache, check.log_error) == ("pass", pytest.approx(0, abs=1e-3))
 
 
+def test_where_not_all_layers_were_measured_as_in_a_pass_hot_rows_predict_the_chain(tmp_path):
+    few = in_pass(COLDER)
+    few = replace(few, cases=tuple(c for c in few.cases if c.graph.name != "b"))
+    found = composed(CHAIN, tmp_path, worlds.parts(CHAIN), few, against=(worlds.chain(CHAIN, "e"),))
+    (check,) = found.checks
+    assert (found.surroundings.cache, check.log_error) == ("hot", pytest.approx(0, abs=1e-3))
+
+
 def test_between_hot_rows_and_those_of_a_pass_is_a_bracket(tmp_path):
     found = composed(CHAIN, tmp_path, worlds.parts(CHAIN), in_pass(COLDER))
     time = found.chosen.time
