@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import pickle
 import sys
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
@@ -33,15 +34,28 @@ def process_count(items: int, least: int) -> int:
 def share_out(work: Callable[[range], list[T]], items: int, unit: int, least: int) -> list[T]:
     """What `work` makes of all items, in order. It is called with ranges that begin at multiples of
     `unit`; `least` items are worth a process."""
-    ranges = list(_ranges(items, unit, process_count(items, least)))
+    return share_out_beside(work, (items, unit, least), lambda: None, 0.0)[0]
+
+
+def share_out_beside(
+    work: Callable[[range], list[T]],
+    items_unit_least: tuple[int, int, int],
+    beside: Callable[[], U],
+    cost: float,
+) -> tuple[list[T], U]:
+    """The same, and what this process alone makes meanwhile: `cost` is its time as a share of that
+    of all the work, of which this process takes less."""
+    items, unit, least = items_unit_least
+    ranges = list(_ranges(items, unit, process_count(items, least), cost))
     children = [_start(work, one) for one in ranges[1:]]
     try:
+        more = beside()
         made = [work(one) for one in ranges[:1]]
     finally:
         parts = [_finish(child) for child in children]
     for one, found in zip(ranges[1:], parts, strict=True):
         made.append(work(one) if found is None else found)  # it was lost, or will raise here, too
-    return [value for part in made for value in part]
+    return [value for part in made for value in part], more
 
 
 def side_by_side(here: Callable[[], T], there: Callable[[], U], *, worth: bool) -> tuple[T, U]:
@@ -55,11 +69,14 @@ def side_by_side(here: Callable[[], T], there: Callable[[], U], *, worth: bool) 
     return first, there() if part is None else part[0]
 
 
-def _ranges(items: int, unit: int, parts: int) -> Iterator[range]:
+def _ranges(items: int, unit: int, parts: int, cost: float) -> Iterator[range]:
+    """The first is smaller by what its process does beside."""
     units = -(-items // unit)
-    for part in range(parts):
-        first, last = (units * place // parts * unit for place in (part, part + 1))
-        yield range(first, min(last, items))
+    own = max((1 + cost) / parts - cost, 0.0) if parts > 1 else 1.0
+    each = (1 - own) / max(parts - 1, 1)
+    edges = [0, *(round(units * (own + each * place)) for place in range(parts))]
+    for first, last in pairwise(edges):
+        yield range(first * unit, min(last * unit, items))
 
 
 def _start(work: Callable[[range], list[T]], items: range) -> tuple[int, int] | None:

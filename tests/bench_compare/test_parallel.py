@@ -7,7 +7,7 @@ import os
 import pytest
 
 from bench_compare import parallel
-from bench_compare.parallel import process_count, share_out, side_by_side
+from bench_compare.parallel import process_count, share_out, share_out_beside, side_by_side
 
 
 @pytest.fixture
@@ -29,6 +29,23 @@ def test_parts_begin_at_multiples_of_the_unit(many):
 def test_each_part_has_a_process(many):
     pids = share_out(lambda _: [os.getpid()], 100, 1, 1)
     assert (4, os.getpid()) == (len(set(pids)), pids[0])
+
+
+@pytest.mark.parametrize(("cost", "own"), [(0.0, 25), (0.2, 10), (3.0, 0)])
+def test_who_does_more_beside_takes_less_of_the_work(many, cost, own):
+    here = os.getpid()
+    made, beside = share_out_beside(
+        lambda part: [(n, os.getpid() == here) for n in part], (100, 1, 1), lambda: "rest", cost
+    )
+    assert ("rest", list(range(100))) == (beside, [n for n, _ in made])
+    assert own == sum(at_home for _, at_home in made)
+
+
+def test_an_error_beside_the_work_leaves_no_process_behind(many):
+    with pytest.raises(ZeroDivisionError):
+        share_out_beside(list, (100, 1, 1), lambda: 1 / 0, 0.0)
+    with pytest.raises(ChildProcessError):
+        os.waitpid(-1, os.WNOHANG)
 
 
 def test_small_work_stays_in_the_process(many):

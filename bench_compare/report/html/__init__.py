@@ -19,7 +19,7 @@ import orjson
 from bench_compare.errors import UsageError
 from bench_compare.report import words
 from bench_compare.report.html.bundle import bundled
-from bench_compare.report.html.details import CHUNK, blocks
+from bench_compare.report.html.details import CHUNK, blocks_beside
 from bench_compare.report.html.front import front_data
 
 if TYPE_CHECKING:
@@ -42,17 +42,19 @@ def render(comparison: Comparison, view: View) -> str:
     """The whole page. Raises `UsageError` for a `View.plotlyjs` that does not exist."""
     if view.plotlyjs not in PLOTLY:
         raise UsageError(f"--plotlyjs: no way {view.plotlyjs!r}; choose from {', '.join(PLOTLY)}")
-    code = code_of(ENTRY)
-    element, source = PLOTLY[view.plotlyjs]()
+    made, (data, code, element, source) = blocks_beside(
+        comparison,
+        lambda: (front_data(comparison, view, CHUNK), code_of(ENTRY), *PLOTLY[view.plotlyjs]()),
+    )
     held = "".join(
         f'<script type="text/plain" id="block-{number}">{text}</script>\n'
-        for number, text in enumerate(blocks(comparison))
+        for number, text in enumerate(made)
     )
     return framed(
         "page.html",
         title=words.title(comparison),
         style=asset("page.css"),
-        data=front_data(comparison, view, CHUNK),
+        data=data,
         code=code,
         source=source,
         more={"formats": "Markdown, CSV and JSON", "blocks": held, "plotly": f"{element}\n"},

@@ -11,14 +11,14 @@ import math
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from bench_schema.document import SERIES
 
 from bench_compare.comparison.on_demand import neighbours
 from bench_compare.model import Verdict
-from bench_compare.parallel import share_out
+from bench_compare.parallel import share_out_beside
 from bench_compare.report.html.front import floats, short
 from bench_compare.report.html.packing import packed
 from bench_compare.report.html.sampling import Budget, budget
@@ -29,7 +29,7 @@ from bench_compare.report.why import EngineChanges, case_changes
 from bench_compare.rounds.lazy import facts_of_all
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from bench_compare.comparison.on_demand import Results
     from bench_compare.model import CaseComparison, CaseSide, Comparison, Detail, MetricComparison
@@ -37,11 +37,15 @@ if TYPE_CHECKING:
     from bench_compare.report.why import Change
     from bench_compare.rounds.facts import Facts
 
+T = TypeVar("T")
+
 CHUNK = 128
 """Cases in a block. Their samples lie in the cache while they are reduced, and what is packed is
 let go, so memory stays small."""
 LEAST_SHARE = 1_000
 """Cases that are worth a process."""
+BESIDE = 0.35
+"""What the rest of the page takes, as a share of what the blocks do."""
 THREADS = 2
 SERIES_KEPT = ((1_000, len(SERIES)), (3_000, 2), (math.inf, 1))
 """Up to so many cases the page holds so many series of each, the one its verdict rests on first."""
@@ -52,6 +56,11 @@ _RANK = {verdict: place for place, verdict in enumerate(NEWS)}
 
 def blocks(comparison: Comparison) -> list[str]:
     """Texts of `packed`, one for each `CHUNK` cases in the order of the comparison."""
+    return blocks_beside(comparison, lambda: None)[0]
+
+
+def blocks_beside(comparison: Comparison, beside: Callable[[], T]) -> tuple[list[str], T]:
+    """`blocks`, and the rest of the page, which is made while other processes make these."""
     cases = comparison.cases
     most = next(number for up_to, number in SERIES_KEPT if len(cases) <= up_to)
     sides = [side for case in cases for side in (case.base, case.other)]
@@ -60,7 +69,8 @@ def blocks(comparison: Comparison) -> list[str]:
     shown = [shown_series(case.gate, (base, other), most) for case, base, other in pairs]
     plan = budget(sum(one.count for one in shown))
     material = Material(comparison, sides, facts, shown, plan, EngineChanges(comparison))
-    return share_out(partial(_blocks_of, material), len(cases), CHUNK, LEAST_SHARE)
+    counts = len(cases), CHUNK, LEAST_SHARE
+    return share_out_beside(partial(_blocks_of, material), counts, beside, BESIDE)
 
 
 @dataclass(frozen=True, eq=False)
