@@ -109,7 +109,12 @@ LIMITS = {
     "clocks": {"max_sm_clock_mhz": 1200.0},
     "memory clocks": {"max_memory_clock_mhz": 1600.0},
 }
-WHOLE = (*LIMITS, "wrong on both sides", "no case", "all slower", "unfinished")
+FROM_TO = {
+    "declined, then crashed": ("unsupported", "crashed"),
+    "new and wrong": ("missing", "wrong"),
+}
+"""What befalls it in all documents of the other sides, and of one side."""
+WHOLE = (*LIMITS, *FROM_TO, "wrong on both sides", "no case", "all slower", "unfinished")
 """What befalls a whole side, or base too."""
 TROUBLES = (*SHARED, *IN_ALL, *WHOLE)
 BY_LIST = frozenset({"slower", "unsupported"})
@@ -198,6 +203,8 @@ def befallen(random, plan):
     for (s, _), befalls in found.items():
         if IN_ALL.get(trouble) is not None and s == plan.victim:
             befalls.append(IN_ALL[trouble])
+        if trouble in FROM_TO:
+            befalls.append(SHARED[FROM_TO[trouble][s == plan.victim]])
         if trouble == "wrong on both sides" and s in (0, plan.victim):
             befalls.append(SHARED["wrong"])
     if trouble == "slower" and plan.sizes[0] > 1 and random.random() < 0.5:
