@@ -28,6 +28,7 @@ WAIT_S = 120.0
 """For another process that writes the same index."""
 MARK, MARK_AT, HEADER = b"bchi", 68, 100
 """Application's mark in an SQLite file, its place there, and the size of that header."""
+MOST_NAMED = 3
 BATCH = 64
 """Files that are read before what is known is saved."""
 LEAST_FILES = 4
@@ -143,10 +144,15 @@ def _used(
     remarks: Sequence[str],
 ) -> tuple[Result, list[str]]:
     connection = _opened(":memory:" if place is None else str(place))
+    passed_over: list[str] = []
     try:
         passed_over = update(connection, wanted)
         connection.execute("BEGIN")  # one state of the index, whoever writes it meanwhile
         return use(connection), [*remarks, *passed_over]
+    except InputError as error:
+        if passed_over:  # most likely the reason
+            raise InputError(f"{error}; {'; '.join(passed_over[:MOST_NAMED])}") from None
+        raise
     finally:
         connection.close()
 

@@ -130,6 +130,12 @@ def test_an_accepted_step_does_not_cover_the_next_build(tmp_path, capsys, builds
     assert (told, "1 slower" in out) == (code == 2, code == 2)
 
 
+def test_where_no_document_is_left_the_damaged_one_is_named(tmp_path, capsys):
+    (tmp_path / "a.json").write_text("{")
+    assert main(["history", str(tmp_path)]) == 1
+    assert "no result document is left; a.json: passed over" in capsys.readouterr().err
+
+
 def test_a_newest_run_that_was_not_finished_is_named(tmp_path, capsys):
     random = np.random.default_rng(3)
     made = [make.one(n, [1e6], random=random, complete=n < 5) for n in range(6)]
