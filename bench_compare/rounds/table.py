@@ -121,6 +121,20 @@ def _series(rounds: Sequence[Round], name: str, starts: Ints) -> SeriesColumns:
     )
 
 
+def empty_series(starts: int) -> SeriesColumns:
+    """Of cases without a sample of it."""
+    nothing = np.empty(0, np.int64)
+    return SeriesColumns(
+        round=nothing,
+        starts=[0] * starts,
+        samples=(),
+        cut=nothing,
+        told_cut=nothing,
+        not_warm=np.empty(0, bool),
+        statistics=round_statistics(()),
+    )
+
+
 def _cut(told: int | None, not_warm: bool, samples: Samples) -> tuple[int, bool]:
     if told is not None:
         return told, not_warm
@@ -144,23 +158,24 @@ def _clocks(rounds: Sequence[Round]) -> Clocks:
     readings[:, 0] = [max(one.cut.values(), default=0) for one in rounds]
     if not told.any():
         return Clocks(told, np.full(len(rounds), np.nan), readings)
-    names = ("probed_clock_mhz", "sm_clock_mhz")
-    probed, reported = ([_column(side, name) for side in (before, after)] for name in names)
-    mean = _mean(*probed)
-    for place in (0, 1):
-        known = np.isnan(probed[place])
-        readings[:, 1 + place] = np.where(known, reported[place], probed[place])
-    readings[:, 3] = _column(after, "power_w")
-    readings[:, 4] = _column(after, "temperature_c")
-    return Clocks(told, np.where(np.isnan(mean), _mean(*reported), mean), readings)
+    (probed, reported, _, _), (probed_after, reported_after, power_w, temperature_c) = (
+        _columns(side) for side in (before, after)
+    )
+    mean = _mean(probed, probed_after)
+    readings[:, 1] = np.where(np.isnan(probed), reported, probed)
+    readings[:, 2] = np.where(np.isnan(probed_after), reported_after, probed_after)
+    readings[:, 3], readings[:, 4] = power_w, temperature_c
+    return Clocks(told, np.where(np.isnan(mean), _mean(reported, reported_after), mean), readings)
 
 
-def _column(telemetry: Sequence[Telemetry | None], name: str) -> Array:
-    """NaN where it is not known."""
-    read = attrgetter(name)
-    known = (None if one is None else read(one) for one in telemetry)
-    numbers = (NAN if value is None else value for value in known)
-    return np.fromiter(numbers, float, len(telemetry))
+READ = attrgetter("probed_clock_mhz", "sm_clock_mhz", "power_w", "temperature_c")
+UNKNOWN = (NAN,) * 4
+
+
+def _columns(telemetry: Sequence[Telemetry | None]) -> Array:
+    """A row for each number of `READ`; NaN where it is not known."""
+    rows = [UNKNOWN if one is None else READ(one) for one in telemetry]
+    return np.array(rows, float).T  # None is NaN
 
 
 def _mean(first: Array, second: Array) -> Array:

@@ -59,7 +59,13 @@ def rectangles(series: Sequence[Ints]) -> Iterator[tuple[Ints, Ints]]:
         step = max(1, BLOCK_SAMPLES // max(length, 1))
         for start in range(first, last, step) if length else ():
             index = order[start : min(start + step, last)]
-            yield index, np.concatenate([series[i] for i in index]).reshape(len(index), length)
+            rows = np.concatenate([series[i] for i in index]).reshape(len(index), length)
+            yield index, narrow(rows)
+
+
+def narrow(rows: Ints) -> Ints:
+    """In half of the width where they fit: they are sorted in half of the time."""
+    return rows.astype(np.int32) if rows.max() < 1 << 31 and rows.min() >= 0 else rows
 
 
 def log_median(rows: Array | Ints) -> Array:

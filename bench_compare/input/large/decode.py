@@ -16,6 +16,7 @@ from bench_schema.document import SCHEMA_VERSION, Case, Round
 from bench_schema.numbers.integers import Arrays
 
 from bench_compare.input.large.parts import as_list
+from bench_compare.rounds.join import joined
 from bench_compare.rounds.lazy import LazyRounds
 from bench_compare.rounds.table import RoundTable, table_of
 
@@ -23,6 +24,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from bench_compare.input.large.parts import Fetch
+
+
+BLOCK = 64
+"""Cases whose rounds are values at a time: they stay in the cache until their columns are made, and
+their memory is that of the block before."""
 
 
 class Part(NamedTuple):
@@ -43,6 +49,12 @@ def decode_part(fetch: Fetch, first: int, last: int) -> Part:
     cases = _cases_decoder().decode(text)
     start = first - 1 - _address(text)
     spans = [_span(case.rounds, start) for case in cases]
+    table = joined([_table(cases[at : at + BLOCK]) for at in range(0, len(cases), BLOCK)])
+    return Part(msgspec.msgpack.encode(cases), table, spans)
+
+
+def _table(cases: Sequence[Any]) -> RoundTable:
+    """The columns of cases whose rounds are text; afterwards they have none."""
     read = _rounds_decoder().decode
     for case in cases:
         case.rounds = read(case.rounds)
@@ -52,7 +64,7 @@ def decode_part(fetch: Fetch, first: int, last: int) -> Part:
     table = table_of(cases)
     for case in cases:
         case.rounds = []
-    return Part(msgspec.msgpack.encode(cases), table, spans)
+    return table
 
 
 @functools.cache

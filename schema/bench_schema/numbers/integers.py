@@ -7,7 +7,6 @@ of `orjson.loads` and `numpy.asarray` alone) and a fifth of their memory.
 
 from __future__ import annotations
 
-import itertools
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -19,6 +18,8 @@ if TYPE_CHECKING:
 Ints: TypeAlias = npt.NDArray[np.int64]
 
 OPEN = ord("[")
+LEAST = 64
+"""Bytes of text that may be white space alone; where it is longer the ordinary validator reads it."""
 MOST = 1 << 18
 """Bytes of text that are turned into one block of memory: they stay in the cache meanwhile."""
 
@@ -27,12 +28,12 @@ class Arrays:
     """Texts on their way to arrays; all share their limits. Each text is known to be JSON."""
 
     def __init__(self, low: int, high: int) -> None:
-        self.low, self.high = low, high
+        self.limits = low, high
         self.clear()
 
     def clear(self) -> None:
         self.homes: list[tuple[dict[str, Any], str]] = []
-        self.texts: list[bytes] = []
+        self.texts: list[memoryview] = []
         self.size = 0
 
     def add(self, home: dict[str, Any], name: str) -> None:
@@ -41,7 +42,7 @@ class Arrays:
         if text[0] != OPEN:
             raise ValueError("expected an array")
         self.homes.append((home, name))
-        self.texts.append(bytes(text[1:-1]))
+        self.texts.append(text[1:-1])
         self.size += len(text)
         if self.size > MOST:
             self.flush()
@@ -50,27 +51,28 @@ class Arrays:
         """Put all arrays in the place of their texts."""
         homes, texts = self.homes, self.texts
         self.clear()
-        ends = list(itertools.accumulate(map(count, texts)))
-        values = parse(texts, (self.low, self.high), ends[-1] if ends else 0)
-        values.flags.writeable = False
-        for (home, name), start, stop in zip(homes, [0, *ends], ends, strict=False):
-            home[name] = values[start:stop]
+        for (home, name), found in zip(homes, parse(texts, *self.limits), strict=True):
+            home[name] = found
 
 
-def count(inside: bytes) -> int:
-    """How many numbers the inside of an array has."""
-    return inside.count(b",") + 1 if inside.strip() else 0
-
-
-def parse(insides: Sequence[bytes], limits: tuple[int, int], total: int) -> Ints:
-    """The numbers of all arrays, `total` in all; raises ValueError unless they are integers within
-    the limits."""
-    low, high = limits
-    # What is no integer ends the parsing early: then the number at the end is not reached.
-    joined = b",".join([*filter(bytes.strip, insides), b"0"])
-    values = np.fromstring(joined, dtype=np.int64, sep=",")
+def parse(insides: Sequence[memoryview], low: int, high: int) -> list[Ints]:
+    """The numbers of each array; raises ValueError unless they are integers within the limits."""
+    if any(map(_is_blank, insides)):
+        full = iter(parse([one for one in insides if not _is_blank(one)], low, high))
+        return [np.empty(0, np.int64) if _is_blank(one) else next(full) for one in insides]
+    # Between two arrays stands a number that none may hold, and behind the last one as well: what
+    # is no integer ends the parsing early, and some of these are not reached.
+    border = low - 1
+    joined = b",%d," % border
+    values = np.fromstring(joined.join([*insides, b"0"]), dtype=np.int64, sep=",")
+    values.flags.writeable = False
     # One unsigned comparison sees both limits, and numbers that do not fit 64 bits as well.
-    offset = (values - low).view(np.uint64)
-    if len(values) != total + 1 or offset.max() > high - low:
+    ends = np.flatnonzero((values - low).view(np.uint64) > high - low)
+    if len(ends) != len(insides) or not (values[ends] == border).all():
         raise ValueError(f"expected integers from {low} to {high}")
-    return values[:-1]
+    starts = [0, *(ends + 1).tolist()]
+    return [values[start:stop] for start, stop in zip(starts, ends.tolist(), strict=False)]
+
+
+def _is_blank(inside: memoryview) -> bool:
+    return len(inside) < LEAST and not bytes(inside).strip()
