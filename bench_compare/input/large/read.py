@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
 LEAST_BYTES = 1 << 22
 """Of a file that is worth it: to start takes longer than to read a smaller one."""
+PIECE_BYTES = 1 << 23
+"""Of text that a process reads at a time, into the memory of the piece before."""
 DOUBTS = (msgspec.MsgspecError, ValueError, DocumentError)
 """What a document may not be valid by. The ordinary reader says whether, and why."""
 Found: TypeAlias = "tuple[Part, dict[str, Stored] | None] | None"
@@ -51,7 +54,8 @@ def read_large(paths: Sequence[Path]) -> Mapping[Path, Document]:
         return {}
     processes = process_count(sum(text.size for text in texts), LEAST_BYTES)
     cut = [[Job(text, *one) for one in _cut(text, processes)] for text in texts]
-    jobs = [some[turn] for turn in range(processes) for some in cut if turn < len(some)]
+    turns = itertools.zip_longest(*cut)
+    jobs = [job for some in turns for job in some if job is not None]
     parts = dict(zip(jobs, _decoded(jobs, processes), strict=True))
     found = zip(texts, ([parts[job] for job in some] for some in cut), strict=True)
     documents = {text.path: _document(text, some) for text, some in found}
@@ -70,8 +74,10 @@ def _text(path: Path) -> Text | None:
 
 
 def _cut(text: Text, count: int) -> list[tuple[int, int]]:
+    """So that `count` processes have about as much to do."""
+    rounds = -(-text.size // (count * PIECE_BYTES))
     try:
-        return pieces(text.fetch, text.layout, count)
+        return pieces(text.fetch, text.layout, count * rounds)
     except DOUBTS:
         return []
 
