@@ -8,7 +8,7 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -22,9 +22,7 @@ from bench_compare.comparison.estimates import (
     comparison_inputs,
     measure,
 )
-from bench_compare.comparison.notes import case_notes, sample_notes
 from bench_compare.comparison.on_demand import CaseMetrics
-from bench_compare.comparison.outcomes import changes
 from bench_compare.comparison.regressions import (
     GOOD,
     WORSENED,
@@ -34,6 +32,7 @@ from bench_compare.comparison.regressions import (
     problems,
     warnings,
 )
+from bench_compare.comparison.remarks import Remarks, notes_on_samples, remarks_of
 from bench_compare.comparison.results import Tested, judged
 from bench_compare.comparison.sensitivity import sensitivities
 from bench_compare.comparison.settings import differences, stopping_warnings
@@ -59,7 +58,7 @@ if TYPE_CHECKING:
     from bench_compare.comparison.estimates import SideSamples
     from bench_compare.comparison.on_demand import Results
     from bench_compare.input.align import Pair
-    from bench_compare.model import Change, Note, Side, SideName
+    from bench_compare.model import Change, Note, Side
     from bench_compare.policy.values import Policy
     from bench_compare.statistics.arrays import Array
 
@@ -133,8 +132,11 @@ def _decided(
     """Judged, and the cases of all of them."""
     worth = sum(len(match.pairs) for match in matches) >= LEAST_SHARED
     (found, of_base), remarks = side_by_side(
-        lambda: (_judged(matches, policy), [_sample_notes(match, "base") for match in matches]),
-        lambda: [_remarks(base, match) for match in matches],
+        lambda: (
+            _judged(matches, policy),
+            [notes_on_samples(match.measured, "base") for match in matches],
+        ),
+        lambda: [remarks_of(m.pairs, (base, m.other), m.measured) for m in matches],
         worth=worth,
     )
     cases: list[CaseComparison] = []
@@ -216,29 +218,6 @@ def _names(pairs: Sequence[Pair]) -> list[str]:
     return [side.name for side in sides if side is not None]
 
 
-SampleNotes: TypeAlias = "Mapping[tuple[str, int], Sequence[Note]]"
-"""On the samples of a side, by metric and row."""
-
-
-class Remarks(NamedTuple):
-    """What is said of the pairs of a match apart from its numbers."""
-
-    changes: Sequence[tuple[Change, ...]]
-    notes: Sequence[Sequence[Note]]
-    base: SampleNotes
-    other: SampleNotes
-
-
-def _remarks(base: Side, match: Match) -> Remarks:
-    """All but what is said of the samples of base."""
-    return Remarks(
-        [() if pair.unlike is not None else changes(pair.base, pair.other) for pair in match.pairs],
-        [[*_case_notes(pair, base, match.other)] for pair in match.pairs],
-        {},
-        _sample_notes(match, "other"),
-    )
-
-
 def _cases(
     match: Match, said: Remarks, chosen: Sequence[str], first: int
 ) -> Iterator[CaseComparison]:
@@ -250,24 +229,6 @@ def _cases(
         notes = (*said.notes[row], *chain.from_iterable(of_samples))
         name = f"c{first + row + 1:04d}", match.other.label
         yield _case(pair, name, (match.results, row, gate), said.changes[row], notes)
-
-
-def _case_notes(pair: Pair, base: Side, other: Side) -> Iterator[Note]:
-    if pair.base is not None:
-        yield from case_notes(pair.base, base, "base")
-    if pair.other is not None:
-        yield from case_notes(pair.other, other, "other")
-
-
-def _sample_notes(match: Match, side: SideName) -> SampleNotes:
-    """Of every gate metric."""
-    notes: dict[tuple[str, int], list[Note]] = {}
-    for name, one in match.measured.items():
-        if isinstance(one, Measured) and one.samples is not None and one.metric.gates:
-            samples = one.samples[side == "other"]
-            found = sample_notes(samples, len(match.pairs), side)
-            notes |= {(name, row): some for row, some in found.items()}
-    return notes
 
 
 def _case(

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from bench_schema.looks import look_count
 
 from bench_compare.comparison import bounds, observations
-from bench_compare.comparison.hardware import UNKNOWN, by_unit, numbered
+from bench_compare.comparison.hardware import by_unit, numbered, other_units
 from bench_compare.metrics import Exact, Metric, PerRound, Rate, Sampled
 from bench_compare.rounds.gather import gather
 from bench_compare.statistics.arrays import Array, Ints, Mask, units
@@ -251,7 +251,7 @@ def _build(
         estimates=found,
         between=between,
         movement=common_movement(found) if metric.gates else None,
-        other_unit=other_units(inputs),
+        other_unit=other_units((inputs.base, inputs.other), inputs.blocks, inputs.sides),
         apart=not np.intersect1d(*inputs.documents).size,
     )
 
@@ -261,22 +261,6 @@ def _between(metric: Metric, inputs: ComparisonInputs) -> BetweenDocuments | Non
         return None
     cases = inputs.base, inputs.other
     return inputs.calibration.between(*cases, inputs.sides, metric.reading.series)
-
-
-def other_units(inputs: ComparisonInputs) -> Mask:
-    """Cases that base and other measured on different units of hardware throughout; where one of
-    them is not known, nothing is."""
-    if len({*inputs.blocks[0].tolist(), *inputs.blocks[1].tolist()}) < 2:
-        return np.zeros(len(inputs.pairs), bool)
-
-    def on(side: CaseSide | None, number: int) -> set[int]:
-        found = () if side is None else inputs.blocks[number][list(side.sources)].tolist()
-        return set(found) - {UNKNOWN}
-
-    if all(side.is_unit for side in inputs.sides):
-        return np.zeros(len(inputs.base), bool)
-    known = zip(inputs.base, inputs.other, strict=True)
-    return np.array([bool(a and b and not on(a, 0) & on(b, 1)) for a, b in known], dtype=bool)
 
 
 def _columns(

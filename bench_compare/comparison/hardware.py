@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from bench_schema.document import Case, Document
 
     from bench_compare.model import CaseSide, Side
-    from bench_compare.statistics.arrays import Ints
+    from bench_compare.statistics.arrays import Ints, Mask
 
 Cases: TypeAlias = "tuple[CaseSide | None, ...]"
 Unit: TypeAlias = tuple[str, ...]
@@ -127,3 +127,21 @@ def _numbers(sides: Sequence[Sequence[object]]) -> tuple[Ints, Ints]:
     known = {thing: number for number, thing in enumerate(dict.fromkeys((*sides[0], *sides[1])))}
     first, second = (np.array([known[thing] for thing in side], np.int64) for side in sides)
     return first, second
+
+
+def other_units(
+    cases: tuple[Cases, Cases], blocks: tuple[Ints, Ints], sides: Sequence[Side]
+) -> Mask:
+    """Cases that base and other measured on different units of hardware throughout; where one of
+    them is not known, nothing is. `blocks`: number of the unit of each source."""
+    base, other = cases
+    several = len({*blocks[0].tolist(), *blocks[1].tolist()}) > 1
+    if not several or all(side.is_unit for side in sides):
+        return np.zeros(len(base), bool)
+
+    def on(side: CaseSide | None, number: int) -> set[int]:
+        found = () if side is None else blocks[number][list(side.sources)].tolist()
+        return set(found) - {UNKNOWN}
+
+    known = zip(base, other, strict=True)
+    return np.array([bool(a and b and not on(a, 0) & on(b, 1)) for a, b in known], dtype=bool)

@@ -1,0 +1,62 @@
+"""What is said of the cases of two sides apart from their numbers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+from bench_compare.comparison.estimates import Measured
+from bench_compare.comparison.notes import case_notes, sample_notes
+from bench_compare.comparison.outcomes import changes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from bench_compare.comparison.estimates import ExactMeasured
+    from bench_compare.input.align import Pair
+    from bench_compare.model import Change, Note, Side, SideName
+
+SampleNotes: TypeAlias = "Mapping[tuple[str, int], Sequence[Note]]"
+"""On the samples of a side, by metric and row."""
+
+
+class Remarks(NamedTuple):
+    """On each pair."""
+
+    changes: Sequence[tuple[Change, ...]]
+    notes: Sequence[Sequence[Note]]
+    base: SampleNotes
+    other: SampleNotes
+
+
+def remarks_of(
+    pairs: Sequence[Pair],
+    sides: tuple[Side, Side],
+    measured: Mapping[str, Measured | ExactMeasured],
+) -> Remarks:
+    """All but what is said of the samples of base, which is as much work again."""
+    return Remarks(
+        [() if pair.unlike is not None else changes(pair.base, pair.other) for pair in pairs],
+        [[*_case_notes(pair, *sides)] for pair in pairs],
+        {},
+        notes_on_samples(measured, "other"),
+    )
+
+
+def _case_notes(pair: Pair, base: Side, other: Side) -> Iterator[Note]:
+    if pair.base is not None:
+        yield from case_notes(pair.base, base, "base")
+    if pair.other is not None:
+        yield from case_notes(pair.other, other, "other")
+
+
+def notes_on_samples(
+    measured: Mapping[str, Measured | ExactMeasured], side: SideName
+) -> SampleNotes:
+    """Of every gate metric."""
+    notes: dict[tuple[str, int], list[Note]] = {}
+    for name, one in measured.items():
+        if isinstance(one, Measured) and one.samples is not None and one.metric.gates:
+            samples = one.samples[side == "other"]
+            found = sample_notes(samples, len(one.base_level), side)
+            notes |= {(name, row): some for row, some in found.items()}
+    return notes
