@@ -19,7 +19,7 @@ Ints: TypeAlias = npt.NDArray[np.int64]
 
 OPEN = ord("[")
 LEAST = 64
-"""Bytes of text that may be white space alone; where it is longer the ordinary validator reads it."""
+"""Bytes of text from which on it is not asked whether all of it is white space."""
 MOST = 1 << 18
 """Bytes of text that are turned into one block of memory: they stay in the cache meanwhile."""
 
