@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 MUST_AGREE: dict[str, Callable[[Document], str | None]] = {
     "timer": lambda d: d.run.settings.timer,
     "cache": lambda d: d.run.settings.cache,
+    "bytes of a pass": lambda d: _known(d.run.settings.pass_bytes),
     "duty": lambda d: d.run.settings.duty,
     "math": lambda d: d.run.settings.math,
     "replay": lambda d: "yes" if d.run.settings.replay else "no",

@@ -18,7 +18,7 @@ UNIT = ("device", "device_index", "key")
 ESSENTIAL = (
     "timer", "cache", "duty", "math", "replay", "warmup", "iterations", "rounds", "min_time_s",
     "max_time_s", "precision_ratio", "seed", "reference", "tolerance", "rtol", "atol",
-    "check_budget_s", "init", "executions", "knobs", "until", "threads",
+    "check_budget_s", "init", "executions", "knobs", "until", "threads", "pass_bytes",
 )  # fmt: skip
 """Settings of which a document has one value: parts that differ in them stay apart."""
 LISTED = ("package ", "variable ")

@@ -203,6 +203,7 @@ def make_header(
             settings_of(options, opened.timer, opened.worker_start),
             round_preparation="side by side" if opened.sharing.lanes > 1 else "alone",
             device_parallelism=opened.sharing.together,
+            pass_bytes=next((each.options.pass_bytes for each in planned.engines), None),
         ),
         shard=options.shard,
         whole=planned.whole,

@@ -67,6 +67,8 @@ class Settings:
     """What several devices of a host did at the same time."""
     vendor_caches: Literal["fresh", "shared", "user"] | None = None
     """Caches of the vendor's libraries: made for the run, in a named folder, or the user's own."""
+    pass_bytes: int | None = None
+    """In the cache state *pass*: how much is touched before each iteration."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ def add_unknown(value: Tree, fields: Sequence[str]) -> Tree:
 SETTINGS_2 = (
     "init", "executions", "knobs", "threads", "max_rounds", "until",
     "threshold_ratio", "worker_start", "round_preparation", "device_parallelism", "vendor_caches",
+    "pass_bytes",
 )  # fmt: skip
 VALIDATION_2 = ("iterations_poisoned", "inputs_unchanged", "reference_source")
 ROUND_2 = (

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from bench_compare.errors import UsageError
+from bench_compare.errors import InputError, UsageError
 from tests.bench_compare.compose import worlds
 from tests.bench_compare.compose.worlds import CHAIN, LAYOUTS, STATES, TWO, World, composed
 
@@ -51,9 +51,9 @@ def test_a_layer_of_two_writers_has_one_seam_that_of_the_layer_right_before_it(t
 COLDER = replace(CHAIN, alone={"a": {"e": 1500}, "b": {"e": 2600}, "c": {"e": 900}})
 
 
-def in_pass(world):
+def in_pass(world, size=4096):
     document = worlds.parts(world)
-    settings = replace(document.run.settings, cache="pass")
+    settings = replace(document.run.settings, cache="pass", pass_bytes=size)
     return replace(document, run=replace(document.run, settings=settings))
 
 
@@ -70,6 +70,11 @@ def test_where_not_all_layers_were_measured_as_in_a_pass_hot_rows_predict_the_ch
     found = composed(CHAIN, tmp_path, worlds.parts(CHAIN), few, against=(worlds.chain(CHAIN, "e"),))
     (check,) = found.checks
     assert (found.surroundings.cache, check.log_error) == ("hot", pytest.approx(0, abs=1e-3))
+
+
+def test_rows_as_in_passes_of_two_sizes_make_no_table(tmp_path):
+    with pytest.raises(InputError, match=r"pass_bytes: 8192, but doc0\.json has 4096"):
+        composed(CHAIN, tmp_path, in_pass(CHAIN), in_pass(CHAIN, 8192))
 
 
 def test_between_hot_rows_and_those_of_a_pass_is_a_bracket(tmp_path):

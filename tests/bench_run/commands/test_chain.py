@@ -141,7 +141,7 @@ def test_in_the_state_of_a_pass_as_much_is_touched_as_the_pipeline_holds(pipelin
     _, document = run(tmp_path, pipeline, "--seams", "--cache", "pass")
     chain = read_chain(pipeline).graph
     held = sum(tensor.bytes for tensor in (*chain.inputs, *chain.outputs))
-    assert "pass" == document.run.settings.cache
+    assert ("pass", held) == (document.run.settings.cache, document.run.settings.pass_bytes)
     assert {note for case in document.cases for note in case.notes if "touched" in note} == {
         f"{held} bytes are touched before each iteration, as in a pass of the pipeline"
     }
