@@ -43,7 +43,9 @@ What is tried, and for what:
   --margin P            a gain that is worth leaving the default, and the
                         difference within which candidates are equal
                         (default 0.5%)
-  --budget T            time for all of it, such as 90s, 10m or 2h
+  --budget T            time for all of it, such as 90s, 10m or 2h; every
+                        finalist gets its --rounds even so, and a record that
+                        took longer says by how much
   -o, --output FILE     the record (default tuned.json)
   --document FILE       result document of the finalists (default beside the
                         record: tuned.document.json.gz)

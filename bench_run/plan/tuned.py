@@ -105,12 +105,11 @@ def tuned_cases(
 ) -> tuple[tuple[PlannedCase, ...], tuple[str, ...]]:
     """The cases with winners in place of defaults, and what should be said of it. Raises
     `UsageError` where ``--tuned-mismatch error`` does not allow for what does not fit."""
-    entries = {entry.fingerprint: entry for entry in record.entries}
     outer = environment_problem(record, here)
     made, taken = [], 0
     left: dict[str, int] = {}
     for case in cases:
-        entry = entries.get(case.graph.id.fingerprint)
+        entry = find_entry(record, case)
         problem = outer or _entry_problem(record, entry, here)
         tuned = problem if problem is not None else _winner(case, entry, engines)
         if isinstance(tuned, str):
@@ -124,6 +123,28 @@ def tuned_cases(
     notes = [f"--tuned: {taken} of {len(made)} cases are as the record says"]
     notes += [f"--tuned: {count} of them by default: {why}" for why, count in left.items()]
     return tuple(made), (*notes, *remarks(record, here))
+
+
+def find_entry(record: TunedRecord, case: PlannedCase) -> Entry | None:
+    """That of the graph's meaning; of several the one with its name, else the first."""
+    graph = case.graph.id
+    same = [entry for entry in record.entries if entry.fingerprint == graph.fingerprint]
+    return next((entry for entry in same if entry.name == graph.name), next(iter(same), None))
+
+
+def contradictions(record: TunedRecord) -> list[str]:
+    """A sentence for each graph of which entries have winners that differ."""
+    winners: dict[str, dict[tuple[object, ...], str]] = {}
+    for entry in record.entries:
+        winner = entry.candidates[entry.winner]
+        key = winner.engine, *sorted(winner.variant.items())
+        winners.setdefault(entry.fingerprint, {}).setdefault(key, entry.name)
+    return [
+        f"--tuned: {', '.join(found.values())}: one graph with {len(found)} winners in the record; "
+        "that of the same name is taken, else the first"
+        for found in winners.values()
+        if len(found) > 1
+    ]
 
 
 def environment_problem(record: TunedRecord, here: Here) -> str | None:
@@ -162,6 +183,8 @@ def engine_problem(known: TunedEngine, facts: EngineFacts | None) -> str | None:
         return f"the record is of {known.device_kind}, this is {facts.device_kind}"
     for name in sorted({*known.libraries, *facts.libraries}):
         before, now = known.libraries.get(name), facts.libraries.get(name)
+        if before is None:
+            return f"the record is of no {name}, here is {now}"
         if before != now:
             return f"the record is of {name} {before}, here is {now or 'none'}"
     if facts.plugin_sha256 != known.plugin_sha256:
@@ -196,7 +219,7 @@ def with_note(case: PlannedCase, note: str) -> PlannedCase:
 def remarks(record: TunedRecord, here: Here) -> tuple[str, ...]:
     """What does not stand in the way, but should be known: another unit, other conditions."""
     known, options = record.environment, here.options
-    said = []
+    said = contradictions(record)
     units = {d.uuid for d in here.devices if d.uuid is not None}
     if known.device_uuid is not None and known.device_uuid not in units:
         said.append(

@@ -197,7 +197,8 @@ class Stages:
         ended = sum(each.state is not None and each.state.stopped_by == "budget" for each in raced)
         missed = sum(fate.status == "not tried" for each in raced for fate in each.fates)
         notes = [f"the budget ended the race of {ended} of {len(raced)} graphs"] if ended else []
-        notes += [f"the budget left {missed} candidates untried"] if missed else []
+        many = "" if missed == 1 else "s"
+        notes += [f"the budget left {missed} candidate{many} untried"] if missed else []
         spent_s = self._clock.spent_s()
         if spent_s > 1.05 * budget_s:
             took = f"{spent_s:.0f} s, {budget_s:.0f} s were allowed"

@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING
 from bench_run.errors import EngineUnavailableError, UsageError
 from bench_run.machine.devices import devices
 from bench_run.plan.cases import PlannedCase
-from bench_run.plan.tuned import Here, default_engine, read_record, record_engines, tuned_cases
+from bench_run.plan.tuned import (
+    Here,
+    default_engine,
+    find_entry,
+    read_record,
+    record_engines,
+    tuned_cases,
+)
 from bench_run.runner.benchmark import run_planned
 from bench_run.runner.planning import Planned, open_engines, outline_run, plan_run
 from bench_run.tune.choosing.decide import Finalist, ratio
@@ -107,11 +114,11 @@ def _results(
     document: Document,
 ) -> list[Verified]:
     found = confirmed_cases(document)
-    recorded = {entry.fingerprint: entry.gain for entry in record.entries}
     status = {case.id: case.outcome for case in document.cases}
     results = []
     for default, winner in pairs:
-        said = recorded.get(default.graph.id.fingerprint)
+        entry = find_entry(record, default)
+        said = None if entry is None else entry.gain
         name = default.graph.id.name
         if default.id not in found or winner.id not in found:
             failed = next(c.id for c in (default, winner) if c.id not in found)

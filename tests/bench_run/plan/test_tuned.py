@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from bench_schema.document import Device
@@ -17,6 +18,7 @@ from bench_run.plan.tuned import (
     default_engine,
     engine_problem,
     environment_problem,
+    find_entry,
     read_record,
     remarks,
 )
@@ -64,7 +66,7 @@ def test_a_record_of_another_device_or_driver_does_not_hold(record, devices, sai
         ({}, None),
         ({"libraries": {"lib": "2"}}, "the record is of lib 1, here is 2"),
         ({"libraries": {}}, "the record is of lib 1, here is none"),
-        ({"libraries": {"lib": "1", "more": "3"}}, "the record is of more None, here is 3"),
+        ({"libraries": {"lib": "1", "more": "3"}}, "the record is of no more, here is 3"),
         ({"device_kind": "B"}, "the record is of A, this is B"),
         ({"plugin_sha256": "other"}, "the plugin of e is another file than in the record"),
     ],
@@ -84,6 +86,30 @@ def test_an_engine_that_does_not_open_holds_nothing(record):
 def test_another_unit_of_the_kind_gets_a_note_that_asks_for_verify(record):
     found = remarks(record, here(device(uuid="GPU-2"), cache=record.environment.cache))
     assert (1, True) == (len(found), "another unit" in found[0] and "--verify" in found[0])
+
+
+def test_of_entries_of_one_graph_the_one_with_its_name_is_taken(record):
+    first = record.entries[0]
+    record = replace(record, entries=(first, replace(first, name="again", reason="other")))
+    graph = SimpleNamespace(fingerprint=first.fingerprint, name="again")
+
+    def entry_of(**changed):
+        id_ = SimpleNamespace(**{**vars(graph), **changed})
+        found = find_entry(record, SimpleNamespace(graph=SimpleNamespace(id=id_)))
+        return found and found.reason
+
+    assert ("other", first.reason, None) == (
+        entry_of(), entry_of(name="new"), entry_of(fingerprint="f")
+    )  # fmt: skip
+
+
+def test_entries_of_one_graph_with_winners_that_differ_are_told(record):
+    first = next(entry for entry in record.entries if len(entry.candidates) > 1)
+    other = (first.winner + 1) % len(first.candidates)
+    again = replace(first, name="again", winner=other)
+    (said,) = remarks(replace(record, entries=(first, again)), here(device(), cache="rotate"))
+    assert f"--tuned: {first.name}, again: one graph with 2 winners in the record; that of the " \
+           "same name is taken, else the first" == said  # fmt: skip
 
 
 def test_the_very_unit_gets_no_note(record):
