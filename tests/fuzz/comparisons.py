@@ -38,12 +38,19 @@ def _replaced(random, text, pattern, change):
     return text[: chosen.start()] + change(chosen.group()) + text[chosen.end() :]
 
 
+def _of_another_run(original):
+    """A run on both sides would be refused."""
+    tree = json.loads(original)
+    tree["run"]["id"] = "original"
+    return json.dumps(tree)
+
+
 def attempt(text, folder, original):
     """Every report of the changed document (text, or bytes of a file that may be packed) against
     the original; a refusal is one line."""
     content = text if isinstance(text, bytes) else text.encode()
     (folder / "changed.json").write_bytes(content)
-    (folder / "original.json").write_text(original)
+    (folder / "original.json").write_text(_of_another_run(original))
     formats = ["csv", "json", "junit", "markdown"]
     if len(text) % PAGE_EVERY == 0:
         formats.append("html")
