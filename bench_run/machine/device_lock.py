@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 POLL_S = 0.002
+TOLD_S = 20.0
+"""After so much waiting it is said for what; a run that was stopped (Ctrl-Z) keeps its locks."""
 FOLDER = "bench-run-locks"
 ENVIRONMENT = "BENCH_RUN_LOCKS"
 """Names another folder, for hosts whose runs do not share one for temporary files."""
@@ -56,7 +58,14 @@ class DeviceLock:
     """The lock of one device or of several. Where the folder cannot be used it holds nothing, and
     `problem` says why."""
 
-    def __init__(self, names: Sequence[str], folder: Path | None = None) -> None:
+    def __init__(
+        self,
+        names: Sequence[str],
+        folder: Path | None = None,
+        tell: Callable[[str], object] | None = None,
+    ) -> None:
+        """`tell` hears once that another run is waited for, in any thread."""
+        self._tell = tell
         self._folder = lock_folder() if folder is None else folder
         self.names = sorted({re.sub(r"[^\w.-]", "_", name) for name in names})
         self.problem: str | None = None
@@ -85,15 +94,36 @@ class DeviceLock:
         until the others have left."""
         door = self._open(f"{name}.door")
         try:
-            _wait(door, fcntl.LOCK_EX, stopped)
+            self._wait(door, fcntl.LOCK_EX, stopped)
             room = self._open(f"{name}.lock")
             with contextlib.ExitStack() as undo:
                 undo.callback(os.close, room)
-                _wait(room, fcntl.LOCK_EX if alone else fcntl.LOCK_SH, stopped)
+                self._wait(room, fcntl.LOCK_EX if alone else fcntl.LOCK_SH, stopped)
                 undo.pop_all()
             return room
         finally:
             os.close(door)
+
+    def _wait(self, file: int, operation: int, stopped: Callable[[], bool]) -> None:
+        begin = time.monotonic()
+        while not stopped():
+            try:
+                fcntl.flock(file, operation | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if time.monotonic() - begin > TOLD_S:
+                    self._tell_once()
+                time.sleep(POLL_S)
+            else:
+                return
+
+    def _tell_once(self) -> None:
+        tell, self._tell = self._tell, None
+        if tell is not None:
+            devices = ", ".join(self.names)
+            tell(
+                f"note: another run has used {devices} for {TOLD_S:g} s and is waited for "
+                f"(locks in {self._folder})"
+            )
 
     def _open(self, name: str) -> int:
         """Made where it is missing only: in a folder for everyone the kernel refuses to "create"
@@ -116,13 +146,3 @@ def _make_folder(folder: Path) -> None:
     except FileExistsError:
         if not folder.is_dir():
             raise NotADirectoryError(20, "it is not a folder") from None
-
-
-def _wait(file: int, operation: int, stopped: Callable[[], bool]) -> None:
-    while not stopped():
-        try:
-            fcntl.flock(file, operation | fcntl.LOCK_NB)
-        except BlockingIOError:
-            time.sleep(POLL_S)
-        else:
-            return

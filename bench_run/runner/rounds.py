@@ -87,10 +87,13 @@ class Rounds:
         engines = {case.engine.key: case.engine for case in cases}
         devices = sharing.devices
         apart = sharing.by_engine
-        lock = DeviceLock(() if apart else devices)
-        if lock.problem is not None:
-            progress.say(f"note: {lock.problem}: other runs on the device are not kept away")
-        baton = DeviceBatons(apart, self._is_beside) if apart else Baton(lock)
+        baton = (
+            DeviceBatons(apart, self._is_beside, progress.say)
+            if apart
+            else Baton(DeviceLock(devices, tell=progress.say))
+        )
+        if baton.problem is not None:
+            progress.say(f"note: {baton.problem}: other runs on the device are not kept away")
         self._trials = BesideTrials() if apart else None
         self._baton = baton
         self._references = brought.references or ReferenceStore(

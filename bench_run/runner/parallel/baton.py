@@ -59,6 +59,11 @@ class Baton:
         return Group(self, cases, beside)
 
     @property
+    def problem(self) -> str | None:
+        """Why other runs are not kept away; None where they are."""
+        return self._lock.problem
+
+    @property
     def times(self) -> dict[str, TimeBreakdown]:
         """What the devices did that take turns here."""
         return {", ".join(self._lock.names): self.time}

@@ -28,16 +28,27 @@ HOST = "host"
 class DeviceBatons:
     """A baton for each device, in place of one for all of them."""
 
-    def __init__(self, devices: Mapping[str, str], is_beside: Callable[[Visit], bool]) -> None:
+    def __init__(
+        self,
+        devices: Mapping[str, str],
+        is_beside: Callable[[Visit], bool],
+        tell: Callable[[str], object] | None = None,
+    ) -> None:
         """`devices`: that of each engine, by its key; `is_beside`: whether others may measure
-        while a case does."""
+        while a case does; `tell` hears that another run is waited for."""
         self._devices = devices
         self._is_beside = is_beside
         self._overlaps = Overlaps()
-        host = HostTurn(DeviceLock([HOST]))
+        host = HostTurn(DeviceLock([HOST], tell=tell))
         self._batons = {
-            device: Baton(DeviceLock([device]), host) for device in sorted(set(devices.values()))
+            device: Baton(DeviceLock([device], tell=tell), host)
+            for device in sorted(set(devices.values()))
         }
+
+    @property
+    def problem(self) -> str | None:
+        """Why other runs are not kept away; None where they are."""
+        return next((b.problem for b in self._batons.values() if b.problem is not None), None)
 
     @property
     def times(self) -> dict[str, TimeBreakdown]:

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bench_run.errors import StoppedError
+from bench_run.machine import device_lock
 from bench_run.machine.device_lock import DeviceLock
 from bench_run.runner.parallel.baton import Baton
 
@@ -229,6 +230,17 @@ def test_a_folder_that_cannot_be_used_is_said_and_stops_nobody(tmp_path):
     lock = DeviceLock(["GPU-1"], tmp_path / "file")
     assert not lock.acquire(alone=True)
     assert "no lock in" in lock.problem
+
+
+def test_a_run_that_waits_for_another_says_so_once(tmp_path, monkeypatch):
+    monkeypatch.setattr(device_lock, "TOLD_S", 0.05)
+    told, until = [], time.monotonic() + 0.3
+    held = DeviceLock(["GPU-1"], tmp_path).acquire(alone=True)
+    waiting = DeviceLock(["GPU-1"], tmp_path, told.append)
+    waiting.acquire(alone=True, stopped=lambda: time.monotonic() > until).release()
+    held.release()
+    said = f"note: another run has used GPU-1 for 0.05 s and is waited for (locks in {tmp_path})"
+    assert [said] == told
 
 
 @pytest.mark.parametrize("alone", [True, False])

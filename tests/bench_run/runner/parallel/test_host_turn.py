@@ -160,6 +160,12 @@ def test_what_a_device_did_is_told_apart():
     assert two.time.seconds()["waiting for other devices"] >= 0.05
 
 
+def test_devices_of_a_host_without_a_place_for_locks_say_so(monkeypatch, tmp_path):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("BENCH_RUN_LOCKS", str(tmp_path / "file"))
+    assert "no lock in" in DeviceBatons({"one": "A", "two": "B"}, lambda visit: True).problem
+
+
 def touch_all(devices):
     with devices.touching():
         pass
