@@ -134,7 +134,8 @@ def test_the_codec_reads_exactly_the_valid_documents(data, small_tree, small_pla
     tree = draw_mutant(data, small_tree, small_places)
     text = json.dumps(tree).encode()
     if not all(-(2**63) <= value < 2**63 for value in integers(tree)):
-        with suppress(SchemaError):  # where a number is meant, and not an integer, they are read
+        # where a number is meant, and not an integer, they are read
+        with suppress(SchemaError, FutureVersionError):
             codec.decode(text, "x")
     elif plain_validator(SCHEMA_VERSION).is_valid(tree) and consistent(tree):
         assert codec.decode(text, "x").schema_version == SCHEMA_VERSION
