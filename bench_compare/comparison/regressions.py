@@ -37,6 +37,9 @@ def bad_news(
 
 def _of_case(case: CaseComparison, policy: Policy) -> Iterator[BadNews]:
     """Each bad thing for itself, so that allowing one does not hide another."""
+    watched = sorted(name for name in policy.fail_on if name in case.metrics)
+    if not (case.changes or watched or case.verdict.value in policy.fail_on):
+        return  # the verdict is that of the metric that decides: it need not be looked at
     names = [case.id, *(side.name for side in (case.base, case.other) if side is not None)]
     for change in case.changes:
         if change.verdict in ALWAYS_BAD or change.verdict.value in policy.fail_on:
@@ -47,7 +50,7 @@ def _of_case(case: CaseComparison, policy: Policy) -> Iterator[BadNews]:
         yield _news(case, names, case.gate, (gate.verdict, gate.reason), policy)
     elif case.verdict.value in policy.fail_on and case.verdict not in outcomes:
         yield _news(case, names, case.gate, (case.verdict, case.reason), policy)
-    for name in sorted(name for name in policy.fail_on if name in case.metrics):
+    for name in watched:
         metric = case.metrics[name]
         counted = name == case.gate and metric.verdict.value in policy.fail_on
         if metric.verdict in WORSENED and not counted:
