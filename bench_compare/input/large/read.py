@@ -33,7 +33,7 @@ PIECE_BYTES = 1 << 23
 DOUBTS = (msgspec.MsgspecError, ValueError, DocumentError)
 """What a document may not be valid by. The ordinary reader says whether, and why."""
 OWN_COST = 0.06
-"""What this process does alone meanwhile, making cases of what it read, as a share of the reading:
+"""What this process does alone meanwhile, making cases of what it read, as a share of the reading
 (2.3 s for two documents of a GPU, 0.13 s of them)."""
 Cases: TypeAlias = "tuple[Case, ...]"
 
