@@ -17,7 +17,7 @@ from bench_compare.rounds.gather import gather
 from bench_compare.statistics.arrays import Array, Ints, Mask, units
 from bench_compare.statistics.clock_resolution import resolution
 from bench_compare.statistics.columns import Columns
-from bench_compare.statistics.intervals import Estimates, estimate, same_interval
+from bench_compare.statistics.intervals import Elsewhere, Estimates, estimate, same_interval
 from bench_compare.statistics.samples import RoundStatistics, section_variance
 from bench_compare.statistics.suite import Shift, common_movement
 from bench_compare.statistics.variances import WithinRoundVariance
@@ -239,8 +239,9 @@ def _build(
 ) -> Measured:
     columns = _columns(inputs, sides)
     between = _between(metric, inputs)
-    known = (columns, within, inputs.policy.floor_sd, between, inputs.looks, inside)
-    found = estimate(sides[0].values, sides[1].values, *known)
+    known = Elsewhere(within, between, inside)
+    settings = (known, inputs.policy.floor_sd, inputs.looks)
+    found = estimate(sides[0].values, sides[1].values, columns, *settings)
     return Measured(
         metric=metric,
         base=sides[0].values,

@@ -114,23 +114,34 @@ def take(found: Estimates, rows: Ints) -> Estimates:
     return Estimates(**{one.name: getattr(found, one.name)[rows] for one in fields(Estimates)})
 
 
+@dataclass(frozen=True, eq=False)
+class Elsewhere:
+    """Variances that units themselves do not show, where both sides have only one."""
+
+    within: WithinRoundVariance | None = None
+    """Used where both sides have one round."""
+    between: BetweenDocuments | None = None
+    """Used where both have one document."""
+    inside: Array | None = None
+    """The same: variance of samples in their rounds, of every case."""
+
+
+NOWHERE = Elsewhere()
+
+
 def estimate(
     base: Array,
     other: Array,
     columns: tuple[Columns, Columns] | None = None,
-    within: WithinRoundVariance | None = None,
+    known: Elsewhere = NOWHERE,
     floor_sd: float = FLOOR_SD,
-    between: BetweenDocuments | None = None,
     looks: int = 1,
-    inside: Array | None = None,
 ) -> Estimates:
-    """Ratio, interval and p of every case. `within` is used where both sides have one round,
-    `between` and `inside` (variance of samples in their rounds) where both have one document.
-    `looks` holds for rounds and pairs: how many documents
+    """Ratio, interval and p of every case. `looks` holds for rounds and pairs: how many documents
     there are does not follow from what they say."""
     if columns is None:
         columns = single_documents(base.shape[1], other.shape[1])
-    result, unit = _combined((base, other), columns, within, between, inside)
+    result, unit = _combined((base, other), columns, known)
     return result.estimates(unit, floor_sd, np.where(unit == DOCUMENT, 1, looks))
 
 
@@ -147,9 +158,7 @@ def same_interval(
 def _combined(
     sides: tuple[Array, Array],
     columns: tuple[Columns, Columns],
-    within: WithinRoundVariance | None = None,
-    between: BetweenDocuments | None = None,
-    inside: Array | None = None,
+    elsewhere: Elsewhere = NOWHERE,
 ) -> tuple[_Result, Ints]:
     """Each case by its unit, and these units."""
     base, other = sides
@@ -167,8 +176,9 @@ def _combined(
         result.put(unit == DOCUMENT, _documents(base, other, columns, unit == DOCUMENT))
     if (unit == ROUND).any():
         rows = unit == ROUND
-        part = _rounds(base, other, columns, rows, within)
+        part = _rounds(base, other, columns, rows, elsewhere.within)
         if not np.intersect1d(columns[0].document, columns[1].document).size:
+            between, inside = elsewhere.between, elsewhere.inside
             known = _learned(result, unit) if between is None else of_rows(between, rows)
             inner = None if inside is None else inside[rows]
             part = with_known(with_unsettled(part, inner), known)

@@ -9,7 +9,7 @@ import numpy as np
 
 from bench_compare.statistics.arrays import Array, Ints, row_mean
 from bench_compare.statistics.columns import Columns, by_document
-from bench_compare.statistics.intervals import DOCUMENT, ROUND, Estimates, estimate
+from bench_compare.statistics.intervals import DOCUMENT, ROUND, Elsewhere, Estimates, estimate
 from bench_compare.statistics.parts import BetweenDocuments
 from bench_compare.statistics.special import t_quantile, t_two_sided
 
@@ -76,7 +76,8 @@ def suite(
     elif unit == ROUND:
         places = [_one_document(place, number) for number, place in enumerate(places)]
     means = [_unit_means(side, weight)[None, :] for side in sides]
-    total = estimate(means[0], means[1], (places[0], places[1]), None, 0.0, _mean(between, weight))
+    known = Elsewhere(between=_mean(between, weight))
+    total = estimate(means[0], means[1], (places[0], places[1]), known, 0.0)
     shift = float(np.average(found.shift, weights=weight))
     variance = max(float(total.variance[0]), _states(found, weight))
     one = _shift(shift, variance, float(total.dof[0]), found.looks)

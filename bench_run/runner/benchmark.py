@@ -91,7 +91,8 @@ def run_planned(
     check_until(options, planned.engines)
     header = make_header(options, planned, opened, command)
     record = Record.begin(options, header, planned.cases)
-    return _measure(options, planned, record, pool, opened.sharing, brought)
+    brought = replace(brought, sharing=opened.sharing)
+    return _measure(options, planned, record, pool, brought)
 
 
 def _measure(
@@ -99,7 +100,6 @@ def _measure(
     planned: Planned,
     record: Record,
     pool: WorkerPool,
-    sharing: Sharing,
     brought: Brought,
 ) -> Document:
     order = [case.id for case in planned.cases]
@@ -109,7 +109,7 @@ def _measure(
             referee = Referee(options, record.so_far)
             decided = partial(until_decided, options=options, referee=referee)
             brought = replace(brought, rule=decided)
-        rounds = Rounds(options, planned.cases, record.add, progress, pool, sharing, brought)
+        rounds = Rounds(options, planned.cases, record.add, progress, pool, brought)
         for note in (*planned.notes, *record.notes):
             progress.say(f"note: {note}")
         rounds.resume(record.done)

@@ -55,12 +55,14 @@ Save = Callable[[Case], None]
 
 @dataclass(frozen=True)
 class Brought:
-    """What the caller of a run has already."""
+    """What rounds may be given besides: else they find it themselves, or do without."""
 
     references: ReferenceStore | None = None
     """Closed when the rounds are over."""
     rule: Rule | None = None
     """Which cases get more rounds than were asked for."""
+    sharing: Sharing = ALONE
+    """Devices on which rounds are prepared side by side."""
 
 
 NOTHING = Brought()
@@ -76,7 +78,6 @@ class Rounds:
         save: Save,
         progress: Progress,
         pool: WorkerPool,
-        sharing: Sharing = ALONE,
         brought: Brought = NOTHING,
     ) -> None:
         self._options = options
@@ -85,7 +86,7 @@ class Rounds:
         self._progress = progress
         self.states = {case.id: CaseState(case) for case in cases}
         engines = {case.engine.key: case.engine for case in cases}
-        devices = sharing.devices
+        sharing, devices = brought.sharing, brought.sharing.devices
         apart = sharing.by_engine
         baton = (
             DeviceBatons(apart, self._is_beside, progress.say)

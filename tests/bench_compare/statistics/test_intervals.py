@@ -21,6 +21,7 @@ from bench_compare.statistics.intervals import (
     DOCUMENT,
     PAIR,
     ROUND,
+    Elsewhere,
     estimate,
 )
 from bench_compare.statistics.parts import BetweenDocuments
@@ -84,7 +85,7 @@ def test_single_rounds_without_an_inner_spread_have_no_interval():
 
 def test_single_rounds_use_their_inner_spread_and_that_between_runs():
     inner = WithinRoundVariance(np.array([1e-6]), np.array([7.0]))
-    found = estimate(rows([1.0]), rows([2.0]), None, inner)
+    found = estimate(rows([1.0]), rows([2.0]), None, Elsewhere(inner))
     assert found.variance[0] == pytest.approx(1e-6 + 2 * DEFAULT_RUN_SD**2)
     assert (found.dof[0], found.single[0]) == (7.0, True)
 
@@ -254,7 +255,10 @@ def test_sides_are_compared_within_the_units_of_hardware_that_both_have():
 def test_rounds_that_no_document_repeats_take_their_spread_from_what_is_known():
     base = rows([1, 1.001, 0.999])
     known = [np.array([x]) for x in (0.01**2, 5.0, 0.01**2, 50.0)]
-    plain, wide = estimate(base, base), estimate(base, base, between=BetweenDocuments(*known))
+    plain, wide = (
+        estimate(base, base),
+        estimate(base, base, known=Elsewhere(between=BetweenDocuments(*known))),
+    )
     assert wide.variance[0] - plain.variance[0] == pytest.approx(4e-4, rel=0.05)
     assert wide.dof[0] < 20
 
@@ -378,7 +382,9 @@ def test_cases_that_move_in_two_groups_are_alike():
 
 def test_samples_of_two_modes_inside_of_rounds_widen_the_interval_of_single_documents():
     quiet = rows([1, 1.001, 0.999])
-    plain, wide = (estimate(quiet, quiet, inside=np.array([x])) for x in (0.01, 4.0))
+    plain, wide = (
+        estimate(quiet, quiet, known=Elsewhere(inside=np.array([x]))) for x in (0.01, 4.0)
+    )
     assert plain.documents[0] == 0
     assert wide.variance[0] - plain.variance[0] == pytest.approx(2 * 4.0)
 
@@ -386,13 +392,15 @@ def test_samples_of_two_modes_inside_of_rounds_widen_the_interval_of_single_docu
 def test_samples_of_two_modes_change_nothing_where_documents_are_repeated():
     values = np.random.default_rng(8).normal(0, 0.002, (1, 15))
     places = documents_of(0, 3), documents_of(3, 3)
-    plain, wide = (estimate(values, values, places, inside=np.array([x])) for x in (0.0, 4.0))
+    plain, wide = (
+        estimate(values, values, places, known=Elsewhere(inside=np.array([x]))) for x in (0.0, 4.0)
+    )
     assert plain.variance[0] == wide.variance[0]
 
 
 def test_the_suites_interval_widens_with_the_modes_of_one_case():
     random = np.random.default_rng(9)
     base, other = random.normal(0, 0.001, (2, 4, 5))
-    found = estimate(base, other, inside=np.array([0.0, 0.0, 0.0, 4.0]))
+    found = estimate(base, other, known=Elsewhere(inside=np.array([0.0, 0.0, 0.0, 4.0])))
     moved = suite(base, other, single_documents(5, 5), found)[0]
     assert moved.high - moved.shift > math.sqrt(2 * 4.0) / 4
