@@ -394,7 +394,6 @@ class SupportsIdProbe(Protocol):
 
 @runtime_checkable
 class NamesProfiler(Protocol):
-    """An engine's module whose kernels another profiler sees than NVIDIA's."""
+    """An engine's module that names its row of `profilers.PROFILERS`; without one: NVIDIA's."""
 
     PROFILER: str
-    """A row of the table `profilers.PROFILERS`."""

@@ -74,6 +74,16 @@ def parts_of_it():
     return chosen, baseline, check
 
 
+def choices():
+    return (
+        LayerChoice("conv1", "conv_fwd_n1", "conv_fwd", 1, FAST, PLAIN, "fastest here", (
+            option(FAST, 20_000.0, chosen=True), option(PLAIN, 30_000.0, baseline=True),
+            option("cudnn plan=bad", 1_000.0, excluded="its outputs are wrong"))),
+        LayerChoice("relu", "relu_n1", "relu", 1, PLAIN, PLAIN, "the only one",
+                    (option(PLAIN, 5_000.0, chosen=True, baseline=True),)),
+    )  # fmt: skip
+
+
 def composition():
     chosen, baseline, check = parts_of_it()
     return Composition(
@@ -97,13 +107,7 @@ def composition():
         chosen=chosen,
         others=(),
         ratios=Ratios(Estimate(1.25, 1.22, 1.29), Estimate(1.3, 1.2, 1.4), 1.63),
-        layers=(
-            LayerChoice("conv1", "conv_fwd_n1", "conv_fwd", 1, FAST, PLAIN, "fastest here", (
-                option(FAST, 20_000.0, chosen=True), option(PLAIN, 30_000.0, baseline=True),
-                option("cudnn plan=bad", 1_000.0, excluded="its outputs are wrong"))),
-            LayerChoice("relu", "relu_n1", "relu", 1, PLAIN, PLAIN, "the only one",
-                        (option(PLAIN, 5_000.0, chosen=True, baseline=True),)),
-        ),
+        layers=choices(),
         front=(
             FrontPoint(27_400.0, 0.00535, {"conv1": FAST, "relu": PLAIN}, is_chosen=True),
             FrontPoint(34_400.0, 0.0052, {"conv1": PLAIN, "relu": PLAIN}, is_chosen=False),
