@@ -6,6 +6,7 @@ import csv
 import io
 import math
 from dataclasses import replace
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from bench_compare.comparison.sensitivity import seen_from
@@ -58,23 +59,23 @@ def _seen_from(metric: MetricComparison) -> float | None:
 
 
 METRIC_COLUMNS: dict[str, Callable[[MetricComparison], object]] = {
-    "metric": lambda m: m.metric,
+    "metric": attrgetter("metric"),
     "unit": lambda m: METRICS[m.metric].unit,
-    "base": lambda m: m.base,
-    "other": lambda m: m.other,
-    "ratio": lambda m: m.ratio,
-    "ci_low": lambda m: m.ci_low,
-    "ci_high": lambda m: m.ci_high,
-    "p": lambda m: m.p,
-    "q": lambda m: m.q,
+    "base": attrgetter("base"),
+    "other": attrgetter("other"),
+    "ratio": attrgetter("ratio"),
+    "ci_low": attrgetter("ci_low"),
+    "ci_high": attrgetter("ci_high"),
+    "p": attrgetter("p"),
+    "q": attrgetter("q"),
     "metric_verdict": lambda m: m.verdict.value,
-    "threshold_ratio": lambda m: m.threshold_ratio,
-    "base_rounds": lambda m: m.base_rounds,
-    "other_rounds": lambda m: m.other_rounds,
-    "unit_of_rounds": lambda m: m.unit,
+    "threshold_ratio": attrgetter("threshold_ratio"),
+    "base_rounds": attrgetter("base_rounds"),
+    "other_rounds": attrgetter("other_rounds"),
+    "unit_of_rounds": attrgetter("unit"),
     "provisional": lambda m: str(m.provisional).lower(),
-    "rounds_needed": lambda m: m.rounds_needed,
-    "seen_from_ratio": lambda m: _seen_from(m),
+    "rounds_needed": attrgetter("rounds_needed"),
+    "seen_from_ratio": _seen_from,
 }
 
 
@@ -104,11 +105,13 @@ def _warnings(texts: Sequence[str]) -> str:
 def _lines(cases: Sequence[CaseComparison], unfinished: dict[str, str], warnings: str) -> str:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
+    reads = list(METRIC_COLUMNS.values())
     for case in cases:
         head = [read(case) for read in CASE_COLUMNS.values()]
         head.append(unfinished[case.other_label])
         for metric in case.metrics.values():
-            cells = (_cell(read(metric)) for read in METRIC_COLUMNS.values())
+            values = [read(metric) for read in reads]
+            cells = [f"{one:.10g}" if isinstance(one, float) else one for one in values]
             writer.writerow([*head, *cells, warnings])
         if not case.metrics:
             writer.writerow([*head, *("" for _ in METRIC_COLUMNS), warnings])
@@ -133,7 +136,3 @@ def _news(comparison: Comparison) -> Iterator[str]:
         for d in comparison.differences
         if d.must_agree or d.name == "driver"
     )
-
-
-def _cell(value: object) -> object:
-    return f"{value:.10g}" if isinstance(value, float) else value
