@@ -12,7 +12,7 @@ from bench_compare.commands.outcome import Outcome
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from bench_compare.comparison.calibration import Calibration
+    from bench_compare.comparison.judging.calibration import Calibration
     from bench_compare.model import Comparison, Side, Source, View
     from bench_compare.options import Options
 
@@ -141,7 +141,7 @@ def _paths(*sides: Side) -> list[str]:
 def _save_calibration(sources: Sequence[Source], path: Path) -> None:
     import json
 
-    from bench_compare.comparison.calibration import calibrate, to_tree
+    from bench_compare.comparison.judging.calibration import calibrate, to_tree
 
     write(path, json.dumps(to_tree(calibrate(sources)), indent=2) + "\n")
 
@@ -164,7 +164,7 @@ def _known(options: Options) -> tuple[Calibration | None, list[str]]:
 def _calibration(path: Path) -> Calibration:
     import json
 
-    from bench_compare.comparison.calibration import from_tree
+    from bench_compare.comparison.judging.calibration import from_tree
     from bench_compare.errors import InputError
 
     try:

@@ -12,17 +12,27 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bench_compare.comparison.beside import beside_warnings
+from bench_compare.comparison.circumstances.beside import beside_warnings
+from bench_compare.comparison.circumstances.disturbances import disturbed_warnings
+from bench_compare.comparison.circumstances.settings import differences, stopping_warnings
+from bench_compare.comparison.circumstances.unit_warnings import unit_warnings
 from bench_compare.comparison.detail import detail
-from bench_compare.comparison.disturbances import disturbed_warnings
-from bench_compare.comparison.estimates import (
+from bench_compare.comparison.judging.estimates import (
     ComparisonInputs,
     ExactMeasured,
     Measured,
     comparison_inputs,
     measure,
 )
-from bench_compare.comparison.on_demand import CaseMetrics
+from bench_compare.comparison.judging.on_demand import CaseMetrics
+from bench_compare.comparison.judging.results import Tested, judged
+from bench_compare.comparison.judging.sensitivity import sensitivities
+from bench_compare.comparison.judging.suite import (
+    between_document_warnings,
+    movements,
+    suite_numbers,
+    uncalibrated_warnings,
+)
 from bench_compare.comparison.regressions import (
     GOOD,
     WORSENED,
@@ -33,16 +43,6 @@ from bench_compare.comparison.regressions import (
     warnings,
 )
 from bench_compare.comparison.remarks import Remarks, notes_on_samples, remarks_of
-from bench_compare.comparison.results import Tested, judged
-from bench_compare.comparison.sensitivity import sensitivities
-from bench_compare.comparison.settings import differences, stopping_warnings
-from bench_compare.comparison.suite import (
-    between_document_warnings,
-    movements,
-    suite_numbers,
-    uncalibrated_warnings,
-)
-from bench_compare.comparison.unit_warnings import unit_warnings
 from bench_compare.input.align import align
 from bench_compare.metrics import GATES, METRICS, PerRound
 from bench_compare.model import CaseComparison, Comparison, Verdict
@@ -54,9 +54,9 @@ if TYPE_CHECKING:
 
     from bench_schema.document import Samples
 
-    from bench_compare.comparison.calibration import Calibration
-    from bench_compare.comparison.estimates import SideSamples
-    from bench_compare.comparison.on_demand import Results
+    from bench_compare.comparison.judging.calibration import Calibration
+    from bench_compare.comparison.judging.estimates import SideSamples
+    from bench_compare.comparison.judging.on_demand import Results
     from bench_compare.input.align import Pair
     from bench_compare.model import Change, Note, Side
     from bench_compare.policy.values import Policy

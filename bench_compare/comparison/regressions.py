@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from bench_compare.comparison.settings import DEVICE_LIMITS, mixed
+from bench_compare.comparison.circumstances.settings import DEVICE_LIMITS, mixed
 from bench_compare.input.align import across_engines
 from bench_compare.model import BadNews, Verdict
 from bench_compare.policy.values import ALWAYS_BAD, SUITE

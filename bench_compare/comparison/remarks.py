@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from bench_compare.comparison.estimates import Measured
-from bench_compare.comparison.notes import case_notes, sample_notes
+from bench_compare.comparison.circumstances.notes import case_notes, sample_notes
+from bench_compare.comparison.judging.estimates import Measured
 from bench_compare.comparison.outcomes import changes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from bench_compare.comparison.estimates import ExactMeasured
+    from bench_compare.comparison.judging.estimates import ExactMeasured
     from bench_compare.input.align import Pair
     from bench_compare.model import Change, Note, Side, SideName
 

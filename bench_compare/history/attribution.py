@@ -27,7 +27,7 @@ CEILING_RATIO = 1.01
 """A ceiling is measured: smaller differences are its noise."""
 OTHERS = "other processes"
 OTHERS_PERCENT = 10.0
-"""Of all processors: what is felt (`comparison.disturbances`)."""
+"""Of all processors: what is felt (`comparison.circumstances.disturbances`)."""
 SHORT = 12
 
 

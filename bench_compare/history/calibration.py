@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bench_compare.comparison.calibration import Calibration, Entry
+from bench_compare.comparison.judging.calibration import Calibration, Entry
 from bench_compare.errors import InputError
 from bench_compare.history.archive import Choice, load_archive
 from bench_compare.history.index import files_of, indexed

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from bench_compare.comparison import observations
-from bench_compare.comparison.outcomes import checked, complaint, wrong
-from bench_compare.comparison.settings import (
+from bench_compare.comparison.circumstances.settings import (
     DEVICE_LIMITS,
     ENGINE_FACTS,
     LIMIT_UNITS,
     MUST_AGREE,
     SHOULD_AGREE,
 )
+from bench_compare.comparison.judging import observations
+from bench_compare.comparison.outcomes import checked, complaint, wrong
 from bench_compare.input.align import identity
 from bench_compare.metrics import METRICS, PerRound, Sampled
 from bench_compare.model import CaseSide

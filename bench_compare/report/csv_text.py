@@ -9,7 +9,7 @@ from dataclasses import replace
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
-from bench_compare.comparison.sensitivity import seen_from
+from bench_compare.comparison.judging.sensitivity import seen_from
 from bench_compare.metrics import METRICS
 from bench_compare.parallel import share_out
 from bench_compare.report import words

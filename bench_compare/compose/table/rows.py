@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bench_compare.comparison.observations import sampled
+from bench_compare.comparison.judging.observations import sampled
 from bench_compare.compose.table.forms import Conversion, conversion_of
 from bench_compare.errors import InputError
 from bench_compare.input.align import identity

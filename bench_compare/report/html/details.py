@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from bench_schema.document import SERIES
 
-from bench_compare.comparison.on_demand import neighbours
+from bench_compare.comparison.judging.on_demand import neighbours
 from bench_compare.model import Verdict
 from bench_compare.parallel import share_out_beside
 from bench_compare.report.html.front import floats, short
@@ -31,7 +31,7 @@ from bench_compare.rounds.lazy import facts_of_all
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from bench_compare.comparison.on_demand import Results
+    from bench_compare.comparison.judging.on_demand import Results
     from bench_compare.model import CaseComparison, CaseSide, Comparison, Detail, MetricComparison
     from bench_compare.report.html.sampling import Ints
     from bench_compare.report.why import Change

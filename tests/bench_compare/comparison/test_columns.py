@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from bench_compare.comparison.compare import compare
-from bench_compare.comparison.on_demand import neighbours
+from bench_compare.comparison.judging.on_demand import neighbours
 from bench_compare.model import Side, Source
 from bench_compare.policy.values import Policy
 from tests.bench_compare.build import case, document, steady

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 from bench_schema.document import Surroundings
 
+from bench_compare.comparison.circumstances.disturbances import disturbance, disturbed_warnings
 from bench_compare.comparison.compare import compare
-from bench_compare.comparison.disturbances import disturbance, disturbed_warnings
 from bench_compare.model import Side, Source, View
 from bench_compare.policy.values import Policy
 from bench_compare.report import FORMATS, render

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from bench_schema.document import Telemetry
 
+from bench_compare.comparison.circumstances.notes import two_modes
 from bench_compare.comparison.compare import compare
-from bench_compare.comparison.notes import two_modes
 from bench_compare.model import Verdict
 from bench_compare.policy.values import Policy
 from tests.bench_compare.build import case, document, round_, side, steady, validation

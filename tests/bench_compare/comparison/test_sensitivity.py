@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from bench_compare.comparison.compare import compare
-from bench_compare.comparison.sensitivity import seen_from
+from bench_compare.comparison.judging.sensitivity import seen_from
 from bench_compare.model import Verdict
 from bench_compare.policy.values import Policy
 from tests.bench_compare.build import case, document, side

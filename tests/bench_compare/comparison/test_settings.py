@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from bench_compare.comparison.settings import differences
+from bench_compare.comparison.circumstances.settings import differences
 from tests.bench_compare.build import case, document, round_, side
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench_compare.comparison.verdict import (
+from bench_compare.comparison.judging.verdict import (
     Evidence,
     Move,
     exact_move,

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bench_compare.comparison.estimates import Measured
+from bench_compare.comparison.judging.estimates import Measured
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from bench_compare.comparison.estimates import ExactMeasured
+    from bench_compare.comparison.judging.estimates import ExactMeasured
     from bench_compare.model import Side
     from bench_compare.statistics.columns import Columns
 

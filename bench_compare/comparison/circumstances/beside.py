@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
+from bench_compare.comparison.judging.verdict import percent
 from bench_compare.comparison.regressions import WORSENED
-from bench_compare.comparison.verdict import percent
 from bench_compare.metrics import METRICS, Rate
 from bench_compare.metrics.init import PHASES
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bench_compare.comparison.estimates import Measured
-from bench_compare.comparison.results import UNITS
-from bench_compare.comparison.verdict import Move, percent, words
+from bench_compare.comparison.judging.estimates import Measured
+from bench_compare.comparison.judging.results import UNITS
+from bench_compare.comparison.judging.verdict import Move, percent, words
 from bench_compare.metrics import PerRound, Sampled
 from bench_compare.model import CommonMovement, SuiteNumber, Verdict
 from bench_compare.statistics.intervals import ROUND, take
@@ -21,7 +21,7 @@ from bench_compare.statistics.variances import pooled_variance
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from bench_compare.comparison.estimates import ExactMeasured
+    from bench_compare.comparison.judging.estimates import ExactMeasured
     from bench_compare.input.align import Pair
     from bench_compare.metrics import Metric
     from bench_compare.model import CaseComparison, Scope, Side, Unit

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from bench_compare.comparison.estimates import ExactMeasured, Measured
-from bench_compare.comparison.on_demand import Columns, Results
-from bench_compare.comparison.verdict import (
+from bench_compare.comparison.judging.estimates import ExactMeasured, Measured
+from bench_compare.comparison.judging.on_demand import Columns, Results
+from bench_compare.comparison.judging.verdict import (
     LEAST_UNITS,
     Evidence,
     Move,
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from bench_compare.comparison.estimates import Values
-    from bench_compare.comparison.on_demand import Standing
+    from bench_compare.comparison.judging.estimates import Values
+    from bench_compare.comparison.judging.on_demand import Standing
     from bench_compare.metrics import Metric
     from bench_compare.model import Unit
     from bench_compare.policy.values import Policy

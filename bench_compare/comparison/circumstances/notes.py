@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bench_compare.comparison.disturbances import disturbed_notes
-from bench_compare.comparison.observations import observation_matrix
+from bench_compare.comparison.circumstances.disturbances import disturbed_notes
+from bench_compare.comparison.judging.observations import observation_matrix
 from bench_compare.model import Note
 from bench_compare.rounds.facts import KEPT
 from bench_compare.rounds.lazy import facts
@@ -19,7 +19,7 @@ from bench_compare.statistics.samples import rectangles
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from bench_compare.comparison.estimates import SideSamples
+    from bench_compare.comparison.judging.estimates import SideSamples
     from bench_compare.model import CaseSide, Side, SideName
     from bench_compare.rounds.facts import Facts
     from bench_compare.statistics.arrays import Array, Ints

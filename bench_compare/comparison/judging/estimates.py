@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 from bench_schema.looks import look_count
 
-from bench_compare.comparison import bounds, observations
-from bench_compare.comparison.hardware import by_unit, numbered, other_units
+from bench_compare.comparison.circumstances.hardware import by_unit, numbered, other_units
+from bench_compare.comparison.judging import bounds, observations
 from bench_compare.metrics import Exact, Metric, PerRound, Rate, Sampled
 from bench_compare.rounds.gather import gather
 from bench_compare.statistics.arrays import Array, Ints, Mask, units
@@ -25,8 +25,8 @@ from bench_compare.statistics.variances import WithinRoundVariance
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from bench_compare.comparison.calibration import Calibration
-    from bench_compare.comparison.observations import ObservationMatrix, Rounds
+    from bench_compare.comparison.judging.calibration import Calibration
+    from bench_compare.comparison.judging.observations import ObservationMatrix, Rounds
     from bench_compare.input.align import Pair
     from bench_compare.model import CaseSide, Side
     from bench_compare.policy.values import Policy

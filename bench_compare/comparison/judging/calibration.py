@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bench_compare.comparison import observations
+from bench_compare.comparison.judging import observations
 from bench_compare.errors import InputError
 from bench_compare.input.align import align, identity
 from bench_compare.metrics import GATES

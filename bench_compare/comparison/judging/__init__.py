@@ -1,0 +1,1 @@
+"""From matrices of units to verdicts: estimates, what is learned elsewhere, reasons."""
