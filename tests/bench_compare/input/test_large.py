@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import fields
+from dataclasses import fields, is_dataclass
 
 import numpy as np
 import pytest
@@ -12,11 +12,12 @@ from bench_schema.document import Case, Round, Surroundings
 from bench_schema.errors import DocumentError
 
 from bench_compare.input import load
-from bench_compare.input.large import read
+from bench_compare.input.large import decode, read
 from bench_compare.input.large.parts import layout, open_text, pieces
 from bench_compare.model import Side
 from bench_compare.policy.values import Policy
 from bench_compare.report import json_text
+from bench_compare.rounds.join import joined
 from bench_compare.rounds.lazy import LazyRounds
 from bench_compare.rounds.table import table_of
 from tests.bench_compare.build import (
@@ -56,7 +57,9 @@ def gpu(label="a", shift=1.0, cases=7):
 
 @pytest.fixture(params=[1, 3], ids="{} processes".format)
 def processes(request, monkeypatch):
-    """All files are large, and so many processes share them."""
+    """All files are large, so many processes share them, and their parts are small."""
+    monkeypatch.setattr(read, "PIECE_BYTES", 1 << 13)
+    monkeypatch.setattr(decode, "BLOCK", 2)
     monkeypatch.setattr(load, "LARGE_BYTES", 1)
     monkeypatch.setattr(read, "LEAST_BYTES", 1)
     monkeypatch.setattr(read, "process_count", lambda *_: request.param)
@@ -119,6 +122,25 @@ def test_facts_and_columns_of_rounds_are_those_of_the_text(tmp_path, processes):
     (source,), _ = load.load([str(path)])
     expected = table_of(files.read(path).cases)
     assert list(expected.facts) == [case.rounds.facts for case in source.document.cases]
+
+
+def arrays(value):
+    """All that a table or a part of it holds, in order."""
+    if isinstance(value, np.ndarray):
+        return [value.tolist()]
+    if isinstance(value, dict):
+        return [one for name in value for one in [name, *arrays(value[name])]]
+    if is_dataclass(value) or isinstance(value, tuple | list):
+        parts = [getattr(value, f.name) for f in fields(value)] if is_dataclass(value) else value
+        return [one for part in parts for one in arrays(part)]
+    return [value]
+
+
+@pytest.mark.parametrize("size", [1, 3, 100])
+def test_tables_of_neighbouring_cases_are_joined_to_that_of_all(size):
+    cases = [*gpu().cases, gpu_case("e2e alone", [round_(0, {"e2e_ns": [5] * 9})], 5.0)]
+    parts = [table_of(cases[at : at + size]) for at in range(0, len(cases), size)]
+    np.testing.assert_equal(arrays(joined(parts)), arrays(table_of(cases)))
 
 
 CHANGES = {
