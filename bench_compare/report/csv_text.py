@@ -6,9 +6,11 @@ import csv
 import io
 import math
 from dataclasses import replace
+from functools import lru_cache
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
+from bench_compare.comparison.judging.on_demand import neighbours, stretches
 from bench_compare.comparison.judging.sensitivity import seen_from
 from bench_compare.metrics import METRICS
 from bench_compare.parallel import share_out
@@ -18,6 +20,7 @@ from bench_compare.report.rows import rows
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from bench_compare.comparison.judging.on_demand import Results, Standing
     from bench_compare.model import CaseComparison, Comparison, MetricComparison, View
 
 LEAST_SHARE = 2_000
@@ -83,15 +86,15 @@ def render(comparison: Comparison, view: View) -> str:
     """All cases that pass the filter; a case without metrics keeps one row."""
     unfinished = _unfinished(comparison)
     warnings = _warnings([*comparison.problems, *comparison.warnings, *_news(comparison)])
-    cases = list(rows(comparison, replace(view, all=True)))
+    cases = list(rows(comparison, replace(view, all=True, sort="document")))
     lines = share_out(
-        lambda part: [_lines(cases[part.start : part.stop], unfinished, warnings)],
+        lambda part: _lines(cases[part.start : part.stop], unfinished, warnings),
         len(cases), 1, LEAST_SHARE,
     )  # fmt: skip
-    head = io.StringIO()
-    columns = [*CASE_COLUMNS, UNFINISHED, *METRIC_COLUMNS, WARNINGS]
-    csv.writer(head, lineterminator="\n").writerow(columns)
-    return "".join([head.getvalue(), *lines])
+    of_case = dict(zip((case.id for case in cases), lines, strict=True))
+    order = rows(comparison, replace(view, all=True))
+    head = _text([*CASE_COLUMNS, UNFINISHED, *METRIC_COLUMNS, WARNINGS])
+    return "\n".join([head, *(of_case[case.id] for case in order), ""])
 
 
 def _warnings(texts: Sequence[str]) -> str:
@@ -102,20 +105,71 @@ def _warnings(texts: Sequence[str]) -> str:
     return _plain("; ".join(shown))
 
 
-def _lines(cases: Sequence[CaseComparison], unfinished: dict[str, str], warnings: str) -> str:
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    reads = list(METRIC_COLUMNS.values())
-    for case in cases:
+def _lines(cases: Sequence[CaseComparison], unfinished: dict[str, str], warnings: str) -> list[str]:
+    """All rows of each case."""
+    last = _text([warnings])
+    found = []
+    for case, cells in zip(cases, _cells(cases), strict=True):
         head = [read(case) for read in CASE_COLUMNS.values()]
-        head.append(unfinished[case.other_label])
-        for metric in case.metrics.values():
-            values = [read(metric) for read in reads]
-            cells = [f"{one:.10g}" if isinstance(one, float) else one for one in values]
-            writer.writerow([*head, *cells, warnings])
-        if not case.metrics:
-            writer.writerow([*head, *("" for _ in METRIC_COLUMNS), warnings])
+        first = _text([*head, unfinished[case.other_label]])
+        found.append("\n".join(f"{first},{one},{last}" for one in cells or [NO_METRIC]))
+    return found
+
+
+def _cells(cases: Sequence[CaseComparison]) -> Iterator[Sequence[str]]:
+    """Of each case a text for each of its metrics."""
+    for metrics in stretches([case.metrics for case in cases]):
+        together = neighbours(metrics)
+        if together is None:
+            yield from ([_of_metric(one) for one in each.values()] for each in metrics)
+            continue
+        results, place = together
+        columns = [_of_column(name, one, place) for name, one in results.items()]
+        yield from ([one for one in row if one is not None] for row in zip(*columns, strict=True))
+
+
+def _of_metric(metric: MetricComparison) -> str:
+    values = (read(metric) for read in METRIC_COLUMNS.values())
+    return _text([f"{one:.10g}" if isinstance(one, float) else one for one in values])
+
+
+def _of_column(name: str, results: Results, rows: slice) -> list[str | None]:
+    """The same as `_of_metric` of neighbouring cases; None where a case has no such metric."""
+    told, metric = results.columns(rows), METRICS[name]
+    *numbers, threshold = told.numbers
+    base, other, ratio, low, high, q = map(_number_texts, numbers)
+    seen = told.seen if metric.better == "lower" else [None] * len(base)
+    columns = zip(
+        results.held[rows], base, other, ratio, low, high, _number_texts(told.p), q,
+        results.verdicts[rows], _number_texts(threshold), told.standings, _number_texts(seen),
+        strict=True,
+    )  # fmt: skip
+    first = _text([name, metric.unit])
+    return [
+        f"{first},{','.join(values)},{verdict.value},{limit},{_standing_text(standing)},{size}"
+        if held
+        else None
+        for held, *values, verdict, limit, standing, size in columns
+    ]
+
+
+@lru_cache(1024)
+def _standing_text(standing: Standing) -> str:
+    left, right, unit, provisional, needed = standing
+    return _text([left, right, unit, str(provisional).lower(), needed])
+
+
+def _number_texts(values: Sequence[float | None]) -> list[str]:
+    return ["" if value is None else f"{value:.10g}" for value in values]
+
+
+def _text(cells: Sequence[object]) -> str:
+    out = io.StringIO()
+    csv.writer(out, lineterminator="").writerow(cells)
     return out.getvalue()
+
+
+NO_METRIC = _text(["" for _ in METRIC_COLUMNS])
 
 
 def _unfinished(comparison: Comparison) -> dict[str, str]:

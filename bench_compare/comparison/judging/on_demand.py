@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from bench_compare.model import MetricComparison
@@ -22,6 +23,9 @@ class Columns(NamedTuple):
     numbers: Sequence[Sequence[float | None]]
     """A list for each of base, other, ratio, its interval's ends, q and threshold."""
     standings: Sequence[Standing]
+    p: Sequence[float | None]
+    seen: Sequence[float | None]
+    """`MetricComparison.seen_ratio`."""
 
 
 Make = Callable[[int], MetricComparison]
@@ -92,3 +96,19 @@ def neighbours(
         if held is not results or place != row:
             return None
     return results, slice(first, first + len(cases))
+
+
+def stretches(
+    cases: Sequence[Mapping[str, MetricComparison]],
+) -> Iterator[list[Mapping[str, MetricComparison]]]:
+    """Them all, cut where they cease to be neighbours."""
+
+    def place(pair: tuple[int, Mapping[str, MetricComparison]]) -> tuple[int, int] | None:
+        number, one = pair
+        if not isinstance(one, CaseMetrics):
+            return None
+        results, row = one.place
+        return id(results), row - number
+
+    for _, group in groupby(enumerate(cases), key=place):
+        yield [one for _, one in group]

@@ -207,15 +207,15 @@ def _standing(
 
 def _columns(rows: Sequence[Sequence[Any]]) -> Columns:
     """The same as `_row` says, of many."""
-    moves, _, base, other, ratio, low, high, _, q, _, needed, thresholds, units, *rest = rows
+    moves, _, base, other, ratio, low, high, p, q, seen, needed, thresholds, units, *rest = rows
     _, kinds, _, other_units, *_ = rest
     bare = [place for place, one in enumerate(ratio) if one is None]
-    low, high, q = (list(column) for column in (low, high, q))
+    low, high, p, q, seen = (list(column) for column in (low, high, p, q, seen))
     standings = list(map(_standing, moves, units, kinds, other_units, needed))
     for place in bare:
-        low[place] = high[place] = q[place] = None
+        low[place] = high[place] = p[place] = q[place] = seen[place] = None
         standings[place] = _plain_standing(base[place], other[place])
-    return Columns((base, other, ratio, low, high, q, thresholds), standings)
+    return Columns((base, other, ratio, low, high, q, thresholds), standings, p, seen)
 
 
 def _plain_standing(base: float | None, other: float | None) -> Standing:
@@ -305,6 +305,8 @@ def _exact(measured: ExactMeasured, thresholds: Sequence[float]) -> Results:
         return Columns(
             (*(one[rows] for one in numbers), nothing, nothing, nothing, thresholds[rows]),
             standings,
+            nothing,
+            nothing,
         )
 
     held = ~(np.isnan(measured.base) & np.isnan(measured.other))
