@@ -14,8 +14,11 @@ import orjson
 
 from bench_compare.metrics import METRICS
 from bench_compare.model import MetricComparison, exit_code
+from bench_compare.parallel import share_out
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from bench_compare.model import (
         CaseComparison,
         CaseSide,
@@ -26,6 +29,9 @@ if TYPE_CHECKING:
     )
 
 COMPARE_VERSION = 2
+LEAST_SHARE = 2_000
+"""Cases that are worth a process."""
+CASES, NO_CASES = b'"cases": [', b'"cases": []'
 METRIC_FIELDS = tuple(
     "reason" if name == "make_reason" else name
     for name in MetricComparison.__struct_fields__
@@ -45,11 +51,28 @@ def schema() -> dict[str, Any]:
 
 
 def render(comparison: Comparison, view: View) -> str:  # noqa: ARG001 - the record is whole
-    return orjson.dumps(record(comparison), option=orjson.OPT_INDENT_2).decode() + "\n"
+    cases = share_out(
+        lambda part: [_list_text(comparison.cases[part.start : part.stop])],
+        len(comparison.cases), 1, LEAST_SHARE,
+    )  # fmt: skip
+    around = orjson.dumps(_shell(comparison), option=orjson.OPT_INDENT_2)
+    before, empty, after = around.rpartition(NO_CASES)
+    held = b",".join(one for one in cases if one)
+    text = b"".join((before, CASES, held, b"\n  ]", after)) if held else before + empty + after
+    return text.decode() + "\n"
 
 
-def record(comparison: Comparison) -> dict[str, Any]:
-    """The comparison as plain values; numbers that JSON cannot hold become null."""
+def _list_text(cases: Sequence[CaseComparison]) -> bytes:
+    """As they stand in the record, two levels deep, without the brackets around them."""
+    if not cases:
+        return b""
+    text = orjson.dumps([_case(case) for case in cases], option=orjson.OPT_INDENT_2)
+    return text[1:-2].replace(b"\n", b"\n  ")  # in texts it is an escape
+
+
+def _shell(comparison: Comparison) -> dict[str, Any]:
+    """The comparison as plain values, all but its cases; numbers that JSON cannot hold become
+    null."""
     return {
         "kind": "bench-compare",
         "compare_version": COMPARE_VERSION,
@@ -70,7 +93,7 @@ def record(comparison: Comparison) -> dict[str, Any]:
         "movements": [_values(movement) for movement in comparison.movements],
         "sensitivity": [_values(one) for one in comparison.sensitivity],
         "bad_news": [_values(news) for news in comparison.bad_news],
-        "cases": [_case(case) for case in comparison.cases],
+        "cases": [],
     }
 
 

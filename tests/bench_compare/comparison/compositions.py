@@ -325,15 +325,20 @@ def asked(random, plan):
     return replace(policy, allow=tuple(kept), threshold_ratio=threshold, rules=rules)
 
 
+def composed(seed, trouble=None):
+    """A composition and what is said of it."""
+    random = np.random.default_rng(seed)
+    plan = drawn(random, trouble)
+    by = "engine" if plan.layout == "engines" else "label"
+    base, others = group(list(sources(random, plan)), Grouping(by))
+    return plan, compare(base, others, asked(random, plan))
+
+
 def silent(seeds, trouble=None):
     """What was done in the compositions that exit 0."""
     found = []
     for seed in seeds:
-        random = np.random.default_rng(seed)
-        plan = drawn(random, trouble)
-        by = "engine" if plan.layout == "engines" else "label"
-        base, others = group(list(sources(random, plan)), Grouping(by))
-        comparison = compare(base, others, asked(random, plan))
+        plan, comparison = composed(seed, trouble)
         if exit_code(comparison) == 0:
             found.append(f"seed {seed}: {plan.text}")
     return found

@@ -3,7 +3,9 @@ import io
 from dataclasses import replace
 
 from bench_compare.model import Verdict, View
+from bench_compare.report import csv_text
 from bench_compare.report.csv_text import FORMULA_STARTS, render
+from tests.bench_compare.comparison.compositions import composed
 
 
 def rows(comparison, view=None):
@@ -42,3 +44,17 @@ def test_thousands_of_problems_are_counted_and_not_repeated_in_each_row(suite):
 def test_no_name_becomes_a_formula(hostile_suite):
     cells = [row["name"] for row in rows(hostile_suite)]
     assert not any(cell.startswith(FORMULA_STARTS) for cell in cells)
+
+
+def test_rows_from_columns_are_those_of_each_metric():
+    for seed in range(12):
+        _, comparison = composed(seed)
+        alone = [replace(case, metrics=dict(case.metrics)) for case in comparison.cases]
+        assert render(comparison, View()) == render(replace(comparison, cases=alone), View())
+
+
+def test_rows_are_the_same_however_many_processes_make_them(monkeypatch):
+    _, comparison = composed(3)
+    whole = render(comparison, View())
+    monkeypatch.setattr(csv_text, "LEAST_SHARE", 1)
+    assert whole == render(comparison, View())

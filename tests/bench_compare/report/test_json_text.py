@@ -2,10 +2,12 @@ import json
 import math
 
 import jsonschema
+import orjson
 import pytest
 
 from bench_compare.model import Verdict, View
 from bench_compare.report import json_text
+from tests.bench_compare.comparison.compositions import composed
 
 
 def written(comparison):
@@ -48,3 +50,11 @@ def test_numbers_that_json_cannot_hold_become_null(make):
 
 def test_the_exit_code_is_in_the_record(suite, make):
     assert (2, 0) == (written(suite)["exit_code"], written(make.comparison([]))["exit_code"])
+
+
+def test_the_text_is_the_same_however_many_processes_make_it(monkeypatch, hostile_suite):
+    for comparison in (hostile_suite, composed(3)[1]):
+        whole = json_text.render(comparison, View())
+        again = orjson.dumps(json.loads(whole), option=orjson.OPT_INDENT_2).decode() + "\n"
+        monkeypatch.setattr(json_text, "LEAST_SHARE", 1)
+        assert whole == again == json_text.render(comparison, View())
