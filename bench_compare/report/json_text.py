@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from importlib.resources import files
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -31,7 +32,9 @@ if TYPE_CHECKING:
 COMPARE_VERSION = 2
 LEAST_SHARE = 2_000
 """Cases that are worth a process."""
-CASES, NO_CASES = b'"cases": [', b'"cases": []'
+BLOCK = 256
+"""Cases of which all values are held at once."""
+NO_CASES = '"cases": []'
 METRIC_FIELDS = tuple(
     "reason" if name == "make_reason" else name
     for name in MetricComparison.__struct_fields__
@@ -52,22 +55,25 @@ def schema() -> dict[str, Any]:
 
 def render(comparison: Comparison, view: View) -> str:  # noqa: ARG001 - the record is whole
     cases = share_out(
-        lambda part: [_list_text(comparison.cases[part.start : part.stop])],
+        lambda part: _blocks(comparison.cases[part.start : part.stop]),
         len(comparison.cases), 1, LEAST_SHARE,
     )  # fmt: skip
-    around = orjson.dumps(_shell(comparison), option=orjson.OPT_INDENT_2)
+    around = orjson.dumps(_shell(comparison), option=orjson.OPT_INDENT_2).decode()
     before, empty, after = around.rpartition(NO_CASES)
-    held = b",".join(one for one in cases if one)
-    text = b"".join((before, CASES, held, b"\n  ]", after)) if held else before + empty + after
-    return text.decode() + "\n"
-
-
-def _list_text(cases: Sequence[CaseComparison]) -> bytes:
-    """As they stand in the record, two levels deep, without the brackets around them."""
     if not cases:
-        return b""
-    text = orjson.dumps([_case(case) for case in cases], option=orjson.OPT_INDENT_2)
-    return text[1:-2].replace(b"\n", b"\n  ")  # in texts it is an escape
+        return f"{around}\n"
+    more = chain.from_iterable((",", block) for block in cases[1:])
+    return "".join((before, empty[:-1], cases[0], *more, "\n  ]", after, "\n"))
+
+
+def _blocks(cases: Sequence[CaseComparison]) -> list[str]:
+    """As they stand in the record, two levels deep, some at a time, without brackets around."""
+    found = []
+    for start in range(0, len(cases), BLOCK):
+        values = [_case(case) for case in cases[start : start + BLOCK]]
+        text = orjson.dumps(values, option=orjson.OPT_INDENT_2)[1:-2]
+        found.append(text.replace(b"\n", b"\n  ").decode())  # in texts it is an escape
+    return found
 
 
 def _shell(comparison: Comparison) -> dict[str, Any]:
