@@ -16,12 +16,15 @@ if TYPE_CHECKING:
     from bench_compare.model import CaseComparison, MetricComparison
     from bench_compare.policy.values import Policy
 
+UNSURE = "peak_bytes"
+"""On a processor one number a document, counted by the kernel in pages: between identical runs it
+moved by 17 %, and nothing says how much it scatters."""
 TOLD = tuple(
     name
     for name, row in METRICS.items()
-    if row.unit and name not in PHASES and not isinstance(row.reading, Rate)
+    if row.unit and name not in (*PHASES, UNSURE) and not isinstance(row.reading, Rate)
 )
-"""Times, initialisation as a whole, memory and energy; rates follow the times."""
+"""Times, initialisation as a whole, workspace and energy; rates follow the times."""
 
 
 def beside_warnings(cases: Sequence[CaseComparison], policy: Policy) -> Iterator[str]:
