@@ -4,7 +4,8 @@ Rounds that are prepared side by side take turns here. The unit of a turn is a *
 one round: its cases (one per engine) are measured one after the other, in the order of the round,
 once all of them stand ready, so that drift between engines is as small as it can be. Groups that
 stand ready go first, since whoever only touches the device can do so together with others, and
-while the device of the group whose turn it is cools. Where several devices measure at the same
+while the device of the group whose turn it is cools, if nobody stands ready then: copies take
+longer than most cooling does. Where several devices measure at the same
 time, a group that is to be alone on the host goes before others as soon as it can (`host_turn.py`).
 """
 
@@ -117,8 +118,11 @@ class Baton:
         return OTHERS if self._ready or self._active is not None else IDLE
 
     def may_touch(self) -> bool:
-        """Whether nobody measures or could begin to, or the device cools."""
-        return self._cooling or (self._active is None and self._first() is None)
+        """Whether nobody measures or could begin to, or the device cools and nobody else is ready:
+        who cools waits for those who touch, so they should be many at a time, and seldom."""
+        if self._cooling:
+            return not self._ready
+        return self._active is None and self._first() is None
 
     def touch(self) -> None:
         """Waits until the device may be touched."""

@@ -40,12 +40,13 @@ class Ahead:
         environment: Mapping[str, str],
         timeout_s: float,
         count: int,
+        at_once: int = OPENING_AT_ONCE,
     ) -> None:
         self._engine, self._template = engine, template
         self._environment, self._timeout_s = environment, timeout_s
         self._done: SimpleQueue[Started | None] = SimpleQueue()
         self._left, self._lock, self._closed = count, threading.Lock(), False
-        threads = ThreadPoolExecutor(min(count, OPENING_AT_ONCE))
+        threads = ThreadPoolExecutor(min(count, at_once))
         for _ in range(count):
             threads.submit(self._start_one)
         threads.shutdown(wait=False)

@@ -8,6 +8,7 @@ whoever asks for the first worker may be done long before the others.
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Literal
 
@@ -15,11 +16,11 @@ from bench_run.engines import engine_module
 from bench_run.engines.base import SupportsEnvironment, SupportsFork
 from bench_run.engines.spec import without_device
 from bench_run.machine.affinity import thread_environment
-from bench_run.worker.parent.ahead import Ahead
+from bench_run.worker.parent.ahead import OPENING_AT_ONCE, Ahead
 from bench_run.worker.parent.start import Template, start_afresh
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from bench_run.plan.cases import PlannedEngine
     from bench_run.worker.parent.ahead import Started
@@ -38,6 +39,13 @@ def own_environment(engine: PlannedEngine) -> Mapping[str, str]:
 def family(engine: PlannedEngine) -> str:
     """What copies of an engine on several devices have in common."""
     return without_device(engine.key)
+
+
+def openings(engines: Sequence[PlannedEngine]) -> list[int]:
+    """How many workers of each engine open it at once. Copies on several devices share, so that
+    none waits until all workers of another are there."""
+    copies = Counter(map(family, engines))
+    return [max(1, OPENING_AT_ONCE // copies[family(engine)]) for engine in engines]
 
 
 class Launcher:
@@ -84,8 +92,12 @@ class Launcher:
         )
         self._templates[family(engine)] = started.result()
 
-    def start_ahead(self, engine: PlannedEngine, count: int) -> None:
-        """Start `count` workers of an engine that may be forked; others start when asked for."""
+    def start_ahead(self, engines: Sequence[PlannedEngine], count: int) -> None:
+        """Start `count` workers of each engine that may be forked; others start when asked for."""
+        for engine, at_once in zip(engines, openings(engines), strict=True):
+            self._start_ahead(engine, count, at_once)
+
+    def _start_ahead(self, engine: PlannedEngine, count: int, at_once: int) -> None:
         if count < 1 or self._fresh == "exec" or engine.key in self._ahead:
             return
         if not isinstance(engine_module(engine.spec.name), SupportsFork):
@@ -94,7 +106,7 @@ class Launcher:
         if name not in self._templates:
             self._start_template(engine, environment)
         template = self._templates[name]
-        ahead = Ahead(engine, template, environment, self._timeout_s, count)
+        ahead = Ahead(engine, template, environment, self._timeout_s, count, at_once)
         self._ahead[engine.key] = engine, ahead
 
     def take_ahead(self, engine: PlannedEngine) -> Started | None:

@@ -146,8 +146,7 @@ class WorkerPool:
 
     def start_ahead(self, engines: Sequence[PlannedEngine], count: int) -> None:
         """Start so many workers of each engine that may be forked, before they are asked for."""
-        for engine in engines:
-            self._launcher.start_ahead(engine, count)
+        self._launcher.start_ahead(engines, count)
 
     def end_ahead(self) -> None:
         """End those that nobody asked for."""

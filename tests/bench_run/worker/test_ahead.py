@@ -13,15 +13,21 @@ from bench_run.engines.spec import parse_spec
 from bench_run.errors import BenchRunError
 from bench_run.measure.time_breakdown import TimeBreakdown
 from bench_run.plan.cases import PlannedEngine
+from bench_run.worker.parent.ahead import OPENING_AT_ONCE
+from bench_run.worker.parent.launcher import openings
 from bench_run.worker.parent.pool import WorkerPool
 
 pytestmark = pytest.mark.usefixtures("hostile")
 
 
+def planned(text):
+    return PlannedEngine(text, parse_spec(text), EngineOptions(), "none")
+
+
 @contextmanager
 def lanes(spec, count, ahead):
     """Pools beside each other, as those of lanes are, of a pool that started workers ahead."""
-    engine = PlannedEngine(spec, parse_spec(spec), EngineOptions(), "none")
+    engine = planned(spec)
     pool = WorkerPool(10, {}, fresh="fork")
     pool.start_ahead([engine], ahead)
     beside = [pool.beside(TimeBreakdown()) for _ in range(count)]
@@ -78,3 +84,14 @@ def test_workers_outlive_the_thread_that_was_the_first_to_ask():
         (pid,) = workers([second])
         with pytest.raises(psutil.TimeoutExpired):
             psutil.Process(pid).wait(0.5)
+
+
+@pytest.mark.parametrize("devices", [1, 2, 3, 8])
+def test_devices_share_how_many_workers_open_at_once(devices):
+    copies = [planned(f"cudnn+device={n}") for n in range(devices)]
+    assert [max(1, OPENING_AT_ONCE // devices)] * devices == openings(copies)
+
+
+def test_engines_that_are_no_copies_do_not_share_what_opens_at_once():
+    """One may import for seconds while another one is ready to open."""
+    assert [OPENING_AT_ONCE] * 2 == openings([planned("cudnn"), planned("torch:cuda")])

@@ -117,6 +117,28 @@ def test_while_a_device_cools_others_touch_it():
     second.end()
 
 
+def test_while_a_device_cools_nobody_touches_it_where_another_case_is_ready():
+    """Who cools waits until nobody touches it, which takes longer than cooling."""
+    baton = Baton()
+    turns = [baton.group([name]).turn(name) for name in "abc"]
+    turns[0].claim("alone")
+    waits = [threading.Thread(target=turns[1].claim, args=("alone",)),
+             threading.Thread(target=turns[2].claim, args=("shared",))]  # fmt: skip
+    waits[0].start()
+    while not baton._ready:
+        time.sleep(0.001)
+    turns[0].claim("cooling")
+    waits[1].start()
+    waits[1].join(0.1)
+    assert waits[1].is_alive(), "it touches the device"
+    turns[0].claim("alone")
+    for turn, thread in zip(turns, (None, *waits), strict=True):
+        if thread is not None:
+            thread.join(LIMIT_S)
+        turn.end()
+    assert [False, False] == [thread.is_alive() for thread in waits]
+
+
 def test_two_runs_do_not_wait_for_each_other_while_a_device_cools(tmp_path):
     """One waits for whoever touches the device, who waits behind the other run's door."""
     one, other = (Baton(DeviceLock(["GPU-1"], tmp_path)) for _ in range(2))
