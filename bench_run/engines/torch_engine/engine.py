@@ -55,6 +55,8 @@ class TorchEngine(SupportsDevices, SupportsTrace, SupportsParts):
     def build(self, graph: Graph, variant: Mapping[str, str]) -> Graph:  # noqa: ARG002
         check(graph)
         if self._device.type == "cuda":
+            if not self._replay:  # a captured product keeps the address of its workspace
+                _free_workspaces()
             torch.cuda.reset_peak_memory_stats(self._device)
         return graph
 
@@ -101,6 +103,14 @@ class TorchEngine(SupportsDevices, SupportsTrace, SupportsParts):
 
     def close(self) -> None:
         self._resources.close()
+
+
+def _free_workspaces() -> None:
+    """cuBLAS' workspaces (32 MiB on an H200) stay with a process from its first product on: they
+    would be in the peaks of all cases that follow one."""
+    clear = getattr(torch._C, "_cuda_clearCublasWorkspaces", None)
+    if clear is not None:
+        clear()
 
 
 def _compiled(program: Program) -> Function:
