@@ -35,9 +35,10 @@ A network, from its layers to the whole:
                                                  prediction and measurement
 
 --seams --cache pass measures layers with caches as a pass of the network leaves
-them, --cache weights-cold anything with cold weights; --replay runs the chain
-as one device graph; --energy adds joules. All documents of a composition have
-to be measured with the same settings, but for the cache.
+them: on the processor the layers before run before each iteration, untimed.
+--cache weights-cold measures anything with cold weights; --replay runs the
+chain as one device graph; --energy adds joules. All documents of a composition
+have to be measured with the same settings, but for the cache.
 """
 GUIDES = {"networks": NETWORKS}
 """Topics that describe no flags of their own."""

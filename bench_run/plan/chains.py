@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bench_run.errors import GraphError, UsageError
-from bench_run.graph.chain.compose import compose, find
+from bench_run.graph.chain.compose import compose
 from bench_run.graph.make import make_graphs
 from bench_run.graph.sources.load import LoadedGraph, load
 from bench_run.graph.sources.suites import SUFFIX, own_graphs, read_suite
@@ -45,27 +45,6 @@ def chains_of(options: Options) -> list[LoadedGraph]:
         raise UsageError(f"{flag} needs a pipeline: a file in {SUFFIX}")
     make = _whole if options.chain else _pairs
     return [loaded for path in paths for loaded in make(read_suite(path), path)]
-
-
-def pass_bytes(arguments: Sequence[str]) -> int:
-    """What a pass of the pipeline touches: its inputs, weights and all that its layers write."""
-    paths = [Path(own_graphs(argument)) for argument in arguments]
-    if len(paths) != 1:
-        raise UsageError("--cache pass: one pipeline, whose size says what a pass leaves in caches")
-    pipeline = read_suite(paths[0])
-    graphs = _graphs(pipeline, paths[0])
-    total, shared = 0, dict[str, int]()
-    for layer in pipeline.layers:
-        graph = graphs[layer.id]
-        linked = {
-            find(graph.inputs, name, layer.id).uid: link for name, link in layer.links.items()
-        }
-        own = [tensor for tensor in graph.inputs if tensor.uid not in linked]
-        total += layer.repeat * sum(tensor.bytes for tensor in (*own, *graph.outputs))
-        for uid, link in linked.items():
-            if link.layer is None:
-                shared[link.tensor] = max(shared.get(link.tensor, 0), graph.by_uid[uid].bytes)
-    return total + sum(shared.values())
 
 
 def read_chain(path: Path) -> LoadedGraph:
@@ -116,7 +95,7 @@ def _content(layer: Layer) -> tuple[object, ...]:
 def _loaded(pipeline: Pipeline, path: Path, notes: tuple[str, ...]) -> LoadedGraph:
     text = path.read_bytes()
     return LoadedGraph(
-        graph=compose(pipeline, _graphs(pipeline, path), path),
+        graph=compose(pipeline, graphs_of(pipeline, path), path),
         path=str(path),
         sha256=hashlib.sha256(text).hexdigest(),
         text=text,
@@ -125,7 +104,7 @@ def _loaded(pipeline: Pipeline, path: Path, notes: tuple[str, ...]) -> LoadedGra
     )
 
 
-def _graphs(pipeline: Pipeline, path: Path) -> dict[str, Graph]:
+def graphs_of(pipeline: Pipeline, path: Path) -> dict[str, Graph]:
     """By layer id; those of one file or op are one object."""
     graphs: dict[object, Graph] = {}
     for layer in pipeline.layers:

@@ -28,11 +28,11 @@ from bench_run.plan.cases import (
     plan_engines,
     plan_graph,
 )
-from bench_run.plan.chains import pass_bytes
 from bench_run.plan.checks import check_options
 from bench_run.plan.load import Gathered, gather, note_missing_weights
 from bench_run.plan.oracle import with_oracles
 from bench_run.plan.partly_taken import partly_taken
+from bench_run.plan.passes import pass_bytes, with_preceding
 from bench_run.plan.rerun import (
     Wanted,
     narrow_options,
@@ -102,20 +102,19 @@ def outline_run(options: Options) -> Outline:
     specs = [parse_spec(text) for text in texts]
     engines = plan_engines(options, list(with_oracles(specs)) if options.oracle else specs)
     if options.cache == "pass":
-        gathered, engines = _in_passes(gathered, engines, pass_bytes(options.graphs))
+        gathered, engines = _in_passes(gathered, engines, options)
     graphs = number_namesakes(plan_graph(loaded) for loaded in gathered.graphs)
     outline = Outline(options, engines, graphs, gathered, reason, wanted)
     return outline if options.shard is None else _shard(outline, options.shard)
 
 
 def _in_passes(
-    gathered: Gathered, engines: Sequence[PlannedEngine], size: int
+    gathered: Gathered, engines: Sequence[PlannedEngine], options: Options
 ) -> tuple[Gathered, tuple[PlannedEngine, ...]]:
-    """With the bytes that are touched before each iteration."""
-    note = f"{size} bytes are touched before each iteration, as in a pass of the pipeline"
-    graphs = tuple(replace(each, notes=(*each.notes, note)) for each in gathered.graphs)
+    """With what is touched before each iteration."""
+    size = pass_bytes(options.graphs)
     told = tuple(replace(e, options=replace(e.options, pass_bytes=size)) for e in engines)
-    return replace(gathered, graphs=graphs), told
+    return with_preceding(gathered, options.graphs, size), told
 
 
 def _shard(outline: Outline, shard: str) -> Outline:

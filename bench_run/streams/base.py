@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
     from contextlib import AbstractContextManager
 
     import numpy as np
@@ -55,6 +55,14 @@ class SupportsKernelRecords(Protocol):
     """The timer that was asked for: ``auto``, ``events``, ``cupti`` or ``host``."""
     flushes: bool
     """Whether something that brings the caches into their state runs before every iteration."""
+
+
+@runtime_checkable
+class RunsBefore(Protocol):
+    """A stream that has something run before each iteration, outside of the samples."""
+
+    def run_before(self, run: Callable[[], None], left_bytes: int) -> AbstractContextManager[None]:
+        """Within the block, after so many other bytes were touched."""
 
 
 @runtime_checkable

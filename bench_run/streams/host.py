@@ -2,12 +2,14 @@
 
 Cache states (`caches.py`): ``cold`` reads a buffer twice as large as the last-level cache before
 each iteration (reading leaves clean lines, whose eviction costs the next iteration nothing),
-``pass`` one as large as what a pass of the pipeline touches, as far as that is less.
+``pass`` one as large as what a pass of the pipeline touches, as far as that is less. Where the
+layers that come before are at hand they run in its place (`run_before`): they leave the caches of
+instructions and branches as a pass does, which no reading of data can.
 """
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
@@ -15,12 +17,14 @@ from typing import TYPE_CHECKING, Any
 from bench_run.streams.caches import flushed_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 _SYSFS = Path("/sys/devices/system/cpu/cpu0/cache")
 _UNITS = {"K": 1024, "M": 1024**2, "G": 1024**3}
 _ASSUMED_CACHE_BYTES = 64 * 1024**2  # where the system does not tell
 _MOST_FLUSH_BYTES = 1024**3
+LEAST_READ_BYTES = 64 * 1024
+"""What is less is not worth a loop that would leave its own traces in the caches."""
 
 
 class HostStream:
@@ -38,8 +42,26 @@ class HostStream:
         self.flush = self.synchronize
         size = last_level_cache_bytes() if cache_bytes is None else cache_bytes
         flushed = flushed_bytes(cache, min(2 * size, _MOST_FLUSH_BYTES), pass_bytes)
+        self._flushed = flushed or 0
         if flushed is not None:
             self.flush = _reader(flushed)
+
+    @contextmanager
+    def run_before(self, run: Callable[[], None], left_bytes: int) -> Iterator[None]:
+        """`left_bytes` of other memory are read before that, no more than for ``pass`` alone."""
+        alone = self.flush
+        read = _reader(min(left_bytes, self._flushed)) if left_bytes >= LEAST_READ_BYTES else None
+
+        def flush() -> None:
+            if read is not None:
+                read()
+            run()
+
+        self.flush = flush
+        try:
+            yield
+        finally:
+            self.flush = alone
 
     def elapsed_ns(self, begin: Any, end: Any) -> int:
         return int(end - begin)

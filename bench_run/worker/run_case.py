@@ -47,6 +47,7 @@ from bench_run.tensors.data import inputs_of
 from bench_run.worker.case_record import case_of
 from bench_run.worker.other_inputs import draw_other_inputs
 from bench_run.worker.output_validator import OutputKeeper, OutputValidator, Subject
+from bench_run.worker.within_pass import within_pass
 
 if TYPE_CHECKING:
     from bench_run.engines.base import Engine, Plan, PlanFacts
@@ -138,7 +139,8 @@ def run_case(engine: Engine, request: RunCase, import_ns: int, run: Run) -> Case
             )
             keeper = OutputKeeper(plan, subject, outputs, canaries, wanted=settings.wanted)
             del inputs, outputs
-            return _measured_case(engine, keeper, request, timeline, started)
+            with within_pass(engine, request) as preceding:
+                return _measured_case(engine, keeper, request, timeline, started, preceding)
     except UnsupportedGraphError as error:
         return case_of(request, Outcome("unsupported", str(error), timeline.current))
     except EngineError as error:
@@ -178,8 +180,9 @@ def _open_gate(stream: Stream, why: str | None) -> None:
 
 
 def _measured_case(
-    engine: Engine, keeper: OutputKeeper, request: RunCase, timeline: Timeline, started: str
-) -> Case:
+    engine: Engine, keeper: OutputKeeper, request: RunCase, timeline: Timeline, started: str,
+    preceding: Mapping[str, str],
+) -> Case:  # fmt: skip
     plan = keeper.plan
     _settle(engine, request, timeline)
     watched = watch_host()
@@ -222,7 +225,7 @@ def _measured_case(
         rounds=(measured_round,),
         validation=validator.validation(),
         memory=_memory(engine, plan.facts, timeline.host_peak_bytes),
-        plan={**plan.facts.chosen, **told},
+        plan={**plan.facts.chosen, **preceding, **told},
         stopped_by=measured.stopped_by,
         kernels=recorded.kernels,
         notes=(*request.notes, *notes),

@@ -70,6 +70,16 @@ class ChainGraph(Graph):
         return frozenset(alias.uid for alias in self.aliases.values())
 
 
+@dataclass(frozen=True)
+class Preceding:
+    """What comes before a graph in a pass of its pipeline."""
+
+    chain: ChainGraph
+    """The layers right before it."""
+    left_bytes: int
+    """Touched before these."""
+
+
 def _plain_inputs(graph: Graph) -> tuple[Tensor, ...]:
     written, read = graph.produced, graph.consumed
     return tuple(

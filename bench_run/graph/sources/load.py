@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
+    from bench_run.graph.chain.model import Preceding
     from bench_run.graph.model import Graph
 
 
@@ -48,6 +49,8 @@ class LoadedGraph:
     """How often it occurs in what it was taken from: a suite, a log."""
     init: tuple[str, ...] = ()
     """How what it was taken from fills its inputs, in the words of ``--init``."""
+    preceding: Preceding | None = None
+    """What runs before it in a pass of its pipeline, where it is measured so."""
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bench_run.streams.host import HostStream, last_level_cache_bytes
+from bench_run.streams.host import LEAST_READ_BYTES, HostStream, last_level_cache_bytes
 
 
 def test_elapsed_time_is_the_difference_of_the_marks():
@@ -43,6 +43,16 @@ def test_in_a_pass_as_much_is_read_as_it_touches_and_no_more_than_for_cold(pass_
     stream = HostStream("pass", cache_bytes=4096, pass_bytes=pass_bytes)
     buffer = next(c.cell_contents for c in stream.flush.__closure__)
     assert read == buffer.nbytes
+
+
+@pytest.mark.parametrize(("left", "read"), [(LEAST_READ_BYTES, True), (0, False)])
+def test_what_runs_before_comes_after_what_is_read_and_is_gone_afterwards(left, read):
+    stream, order = HostStream("pass", pass_bytes=1 << 20), []
+    alone = stream.flush
+    with stream.run_before(lambda: order.append("run"), left):
+        held = [c.cell_contents for c in stream.flush.__closure__]
+        stream.flush()
+    assert (["run"], alone, read) == (order, stream.flush, None not in held)
 
 
 def test_the_largest_cache_the_system_tells_of_is_the_last_level(tmp_path):
