@@ -102,6 +102,8 @@ class Rounds:
         )
         self._shares = bool(devices)
         self._side_by_side = False
+        self._added: set[tuple[str, int]] = set()
+        """Cases and rounds that are measured again by lanes that are at work."""
         self.pool = pool
         self._lanes = Lanes(sharing.lanes, pool, baton, room_here(devices), self._run_visit)
 
@@ -184,13 +186,24 @@ class Rounds:
         self._rounds_at_once(due)
         self._judge_trials()
 
-    def _judge_trials(self) -> None:
-        """Rounds that other devices changed are void; what they do to a case is put on record."""
-        for judged in () if self._trials is None else self._trials.judge():
+    def _judge_trials(self, names: Sequence[str] | None = None) -> list[Visit]:
+        """Rounds that other devices changed are void; what they do to a case is put on record.
+        Gives what is to be measured again."""
+        again = []
+        for judged in () if self._trials is None else self._trials.judge(names):
             state = self.states[judged.name]
             state.forget(judged.void)
             if judged.note is not None:
                 self._save(replace(state.bare(), notes=(judged.note,)))
+            again += [Visit(state.case, index, 0) for index in sorted(judged.void)]
+        return again
+
+    def _judge_early(self, state: CaseState) -> None:
+        """A case whose rounds are all there, while lanes are at work that can measure it again."""
+        if self._side_by_side and state.rounds >= self._options.rounds:
+            for visit in self._judge_trials([state.case.id]):
+                self._added.add((visit.case.id, visit.index))
+                self._lanes.also(visit)
 
     def _rounds_at_once(self, due: Mapping[int, Sequence[PlannedCase]]) -> None:
         rounds = [self._order(index, cases) for index, cases in due.items() if cases]
@@ -210,7 +223,10 @@ class Rounds:
         self._announce(sorted(chain.from_iterable(rounds), key=lambda visit: visit.position))
         if self._side_by_side:
             self._references.compute_ahead()
-        for _, result in self._lanes.results(rounds):
+        self._added.clear()
+        for visit, result in self._lanes.results(rounds):
+            if (visit.case.id, visit.index) in self._added:
+                self._progress.more(1)
             if result is not None:
                 self._keep(result)
             self._progress.finish_case()
@@ -220,6 +236,7 @@ class Rounds:
         self._save(result)
         if self._trials is not None:
             self._trials.take(result)
+            self._judge_early(self.states[result.id])
 
     def _order(self, index: int, cases: Sequence[PlannedCase]) -> list[Visit]:
         order = shuffle_cases(cases, self._options.seed, index)

@@ -40,6 +40,8 @@ Turns: TypeAlias = "Baton | DeviceBatons"
 Run = Callable[[Visit, "WorkerPool", "CaseTurn"], "Case | None"]
 """Runs a case in a round; None where the case has ended meanwhile."""
 Result = tuple[Visit, "Case | None"]
+Waiting: TypeAlias = "queue.SimpleQueue[Sequence[Visit]]"
+"""Rounds, or parts of them, that no lane has begun."""
 
 
 class Lanes:
@@ -54,6 +56,8 @@ class Lanes:
         self._room = room
         self._run = run
         self._lanes: list[Lane] = []
+        self._waiting: dict[str, Waiting] = {}
+        """By engine, what its lanes take next."""
         self.times: list[TimeBreakdown] = []
         """Where the time of the workers went that were side by side."""
 
@@ -83,6 +87,7 @@ class Lanes:
         """Those that lacked memory beside others come last, alone."""
         done: Done = queue.SimpleQueue()
         shares = self._baton.shares(rounds)
+        self._waiting.clear()
         self._lanes = [lane for share in shares for lane in self._lanes_of(share, done)]
         for lane in self._lanes:
             lane.start()
@@ -104,7 +109,9 @@ class Lanes:
 
     def _lanes_of(self, rounds: Sequence[Sequence[Visit]], done: Done) -> list[Lane]:
         """Those that share these rounds; the first one has the workers that are there already."""
-        waiting: queue.SimpleQueue[Sequence[Visit]] = queue.SimpleQueue()
+        waiting: Waiting = queue.SimpleQueue()
+        keys = {visit.case.engine.key for visit in chain.from_iterable(rounds)}
+        self._waiting.update(dict.fromkeys(keys, waiting))
         parts = [part for visits in rounds for part in split(visits, self.count // len(rounds))]
         for part in parts:
             waiting.put(part)
@@ -115,6 +122,11 @@ class Lanes:
         for lane in lanes[:1]:
             lane.adopt(parts[0])
         return lanes
+
+    def also(self, visit: Visit) -> None:
+        """One more, in fresh processes, by the first of its lanes that is done with its round; not
+        at all where every one of them has ended."""
+        self._waiting[visit.case.engine.key].put([visit])
 
     def _again(self, visits: Sequence[Visit]) -> Iterator[Result]:
         by_round = sorted(visits, key=lambda visit: visit.index)
@@ -171,7 +183,7 @@ class Lane:
         baton: Turns,
         room: Room,
         run: Run,
-        waiting: queue.SimpleQueue[Sequence[Visit]],
+        waiting: Waiting,
         done: Done,
     ) -> None:
         self._pool, self._baton, self._room, self._visit = pool, baton, room, run

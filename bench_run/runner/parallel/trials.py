@@ -132,9 +132,10 @@ class BesideTrials:
             trial.note(each)
         trial.told |= any(note.startswith(BESIDE) for note in case.notes)
 
-    def judge(self) -> Iterator[Judged]:
-        """What came of the cases that have new rounds, where it is to be acted on."""
-        for name, trial in self._trials.items():
+    def judge(self, names: Iterable[str] | None = None) -> Iterator[Judged]:
+        """What came of these cases, or of all, that have new rounds, where it is to be acted on."""
+        for name in list(self._trials) if names is None else names:
+            trial = self._trials[name]
             ratio = trial.ratio
             if not trial.news or ratio is None:
                 continue

@@ -20,6 +20,7 @@ from bench_run.options import Options
 from bench_run.runner.parallel.overlaps import Overlaps
 from bench_run.runner.parallel.sharing import share_devices
 from bench_run.runner.parallel.trials import companions_of
+from bench_run.runner.rounds import Rounds
 
 OPS = ("relu: n=2 c=4 h=8 w=8",)
 
@@ -66,6 +67,22 @@ def test_a_device_that_slows_beside_others_is_measured_alone(twins):
     ]
     fastest = min(median for median, _ in medians)
     assert [] == [median for median, others in medians if others and median > 4 * fastest]
+
+
+def test_what_does_not_count_is_measured_again_while_other_cases_are_measured(twins, monkeypatch):
+    batches, measure = [], Rounds._batch
+
+    def batch(self, rounds):
+        batches.append([len(visits) for visits in rounds])
+        measure(self, rounds)
+
+    monkeypatch.setattr(Rounds, "_batch", batch)
+    ops = (*OPS, "add: dims=4x8 dtype=float", "add: dims=8x8 dtype=float", "relu: n=1 c=1 h=4 w=4")
+    document = run("twin:slow", op=ops, parallel="measure")
+    fallen = sum(any(n.endswith(": measured alone") for n in c.notes) for c in document.cases)
+    assert 1 <= fallen
+    assert sum(map(sum, batches[1:])) < fallen, "each of them has one void round at least"
+    assert {3} == {len({each.pid for each in case.rounds}) for case in document.cases}
 
 
 @pytest.mark.slow
