@@ -9,11 +9,12 @@ from __future__ import annotations
 import os
 import pickle
 import sys
+from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -21,6 +22,11 @@ U = TypeVar("U")
 MOST_PROCESSES = 8
 """More wait for memory, not for a processor."""
 BUFFER_BYTES = 1 << 20
+TURNS = 4
+"""In which a process takes its share, on average."""
+TOKEN_BYTES = 4
+MOST_TOKENS = (1 << 16) // TOKEN_BYTES
+"""What a pipe holds at a time."""
 
 
 def process_count(items: int, least: int) -> int:
@@ -34,53 +40,89 @@ def process_count(items: int, least: int) -> int:
 def share_out(work: Callable[[range], list[T]], items: int, unit: int, least: int) -> list[T]:
     """What `work` makes of all items, in order. It is called with ranges that begin at multiples of
     `unit`; `least` items are worth a process."""
-    return share_out_beside(work, (items, unit, least), lambda: None, 0.0)[0]
+    return share_out_beside(work, (items, unit, least), lambda: None)[0]
 
 
 def share_out_beside(
     work: Callable[[range], list[T]],
     items_unit_least: tuple[int, int, int],
     beside: Callable[[], U],
-    cost: float,
 ) -> tuple[list[T], U]:
-    """The same, and what this process alone makes meanwhile: `cost` is its time as a share of that
-    of all the work, of which this process takes less."""
+    """The same, and what this process alone makes before it takes part."""
     items, unit, least = items_unit_least
-    ranges = list(_ranges(items, unit, process_count(items, least), cost))
-    children = [_start(work, one) for one in ranges[1:]]
+    processes = process_count(items, least)
+    ranges = list(_ranges(items, unit, processes * TURNS if processes > 1 else 1))
+    found, more = take_turns(
+        lambda _, turns: {turn: work(ranges[turn]) for turn in turns},
+        len(ranges), processes, beside,
+    )  # fmt: skip
+    made = {turn: values for some in found if some is not None for turn, values in some.items()}
+    for turn, one in enumerate(ranges):
+        if turn not in made:  # its process was lost, or it will raise here, too
+            made[turn] = work(one)
+    return [value for turn in range(len(ranges)) for value in made[turn]], more
+
+
+def take_turns(
+    work: Callable[[int, Iterator[int]], T],
+    turns: int,
+    processes: int,
+    beside: Callable[[], U],
+) -> tuple[list[T | None], U]:
+    """What each process made of the turns that it took: one after another, each as soon as it was
+    free, so that nobody waits for one that has more to do, or less of a processor.
+
+    `work` is called with the number of its process, 0 in this one, which does `beside` first. None
+    for a process that was lost together with what it took.
+    """
+    reader, writer = os.pipe()
+    step = max(1, -(-turns // MOST_TOKENS))
+    firsts = range(0, turns, step)
+    os.write(writer, b"".join(first.to_bytes(TOKEN_BYTES, "little") for first in firsts))
+    os.close(writer)
+    free = partial(_free, reader, step, turns)
+    children = [
+        _start(partial(work, number, free())) for number in range(1, min(processes, turns + 1))
+    ]
     try:
         more = beside()
-        made = [work(one) for one in ranges[:1]]
+        own = work(0, free())
     finally:
+        os.close(reader)
         parts = [_finish(child) for child in children]
-    for one, found in zip(ranges[1:], parts, strict=True):
-        made.append(work(one) if found is None else found)  # it was lost, or will raise here, too
-    return [value for part in made for value in part], more
+    return [own, *parts], more
 
 
-def side_by_side(here: Callable[[], T], there: Callable[[], U], *, worth: bool) -> tuple[T, U]:
-    """What both make; the second in a process of its own where that is worth it, so that what it
-    makes has to be small."""
-    child = _start(lambda _: [there()], range(1)) if worth and process_count(2, 1) > 1 else None
-    try:
-        first = here()
-    finally:
-        part = _finish(child)
-    return first, there() if part is None else part[0]
+def _free(reader: int, step: int, turns: int) -> Iterator[int]:
+    """The turns that nobody has taken yet; what a pipe holds it gives to one process only."""
+    while token := os.read(reader, TOKEN_BYTES):
+        first = int.from_bytes(token, "little")
+        yield from range(first, min(first + step, turns))
 
 
-def _ranges(items: int, unit: int, parts: int, cost: float) -> Iterator[range]:
-    """The first is smaller by what its process does beside."""
+def side_by_side(
+    here: Callable[[], T], anywhere: Sequence[Callable[[], U]], *, worth: bool
+) -> tuple[T, list[U]]:
+    """What `here` makes, and what all others do, by other processes too where that is worth it, so
+    that what they make has to be small."""
+    least = 1 if worth else len(anywhere) + 1
+    made, first = share_out_beside(
+        lambda some: [anywhere[place]() for place in some], (len(anywhere), 1, least), here
+    )
+    return first, made
+
+
+def _ranges(items: int, unit: int, most: int) -> Iterator[range]:
+    """About equally long ones."""
     units = -(-items // unit)
-    own = max((1 + cost) / parts - cost, 0.0) if parts > 1 else 1.0
-    each = (1 - own) / max(parts - 1, 1)
-    edges = [0, *(round(units * (own + each * place)) for place in range(parts))]
+    count = min(most, units)
+    edges = [units * place // count for place in range(count + 1)] if count else []
     for first, last in pairwise(edges):
         yield range(first * unit, min(last * unit, items))
 
 
-def _start(work: Callable[[range], list[T]], items: range) -> tuple[int, int] | None:
-    """(pid, end of a pipe) of a process that works on some items; None where there is none."""
+def _start(work: Callable[[], object]) -> tuple[int, int] | None:
+    """(pid, end of a pipe) of a process that works; None where there is none."""
     reader, writer = os.pipe()
     try:
         pid = os.fork()
@@ -89,17 +131,17 @@ def _start(work: Callable[[range], list[T]], items: range) -> tuple[int, int] | 
         os.close(writer)
         return None
     if pid == 0:
-        _work(work, items, writer)
+        _work(work, writer)
     os.close(writer)
     return pid, reader
 
 
-def _work(work: Callable[[range], list[T]], items: range, writer: int) -> None:
+def _work(work: Callable[[], object], writer: int) -> None:
     """In the child. Whatever happens it ends here: the parent does again what was not done."""
     code = 1
     try:
         with os.fdopen(writer, "wb", BUFFER_BYTES) as pipe:
-            pickle.dump(work(items), pipe, pickle.HIGHEST_PROTOCOL)
+            pickle.dump(work(), pipe, pickle.HIGHEST_PROTOCOL)
         code = 0
     finally:
         os._exit(code)

@@ -7,7 +7,7 @@ import math
 from collections import Counter
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import chain
+from itertools import chain, islice
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -42,7 +42,7 @@ from bench_compare.comparison.regressions import (
     problems,
     warnings,
 )
-from bench_compare.comparison.remarks import Remarks, notes_on_samples, remarks_of
+from bench_compare.comparison.remarks import Remarks, makers
 from bench_compare.input.align import align
 from bench_compare.metrics import GATES, METRICS, PerRound
 from bench_compare.model import CaseComparison, Comparison, Verdict
@@ -131,17 +131,14 @@ def _decided(
 ) -> tuple[list[Match], list[CaseComparison]]:
     """Judged, and the cases of all of them."""
     worth = sum(len(match.pairs) for match in matches) >= LEAST_SHARED
-    (found, of_base), remarks = side_by_side(
-        lambda: (
-            _judged(matches, policy),
-            [notes_on_samples(match.measured, "base") for match in matches],
-        ),
-        lambda: [remarks_of(m.pairs, (base, m.other), m.measured) for m in matches],
-        worth=worth,
+    todo = [makers(match.pairs, (base, match.other), match.measured) for match in matches]
+    found, said = side_by_side(
+        lambda: _judged(matches, policy), list(chain.from_iterable(todo)), worth=worth
     )
+    made = iter(said)
     cases: list[CaseComparison] = []
-    for match, samples, said in zip(found, of_base, remarks, strict=True):
-        cases += _cases(match, said._replace(base=samples), chosen, len(cases))
+    for match, parts in zip(found, todo, strict=True):
+        cases += _cases(match, Remarks(*islice(made, len(parts))), chosen, len(cases))
     return found, cases
 
 
@@ -154,12 +151,12 @@ def _measured(
     pairs = align(*sides)
     inputs = comparison_inputs(pairs, sides, policy, calibration)
     apart = [name for name in chosen if isinstance(METRICS[name].reading, PerRound)]
-    here, there = side_by_side(
+    found, others = side_by_side(
         lambda: _but_per_round(chosen, inputs),
-        lambda: {name: measure(METRICS[name], inputs, ()) for name in apart},
-        worth=len(pairs) >= LEAST_SHARED and len(apart) > 1,
+        [partial(measure, METRICS[name], inputs, ()) for name in apart],
+        worth=len(pairs) >= LEAST_SHARED,
     )
-    found = here | there
+    found |= dict(zip(apart, others, strict=True))
     measured = {
         name: replace(one, metric=METRICS[name])
         for name in chosen

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from bench_compare.comparison.circumstances.notes import case_notes, sample_notes
 from bench_compare.comparison.judging.estimates import Measured
 from bench_compare.comparison.outcomes import changes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from bench_compare.comparison.judging.estimates import ExactMeasured
     from bench_compare.input.align import Pair
@@ -28,18 +28,18 @@ class Remarks(NamedTuple):
     other: SampleNotes
 
 
-def remarks_of(
+def makers(
     pairs: Sequence[Pair],
     sides: tuple[Side, Side],
     measured: Mapping[str, Measured | ExactMeasured],
-) -> Remarks:
-    """All but what is said of the samples of base, which is as much work again."""
-    return Remarks(
-        [() if pair.unlike is not None else changes(pair.base, pair.other) for pair in pairs],
-        [[*_case_notes(pair, *sides)] for pair in pairs],
-        {},
-        notes_on_samples(measured, "other"),
-    )
+) -> list[Callable[[], Any]]:
+    """What makes each field of `Remarks`; none needs another."""
+    return [
+        lambda: [() if one.unlike is not None else changes(one.base, one.other) for one in pairs],
+        lambda: [[*_case_notes(pair, *sides)] for pair in pairs],
+        lambda: _notes_on_samples(measured, "base"),
+        lambda: _notes_on_samples(measured, "other"),
+    ]
 
 
 def _case_notes(pair: Pair, base: Side, other: Side) -> Iterator[Note]:
@@ -49,7 +49,7 @@ def _case_notes(pair: Pair, base: Side, other: Side) -> Iterator[Note]:
         yield from case_notes(pair.other, other, "other")
 
 
-def notes_on_samples(
+def _notes_on_samples(
     measured: Mapping[str, Measured | ExactMeasured], side: SideName
 ) -> SampleNotes:
     """Of every gate metric."""

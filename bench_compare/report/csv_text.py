@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import csv
 import io
-import math
 from dataclasses import replace
 from functools import lru_cache
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
-from bench_compare.comparison.judging.on_demand import neighbours, stretches
-from bench_compare.comparison.judging.sensitivity import seen_from
+from bench_compare.comparison.judging.on_demand import stretches
 from bench_compare.metrics import METRICS
 from bench_compare.parallel import share_out
 from bench_compare.report import words
@@ -57,8 +55,7 @@ MOST_WARNINGS = 50
 
 def _seen_from(metric: MetricComparison) -> float | None:
     """Of metrics where more is worse, the growth that would have been called; empty: none."""
-    found = seen_from(metric)
-    return found if METRICS[metric.metric].better == "lower" and math.isfinite(found) else None
+    return metric.seen_ratio if METRICS[metric.metric].better == "lower" else None
 
 
 METRIC_COLUMNS: dict[str, Callable[[MetricComparison], object]] = {
@@ -118,13 +115,12 @@ def _lines(cases: Sequence[CaseComparison], unfinished: dict[str, str], warnings
 
 def _cells(cases: Sequence[CaseComparison]) -> Iterator[Sequence[str]]:
     """Of each case a text for each of its metrics."""
-    for metrics in stretches([case.metrics for case in cases]):
-        together = neighbours(metrics)
-        if together is None:
+    for metrics, place in stretches([case.metrics for case in cases]):
+        if place is None:
             yield from ([_of_metric(one) for one in each.values()] for each in metrics)
             continue
-        results, place = together
-        columns = [_of_column(name, one, place) for name, one in results.items()]
+        results, rows = place
+        columns = [_of_column(name, one, rows) for name, one in results.items()]
         yield from ([one for one in row if one is not None] for row in zip(*columns, strict=True))
 
 
@@ -135,10 +131,10 @@ def _of_metric(metric: MetricComparison) -> str:
 
 def _of_column(name: str, results: Results, rows: slice) -> list[str | None]:
     """The same as `_of_metric` of neighbouring cases; None where a case has no such metric."""
-    told, metric = results.columns(rows), METRICS[name]
+    told, metric = results.columns.part(rows), METRICS[name]
     *numbers, threshold = told.numbers
     base, other, ratio, low, high, q = map(_number_texts, numbers)
-    seen = told.seen if metric.better == "lower" else [None] * len(base)
+    seen = results.seen[rows] if metric.better == "lower" else [None] * len(base)
     columns = zip(
         results.held[rows], base, other, ratio, low, high, _number_texts(told.p), q,
         results.verdicts[rows], _number_texts(threshold), told.standings, _number_texts(seen),

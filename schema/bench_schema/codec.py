@@ -18,7 +18,7 @@ import orjson
 
 from bench_schema.checks.acceptor import check_integers, decoder
 from bench_schema.checks.duplicate_keys import refuse_duplicate_keys
-from bench_schema.checks.validator import check, path_text
+from bench_schema.checks.validator import check_document, path_text
 from bench_schema.document import SCHEMA_VERSION, Case, Document, Round
 from bench_schema.errors import NotJsonError, SchemaError, UnreadableError, UnwritableError
 from bench_schema.numbers.finite import non_finite
@@ -86,7 +86,7 @@ def _not_finite(tree: Any) -> tuple[tuple[str | int, ...], float] | None:
 def from_tree(tree: Any, where: str) -> Document:
     """The document that plain values hold: validated by their own version, then upgraded."""
     version = version_of(tree, where)
-    check(tree, version, where)
+    check_document(tree, version, where)
     upgraded = whole_numbers(upgrade(tree, version))
     check_integers(upgraded, SCHEMA_VERSION, where)
     return build(upgraded, Document)

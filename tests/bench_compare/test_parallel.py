@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
+from multiprocessing import get_context
 
 import pytest
 
 from bench_compare import parallel
-from bench_compare.parallel import process_count, share_out, share_out_beside, side_by_side
+from bench_compare.parallel import (
+    process_count,
+    share_out,
+    share_out_beside,
+    side_by_side,
+    take_turns,
+)
 
 
 @pytest.fixture
@@ -26,24 +34,53 @@ def test_parts_begin_at_multiples_of_the_unit(many):
     assert [0, 8, 16, 24] == share_out(lambda part: [part.start], 32, 8, 1)
 
 
-def test_each_part_has_a_process(many):
-    pids = share_out(lambda _: [os.getpid()], 100, 1, 1)
-    assert (4, os.getpid()) == (len(set(pids)), pids[0])
+def test_each_process_takes_a_part(many):
+    four = get_context("fork").Barrier(4)
+
+    def work(part):
+        four.wait(60)
+        return [os.getpid()]
+
+    pids = share_out(work, 100, 1, 1)
+    assert [4] * 4 == list(Counter(pids).values())
+    assert os.getpid() in pids
 
 
-@pytest.mark.parametrize(("cost", "own"), [(0.0, 25), (0.2, 10), (3.0, 0)])
-def test_who_does_more_beside_takes_less_of_the_work(many, cost, own):
-    here = os.getpid()
-    made, beside = share_out_beside(
-        lambda part: [(n, os.getpid() == here) for n in part], (100, 1, 1), lambda: "rest", cost
-    )
-    assert ("rest", list(range(100))) == (beside, [n for n, _ in made])
-    assert own == sum(at_home for _, at_home in made)
+def test_who_does_more_beside_takes_less_of_the_work(many):
+    done = get_context("fork").Semaphore(0)
+
+    def work(part):
+        done.release()
+        return [(n, os.getpid()) for n in part]
+
+    def beside():
+        return all(done.acquire(timeout=60) for _ in range(14))
+
+    made, found = share_out_beside(work, (16, 1, 1), beside)
+    assert (list(range(16)), True) == ([n for n, _ in made], found)
+    assert sum(pid == os.getpid() for _, pid in made) <= 2
+
+
+@pytest.mark.parametrize("turns", [0, 1, 3, 50, 40_000])
+def test_each_turn_is_taken_once(many, turns):
+    every, _ = take_turns(lambda _, some: list(some), turns, 4, lambda: None)
+    assert list(range(turns)) == sorted(turn for some in every for turn in some)
+
+
+def test_a_process_that_is_lost_leaves_the_turns_of_the_others(many):
+    def work(number, turns):
+        if number == 1:
+            os.kill(os.getpid(), 9)
+        return list(turns)
+
+    every, _ = take_turns(work, 20, 3, lambda: None)
+    assert every[1] is None
+    assert 20 == len(every[0]) + len(every[2])
 
 
 def test_an_error_beside_the_work_leaves_no_process_behind(many):
     with pytest.raises(ZeroDivisionError):
-        share_out_beside(list, (100, 1, 1), lambda: 1 / 0, 0.0)
+        share_out_beside(list, (100, 1, 1), lambda: 1 / 0)
     with pytest.raises(ChildProcessError):
         os.waitpid(-1, os.WNOHANG)
 
@@ -85,12 +122,22 @@ def test_where_forking_is_not_safe_one_process_does_it(monkeypatch):
 
 
 def test_two_things_are_made_side_by_side(many):
-    first, second = side_by_side(os.getpid, os.getpid, worth=True)
+    two = get_context("fork").Barrier(2)
+
+    def pid():
+        two.wait(60)
+        return os.getpid()
+
+    first, (second, _) = side_by_side(pid, [pid, os.getpid], worth=True)
     assert first == os.getpid() != second
+
+
+def test_small_things_are_made_one_after_another(many):
+    assert (os.getpid(), [os.getpid()] * 5) == side_by_side(os.getpid, [os.getpid] * 5, worth=False)
 
 
 @pytest.mark.parametrize("there", [lambda: os._exit(3), lambda: 1 / 0], ids=["lost", "raises"])
 def test_what_the_other_process_did_not_make_is_made_here(many, there):
     here = os.getpid()
-    found = side_by_side(lambda: 1, lambda: 2 if os.getpid() == here else there(), worth=True)
-    assert (1, 2) == found
+    made = [lambda: 2 if os.getpid() == here else there()] * 3
+    assert (1, [2, 2, 2]) == side_by_side(lambda: 1, made, worth=True)

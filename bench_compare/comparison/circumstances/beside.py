@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
+from bench_compare.comparison.judging.on_demand import verdict_of
 from bench_compare.comparison.judging.verdict import percent
 from bench_compare.comparison.regressions import WORSENED
 from bench_compare.metrics import METRICS, Rate
@@ -13,7 +14,7 @@ from bench_compare.metrics.init import PHASES
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from bench_compare.model import CaseComparison, MetricComparison
+    from bench_compare.model import CaseComparison
     from bench_compare.policy.values import Policy
 
 UNSURE = "peak_bytes"
@@ -30,34 +31,28 @@ TOLD = tuple(
 def beside_warnings(cases: Sequence[CaseComparison], policy: Policy) -> Iterator[str]:
     """A sentence for each other side that has such cases. Metrics that `policy` counts are bad news
     anyway; what goes with a slow-down that is told is not told again."""
-    found: dict[str, dict[str, list[MetricComparison]]] = defaultdict(lambda: defaultdict(list))
-    names: dict[tuple[str, str], str] = {}
+    worse: dict[str, dict[str, list[CaseComparison]]] = defaultdict(lambda: defaultdict(list))
+    told = [name for name in TOLD if name not in policy.fail_on]
     for case in cases:
-        gate = case.gate_metric
-        if gate is None or gate.verdict in WORSENED:
+        gate = None if case.gate is None else verdict_of(case.metrics, case.gate)
+        if gate is None or gate in WORSENED:
             continue
-        for name in TOLD:
-            metric = case.metrics.get(name)
-            if name not in policy.fail_on and metric is not None and metric.verdict in WORSENED:
-                worst = max(found[case.other_label][name], key=_size, default=None)
-                if worst is None or _size(metric) > _size(worst):
-                    names[case.other_label, name] = case.name
-                found[case.other_label][name].append(metric)
-    for label, metrics in found.items():
-        parts = [_part(name, some, names[label, name]) for name, some in metrics.items()]
+        for name in told:
+            if verdict_of(case.metrics, name) in WORSENED:
+                worse[case.other_label][name].append(case)
+    for label, metrics in worse.items():
+        parts = [_part(name, some) for name, some in metrics.items()]
         yield (
             f"{label}: worse beside what decides: {'; '.join(parts)} "
             f"(--fail-on {','.join(metrics)} makes it count)"
         )
 
 
-def _size(metric: MetricComparison) -> float:
-    return metric.ratio or 0.0
-
-
-def _part(name: str, worse: Sequence[MetricComparison], worst: str) -> str:
-    ratio = max(map(_size, worse))
+def _part(name: str, cases: Sequence[CaseComparison]) -> str:
+    ratios = [case.metrics[name].ratio or 0.0 for case in cases]
+    ratio = max(ratios)
+    worst = cases[ratios.index(ratio)].name
     change = f", {percent(ratio)}" if ratio else ""
-    if len(worse) == 1:
+    if len(cases) == 1:
         return f"{METRICS[name].title} of {worst}{change}"
-    return f"{METRICS[name].title} of {len(worse)} cases, most that of {worst}{change}"
+    return f"{METRICS[name].title} of {len(cases)} cases, most that of {worst}{change}"

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property, partial
 from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from bench_compare.model import MetricComparison
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
     from bench_compare.model import Unit, Verdict
 
 
@@ -18,42 +22,69 @@ Standing: TypeAlias = "tuple[int, int, Unit, bool, int | None]"
 
 
 class Columns(NamedTuple):
-    """Some neighbouring cases of a metric, without a `MetricComparison` for each."""
+    """What is told of cases, without a `MetricComparison` for each."""
 
     numbers: Sequence[Sequence[float | None]]
     """A list for each of base, other, ratio, its interval's ends, q and threshold."""
     standings: Sequence[Standing]
+    needed_units: Sequence[Unit]
     p: Sequence[float | None]
-    seen: Sequence[float | None]
-    """`MetricComparison.seen_ratio`."""
+
+    def part(self, rows: slice) -> Columns:
+        """Of some of the cases."""
+        numbers = [column[rows] for column in self.numbers]
+        return Columns(numbers, self.standings[rows], self.needed_units[rows], self.p[rows])
 
 
-Make = Callable[[int], MetricComparison]
-MakeColumns = Callable[[slice], Columns]
-
-
+@dataclass(eq=False)
 class Results:
     """A metric of all cases; what is asked of each of them is there as a column."""
 
-    def __init__(
-        self,
-        held: Sequence[bool],
-        decides: Sequence[bool],
-        verdicts: Sequence[Verdict],
-        make: Make,
-        columns: MakeColumns,
-    ) -> None:
-        self.held = held
-        """Whether a side of the case has the metric."""
-        self.decides = decides
-        """Whether both have, so that there is a ratio."""
-        self.verdicts = verdicts
-        self.columns = columns
-        self._make = make
+    metric: str
+    held: Sequence[bool]
+    """Whether a side of the case has the metric."""
+    decides: Sequence[bool]
+    """Whether both have, so that there is a ratio."""
+    verdicts: Sequence[Verdict]
+    seen: Sequence[float | None]
+    """`MetricComparison.seen_ratio`."""
+    make_columns: Callable[[], Columns]
+    make_reason: Callable[[Columns, int], str]
+
+    @cached_property
+    def columns(self) -> Columns:
+        """Of all cases; made when the first one is looked at, as most metrics never are."""
+        return self.make_columns()
 
     def __getitem__(self, row: int) -> MetricComparison:
         """Of a case that has the metric; made anew each time, as 130,000 of them are 150 MB."""
-        return self._make(row)
+        told = self.columns
+        base, other, ratio, low, high, q, threshold = [column[row] for column in told.numbers]
+        left, right, unit, provisional, needed = told.standings[row]
+        return MetricComparison(
+            metric=self.metric,
+            base=base,
+            other=other,
+            ratio=ratio,
+            ci_low=low,
+            ci_high=high,
+            p=told.p[row],
+            q=q,
+            verdict=self.verdicts[row],
+            make_reason=partial(self.make_reason, told, row),
+            threshold_ratio=threshold or 0.0,
+            base_rounds=left,
+            other_rounds=right,
+            unit=unit,
+            provisional=provisional,
+            rounds_needed=needed,
+            needed_unit=told.needed_units[row],
+            seen_ratio=self.seen[row],
+        )
+
+
+Place: TypeAlias = "tuple[Mapping[str, Results], slice]"
+"""The results of all cases, and the rows of some."""
 
 
 class CaseMetrics(Mapping[str, MetricComparison]):
@@ -84,31 +115,50 @@ class CaseMetrics(Mapping[str, MetricComparison]):
         return sum(1 for _ in self)
 
 
-def neighbours(
-    cases: Sequence[Mapping[str, MetricComparison]],
-) -> tuple[Mapping[str, Results], slice] | None:
-    """Results and rows of cases that stand one after another in them; None where they do not."""
-    places = [one.place for one in cases if isinstance(one, CaseMetrics)]
-    if not places or len(places) < len(cases):
+Metrics: TypeAlias = Mapping[str, MetricComparison]
+"""Of a case."""
+
+
+def verdict_of(metrics: Metrics, name: str) -> Verdict | None:
+    """Of one metric; None where the case has no such."""
+    if name not in metrics:
         return None
-    results, first = places[0]
-    for row, (held, place) in enumerate(places, first):
-        if held is not results or place != row:
-            return None
-    return results, slice(first, first + len(cases))
+    if isinstance(metrics, CaseMetrics):
+        results, row = metrics.place
+        return results[name].verdicts[row]
+    return metrics[name].verdict
 
 
-def stretches(
-    cases: Sequence[Mapping[str, MetricComparison]],
-) -> Iterator[list[Mapping[str, MetricComparison]]]:
-    """Them all, cut where they cease to be neighbours."""
+def seen_of(metrics: Metrics, name: str) -> float | None:
+    """`MetricComparison.seen_ratio` of a metric that the case has."""
+    if isinstance(metrics, CaseMetrics):
+        results, row = metrics.place
+        return results[name].seen[row]
+    return metrics[name].seen_ratio
 
-    def place(pair: tuple[int, Mapping[str, MetricComparison]]) -> tuple[int, int] | None:
+
+def stretches(cases: Sequence[Metrics]) -> Iterator[tuple[list[Metrics], Place | None]]:
+    """Them all, cut where they cease to be neighbours: cases that stand one after another in the
+    same results. None: of no results."""
+
+    def key(pair: tuple[int, Metrics]) -> tuple[int, int] | None:
         number, one = pair
         if not isinstance(one, CaseMetrics):
             return None
         results, row = one.place
         return id(results), row - number
 
-    for _, group in groupby(enumerate(cases), key=place):
-        yield [one for _, one in group]
+    for _, group in groupby(enumerate(cases), key=key):
+        some = [one for _, one in group]
+        first = some[0]
+        if isinstance(first, CaseMetrics):
+            results, row = first.place
+            yield some, (results, slice(row, row + len(some)))
+        else:
+            yield some, None
+
+
+def neighbours(cases: Sequence[Metrics]) -> Place | None:
+    """Where cases are that stand one after another; None where they do not."""
+    found = [place for _, place in stretches(cases)]
+    return found[0] if len(found) == 1 else None

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -21,12 +22,12 @@ from bench_compare.comparison.judging.verdict import (
     seen_shift,
     words,
 )
-from bench_compare.model import MetricComparison, Verdict
+from bench_compare.model import Verdict
 from bench_compare.statistics.discovery import rounds_needed
 from bench_compare.statistics.intervals import DOCUMENT, PAIR, ROUND
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     import numpy.typing as npt
 
@@ -35,10 +36,11 @@ if TYPE_CHECKING:
     from bench_compare.metrics import Metric
     from bench_compare.model import Unit
     from bench_compare.policy.values import Policy
-    from bench_compare.statistics.arrays import Array, Mask
+    from bench_compare.statistics.arrays import Array, Ints, Mask
 
 Moves: TypeAlias = "npt.NDArray[np.int64]"
 
+ONLY_ONE = "only one side has it"
 UNITS: dict[int, Unit] = {PAIR: "pair", DOCUMENT: "document"}
 
 
@@ -64,7 +66,8 @@ def judged(
     seen = np.full_like(limit, np.nan)
     if measured.metric.gates:
         seen = seen_shift(found, tested.tests, limit, policy.alpha_ratio, resolution)
-    return _scattering(measured, (tested.q, seen), (moves, clock), thresholds)
+    told = _Scattered(measured, tested.q, limit, thresholds, moves.tolist(), clock.tolist())
+    return _scattering(told, seen)
 
 
 def _clock(measured: Measured, moves: Moves, limit: Array) -> Mask:
@@ -104,50 +107,92 @@ def _exp(values: Values) -> list[float | None]:
         return _known(np.exp(values))
 
 
-def _scattering(
-    measured: Measured,
-    q_and_seen: tuple[Array, Array],
-    moves_and_clock: tuple[Moves, Mask],
-    thresholds: Sequence[float],
-) -> Results:
-    found = measured.estimates
-    limit = np.log1p(np.array(thresholds))
-    raw = measured.other_level - measured.base_level
-    moves, clock = (column.tolist() for column in moves_and_clock)
-    base, other = _exp(measured.base_level), _exp(measured.other_level)
-    ratio = _exp(np.where(np.isfinite(found.shift), found.shift, raw))
-    columns: list[Sequence[Any]] = [
-        moves,
-        clock,
-        base,
-        other,
-        ratio,
-        _exp(found.low),
-        _exp(found.high),
-        _known(found.p),
-        _known(q_and_seen[0]),
-        _exp(q_and_seen[1]),
-        _known(rounds_needed(found, limit)),
-        thresholds,
-        list(zip(found.base_units.tolist(), found.other_units.tolist(), strict=True)),
-        (found.documents > 0).tolist(),
-        found.unit.tolist(),
-        _ticks(measured, limit).tolist(),
-        measured.other_unit.tolist(),
-        _one_visit(measured).tolist(),
-        found.looks.tolist(),
-    ]
-    decides = [one is not None for one in ratio]
+@dataclass(frozen=True, eq=False)
+class _Scattered:
+    """What is told of a metric that scatters."""
 
-    def make(row: int) -> MetricComparison:
-        return _row(measured.metric, verdicts[row], [column[row] for column in columns])
+    measured: Measured
+    q: Array
+    limit: Array
+    thresholds: Sequence[float]
+    moves: Sequence[int]
+    clock: Sequence[bool]
+    """Cases whose clock moved, and not their cycles."""
 
-    def part(rows: slice) -> Columns:
-        return _columns([column[rows] for column in columns])
+    @cached_property
+    def ratio(self) -> Array:
+        """Logarithm; of the levels where nothing was estimated."""
+        measured, shift = self.measured, self.measured.estimates.shift
+        return np.where(np.isfinite(shift), shift, measured.other_level - measured.base_level)
 
-    verdicts = _verdicts(measured.metric, moves, decides, clock)
+    @cached_property
+    def decided(self) -> Mask:
+        """Cases with a ratio."""
+        with np.errstate(over="ignore"):
+            return np.isfinite(np.exp(self.ratio))
+
+    def of_decided(self, values: Array) -> Array:
+        return np.where(self.decided, values, np.nan)
+
+    def columns(self) -> Columns:
+        found, of = self.measured.estimates, self.of_decided
+        base, other = _exp(self.measured.base_level), _exp(self.measured.other_level)
+        low, high, q = _exp(of(found.low)), _exp(of(found.high)), _known(of(self.q))
+        standings = list(
+            map(
+                _standing,
+                self.moves,
+                zip(found.base_units.tolist(), found.other_units.tolist(), strict=True),
+                found.unit.tolist(),
+                self.measured.other_unit.tolist(),
+                _known(rounds_needed(found, self.limit)),
+            )
+        )
+        for place in np.flatnonzero(~self.decided).tolist():
+            standings[place] = _plain_standing(base[place], other[place])
+        apart = ((found.documents > 0) & self.decided).tolist()
+        needed: list[Unit] = [
+            "document" if one else standing[2]
+            for one, standing in zip(apart, standings, strict=True)
+        ]
+        numbers = (base, other, _exp(self.ratio), low, high, q, self.thresholds)
+        return Columns(numbers, standings, needed, _known(of(found.p)))
+
+    @cached_property
+    def flags(self) -> tuple[Mask, Mask, Mask, Ints]:
+        """The last ones of `Evidence`."""
+        measured = self.measured
+        ticks, alone = _ticks(measured, self.limit), _one_visit(measured)
+        return ticks, measured.other_unit, alone, measured.estimates.looks
+
+    def reason(self, told: Columns, row: int) -> str:
+        if not self.decided[row]:
+            return ONLY_ONE
+        _, _, ratio, low, high, q, _ = (column[row] for column in told.numbers)
+        assert ratio is not None, "it is decided"
+        move = self.moves[row]
+        if move == Move.UNKNOWN:  # ratio of summaries
+            move = Move.UNCLEAR
+        left, right, _, _, more = told.standings[row]
+        lacks = told.needed_units[row]
+        flags = (column[row].item() for column in self.flags)
+        size = move, ratio, low, high, q, self.thresholds[row]
+        text = reason(Evidence(*size, (left, right), lacks, more, *flags))
+        return f"{text}; cycles did not move, the clock did" if self.clock[row] else text
+
+
+def _scattering(scattered: _Scattered, seen: Array) -> Results:
+    measured, decides = scattered.measured, scattered.decided.tolist()
     held = np.isfinite(measured.base_level) | np.isfinite(measured.other_level)
-    return Results(held.tolist(), decides, verdicts, make, part)
+    return Results(
+        measured.metric.name,
+        held.tolist(),
+        decides,
+        _verdicts(measured.metric, scattered.moves, decides, scattered.clock),
+        _exp(scattered.of_decided(seen)),
+        scattered.columns,
+        scattered.reason,
+    )
 
 
 def _verdicts(
@@ -163,38 +208,6 @@ def _verdicts(
     return found
 
 
-def _row(metric: Metric, verdict: Verdict, row: Sequence[Any]) -> MetricComparison:
-    move, clock, base, other, ratio, low, high, p, q, seen, needed, threshold, units, *rest = row
-    if ratio is None:
-        return _one_sided(metric, base, other, threshold)
-    documents, kind, *flags = rest
-    left, right, unit, provisional, more = _standing(move, units, kind, flags[1], needed)
-    if move == Move.UNKNOWN:  # ratio of summaries
-        move = Move.UNCLEAR
-    lacks: Unit = "document" if documents else unit
-    evidence = Evidence(move, ratio, low, high, q, threshold, units, lacks, more, *flags)
-    return MetricComparison(
-        metric=metric.name,
-        base=base,
-        other=other,
-        ratio=ratio,
-        ci_low=low,
-        ci_high=high,
-        p=p,
-        q=q,
-        verdict=verdict,
-        make_reason=partial(_reason, evidence, clock),
-        threshold_ratio=threshold,
-        base_rounds=left,
-        other_rounds=right,
-        unit=unit,
-        provisional=provisional,
-        rounds_needed=more,
-        needed_unit=lacks,
-        seen_ratio=seen,
-    )
-
-
 @lru_cache(1024)
 def _standing(
     move: int, units: tuple[int, int], kind: int, other_unit: bool, needed: float | None
@@ -205,26 +218,8 @@ def _standing(
     return *units, _unit(kind, units), provisional, more
 
 
-def _columns(rows: Sequence[Sequence[Any]]) -> Columns:
-    """The same as `_row` says, of many."""
-    moves, _, base, other, ratio, low, high, p, q, seen, needed, thresholds, units, *rest = rows
-    _, kinds, _, other_units, *_ = rest
-    bare = [place for place, one in enumerate(ratio) if one is None]
-    low, high, p, q, seen = (list(column) for column in (low, high, p, q, seen))
-    standings = list(map(_standing, moves, units, kinds, other_units, needed))
-    for place in bare:
-        low[place] = high[place] = p[place] = q[place] = seen[place] = None
-        standings[place] = _plain_standing(base[place], other[place])
-    return Columns((base, other, ratio, low, high, q, thresholds), standings, p, seen)
-
-
 def _plain_standing(base: float | None, other: float | None) -> Standing:
     return int(base is not None), int(other is not None), "summary", False, None
-
-
-def _reason(evidence: Evidence, clock: bool) -> str:
-    text = reason(evidence)
-    return f"{text}; cycles did not move, the clock did" if clock else text
 
 
 def _unit(kind: int, units: tuple[int, int]) -> Unit:
@@ -233,46 +228,6 @@ def _unit(kind: int, units: tuple[int, int]) -> Unit:
     if kind in UNITS:
         return UNITS[kind]
     return "iteration" if max(units) == 1 else "round"
-
-
-def _one_sided(
-    metric: Metric, base: float | None, other: float | None, threshold: float
-) -> MetricComparison:
-    return _plain(metric, (base, other), threshold, (Verdict.UNMEASURED, _only_one))
-
-
-def _only_one() -> str:
-    return "only one side has it"
-
-
-def _plain(
-    metric: Metric,
-    values: tuple[float | None, float | None],
-    threshold: float,
-    outcome: tuple[Verdict, Callable[[], str]],
-) -> MetricComparison:
-    """A row without statistics."""
-    base, other = values
-    left, right, unit, provisional, more = _plain_standing(base, other)
-    return MetricComparison(
-        metric=metric.name,
-        base=base,
-        other=other,
-        ratio=_ratio(base, other),
-        ci_low=None,
-        ci_high=None,
-        p=None,
-        q=None,
-        verdict=outcome[0],
-        make_reason=outcome[1],
-        threshold_ratio=threshold,
-        base_rounds=left,
-        other_rounds=right,
-        unit=unit,
-        provisional=provisional,
-        rounds_needed=more,
-        needed_unit=unit,
-    )
 
 
 def _ratio(base: float | None, other: float | None) -> float | None:
@@ -291,28 +246,21 @@ def _exact(measured: ExactMeasured, thresholds: Sequence[float]) -> Results:
         for one, two, threshold in cases
     ]
 
-    def make(row: int) -> MetricComparison:
-        one, two, threshold = cases[row]
-        if one is None or two is None:
-            return _one_sided(metric, one, two, threshold)
-        reason = partial(_exact_reason, one, two, threshold)
-        return _plain(metric, (one, two), threshold, (verdicts[row], reason))
+    ratios = [_ratio(one, two) for one, two, _ in cases]
+    nothing = [None] * len(cases)
 
-    def part(rows: slice) -> Columns:
-        nothing = [None] * len(base[rows])
-        standings = list(map(_plain_standing, base[rows], other[rows]))
-        numbers = (base, other, ratios)
-        return Columns(
-            (*(one[rows] for one in numbers), nothing, nothing, nothing, thresholds[rows]),
-            standings,
-            nothing,
-            nothing,
-        )
+    def columns() -> Columns:
+        numbers = (base, other, ratios, nothing, nothing, nothing, thresholds)
+        standings = list(map(_plain_standing, base, other))
+        return Columns(numbers, standings, [one[2] for one in standings], nothing)
+
+    def reason(_told: Columns, row: int) -> str:
+        one, two, threshold = cases[row]
+        return ONLY_ONE if one is None or two is None else _exact_reason(one, two, threshold)
 
     held = ~(np.isnan(measured.base) & np.isnan(measured.other))
-    ratios = [_ratio(one, two) for one, two, _ in cases]
     decides = [one is not None for one in ratios]
-    return Results(held.tolist(), decides, verdicts, make, part)
+    return Results(metric.name, held.tolist(), decides, verdicts, nothing, columns, reason)
 
 
 def _plain_values(values: Values) -> list[float | None]:

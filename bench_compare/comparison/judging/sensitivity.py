@@ -8,22 +8,18 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from bench_compare.comparison.judging.on_demand import seen_of
 from bench_compare.model import Sensitivity, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from bench_compare.model import CaseComparison, MetricComparison
+    from bench_compare.model import CaseComparison
 
 BLIND_RATIO = 1.25
 """Where half of the cases cannot exclude a slow-down by this factor, silence is no answer."""
 MOST_SHARE = 0.9
 SILENT = frozenset({Verdict.SAME, Verdict.UNCLEAR, Verdict.UNMEASURED})
-
-
-def seen_from(metric: MetricComparison) -> float:
-    """The smallest slow-down that would have been called, as a ratio; infinite: none."""
-    return math.inf if metric.seen_ratio is None else metric.seen_ratio
 
 
 def sensitivities(cases: Sequence[CaseComparison], gate: str | None) -> Iterator[Sensitivity]:
@@ -32,11 +28,16 @@ def sensitivities(cases: Sequence[CaseComparison], gate: str | None) -> Iterator
     labels = dict.fromkeys(case.other_label for case in cases)
     for label in labels if gate is not None else ():
         of_side = [case for case in cases if case.other_label == label]
-        gates = (case.gate_metric for case in of_side)
-        sizes = sorted(seen_from(metric) for metric in gates if metric is not None)
+        sizes = sorted(_seen_from(case, case.gate) for case in of_side if case.gate is not None)
         if sizes:
             quiet = all(case.verdict in SILENT for case in of_side)
             yield _sensitivity(label, str(gate), sizes, quiet)
+
+
+def _seen_from(case: CaseComparison, gate: str) -> float:
+    """The smallest slow-down that would have been called, as a ratio; infinite: none."""
+    seen = seen_of(case.metrics, gate)
+    return math.inf if seen is None else seen
 
 
 def _sensitivity(label: str, metric: str, sizes: Sequence[float], quiet: bool) -> Sensitivity:

@@ -22,8 +22,9 @@ CASES = re.compile(rb',"cases":\[')
 AFTER_CASES = b'],"parts":['
 BORDER = re.compile(rb'\},\{"id":')
 WINDOW_BYTES = 1 << 16
-"""What stands around the cases is found in so much of either end, or else in all of the text; the
-border of two cases in as much at a time."""
+"""What stands around the cases is found in so much of either end, or else in all of the text."""
+STEP_BYTES = 1 << 14
+"""The border of two cases is looked for in so much at a time."""
 LONGEST_BORDER = 16
 OPEN, CLOSE = ord("["), ord("]")
 
@@ -38,6 +39,8 @@ class Layout:
     """The document without its cases."""
 
 
+Span: TypeAlias = "tuple[int, int]"
+"""Of a text: its first byte, and the one after its last."""
 Fetch: TypeAlias = Callable[[int, int], bytearray]
 """A range of a text, as memory of the caller's own."""
 
@@ -89,7 +92,7 @@ def layout(fetch: Fetch, size: int) -> Layout | None:
     return None
 
 
-def pieces(fetch: Fetch, found: Layout, count: int) -> list[tuple[int, int]]:
+def pieces(fetch: Fetch, found: Layout, count: int) -> list[Span]:
     """Ranges of the text of about equal length, `count` at most, each of whole cases."""
     starts = [found.first]
     for part in range(1, count):
@@ -103,16 +106,17 @@ def pieces(fetch: Fetch, found: Layout, count: int) -> list[tuple[int, int]]:
 
 def _border(fetch: Fetch, first: int, last: int) -> int | None:
     """Where the next case begins."""
-    for start in range(first, last, WINDOW_BYTES):
-        text = fetch(start, min(start + WINDOW_BYTES + LONGEST_BORDER, last))
+    for start in range(first, last, STEP_BYTES):
+        text = fetch(start, min(start + STEP_BYTES + LONGEST_BORDER, last))
         border = BORDER.search(text)
         if border is not None:
             return start + border.start() + 2
     return None
 
 
-def as_list(fetch: Fetch, first: int, last: int) -> bytearray:
+def as_list(fetch: Fetch, span: Span) -> bytearray:
     """The text of a piece as that of a list: what parts it from its neighbours is a bracket."""
+    first, last = span
     text = fetch(first - 1, last + 1)
     text[0], text[-1] = OPEN, CLOSE
     return text

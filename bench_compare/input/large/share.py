@@ -5,14 +5,13 @@ from __future__ import annotations
 import itertools
 import mmap
 import os
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from bench_schema.document import Samples
 
     from bench_compare.rounds.table import RoundTable
@@ -26,31 +25,39 @@ class Stored:
     sizes: Sequence[int]
 
 
+Places: TypeAlias = Mapping[str, Stored]
+"""Where the samples of each series of a table are."""
+
+
 class Shelf:
     """Made before a process is forked; filled by that process, looked at by the other one."""
 
     def __init__(self) -> None:
         self.handle = os.memfd_create("samples")
+        self.size = 0
 
-    def put(self, table: RoundTable) -> tuple[RoundTable, dict[str, Stored]]:
+    def put(self, table: RoundTable) -> tuple[RoundTable, Places]:
         """The table without its samples, and where those of each series stand now."""
         stored = {name: self._store(one.samples) for name, one in table.series.items()}
         series = {name: replace(one, samples=()) for name, one in table.series.items()}
         return replace(table, series=series), stored
 
     def _store(self, arrays: Sequence[Samples]) -> Stored:
-        offset = os.lseek(self.handle, 0, os.SEEK_END)
+        values = np.concatenate([*arrays, np.empty(0, np.int64)])
         with open(self.handle, "wb", closefd=False) as file:
-            file.write(np.concatenate([*arrays, np.empty(0, np.int64)]).data)
-        return Stored(offset, [one.size for one in arrays])
+            file.write(values.data)
+        stored = Stored(self.size, [one.size for one in arrays])
+        self.size += values.nbytes
+        return stored
 
-    def take(self, table: RoundTable, stored: dict[str, Stored]) -> RoundTable:
-        """The table with its samples, which are where they were put."""
+    def take(self, table: RoundTable, stored: Sequence[Places]) -> RoundTable:
+        """The table with its samples, which are where they were put, some neighbouring cases at a
+        time."""
         size = os.fstat(self.handle).st_size
         memory = mmap.mmap(self.handle, size, access=mmap.ACCESS_READ) if size else b""
         values = np.frombuffer(memory, np.int64)
         series = {
-            name: replace(one, samples=_views(values, stored[name]))
+            name: replace(one, samples=_views(values, [at[name] for at in stored if name in at]))
             for name, one in table.series.items()
         }
         return replace(table, series=series)
@@ -60,7 +67,10 @@ class Shelf:
         os.close(self.handle)
 
 
-def _views(values: Samples, stored: Stored) -> list[Samples]:
-    first = stored.offset // values.itemsize
-    ends = [first + end for end in itertools.accumulate(stored.sizes)]
-    return [values[start:end] for start, end in zip([first, *ends], ends, strict=False)]
+def _views(values: Samples, stored: Sequence[Stored]) -> list[Samples]:
+    found: list[Samples] = []
+    for part in stored:
+        first = part.offset // values.itemsize
+        ends = list(itertools.accumulate(part.sizes, initial=first))
+        found += [values[start:end] for start, end in itertools.pairwise(ends)]
+    return found

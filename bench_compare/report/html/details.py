@@ -44,8 +44,6 @@ CHUNK = 128
 let go, so memory stays small."""
 LEAST_SHARE = 1_000
 """Cases that are worth a process."""
-BESIDE = 0.35
-"""What the rest of the page takes, as a share of what the blocks do."""
 THREADS = 2
 SERIES_KEPT = ((1_000, len(SERIES)), (3_000, 2), (math.inf, 1))
 """Up to so many cases the page holds so many series of each, the one its verdict rests on first."""
@@ -70,7 +68,7 @@ def blocks_beside(comparison: Comparison, beside: Callable[[], T]) -> tuple[list
     plan = budget(sum(one.count for one in shown))
     material = Material(comparison, sides, facts, shown, plan, EngineChanges(comparison))
     counts = len(cases), CHUNK, LEAST_SHARE
-    return share_out_beside(partial(_blocks_of, material), counts, beside, BESIDE)
+    return share_out_beside(partial(_blocks_of, material), counts, beside)
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,7 +144,7 @@ def _metrics(cases: Sequence[CaseComparison], names: Sequence[str]) -> dict[str,
 
 def _of_columns(results: Results, rows: slice) -> dict[str, Any]:
     known, verdicts = results.held[rows], results.verdicts[rows]
-    told = results.columns(rows)
+    told = results.columns.part(rows)
     quiet = Verdict.SAME
     return {
         "numbers": np.ascontiguousarray(floats(told.numbers).T),

@@ -8,7 +8,7 @@ stop the compilation, so that a new one in a schema can never be skipped silentl
 Three forms. For trees of Python values (`accepts`) an array of durations is a list of integers,
 checked in one step. For text (`decoder`) it is left unparsed by the JSON parser and becomes a
 NumPy array directly, which takes half of the time and a fifth of the memory of Python integers.
-In the third (`outline`) fields of some names stay text for whoever wants them.
+In the third (`outline`) the arrays in fields of some names stay text for whoever wants them.
 """
 
 from __future__ import annotations
@@ -113,8 +113,8 @@ def decoder(version: int, name: str) -> Callable[[bytes], Any]:
 
 @functools.cache
 def outline(version: int, name: str, left: frozenset[str]) -> Any:
-    """The type of ``#/$defs/name`` in which fields of these names are left as text, unread, but for
-    the names in objects of arrays of integers; all else is surely valid."""
+    """The type of ``#/$defs/name`` in which arrays of integers in fields of these names are left as
+    text, unread; all else is surely valid."""
     return Outliner(load_schema(version), left).named(name)
 
 
@@ -236,17 +236,17 @@ class Compiler:
 
 
 class Outliner(Compiler):
-    """Leaves fields of some names as text."""
+    """Leaves the arrays in fields of some names as text."""
 
     def __init__(self, schema: Schema, left: frozenset[str]) -> None:
         super().__init__(schema, text=False)
         self.left = left
 
     def field(self, name: str, schema: Schema) -> Any:
-        if name not in self.left:
+        bounds = self.durations(schema) if name in self.left else None
+        if bounds is None:
             return super().field(name, schema)
-        bounds = self.durations(schema)
-        return msgspec.Raw if bounds is None else dict[Literal[tuple(bounds)], msgspec.Raw]  # type: ignore[misc]
+        return dict[Literal[tuple(bounds)], msgspec.Raw]  # type: ignore[misc]
 
 
 def _optional(kind: Any, schema: Schema) -> tuple[Any, Any]:

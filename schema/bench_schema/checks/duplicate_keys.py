@@ -20,7 +20,7 @@ from bench_schema.checks.validator import path_text
 from bench_schema.errors import SchemaError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
 Ints: TypeAlias = npt.NDArray[np.int64]
 Codes: TypeAlias = npt.NDArray[np.uint64]
@@ -53,19 +53,27 @@ def refuse_duplicate_keys(data: bytes, where: str) -> None:
 
 def may_repeat_keys(data: bytes | bytearray) -> bool:
     """False where no object of the text that is looked at has a key twice."""
-    return any(map(_may_repeat, _pieces(data)))
+    return may_repeat(lambda first, last: data[first:last], len(data))
 
 
-def _pieces(data: bytes | bytearray) -> Iterator[bytes | bytearray]:
+def may_repeat(fetch: Callable[[int, int], bytes | bytearray], size: int) -> bool:
+    """The same of a text that is fetched range by range."""
+    return any(map(_may_repeat, _pieces(fetch, size)))
+
+
+def _pieces(
+    fetch: Callable[[int, int], bytes | bytearray], size: int
+) -> Iterator[bytes | bytearray]:
     """The text, or pieces of it; each begins with an object."""
-    if len(data) <= WHOLE_BYTES:
-        yield data[:]
+    if size <= WHOLE_BYTES:
+        yield fetch(0, size)
         return
-    yield data[:PIECE_BYTES]
-    for start in np.linspace(0, len(data) - PIECE_BYTES, PIECES).astype(int).tolist():
-        border = BORDER.search(data, start, start + PIECE_BYTES)
+    yield fetch(0, PIECE_BYTES)
+    for start in np.linspace(0, size - PIECE_BYTES, PIECES).astype(int).tolist():
+        piece = fetch(start, start + PIECE_BYTES)
+        border = BORDER.search(piece)
         if border is not None:
-            yield data[data.rfind(b"{", start, border.end()) : start + PIECE_BYTES]
+            yield piece[piece.rfind(b"{", 0, border.end()) :]
 
 
 def _may_repeat(data: bytes | bytearray) -> bool:

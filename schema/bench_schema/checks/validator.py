@@ -50,8 +50,11 @@ def plain_validator(version: int) -> Validator:
     return Draft202012Validator(load_schema(version))
 
 
-def check(tree: Any, version: int, where: str, name: str = "") -> None:
-    """Refuse a tree of plain values that is not valid by ``#/$defs/name`` (``""``: the root)."""
+def check(
+    tree: Any, version: int, where: str, name: str = "", inside: tuple[str | int, ...] = ()
+) -> None:
+    """Refuse a tree of plain values that is not valid by ``#/$defs/name`` (``""``: the root);
+    `inside`: where in the document it is."""
     if accepts(version, name, tree):
         return
     from jsonschema.exceptions import best_match
@@ -62,7 +65,26 @@ def check(tree: Any, version: int, where: str, name: str = "") -> None:
         quick = type(quick)({"$ref": f"#/$defs/{name}", "$defs": definitions})
     error = best_match(quick.iter_errors(tree))
     if error is not None:
-        raise SchemaError(f"{where}: {path_text(error.absolute_path)}", sentence(error))
+        raise SchemaError(f"{where}: {path_text((*inside, *error.absolute_path))}", sentence(error))
+
+
+def check_document(tree: Any, version: int, where: str) -> None:
+    """`check` of a whole document. The first case that is wrong is named, as whatever is wrong with
+    one often is with all, and to look for the best sentence in 10,000 cases takes 10 s."""
+    if accepts(version, "", tree):
+        return
+    cases = tree.get("cases") if isinstance(tree, dict) else None
+    if not isinstance(cases, list):
+        check(tree, version, where)
+        return
+    check({**tree, "cases": []}, version, where)
+    for number, case in enumerate(cases):
+        check_case(case, version, where, number)
+
+
+def check_case(tree: Any, version: int, where: str, number: int) -> None:
+    """`check` of the case of that number in a document."""
+    check(tree, version, where, "Case", ("cases", number))
 
 
 def path_text(path: Any) -> str:

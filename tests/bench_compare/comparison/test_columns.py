@@ -52,7 +52,7 @@ def test_columns_say_what_each_result_says(kind):
     one = compare(side("a", 1.0, seed=1, **first), [side("b", 1.2, seed=2, **second)], Policy())
     results, rows = neighbours([case.metrics for case in one.cases])
     for name in one.metrics:
-        told = results[name].columns(rows)
+        told = results[name].columns.part(rows)
         pairs = zip(zip(*told.numbers, strict=True), told.standings, strict=True)
         held = results[name].held[rows]
         assert by_case(one, name) == [

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from bench_compare.comparison.judging.on_demand import CaseMetrics, Results
+from bench_compare.comparison.judging.on_demand import (
+    CaseMetrics,
+    Columns,
+    Results,
+    seen_of,
+    verdict_of,
+)
 from bench_compare.model import Verdict
 
 
@@ -15,12 +21,14 @@ def made():
 
 @pytest.fixture
 def results(made):
-    def make(row):
-        made.append(row)
-        return f"row {row}"
-
     def column(*held):
-        return Results(held, held, [Verdict.SAME] * len(held), make, None)
+        def make():
+            made.append(held)
+            standings = [(5, 5, "round", False, None)] * len(held)
+            return Columns([[7.0] * len(held)] * 7, standings, ["round"] * len(held), [0.5, 0.1])
+
+        seen, verdicts = [1.02, None], [Verdict.SAME] * len(held)
+        return Results("e2e_ns", held, held, verdicts, seen, make, lambda _, row: f"row {row}")
 
     return {"device_ns": column(True, True), "e2e_ns": column(False, True)}
 
@@ -40,4 +48,7 @@ def test_nothing_is_made_before_it_is_asked_for(results, made):
     found = CaseMetrics(results, 1)
     assert "e2e_ns" in found
     assert made == []
-    assert ("row 1", [1]) == (found["e2e_ns"], made)
+    assert (Verdict.SAME, None) == (verdict_of(found, "e2e_ns"), seen_of(found, "e2e_ns"))
+    assert made == []
+    assert ("row 1", 0.1) == (found["e2e_ns"].reason, found["e2e_ns"].p)
+    assert made == [(False, True)]

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from bench_compare.comparison.compare import compare
-from bench_compare.comparison.judging.sensitivity import seen_from
 from bench_compare.model import Verdict
 from bench_compare.policy.values import Policy
 from tests.bench_compare.build import case, document, side
@@ -60,7 +59,7 @@ def test_what_was_found_is_an_answer_however_restless_the_machine():
 
 def test_a_case_without_an_interval_sees_nothing():
     found = compare(*rounds_of_one(), Policy())
-    assert [math.inf] * 3 == [seen_from(one.gate_metric) for one in found.cases]
+    assert [None] * 3 == [one.gate_metric.seen_ratio for one in found.cases]
 
 
 def rounds_of_one():
@@ -115,7 +114,7 @@ def test_what_documents_could_have_shown_is_called_in_others_like_them(count, ef
     for _ in range(150):
         still = np.zeros(40)
         before = compare(*drawn(random, count, effects, still), Policy()).cases[0].gate_metric
-        moves = np.concatenate([[math.log(seen_from(before))], still[1:]])
+        moves = np.concatenate([[math.log(before.seen_ratio)], still[1:]])
         found = compare(*drawn(random, count, effects, moves), Policy()).cases[0]
         called.append(found.verdict is Verdict.SLOWER)
     assert np.mean(called) >= 0.8

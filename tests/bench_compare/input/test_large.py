@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import fields, is_dataclass
 
 import numpy as np
@@ -12,7 +13,7 @@ from bench_schema.document import Case, Round, Surroundings
 from bench_schema.errors import DocumentError
 
 from bench_compare.input import load
-from bench_compare.input.large import decode, read
+from bench_compare.input.large import read
 from bench_compare.input.large.parts import layout, open_text, pieces
 from bench_compare.model import Side
 from bench_compare.policy.values import Policy
@@ -58,8 +59,7 @@ def gpu(label="a", shift=1.0, cases=7):
 @pytest.fixture(params=[1, 3], ids="{} processes".format)
 def processes(request, monkeypatch):
     """All files are large, so many processes share them, and their parts are small."""
-    monkeypatch.setattr(read, "PIECE_BYTES", 1 << 13)
-    monkeypatch.setattr(decode, "BLOCK", 2)
+    monkeypatch.setattr(read, "BLOCK_BYTES", 1 << 13)
     monkeypatch.setattr(load, "LARGE_BYTES", 1)
     monkeypatch.setattr(read, "LEAST_BYTES", 1)
     monkeypatch.setattr(read, "process_count", lambda *_: request.param)
@@ -182,6 +182,50 @@ def test_what_is_not_valid_is_refused_in_the_words_of_the_ordinary_reader(
     with pytest.raises(DocumentError) as found:
         load.load([str(file)])
     assert str(expected.value) == str(found.value)
+
+
+def test_of_many_cases_that_are_wrong_the_first_is_named(tmp_path, processes):
+    path = saved(tmp_path, "a.json", gpu())
+    head, tail = path.read_bytes().split(b'"id":"1"')
+    path.write_bytes(head + b'"id":"1"' + tail.replace(b'"pid":', b'"process":'))
+    with pytest.raises(DocumentError, match=r"cases\[1\]\.rounds\[2\]: unknown field") as found:
+        load.load([str(path)])
+    with pytest.raises(DocumentError) as expected:
+        files.read(path)
+    assert str(expected.value) == str(found.value)
+
+
+def test_a_wrong_document_is_not_read_to_its_end(tmp_path, monkeypatch):
+    monkeypatch.setattr(read, "LEAST_BYTES", 1)
+    monkeypatch.setattr(read, "BLOCK_BYTES", 1 << 12)
+    monkeypatch.setattr(read, "process_count", lambda *_: 1)
+    taken, take = [], read.decode_block
+    monkeypatch.setattr(read, "decode_block", lambda *where: taken.append(1) or take(*where))
+    path = saved(tmp_path, "a.json", gpu(cases=40))
+    path.write_bytes(path.read_bytes().replace(b'"pid":', b'"process":'))
+    with pytest.raises(DocumentError):
+        read.read_large([path])
+    assert [1] == taken
+
+
+@pytest.mark.parametrize("doubtful", [False, True])
+def test_what_a_lost_process_took_is_read_again(tmp_path, processes, monkeypatch, doubtful):
+    owner, take = os.getpid(), read.decode_block
+
+    def or_end(*where):
+        if os.getpid() != owner:
+            os.kill(os.getpid(), 9)
+        return take(*where)
+
+    monkeypatch.setattr(read, "decode_block", or_end)
+    path = saved(tmp_path, "a.json", gpu(cases=40))
+    if doubtful:
+        path.write_bytes(path.read_bytes().replace(b'"pid":', b'"process":'))
+        with pytest.raises(DocumentError, match=r"cases\[0\]\.rounds\[2\]"):
+            load.load([str(path)])
+    else:
+        (source,), _ = load.load([str(path)])
+        assert whole(files.read(path)) == whole(source.document)
 
 
 def test_a_key_that_is_there_twice_is_refused(tmp_path, processes):
