@@ -21,7 +21,7 @@ from bench_schema.document import Surroundings
 from bench_run.machine.telemetry import process_ids
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
 PROC = Path("/proc")
 TICK_S = 1 / os.sysconf("SC_CLK_TCK")
@@ -47,11 +47,52 @@ class Reading:
     switches: int
 
 
-def watch_host(proc: Path = PROC) -> Callable[[], Surroundings]:
-    """Starts to watch; what it returns tells what happened since."""
-    root = find_run(os.getpid(), proc)
-    before = _read(root, proc)
-    return lambda: _between(before, _read(root, proc))
+NOTHING_READ = Reading(0.0, None, None, None, 0)
+
+
+class HostWatch:
+    """What the host does between `begin` and `end`. Which processes are the run's own is found out
+    when the watch is made and when it is told: looking through all threads of a run takes 4 ms, in
+    which nobody could use the device."""
+
+    def __init__(self, proc: Path = PROC) -> None:
+        self._proc, self._root = proc, find_run(os.getpid(), proc)
+        self._ours = frozenset(_tree(self._root, proc))
+        self._before = self._after = NOTHING_READ
+        self._load: float | None = None
+        self._clock_mhz: float | None = None
+        self._temperature_c: float | None = None
+
+    def begin(self) -> None:
+        self._before = _read(self._ours, self._proc)
+
+    def end(self) -> None:
+        self._after = _read(self._ours, self._proc)
+        self._load, self._temperature_c = _load(), cpu_temperature_c()
+        self._clock_mhz = cpu_clock_mhz(proc=self._proc)
+
+    def told(self) -> Surroundings:
+        before, after = self._before, self._after
+        window_s = after.at_s - before.at_s
+        busy, own = _passed(before.busy_s, after.busy_s), _passed(before.own_s, after.own_s)
+        others = None if busy is None or own is None else busy - own - self._newcomers_s(window_s)
+        return Surroundings(
+            window_s=round(window_s, 6),
+            others_cpu_s=None if others is None else round(max(others, 0.0), 3),
+            steal_s=_passed(before.steal_s, after.steal_s),
+            load=self._load,
+            involuntary_switches=after.switches - before.switches,
+            cpu_clock_mhz=self._clock_mhz,
+            cpu_temperature_c=self._temperature_c,
+        )
+
+    def _newcomers_s(self, window_s: float) -> float:
+        """Processor time of processes of ours that were not there when the watch was made; at most
+        one processor each, since nobody read them when it began."""
+        found = _tree(self._root, self._proc)
+        return sum(
+            min(one.seconds, window_s) for pid, one in found.items() if pid not in self._ours
+        )
 
 
 def others_on(device: str) -> int | None:
@@ -63,27 +104,15 @@ def others_on(device: str) -> int | None:
     return len(there - _tree(find_run(os.getpid()), PROC).keys())
 
 
-def _read(root: int, proc: Path) -> Reading:
+def _read(ours: Iterable[int], proc: Path) -> Reading:
     busy_s, steal_s = _host_times(proc)
+    own = [found.seconds for pid in ours if (found := _stat(pid, proc)) is not None]
     return Reading(
         at_s=time.perf_counter(),
         busy_s=busy_s,
         steal_s=steal_s,
-        own_s=tree_time_s(root, proc),
+        own_s=sum(own) if own else None,
         switches=resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw,
-    )
-
-
-def _between(before: Reading, after: Reading) -> Surroundings:
-    busy, own = _passed(before.busy_s, after.busy_s), _passed(before.own_s, after.own_s)
-    return Surroundings(
-        window_s=round(after.at_s - before.at_s, 6),
-        others_cpu_s=None if busy is None or own is None else round(max(busy - own, 0.0), 3),
-        steal_s=_passed(before.steal_s, after.steal_s),
-        load=_load(),
-        involuntary_switches=after.switches - before.switches,
-        cpu_clock_mhz=cpu_clock_mhz(),
-        cpu_temperature_c=cpu_temperature_c(),
     )
 
 

@@ -29,7 +29,7 @@ from bench_schema.numbers.summary import warmup_cut
 from bench_run.engines import chain
 from bench_run.engines.base import SearchesInFirstRun, SupportsWitness
 from bench_run.errors import EngineError, UnsupportedGraphError
-from bench_run.machine.surroundings import others_on, watch_host
+from bench_run.machine.surroundings import HostWatch, others_on
 from bench_run.machine.telemetry import disturbances, highest_clock_mhz, observe
 from bench_run.measure.canaries import canaries_of
 from bench_run.measure.clock_wait import clock_is_back, wait_for_clock
@@ -184,14 +184,15 @@ def _measured_case(
     preceding: Mapping[str, str],
 ) -> Case:  # fmt: skip
     plan = keeper.plan
+    host = HostWatch()
     _settle(engine, request, timeline)
-    watched = watch_host()
+    host.begin()
     before = observe(engine.facts.device, engine.stream, at_once=True)
     timeline.enter("measure")
     budget = affordable(request.budget, timeline.phases["first_run_ns"])
     measured = measure(plan, engine.stream, budget, keeper.timed_check, canaries=keeper.canaries)
     after = observe(engine.facts.device, engine.stream)
-    surroundings = watched()
+    host.end()
     keeper.keep_last(len(measured.series["e2e_ns"]))
     if asks_for_records(engine.stream, measured.series.get("device_ns", ())):
         _wait_for_clock(engine, request.budget.rest_s, timeline)
@@ -200,7 +201,7 @@ def _measured_case(
     used = measure_energy(plan, engine.stream, engine.facts.device) if request.energy else Used()
     told = ask_witness(plan)
     timeline.claim("free")
-    surroundings = replace(surroundings, device_processes=others_on(engine.facts.device))
+    surroundings = replace(host.told(), device_processes=others_on(engine.facts.device))
     validator = _validate(keeper, request, timeline)
     notes = (*recorded.notes, *disturbances(before, after), *used.notes)
     measured_round = _round(
@@ -241,7 +242,9 @@ def _settle(engine: Engine, request: RunCase, timeline: Timeline) -> None:
     timeline.enter("gate")
     engine.stream.correction_ns()  # tries whether the plan can be held back: that may hang
     device, rest_s = engine.facts.device, request.budget.rest_s
-    if timeline.shares and device != "cpu" and not clock_is_back(device, engine.stream, rest_s):
+    if timeline.shares and device != "cpu":
+        if clock_is_back(device, engine.stream, rest_s):
+            return
         timeline.claim("cooling")
         _wait_for_clock(engine, rest_s, timeline)
         timeline.claim("alone")

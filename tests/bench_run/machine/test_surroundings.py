@@ -11,13 +11,13 @@ from types import SimpleNamespace
 import pytest
 
 import bench_run
-from bench_run.machine import telemetry
+from bench_run.machine import surroundings, telemetry
 from bench_run.machine.surroundings import (
+    HostWatch,
     cpu_clock_mhz,
     find_run,
     others_on,
     tree_time_s,
-    watch_host,
 )
 
 BUSY = "import time; end = time.monotonic() + {}\nwhile time.monotonic() < end: pass"
@@ -67,13 +67,31 @@ def test_processor_time_of_a_stranger_is_counted():
     command = [sys.executable, "-c", "import os, time\nif os.fork(): os._exit(0)\nos.setsid()\n"
                + BUSY.format(2)]  # fmt: skip
     subprocess.run(command, check=True)  # its child belongs to nobody of ours
-    read = watch_host()
+    watch = HostWatch()
+    watch.begin()
     time.sleep(1)
-    assert read().others_cpu_s > 0.05
+    watch.end()
+    assert watch.told().others_cpu_s > 0.05
+
+
+def test_processor_time_of_a_process_that_we_start_meanwhile_is_not_that_of_others(monkeypatch):
+    busy = iter([(0.0, 0.0), (1.0, 0.0)])  # one processor for a second
+    monkeypatch.setattr(surroundings, "_host_times", lambda _proc: next(busy))
+    watch = HostWatch()
+    watch.begin()
+    with subprocess.Popen([sys.executable, "-c", BUSY.format(3)]) as ours:
+        time.sleep(1)
+        watch.end()
+        told = watch.told()
+        ours.kill()
+    assert told.others_cpu_s < 0.7  # on a busy machine it gets less than a processor
 
 
 def test_where_there_is_no_proc_nothing_is_known_and_nothing_fails(tmp_path):
-    found = watch_host(tmp_path)()
+    watch = HostWatch(tmp_path)
+    watch.begin()
+    watch.end()
+    found = watch.told()
     assert (None, None) == (found.others_cpu_s, found.steal_s)
     assert cpu_clock_mhz(tmp_path, tmp_path) is None
 
