@@ -135,10 +135,11 @@ class Baton:
         self._touching += 1
 
     def cool(self) -> None:
-        """Whoever measures waits for the clock: others may touch the device until `cooled`."""
+        """Whoever measures waits for the clock: others may touch the device until `cooled`, and
+        measure on other devices."""
         with self.changing():
             self._cooling = True
-            if self._active is not None and self._active.beside:
+            if self._active is not None:
                 self._host.leave(self._active)
 
     def cooled(self) -> None:
@@ -151,10 +152,12 @@ class Baton:
         active = self._active
         if active is None or self._host.measures(active):
             return True
-        if not self._host.admits(active):
-            return False
-        self._host.enter(active)
-        return True
+        if self._host.admits(active):
+            self._host.enter(active)
+            return True
+        if not active.beside:
+            self._host.close_door(active)
+        return False
 
     def end_cooling(self) -> bool:
         """Whether it was going on. Within `changing`."""

@@ -106,6 +106,30 @@ def test_whoever_is_to_be_alone_waits_while_its_device_goes_on_with_others(monke
     assert not waiting.is_alive()
 
 
+def test_a_case_that_cools_before_it_is_alone_keeps_nobody_from_measuring():
+    turn = HostTurn()
+    one, two = Baton(host=turn), Baton(host=turn)
+    cools = one.group(["a"]).turn("a")
+    cools.claim("alone")
+    cools.claim("cooling")
+    beside = two.group(["x"], beside=True).turn("x")
+    beside.claim("alone")  # would wait for ever
+    going_on = threading.Thread(target=cools.claim, args=("alone",))
+    going_on.start()
+    going_on.join(0.1)
+    assert going_on.is_alive(), "it measures while another device does"
+    behind = two.group(["y"], beside=True).turn("y")
+    waiting = threading.Thread(target=behind.claim, args=("alone",))
+    waiting.start()
+    beside.end()
+    going_on.join(LIMIT_S)
+    assert (False, True) == (going_on.is_alive(), waiting.is_alive())
+    cools.end()
+    waiting.join(LIMIT_S)
+    behind.end()
+    assert not waiting.is_alive()
+
+
 def test_a_case_that_cools_keeps_nobody_from_being_alone():
     turn = HostTurn()
     one, two = Baton(host=turn), Baton(host=turn)
