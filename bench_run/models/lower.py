@@ -16,6 +16,7 @@ from bench_run.errors import GraphError, UsageError
 from bench_run.graph.layouts import strides_of
 from bench_run.graph.make import make_graphs
 from bench_run.models.model import Array, Call, Dims, Model, contiguous
+from bench_run.models.refused import work_of
 from bench_run.models.views import View, known, permuted, placed, reshaped, sliced
 
 if TYPE_CHECKING:
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
 SPATIAL = {1: ("w",), 2: ("h", "w"), 3: ("d", "h", "w")}
 TAPS = {1: ("s",), 2: ("r", "s"), 3: ("t", "r", "s")}
+TYPES = ("float", "half", "bfloat16", "double")
+"""Of results that graphs are made for here."""
 LAYOUTS = {
     "nchw": {1: "ncw", 2: "nchw", 3: "ncdhw"},
     "nhwc": {1: "nwc", 2: "nhwc", 3: "ndhwc"},
@@ -51,8 +54,9 @@ class Refused:
     """A call that no graph expresses."""
 
     call: Call
-    elements: int
-    """Of its results: what its work is counted as."""
+    work: int
+    """Floating-point operations: of a convolution or a matrix product by its operands, else one
+    for each element of the result."""
     reason: str
 
 
@@ -68,6 +72,8 @@ class Lowering:
     refused: list[Refused] = field(default_factory=list)
     inputs: dict[str, View] = field(default_factory=dict)
     views: dict[str, View] = field(default_factory=dict)
+    written: dict[tuple[str | None, str], str] = field(default_factory=dict)
+    """Layer and tensor of a result to its data type."""
 
     def run(self) -> None:
         for name in self.model.inputs:
@@ -83,8 +89,14 @@ class Lowering:
     def _lower(self, call: Call) -> None:
         lowering = self.table.get(call.kind)
         if lowering is None:
-            raise UnsupportedCallError("no operation of hipDNN does this")
-        lowering(self, call)
+            reason = call.attributes.get("reason", "no operation of hipDNN does this")
+            raise UnsupportedCallError(reason)
+        made = len(self.layers)
+        try:
+            lowering(self, call)
+        except (UnsupportedCallError, UsageError, GraphError):
+            del self.layers[made:]  # copies for something that was not to be
+            raise
 
     def _add_input(self, name: str) -> None:
         dims = self.model.dims[name]
@@ -95,8 +107,7 @@ class Lowering:
 
     def _refuse(self, call: Call, reason: str) -> None:
         """What it leaves becomes an input of the pipeline for those that read it."""
-        elements = sum(math.prod(self.model.dims.get(name, ())) for name in call.outputs)
-        self.refused.append(Refused(call, elements, reason))
+        self.refused.append(Refused(call, work_of(call, self.model.dims), reason))
         for name in call.outputs:
             if name in self.model.dims:
                 self._add_input(name)
@@ -110,13 +121,24 @@ class Lowering:
             raise UnsupportedCallError("one of its operands has no known dims")
         return self.views[name]
 
+    def data_type(self, call: Call) -> str:
+        """Of the result of a call. Raises `UnsupportedCallError` for one without a graph."""
+        return self.float_type(call.outputs[0])
+
+    def float_type(self, value: str) -> str:
+        found = self.model.types.get(value, self.model.data_type)
+        if found not in TYPES:
+            raise UnsupportedCallError(f"its data are {found}")
+        return found
+
     def emit(
         self, call: Call, spec: str, operands: Mapping[str, View], *,
-        like: View | None = None, gradients: tuple[str, ...] = (),
+        like: View | None = None, gradients: tuple[str, ...] = (), data_type: str | None = None,
     ) -> View:  # fmt: skip
         """Adds a layer; operands by name of the graph's tensor. The result lies as `like` does,
-        where that is given. Returns where the result is."""
-        graph = make_graphs(f"{spec} dtype={self.model.data_type}")[0]
+        where that is given. `data_type`: of what is read, where it is not that of the result.
+        Returns where the result is."""
+        graph = make_graphs(f"{spec} dtype={data_type or self.data_type(call)}")[0]
         return self.add(call, graph, operands, like=like, gradients=gradients)
 
     def add(
@@ -130,12 +152,15 @@ class Lowering:
         for name, view in plain.items():
             tensor = by_name[name]
             if view.array is not None:
-                if view.array.size != tensor.elements:
+                if _plain_dims(view.array.shape) != _plain_dims(tensor.dims):
                     found, wanted = joined(view.array.shape), joined(tensor.dims)
                     raise UnsupportedCallError(f"{name} is {found}, expected {wanted}")
                 weights[name] = view.array.reshape(tensor.dims)
             elif view.dims != tensor.dims:
                 raise UnsupportedCallError(f"{name} is {view.dims}, expected {tensor.dims}")
+            elif self._type_of(view) != tensor.data_type:
+                found = f"{self._type_of(view)}, expected {tensor.data_type}"
+                raise UnsupportedCallError(f"{name} is {found}")
             elif view.strides is not None:
                 strides[name] = view.strides
         out = graph.outputs[0]
@@ -146,7 +171,13 @@ class Lowering:
         links = {name: view for name, view in plain.items() if view.array is None}
         name = self._id(call)
         self.layers.append(Lowered(name, graph, links, weights, gradients))
+        self.written[name, out.name] = out.data_type
         return placed(out.name, name, out.dims, out.strides)
+
+    def _type_of(self, view: View) -> str:
+        if view.layer is None:
+            return self.model.types.get(view.tensor, self.model.data_type)
+        return self.written[view.layer, view.tensor]
 
     def _id(self, call: Call) -> str:
         plain = "".join("_" if c.isspace() or c in ":@#" else c for c in call.name) or "layer"
@@ -165,8 +196,9 @@ class Lowering:
             return view
         atoms = tuple(part for axis in view.axes for part in axis)
         apart = replace(view, axes=tuple((part,) for part in atoms))
-        text = joined(apart.dims)
-        copied = self.emit(replace(call, kind="copy"), f"identity: dims={text}", {"x": apart})
+        text, kind = joined(apart.dims), self._type_of(view)
+        copy = replace(call, kind="copy")
+        copied = self.emit(copy, f"identity: dims={text}", {"x": apart}, data_type=kind)
         return self.reshape(call, copied, view.dims)
 
     def reshape(self, call: Call, view: View, dims: Dims) -> View:
@@ -176,8 +208,9 @@ class Lowering:
             return found
         copied = self.plain(call, view)
         if copied is view:
-            text = joined(view.dims)
-            copied = self.emit(replace(call, kind="copy"), f"identity: dims={text}", {"x": view})
+            text, kind = joined(view.dims), self._type_of(view)
+            copy = replace(call, kind="copy")
+            copied = self.emit(copy, f"identity: dims={text}", {"x": view}, data_type=kind)
         again = reshaped(copied, dims)
         assert again is not None, "a row-major copy has every shape"
         return again
@@ -205,6 +238,11 @@ class Lowering:
         return f"n={n} c={c} {named}{deep}", f"layout={LAYOUTS[self.layout][rank]}"
 
 
+def _plain_dims(dims: Dims) -> Dims:
+    """Without lengths of 1."""
+    return tuple(length for length in dims if length != 1)
+
+
 def _is_dense(view: View) -> bool:
     """Whether its elements lie side by side."""
     atoms = [part for axis in view.axes for part in axis]
@@ -230,7 +268,8 @@ def _restrided(tensor: Tensor, strides: Dims | None) -> Tensor:
 
 
 def joined(numbers: Dims) -> str:
-    return "x".join(map(str, numbers))
+    """As specs have it; a single number has a length of 1."""
+    return "x".join(map(str, numbers)) or "1"
 
 
 def _identity(to: Lowering, call: Call) -> None:
@@ -246,8 +285,9 @@ def _permute(to: Lowering, call: Call) -> None:
 
 
 def _slice(to: Lowering, call: Call) -> None:
-    a = call.attributes
-    part = to.slice(call, to.view(call.inputs[0]), a["axis"], a["start"], a["length"])
+    part = to.view(call.inputs[0])
+    for axis, start, length in call.attributes["parts"]:
+        part = to.slice(call, part, axis, start, length)
     to.views[call.outputs[0]] = part
 
 

@@ -20,7 +20,7 @@ Dims: TypeAlias = tuple[int, ...]
 @dataclass(frozen=True)
 class Call:
     """One operation. ``kind`` is a row of `operations.LOWERINGS`; anything else is an
-    operation that no graph expresses."""
+    operation that no graph expresses, for the ``reason`` in its attributes."""
 
     kind: str
     name: str
@@ -44,6 +44,9 @@ class Model:
     outputs: tuple[str, ...]
     weights: Mapping[str, Array]
     """Values that are known: parameters, statistics, constants."""
+    types: Mapping[str, str] = field(default_factory=dict)
+    """Of values, as graphs spell them, and of others (``int64``, ``bool``) in the format's own
+    word; those that are not here have `data_type`."""
 
 
 def contiguous(dims: Dims) -> Dims:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from bench_run.models.lower import TAPS, VIEWS, UnsupportedCallError, joined
+from bench_run.models.model import contiguous
 from bench_run.models.softmax import softmax_graph
-from bench_run.models.views import View, known, permuted
+from bench_run.models.views import View, known, permuted, placed, reshaped
 
 if TYPE_CHECKING:
     from bench_run.models.lower import Lowering, Row
@@ -36,6 +38,23 @@ def _conv(to: Lowering, call: Call) -> None:
     to.views[call.outputs[0]] = y
 
 
+def _conv_transpose(to: Lowering, call: Call) -> None:
+    """As the data gradient of the convolution that goes the other way; a bias is added to it."""
+    x, w, a = to.view(call.inputs[0]), to.view(call.inputs[1]), call.attributes
+    dims = to.model.dims[call.outputs[0]]
+    shape, layout = to.image(placed("", None, dims, contiguous(dims)))
+    taps = " ".join(f"{k}={v}" for k, v in zip(TAPS[len(x.dims) - 2], w.dims[2:], strict=True))
+    keys = ("pad", "pad_post", "stride", "dilation")
+    items = " ".join(f"{key}={joined(a[key])}" for key in keys)
+    rest = f"{shape} k={w.dims[0]} {taps} {items} groups={a['groups']} {layout}"
+    gradients = (f"conv_fwd: {rest}", f"conv_wgrad: {rest}")
+    y = to.emit(call, f"conv_dgrad: {rest}", {"dy": x, "w": w}, gradients=gradients)
+    to.views[call.outputs[0]] = y
+    if call.inputs[2] is not None:
+        added = replace(call, inputs=(call.outputs[0], call.inputs[2]), name=f"{call.name}.bias")
+        _channel_bias(to, added)
+
+
 def _act_gradient(to: Lowering, call: Call) -> tuple[str, ...]:
     if "act" not in call.attributes:
         return ()
@@ -61,19 +80,32 @@ def _batchnorm(to: Lowering, call: Call) -> None:
 
 
 def _unary(to: Lowering, call: Call) -> None:
-    x = to.view(call.inputs[0])
-    text = f"dims={joined(x.dims)}"
-    gradients = (f"{call.kind}_bwd: {text}",) if call.kind in WITH_GRADIENT else ()
-    y = to.emit(call, f"{call.kind}: {text}", {"x": x}, like=x, gradients=gradients)
+    """Attributes are words of the spec, as in ``slope=0.2``."""
+    x, kind = _at_least_one(to.view(call.inputs[0])), RENAMED.get(call.kind, call.kind)
+    words = "".join(f" {key}={value!r}" for key, value in call.attributes.items())
+    text = f"dims={joined(x.dims)}{words}"
+    gradients = (f"{kind}_bwd: {text}",) if call.kind in WITH_GRADIENT else ()
+    y = to.emit(call, f"{kind}: {text}", {"x": x}, like=x, gradients=gradients)
     to.views[call.outputs[0]] = y
+
+
+def _cast(to: Lowering, call: Call) -> None:
+    x, kind = _at_least_one(to.view(call.inputs[0])), to.data_type(call)
+    name = call.inputs[0]
+    source = to.float_type(name) if isinstance(name, str) and not x.is_weight else kind
+    if source == kind:
+        to.views[call.outputs[0]] = to.view(name)
+        return
+    spec = f"convert: dims={joined(x.dims)} to={kind}"
+    to.views[call.outputs[0]] = to.emit(call, spec, {"x": x}, like=x, data_type=source)
 
 
 def _binary(to: Lowering, call: Call) -> None:
     a, b = (_at_least_one(to.view(name)) for name in call.inputs)
-    wanted = to.model.dims[call.outputs[0]]
-    if (a.dims != wanted or a.is_weight) and call.kind in ("add", "mul"):
+    wanted = to.model.dims[call.outputs[0]] or (1,)
+    if (a.dims != wanted or a.is_weight) and call.kind in COMMUTES and b.dims == wanted:
         a, b = b, a
-    if a.dims != wanted or a.is_weight:
+    if a.dims != wanted:
         raise UnsupportedCallError("its first operand is broadcast")
     second = "" if b.dims == a.dims else f" rhs_dims={joined(b.dims)}"
     spec = f"{call.kind}{_act(call)}: dims={joined(a.dims)}{second}"
@@ -84,9 +116,7 @@ def _binary(to: Lowering, call: Call) -> None:
 
 def _at_least_one(view: View) -> View:
     """A number without axes has one."""
-    if view.array is not None and not view.dims:
-        return known(view.tensor, view.array.reshape(1))
-    return view
+    return view if view.dims else reshaped(view, (1,)) or view
 
 
 def _channel_bias(to: Lowering, call: Call) -> None:
@@ -160,14 +190,34 @@ def _pool(to: Lowering, call: Call) -> None:
     to.leave(call, to.emit(call, f"{call.kind}: {rest}", {"x": x}, gradients=gradients))
 
 
+def _reduce(to: Lowering, call: Call) -> None:
+    x, axes = to.view(call.inputs[0]), call.attributes["axes"]
+    if not x.dims:
+        raise UnsupportedCallError("a number without axes")
+    spec = f"{call.kind}: dims={joined(x.dims)} axes={joined(axes)}"
+    to.leave(call, to.emit(call, spec, {"x": x}))
+
+
 def _mean(to: Lowering, call: Call) -> None:
     x, axes = to.view(call.inputs[0]), call.attributes["axes"]
     if len(x.dims) == 4 and axes == (2, 3):
         shape, layout = to.image(x)
         spec = f"avgpool: {shape} window={joined(x.dims[2:])} {layout}"
     else:
-        spec = f"reduce_avg: dims={joined(x.dims)} axes={joined(axes)}"
+        _reduce(to, replace(call, kind="reduce_avg"))
+        return
     to.leave(call, to.emit(call, spec, {"x": x}))
+
+
+def _rmsnorm(to: Lowering, call: Call) -> None:
+    x, a = to.view(call.inputs[0]), call.attributes
+    name = call.inputs[1]
+    normalised = x.dims[len(x.dims) - a["last"] :]
+    scale = known("", np.ones(normalised)) if name is None else to.view(name)
+    shape = f"dims={joined(x.dims)} last={a['last']}"
+    spec, gradients = f"rmsnorm: {shape} eps={a['eps']!r}", (f"rmsnorm_bwd: {shape}",)
+    operands = {"x": x, "scale": scale}
+    to.views[call.outputs[0]] = to.emit(call, spec, operands, like=x, gradients=gradients)
 
 
 def _layernorm(to: Lowering, call: Call) -> None:
@@ -202,27 +252,41 @@ def _sdpa(to: Lowering, call: Call) -> None:
 
 
 def _softmax(to: Lowering, call: Call) -> None:
+    """Over the last axis, which any axis is where the tensor is looked at in another order."""
     x = to.view(call.inputs[0])
-    if call.attributes["axis"] % len(x.dims) != len(x.dims) - 1:
-        raise UnsupportedCallError("softmax over another axis than the last")
-    graph = softmax_graph(x.dims, to.model.data_type)
-    to.views[call.outputs[0]] = to.add(call, graph, {"x": x}, like=x)
+    if not x.dims:
+        raise UnsupportedCallError("a number without axes")
+    axis = call.attributes["axis"] % len(x.dims)
+    order = (*(n for n in range(len(x.dims)) if n != axis), axis)
+    back = tuple(order.index(n) for n in range(len(order)))
+    turned = permuted(x, order)
+    graph = softmax_graph(turned.dims, to.data_type(call))
+    to.views[call.outputs[0]] = permuted(to.add(call, graph, {"x": turned}, like=turned), back)
 
 
-WITH_GRADIENT = ("relu", "relu6", "gelu", "gelu_tanh", "sigmoid", "tanh", "swish")
-_UNARY = (*WITH_GRADIENT, "exp", "sqrt", "rsqrt", "abs", "neg", "log", "erf")
+RENAMED = {"clip": "relu"}
+"""Calls by the operation that does them, with their attributes as its parameters."""
+COMMUTES = ("add", "mul", "max_op", "min_op")
+WITH_GRADIENT = ("relu", "relu6", "gelu", "gelu_tanh", "sigmoid", "tanh", "swish", "leaky_relu",
+                 "elu", "softplus", "clip")  # fmt: skip
+_UNARY = (*WITH_GRADIENT, "exp", "sqrt", "rsqrt", "abs", "neg", "log", "erf", "reciprocal",
+          "floor", "ceil", "sin", "tan")  # fmt: skip
 
 LOWERINGS: dict[str, Row] = {
     **VIEWS,
     "conv": _conv,
+    "conv_transpose": _conv_transpose,
+    "cast": _cast,
     "batchnorm": _batchnorm,
     **dict.fromkeys(_UNARY, _unary),
-    **dict.fromkeys(("add", "sub", "mul", "div"), _binary),
+    **dict.fromkeys((*COMMUTES, "sub", "div"), _binary),
     "channel_bias": _channel_bias,
     "linear": _linear,
     "matmul": _matmul,
     **dict.fromkeys(("maxpool", "avgpool", "avgpool_padded"), _pool),
     "mean": _mean,
+    **{f"reduce_{mode}": _reduce for mode in ("add", "max", "min", "mul", "norm1", "norm2")},
+    "rmsnorm": _rmsnorm,
     "layernorm": _layernorm,
     "sdpa": _sdpa,
     "softmax": _softmax,

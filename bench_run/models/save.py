@@ -18,7 +18,7 @@ from bench_run.graph.make import make_graphs
 from bench_run.graph.work import flops
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from bench_run.graph.model import Graph
@@ -48,14 +48,18 @@ def save_model(lowering: Lowering, folder: Path, *, weights: bool, backward: boo
     name = lowering.model.name
     gradients = _gradients(lowering) if backward else {}
     shared = shared_weights(lowering.layers)
-    layers = [*(_layer(each, folder, shared, weights=weights) for each in lowering.layers),
+    read = dict(_read_inputs(lowering))
+    layers = [*(_layer(each, folder, read, shared, weights=weights) for each in lowering.layers),
               *_backward_layers(gradients, folder)]  # fmt: skip
     pipeline = Pipeline(
         name=name,
         about=f"{name}, imported: {len(lowering.layers)} layers, {lowering.model.data_type}.",
         layers=tuple(layers),
         inputs=(
-            *(Input(each, "normal") for each in lowering.inputs if _is_read(lowering, each)),
+            *(
+                Input(each, "normal")
+                for each in dict.fromkeys(link.tensor for link in read.values())
+            ),
             *_shared_inputs(lowering, shared, weights=weights),
         ),
         outputs=tuple(_outputs(lowering)),
@@ -74,9 +78,36 @@ def save_model(lowering: Lowering, folder: Path, *, weights: bool, backward: boo
     return Imported(path, pipeline, len(graphs), len(gradients))
 
 
-def _is_read(lowering: Lowering, name: str) -> bool:
-    views = (view for layer in lowering.layers for view in layer.links.values())
-    return any(view.layer is None and view.tensor == name for view in views)
+def _names(links: Iterable[Link]) -> Iterable[str]:
+    return dict.fromkeys(link.tensor for link in links)
+
+
+def _read_inputs(lowering: Lowering) -> Iterator[tuple[tuple[str, str], Link]]:
+    """(layer, tensor) of readers of the model's inputs, and what they read. Memory is that of a
+    reader: where each reads a part and none the whole, these are inputs of their own."""
+    for name in lowering.inputs:
+        parts: list[tuple[int, int]] = []
+        links: list[tuple[tuple[str, str], int, int]] = []
+        for offset, less, reader in sorted(_readers(lowering, name)):
+            end = -less
+            if not parts or end > parts[-1][1]:
+                parts.append((offset, end))
+            links.append((reader, len(parts) - 1, offset))
+        for reader, part, offset in links:
+            start = parts[part][0]
+            if len(parts) == 1:
+                yield reader, Link(name, None, offset)
+            else:
+                yield reader, Link(f"{name}.{start}", None, offset - start)
+
+
+def _readers(lowering: Lowering, name: str) -> Iterator[tuple[int, int, tuple[str, str]]]:
+    """First element, minus the one behind the last, layer and tensor: the largest comes first."""
+    for layer in lowering.layers:
+        spans = {tensor.name: tensor.span for tensor in layer.graph.inputs}
+        for tensor, view in layer.links.items():
+            if view.layer is None and view.tensor == name:
+                yield view.offset, -(view.offset + spans[tensor]), (layer.id, tensor)
 
 
 def shared_weights(layers: Sequence[Lowered]) -> Mapping[tuple[str, str], str]:
@@ -116,8 +147,9 @@ def _filled(each: Lowered, tensor: str, array: Array, *, weights: bool) -> str |
 
 
 def _layer(
-    each: Lowered, folder: Path, shared: Mapping[tuple[str, str], str], *, weights: bool
-) -> Layer:
+    each: Lowered, folder: Path, read: Mapping[tuple[str, str], Link],
+    shared: Mapping[tuple[str, str], str], *, weights: bool,
+) -> Layer:  # fmt: skip
     rules = {
         tensor: _filled(each, tensor, array, weights=weights)
         for tensor, array in each.weights.items()
@@ -127,7 +159,10 @@ def _layer(
     return Layer(
         id=each.id,
         file=folder / f"{each.graph.name}.json",
-        links={**{tensor: _link(view) for tensor, view in each.links.items()}, **of_inputs},
+        links={
+            **{name: read.get((each.id, name)) or _link(view) for name, view in each.links.items()},
+            **of_inputs,
+        },
         init={tensor: rule for tensor, rule in rules.items() if rule is not None},
         weights=tuple(each.weights),
         fingerprint=fingerprint(each.graph),
@@ -176,14 +211,14 @@ def _outputs(lowering: Lowering) -> Iterator[Link]:
 
 
 def _left_out(lowering: Lowering) -> tuple[LeftOut, ...]:
-    """By operation and reason; work of theirs is one operation for each element of the result."""
+    """By operation and reason."""
     done = sum(flops(each.graph) or 0 for each in lowering.layers)
     counts: Counter[tuple[str, str]] = Counter()
     elements: Counter[tuple[str, str]] = Counter()
     for each in lowering.refused:
         key = each.call.operation or each.call.kind, each.reason
         counts[key] += 1
-        elements[key] += each.elements
+        elements[key] += each.work
     total = max(1, done + sum(elements.values()))
     return tuple(
         LeftOut(operation, count, elements[operation, reason] / total, reason)

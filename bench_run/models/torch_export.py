@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import importlib.util
+import logging
 import sys
 import warnings
-from collections.abc import Callable, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bench_run.errors import UsageError
 from bench_run.models.model import Call, Model
+from bench_run.models.torch_table import NORM, TABLE, Arguments
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from bench_run.models.model import Array
 
-Arguments = Mapping[str, Any]
-Made = tuple[str, tuple[Any, ...], dict[str, Any]]
-"""Kind, operands, attributes."""
-
-NORM = "_native_batch_norm_legit_no_training"
 TYPES = {"float": "float32", "half": "float16", "bfloat16": "bfloat16", "double": "float64"}
 
 
@@ -28,16 +27,31 @@ def read_torch(where: str, inputs: tuple[tuple[tuple[int, ...], str], ...]) -> M
     import torch
 
     module, name = _make_model(where)
+    if not isinstance(module, torch.nn.Module):
+        raise UsageError(f"--torch {where}: returned {type(module).__name__}, no torch.nn.Module")
     data_type = inputs[0][1]
     kind = getattr(torch, TYPES[data_type])
     module = module.eval().to(kind)
     arguments = tuple(torch.randn(*dims).to(getattr(torch, TYPES[of])) for dims, of in inputs)
     try:
-        exported = torch.export.export(module, arguments)
+        with _silenced():
+            exported = torch.export.export(module, arguments)
     except Exception as error:  # foreign: whatever the model's code raises
         first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise UsageError(f"--torch {where}: torch.export: {first}") from error
     return model_of(exported, name, data_type)
+
+
+@contextmanager
+def _silenced() -> Iterator[None]:
+    """PyTorch logs the trace of an error that it raises as well."""
+    logger = logging.getLogger("torch")
+    before = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
 
 
 def _make_model(where: str) -> tuple[Any, str]:
@@ -83,6 +97,7 @@ def model_of(exported: Any, name: str, data_type: str) -> Model:
         data_type=data_type,
         calls=tuple(_call(node) for node in nodes),
         dims={name: dims for node in values for name, dims in _dims(node).items()},
+        types={name: kind for node in values for name, kind in _types(node).items()},
         inputs=tuple(map(str, signature.user_inputs)),
         outputs=outputs,
         weights=weights,
@@ -143,6 +158,20 @@ def _dims(node: Any) -> dict[str, tuple[int, ...]]:
     return {node.name: _fixed(node, value)} if hasattr(value, "shape") else {}
 
 
+def _types(node: Any) -> dict[str, str]:
+    """As graphs spell them, others in PyTorch's own word."""
+    names = {f"torch.{own}": ours for ours, own in TYPES.items()}
+    value = node.meta["val"]
+    several = isinstance(value, (list, tuple))
+    parts = {f"{node.name}.{i}": part for i, part in enumerate(value)} if several else {}
+    kinds = {n: str(v.dtype) for n, v in (parts or {node.name: value}).items() if _is_tensor(v)}
+    return {n: names.get(kind, kind.removeprefix("torch.")) for n, kind in kinds.items()}
+
+
+def _is_tensor(value: Any) -> bool:
+    return hasattr(value, "dtype") and hasattr(value, "shape")
+
+
 def _fixed(node: Any, value: Any) -> tuple[int, ...]:
     if not all(isinstance(length, int) for length in value.shape):
         shape = "x".join(map(str, value.shape))
@@ -163,7 +192,9 @@ def _call(node: Any) -> Call:
     made = None if row is None else row(arguments)
     if made is None:
         operands = tuple(a.name for a in node.all_input_nodes)
-        return Call("unknown", name, operands, outputs, {}, target)
+        why = "no operation of hipDNN does this"
+        told = {"reason": why if row is None else f"{why} with its arguments"}
+        return Call("unknown", name, operands, outputs, told, target)
     kind, operands, attributes = made
     return Call(kind, name, tuple(map(_operand, operands)), outputs, attributes, target)
 
@@ -192,176 +223,3 @@ def _operand(value: Any) -> str | float | None:
     if value is None or isinstance(value, (int, float)):
         return value
     return str(value.name)
-
-
-def _pair(value: Any, count: int) -> tuple[int, ...]:
-    found = tuple(value) if isinstance(value, (list, tuple)) else (value,)
-    return found * count if len(found) == 1 else found
-
-
-def _conv(a: Arguments) -> Made | None:
-    if a.get("transposed") or isinstance(a["padding"], str):
-        return None
-    rank = len(a["weight"].meta["val"].shape) - 2
-    padding = _pair(a["padding"], rank)
-    attributes = {
-        "stride": _pair(a["stride"], rank),
-        "pad": padding,
-        "pad_post": padding,
-        "dilation": _pair(a["dilation"], rank),
-        "groups": a["groups"],
-    }
-    return "conv", (a["input"], a["weight"], a["bias"]), attributes
-
-
-def _batch_norm(a: Arguments) -> Made | None:
-    if a.get("training") or a["running_mean"] is None:
-        return None
-    operands = (a["input"], a["weight"], a["bias"], a["running_mean"], a["running_var"])
-    return "batchnorm", operands, {"eps": a["eps"]}
-
-
-def _unary(kind: str, **attributes: Any) -> Callable[[Arguments], Made]:
-    def make(a: Arguments) -> Made:
-        return kind, (a.get("self", a.get("input")),), attributes
-
-    return make
-
-
-def _gelu(a: Arguments) -> Made:
-    return ("gelu_tanh" if a["approximate"] == "tanh" else "gelu"), (a["self"],), {}
-
-
-def _binary(kind: str) -> Callable[[Arguments], Made | None]:
-    def make(a: Arguments) -> Made | None:
-        return None if a.get("alpha", 1) != 1 else (kind, (a["self"], a["other"]), {})
-
-    return make
-
-
-def _pool(kind: str) -> Callable[[Arguments], Made | None]:
-    def make(a: Arguments) -> Made | None:
-        rank = len(a["self"].meta["val"].shape) - 2
-        window = _pair(a["kernel_size"], rank)
-        dilated = set(_pair(a.get("dilation", 1), rank)) != {1}
-        if dilated or a["ceil_mode"] or a.get("divisor_override"):
-            return None
-        padded = kind == "avgpool" and a.get("count_include_pad", True)
-        attributes = {
-            "window": window,
-            "stride": _pair(a["stride"], rank) if a["stride"] else window,
-            "pad": _pair(a["padding"], rank),
-        }
-        return ("avgpool_padded" if padded else kind), (a["self"],), attributes
-
-    return make
-
-
-def _adaptive(a: Arguments) -> Made | None:
-    dims = a["self"].meta["val"].shape[2:]
-    wanted = _pair(a["output_size"], len(dims))
-    if any(have % want for have, want in zip(dims, wanted, strict=True)):
-        return None
-    window = tuple(int(have // want) for have, want in zip(dims, wanted, strict=True))
-    return "avgpool", (a["self"],), {"window": window, "stride": window, "pad": (0,) * len(dims)}
-
-
-def _mean(a: Arguments) -> Made | None:
-    rank = len(a["self"].meta["val"].shape)
-    axes = tuple(sorted(axis % rank for axis in a["dim"] or range(rank)))
-    return "mean", (a["self"],), {"axes": axes}
-
-
-def _layer_norm(a: Arguments) -> Made | None:
-    last = len(a["normalized_shape"])
-    return "layernorm", (a["input"], a["weight"], a["bias"]), {"eps": a["eps"], "last": last}
-
-
-def _sdpa(a: Arguments) -> Made | None:
-    if a["attn_mask"] is not None or a["dropout_p"]:
-        return None
-    attributes = {"causal": a["is_causal"], "scale": a["scale"]}
-    return "sdpa", (a["query"], a["key"], a["value"]), attributes
-
-
-def _permute(a: Arguments) -> Made:
-    rank = len(a["self"].meta["val"].shape)
-    return "permute", (a["self"],), {"order": tuple(axis % rank for axis in a["dims"])}
-
-
-def _transpose(a: Arguments) -> Made:
-    rank = len(a["self"].meta["val"].shape)
-    one, other = (a.get(key, default) % rank for key, default in (("dim0", 0), ("dim1", 1)))
-    order = list(range(rank))
-    order[one], order[other] = order[other], order[one]
-    return "permute", (a["self"],), {"order": tuple(order)}
-
-
-def _slice(a: Arguments) -> Made | None:
-    dims = a["self"].meta["val"].shape
-    axis = a["dim"] % len(dims)
-    start, end = a["start"] or 0, a["end"]
-    length = int(dims[axis])
-    begin = min(start + length if start < 0 else start, length)
-    stop = length if end is None else min(end + length if end < 0 else end, length)
-    if a["step"] != 1:
-        return None
-    return "slice", (a["self"],), {"axis": axis, "start": begin, "length": stop - begin}
-
-
-def _select(a: Arguments) -> Made:
-    dims = a["self"].meta["val"].shape
-    axis = a["dim"] % len(dims)
-    return "select", (a["self"],), {"axis": axis, "start": a["index"] % int(dims[axis])}
-
-
-def _split(a: Arguments) -> Made:
-    rank = len(a["self"].meta["val"].shape)
-    return "split", (a["self"],), {"axis": a["dim"] % rank}
-
-
-def _expand(a: Arguments) -> Made | None:
-    dims = tuple(a["self"].meta["val"].shape)
-    wanted = tuple(
-        have if size == -1 else size for have, size in zip(dims, a["size"], strict=False)
-    )
-    return ("identity", (a["self"],), {}) if tuple(wanted) == dims else None
-
-
-_RESHAPE = ("view", "reshape", "_unsafe_view", "flatten.using_ints", "unflatten.int", "squeeze",
-            "squeeze.dim", "squeeze.dims", "unsqueeze")  # fmt: skip
-_IDENTITY = ("contiguous", "clone", "dropout", "alias", "detach", "dropout_", "lift_fresh_copy")
-_ACTIVATIONS = ("relu", "sigmoid", "tanh", "exp", "sqrt", "rsqrt", "abs", "neg", "log", "erf")
-
-TABLE: dict[str, Callable[[Arguments], Made | None]] = {
-    **dict.fromkeys(("conv1d", "conv2d", "conv3d", "convolution"), _conv),
-    **dict.fromkeys(("batch_norm", NORM), _batch_norm),
-    **{f"{name}{tail}": _unary(name) for name in _ACTIVATIONS for tail in ("", "_")},
-    **{f"silu{tail}": _unary("swish") for tail in ("", "_")},
-    **{f"relu6{tail}": _unary("relu6") for tail in ("", "_")},
-    "gelu": _gelu,
-    **{f"{n}{t}.Tensor": _binary(n) for n in ("add", "sub", "mul", "div") for t in ("", "_")},
-    "linear": lambda a: ("linear", (a["input"], a["weight"], a["bias"]), {}),
-    "addmm": lambda a: ("matmul", (a["mat1"], a["mat2"], a["self"]), {}),
-    "mm": lambda a: ("matmul", (a["self"], a["mat2"], None), {}),
-    "bmm": lambda a: ("matmul", (a["self"], a["mat2"], None), {}),
-    "matmul": lambda a: ("matmul", (a["self"], a["other"], None), {}),
-    **{f"max_pool{n}d": _pool("maxpool") for n in (1, 2, 3)},
-    **{f"avg_pool{n}d": _pool("avgpool") for n in (1, 2, 3)},
-    **{f"adaptive_avg_pool{n}d": _adaptive for n in (1, 2, 3)},
-    "mean.dim": _mean,
-    "layer_norm": _layer_norm,
-    "scaled_dot_product_attention": _sdpa,
-    "softmax.int": lambda a: ("softmax", (a["self"],), {"axis": a["dim"]}),
-    **{name: _unary("reshape") for name in _RESHAPE},
-    **{name: _unary("identity") for name in _IDENTITY},
-    "permute": _permute,
-    "transpose.int": _transpose,
-    "t": _transpose,
-    "slice.Tensor": _slice,
-    "select.int": _select,
-    **dict.fromkeys(("split.Tensor", "split_with_sizes", "chunk"), _split),
-    "unbind.int": lambda a: ("unbind", (a["self"],), {"axis": a["dim"]}),
-    "expand": _expand,
-}
-"""ATen's operations by name (``.default`` left out); those that are not here no graph expresses."""

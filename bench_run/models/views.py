@@ -89,7 +89,7 @@ def reshaped(view: View, dims: Dims) -> View | None:
     """None where the new axes cut across the old ones."""
     if view.array is not None:
         return known(view.tensor, view.array.reshape(dims))
-    left = [part for axis in view.axes for part in axis if part[0] != 1]
+    left = list(_merged(tuple(part for axis in view.axes for part in axis)))
     axes: list[Axis] = []
     for length in dims:
         axis = _taken(left, length)

@@ -183,6 +183,7 @@ def _measured_case(
     engine: Engine, keeper: OutputKeeper, request: RunCase, timeline: Timeline, started: str,
     preceding: Mapping[str, str],
 ) -> Case:  # fmt: skip
+    """`preceding`: what the document says of what ran before each iteration."""
     plan = keeper.plan
     host = HostWatch()
     _settle(engine, request, timeline)
@@ -199,7 +200,7 @@ def _measured_case(
     timeline.enter("measure", keeper.spent_ns)
     recorded = record_kernels(plan, engine.stream, budget, measured)
     used = measure_energy(plan, engine.stream, engine.facts.device) if request.energy else Used()
-    told = ask_witness(plan)
+    told = {**preceding, **ask_witness(plan)}
     timeline.claim("free")
     surroundings = replace(host.told(), device_processes=others_on(engine.facts.device))
     validator = _validate(keeper, request, timeline)
@@ -217,20 +218,22 @@ def _measured_case(
         notes=notes,
         surroundings=surroundings,
     )
-    took = timeline.phases
-    init = {name: np.array([took[name]], np.int64) for name in INIT_PHASES if name in took}
     return case_of(
         request,
         Outcome("completed", None),
-        init=init,
+        init=_init(timeline.phases),
         rounds=(measured_round,),
         validation=validator.validation(),
         memory=_memory(engine, plan.facts, timeline.host_peak_bytes),
-        plan={**plan.facts.chosen, **preceding, **told},
+        plan={**plan.facts.chosen, **told},
         stopped_by=measured.stopped_by,
         kernels=recorded.kernels,
         notes=(*request.notes, *notes),
     )
+
+
+def _init(took: Mapping[str, int]) -> dict[str, Any]:
+    return {name: np.array([took[name]], np.int64) for name in INIT_PHASES if name in took}
 
 
 def _settle(engine: Engine, request: RunCase, timeline: Timeline) -> None:

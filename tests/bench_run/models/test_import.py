@@ -182,6 +182,19 @@ def test_a_function_that_fails_says_why(tmp_path):
         read_torch(f"{path}:make", (((2, 3), "float"),))
 
 
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [("return None", "returned NoneType, no torch.nn.Module"), ("", "returned NoneType")],
+)
+def test_a_function_that_returns_no_model_is_one_line(text, message, tmp_path, capsys):
+    path = tmp_path / "bad.py"
+    path.write_text(f"def make():\n    {text or 'pass'}\n")
+    words = ["--torch", f"{path}:make", "--input", "2x3", "-o", str(tmp_path / "out")]
+    assert 1 == main(["import", *words])
+    said = capsys.readouterr().err
+    assert (True, 1) == (message in said, said.count("\n"))
+
+
 @pytest.mark.parametrize("name", ["cnn", "attention"])
 def test_onnx_gives_the_same_network(name, tmp_path):
     pytest.importorskip("onnx", reason="onnx is not installed")

@@ -1,0 +1,189 @@
+"""ONNX files that are not as exporters of today write them: values, versions, types, files."""
+
+import numpy as np
+import pytest
+
+onnx = pytest.importorskip("onnx", reason="onnx is not installed")
+
+from onnx import TensorProto, helper, numpy_helper  # noqa: E402
+from onnx.reference import ReferenceEvaluator  # noqa: E402
+
+from bench_run.cli import main  # noqa: E402
+from bench_run.models.fuse import fuse  # noqa: E402
+from bench_run.models.lower import Lowering  # noqa: E402
+from bench_run.models.onnx_file import read_onnx  # noqa: E402
+from bench_run.models.operations import LOWERINGS  # noqa: E402
+from bench_run.models.save import save_model  # noqa: E402
+from bench_run.plan.chains import read_chain  # noqa: E402
+from bench_run.tensors.seeded.chain_inputs import make_chain_inputs  # noqa: E402
+from bench_run.worker.evaluate import compute_expected  # noqa: E402
+
+DRAW = np.random.default_rng(0)
+X = (4, 6)
+
+
+def weights(*dims):
+    return DRAW.standard_normal(dims)
+
+
+def node(operation, inputs, outputs="y", **attributes):
+    return helper.make_node(operation, inputs.split(), outputs.split(), **attributes)
+
+
+def write(folder, nodes, dims=X, held=None, opset=18, kind=TensorProto.DOUBLE):
+    """A model of x, which gives y."""
+    ends = [helper.make_tensor_value_info(name, kind, shape) for name, shape in
+            (("x", dims), ("y", None))]  # fmt: skip
+    values = [numpy_helper.from_array(np.asarray(v), name) for name, v in (held or {}).items()]
+    graph = helper.make_graph(nodes, "net", ends[:1], ends[1:], values)
+    sets = [helper.make_opsetid("", opset), helper.make_opsetid("own", 1)]
+    model = helper.make_model(graph, opset_imports=sets, ir_version=9)
+    onnx.save(model, folder / "net.onnx")
+    return folder / "net.onnx"
+
+
+def saved(path):
+    lowering = Lowering(fuse(read_onnx(str(path))), LOWERINGS)
+    lowering.run()
+    return save_model(lowering, path.parent / "out", weights=True, backward=False)
+
+
+def difference(path, dims=X):
+    """Of the chain's float64 reference from ONNX's own evaluation."""
+    made, x = saved(path), weights(*dims)
+    chain = read_chain(made.path).graph
+    inputs = make_chain_inputs(chain, 0, ())
+    (given,) = (tensor for tensor in chain.inputs if tensor.uid not in chain.weights)
+    inputs[given.uid][...] = x.reshape(-1)
+    (link,) = made.pipeline.outputs
+    (last,) = (t for t in chain.outputs if t.name == f"{link.layer}:{link.tensor}")
+    (wanted,) = ReferenceEvaluator(str(path)).run(None, {"x": x})
+    found = np.asarray(compute_expected(chain, inputs)[last.uid]).reshape(wanted.shape)
+    return float(np.abs(found - wanted).max()), made.pipeline.left_out
+
+
+EXPRESSED = {
+    "clip by attributes": ([node("Clip", "x", min=-0.5, max=0.5)], {"opset": 6}),
+    "clip from below": ([node("Clip", "x low")], {"held": {"low": np.array(-0.3)}}),
+    "leaky and elu": ([node("LeakyRelu", "x", "a", alpha=0.2), node("Elu", "a", alpha=0.5)], {}),
+    "square": ([node("Pow", "x p")], {"held": {"p": np.array(2.0)}}),
+    "sum by an operand": (
+        [node("ReduceSum", "x a", keepdims=1)], {"held": {"a": np.array([1])}}),
+    "largest and smaller": ([node("ReduceMax", "x", "m"), node("Min", "x m")], {}),
+    "a bias of one row": ([node("Gemm", "x b c")], {"held": {"b": weights(6, 3),
+                                                           "c": weights(1, 3)}}),
+    "slices of two axes": (
+        [node("Relu", "x", "r"), node("Slice", "r s e a", "z"), node("Exp", "z")],
+        {"held": {"s": np.array([1, 2]), "e": np.array([3, 5]), "a": np.array([0, 1])}}),
+    "constants by number": (
+        [node("Constant", "", "two", value_float=2.0), node("Cast", "two", "d", to=11),
+         node("Mul", "x d")], {}),
+    "transposed convolution": (
+        [node("ConvTranspose", "x w b", strides=[2, 2], pads=[1, 1, 1, 1],
+              output_padding=[1, 1])],
+        {"dims": (2, 4, 5, 5), "held": {"w": weights(4, 3, 3, 3), "b": weights(3)}}),
+    "quantised weights": (
+        [node("DequantizeLinear", "q scale", "f"), node("Cast", "f", "w", to=11),
+         node("MatMul", "x w")],
+        {"opset": 19, "held": {"q": np.arange(18, dtype=np.int8).reshape(6, 3),
+                               "scale": np.float32(0.25)}}),
+    "an initial value as activation": (
+        [node("Relu", "k", "r"), node("Add", "x r")], {"held": {"k": weights(4, 6)}}),
+}  # fmt: skip
+LISTED = {
+    "another vendor's": (node("Relu", "x", "z", domain="own"), {}, "an operation of own, not of"),
+    "softmax of several axes": (node("Softmax", "x", "z"), {"dims": (2, 3, 4), "opset": 11},
+                                "no operation of hipDNN does this with its attributes"),
+    "a bias for each row": (node("Gemm", "x b c", "z"),
+                            {"held": {"b": weights(6, 4), "c": weights(4, 1)}},
+                            "no operation of hipDNN does this with its attributes"),
+    "axes by attribute": (node("Add", "x b", "z", broadcast=1, axis=0),
+                          {"held": {"b": weights(4)}, "opset": 6},
+                          "no operation of hipDNN does this with its attributes"),
+    "whole numbers": (node("Shape", "x", "z", start=0), {}, "no operation of hipDNN does this"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", EXPRESSED)
+def test_an_operation_becomes_graphs_that_compute_the_same(name, tmp_path):
+    nodes, more = EXPRESSED[name]
+    error, left_out = difference(write(tmp_path, nodes, **more), more.get("dims", X))
+    assert (True, ()) == (error < 1e-12, left_out)
+
+
+@pytest.mark.parametrize("name", LISTED)
+def test_an_operation_without_a_graph_is_listed_with_the_reason(name, tmp_path):
+    operation, more, reason = LISTED[name]
+    path = write(tmp_path, [operation, node("Relu", "x")], **more)
+    (row,) = saved(path).pipeline.left_out
+    assert row.reason.startswith(reason)
+
+
+def test_whole_numbers_are_no_floats(tmp_path):
+    nodes = [node("Cast", "x", "i", to=7), node("Add", "i i", "j"), node("Relu", "x")]
+    reasons = {row.operation: row.reason for row in saved(write(tmp_path, nodes)).pipeline.left_out}
+    assert {"Cast": "its data are int64", "Add": "its data are int64"} == reasons
+
+
+def test_axes_that_are_not_known_are_not_taken_for_all(tmp_path):
+    nodes = [node("Cast", "x", "i", to=7), node("ReduceSum", "x i", "z"), node("Relu", "x")]
+    made = saved(write(tmp_path, nodes)).pipeline
+    assert "ReduceSum" in [row.operation for row in made.left_out]
+
+
+def test_what_has_no_known_dims_says_so(tmp_path):
+    nodes = [node("NonZero", "x", "n"), node("Cast", "n", "f", to=11), node("Relu", "f", "z"),
+             node("Relu", "x")]  # fmt: skip
+    reasons = {row.operation: row.reason for row in saved(write(tmp_path, nodes)).pipeline.left_out}
+    assert "one of its operands has no known dims" == reasons["Relu"]
+
+
+def test_a_quantised_product_counts_as_the_work_that_it_is(tmp_path):
+    nodes = [node("Cast", "x", "q", to=3), node("MatMulInteger", "q w", "z"), node("Relu", "x")]
+    path = write(tmp_path, nodes, (64, 64), {"w": np.ones((64, 64), np.int8)})
+    shares = {row.operation: row.share for row in saved(path).pipeline.left_out}
+    assert shares["MatMulInteger"] > 0.95
+
+
+def test_weights_in_bfloat16_are_read(tmp_path):
+    tensor = helper.make_tensor("w", TensorProto.BFLOAT16, (6, 3), [0.5] * 18)
+    path = write(tmp_path, [node("MatMul", "x w")], kind=TensorProto.BFLOAT16)
+    model = onnx.load(path)
+    model.graph.initializer.append(tensor)
+    onnx.save(model, path)
+    made = saved(path)
+    (layer,) = made.pipeline.layers
+    assert "bfloat16" in layer.file.name
+    assert np.load(made.path.parent / "weights" / "MatMul_0.b.npy").max() == 0.5
+
+
+@pytest.fixture
+def outside(tmp_path):
+    """A model whose weights lie in a file of their own."""
+    path = write(tmp_path, [node("MatMul", "x w", "m"), node("Reshape", "m s")],
+                 held={"w": weights(6, 200), "s": np.array([2, -1])})  # fmt: skip
+    model = onnx.load(path)
+    onnx.save(model, path, save_as_external_data=True, location="w.bin", size_threshold=0)
+    return path
+
+
+def test_data_in_other_files_are_read(outside):
+    error, left_out = difference(outside)
+    assert (True, ()) == (error < 1e-12, left_out)
+
+
+def test_a_file_of_data_that_is_not_there_is_one_line(outside, capsys):
+    (outside.parent / "w.bin").unlink()
+    assert 1 == main(["import", str(outside), "-o", str(outside.parent / "out")])
+    said = capsys.readouterr().err
+    assert (True, 1) == ("w.bin" in said, said.count("\n"))
+
+
+def test_functions_of_the_models_own_are_looked_into(tmp_path):
+    path = write(tmp_path, [node("Twice", "x", domain="own")])
+    model = onnx.load(path)
+    twice = helper.make_function("own", "Twice", ["a"], ["b"], [node("Add", "a a", "b")],
+                                 [helper.make_opsetid("", 18)])  # fmt: skip
+    model.functions.append(twice)
+    onnx.save(model, path)
+    assert (0.0, ()) == difference(path)

@@ -1,0 +1,105 @@
+"""Small models of PyTorch, one operation each: the chain's float64 reference is what PyTorch gives,
+or the operation is listed with the reason."""
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="these are models of PyTorch")
+
+import torch.nn.functional as F  # noqa: E402
+from torch import nn  # noqa: E402
+
+from bench_run.models.torch_export import model_of  # noqa: E402
+from bench_run.plan.chains import read_chain  # noqa: E402
+from tests.bench_run.models.networks import difference, save  # noqa: E402
+
+
+class Applies(nn.Module):
+    def __init__(self, function, *modules):
+        super().__init__()
+        self.function, self.parts = function, nn.ModuleList(modules)
+
+    def forward(self, *inputs):
+        return self.function(*inputs, *self.parts)
+
+
+def first(x, module):
+    return module(x)
+
+
+EXPRESSED = {
+    "transposed convolution": (first, (2, 3, 5, 5), nn.ConvTranspose2d(3, 4, 3, 2, 1, 1)),
+    "grouped transposed convolution": (
+        first, (2, 4, 5, 5), nn.ConvTranspose2d(4, 6, 3, 2, 1, groups=2, bias=False)),
+    "transposed convolution of rows": (first, (2, 4, 9), nn.ConvTranspose1d(4, 6, 4, 2, 1)),
+    "padding by name": (first, (2, 3, 9, 9), nn.Conv2d(3, 4, 4, padding="same", dilation=2)),
+    "depthwise": (first, (2, 4, 9, 9), nn.Conv2d(4, 8, 3, groups=4)),
+    "activations with numbers": (
+        lambda x: F.softplus(F.elu(F.leaky_relu(x, 0.3), 0.5)), (3, 4)),
+    "clamp": (lambda x: torch.clamp(x, -0.5, 0.5), (3, 4)),
+    "hardtanh": (lambda x: F.hardtanh(x, 0, 6), (3, 4)),
+    "powers": (lambda x: x.pow(2) + x**-1, (3, 4)),
+    "numbers": (lambda x: (x * 2 + 1) / 3 - 0.5, (3, 4)),
+    "mean of all": (lambda x: x - x.mean(), (3, 4)),
+    "sum": (lambda x: x / x.sum(-1, keepdim=True), (3, 4)),
+    "largest": (lambda x: x - x.amax(1, keepdim=True), (3, 4)),
+    "larger": (lambda x: torch.maximum(x, x * x), (3, 4)),
+    "RMS norm": (first, (2, 3, 8), nn.RMSNorm(8)),
+    "softmax over the first axis": (lambda x: F.relu(x) + F.softmax(F.relu(x), 0), (3, 4)),
+    "softmax over channels": (lambda x: F.relu(x) + F.softmax(F.relu(x), 1), (2, 3, 4, 5)),
+    "other lengths": (lambda x: x.reshape(4, 3) * F.relu(x).T, (3, 4)),
+    "one number as result": (lambda x: F.relu(x).sum(), (3, 4)),
+}  # fmt: skip
+LISTED = {
+    "reversed scale": (lambda x: F.relu(x.pow(3)), "no operation of hipDNN does this with its "),
+    "cat": (lambda x: F.relu(torch.cat([x, x])), "no operation of hipDNN does this"),
+    "integers": (lambda x: F.relu(x) + (x.long() * 2).double(), "its data are int64"),
+    "truth": (lambda x: torch.where(x > 0, F.relu(x), x), "no operation of hipDNN does this"),
+}
+
+
+def imported(tmp_path, function, dims, *modules, dtype=torch.double):
+    module = Applies(function, *modules).eval().to(dtype)
+    found = torch.export.export(module, (torch.zeros(dims, dtype=dtype),))
+    name = {torch.double: "double", torch.half: "half"}[dtype]
+    return module, save(model_of(found, "net", name), tmp_path)
+
+
+@pytest.mark.parametrize("name", EXPRESSED)
+def test_an_operation_becomes_graphs_that_compute_the_same(name, tmp_path):
+    torch.manual_seed(0)
+    function, dims, *modules = EXPRESSED[name]
+    module, made = imported(tmp_path, function, dims, *modules)
+    assert (True, ()) == (difference(made.path, module, dims) < 1e-13, made.pipeline.left_out)
+
+
+@pytest.mark.parametrize("name", LISTED)
+def test_an_operation_without_a_graph_is_listed_with_the_reason(name, tmp_path):
+    function, reason = LISTED[name]
+    _, made = imported(tmp_path, function, (3, 4))
+    assert any(row.reason.startswith(reason) for row in made.pipeline.left_out)
+
+
+def test_each_graph_has_the_type_of_its_data(tmp_path):
+    def norm(x, linear):
+        wide = linear(x).float()
+        return linear((wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True))).to(x.dtype))
+
+    _, made = imported(tmp_path, norm, (4, 8), nn.Linear(8, 8), dtype=torch.half)
+    chain = read_chain(made.path).graph
+    written = [place.graph.outputs[0].data_type for place in chain.places]
+    assert ((), "half", "half", 5) == (
+        made.pipeline.left_out, written[0], written[-1], written.count("float"),
+    )  # fmt: skip
+
+
+def test_parts_of_an_input_that_nobody_reads_as_a_whole_are_inputs(tmp_path):
+    _, made = imported(tmp_path, lambda x: x[:, :2] * x[:, 2:], (3, 4))
+    assert ["inputs_0.0", "inputs_0.2"] == [each.name for each in made.pipeline.inputs]
+    assert 1 == len(read_chain(made.path).graph.places)
+
+
+def test_a_recurrent_layer_counts_as_the_work_that_it_is(tmp_path):
+    lstm, linear = nn.LSTM(16, 16, batch_first=True), nn.Linear(16, 16)
+    _, made = imported(tmp_path, lambda x, a, b: b(a(x)[0]), (2, 3, 16), lstm, linear)
+    share = sum(row.share for row in made.pipeline.left_out)
+    assert 0.85 < share < 0.95  # eight matrices of nine
