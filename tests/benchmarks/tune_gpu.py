@@ -8,6 +8,8 @@ Options:
   --seconds=S    for all of it; what does not fit in any more is left out [default: 270]
   --second=N     every N-th graph is tuned a second time [default: 2]
   --every=N      of so many of these graphs all plans are measured [default: 4]
+  --take=N       only the first N graphs
+  --steps=LIST   what comes after the first tuning [default: second,tuned,energy,every,ordinary]
   --engine=E     an engine, or several with commas, which are then what is varied [default: cudnn]
   --cache=STATE  as of bench-run [default: rotate]
   --batch=N      reduce every batch to this
@@ -50,6 +52,11 @@ END_S = 15
 answers = []
 
 
+STEPS = {"second": 0, "tuned": COST_S, "energy": ENERGY_S, "every": 2 * EVERY_S,
+         "ordinary": SAMPLE_S}  # fmt: skip
+"""Seconds that the second tuning leaves for each of the others."""
+
+
 def tell(text):
     """An answer, now and once more at the end."""
     answers.append(text)
@@ -71,10 +78,10 @@ def command(*words):
 
 @contextmanager
 def step(name):
-    """What fails in it is told."""
+    """What fails in it is told, and costs none of the others."""
     try:
         yield
-    except (subprocess.SubprocessError, OSError, ValueError, KeyError, IndexError) as error:
+    except Exception as error:  # a device is too dear for mistakes of ours
         tell(f"{name}: failed: {type(error).__name__}: {error}")
 
 
@@ -86,6 +93,7 @@ class Plan:
     batch: str | None
     out: Path
     seconds: float
+    steps: tuple[str, ...] = tuple(STEPS)
     began: float = field(default_factory=time.monotonic)
 
     @property
@@ -102,12 +110,20 @@ class Plan:
     @property
     def paths(self):
         """Of the graphs, one by one."""
-        return [g.id.path for g in outline_run(Options(graphs=self.graphs)).graphs]
+        return paths_of(self.graphs)
+
+    def left_for(self, name):
+        """Whether a step is wanted and there is time."""
+        return name in self.steps and self.left_s > STEPS[name]
 
     @property
     def shared(self):
         batch = [] if self.batch is None else ["--scale-batch", self.batch]
         return ["--cache", self.cache, *batch, "-q"]
+
+
+def paths_of(graphs):
+    return [g.id.path for g in outline_run(Options(graphs=tuple(graphs))).graphs]
 
 
 def tune(plan, graphs, number, *extra):
@@ -126,25 +142,27 @@ def second_graphs(plan, step, wall_s):
     """Every `step`-th graph, as many as there is time for."""
     paths = plan.paths
     each_s = wall_s / len(paths)
-    room = plan.left_s - COST_S - SAMPLE_S - 2 * EVERY_S
+    room = plan.left_s - sum(STEPS[name] for name in plan.steps)
     return paths[::step][: max(0, int(room / each_s))]
 
 
 def compare(first, second):
     """What two tunings say of the same graphs."""
     known = {entry.fingerprint: entry for entry in first.entries}
-    same, claims = [], []
+    same, claims, tied = [], [], 0
     for entry in second.entries:
         other = known[entry.fingerprint]
         one, two = (e.candidates[e.winner] for e in (other, entry))
         same.append(one.variant == two.variant)
         if not same[-1]:
+            tied += text(two) in tied_with(other) or text(one) in tied_with(entry)
             print(
                 f"  {entry.name}: {text(one)} ({other.reason}), then {text(two)} ({entry.reason})"
             )
         claims += [math.log(a.time_ns / b.time_ns) for a, b in confirmed_twice(other, entry)]
     moved = 100 * np.abs(claims)
-    tell(f"the same winner twice: {sum(same)} of {len(same)}")
+    tell(f"the same winner twice: {sum(same)} of {len(same)}; {tied} of the others name plans that "
+         "one of the two calls tied")  # fmt: skip
     tell(
         f"told times of the same plan, {len(moved)} winners and defaults: "
         f"{np.median(moved):.3f} % apart in the median, 95 % within "
@@ -154,6 +172,10 @@ def compare(first, second):
 
 def text(candidate):
     return " ".join(candidate.variant.values()) or "the default"
+
+
+def tied_with(entry):
+    return [text(entry.candidates[index]) for index in entry.tied_with]
 
 
 def confirmed_twice(one, two):
@@ -206,9 +228,12 @@ def tune_energy(plan, graphs):
     words = [*graphs, *plan.varied, *plan.shared, "--objective", "energy", "--budget", "15s"]
     command("tune", *words, "-o", str(path))
     record = tuned_read(path)
-    gains = [f"{entry.name}: {entry.gain.ratio:.4f} x, {entry.reason}" if entry.gain else
-             f"{entry.name}: {entry.reason}" for entry in record.entries]  # fmt: skip
-    tell(f"for energy, {len(record.entries)} graphs: " + "; ".join(gains))
+    tell(f"for energy, {len(record.entries)} graphs: " + "; ".join(map(gain_of, record.entries)))
+
+
+def gain_of(entry):
+    gain = "" if entry.gain is None else f"{entry.gain.estimate:.4f} x, "
+    return f"{entry.name}: {gain}{entry.reason}"
 
 
 def every_plan(plan, graphs, most):
@@ -252,34 +277,38 @@ def show(path):
 def run(plan, every_nth, most):
     first, wall_s = tune(plan, plan.graphs, 1, "--budget", f"{0.65 * plan.seconds:.0f}s")
     show(plan.out / "live1.json")
-    again = second_graphs(plan, every_nth, wall_s)
+    again = second_graphs(plan, every_nth, wall_s) if "second" in plan.steps else []
     records = [first]
     with step("the second tuning"):
         if again:
             records.append(tune(plan, again, 2)[0])
             compare(*records)
     with step("--tuned"):
-        if plan.left_s > COST_S:
+        if plan.left_for("tuned"):
             tuned_cost(plan)
     with step("energy"):
-        if plan.left_s > ENERGY_S + SAMPLE_S:
+        if plan.left_for("energy"):
             tune_energy(plan, plan.paths[:2])
     with step("all plans"):
-        data = every_plan(plan, again or plan.paths, most)
+        data = every_plan(plan, again or plan.paths, most) if plan.left_for("every") else None
         if data is not None:
             regrets(records, data)
     with step("an ordinary run of all plans"):
-        whole_s = exhaustive_s(plan, first)
-        tell(f"the tuning of all graphs took {100 * wall_s / whole_s:.0f} % of that")
+        if plan.left_for("ordinary"):
+            whole_s = exhaustive_s(plan, first)
+            tell(f"the tuning of all graphs took {100 * wall_s / whole_s:.0f} % of that")
 
 
 def main():
     given = docopt(__doc__)
     out = Path(given["--out"])
     out.mkdir(parents=True, exist_ok=True)
+    graphs = tuple(given["GRAPH"] or [SUITE])
+    if given["--take"] is not None:
+        graphs = tuple(paths_of(graphs)[: int(given["--take"])])
     plan = Plan(
-        tuple(given["GRAPH"] or [SUITE]), tuple(given["--engine"].split(",")), given["--cache"],
-        given["--batch"], out, float(given["--seconds"]),
+        graphs, tuple(given["--engine"].split(",")), given["--cache"],
+        given["--batch"], out, float(given["--seconds"]), tuple(given["--steps"].split(",")),
     )  # fmt: skip
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
