@@ -23,10 +23,9 @@ USAGE = """Usage:
 
 def answer(arguments: Mapping[str, Any]) -> Outcome:
     """Raises `BenchRunError` where nothing can be run."""
-    from bench_run.commands.outcome import Outcome
+    from bench_run.commands.outcome import Outcome, command_line
     from bench_run.errors import IncompleteRunError
     from bench_run.options import read_options
-    from bench_run.runner.benchmark import command_line
 
     options = read_options(arguments)
     if options.dry_run:
@@ -52,9 +51,12 @@ def _run(options: Options, command: Sequence[str]) -> Document:
         from bench_run.fleet.ray_run import run_fleet
 
         return run_fleet(options, command)
-    from bench_run.runner.benchmark import run_benchmark
+    from bench_run.runner.early import early_templates
 
-    return run_benchmark(options, command)
+    with early_templates(options) as templates:
+        from bench_run.runner.benchmark import run_benchmark
+
+        return run_benchmark(options, command, templates)
 
 
 def _exported(options: Options, document: Document, missing: list[str]) -> Iterator[str]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from bench_run.engines import ENGINES, list_engines
 from bench_run.engines.spec import parse_spec
 from bench_run.errors import BenchRunError, WorkerError
-from bench_run.plan.cases import PlannedEngine, plan_engines
+from bench_run.plan.engines import PlannedEngine, plan_engines
 from bench_run.runner.rounds import lack_of_memory
 from bench_run.tensors.data import Data
 from bench_run.worker.messages import Attempt

@@ -102,10 +102,9 @@ def _show(path: str, _arguments: Mapping[str, Any]) -> Outcome:
 
 
 def _verify(path: str, arguments: Mapping[str, Any]) -> Outcome:
-    from bench_run.commands.outcome import Outcome
+    from bench_run.commands.outcome import Outcome, command_line
     from bench_run.options.read import read_options
     from bench_run.report.tuning import verified_table
-    from bench_run.runner.benchmark import command_line
     from bench_run.tune.verify import verify
 
     found = verify(path, read_options(arguments), command_line())
@@ -142,11 +141,10 @@ WITH_RECORD = {"--show": _show, "--verify": _verify, "--export": _export}
 def _tune(arguments: Mapping[str, Any]) -> Outcome:
     from bench_schema.tuning_files import tuned_save
 
-    from bench_run.commands.outcome import Outcome
+    from bench_run.commands.outcome import Outcome, command_line
     from bench_run.files import writing
     from bench_run.options.read import read_options
     from bench_run.report.tuning import tuning_table
-    from bench_run.runner.benchmark import command_line
     from bench_run.tune.record import make_record
     from bench_run.tune.settings import read_tuning
     from bench_run.tune.stages import tune

@@ -21,7 +21,7 @@ from bench_run.fleet.cluster import Cluster, LostError, connect
 from bench_run.fleet.dispatch import Dispatch
 from bench_run.fleet.members import START_S, Member, open_units
 from bench_run.fleet.unit import Unit
-from bench_run.plan.cases import EVERY
+from bench_run.plan.engines import EVERY
 from bench_run.progress import Progress
 from bench_run.runner.benchmark import finish_record, make_header
 from bench_run.runner.output.destinations import check_destinations

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from bench_run.fleet.dispatch import Block
     from bench_run.options import Options
-    from bench_run.plan.cases import PlannedEngine
+    from bench_run.plan.engines import PlannedEngine
     from bench_run.runner.benchmark import OpenedEngines
     from bench_run.runner.planning import Outline, Variants
 

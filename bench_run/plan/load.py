@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from bench_run.graph.model import Graph
     from bench_run.options import Options
-    from bench_run.plan.cases import PlannedEngine
+    from bench_run.plan.engines import PlannedEngine
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from bench_run.options import Options
-    from bench_run.plan.cases import PlannedEngine
+    from bench_run.plan.engines import PlannedEngine
 
 
 def partly_taken(

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from bench_run.graph.model import Graph
-    from bench_run.plan.cases import PlannedEngine, PlannedGraph
+    from bench_run.plan.cases import PlannedGraph
+    from bench_run.plan.engines import PlannedEngine
 
 GRAPH_AXES: Mapping[str, Callable[[Graph, str], Graph | None]] = {
     "dtype": with_data_type,

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     from bench_schema.document import Work
 
-    from bench_run.plan.cases import PlannedEngine, PlannedGraph
+    from bench_run.plan.cases import PlannedGraph
+    from bench_run.plan.engines import PlannedEngine
     from bench_run.plan.load import Gathered
 
 SLACK = 1.05

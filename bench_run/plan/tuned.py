@@ -16,7 +16,8 @@ from bench_schema.errors import DocumentError
 
 from bench_run.engines.spec import parse_spec
 from bench_run.errors import UsageError
-from bench_run.plan.cases import plan_engines, plan_graph
+from bench_run.plan.cases import plan_graph
+from bench_run.plan.engines import plan_engines
 from bench_run.plan.load import gather
 from bench_run.plan.rewrites import in_math, rewritten, variant_case
 
@@ -29,7 +30,8 @@ if TYPE_CHECKING:
     from bench_run.engines.base import EngineFacts
     from bench_run.graph.model import Graph
     from bench_run.options import Options
-    from bench_run.plan.cases import PlannedCase, PlannedEngine
+    from bench_run.plan.cases import PlannedCase
+    from bench_run.plan.engines import PlannedEngine
 
 DEFAULT, ERROR = "default", "error"
 MISMATCHES = (DEFAULT, ERROR)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 import uuid
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from bench_schema.document import SCHEMA_VERSION, Document, Engine, Run, Settings, Tool
@@ -19,6 +17,7 @@ from bench_run.measure.ceilings import add_ceilings
 from bench_run.measure.time_breakdown import TimeBreakdown
 from bench_run.progress import Progress
 from bench_run.runner.decisions import Referee, check_until
+from bench_run.runner.early import templates_of
 from bench_run.runner.extra_passes import check_extra, extra_passes
 from bench_run.runner.output.destinations import check_destinations
 from bench_run.runner.output.record import Record, now
@@ -28,6 +27,7 @@ from bench_run.runner.references.engines import check_references
 from bench_run.runner.references.spool import check_cache
 from bench_run.runner.rounds import NOTHING, Brought, Rounds
 from bench_run.runner.stopping import until_decided
+from bench_run.worker.parent.launcher import Launcher
 from bench_run.worker.parent.pool import WorkerPool
 
 if TYPE_CHECKING:
@@ -37,14 +37,18 @@ if TYPE_CHECKING:
 
     from bench_run.engines.base import EngineFacts
     from bench_run.options import Options
-    from bench_run.plan.cases import PlannedEngine
+    from bench_run.plan.engines import PlannedEngine
     from bench_run.runner.planning import Planned
+    from bench_run.worker.parent.templates import Templates
 
 VERSION = "0.1.0"
 
 
-def run_benchmark(options: Options, command: Sequence[str] = ()) -> Document:
+def run_benchmark(
+    options: Options, command: Sequence[str] = (), templates: Templates | None = None
+) -> Document:
     """Run everything that `options` ask for and return the document, saved where asked.
+    `templates`: those that were started early; they are closed with the run.
 
     Raises `UsageError`, `GraphError`, `EngineUnavailableError` and `OutputError` before anything is
     measured; what happens to a case later is its outcome. Ctrl-C ends the run early: the document
@@ -62,8 +66,8 @@ def run_benchmark(options: Options, command: Sequence[str] = ()) -> Document:
             talk.say(f"note: {note}")
         if outline.reason is not None:
             talk.say(f"engine {outline.reason}")
-    fresh = options.fresh if options.rounds > 1 else "exec"
-    pool = WorkerPool(options.timeout_s, {}, breakdown, fresh)
+    launcher = Launcher(templates or templates_of(options), options.timeout_s)
+    pool = WorkerPool(options.timeout_s, {}, breakdown, launcher=launcher)
     try:
         before = users_of(device_names()) if options.require_idle else {}
         likely = likely_engines(outline)
@@ -77,6 +81,7 @@ def run_benchmark(options: Options, command: Sequence[str] = ()) -> Document:
     finally:
         pool.close()
         pool.kill()
+        launcher.close()
 
 
 def run_planned(
@@ -244,8 +249,3 @@ def settings_of(
         until=options.until,
         threshold_ratio=options.threshold_ratio if options.until is not None else None,
     )
-
-
-def command_line() -> tuple[str, ...]:
-    """How this process was called, program name shortened."""
-    return (Path(sys.argv[0]).name, *sys.argv[1:])

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from bench_run.options import Options
-    from bench_run.plan.cases import PlannedCase, PlannedEngine
+    from bench_run.plan.cases import PlannedCase
+    from bench_run.plan.engines import PlannedEngine
 
 SHOWN = 300
 """Characters of bench-compare's complaint that are repeated."""

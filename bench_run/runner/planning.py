@@ -10,25 +10,21 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from bench_run.engines import choose_auto
 from bench_run.engines.spec import parse_spec
 from bench_run.errors import BenchRunError, EngineUnavailableError, UsageError
 from bench_run.graph.chain.model import ChainGraph
 from bench_run.machine.affinity import available_cpus
 from bench_run.machine.devices import accelerator_count, devices
-from bench_run.plan.cases import (
-    EVERY,
-    PlannedCase,
-    PlannedEngine,
-    PlannedGraph,
-    asks_several,
-    number_namesakes,
-    on_devices,
-    plan_cases,
-    plan_engines,
-    plan_graph,
-)
+from bench_run.plan.cases import PlannedCase, PlannedGraph, number_namesakes, plan_cases, plan_graph
 from bench_run.plan.checks import check_options
+from bench_run.plan.engines import (
+    EVERY,
+    PlannedEngine,
+    asks_several,
+    engine_texts,
+    on_devices,
+    plan_engines,
+)
 from bench_run.plan.load import Gathered, gather, note_missing_weights
 from bench_run.plan.oracle import with_oracles
 from bench_run.plan.partly_taken import partly_taken
@@ -128,15 +124,10 @@ def _shard(outline: Outline, shard: str) -> Outline:
 
 
 def _engine_texts(options: Options) -> tuple[tuple[str, ...], str | None]:
-    if options.a is not None and options.b is not None:
-        return (options.a, options.b), None
-    if options.tuned is not None and not options.engine:
+    if options.tuned is not None and options.a is None and not options.engine:
         spec = default_engine(read_record(options.tuned))
         return (spec,), f"{spec}: the default of {options.tuned}"
-    if options.engine and options.engine != ("auto",):
-        return options.engine, None
-    text, reason = choose_auto()
-    return (text,), reason
+    return engine_texts(options)
 
 
 def plan_run(outline: Outline, engines: Sequence[PlannedEngine], variants: Variants) -> Planned:

@@ -39,7 +39,8 @@ from bench_run.worker.parent.process import GATE_PHASE
 if TYPE_CHECKING:
     from bench_run.graph.model import Graph
     from bench_run.options import Options
-    from bench_run.plan.cases import PlannedCase, PlannedEngine
+    from bench_run.plan.cases import PlannedCase
+    from bench_run.plan.engines import PlannedEngine
     from bench_run.progress import Progress
     from bench_run.runner.parallel.baton import CaseTurn
     from bench_run.runner.stopping import Rule

@@ -15,13 +15,14 @@ from bench_run.engines.base import KNOB_VARIANT
 from bench_run.engines.spec import parse_spec
 from bench_run.errors import BenchRunError, GraphError, UsageError
 from bench_run.graph.chain.model import ChainGraph
-from bench_run.plan.cases import BUILD_EVERY_S, EVERY, plan_engines
+from bench_run.plan.engines import BUILD_EVERY_S, EVERY, plan_engines
 from bench_run.plan.rewrites import GRAPH_AXES, in_math, rewritten, variant_case
 from bench_run.tune.space import ALL, Space
 
 if TYPE_CHECKING:
     from bench_run.options import Options
-    from bench_run.plan.cases import PlannedCase, PlannedEngine, PlannedGraph
+    from bench_run.plan.cases import PlannedCase, PlannedGraph
+    from bench_run.plan.engines import PlannedEngine
     from bench_run.worker.parent.pool import WorkerPool
 
 MOST_CANDIDATES = 1000

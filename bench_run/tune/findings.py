@@ -11,7 +11,8 @@ if TYPE_CHECKING:
     from bench_schema.document import Document
 
     from bench_run.options import Options
-    from bench_run.plan.cases import PlannedEngine, PlannedGraph
+    from bench_run.plan.cases import PlannedGraph
+    from bench_run.plan.engines import PlannedEngine
     from bench_run.tune.candidates import Option
     from bench_run.tune.fates import Fate
     from bench_run.tune.racing.heats import RaceState

@@ -16,54 +16,32 @@ import selectors
 import signal
 import socket
 import sys
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from bench_run.engines import engine_module
 from bench_run.engines.base import SupportsFork
+from bench_run.engines.spec import parse_spec
 from bench_run.errors import BenchRunError
 from bench_run.worker.guardian import die_with_parent
 from bench_run.worker.main import leave, main
+from bench_run.worker.template_messages import (
+    FORK,
+    MESSAGE_BYTES,
+    Ended,
+    Forked,
+    Preload,
+    Ready,
+)
 
-if TYPE_CHECKING:
-    from bench_run.engines.base import EngineOptions, EngineSpec
-
-MESSAGE_BYTES = 65536
 REAP_S = 0.05
 """How often ended workers are looked for."""
-FORK = b"fork"
-
-
-@dataclass(frozen=True)
-class Preload:
-    spec: EngineSpec
-    options: EngineOptions
-
-
-@dataclass(frozen=True)
-class Ready:
-    """Everything is imported, or not: then workers have to be started afresh."""
-
-    fit: bool
-
-
-@dataclass(frozen=True)
-class Forked:
-    pid: int
-
-
-@dataclass(frozen=True)
-class Ended:
-    pid: int
-    code: int
-    """As `subprocess.Popen.returncode`."""
 
 
 def preload(request: Preload) -> bool:
     """Whether workers of this spec may be forked from here."""
     try:
-        module = engine_module(request.spec.name)
-        if not isinstance(module, SupportsFork) or not module.preload(request.spec):
+        spec = parse_spec(request.spec)
+        module = engine_module(spec.name)
+        if not isinstance(module, SupportsFork) or not module.preload(spec):
             return False
     except BenchRunError:
         return False  # a fresh worker says why

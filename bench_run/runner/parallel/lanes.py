@@ -26,7 +26,7 @@ from bench_run.runner.parallel.visit import Visit
 if TYPE_CHECKING:
     from bench_schema.document import Case
 
-    from bench_run.plan.cases import PlannedEngine
+    from bench_run.plan.engines import PlannedEngine
     from bench_run.runner.parallel.baton import Baton, CaseTurn
     from bench_run.runner.parallel.room import Room
     from bench_run.worker.parent.pool import WorkerPool

@@ -9,7 +9,7 @@ from bench_run.engines import availability
 from bench_run.engines.base import EngineOptions, EngineSpec
 from bench_run.engines.spec import parse_spec
 from bench_run.errors import BenchRunError, EngineUnavailableError, UsageError
-from bench_run.plan.cases import PlannedEngine, of_spec
+from bench_run.plan.engines import PlannedEngine, of_spec
 from bench_run.validate.settings import FORMULAS, GOLDEN
 from bench_run.worker.parent.pool import WorkerPool
 

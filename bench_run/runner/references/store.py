@@ -41,7 +41,8 @@ if TYPE_CHECKING:
 
     from bench_run.graph.model import Graph
     from bench_run.options import Options
-    from bench_run.plan.cases import PlannedEngine, PlannedGraph
+    from bench_run.plan.cases import PlannedGraph
+    from bench_run.plan.engines import PlannedEngine
     from bench_run.worker.parent.pool import WorkerPool
 
 ELEMENT_BYTES = 16

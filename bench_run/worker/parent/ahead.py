@@ -19,7 +19,7 @@ from bench_run.worker.parent.process import Worker
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from bench_run.plan.cases import PlannedEngine
+    from bench_run.plan.engines import PlannedEngine
     from bench_run.worker.parent.start import Template
 
 OPENING_AT_ONCE = 4

@@ -7,38 +7,20 @@ whoever asks for the first worker may be done long before the others.
 
 from __future__ import annotations
 
-import threading
 from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Literal
 
-from bench_run.engines import engine_module
-from bench_run.engines.base import SupportsEnvironment, SupportsFork
-from bench_run.engines.spec import without_device
-from bench_run.machine.affinity import thread_environment
 from bench_run.worker.parent.ahead import OPENING_AT_ONCE, Ahead
-from bench_run.worker.parent.start import Template, start_afresh
+from bench_run.worker.parent.start import start_afresh
+from bench_run.worker.parent.templates import family
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from bench_run.plan.cases import PlannedEngine
+    from bench_run.plan.engines import PlannedEngine
     from bench_run.worker.parent.ahead import Started
     from bench_run.worker.parent.start import Starter
-
-
-def own_environment(engine: PlannedEngine) -> Mapping[str, str]:
-    """Variables that the engine's process needs from its start."""
-    module = engine_module(engine.spec.name)
-    threads = thread_environment(engine.options.threads)
-    if not isinstance(module, SupportsEnvironment):
-        return threads
-    return {**module.environment(engine.spec, engine.options), **threads}
-
-
-def family(engine: PlannedEngine) -> str:
-    """What copies of an engine on several devices have in common."""
-    return without_device(engine.key)
+    from bench_run.worker.parent.templates import Templates
 
 
 def openings(engines: Sequence[PlannedEngine]) -> list[int]:
@@ -49,48 +31,26 @@ def openings(engines: Sequence[PlannedEngine]) -> list[int]:
 
 
 class Launcher:
-    """Environments and templates by family."""
+    """How workers come to be: afresh, from a template, or ahead of time."""
 
-    def __init__(
-        self, environments: Mapping[str, Mapping[str, str]], fresh: str, timeout_s: float
-    ) -> None:
-        """`timeout_s`: how long a worker may take to open its engine. `fresh`: ``exec`` starts each
-        worker afresh; ``fork`` forks those of engines that allow it from a template, which is kept
-        until `close`."""
-        self._fresh, self._timeout_s = fresh, timeout_s
-        self._environments = dict(environments)
-        self._prepared: set[str] = set()
-        self._templates: dict[str, Template] = {}
+    def __init__(self, templates: Templates, timeout_s: float) -> None:
+        """`timeout_s`: how long a worker may take to open its engine. `templates` are closed with
+        this."""
+        self._templates, self._timeout_s = templates, timeout_s
         self._ahead: dict[str, tuple[PlannedEngine, Ahead]] = {}
-        self._lock = threading.Lock()
-        self._starting = ThreadPoolExecutor(1)
 
     def environment(self, engine: PlannedEngine) -> Mapping[str, str]:
-        """Asked for once: cache folders that it names serve every round."""
-        name = family(engine)
-        with self._lock:
-            if name not in self._prepared:
-                given = self._environments.get(engine.key, {})
-                self._environments[name] = {**own_environment(engine), **given}
-                self._prepared.add(name)
-            return self._environments[name]
+        return self._templates.environment(engine)
 
-    def starter(self, engine: PlannedEngine, environment: Mapping[str, str]) -> Starter:
-        """The first worker of an engine starts afresh: its template imports at the same time."""
-        if self._fresh == "exec" or not isinstance(engine_module(engine.spec.name), SupportsFork):
+    def starter(self, engine: PlannedEngine) -> Starter:
+        """Whoever finds no template starts one, and a worker afresh: both import at once."""
+        if not self._templates.are_used_by(engine):
             return start_afresh
-        name = family(engine)
-        with self._lock:
-            if name in self._templates:
-                return self._templates[name].start
-            self._start_template(engine, environment)
-            return start_afresh
-
-    def _start_template(self, engine: PlannedEngine, environment: Mapping[str, str]) -> None:
-        started = self._starting.submit(
-            Template, engine.spec, engine.options, environment, self._timeout_s
-        )
-        self._templates[family(engine)] = started.result()
+        started = self._templates.started(engine)
+        if started is not None:
+            return started.start
+        self._templates.start(engine)
+        return start_afresh
 
     def start_ahead(self, engines: Sequence[PlannedEngine], count: int) -> None:
         """Start `count` workers of each engine that may be forked; others start when asked for."""
@@ -98,14 +58,9 @@ class Launcher:
             self._start_ahead(engine, count, at_once)
 
     def _start_ahead(self, engine: PlannedEngine, count: int, at_once: int) -> None:
-        if count < 1 or self._fresh == "exec" or engine.key in self._ahead:
+        if count < 1 or engine.key in self._ahead or not self._templates.are_used_by(engine):
             return
-        if not isinstance(engine_module(engine.spec.name), SupportsFork):
-            return
-        name, environment = family(engine), self.environment(engine)
-        if name not in self._templates:
-            self._start_template(engine, environment)
-        template = self._templates[name]
+        template, environment = self._templates.start(engine), self.environment(engine)
         ahead = Ahead(engine, template, environment, self._timeout_s, count, at_once)
         self._ahead[engine.key] = engine, ahead
 
@@ -126,11 +81,8 @@ class Launcher:
     @property
     def worker_start(self) -> Literal["exec", "fork"]:
         """How most workers start; waits until it is known."""
-        return "fork" if any(template.fit for template in self._templates.values()) else "exec"
+        return "fork" if self._templates.some_fit else "exec"
 
     def close(self) -> None:
         self.end_ahead()
-        with self._lock:
-            for template in self._templates.values():
-                template.close()
-            self._templates.clear()
+        self._templates.close()

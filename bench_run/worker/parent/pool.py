@@ -40,6 +40,7 @@ from bench_run.worker.messages import (
 )
 from bench_run.worker.parent.launcher import Launcher
 from bench_run.worker.parent.process import Worker
+from bench_run.worker.parent.templates import Templates
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -47,7 +48,7 @@ if TYPE_CHECKING:
     from bench_run.engines.base import EngineFacts
     from bench_run.graph.model import Graph
     from bench_run.measure.ceilings import Ceilings
-    from bench_run.plan.cases import PlannedEngine
+    from bench_run.plan.engines import PlannedEngine
     from bench_run.worker.parent.process import Turn
 
 
@@ -62,10 +63,13 @@ class WorkerPool:
         fresh: str = "exec",
         launcher: Launcher | None = None,
     ) -> None:
-        """`fresh`: how workers start, see `Launcher`; `launcher` is that of another pool."""
+        """`fresh`: how workers start, see `Templates`; `launcher` is somebody else's, who
+        closes it."""
         self._timeout_s = timeout_s
         self._owns_launcher = launcher is None
-        self._launcher = Launcher(environments, fresh, timeout_s) if launcher is None else launcher
+        if launcher is None:
+            launcher = Launcher(Templates(fresh, timeout_s, environments), timeout_s)
+        self._launcher = launcher
         self.breakdown = TimeBreakdown() if breakdown is None else breakdown
         self._workers: dict[str, Worker] = {}
         self._fresh: dict[str, PlannedEngine] = {}
@@ -128,7 +132,7 @@ class WorkerPool:
 
     def _launch(self, engine: PlannedEngine) -> Worker:
         environment = self._launcher.environment(engine)
-        return Worker(environment, start=self._launcher.starter(engine, environment))
+        return Worker(environment, start=self._launcher.starter(engine))
 
     def _opened(self, worker: Worker, engine: PlannedEngine) -> Opened:
         """In any thread."""

@@ -13,12 +13,18 @@ import threading
 import time
 from typing import TYPE_CHECKING, Protocol
 
-from bench_run.worker.template import FORK, MESSAGE_BYTES, Ended, Forked, Preload, Ready
+from bench_run.worker.template_messages import (
+    FORK,
+    MESSAGE_BYTES,
+    Ended,
+    Forked,
+    Preload,
+    Ready,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from bench_run.engines.base import EngineOptions, EngineSpec
 
 WAIT_STEP_S = 0.02
 
@@ -56,12 +62,11 @@ class Template:
 
     def __init__(
         self,
-        spec: EngineSpec,
-        options: EngineOptions,
+        spec: str,
         environment: Mapping[str, str],
         timeout_s: float,
     ) -> None:
-        """`timeout_s`: how long importing, and a fork, may take."""
+        """`spec`: the engine's, as text. `timeout_s`: how long importing, and a fork, may take."""
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._control.settimeout(timeout_s)
         self._process = subprocess.Popen(  # noqa: S603 - our own module, no shell
@@ -78,7 +83,7 @@ class Template:
         self._ends: dict[int, int] = {}
         self._lost: set[int] = set()
         """Workers that ended with the template."""
-        self._control.send(pickle.dumps(Preload(spec, options)))
+        self._control.send(pickle.dumps(Preload(spec)))
         self._fit: bool | None = None
 
     @property

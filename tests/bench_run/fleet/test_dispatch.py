@@ -18,7 +18,7 @@ from bench_run.fleet.cluster import check_reachable
 from bench_run.fleet.dispatch import MOST_ATTEMPTS, Dispatch
 from bench_run.fleet.ray_run import check_ray
 from bench_run.options import Options
-from bench_run.plan.cases import PlannedEngine
+from bench_run.plan.engines import PlannedEngine
 
 ROUNDS = 3
 UNITS = ("a", "b", "c")

@@ -22,7 +22,7 @@ from bench_run.cli import main
 from bench_run.engines.base import EngineOptions
 from bench_run.engines.spec import parse_spec
 from bench_run.graph.make import make_graphs
-from bench_run.plan.cases import PlannedEngine
+from bench_run.plan.engines import PlannedEngine
 from bench_run.worker.parent.pool import WorkerPool
 from tests.support import child_pids, graph_json
 

@@ -13,7 +13,7 @@ from bench_run.errors import UsageError
 from bench_run.graph.fingerprint import fingerprint
 from bench_run.graph.sources.load import load
 from bench_run.options import Options, read_options
-from bench_run.plan.cases import on_devices, plan_engines
+from bench_run.plan.engines import on_devices, plan_engines
 
 FAST = {"rounds": 1, "iterations": 2, "warmup": 0}
 

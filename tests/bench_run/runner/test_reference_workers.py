@@ -17,7 +17,8 @@ from bench_run.errors import OutputError, StoppedError, WorkerCrashedError
 from bench_run.graph.make import make_graphs
 from bench_run.graph.sources.load import load
 from bench_run.options import Options
-from bench_run.plan.cases import PlannedEngine, plan_graph
+from bench_run.plan.cases import plan_graph
+from bench_run.plan.engines import PlannedEngine
 from bench_run.runner.parallel.room import Room
 from bench_run.runner.references.store import Expected, ReferenceStore
 from bench_run.runner.references.workers import Helpers

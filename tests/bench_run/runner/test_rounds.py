@@ -13,7 +13,7 @@ import bench_run
 from bench_run.engines.spec import parse_spec
 from bench_run.graph.make import make_graphs
 from bench_run.options import Options
-from bench_run.plan.cases import plan_engines
+from bench_run.plan.engines import plan_engines
 from bench_run.runner.case_state import CaseState, RoundSamples
 from bench_run.runner.rounds import budget, lack_of_memory, shuffle_cases
 from bench_run.worker.parent import pool

@@ -12,7 +12,7 @@ from bench_run.engines.base import EngineOptions
 from bench_run.engines.spec import parse_spec
 from bench_run.errors import BenchRunError
 from bench_run.measure.time_breakdown import TimeBreakdown
-from bench_run.plan.cases import PlannedEngine
+from bench_run.plan.engines import PlannedEngine
 from bench_run.worker.parent.ahead import OPENING_AT_ONCE
 from bench_run.worker.parent.launcher import openings
 from bench_run.worker.parent.pool import WorkerPool
@@ -44,7 +44,7 @@ def workers(pools):
 
 def test_lanes_take_workers_that_were_started_ahead_and_start_those_that_are_missing():
     with lanes("hostile:fine+fork", 3, ahead=2) as (pool, beside, engine):
-        template = pool._launcher._templates[engine.key]
+        template = pool._launcher._templates.started(engine)
         for each in beside:
             assert "cpu" == each.facts(engine).device
         assert 3 == len(set(workers(beside)))

@@ -8,7 +8,7 @@ import bench_run
 from bench_run.engines.spec import parse_spec
 from bench_run.errors import EngineUnavailableError, WorkerCrashedError
 from bench_run.options import Options
-from bench_run.plan.cases import plan_engines
+from bench_run.plan.engines import plan_engines
 
 FAST = {"rounds": 1, "iterations": 2, "warmup": 0}
 

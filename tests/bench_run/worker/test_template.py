@@ -9,7 +9,6 @@ import psutil
 import pytest
 
 import bench_run
-from bench_run.engines.base import EngineOptions, EngineSpec
 from bench_run.worker.parent.start import Template
 
 pytestmark = pytest.mark.usefixtures("hostile")
@@ -44,8 +43,7 @@ def test_nothing_is_left_behind(small_graph):
 
 @pytest.fixture
 def template():
-    spec = EngineSpec("hostile+fork", "hostile", options=("fork",))
-    made = Template(spec, EngineOptions(), {}, 60)
+    made = Template("hostile+fork", {}, 60)
     yield made
     made.close()
 
@@ -99,8 +97,7 @@ def test_a_worker_that_is_lost_with_its_template_costs_no_case(small_graph):
 
 
 def test_a_template_that_imports_for_ever_is_not_waited_for():
-    spec = EngineSpec("hostile:hang-preload+fork", "hostile", "hang-preload", options=("fork",))
-    made = Template(spec, EngineOptions(), {}, 0.3)
+    made = Template("hostile:hang-preload+fork", {}, 0.3)
     assert not made.fit
     assert -signal.SIGKILL == made._process.wait(10)
     made.close()

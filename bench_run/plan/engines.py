@@ -1,0 +1,162 @@
+"""The engines of a run: their keys, options and devices, before any of them is open.
+
+Imports nothing that takes long: template processes are started from here before the rest of the
+program is read (`runner/early.py`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from bench_run.engines import choose_auto, engine_module
+from bench_run.engines.base import EngineOptions, EngineSpec, SupportsKnobs
+from bench_run.engines.spec import on_device, without_device
+from bench_run.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from bench_run.options import Options
+
+EVERY = "all"
+"""Id of an engine whose variants of a graph are a case each."""
+BUILD_EVERY_S = 60.0
+"""What one variant of many may take to build where ``--build-timeout`` says nothing."""
+
+
+@dataclass(frozen=True)
+class PlannedEngine:
+    """An engine of this run. `key` names it in the document."""
+
+    key: str
+    spec: EngineSpec
+    options: EngineOptions
+    reference: str
+    """What its outputs are compared with: ``auto``, ``numpy``, ``golden``, ``none``, or the key of
+    another engine."""
+    build_timeout_s: float | None = None
+    """Seconds that each build phase of a case may take; None: as long as the case."""
+
+    def is_copy_of(self, other: PlannedEngine) -> bool:
+        """Whether it is the other one, with the device on which that is named in the spec."""
+        named = without_device(self.spec.text) == other.spec.text != self.spec.text
+        return named and self.options == other.options
+
+
+def engine_texts(options: Options) -> tuple[tuple[str, ...], str | None]:
+    """Specs as the user gave them; where the choice is ours, also why. Raises
+    `EngineUnavailableError`."""
+    if options.a is not None and options.b is not None:
+        return (options.a, options.b), None
+    if options.engine and options.engine != ("auto",):
+        return options.engine, None
+    text, reason = choose_auto()
+    return (text,), reason
+
+
+def engine_options(options: Options) -> EngineOptions:
+    return EngineOptions(
+        device=0 if options.devices is None else options.devices[0],
+        near_device=asks_several(options) or options.ray is not None,
+        threads=options.threads,
+        math=options.math,
+        cache=options.cache,
+        timer=options.timer,
+        replay=options.replay,
+        knobs=dict(options.knob),
+        plugin_paths=options.plugin_path,
+        plugin_mode=options.plugin_mode,
+        prefix=options.hipdnn_prefix,
+        vendor_caches=options.vendor_caches,
+        cache_dir=options.cache_dir,
+    )
+
+
+def plan_engines(options: Options, specs: Sequence[EngineSpec]) -> tuple[PlannedEngine, ...]:
+    """One row per engine; with ``--a``/``--b`` the second is compared with the first."""
+    chosen = engine_options(options)
+    takers = (spec for spec in specs if isinstance(engine_module(spec.name), SupportsKnobs))
+    if options.knob and next(takers, None) is None:
+        raise UsageError(f"--knob: no engine of this run has knobs ({_names(specs)})")
+    keys = unique([spec.text for spec in specs])
+    references = [options.reference] * len(specs)
+    if options.a is not None:
+        references = ["none" if options.reference == "auto" else options.reference, keys[0]]
+    return tuple(
+        PlannedEngine(key, spec, of_spec(chosen, spec), reference, build_limit(options, spec))
+        for key, spec, reference in zip(keys, specs, references, strict=True)
+    )
+
+
+def _names(specs: Sequence[EngineSpec]) -> str:
+    return ", ".join(spec.text for spec in specs)
+
+
+def build_limit(options: Options, spec: EngineSpec) -> float | None:
+    """One variant of many must not hold up the others; a single plan gets the case's time."""
+    if options.build_timeout_s is not None:
+        return options.build_timeout_s
+    return BUILD_EVERY_S if spec.id == EVERY else None
+
+
+def of_spec(options: EngineOptions, spec: EngineSpec) -> EngineOptions:
+    """The options with the device and the knobs that the spec names."""
+    if spec.knobs and not isinstance(engine_module(spec.name), SupportsKnobs):
+        raise UsageError(f"engine {spec.text}: {spec.name} has no knobs")
+    device = options.device if spec.device is None else spec.device
+    threads = options.threads if spec.threads is None else spec.threads
+    knobs = {**options.knobs, **spec.knobs}
+    return replace(options, device=device, threads=threads, knobs=knobs)
+
+
+def asks_several(options: Options) -> bool:
+    """Whether ``--device`` may multiply engines: then they have to be opened to plan the run."""
+    return options.devices is None or len(options.devices) > 1
+
+
+def on_devices(
+    options: Options, engines: Sequence[PlannedEngine], visible: Mapping[str, int | None]
+) -> tuple[PlannedEngine, ...]:
+    """Each engine once for each device asked for. `visible`: how many devices an engine can choose
+    from, by key; None leaves it alone, as does a device in its spec."""
+    for engine in engines:
+        if engine.spec.device is not None and visible[engine.key] is None:
+            raise UsageError(f"engine {engine.key}: it has no choice of devices")
+    named = options.devices != (0,)
+    if named and all(count is None for count in visible.values()):
+        names = ", ".join(engine.key for engine in engines)
+        wanted = "all" if options.devices is None else ",".join(map(str, options.devices))
+        raise UsageError(
+            f"--device {wanted}: none of these engines has a choice of devices ({names})"
+        )
+    if not asks_several(options):
+        return tuple(engines)
+    return tuple(made for engine in engines for made in _copies(options, engine, visible))
+
+
+def _copies(
+    options: Options, engine: PlannedEngine, visible: Mapping[str, int | None]
+) -> list[PlannedEngine]:
+    count = visible[engine.key]
+    if count is None or engine.spec.device is not None:
+        return [engine]
+    indices = range(count) if options.devices is None else options.devices
+    if len(indices) == 1:
+        return [engine]
+    specs = [on_device(engine.spec, index) for index in indices]
+    return [
+        replace(engine, key=spec.text, spec=spec, options=of_spec(engine.options, spec))
+        for spec in specs
+    ]
+
+
+def unique(names: Sequence[str]) -> list[str]:
+    """The names; those that occur again get `` #2``, `` #3`` …"""
+    seen: Counter[str] = Counter()
+    unique = []
+    for name in names:
+        seen[name] += 1
+        unique.append(name if seen[name] == 1 else f"{name} #{seen[name]}")
+    return unique

@@ -1,0 +1,41 @@
+"""Templates of a run that start before the rest of the program is read: they import their engine's
+libraries meanwhile, which takes longer.
+
+Nothing here is final: what is wrong with the options is found, and said, by who plans the run.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
+
+from bench_run.engines.spec import parse_spec
+from bench_run.errors import BenchRunError
+from bench_run.plan.engines import engine_texts, plan_engines
+from bench_run.worker.parent.templates import Templates
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from bench_run.options import Options
+
+
+def templates_of(options: Options) -> Templates:
+    """Of a run: a single round starts its workers afresh."""
+    fresh = options.fresh if options.rounds > 1 else "exec"
+    return Templates(fresh, options.timeout_s, {})
+
+
+@contextmanager
+def early_templates(options: Options) -> Iterator[Templates]:
+    """Those of the engines that the options name are started; all of them end with the context."""
+    templates = templates_of(options)
+    try:
+        with suppress(BenchRunError):
+            texts, _ = engine_texts(options)
+            for engine in plan_engines(options, [parse_spec(text) for text in texts]):
+                if options.tuned is None and templates.are_used_by(engine):
+                    templates.start(engine)
+        yield templates
+    finally:
+        templates.close()
