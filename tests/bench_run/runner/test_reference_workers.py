@@ -138,7 +138,9 @@ def test_what_is_known_is_had_while_others_are_computed(graph_folder, monkeypatc
 
 def test_who_waits_when_the_run_is_stopped_is_told(graph_folder, monkeypatch):
     graphs, store = store_of(graph_folder)
-    monkeypatch.setattr(store, "_evaluate", lambda *_: time.sleep(0.5))
+    stopping = threading.Event()
+    monkeypatch.setattr(store, "_evaluate", lambda *_: stopping.wait(60) and Expected(None))
+    monkeypatch.setattr(store._room, "stop", stopping.set)  # once no more is begun
     store.announce((graph, "auto") for graph in graphs)
     store.compute_ahead()
     with ThreadPoolExecutor() as threads:
@@ -148,7 +150,7 @@ def test_who_waits_when_the_run_is_stopped_is_told(graph_folder, monkeypatch):
         reasons = [one.exception(timeout=60) for one in waiting]
     assert any(isinstance(reason, StoppedError) for reason in reasons)
     with pytest.raises(StoppedError):
-        store.validation_settings(graphs[-1], "auto")
+        store.validation_settings(graphs[-1], "numpy")  # what was not begun when it stopped
 
 
 def test_what_goes_wrong_ahead_is_met_by_whoever_wants_it(graph_folder, monkeypatch):
