@@ -183,7 +183,6 @@ def _measured_case(
     engine: Engine, keeper: OutputKeeper, request: RunCase, timeline: Timeline, started: str,
     preceding: Mapping[str, str],
 ) -> Case:  # fmt: skip
-    """`preceding`: what the document says of what ran before each iteration."""
     plan = keeper.plan
     host = HostWatch()
     _settle(engine, request, timeline)
