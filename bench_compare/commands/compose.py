@@ -172,9 +172,12 @@ def read_composed(options: Options) -> tuple[Composed, list[str]]:
     from bench_compare.compose.analysis import compose
     from bench_compare.compose.given import Inputs
     from bench_compare.input.load import load
+    from bench_compare.input.sides import refuse_twice
 
     sources, remarks = load(options.documents)
     against, more = load(options.against)
+    refuse_twice(sources)
+    refuse_twice(against)
     if not sources:
         raise InputError(f"{options.documents[0]}: no result document of bench-run in it")
     inputs = Inputs(

@@ -282,7 +282,8 @@ class Answer:
             yield f"{len(space.unpriced)} conversions were not measured: choices with them are out"
         gaps = sum(1 for part in made.parts if part.kind == "seam" and part.source is None)
         if gaps:
-            yield f"{gaps} seams were not measured and count nothing"
+            what = "1 seam was not measured and counts"
+            yield f"{what if gaps == 1 else f'{gaps} seams were not measured and count'} nothing"
         if not self._given.network.pipeline.is_linked:
             yield "the file has no links: its layers are added, without seams"
         given = self._given

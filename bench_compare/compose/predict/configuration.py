@@ -49,6 +49,11 @@ class Evidence:
         return np.ones(self.times.shape[1], dtype=bool)
 
     @cached_property
+    def has_energy(self) -> bool:
+        """Whether any row has joules."""
+        return bool(np.isfinite(self.energies).any())
+
+    @cached_property
     def alone(self) -> list[Estimate]:
         """Of each row by itself."""
         return alone(self.times, self.table.sources, self.table.bounds)
@@ -121,7 +126,9 @@ def describe(name: str, found: Evidence, rows: Sequence[Row]) -> Configuration:
 
 def _part(piece: Piece, found: Evidence, whole: float) -> Part:
     time = found.prices.time(piece.weights)
-    joules = found.prices.energy(piece.weights, is_gap=piece.kind == "seam")
+    joules = math.nan
+    if found.has_energy:
+        joules = found.prices.energy(piece.weights, is_gap=piece.kind == "seam")
     row, notes = piece.row, [] if piece.note is None else [piece.note]
     if row is not None and row.unresolved is not None and not math.isnan(joules):
         notes.append(row.unresolved)

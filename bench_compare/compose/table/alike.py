@@ -57,7 +57,7 @@ def check_alike(sources: Sequence[Source], engines: Mapping[int, frozenset[str]]
 def _facts(document: Document, wanted: frozenset[str]) -> Iterator[tuple[str, str, object]]:
     """(what must be one, its field in this document, value)."""
     for name in SETTINGS:
-        yield name, f"run.settings.{name}", getattr(document.run.settings, name)
+        yield name, f"run.settings.{name}", _told(document, name)
     for engine in document.engines:
         if engine.key in wanted:
             yield from _engine_facts(document, engine)
@@ -66,6 +66,16 @@ def _facts(document: Document, wanted: frozenset[str]) -> Iterator[tuple[str, st
             for uuid in {uuid for _, uuid in facts(case.rounds).places}:
                 yield "device", f"cases[{number}].rounds.device_uuid", uuid
     yield "environment", "machine.environment", dict(document.machine.environment)
+
+
+def _told(document: Document, name: str) -> object:
+    """What a setting is; None where the document does not tell. Documents that say how their
+    workers started say of `threads`, too, that these were not held to a number."""
+    settings = document.run.settings
+    value: object = getattr(settings, name)
+    if name == "threads" and value is None and settings.worker_start is not None:
+        return "no limit"
+    return value
 
 
 def _engine_facts(document: Document, engine: Engine) -> Iterator[tuple[str, str, object]]:

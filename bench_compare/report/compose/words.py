@@ -85,8 +85,8 @@ def facts(made: Composition) -> Iterator[tuple[str, str]]:
     yield "baseline", made.baseline_name
     if made.choose is not None:
         kept = "".join(f", {name} at most {bound:g}" for name, bound in made.limits.items())
-        sure = {True: "optimal", False: "perhaps not optimal", None: ""}[made.optimal]
-        yield "chosen by", f"{made.choose}{kept}: {sure}"
+        sure = {True: ": optimal", False: ": perhaps not optimal", None: ""}[made.optimal]
+        yield "chosen by", f"{made.choose}{kept}{sure}"
     if made.method:
         yield "how", made.method
 

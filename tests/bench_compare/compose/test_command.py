@@ -62,6 +62,29 @@ def test_a_measurement_outside_of_the_interval_exits_with_2(folder, capsys):
 
 
 @pytest.mark.parametrize(
+    "words",
+    [["parts.json", "copy.json"], ["parts.json", "--against", "chain.json", "--against=copy.json"]],
+)
+def test_a_run_in_two_files_is_refused(folder, capsys, words):
+    """It would make intervals narrower than they are."""
+    first = "chain.json" if "--against" in words else "parts.json"
+    (folder / "copy.json").write_bytes((folder / first).read_bytes())
+    code, _, err = told(capsys, "net.toml", *words)
+    assert (1, f"bench-compare: copy.json: the same run as {first}; it must not count twice\n") == (
+        code, err,
+    )  # fmt: skip
+
+
+def test_where_nothing_was_measured_in_joules_none_are_shown(folder, capsys):
+    document = worlds.parts(TWO)
+    alone = tuple(case for case in document.cases if not case.graph.layers)
+    worlds.save(folder, "alone.json", replace(document, cases=alone))
+    _, out, _ = told(capsys, "net.toml", "alone.json", "--json", "-")
+    parts = json.loads(out)["chosen"]["parts"]
+    assert {None} == {part["energy_j"] for part in parts}
+
+
+@pytest.mark.parametrize(
     ("before", "after", "sentence"),
     [
         ('"a:y"', '"c:y"', "broken.toml: entries wait for each other: "),

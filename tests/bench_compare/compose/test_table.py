@@ -61,6 +61,16 @@ def test_what_a_document_does_not_tell_is_not_held_against_it(tmp_path):
     assert composed(CHAIN, tmp_path, worlds.parts(CHAIN), known).problems == ()
 
 
+def test_one_thread_and_as_many_as_there_are_make_no_table(tmp_path):
+    def held_to(threads):
+        document = worlds.parts(CHAIN)
+        settings = replace(document.run.settings, threads=threads, worker_start="fork")
+        return replace(document, run=replace(document.run, settings=settings))
+
+    with pytest.raises(InputError, match=r"threads: 1, but doc0\.json has no limit"):
+        composed(CHAIN, tmp_path, held_to(None), held_to(1))
+
+
 def test_rounds_of_two_units_in_one_document_are_refused(tmp_path):
     gpu = with_engine(worlds.parts(CHAIN), device="GPU-1")
     cases = on_unit(gpu, "GPU-1").cases[:-1] + on_unit(gpu, "GPU-2").cases[-1:]
