@@ -62,7 +62,8 @@ def headline(composition: Composition) -> str:
     if abs(ratio - 1) < SAME:
         return f"{text}, as fast as {composition.baseline_name}"
     word = "faster" if ratio >= 1 else "slower"
-    return f"{text}, {change_text(max(ratio, 1 / ratio))} {word} than {composition.baseline_name}"
+    change = change_text(max(ratio, 1 / ratio)).removeprefix("+")
+    return f"{text}, {change} {word} than {composition.baseline_name}"
 
 
 def model_text(model: ModelTerm | None) -> str:
