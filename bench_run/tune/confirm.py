@@ -63,7 +63,9 @@ class Confirmation:
             for index, state in right.items()
             if (logs := self._logs(state)) is not None
         ]
-        if is_settled(finalists, 0, self._tuning.margin_ratio, self._looks, self._most):
+        if is_settled(
+            each.rivals(finalists), 0, self._tuning.margin_ratio, self._looks, self._most
+        ):
             return ()
         return [each.options[finalist.index].case.id for finalist in finalists]
 

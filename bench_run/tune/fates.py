@@ -26,6 +26,8 @@ class Fate:
     deterministic: bool | None = None
     workspace_bytes: int | None = None
     plan: Mapping[str, str] = field(default_factory=dict)
+    beyond: str | None = None
+    """The limit that the default breaks: it is measured all the same."""
 
     @property
     def facts(self) -> tuple[bool | None, float | None, int | None]:
@@ -36,8 +38,8 @@ class Fate:
 def fates_of(
     options: Sequence[Option], session: Session, limits: Limits, is_over: Callable[[], bool]
 ) -> list[Fate]:
-    """The default is the first option; limits do not hold for it, since nothing else is sure to
-    run."""
+    """The default is the first option: it is measured whatever limits it breaks, as what the others
+    are held against, and since nothing else is sure to run."""
     fates: list[Fate] = []
     seen: dict[tuple[str, str, str, str], str] = {}
     for index, option in enumerate(options):
@@ -48,13 +50,17 @@ def fates_of(
             fates.append(Fate("not tried", "the budget was gone before it was built"))
             continue
         fate = _fate(session.build(index))
-        if fate.status == "ok" and index > 0:
-            fate = _limited(fate, limits)
+        limited = _limited(fate, limits) if fate.status == "ok" else fate
+        fate = limited if index > 0 else replace(fate, beyond=beyond_of(fate, limited))
         fate = _first_of_its_plan(fate, option, seen)
         if fate.status != "ok":
             session.release(index)
         fates.append(fate)
     return fates
+
+
+def beyond_of(fate: Fate, limited: Fate) -> str | None:
+    return None if fate.status == limited.status else limited.reason
 
 
 def repeated(fate: Fate, case: Case) -> Fate:

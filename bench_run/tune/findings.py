@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from bench_run.plan.cases import PlannedGraph
     from bench_run.plan.engines import PlannedEngine
     from bench_run.tune.candidates import Option
+    from bench_run.tune.choosing.decide import Finalist
     from bench_run.tune.fates import Fate
     from bench_run.tune.racing.heats import RaceState
     from bench_run.tune.session import Effort
@@ -35,6 +36,16 @@ class Raced:
     finalists: Sequence[int] = ()
     tied: Sequence[int] = ()
     """As indices of options."""
+
+    @property
+    def beyond(self) -> str | None:
+        """The limit that the default breaks."""
+        return self.fates[0].beyond
+
+    def rivals(self, finalists: Sequence[Finalist]) -> Sequence[Finalist]:
+        """Those that may win: not a default that breaks a limit, where others keep it."""
+        others = [each for each in finalists if each.index != 0]
+        return others if others and self.beyond is not None else finalists
 
 
 @dataclass(frozen=True)

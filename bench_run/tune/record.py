@@ -30,7 +30,7 @@ from bench_schema.tuning import (
 )
 
 from bench_run.runner.output.record import now
-from bench_run.tune.choosing.decide import Decision, Finalist, Point, decide, pareto
+from bench_run.tune.choosing.decide import Decision, Finalist, Point, decide, pareto, ratio
 from bench_run.tune.choosing.totals import Suite, decide_whole, total_gain, totals
 from bench_run.tune.confirm import objective_logs
 from bench_run.tune.fates import largest_error
@@ -139,7 +139,27 @@ def decision_of(each: Raced, confirmed: Mapping[str, Confirmed], tuned: Tuned) -
     if not finalists:
         return Decision(0, (), None, "no candidate could be confirmed")
     looks = look_count(tuned.document.run.settings)
-    return decide(finalists, 0, tuned.tuning.margin_ratio, looks)
+    decision = decide(each.rivals(finalists), 0, tuned.tuning.margin_ratio, looks)
+    return with_reason(each, decision, finalists)
+
+
+def with_reason(each: Raced, decision: Decision, finalists: Sequence[Finalist]) -> Decision:
+    """The decision, with what else is to be known of it: no other candidate ran, or the default
+    breaks a limit."""
+    ends = [fate for fate in each.fates[1:] if fate.status != "duplicate"]
+    if decision.winner == 0 and each.fates[1:] and all(fate.status != "ok" for fate in ends):
+        why = f"no other candidate is left: {ends[0].reason}" if ends else "the others are the same"
+        decision = replace(decision, reason=why)
+    if each.beyond is None:
+        return decision
+    reason = f"{decision.reason}; the default breaks a limit: {each.beyond}"
+    known = {finalist.index: finalist for finalist in finalists}
+    if decision.winner == 0 or 0 not in known:
+        return replace(decision, reason=reason)
+    gain = ratio(known[0], known[decision.winner])
+    what = "the only one" if len(known) == 2 else "the fastest"
+    reason = f"{what} within the limits; the default breaks one: {each.beyond}"
+    return replace(decision, gain=gain, reason=reason)
 
 
 def _entry(each: Raced, decision: Decision, confirmed: Mapping[str, Confirmed]) -> Entry:

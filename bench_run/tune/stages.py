@@ -267,6 +267,8 @@ class Stages:
         fates = fates_of(options, session, self._tuning.limits, is_over)
         is_over = self._clock.with_grace(is_over, time.monotonic() - begin)
         entered = [i for i, fate in enumerate(fates) if fate.status == "ok"]
+        aside = self._set_aside(entered, fates)
+        entered = [i for i in entered if i not in aside]
         if not entered:
             talk.say(f"  no way to run it: {fates[0].reason}")
             return Raced(graph, options, fates, (), None, _ranks(fates))
@@ -283,8 +285,14 @@ class Stages:
             fates[index] = replace(fates[index], status=outcome.status, reason=outcome.reason)
         return Raced(
             graph, options, fates, entered, state, ranks,
-            [entered[f] for f in finalists], [entered[t] for t in tied],
+            [*aside, *(entered[f] for f in finalists)], [entered[t] for t in tied],
         )  # fmt: skip
+
+    def _set_aside(self, entered: Sequence[int], fates: Sequence[Fate]) -> list[int]:
+        """A default that breaks a limit: it is confirmed, and drops nobody in the race."""
+        others = [i for i in entered if i != 0]
+        layers = self._tuning.scope == "layer"
+        return [0] if layers and others and 0 in entered and fates[0].beyond is not None else []
 
     def _run_again(
         self,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bench_run.errors import EngineUnavailableError, UsageError
@@ -46,9 +47,14 @@ class Verified:
 
     @property
     def holds(self) -> bool:
-        """Whether the winner is shown to be faster."""
-        gain = self.measured
-        return gain is not None and gain.low is not None and gain.low > 1
+        """Whether the winner is shown to be faster; or not shown to be slower than was said, where
+        it won by keeping a limit."""
+        gain, said = self.measured, self.recorded
+        if gain is None or gain.low is None or gain.high is None:
+            return False
+        if said is not None and said.low is not None and said.low <= 1:
+            return gain.high >= said.low
+        return gain.low > 1
 
 
 def verify(path: str, options: Options, command: Sequence[str] = ()) -> list[Verified]:
@@ -57,6 +63,8 @@ def verify(path: str, options: Options, command: Sequence[str] = ()) -> list[Ver
     record = read_record(path)
     if all(entry.winner == entry.default for entry in record.entries):
         return []
+    if not (options.graphs or options.op or options.miopen_driver):
+        options = replace(options, graphs=_files_of(path, record))
     options = _narrowed(options, record)
     outline = outline_run(options)
     pool = WorkerPool(options.timeout_s, {}, fresh=options.fresh)
@@ -83,18 +91,28 @@ def verify(path: str, options: Options, command: Sequence[str] = ()) -> list[Ver
 
 
 def _narrowed(options: Options, record: TunedRecord) -> Options:
-    """The record's graphs, where no other was named, on its engine and under its conditions."""
-    named = options.graphs or options.op or options.miopen_driver
-    paths = tuple(entry.path for entry in record.entries if entry.winner != entry.default)
+    """On the record's engine and under its conditions."""
     known = record.environment
     return replace(
         options,
-        graphs=options.graphs if named else paths,
         engine=options.engine or (default_engine(record),),
         cache=known.cache,
         math=known.math,
         energy=options.energy or record.settings.objective != "time",
     )
+
+
+def _files_of(path: str, record: TunedRecord) -> tuple[str, ...]:
+    """The graphs whose winner is not the default. Those of ``--op`` and of a driver's lines were no
+    files: raises `UsageError`."""
+    files = tuple(entry.path for entry in record.entries if entry.winner != entry.default)
+    missing = [file for file in files if not Path(file).exists()]
+    if missing:
+        raise UsageError(
+            f"--verify: {path}: {missing[0]} is not there: name its graphs again, as files, --op "
+            "or --miopen-driver"
+        )
+    return files
 
 
 def _differ(default: PlannedCase, tuned: PlannedCase) -> bool:

@@ -1,0 +1,106 @@
+"""A default that breaks a limit is measured, and wins only where nothing else keeps it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from bench_schema.tuning import Ratio
+from bench_schema.tuning_files import tuned_read
+
+from bench_run.cli import main
+from bench_run.tune.choosing.decide import Finalist, decide
+from bench_run.tune.fates import Fate
+from bench_run.tune.findings import Raced
+from bench_run.tune.record import with_reason
+from bench_run.tune.verify import Verified
+
+OP = ("--op", "matmul: m=64 n=64 k=64 dtype=half")
+BROKEN = "error 0.001, at most 1e-05 is allowed"
+FAST, SLOW = (Finalist(i, i, np.full(5, log)) for i, log in ((0, 0.0), (1, 0.1)))
+
+
+@pytest.fixture
+def record(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    words = (
+        "--space",
+        "dtype=half,float",
+        "--limit",
+        "error=1e-5",
+        "--rounds",
+        "3",
+        "--iters",
+        "30",
+    )
+    assert 0 == main(["tune", *OP, "--engine", "numpy", *words, "-q", "-o", "tuned.json"])
+    capsys.readouterr()
+    return tuned_read(tmp_path / "tuned.json")
+
+
+def decision(*fates, finalists):
+    raced = Raced(None, (), fates, (), None, {})
+    return with_reason(raced, decide(raced.rivals(finalists), 0, 0.01), finalists)
+
+
+def test_who_keeps_the_limit_wins_and_the_default_is_confirmed_beside_it(record):
+    (entry,) = record.entries
+    winner, default = entry.candidates[entry.winner], entry.candidates[0]
+    assert ({"dtype": "float"}, True) == (dict(winner.variant), winner.error <= 1e-5)
+    assert ("confirmed", True) == (
+        default.stage,
+        "the default breaks one: error 0.0" in entry.reason,
+    )
+
+
+def test_a_record_of_graphs_that_were_no_files_is_verified_where_they_are_named(record, capsys):
+    assert 1 == main(["tune", "--verify", "tuned.json", "-q"])
+    assert "name its graphs again, as files, --op" in capsys.readouterr().err
+    assert main(
+        ["tune", "--verify", "tuned.json", *OP, "--rounds", "3", "--iters", "30", "-q"]
+    ) in {0, 2}
+    assert "matmul_m64n64k64_half_nn" in capsys.readouterr().out
+
+
+def test_a_slower_one_that_keeps_the_limit_wins_and_its_loss_is_told():
+    found = decision(Fate("ok", beyond=BROKEN), Fate("ok"), finalists=(FAST, SLOW))
+    assert (1, True) == (found.winner, found.gain.estimate < 1)
+    assert f"the only one within the limits; the default breaks one: {BROKEN}" == found.reason
+
+
+def test_where_nothing_else_keeps_the_limit_the_default_wins_and_what_it_breaks_is_told():
+    found = decision(Fate("ok", beyond=BROKEN), Fate("over a limit", BROKEN), finalists=(FAST,))
+    assert 0 == found.winner
+    assert (
+        f"no other candidate is left: {BROKEN}; the default breaks a limit: {BROKEN}"
+        == found.reason
+    )
+
+
+def test_a_default_within_the_limits_wins_by_its_time():
+    found = decision(Fate("ok"), Fate("ok"), finalists=(FAST, SLOW))
+    assert (0, "the default is the fastest") == (found.winner, found.reason)
+
+
+@pytest.mark.parametrize(
+    ("other", "reason"),
+    [
+        (Fate("unsupported", "no plans"), "no other candidate is left: no plans"),
+        (Fate("duplicate", "as the default"), "the others are the same"),
+    ],
+)
+def test_a_default_without_rivals_is_not_called_the_fastest(other, reason):
+    assert reason == decision(Fate("ok"), other, finalists=(FAST,)).reason
+
+
+@pytest.mark.parametrize(
+    ("recorded", "measured", "holds"),
+    [
+        (Ratio(1.2, 1.1, 1.3), Ratio(1.1, 1.05, 1.2), True),
+        (Ratio(1.2, 1.1, 1.3), Ratio(1.0, 0.98, 1.02), False),
+        (Ratio(0.9, 0.88, 0.92), Ratio(0.9, 0.87, 0.93), True),
+        (Ratio(0.9, 0.88, 0.92), Ratio(0.7, 0.68, 0.72), False),
+        (Ratio(0.9, 0.88, 0.92), None, False),
+    ],
+)
+def test_a_winner_by_its_limit_holds_unless_it_is_slower_than_was_said(recorded, measured, holds):
+    assert holds == Verified("g", recorded, measured).holds
