@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import cached_property
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 import msgspec
@@ -238,8 +239,9 @@ class CaseComparison:
         """Why the verdict is what it is."""
         return self.make_reason()
 
-    @property
+    @cached_property
     def gate_metric(self) -> MetricComparison | None:
+        """Kept, as a page asks for it four times."""
         return None if self.gate is None else self.metrics.get(self.gate)
 
     @property

@@ -46,7 +46,7 @@ from bench_compare.comparison.remarks import Remarks, makers
 from bench_compare.input.align import align
 from bench_compare.metrics import GATES, METRICS, PerRound
 from bench_compare.model import CaseComparison, Comparison, Verdict
-from bench_compare.parallel import side_by_side
+from bench_compare.parallel import share_out, side_by_side
 from bench_compare.statistics.discovery import false_discovery
 
 if TYPE_CHECKING:
@@ -58,12 +58,14 @@ if TYPE_CHECKING:
     from bench_compare.comparison.judging.estimates import SideSamples
     from bench_compare.comparison.judging.on_demand import Results
     from bench_compare.input.align import Pair
-    from bench_compare.model import Change, Note, Side
+    from bench_compare.model import Change, Detail, Note, Side
     from bench_compare.policy.values import Policy
     from bench_compare.statistics.arrays import Array
 
 LEAST_SHARED = 4_000
 """Cases that are worth a process."""
+LEAST_DETAILS = 8
+"""The same for closer looks, of which each takes 8 ms."""
 DETAILED = (Verdict.SLOWER, Verdict.FASTER, Verdict.CLOCK, Verdict.UNCLEAR)
 
 
@@ -307,16 +309,24 @@ def _with_details(
     rows = [(match, row) for match in matches for row in range(len(match.pairs))]
     flagged = [place for place, case in enumerate(cases) if case.verdict in DETAILED]
     flagged.sort(key=lambda place: (cases[place].verdict is Verdict.UNCLEAR, -_size(cases[place])))
-    for place in flagged[:most]:
-        match, row = rows[place]
-        gate = cases[place].gate
-        measured = None if gate is None else match.measured[gate]
-        if isinstance(measured, Measured) and measured.samples is not None:
-            base, other = (_rounds(samples, row) for samples in measured.samples)
-            if base and other:
-                found = detail(measured.metric.name, base, other)
-                cases[place] = replace(cases[place], detail=found)
+    chosen = flagged[:most]
+    looked = [(cases[place], rows[place]) for place in chosen]
+    found = share_out(
+        lambda some: [_detail(*one) for one in looked[some.start : some.stop]],
+        len(looked), 1, LEAST_DETAILS,
+    )  # fmt: skip
+    for place, one in zip(chosen, found, strict=True):
+        cases[place] = replace(cases[place], detail=one)
     return cases
+
+
+def _detail(case: CaseComparison, at: tuple[Match, int]) -> Detail | None:
+    match, row = at
+    measured = None if case.gate is None else match.measured[case.gate]
+    if not isinstance(measured, Measured) or measured.samples is None:
+        return None
+    base, other = (_rounds(samples, row) for samples in measured.samples)
+    return detail(measured.metric.name, base, other) if base and other else None
 
 
 def _rounds(samples: SideSamples, row: int) -> list[Samples]:

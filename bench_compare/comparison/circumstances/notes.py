@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from bench_compare.comparison.judging.estimates import SideSamples
+    from bench_compare.comparison.judging.observations import ObservationMatrix
     from bench_compare.model import CaseSide, Side, SideName
     from bench_compare.rounds.facts import Facts
     from bench_compare.statistics.arrays import Array, Ints
@@ -59,10 +60,7 @@ def _not_warm(samples: SideSamples, height: int) -> Iterator[tuple[int, str, str
 
 def _drift(samples: SideSamples, height: int) -> Iterator[tuple[int, str, str]]:
     """Second half of the rounds against the first, the same way in all of them."""
-    rounds = samples.rounds
-    trend = observation_matrix(
-        rounds.case, rounds.source, rounds.index, samples.statistics.trend, height
-    ).values
+    trend = _by_case(samples, samples.statistics.trend, height).values
     mean, count = row_mean(trend), units(trend)
     with np.errstate(invalid="ignore"):
         deviation = np.sqrt(row_mean((trend - mean[:, None]) ** 2))
@@ -75,10 +73,7 @@ def _drift(samples: SideSamples, height: int) -> Iterator[tuple[int, str, str]]:
 
 def _between(samples: SideSamples, height: int) -> Iterator[tuple[int, str, str]]:
     """Round medians that only rise, or only fall, over at least five rounds of one document."""
-    rounds = samples.rounds
-    placed = observation_matrix(
-        rounds.case, rounds.source, rounds.index, samples.statistics.log_median, height
-    )
+    placed = _by_case(samples, samples.statistics.log_median, height)
     for source in np.unique(placed.sources).tolist():
         levels = placed.values[:, placed.sources == source]
         if levels.shape[1] < 5:
@@ -91,6 +86,12 @@ def _between(samples: SideSamples, height: int) -> Iterator[tuple[int, str, str]
         for row in np.flatnonzero(clear).tolist():
             change = 100 * np.expm1(total[row])
             yield row, "drift", f"drifts by {change:+.1f} % from the first round to the last"
+
+
+def _by_case(samples: SideSamples, values: Array, height: int) -> ObservationMatrix:
+    """A number of each round, as a matrix with a row for each case."""
+    rounds = samples.rounds
+    return observation_matrix(rounds.case, rounds.source, rounds.index, values, height)
 
 
 def _outliers(samples: SideSamples, height: int) -> Iterator[tuple[int, str, str]]:

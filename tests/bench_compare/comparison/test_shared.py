@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -28,7 +30,11 @@ def some(label, shift):
 @pytest.mark.parametrize("processes", [1, 2])
 def test_the_processes_do_not_show_in_what_is_said(monkeypatch, processes):
     base, other = some("a", 1.0), some("b", 1.1)
-    expected = json_text.render(compare(base, [other], Policy()), None)
+    policy = replace(Policy(), details=5)
+    whole = compare(base, [other], policy)
+    expected = json_text.render(whole, None)
+    assert 5 == sum(case.detail is not None for case in whole.cases)
     monkeypatch.setattr(module, "LEAST_SHARED", 1)
+    monkeypatch.setattr(module, "LEAST_DETAILS", 1)
     monkeypatch.setattr("bench_compare.parallel.process_count", lambda *_: processes)
-    assert expected == json_text.render(compare(base, [other], Policy()), None)
+    assert expected == json_text.render(compare(base, [other], policy), None)
