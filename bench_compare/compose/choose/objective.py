@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -43,6 +44,24 @@ class Term:
     time: Array
     energy: Array
     """NaN where it is not known."""
+
+    @cached_property
+    def impossible(self) -> Array:
+        """Infinite where the time is, else 0."""
+        return np.where(np.isinf(self.time), np.inf, 0.0)
+
+    @cached_property
+    def possible_time(self) -> Array:
+        return np.where(np.isinf(self.time), 0.0, self.time)
+
+    @cached_property
+    def unknown(self) -> Array:
+        """Infinite where the energy is not known, else 0."""
+        return np.where(np.isfinite(self.energy), 0.0, np.inf)
+
+    @cached_property
+    def known_energy(self) -> Array:
+        return np.where(np.isfinite(self.energy), self.energy, 0.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,15 +131,12 @@ def _weighted(problem: Problem, time_weight: float, energy_weight: float) -> lis
 
 
 def _sum(term: Term, time_weight: float, energy_weight: float) -> Array:
-    costs = np.zeros(term.time.shape)
-    impossible = np.isinf(term.time)
+    costs = term.impossible
     if time_weight:
-        costs = costs + time_weight * np.where(impossible, 0.0, term.time)
+        costs = costs + time_weight * term.possible_time
     if energy_weight:
-        unknown = ~np.isfinite(term.energy)
-        impossible = impossible | unknown
-        costs = costs + energy_weight * np.where(unknown, 0.0, term.energy)
-    return np.where(impossible, np.inf, costs)
+        costs = costs + term.unknown + energy_weight * term.known_energy
+    return costs
 
 
 class _Limited:

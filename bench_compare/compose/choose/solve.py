@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -89,12 +90,13 @@ class _State:
     def neighbours(self, node: int) -> set[int]:
         return self.adjacent.get(node, set())
 
-    def entries(self, node: int) -> int:
-        """Of the table that taking it out would make."""
-        entries = self.sizes[node]
-        for one in self.neighbours(node):
-            entries *= self.sizes[one]
-        return entries
+    def rank(self, node: int) -> int:
+        """Entries of the table that taking it out would make; 0 where it has one neighbour at most,
+        as what is left then grows by nothing."""
+        around = self.neighbours(node)
+        if len(around) <= 1:
+            return 0
+        return self.sizes[node] * math.prod(self.sizes[one] for one in around)
 
 
 def solve(
@@ -125,29 +127,22 @@ def _solve(
 
 
 def _reduce(state: _State, entries: int) -> None:
-    """Takes out every node whose table fits, those with the fewest neighbours first."""
-    waiting = set(state.factors)
-    while waiting:
-        node = _easiest(state, waiting)
-        if len(state.neighbours(node)) > 1 and state.entries(node) > entries:
-            waiting.discard(node)
-            continue
+    """Takes out every node whose table fits, those with the smallest tables first."""
+    ranks = {node: state.rank(node) for node in state.factors}
+    queue = [(rank, node) for node, rank in ranks.items()]
+    heapify(queue)
+    while queue:
+        rank, node = heappop(queue)
+        if ranks.get(node) != rank:
+            continue  # it is gone, or its neighbours are others by now
+        if rank > entries:
+            return
+        del ranks[node]
         touched = set(state.neighbours(node))
         _eliminate(state, node)
-        waiting.discard(node)
-        waiting |= touched
-
-
-def _easiest(state: _State, waiting: set[int]) -> int:
-    best, least = -1, math.inf
-    for node in waiting:
-        around = len(state.neighbours(node))
-        if around <= 1:
-            return node
-        entries = state.entries(node)
-        if entries < least:
-            best, least = node, entries
-    return best
+        for other in touched:
+            ranks[other] = state.rank(other)
+            heappush(queue, (ranks[other], other))
 
 
 def _eliminate(state: _State, node: int) -> None:
