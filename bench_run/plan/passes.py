@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 MOST_REST_BYTES = 16 * 1024**2
 """Of the layers that run before: several times the caches of one core. What a pass touches before
 them is read instead, which takes far less time."""
+MOST_REPEATS = 64
+"""Of one small layer that repeats: more of them leave nothing else in the caches."""
 
 
 def pass_bytes(arguments: Sequence[str]) -> int:
@@ -93,8 +95,10 @@ def rest_of_pass(
     for layer in reversed((*order[last + 1 :], *order[: last + 1])):
         times = layer.repeat - (layer.id in own)
         if times and held < MOST_REST_BYTES:
+            each = max(1, held_bytes(graphs[layer.id]))
+            times = min(times, -(-(MOST_REST_BYTES - held) // each), MOST_REPEATS)
             kept.insert(0, replace(layer, repeat=times))
-            held += times * held_bytes(graphs[layer.id])
+            held += times * each
     if not kept:
         return None
     short = replace(pipeline, layers=_linked(kept), inputs=(), outputs=(), left_out=())

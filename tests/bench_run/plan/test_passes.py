@@ -56,6 +56,11 @@ def test_only_the_nearest_layers_run_as_many_as_fill_the_caches(monkeypatch):
     assert ["conv"] == ids(rest(RESIDUAL, "again"))
 
 
+def test_a_small_layer_that_repeats_a_million_times_runs_as_often_as_fills_the_caches():
+    text = REPEATED.replace("repeat = 3", "repeat = 1000000")
+    assert 1 + passes.MOST_REPEATS == len(ids(rest(text, "matmul")))
+
+
 def test_weights_that_lie_in_files_are_filled_by_rule():
     text = RESIDUAL.replace("uniform:-0.3:0.3", "file:weights/w.npy")
     assert all(not place.init for place in rest(text, "sum").places)
