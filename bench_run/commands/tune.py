@@ -123,11 +123,12 @@ def _export(path: str, arguments: Mapping[str, Any]) -> Outcome:
     from bench_run.files import writing
     from bench_run.options.read import read_options
     from bench_run.plan.tuned import record_graphs
-    from bench_run.tune.export import export
+    from bench_run.tune.export import export, refuse_unknown_kind
 
     kind, colon, target = arguments["--export"].partition(":")
     if not colon or not target:
         raise UsageError(f"--export: expected KIND:FILE, got {arguments['--export']!r}")
+    refuse_unknown_kind(kind)
     record, graphs = record_graphs(path, read_options({**arguments, "--export": None}))
     made = export(kind, record, graphs)
     with writing(target):

@@ -10,6 +10,7 @@ import functools
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bench_schema.errors import DocumentError
@@ -22,7 +23,7 @@ from bench_run.plan.load import gather
 from bench_run.plan.rewrites import in_math, rewritten, variant_case
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from bench_schema.document import Device
     from bench_schema.tuning import Candidate, Entry, TunedEngine, TunedRecord
@@ -73,9 +74,22 @@ def record_graphs(path: str, options: Options) -> tuple[TunedRecord, dict[str, G
     it was made from."""
     record = read_record(path)
     if not (options.graphs or options.op or options.miopen_driver):
-        options = replace(options, graphs=tuple(entry.path for entry in record.entries))
+        options = replace(options, graphs=files_of(path, record.entries))
     graphs = (plan_graph(loaded) for loaded in gather(options).graphs)
     return record, {graph.id.fingerprint: graph.loaded.graph for graph in graphs}
+
+
+def files_of(path: str, entries: Iterable[Entry]) -> tuple[str, ...]:
+    """The graphs of these entries. Those of ``--op`` and of a driver's lines were no files: raises
+    `UsageError`."""
+    files = tuple(entry.path for entry in entries)
+    missing = [file for file in files if not Path(file).exists()]
+    if missing:
+        raise UsageError(
+            f"{path}: the graph {missing[0]} is not there: name its graphs again, as files, --op "
+            "or --miopen-driver"
+        )
+    return files
 
 
 def default_engine(record: TunedRecord) -> str:

@@ -35,10 +35,14 @@ class Exported:
     notes: tuple[str, ...]
 
 
-def export(kind: str, record: TunedRecord, graphs: Mapping[str, Graph]) -> Exported:
-    """`graphs`: by fingerprint, as given. Raises `UsageError` where nothing can be written."""
+def refuse_unknown_kind(kind: str) -> None:
     if kind not in KINDS:
         raise UsageError(f"--export: no kind {kind!r}; choose from {', '.join(KINDS)}")
+
+
+def export(kind: str, record: TunedRecord, graphs: Mapping[str, Graph]) -> Exported:
+    """`graphs`: by fingerprint, as given. Raises `UsageError` where nothing can be written."""
+    refuse_unknown_kind(kind)
     return KINDS[kind](record, graphs)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bench_run.errors import EngineUnavailableError, UsageError
@@ -13,6 +12,7 @@ from bench_run.plan.cases import PlannedCase
 from bench_run.plan.tuned import (
     Here,
     default_engine,
+    files_of,
     find_entry,
     read_record,
     record_engines,
@@ -64,7 +64,8 @@ def verify(path: str, options: Options, command: Sequence[str] = ()) -> list[Ver
     if all(entry.winner == entry.default for entry in record.entries):
         return []
     if not (options.graphs or options.op or options.miopen_driver):
-        options = replace(options, graphs=_files_of(path, record))
+        moved = [entry for entry in record.entries if entry.winner != entry.default]
+        options = replace(options, graphs=files_of(path, moved))
     options = _narrowed(options, record)
     outline = outline_run(options)
     pool = WorkerPool(options.timeout_s, {}, fresh=options.fresh)
@@ -75,11 +76,11 @@ def verify(path: str, options: Options, command: Sequence[str] = ()) -> list[Ver
         for key, engine in engines.items():
             with suppress(EngineUnavailableError):
                 facts[key] = pool.facts(engine)
-        tuned, _ = tuned_cases(record, plain.cases, engines, Here(facts, devices(), options))
+        tuned, notes = tuned_cases(record, plain.cases, engines, Here(facts, devices(), options))
         pairs = [(a, _apart(b)) for a, b in zip(plain.cases, tuned, strict=True) if _differ(a, b)]
         if not pairs:
             raise UsageError(f"--verify: {path}: no entry has a winner that differs from the "
-                             "default and can run here")  # fmt: skip
+                             f"default and can run here{_why(notes)}")  # fmt: skip
         cases = tuple(case for pair in pairs for case in pair)
         used = tuple({case.engine.key: case.engine for case in cases}.values())
         planned = Planned(used, cases, replace(outline.gathered, failures=()))
@@ -102,17 +103,10 @@ def _narrowed(options: Options, record: TunedRecord) -> Options:
     )
 
 
-def _files_of(path: str, record: TunedRecord) -> tuple[str, ...]:
-    """The graphs whose winner is not the default. Those of ``--op`` and of a driver's lines were no
-    files: raises `UsageError`."""
-    files = tuple(entry.path for entry in record.entries if entry.winner != entry.default)
-    missing = [file for file in files if not Path(file).exists()]
-    if missing:
-        raise UsageError(
-            f"--verify: {path}: {missing[0]} is not there: name its graphs again, as files, --op "
-            "or --miopen-driver"
-        )
-    return files
+def _why(notes: Sequence[str]) -> str:
+    """What stands in the way of the first of them, where it is known."""
+    reasons = [note for note in notes if "by default: " in note]
+    return f": {reasons[0].partition('by default: ')[2]}" if reasons else ""
 
 
 def _differ(default: PlannedCase, tuned: PlannedCase) -> bool:

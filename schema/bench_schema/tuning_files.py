@@ -107,3 +107,6 @@ def _check_places(record: TunedRecord, where: str) -> None:
         for index in (entry.default, entry.winner, *entry.tied_with, *entry.pareto):
             if not 0 <= index < len(indices):
                 raise SchemaError(here, f"names candidate {index}, and there are {len(indices)}")
+        winner = entry.candidates[entry.winner]
+        if entry.winner != entry.default and winner.status != "ok":
+            raise SchemaError(here, f"its winner, candidate {winner.index}, is {winner.status!r}")

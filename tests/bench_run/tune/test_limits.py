@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import re
+from pathlib import Path
+
 import numpy as np
 import pytest
 from bench_schema.tuning import Ratio
@@ -19,22 +23,20 @@ BROKEN = "error 0.001, at most 1e-05 is allowed"
 FAST, SLOW = (Finalist(i, i, np.full(5, log)) for i, log in ((0, 0.0), (1, 0.1)))
 
 
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """With one record that all tests look at."""
+    path = tmp_path_factory.mktemp("limits")
+    limit = ("--space", "dtype=half,float", "--limit", "error=1e-5")
+    words = ("--rounds", "3", "--iters", "30", "-q", "-o", str(path / "tuned.json"))
+    assert 0 == main(["tune", *OP, "--engine", "numpy", *limit, *words])
+    return path
+
+
 @pytest.fixture
-def record(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    words = (
-        "--space",
-        "dtype=half,float",
-        "--limit",
-        "error=1e-5",
-        "--rounds",
-        "3",
-        "--iters",
-        "30",
-    )
-    assert 0 == main(["tune", *OP, "--engine", "numpy", *words, "-q", "-o", "tuned.json"])
-    capsys.readouterr()
-    return tuned_read(tmp_path / "tuned.json")
+def record(folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    return tuned_read("tuned.json")
 
 
 def decision(*fates, finalists):
@@ -59,6 +61,35 @@ def test_a_record_of_graphs_that_were_no_files_is_verified_where_they_are_named(
         ["tune", "--verify", "tuned.json", *OP, "--rounds", "3", "--iters", "30", "-q"]
     ) in {0, 2}
     assert "matmul_m64n64k64_half_nn" in capsys.readouterr().out
+
+
+def test_a_record_that_does_not_hold_here_is_not_verified_and_it_is_said_why(record, capsys):
+    text = Path("tuned.json").read_text()
+    Path("other.json").write_text(re.sub(r'"numpy": ?"[\d.]+"', '"numpy": "0.1"', text))
+    assert 1 == main(["tune", "--verify", "other.json", *OP, "-q"])
+    assert "can run here: the record is of numpy 0.1, here is" in capsys.readouterr().err
+
+
+def test_a_winner_that_failed_makes_no_record(record, capsys):
+    document = json.loads(Path("tuned.json").read_text())
+    (entry,) = document["entries"]
+    entry["candidates"][entry["winner"]]["status"] = "failed"
+    Path("failed.json").write_text(json.dumps(document))
+    assert 1 == main([*OP, "--tuned", "failed.json"])
+    assert f"its winner, candidate {entry['winner']}, is 'failed'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("target", "told"),
+    [
+        ("hipdnn:out", "name its graphs again"),
+        ("nosuch:out", "no kind 'nosuch'"),
+        ("hipdnn:", "KIND:"),
+    ],
+)
+def test_an_export_that_cannot_be_is_told_in_a_line(record, capsys, target, told):
+    assert 1 == main(["tune", "--export", target, "tuned.json"])
+    assert told in capsys.readouterr().err
 
 
 def test_a_slower_one_that_keeps_the_limit_wins_and_its_loss_is_told():
