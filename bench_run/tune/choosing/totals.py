@@ -101,15 +101,27 @@ def _variance(pair: Pair, default_ns: float, tuned_ns: float) -> tuple[float, in
 def decide_whole(
     suite: Suite, decisions: Sequence[Decision], margin_ratio: float
 ) -> list[Decision]:
-    """One combination for all graphs; each graph's own gain with it."""
+    """One combination for all graphs; each graph's own gain with it. One that leaves a graph with a
+    default that breaks a limit wins only where nothing else is left."""
     keys = [c.key for c in combinations(suite.raced)]
     known = {i: total_logs(suite.raced, key, suite.logs) for i, key in enumerate(keys)}
     finalists = [Finalist(i, i, logs) for i, logs in known.items() if logs is not None]
     if not finalists or keys[0] != "":
         return list(decisions)
-    whole = decide(finalists, 0, margin_ratio)
-    reason = f"one for all graphs: {keys[whole.winner] or 'the default'}, {whole.reason}"
+    rivals = [f for f in finalists if _broken(suite.raced, keys[f.index]) is None]
+    whole = decide(rivals or finalists, 0, margin_ratio)
+    why, broken = whole.reason, _broken(suite.raced, "")
+    if broken is not None:
+        others = f"the default breaks a limit: {broken}"
+        why = f"the fastest within the limits; {others}" if rivals else f"{why}; {others}"
+    reason = f"one for all graphs: {keys[whole.winner] or 'the default'}, {why}"
     return [_under(each, keys[whole.winner], suite, reason) for each in suite.raced]
+
+
+def _broken(raced: Sequence[Raced], key: str) -> str | None:
+    """The limit that a graph breaks under a combination that leaves it with its default."""
+    left = (each for each in raced if original_of(each, key) == 0)
+    return next((each.beyond for each in left if each.beyond is not None), None)
 
 
 def _under(each: Raced, key: str, suite: Suite, reason: str) -> Decision:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from types import SimpleNamespace as Bare
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from bench_schema.tuning_files import tuned_read
 
 from bench_run.cli import main
 from bench_run.tune.choosing.decide import Finalist, decide
+from bench_run.tune.choosing.totals import Suite, decide_whole
 from bench_run.tune.fates import Fate
 from bench_run.tune.findings import Raced
 from bench_run.tune.record import with_reason
@@ -135,3 +137,30 @@ def test_a_default_without_rivals_is_not_called_the_fastest(other, reason):
 )
 def test_a_winner_by_its_limit_holds_unless_it_is_slower_than_was_said(recorded, measured, holds):
     assert holds == Verified("g", recorded, measured).holds
+
+
+@pytest.mark.parametrize(
+    ("broken", "winner", "reason"),
+    [
+        (None, 0, "one for all graphs: the default, the default is the fastest"),
+        (
+            BROKEN,
+            1,
+            "one for all graphs: slow, the fastest within the limits; the default breaks a limit: "
+            + BROKEN,
+        ),
+    ],
+)
+def test_one_combination_for_all_graphs_keeps_the_limit_in_each(broken, winner, reason):
+    """The first graph's default breaks it; the second's does not."""
+    raced, logs = [], {}
+    for number, beyond in enumerate((broken, None)):
+        options = [
+            Bare(key=key, variant={}, case=Bare(id=f"{number}{key}")) for key in ("", "slow")
+        ]
+        fates = (Fate("ok", beyond=beyond), Fate("ok"))
+        graph = Bare(loaded=Bare(repeat=1), id=Bare(name=f"{number}"))
+        raced.append(Raced(graph, options, fates, (0, 1), None, {}))
+        logs |= {f"{number}": FAST.logs, f"{number}slow": SLOW.logs}
+    found = decide_whole(Suite(raced, logs), [], 0.01)
+    assert [(winner, reason)] * 2 == [(each.winner, each.reason) for each in found]
