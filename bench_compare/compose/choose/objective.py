@@ -21,7 +21,7 @@ import numpy as np
 from bench_compare.compose.choose.solve import Factor, Solution, solve
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from bench_compare.statistics.arrays import Array
 
@@ -247,13 +247,14 @@ def corners(problem: Problem, edp_only: bool = False) -> tuple[list[Best], bool]
     """Corners of the lower convex hull of (time, energy), by time, and whether these are all.
     `edp_only`: only where they could have the smallest product."""
     known = replace(problem, terms=tuple(map(_with_energy, problem.terms)))
-    ends = [minimise(known, 1.0, 0.0, FEW_SOLVES), minimise(known, 0.0, 1.0, FEW_SOLVES)]
-    if not all(one.choice for one in ends):
-        return [], all(one.optimal for one in ends)
-    ends += [_among_equals(known, ends, axis) for axis in (0, 1)]
-    first = min(ends, key=lambda one: (one.time, one.energy))
-    last = min(ends, key=lambda one: (one.energy, one.time))
-    search = _Corners(known, min(one.time * one.energy for one in ends) if edp_only else math.inf)
+    time = 1 / _spread(term.possible_time for term in known.terms)
+    energy = 1 / _spread(term.known_energy for term in known.terms)
+    first = minimise(known, time, TIE * energy, FEW_SOLVES)
+    last = minimise(known, TIE * time, energy, FEW_SOLVES)
+    if not (first.choice and last.choice):
+        return [], first.optimal and last.optimal
+    below = min(one.time * one.energy for one in (first, last))
+    search = _Corners(known, below if edp_only else math.inf)
     found = [first, *search.between(first, last)]
     found += [last] if (last.time, last.energy) != (first.time, first.energy) else []
     return found, search.complete and all(one.optimal for one in found)
@@ -264,25 +265,41 @@ def _with_energy(term: Term) -> Term:
     return replace(term, time=np.where(np.isnan(term.energy), np.inf, term.time))
 
 
-def _among_equals(problem: Problem, ends: Sequence[Best], axis: int) -> Best:
-    """Of the choices of the least time (energy) that of the least energy (time)."""
-    time = max(abs(ends[0].time - ends[1].time), CLOSE * abs(ends[0].time)) or 1.0
-    energy = max(abs(ends[0].energy - ends[1].energy), CLOSE * abs(ends[0].energy)) or 1.0
-    weights = [1 / time, 1 / energy]
-    weights[1 - axis] *= TIE
-    return minimise(problem, weights[0], weights[1], FEW_SOLVES)
+def _spread(tables: Iterable[Array]) -> float:
+    """By how much choices may differ at most; 1 where they do not. It makes time and energy
+    comparable: of choices of equal time that of the least energy is wanted, and the other way
+    round."""
+    return math.fsum(float(np.ptp(table)) for table in tables) or 1.0
+
+
+@dataclass(frozen=True)
+class _Line:
+    """No choice has a smaller weighted sum."""
+
+    weights: tuple[float, float]
+    least: float
+
+    def least_product(self, a: Best, b: Best) -> float:
+        """Of what lies above it between two corners: along the line a product is concave, so it is
+        smallest at an end."""
+        time, energy = self.weights
+        at_a = max(b.energy, (self.least - time * a.time) / energy)
+        at_b = max(a.time, (self.least - energy * b.energy) / time)
+        return min(a.time * at_a, at_b * b.energy)
 
 
 class _Corners:
     def __init__(self, problem: Problem, below: float) -> None:
+        """`below`: corners of a larger product are not wanted."""
         self._problem, self._below = problem, below
         self._left, self.complete = MOST_CORNERS, True
 
-    def between(self, a: Best, b: Best) -> list[Best]:
+    def between(self, a: Best, b: Best, floor: _Line | None = None) -> list[Best]:
         if b.time <= a.time or a.energy <= b.energy:
             return []
-        if a.time * b.energy >= self._below:
-            return []  # nothing in their triangle has a smaller product
+        product = a.time * b.energy if floor is None else floor.least_product(a, b)
+        if product >= self._below:
+            return []
         if self._left <= 0:
             self.complete = False
             return []
@@ -295,7 +312,8 @@ class _Corners:
         if not found.choice or here >= line - CLOSE * abs(line):
             return []
         self._below = min(self._below, found.time * found.energy)
-        return [*self.between(a, found), found, *self.between(found, b)]
+        floor = _Line(weights, here) if found.optimal else None
+        return [*self.between(a, found, floor), found, *self.between(found, b, floor)]
 
 
 def least(problem: Problem, objective: str) -> Best:
