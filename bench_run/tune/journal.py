@@ -7,6 +7,7 @@ rest is measured again.
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -41,10 +42,22 @@ class TuneJournal:
         if lines:
             self._recall(lines, plain)
         with writing(self._path):
-            self._file = self._path.open("wb")
-            self._write({"tuning": plain})
+            self._begin(plain)
+
+    def _begin(self, head: Mapping[str, Any]) -> None:
+        """What is known is written anew, beside what it replaces: a full disk or a kill loses none
+        of it."""
+        fresh = self._path.with_name(f"{self._path.name}.new")
+        try:
+            self._file = fresh.open("wb")
+            self._write({"tuning": head})
             for key, value in self._known.items():
                 self._write({"key": key, "value": value})
+            fresh.replace(self._path)
+        except OSError:
+            self.close(done=False)
+            fresh.unlink(missing_ok=True)
+            raise
 
     def _recall(self, lines: list[Any], head: Mapping[str, Any]) -> None:
         before = lines[0].get("tuning", {})
@@ -106,7 +119,8 @@ class TuneJournal:
     def close(self, *, done: bool) -> None:
         """`done`: the record is written, and the journal is not needed any more."""
         if self._file is not None:
-            self._file.close()
+            with suppress(OSError):  # of a line that could not be written, as was told then
+                self._file.close()
             self._file = None
         if done:
             self._path.unlink(missing_ok=True)
