@@ -140,9 +140,12 @@ def run_options(options: Options, tuning: Tuning) -> Options:
 def read_span(flag: str, text: str) -> float:
     """Seconds of ``90``, ``90s``, ``10m``, ``2h``."""
     factor = SPANS_S.get(text[-1:])
-    number = read_number(flag, text[:-1] if factor is not None else text)
+    try:
+        number = read_number(flag, text[:-1] if factor is not None else text)
+    except UsageError:
+        number = 0.0
     if number == 0:
-        raise UsageError(f"{flag}: expected more than nothing")
+        raise UsageError(f"{flag}: expected a time such as 90, 90s, 10m or 2h, got {text!r}")
     return number * (1.0 if factor is None else factor)
 
 
