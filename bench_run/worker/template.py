@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import os
 import pickle
+import select
 import selectors
 import signal
 import socket
@@ -107,9 +108,19 @@ def _reap(control: socket.socket) -> None:
 
 def run(descriptor: int) -> None:
     die_with_parent()
+    control = socket.socket(fileno=descriptor)
+    if is_left(control):  # before the kernel was asked: what is imported may hang
+        leave(0)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    serve(socket.socket(fileno=descriptor))
+    serve(control)
     leave(0)
+
+
+def is_left(control: socket.socket) -> bool:
+    """Whether the run is gone."""
+    poll = select.poll()
+    poll.register(control, 0)
+    return any(event & select.POLLHUP for _, event in poll.poll(0))
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ the clock is no difference either.
 from __future__ import annotations
 
 import math
+import re
 import statistics
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
@@ -131,6 +132,8 @@ class BesideTrials:
         for each in case.rounds:
             trial.note(each)
         trial.told |= any(note.startswith(BESIDE) for note in case.notes)
+        for found in filter(None, map(FALLEN.fullmatch, case.notes)):
+            self._fallen.setdefault(case.id, float(found[1]))
 
     def judge(self, names: Iterable[str] | None = None) -> Iterator[Judged]:
         """What came of these cases, or of all, that have new rounds, where it is to be acted on."""
@@ -140,11 +143,13 @@ class BesideTrials:
             if not trial.news or ratio is None:
                 continue
             trial.news = False
-            void = frozenset(trial.beside) if trial.is_moved else frozenset()
+            known = name in self._fallen
+            void = frozenset(trial.beside) if known or trial.is_moved else frozenset()
             note = None if trial.told else _note(ratio, trial)
-            if void:
+            if void and not known:
                 self._fallen[name] = ratio
                 note = _reason(ratio)
+            if void:
                 trial.beside.clear()
             trial.told = True
             if void or note is not None:
@@ -171,6 +176,8 @@ class BesideTrials:
 
 
 BESIDE = "beside other devices "
+FALLEN = re.compile(rf"{BESIDE}([0-9.]+) of alone: measured alone")
+"""What a run that ended early says of a case: its rounds beside others are void."""
 
 
 def _note(ratio: float, trial: Trial) -> str:

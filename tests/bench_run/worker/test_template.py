@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import os
+import pickle
 import signal
+import socket
+import subprocess
+import sys
 
 import psutil
 import pytest
 
 import bench_run
 from bench_run.worker.parent.start import Template
+from bench_run.worker.template_messages import Preload
 
 pytestmark = pytest.mark.usefixtures("hostile")
 
@@ -107,3 +112,13 @@ def test_a_template_that_imports_for_ever_is_not_waited_for():
 def test_what_a_forked_worker_does_costs_its_case_only(small_graph, way, status):
     document = run(small_graph, f"hostile:{way}+fork", timeout_s=3)
     assert status == document.cases[0].outcome.status
+
+
+def test_a_template_whose_run_is_gone_before_it_began_imports_nothing():
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    ours.send(pickle.dumps(Preload("hostile:hang-preload+fork")))
+    ours.close()
+    with theirs:
+        number = theirs.fileno()
+        command = [sys.executable, "-m", "bench_run.worker.template", str(number)]
+        assert 0 == subprocess.run(command, pass_fds=(number,), timeout=30, check=False).returncode

@@ -131,3 +131,13 @@ def test_cases_that_nothing_moves_are_hardly_ever_measured_again(scatter, most):
 def test_cases_that_others_move_are_found(effect, scatter):
     assert moved_share(effect, scatter) >= 0.95
     assert effect > LIMIT_RATIO
+
+
+def test_rounds_that_an_earlier_run_had_no_time_to_measure_again_are_void():
+    reason = "beside other devices 1.0300 of alone: measured alone"
+    trials = BesideTrials()
+    for index in range(4):
+        trials.take(measured(index, 10_000, notes=[reason]))
+    trials.take(measured(4, 10_000, ["B"]))
+    assert [Judged(NAME, None, frozenset({4}))] == list(trials.judge())
+    assert not trials.measures_beside(NAME, 4)
