@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import pickle
 import sys
+from collections import deque
 from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -25,8 +26,8 @@ BUFFER_BYTES = 1 << 20
 TURNS = 4
 """In which a process takes its share, on average."""
 TOKEN_BYTES = 4
-MOST_TOKENS = (1 << 16) // TOKEN_BYTES
-"""What a pipe holds at a time."""
+MOST_TOKENS = (1 << 12) // TOKEN_BYTES
+"""What every pipe holds at a time, even one of a user who has so many that theirs are small."""
 
 
 def process_count(items: int, least: int) -> int:
@@ -88,6 +89,7 @@ def take_turns(
         more = beside()
         own = work(0, free())
     finally:
+        deque(free(), maxlen=0)  # after an error nobody has to do the rest
         os.close(reader)
         parts = [_finish(child) for child in children]
     return [own, *parts], more
@@ -123,7 +125,10 @@ def _ranges(items: int, unit: int, most: int) -> Iterator[range]:
 
 def _start(work: Callable[[], object]) -> tuple[int, int] | None:
     """(pid, end of a pipe) of a process that works; None where there is none."""
-    reader, writer = os.pipe()
+    try:
+        reader, writer = os.pipe()
+    except OSError:
+        return None
     try:
         pid = os.fork()
     except OSError:

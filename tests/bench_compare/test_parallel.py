@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
+import time
 from collections import Counter
 from multiprocessing import get_context
 
@@ -141,3 +143,49 @@ def test_what_the_other_process_did_not_make_is_made_here(many, there):
     here = os.getpid()
     made = [lambda: 2 if os.getpid() == here else there()] * 3
     assert (1, [2, 2, 2]) == side_by_side(lambda: 1, made, worth=True)
+
+
+def test_after_an_error_the_others_take_no_more_turns(many):
+    taken = get_context("fork").Value("i", 0)
+    begun = get_context("fork").Event()
+
+    def work(number, turns):
+        if not number:
+            assert begun.wait(60)
+            raise ZeroDivisionError
+        for _ in turns:
+            begun.set()
+            time.sleep(0.02)
+            taken.value += 1
+
+    with pytest.raises(ZeroDivisionError):
+        take_turns(work, 500, 2, lambda: None)
+    assert taken.value < 400
+
+
+def test_turns_fit_a_pipe_of_one_page(many, monkeypatch):
+    made = os.pipe
+
+    def small():
+        reader, writer = made()
+        assert 4096 == fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, 4096)
+        os.set_blocking(writer, False)  # it would wait for ever
+        return reader, writer
+
+    monkeypatch.setattr(parallel.os, "pipe", small)
+    every, _ = take_turns(lambda _, some: list(some), 40_000, 1, lambda: None)
+    assert [list(range(40_000))] == every
+
+
+def test_without_a_pipe_to_another_process_one_does_it_all(many, monkeypatch):
+    made, pipes = os.pipe, []
+
+    def one():
+        if pipes:
+            raise OSError(24, "Too many open files")
+        pipes.append(made())
+        return pipes[0]
+
+    monkeypatch.setattr(parallel.os, "pipe", one)
+    every, _ = take_turns(lambda _, some: list(some), 20, 4, lambda: None)
+    assert [list(range(20)), None, None, None] == every
