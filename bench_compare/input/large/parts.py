@@ -98,8 +98,9 @@ def pieces(fetch: Fetch, found: Layout, count: int) -> list[Span]:
     for part in range(1, count):
         place = found.first + (found.last - found.first) * part // count
         border = _border(fetch, max(place, starts[-1]), found.last)
-        if border is not None:
-            starts.append(border)
+        if border is None:
+            break  # nor is there one behind a later place
+        starts.append(border)
     ends = [*(start - 1 for start in starts[1:]), found.last]
     return list(zip(starts, ends, strict=True))
 

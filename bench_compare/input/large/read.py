@@ -37,7 +37,7 @@ LEAST_BYTES = 1 << 22
 """Of a file that is worth it: to start takes longer than to read a smaller one."""
 BLOCK_BYTES = 1 << 20
 """Of text at a time, about: it and what is made of it stay in the cache meanwhile."""
-DOUBTS = (msgspec.MsgspecError, ValueError, DocumentError)
+DOUBTS = (msgspec.MsgspecError, ValueError, RecursionError, DocumentError)
 """What a document may not be valid by."""
 
 
@@ -137,13 +137,14 @@ def _found(texts: Sequence[Text], shelves: Sequence[Shelf]) -> list[Found]:
     def work(number: int, some: Iterable[int]) -> Found:
         reader = _Reader(texts, number, shelves[number - 1] if number else None)
         for one in some:
-            if not doubtful[turns[one].text]:
-                doubtful[turns[one].text] = not reader.take(turns[one])
+            if not (doubtful[turns[one].text] or reader.take(turns[one])):
+                doubtful[turns[one].text] = True
         return reader.found()
 
     every, _ = take_turns(work, len(turns), len(shelves) + 1, lambda: None)
     found = [one for one in every if one is not None]
-    if len(found) < len(every):  # a process was lost, and what it took
+    if len(found) < len(every):  # a process was lost, what it took, and why it had doubts
+        doubtful[:] = bytes(len(texts))
         known = {Turn(n, b) for one in found for n, part in one.parts.items() for b in part.numbers}
         found.append(work(0, [n for n, turn in enumerate(turns) if turn not in known]))
     return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import msgspec
+from bench_schema.checks.acceptor import load_schema
 from bench_schema.checks.validator import check, check_case
 from bench_schema.codec import build, check_rounds, parse, whole_numbers
 from bench_schema.document import SCHEMA_VERSION, Case
@@ -19,13 +20,14 @@ if TYPE_CHECKING:
 
 def refuse_frame(frame: bytes, where: str) -> None:
     """Raise what the ordinary reader would say of a document without its cases, unless only it
-    knows: what it is, if it is none of ours."""
+    knows: what it is, if it is none of ours; whether fields that are missing stand behind the
+    cases."""
     try:
         tree = parse(frame, where)
         current = version_of(tree, where) == SCHEMA_VERSION
     except DocumentError:
         return
-    if current:
+    if current and tree.keys() >= set(load_schema(SCHEMA_VERSION)["required"]):
         check(tree, SCHEMA_VERSION, where)
 
 

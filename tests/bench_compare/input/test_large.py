@@ -208,6 +208,22 @@ def test_a_wrong_document_is_not_read_to_its_end(tmp_path, monkeypatch):
     assert [1] == taken
 
 
+def test_a_process_that_is_lost_with_its_doubts_leaves_them_to_another(tmp_path, monkeypatch):
+    path = saved(tmp_path, "a.json", gpu())
+    path.write_bytes(path.read_bytes().replace(b'"pid":101,', b'"pid":101,"pid":102,', 1))
+
+    def lose(work, turns, processes, beside):
+        """The first turn is taken by a process that is lost, after all the others were done."""
+        found = work(0, range(1, turns))
+        work(1, [0])
+        return [found, None], beside()
+
+    monkeypatch.setattr(read, "LEAST_BYTES", 1)
+    monkeypatch.setattr(read, "process_count", lambda *_: 2)
+    monkeypatch.setattr(read, "take_turns", lose)
+    assert {} == read.read_large([path])
+
+
 @pytest.mark.parametrize("doubtful", [False, True])
 def test_what_a_lost_process_took_is_read_again(tmp_path, processes, monkeypatch, doubtful):
     owner, take = os.getpid(), read.decode_block
@@ -251,6 +267,34 @@ def test_a_text_that_is_laid_out_in_another_way_is_read_all_the_same(tmp_path, p
     path.write_text(json.dumps(tree, indent=indent))
     (source,), _ = load.load([str(path)])
     assert whole(gpu()) == whole(source.document)
+
+
+@pytest.mark.parametrize("moved", ["run", "machine", "engines"])
+def test_fields_of_a_document_may_stand_behind_its_cases(tmp_path, processes, moved):
+    tree = plain(gpu())
+    order = [name for name in tree if name not in (moved, "parts")] + [moved, "parts"]
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps({name: tree[name] for name in order}, separators=(",", ":")))
+    (source,), _ = load.load([str(path)])
+    assert whole(gpu()) == whole(source.document)
+
+
+def test_borders_are_looked_for_once_where_there_are_none(tmp_path):
+    path = saved(tmp_path, "a.json", gpu())
+    path.write_bytes(path.read_bytes().replace(b'},{"id":', b'}, {"id":'))
+    size, fetch = open_text(path)
+    found, fetched = layout(fetch, size), []
+    pieces(lambda first, last: fetched.append(last - first) or fetch(first, last), found, 500)
+    assert sum(fetched) < 2 * size
+
+
+@pytest.mark.parametrize("deep", [990, 5_000, 100_000])
+def test_values_inside_of_values_without_end_are_refused(tmp_path, processes, deep):
+    path = saved(tmp_path, "a.json", gpu())
+    deeply = b'"pid":' + b"[" * deep + b"]" * deep + b","
+    path.write_bytes(path.read_bytes().replace(b'"pid":101,', deeply, 1))
+    with pytest.raises(DocumentError, match=r"depth limit|hundreds of levels|expected integer"):
+        load.load([str(path)])
 
 
 def test_whole_numbers_written_with_a_point_are_integers(tmp_path, processes):
