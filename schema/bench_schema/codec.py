@@ -60,7 +60,7 @@ def _refuse_not_finite(data: bytes, where: str) -> None:
     """Name the field of a number that no double holds; orjson tells its column only."""
     import json
 
-    with contextlib.suppress(ValueError):
+    with contextlib.suppress(ValueError, RecursionError):
         found = _not_finite(json.loads(data))
         if found is not None:
             path, number = found

@@ -84,12 +84,17 @@ class GraphTensors:
     outputs: tuple[str, ...]
 
 
+NO_GRAPH = (
+    OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError,
+)  # fmt: skip
+
+
 def read_tensors(path: Path) -> GraphTensors | None:
     """None where the file cannot be read, or is no graph."""
     try:
         tree = json.loads(path.read_bytes())
         return _tensors(tree)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except NO_GRAPH:
         return None
 
 

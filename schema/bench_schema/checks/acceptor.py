@@ -67,7 +67,7 @@ def accepts(version: int, name: str, value: object) -> bool:
     """Whether a tree of plain values is surely valid by ``#/$defs/name`` (``""``: the root)."""
     try:
         msgspec.convert(value, _compiler(version, False).named(name))
-    except (msgspec.ValidationError, OverflowError):
+    except (msgspec.ValidationError, OverflowError, RecursionError):
         return False
     return True
 
@@ -101,7 +101,7 @@ def decoder(version: int, name: str) -> Callable[[bytes], Any]:
                 value = decode(text)
                 for arrays in kinds:
                     arrays.flush()
-            except ValueError as error:
+            except (ValueError, RecursionError) as error:
                 raise msgspec.ValidationError(str(error)) from None
             finally:
                 for arrays in kinds:

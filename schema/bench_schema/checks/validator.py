@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 SHOWN = 60
 """Characters of an offending value that a message repeats."""
+TOO_DEEP = "arrays or objects are nested hundreds of levels deep"
 
 
 @functools.cache
@@ -63,9 +64,13 @@ def check(
     if name:
         definitions = load_schema(version)["$defs"]
         quick = type(quick)({"$ref": f"#/$defs/{name}", "$defs": definitions})
-    error = best_match(quick.iter_errors(tree))
+    try:
+        error = best_match(quick.iter_errors(tree))
+        what = "" if error is None else sentence(error)
+    except RecursionError:
+        raise SchemaError(f"{where}: {path_text(inside)}", TOO_DEEP) from None
     if error is not None:
-        raise SchemaError(f"{where}: {path_text((*inside, *error.absolute_path))}", sentence(error))
+        raise SchemaError(f"{where}: {path_text((*inside, *error.absolute_path))}", what)
 
 
 def check_document(tree: Any, version: int, where: str) -> None:
