@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+from random import Random
 
+import numpy as np
 import pytest
 
 import bench_run
+from bench_run.measure.canaries import LONG_NS, HostCanaries, Watched
 from tests.support import graph_json
 
 IGNORES = "the outputs do not follow the inputs"
@@ -23,6 +26,24 @@ CAUGHT = {
 
 
 WAYS = (*CAUGHT, "watches", "stops-the-clock", "remembers-by-content")
+
+
+PLACE = Watched(0, np.arange(4), np.full(4, 7, np.uint8), 4)
+
+
+class Watches:
+    """A plan that works where its output is not what it was."""
+
+    def __init__(self):
+        self.home = np.zeros(4, np.uint8)
+
+    def run(self):
+        works = bool(self.home.any())
+        self.home[...] = 0
+        return works
+
+    def locate_outputs(self, *, upcoming):
+        return {0: self.home}
 
 
 @pytest.fixture(scope="module")
@@ -46,8 +67,21 @@ def test_an_engine_that_only_looks_right_is_wrong(cases, way):
     assert CAUGHT[way] in validation.reason
 
 
-def test_an_engine_that_works_only_when_it_is_watched_works_always(cases):
+def test_an_engine_that_works_only_when_it_is_watched_is_not_found_in_short_iterations(cases):
+    """What the README says of its limits."""
     assert "passed" == cases["watches"].validation.status
+
+
+@pytest.mark.parametrize(("estimate_ns", "works"), [(LONG_NS, 5), (LONG_NS - 1, 0)])
+def test_an_engine_that_works_only_when_it_is_watched_works_in_long_iterations(estimate_ns, works):
+    plan, worked = Watches(), []
+    canaries = HostCanaries(plan, plan.run, (PLACE,), Random(0))
+    canaries.choose(estimate_ns)
+    for _ in range(5):
+        canaries.before()
+        worked.append(plan.run())
+        canaries.after()
+    assert (works, 5, 0) == (sum(worked), canaries.looked, canaries.untouched)
 
 
 def test_an_engine_that_replaces_the_clock_is_timed_by_the_one_that_was_there(cases):
