@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from bench_run.commands.outcome import Outcome
 
 
+AGAIN_S = 0.005
+
+
 def entry() -> None:
     """The console script."""
     open_standard_descriptors()
@@ -36,9 +39,19 @@ def open_standard_descriptors() -> None:
 
 def stop_like_an_interrupt() -> None:
     """Let SIGTERM and SIGHUP do what Ctrl-C does, unless the parent process ignores them."""
-    for number in (signal.SIGTERM, signal.SIGHUP):
+    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGALRM):
         if signal.getsignal(number) is signal.SIG_DFL:
             signal.signal(number, signal.default_int_handler)
+    sys.unraisablehook = interrupt_again
+
+
+def interrupt_again(dropped: sys.UnraisableHookArgs) -> None:
+    """Python drops an interrupt that comes while something is collected, or in a callback of an
+    import: it comes once more, a little later."""
+    if issubclass(dropped.exc_type, KeyboardInterrupt):
+        signal.setitimer(signal.ITIMER_REAL, AGAIN_S)
+    else:
+        sys.__unraisablehook__(dropped)
 
 
 def main(argv: Sequence[str]) -> int:

@@ -58,10 +58,10 @@ class OutputKeeper:
     """Keeps what a plan leaves while it is measured: outputs of the first run, of the first and the
     last timed iteration and of others at random, and of one more run afterwards.
 
-    Where the plan's outputs can be reached, each timed iteration runs on canaries (see
-    `bench_run.measure.canaries`), and what is kept are the outputs it left. Elsewhere the
-    iteration is repeated on poisoned outputs, and those are kept. Nothing is checked here: no
-    sample waits for that, and neither does anybody who wants the device.
+    Where the plan's outputs can be reached, each timed iteration runs on canaries, or others right
+    before it do (see `bench_run.measure.canaries`), and what is kept are the outputs it left.
+    Elsewhere the iteration is repeated on poisoned outputs, and those are kept. Nothing is checked
+    here: no sample waits for that, and neither does anybody who wants the device.
     """
 
     def __init__(

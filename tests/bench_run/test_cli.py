@@ -238,3 +238,26 @@ def test_help_is_fast(root):
         return min(times)
 
     assert best("-m", "bench_run", "--help") <= 2.5 * best("-c", "pass") + 0.030
+
+
+STOPPED_WHILE_COLLECTING = """
+import signal, sys, time
+from bench_run.cli import stop_like_an_interrupt
+
+class Collected:
+    def __del__(self):
+        signal.raise_signal(signal.SIGTERM)
+
+stop_like_an_interrupt()
+try:
+    Collected()
+    time.sleep(20)
+except KeyboardInterrupt:
+    sys.exit(7)
+"""
+
+
+def test_a_stop_that_python_drops_comes_again():
+    command = [sys.executable, "-c", STOPPED_WHILE_COLLECTING]
+    found = subprocess.run(command, capture_output=True, timeout=60, check=False)
+    assert (7, b"") == (found.returncode, found.stderr)
