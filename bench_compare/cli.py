@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
+
+from bench_compare.streams import write_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -45,15 +48,14 @@ def _answered(argv: Sequence[str]) -> tuple[int, Outcome | None]:
     """The outcome holds all that was read and made; None where there is none."""
     name, words = _command(argv)
     module = import_module(COMMANDS[name])
-    if "--help" in words or "-h" in words:
-        sys.stdout.write(module.USAGE)
-        return 0, None
     try:
+        if "--help" in words or "-h" in words:
+            return int(not _say(module.USAGE)), None
         return _guarded(module, words)
     except KeyboardInterrupt:
         _complain("interrupted")
-    except BrokenPipeError:
-        sys.stdout = None  # nobody reads: do not flush into it on exit
+    except BrokenPipeError:  # nobody reads
+        pass
     return 1, None
 
 
@@ -78,10 +80,10 @@ def _guarded(module: Any, words: Sequence[str]) -> tuple[int, Outcome | None]:
     if arguments["--version"]:
         from importlib.metadata import version
 
-        sys.stdout.write(f"bench-compare {version('dnn-bench')}\n")
-        return 0, None
+        return int(not _say(f"bench-compare {version('dnn-bench')}")), None
+    terminal = sys.stdout is not None and sys.stdout.isatty()
     try:
-        outcome: Outcome = module.answer(arguments, _width(), sys.stdout.isatty())
+        outcome: Outcome = module.answer(arguments, _width(), terminal)
     except (BenchCompareError, DocumentError) as error:
         _complain(str(error))
         return 1, None
@@ -91,12 +93,18 @@ def _guarded(module: Any, words: Sequence[str]) -> tuple[int, Outcome | None]:
 def _write(outcome: Outcome) -> int:
     for remark in outcome.remarks:
         _complain(remark)
-    if outcome.text:
-        sys.stdout.write(outcome.text if outcome.text.endswith("\n") else f"{outcome.text}\n")
-        sys.stdout.flush()
+    said = not outcome.text or _say(outcome.text)
     for problem in outcome.problems:
         _complain(problem)
-    return outcome.exit_code
+    return outcome.exit_code if said else 1
+
+
+def _say(text: str) -> bool:
+    """Whether it could be put on stdout."""
+    problem = write_text(sys.stdout, text if text.endswith("\n") else f"{text}\n")
+    if problem is not None:
+        _complain(f"cannot write to stdout: {problem}")
+    return problem is None
 
 
 def _width() -> int:
@@ -110,4 +118,5 @@ def _complain(sentence: str) -> None:
     """One line on stderr, whatever the sentence holds."""
     line = " ".join(sentence.split())
     shown = "".join(sign if sign.isprintable() else "�" for sign in line)
-    sys.stderr.write(f"bench-compare: {shown}\n")
+    with contextlib.suppress(BrokenPipeError):
+        write_text(sys.stderr, f"bench-compare: {shown}\n")

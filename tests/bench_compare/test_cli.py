@@ -143,6 +143,34 @@ def test_a_page_on_the_way_to_nobody_ends_quietly(files):
     assert (done.stdout, done.stderr) == ("{", "")
 
 
+STREAMS = {
+    "full stdout": (">/dev/full", 1, "cannot write to stdout: No space left on device"),
+    "closed stdout": (">&-", 1, "cannot write to stdout: it is closed"),
+    "full stderr": ("2>/dev/full", 0, ""),
+    "closed stderr": ("2>&-", 0, ""),
+}
+
+
+@pytest.mark.parametrize("name", STREAMS)
+@pytest.mark.parametrize("words", ["a.json b.json --json r.json", "--help"])
+def test_a_stream_that_takes_nothing_is_one_line(files, words, name):
+    redirection, code, sentence = STREAMS[name]
+    command = f"{sys.executable} -m bench_compare {words} {redirection}"
+    done = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)
+    assert (code, bool(sentence)) == (done.returncode, bool(done.stderr))
+    assert sentence in done.stderr
+    assert done.stderr.count("\n") <= 1
+    assert ("--json" in words) == (files / "r.json").exists()
+
+
+def test_a_table_is_spelled_for_terminals_that_lack_a_sign(files, monkeypatch):
+    monkeypatch.setenv("PYTHONIOENCODING", "ascii")
+    command = [sys.executable, "-m", "bench_compare", "a.json", "slow.json"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (2, "")
+    assert "\\x" not in done.stdout
+
+
 def test_control_c_is_one_line(files):
     os.mkfifo(files / "pipe.json")  # reading it waits for ever
     process = subprocess.Popen(
