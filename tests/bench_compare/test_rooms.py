@@ -13,6 +13,7 @@ MAY_IMPORT = {
     "errors": (),
     "model": (),
     "parallel": (),
+    "streams": (),
     "statistics": (),
     "metrics": (),
     "rounds": ("model", "statistics", "metrics"),
@@ -29,7 +30,7 @@ MAY_IMPORT = {
     "options": ("errors", "model", "metrics", "policy", "input", "report"),
     "commands": ("errors", "model", "metrics", "input", "policy", "comparison", "history",
                  "compose", "report", "options"),
-    "cli": ("commands", "errors"),
+    "cli": ("commands", "errors", "streams"),
     "__main__": ("cli",),
     "__init__": (),
 }  # fmt: skip

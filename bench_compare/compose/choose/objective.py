@@ -34,6 +34,9 @@ CLOSE = 1e-9
 """Differences below this share are none."""
 TIE = 1e-7
 """Weight of what only decides between equals."""
+WIDE = 10
+"""Where choices may differ by so many times the least, as one option is far worse than all others,
+`TIE` of that is no small difference."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -247,10 +250,7 @@ def corners(problem: Problem, edp_only: bool = False) -> tuple[list[Best], bool]
     """Corners of the lower convex hull of (time, energy), by time, and whether these are all.
     `edp_only`: only where they could have the smallest product."""
     known = replace(problem, terms=tuple(map(_with_energy, problem.terms)))
-    time = 1 / _spread(term.possible_time for term in known.terms)
-    energy = 1 / _spread(term.known_energy for term in known.terms)
-    first = minimise(known, time, TIE * energy, FEW_SOLVES)
-    last = minimise(known, TIE * time, energy, FEW_SOLVES)
+    first, last = _ends(known)
     if not (first.choice and last.choice):
         return [], first.optimal and last.optimal
     below = min(one.time * one.energy for one in (first, last))
@@ -260,15 +260,36 @@ def corners(problem: Problem, edp_only: bool = False) -> tuple[list[Best], bool]
     return found, search.complete and all(one.optimal for one in found)
 
 
+def _ends(known: Problem) -> tuple[Best, Best]:
+    """Of choices of the least time that of the least energy, and the other way round."""
+    time = _spread(term.possible_time for term in known.terms)
+    energy = _spread(term.known_energy for term in known.terms)
+    first, last = _among_equals(known, time, energy)
+    if time <= WIDE * first.time and energy <= WIDE * last.energy:
+        return first, last
+    fast, thrifty = (minimise(known, *weights, FEW_SOLVES) for weights in ((1.0, 0.0), (0.0, 1.0)))
+    if not (fast.choice and thrifty.choice):
+        return fast, thrifty
+    time = max(thrifty.time - fast.time, CLOSE * abs(fast.time)) or 1.0
+    energy = max(fast.energy - thrifty.energy, CLOSE * abs(thrifty.energy)) or 1.0
+    ends = [fast, thrifty, *_among_equals(known, time, energy)]
+    first = min(ends, key=lambda one: (one.time, one.energy))
+    return first, min(ends, key=lambda one: (one.energy, one.time))
+
+
+def _among_equals(known: Problem, time: float, energy: float) -> tuple[Best, Best]:
+    """The two ends, where choices differ by so much in time and in energy."""
+    first = minimise(known, 1 / time, TIE / energy, FEW_SOLVES)
+    return first, minimise(known, TIE / time, 1 / energy, FEW_SOLVES)
+
+
 def _with_energy(term: Term) -> Term:
     """What has no energy is not possible."""
     return replace(term, time=np.where(np.isnan(term.energy), np.inf, term.time))
 
 
 def _spread(tables: Iterable[Array]) -> float:
-    """By how much choices may differ at most; 1 where they do not. It makes time and energy
-    comparable: of choices of equal time that of the least energy is wanted, and the other way
-    round."""
+    """By how much choices may differ at most; 1 where they do not."""
     return math.fsum(float(np.ptp(table)) for table in tables) or 1.0
 
 

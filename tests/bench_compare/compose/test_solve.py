@@ -124,3 +124,10 @@ def test_no_choice_lies_below_the_corners_of_time_and_energy(problem):
 def test_the_least_product_may_be_neither_fastest_nor_most_frugal():
     term = Term((0,), np.array([1.0, 2.0, 9.0]), np.array([9.0, 2.0, 1.0]))
     assert (1,) == least(Problem((3,), (term,)), "edp").choice
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+def test_one_option_that_is_far_worse_than_all_does_not_hide_the_least_product(swapped):
+    time, energy = np.array([1.0, 2.0, 9.0, 1.0]), np.array([9.0, 3.5, 0.1, 1e9])
+    term = Term((0,), energy, time) if swapped else Term((0,), time, energy)
+    assert (2,) == least(Problem((4,), (term,)), "edp").choice
