@@ -48,6 +48,8 @@ class SamplingBudget:
     executions: int = 1
     """Executions in one sample; the sample is their total divided by it."""
     rest_s: float = 0.0
+    first_run_ns: int = 0
+    """What says how long an iteration takes where there is no warm-up."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +85,7 @@ def measure(
     """Warm up, then the device pass where the stream has a clock, then the end-to-end pass."""
     with quiet():
         warmup = end_to_end(plan, stream, _warmup_budget(budget), None, clock, canaries)[0]
-        canaries.choose(min(warmup) if warmup else 0)
+        canaries.choose(min(warmup) if warmup else budget.first_run_ns)
         series: dict[str, list[int]] = {}
         if stream.clock != "host":
             estimate_ns = min(warmup) if warmup else 0

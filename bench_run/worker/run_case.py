@@ -289,6 +289,7 @@ def _wait_for_clock(engine: Engine, rest_s: float, timeline: Timeline) -> None:
 
 def affordable(budget: SamplingBudget, first_run_ns: int) -> SamplingBudget:
     """No warm-up where a single run takes as long as all of it may: the first run was one."""
+    budget = replace(budget, first_run_ns=first_run_ns)
     limit_ns = budget.max_time_ns
     if limit_ns is None or first_run_ns < limit_ns // 2:
         return budget

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 
 import pytest
 
+from bench_run.measure.canaries import NoCanaries
 from bench_run.measure.loop import SamplingBudget, measure, quiet
 
 
@@ -173,3 +174,18 @@ def test_garbage_collection_is_off_inside_and_back_afterwards():
     with quiet():
         inside = gc.isenabled()
     assert (inside, gc.isenabled()) == (False, True)
+
+
+class Asked(NoCanaries):
+    """Notes how long an iteration was said to take."""
+
+    def choose(self, estimate_ns):
+        self.estimate_ns = estimate_ns
+
+
+@pytest.mark.parametrize(("warmup", "estimate_ns"), [(0, 5000), (2, 30)])
+def test_without_warmup_the_first_run_says_how_canaries_are_placed(warmup, estimate_ns):
+    stream, canaries = ScriptedStream([30] * 3), Asked()
+    budget = SamplingBudget(warmup=warmup, iterations=1, first_run_ns=5000)
+    measure(ScriptedPlan(stream), stream, budget, clock=stream.time, canaries=canaries)
+    assert estimate_ns == canaries.estimate_ns
