@@ -51,19 +51,22 @@ def parse(data: bytes, where: str) -> Any:
         if error.pos >= len(data.decode("utf-8", "replace").rstrip()):
             raise UnreadableError(where, "the text ends too early: the file is cut off") from None
         if "infinity" in error.msg or b"NaN" in data or b"Infinity" in data:
-            _refuse_not_finite(data, where)
+            refuse_not_finite(data, where)
         place = f"line {error.lineno}, column {error.colno}"
         raise NotJsonError(where, f"not JSON: {error.msg.split(':')[0]} ({place})") from None
 
 
-def _refuse_not_finite(data: bytes, where: str) -> None:
-    """Name the field of a number that no double holds; orjson tells its column only."""
+def refuse_not_finite(data: bytes, where: str, before: int | None = None) -> None:
+    """Name the field of a number that no double holds; orjson tells its column only. `before`: the
+    text is that of neighbouring cases of a document, and so many stand before them."""
     import json
 
     with contextlib.suppress(ValueError, RecursionError):
         found = _not_finite(json.loads(data))
         if found is not None:
             path, number = found
+            if before is not None:
+                path = ("cases", before + int(path[0]), *path[1:])
             if number != number:
                 raise NotJsonError(where, f"not JSON: NaN at {path_text(path)}")
             raise SchemaError(f"{where}: {path_text(path)}", "the number is too large")

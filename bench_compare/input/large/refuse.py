@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from bench_schema.checks.acceptor import load_schema
 from bench_schema.checks.validator import check, check_case
-from bench_schema.codec import build, check_rounds, parse, whole_numbers
+from bench_schema.codec import build, check_rounds, parse, refuse_not_finite, whole_numbers
 from bench_schema.document import SCHEMA_VERSION, Case
 from bench_schema.errors import DocumentError
 from bench_schema.upgrade import version_of
@@ -33,9 +33,11 @@ def refuse_frame(frame: bytes, where: str) -> None:
 
 def refuse_block(fetch: Fetch, block: Span, where: str, before: int) -> None:
     """The same of the first case that is wrong in a block; so many cases are `before`."""
+    text = bytes(as_list(fetch, block))
     try:
-        trees = parse(bytes(as_list(fetch, block)), where)
+        trees = parse(text, where)
     except DocumentError:
+        refuse_not_finite(text, where, before)
         return  # of what is no JSON it says where that is in the file
     for number, tree in enumerate(trees, before):
         check_case(tree, SCHEMA_VERSION, where, number)

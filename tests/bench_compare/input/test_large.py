@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from dataclasses import fields, is_dataclass
 
 import numpy as np
@@ -181,6 +182,21 @@ def test_what_is_not_valid_is_refused_in_the_words_of_the_ordinary_reader(
         files.read(file)
     with pytest.raises(DocumentError) as found:
         load.load([str(file)])
+    assert str(expected.value) == str(found.value)
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999", "1" * 400])
+@pytest.mark.parametrize("field", ["pid", "executions_per_sample"])
+def test_a_number_that_no_double_holds_is_named(tmp_path, processes, number, field):
+    path = saved(tmp_path, "a.json", gpu())
+    head, tail = path.read_bytes().split(b'"id":"4"')
+    old = re.search(rb'"%s":[0-9]+' % field.encode(), tail).group()
+    new = b'"%s":%s' % (field.encode(), number.encode())
+    path.write_bytes(head + b'"id":"4"' + tail.replace(old, new, 1))
+    with pytest.raises(DocumentError, match=rf"cases\[4\]\.rounds\[.\]\.{field}") as expected:
+        files.read(path)
+    with pytest.raises(DocumentError) as found:
+        read.read_large([path])
     assert str(expected.value) == str(found.value)
 
 
