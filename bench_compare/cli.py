@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import gc
 import os
 import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from bench_compare.streams import write_text
+from bench_schema.streams import GONE, write_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -54,8 +53,6 @@ def _answered(argv: Sequence[str]) -> tuple[int, Outcome | None]:
         return _guarded(module, words)
     except KeyboardInterrupt:
         _complain("interrupted")
-    except BrokenPipeError:  # nobody reads
-        pass
     return 1, None
 
 
@@ -100,9 +97,9 @@ def _write(outcome: Outcome) -> int:
 
 
 def _say(text: str) -> bool:
-    """Whether it could be put on stdout."""
+    """Whether it could be put on stdout. A reader that has seen enough is nothing to tell."""
     problem = write_text(sys.stdout, text if text.endswith("\n") else f"{text}\n")
-    if problem is not None:
+    if problem not in (None, GONE):
         _complain(f"cannot write to stdout: {problem}")
     return problem is None
 
@@ -118,5 +115,4 @@ def _complain(sentence: str) -> None:
     """One line on stderr, whatever the sentence holds."""
     line = " ".join(sentence.split())
     shown = "".join(sign if sign.isprintable() else "�" for sign in line)
-    with contextlib.suppress(BrokenPipeError):
-        write_text(sys.stderr, f"bench-compare: {shown}\n")
+    write_text(sys.stderr, f"bench-compare: {shown}\n")

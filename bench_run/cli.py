@@ -6,8 +6,10 @@ import os
 import signal
 import sys
 
+from bench_schema.streams import write_text
+
 from bench_run.commands import ALIASES, COMMANDS, DEFAULT
-from bench_run.text import visible, write_text
+from bench_run.text import visible
 
 TYPE_CHECKING = False  # importing typing would cost half the time of --help
 if TYPE_CHECKING:
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
 
 
 AGAIN_S = 0.005
+"""After which a dropped interrupt comes again, by an alarm."""
 
 
 def entry() -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
-from bench_run.text import one_line, visible, write_text
+from bench_schema.streams import write_text
+
+from bench_run.text import one_line, visible
 
 if TYPE_CHECKING:
     from types import TracebackType

@@ -1,14 +1,7 @@
-"""Text for people: numbers in the unit that fits (the only place where units change), names out of
-files without the control characters that a terminal would obey, and lines in the characters that a
-terminal has, which are never an error of ours because nobody can read them."""
+"""Text for people: numbers in the unit that fits (the only place where units change), and names out
+of files without the control characters that a terminal would obey."""
 
 from __future__ import annotations
-
-import sys
-
-TYPE_CHECKING = False  # importing typing would cost half the time of --help
-if TYPE_CHECKING:
-    from typing import TextIO
 
 TIME_UNITS = ((1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns"))
 SIZE_UNITS = ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"), (1, "B"))
@@ -79,67 +72,3 @@ def _is_control(sign: str) -> bool:
     import unicodedata
 
     return unicodedata.category(sign) in ("Cc", "Cf", "Zl", "Zp")
-
-
-PLAIN = str.maketrans(
-    {
-        "±": "+-",
-        "×": "x",
-        "µ": "u",
-        "–": "-",
-        "−": "-",
-        "…": "...",
-        "→": "->",
-        "≥": ">=",
-        "≤": "<=",
-        "·": "*",
-        "²": "^2",
-        "³": "^3",
-        "⁵": "^5",
-        "\N{REPLACEMENT CHARACTER}": "?",
-    }
-)
-
-
-def showable(text: str, encoding: str | None) -> str:
-    """The text in characters that an encoding has: others are spelled, as +- for ±, or ``?``."""
-    encoding = encoding or "ascii"
-    if _fits(text, encoding):
-        return text
-    spelled = "".join(sign if _fits(sign, encoding) else sign.translate(PLAIN) for sign in text)
-    return spelled.encode(encoding, "replace").decode(encoding)
-
-
-def _fits(text: str, encoding: str) -> bool:
-    try:
-        text.encode(encoding)
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-def write_text(stream: TextIO | None, text: str) -> str | None:
-    """Write to stdout or stderr; the reason where that did not work, else None."""
-    if stream is None:
-        return "it is closed"
-    try:
-        stream.write(showable(text, stream.encoding))
-        stream.flush()
-    except BrokenPipeError:
-        _give_up(stream)
-        return "its reader has gone"
-    except OSError as error:
-        _give_up(stream)
-        return error.strerror
-    except ValueError as error:  # closed by a caller in Python
-        _give_up(stream)
-        return str(error)
-    return None
-
-
-def _give_up(stream: TextIO) -> None:
-    """Python must not flush what is left into the stream when it ends."""
-    if stream is sys.stdout:
-        sys.stdout = None
-    elif stream is sys.stderr:
-        sys.stderr = None

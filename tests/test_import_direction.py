@@ -64,6 +64,7 @@ BELOW = {
         "errors": (),
         "provenance": (),
         "looks": ("provenance",),
+        "streams": (),
         "document": ("provenance",),
         "numbers": ("document",),
         "checks": ("errors", "document", "numbers"),

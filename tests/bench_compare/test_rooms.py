@@ -13,7 +13,6 @@ MAY_IMPORT = {
     "errors": (),
     "model": (),
     "parallel": (),
-    "streams": (),
     "statistics": (),
     "metrics": (),
     "rounds": ("model", "statistics", "metrics"),
@@ -30,7 +29,7 @@ MAY_IMPORT = {
     "options": ("errors", "model", "metrics", "policy", "input", "report"),
     "commands": ("errors", "model", "metrics", "input", "policy", "comparison", "history",
                  "compose", "report", "options"),
-    "cli": ("commands", "errors", "streams"),
+    "cli": ("commands", "errors"),
     "__main__": ("cli",),
     "__init__": (),
 }  # fmt: skip

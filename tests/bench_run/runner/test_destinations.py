@@ -10,8 +10,7 @@ import sys
 import pytest
 from bench_schema.files import read
 from bench_schema.journal import journal_path
-
-from bench_run.text import showable
+from bench_schema.streams import showable
 
 QUICK = ("--engine", "numpy", "--rounds", "1", "--iters", "2", "--warmup", "0")
 

@@ -1,0 +1,78 @@
+"""Text to stdout and stderr of both commands, whatever became of these: closed, full, without a
+reader, of an encoding that lacks signs of ours. None of it is an error of ours."""
+
+from __future__ import annotations
+
+import sys
+
+TYPE_CHECKING = False  # importing typing would cost half the time of --help
+if TYPE_CHECKING:
+    from typing import TextIO
+
+GONE = "its reader has gone"
+
+PLAIN = str.maketrans(
+    {
+        "±": "+-",
+        "×": "x",
+        "µ": "u",
+        "–": "-",
+        "−": "-",
+        "…": "...",
+        "→": "->",
+        "≥": ">=",
+        "≤": "<=",
+        "≈": "~",
+        "÷": "/",
+        "°": "",
+        "·": "*",
+        "²": "^2",
+        "³": "^3",
+        "⁵": "^5",
+        "\N{REPLACEMENT CHARACTER}": "?",
+    }
+)
+
+
+def showable(text: str, encoding: str | None) -> str:
+    """The text in characters that an encoding has: others are spelled, as +- for ±, or ``?``."""
+    encoding = encoding or "ascii"
+    if _fits(text, encoding):
+        return text
+    spelled = "".join(sign if _fits(sign, encoding) else sign.translate(PLAIN) for sign in text)
+    return spelled.encode(encoding, "replace").decode(encoding)
+
+
+def _fits(text: str, encoding: str) -> bool:
+    try:
+        text.encode(encoding)
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def write_text(stream: TextIO | None, text: str) -> str | None:
+    """Write to stdout or stderr; the reason where that did not work, else None."""
+    if stream is None:
+        return "it is closed"
+    try:
+        stream.write(showable(text, stream.encoding))
+        stream.flush()
+    except BrokenPipeError:
+        _give_up(stream)
+        return GONE
+    except OSError as error:
+        _give_up(stream)
+        return error.strerror
+    except ValueError as error:  # closed by a caller in Python
+        _give_up(stream)
+        return str(error)
+    return None
+
+
+def _give_up(stream: TextIO) -> None:
+    """Python must not flush what is left into the stream when it ends."""
+    if stream is sys.stdout:
+        sys.stdout = None
+    elif stream is sys.stderr:
+        sys.stderr = None
