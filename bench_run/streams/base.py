@@ -128,3 +128,28 @@ class WatchesMemory(Protocol):
     ) -> DeviceWatch | None:
         """For bytes at these offsets of an address, to be overwritten with these values. None
         where this build of the library has no way to."""
+
+
+class DeviceMemory(Protocol):
+    """Memory of a stream's device, by address. Raises `EngineError`, also where there is none
+    left."""
+
+    def allocate(self, size: int) -> int:
+        """So many bytes, which `free` gives back."""
+
+    def free(self, address: int) -> None:
+        """Waits for what uses them."""
+
+    def copy(self, to: int, address: int, size: int) -> None:
+        """Enqueue: within the device."""
+
+    def copy_out(self, host: int, address: int, size: int) -> None:
+        """Enqueue: to the host."""
+
+
+@runtime_checkable
+class CopiesMemory(Protocol):
+    """Optional, of a stream."""
+
+    def memory(self) -> DeviceMemory | None:
+        """None where this build of the library has no way to."""

@@ -23,6 +23,7 @@ from bench_run.errors import EngineError, EngineUnavailableError, UsageError
 from bench_run.streams import cupti
 from bench_run.streams.base import (
     WAITED,
+    CopiesMemory,
     GateOpensByForce,
     RestoresGate,
     SupportsClockProbe,
@@ -31,6 +32,7 @@ from bench_run.streams.base import (
 )
 from bench_run.streams.caches import CACHES, flushed_bytes
 from bench_run.streams.cuda_driver import RELAXED_CAPTURE, DeviceFacts, Driver, driver
+from bench_run.streams.cuda_memory import CudaMemory
 from bench_run.streams.cuda_watch import CudaWatch
 
 if TYPE_CHECKING:
@@ -108,7 +110,13 @@ def clock_of(timer: str) -> str:
 
 
 class CudaStream(
-    SupportsClockProbe, SupportsKernelRecords, GateOpensByForce, RestoresGate, WatchesMemory
+    CudaMemory,
+    SupportsClockProbe,
+    SupportsKernelRecords,
+    GateOpensByForce,
+    RestoresGate,
+    WatchesMemory,
+    CopiesMemory,
 ):
     """A stream of the current context. One thread, one plan at a time."""
 
@@ -121,10 +129,10 @@ class CudaStream(
     ) -> None:
         if cache not in CACHES:
             raise UsageError(f"no cache state {cache!r}; choose from {', '.join(CACHES)}")
-        self.driver = driver()
         self.device, self.timer = device, timer
         self.clock = clock_of(timer)
-        self.handle = self.driver.pointer("cuStreamCreate", 1)  # CU_STREAM_NON_BLOCKING
+        cuda = driver()
+        super().__init__(cuda, cuda.pointer("cuStreamCreate", 1))  # CU_STREAM_NON_BLOCKING
         self._events = [self.driver.pointer("cuEventCreate", 0) for _ in range(EVENTS)]
         self._next = 0
         self._gate = Gate(self.driver, self.handle)
@@ -223,27 +231,11 @@ class CudaStream(
         finally:
             graph.close()
 
-    def allocate(self, size: int) -> int:
-        """Device memory of `size` bytes, which `free` gives back."""
-        return int(self.driver.number("cuMemAlloc_v2", max(1, size), kind=c_uint64))
-
-    def free(self, address: int) -> None:
-        self.driver.call("cuMemFree_v2", address)
-
-    def fill(self, address: int, byte: int, size: int) -> None:
-        self.driver.call("cuMemsetD8Async", address, byte, size, self.handle)
-
     def watch(self, offsets: npt.NDArray[np.int64], values: npt.NDArray[np.uint8]) -> CudaWatch:
         return CudaWatch(self.driver, self.handle, offsets, values)
 
-    def copy_in(self, address: int, host: int, size: int) -> None:
-        self.driver.call("cuMemcpyHtoDAsync_v2", address, host, size, self.handle)
-
-    def copy_out(self, host: int, address: int, size: int) -> None:
-        self.driver.call("cuMemcpyDtoHAsync_v2", host, address, size, self.handle)
-
-    def copy(self, to: int, address: int, size: int) -> None:
-        self.driver.call("cuMemcpyDtoDAsync_v2", to, address, size, self.handle)
+    def memory(self) -> CudaMemory:
+        return self
 
     def _reader(self, size: int) -> Callable[[], None]:
         buffer = self.allocate(size)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import statistics
 from collections import defaultdict
 from dataclasses import dataclass
+from functools import lru_cache
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
@@ -62,6 +63,14 @@ def load() -> Any:
         what = f"CUPTI does not load: {error}; pip install 'dnn-bench[cupti]'"
         raise EngineUnavailableError(what) from error
     return cupti
+
+
+@lru_cache(maxsize=1)
+def prepare() -> None:
+    """Record nothing, once: what the first recording of a process costs is paid then. Raises
+    `EngineUnavailableError`."""
+    with Recorder():
+        pass
 
 
 class Recorder:

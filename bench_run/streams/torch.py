@@ -20,6 +20,7 @@ import torch
 from bench_run.errors import EngineUnavailableError, UsageError
 from bench_run.streams.base import (
     WAITED,
+    CopiesMemory,
     GateOpensByForce,
     RestoresGate,
     SupportsClockProbe,
@@ -36,6 +37,7 @@ from bench_run.streams.cuda import (
     clock_of,
 )
 from bench_run.streams.cuda_driver import Driver, driver
+from bench_run.streams.cuda_memory import CudaMemory
 from bench_run.streams.cuda_watch import CudaWatch
 
 if TYPE_CHECKING:
@@ -50,7 +52,12 @@ cuda: Any = torch.cuda  # partly without types
 
 
 class TorchStream(
-    SupportsClockProbe, SupportsKernelRecords, GateOpensByForce, RestoresGate, WatchesMemory
+    SupportsClockProbe,
+    SupportsKernelRecords,
+    GateOpensByForce,
+    RestoresGate,
+    WatchesMemory,
+    CopiesMemory,
 ):
     """Runs on a stream of its own, which it makes the current one. `clock` is ``host`` where the
     host's timer was asked for: then only `synchronize` matters."""
@@ -162,6 +169,9 @@ class TorchStream(
         if self._driver is None:
             return None
         return CudaWatch(self._driver, self._handle, offsets, values)
+
+    def memory(self) -> CudaMemory | None:
+        return None if self._driver is None else CudaMemory(self._driver, self._handle)
 
     def correction_ns(self) -> float:
         if self._correction_ns is None:

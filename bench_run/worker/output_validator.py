@@ -21,6 +21,7 @@ from bench_run.errors import EngineError
 from bench_run.tensors.layout import describe
 from bench_run.validate.expected import make_checker
 from bench_run.validate.outputs import CheckResult, save_outputs, validation
+from bench_run.validate.settings import KEPT_BYTES
 from bench_run.worker.other_inputs import ignores_inputs
 
 if TYPE_CHECKING:
@@ -33,9 +34,8 @@ if TYPE_CHECKING:
     from bench_run.validate.outputs import OutputChecker
     from bench_run.validate.settings import ValidationSettings
     from bench_run.validate.tolerance import Tolerance
+    from bench_run.worker.output_reader import OutputReader
 
-KEPT_BYTES = 256 << 20
-"""Once so much is kept of timed iterations, only the last one is kept besides."""
 SHARE_OF_KEEPING = 0.05
 """Of the budget: what keeping outputs may take while samples are taken; the rest is for checks."""
 INPUT_BYTES_EACH_ROUND = 64 * 1024**2
@@ -61,15 +61,17 @@ class OutputKeeper:
     Where the plan's outputs can be reached, each timed iteration runs on canaries, or others right
     before it do (see `bench_run.measure.canaries`), and what is kept are the outputs it left.
     Elsewhere the iteration is repeated on poisoned outputs, and those are kept. Nothing is checked
-    here: no sample waits for that, and neither does anybody who wants the device.
+    here: no sample waits for that, and neither does anybody who wants the device. Where the device
+    can hold copies, they are read once it is no longer held alone (`run_again`).
     """
 
     def __init__(
-        self, plan: Plan, subject: Subject, first: Storages, canaries: Canaries, *, wanted: bool
-    ) -> None:
-        """`first`: what the first run left on poisoned outputs. `wanted`: whether anything is
-        going to be checked."""
-        self.plan = plan
+        self, plan: Plan, subject: Subject, first: Storages, canaries: Canaries,
+        reader: OutputReader, *, wanted: bool,
+    ) -> None:  # fmt: skip
+        """`first`: what the first run left on poisoned outputs, which `reader` has just read.
+        `wanted`: whether anything is going to be checked."""
+        self.plan, self._reader = plan, reader
         self.canaries = canaries
         self.subject = subject
         self.wanted = wanted
@@ -88,6 +90,20 @@ class OutputKeeper:
         self._draw = random.Random(f"{subject.case_id} {subject.round_index}")  # noqa: S311
         self._share = 1.0
         self._kept_bytes = 0
+        self._held: list[int] = []
+        """Timed iterations whose outputs the device holds, in order."""
+        if wanted:
+            self._reserve()
+
+    def _reserve(self) -> None:
+        """Room for the first and the last timed iteration, and for as many others as the budget
+        can read."""
+        others, reader = max(0, self.subject.iterations - 2), self._reader
+        affordable = self._budget_ns // max(1, reader.took_ns)
+        fits = KEPT_BYTES // max(1, reader.nbytes)
+        reader.reserve(2 + min(others, affordable, fits))
+        if reader.room:
+            self._share = (reader.room - 2) / max(1, self.subject.iterations - 1)
 
     def timed_check(self, iteration: int) -> bool:
         """After a timed iteration; returns whether its outputs were kept.
@@ -99,7 +115,7 @@ class OutputKeeper:
         begin = time.perf_counter_ns()
         self._keep(iteration)
         self.spent_ns += time.perf_counter_ns() - begin
-        if iteration == 0:
+        if iteration == 0 and not self._held:
             left_ns = max(0, self._budget_ns - self.spent_ns)
             affordable = left_ns / max(1, self.spent_ns)
             self._share = affordable / max(1, self.subject.iterations - 1)
@@ -108,6 +124,8 @@ class OutputKeeper:
     def _is_chosen(self, iteration: int) -> bool:
         if iteration == 0:
             return True
+        if self._held:  # the last room is for the last iteration
+            return self._reader.room > 1 and self._draw.random() < self._share
         fits = self.spent_ns < self._budget_ns and self._kept_bytes < KEPT_BYTES
         return fits and self._draw.random() < self._share
 
@@ -115,7 +133,10 @@ class OutputKeeper:
         """What the iteration left; where that says nothing of it, what it leaves when repeated."""
         if not self.canaries.watching:
             self._repeat()
-        outputs = self.plan.download()
+        if self._reader.hold():
+            self._held.append(iteration)
+            return
+        outputs = self._reader.read()
         self.kept.append((iteration, outputs))
         self._kept_bytes += sum(storage.nbytes for storage in outputs.values())
 
@@ -127,8 +148,14 @@ class OutputKeeper:
 
     def keep_last(self, iterations: int) -> None:
         """Before anything else runs: the last timed iteration is kept whatever the budget says."""
-        if self.wanted and (not self.kept or self.kept[-1][0] != iterations - 1):
+        last = max((*self._held, *(iteration for iteration, _ in self.kept)), default=-1)
+        if self.wanted and last != iterations - 1:
             self._keep(iterations - 1)
+
+    def expect(self) -> None:
+        """Memory of the host for `run_again` and `run_on` is in place from here on."""
+        if self.wanted:
+            self._reader.expect(len(self._held) + 1 + self.wants_other_inputs)
 
     @property
     def looks_at_inputs(self) -> bool:
@@ -139,12 +166,15 @@ class OutputKeeper:
         return self.subject.round_index == 0 or size <= INPUT_BYTES_EACH_ROUND
 
     def run_again(self, inputs: Storages) -> None:
-        """One more run, on outputs that are poisoned in full; then whether the inputs are what they
-        were."""
+        """What the device holds is read; one more run, on outputs that are poisoned in full; then
+        whether the inputs are what they were."""
         if not self.wanted:
             return
+        self.kept += zip(self._held, self._reader.fetch(), strict=True)
+        self.kept.sort(key=lambda each: each[0])
+        self._held = []
         self._repeat()
-        self.after = self.plan.download()
+        self.after = self._reader.read()
         if self.looks_at_inputs and isinstance(self.plan, KeepsInputs):
             self.changed_inputs = self.plan.changed_inputs(inputs)
 
@@ -158,7 +188,7 @@ class OutputKeeper:
         with suppress(EngineError):
             self.plan.upload(others)
             self._repeat()
-            self.elsewhere = others, self.plan.download()
+            self.elsewhere = others, self._reader.read()
 
 
 class OutputValidator:

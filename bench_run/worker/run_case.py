@@ -46,6 +46,7 @@ from bench_run.streams.base import GateOpensByForce
 from bench_run.tensors.data import inputs_of
 from bench_run.worker.case_record import case_of
 from bench_run.worker.other_inputs import draw_other_inputs
+from bench_run.worker.output_reader import OutputReader
 from bench_run.worker.output_validator import OutputKeeper, OutputValidator, Subject
 from bench_run.worker.within_pass import within_pass
 
@@ -114,6 +115,7 @@ def run_case(engine: Engine, request: RunCase, import_ns: int, run: Run) -> Case
     timeline = Timeline(run, phases)
     started = datetime.now(timezone.utc).isoformat(timespec="milliseconds")
     plan: Plan | None = None
+    reader: OutputReader | None = None
     try:
         with timeline.time("build"):
             built = chain.build(engine, request.graph, request.variant)
@@ -122,13 +124,14 @@ def run_case(engine: Engine, request: RunCase, import_ns: int, run: Run) -> Case
         host_peak = ProcessPeak()
         with timeline.time("plan"):
             plan = chain.plan(engine, built)
+        reader = OutputReader(plan, engine.stream, request.graph)
+        reader.expect()
         _first_run(engine, plan, inputs, request, timeline)
         timeline.host_peak_bytes = host_peak.taken_bytes()
-        outputs = plan.download()
+        outputs = reader.read()
         name = f"{request.case_id} {request.round_index}"
         canaries = canaries_of(plan, engine.stream, request.graph, outputs, name)
         with closing(canaries):
-            timeline.claim("free")
             settings = request.validation_settings
             subject = Subject(
                 request.case_id,
@@ -137,7 +140,8 @@ def run_case(engine: Engine, request: RunCase, import_ns: int, run: Run) -> Case
                 request.round_index,
                 request.budget.iterations,
             )
-            keeper = OutputKeeper(plan, subject, outputs, canaries, wanted=settings.wanted)
+            keeper = OutputKeeper(plan, subject, outputs, canaries, reader, wanted=settings.wanted)
+            timeline.claim("free")
             del inputs, outputs
             with within_pass(engine, request) as preceding:
                 return _measured_case(engine, keeper, request, timeline, started, preceding)
@@ -149,6 +153,8 @@ def run_case(engine: Engine, request: RunCase, import_ns: int, run: Run) -> Case
         reason = str(error) or "out of memory on the host"
         return case_of(request, Outcome("failed", reason, timeline.current))
     finally:
+        if reader is not None:
+            reader.close()
         if plan is not None:
             with suppress(EngineError):  # it is about to be replaced; the outcome is known already
                 plan.close()
@@ -171,6 +177,7 @@ def _first_run(
     with timeline.time("first_run"):
         plan.run()
         engine.stream.synchronize()
+    prepare_records(engine.stream)
 
 
 def _open_gate(stream: Stream, why: str | None) -> None:
@@ -237,7 +244,6 @@ def _init(took: Mapping[str, int]) -> dict[str, Any]:
 
 def _settle(engine: Engine, request: RunCase, timeline: Timeline) -> None:
     """The device is ours alone, its gate works, and its clock is where it should be."""
-    prepare_records(engine.stream)
     if engine.facts.device != "cpu":
         highest_clock_mhz(engine.facts.device)  # loads NVML, which takes 0.1 s
     timeline.claim("alone")
@@ -267,6 +273,7 @@ def _validate(keeper: OutputKeeper, request: RunCase, timeline: Timeline) -> Out
     others = None
     if keeper.wants_other_inputs:
         others = draw_other_inputs(request.graph, request.data)
+    keeper.expect()
     timeline.claim("shared")
     timeline.enter("validate")
     keeper.run_again(compared)

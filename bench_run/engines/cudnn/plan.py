@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,7 +12,7 @@ from bench_run.engines.base import PlanFacts
 from bench_run.engines.cudnn.library import failures, foreign
 from bench_run.errors import EngineError
 from bench_run.graph.dtypes import DTYPES, array_type
-from bench_run.tensors.layout import same_bytes
+from bench_run.tensors.host_memory import holds_same_bytes
 from bench_run.tensors.poison import poison_byte
 
 if TYPE_CHECKING:
@@ -156,13 +157,13 @@ class CudnnPlan:
         for tensor in self._built.graph.inputs:
             if tensor.uid in inputs and tensor.uid not in self._host:
                 given = self._built.spread_out(tensor, inputs[tensor.uid])
-                data = np.empty_like(given)
-                address = self._buffers[tensor.uid]
-                self._stream.copy_out(int(data.ctypes.data), address, data.nbytes)
-                self._stream.synchronize()
-                if not same_bytes(data, given):
+                if not holds_same_bytes(given, partial(self._read, self._buffers[tensor.uid])):
                     changed.append(tensor.uid)
         return tuple(changed)
+
+    def _read(self, address: int, into: Storage, begin: int) -> None:
+        self._stream.copy_out(int(into.ctypes.data), address + begin, into.nbytes)
+        self._stream.synchronize()
 
     def close(self) -> None:
         self._stream.synchronize()

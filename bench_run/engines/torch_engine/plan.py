@@ -14,9 +14,11 @@ from bench_run.engines.base import PlanFacts
 from bench_run.engines.torch_engine.errors import foreign_errors
 from bench_run.engines.torch_engine.types import poison, storage, strided
 from bench_run.graph.dtypes import array_type
-from bench_run.tensors.layout import same_bytes
+from bench_run.tensors.host_memory import holds_same_bytes
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
+
     from bench_run.engines.base import Captured, Home
     from bench_run.engines.torch_engine.program import Program
     from bench_run.graph.model import Graph, Tensor
@@ -171,8 +173,13 @@ class TorchPlan:
                 tensor.uid
                 for tensor in self._graph.inputs
                 if tensor.uid in inputs and tensor.uid not in self._borrowed
-                if not same_bytes(_storage(tensor, self._homes[tensor.uid]), inputs[tensor.uid])
+                if not holds_same_bytes(inputs[tensor.uid], partial(self._read, tensor.uid))
             )
+
+    def _read(self, uid: int, into: npt.NDArray[np.uint8], begin: int) -> None:
+        """Of an input: bytes from this one on."""
+        raw = self._homes[uid].view(torch.uint8)
+        torch.from_numpy(into).copy_(raw[begin : begin + into.size])
 
     def close(self) -> None:
         if self.captured is not None:
@@ -223,6 +230,7 @@ def _bytes(array: Storage) -> T:
 
 
 def _storage(tensor: Tensor, value: T) -> Storage:
-    flat = value.as_strided((tensor.span,), (1,)).cpu()
-    raw = flat.view(torch.uint8).numpy()
-    return np.array(raw.view(array_type(tensor.data_type)))
+    data = np.empty(tensor.span, array_type(tensor.data_type))
+    raw = value.as_strided((tensor.span,), (1,)).view(torch.uint8)
+    torch.from_numpy(data.view(np.uint8)).copy_(raw)
+    return data

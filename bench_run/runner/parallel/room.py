@@ -11,17 +11,21 @@ import psutil
 from bench_run.errors import StoppedError
 from bench_run.graph.dtypes import DTYPES
 from bench_run.machine.telemetry import free_memory_bytes
+from bench_run.validate.settings import KEPT_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
-    from bench_run.graph.model import Graph
+    from bench_run.graph.model import Graph, Tensor
 
 HOST_SHARE, DEVICE_SHARE = 0.5, 0.8
 """Of what is free when the run begins."""
 WORKSPACE_BYTES = 256 << 20
 """What a library may take beside the tensors; one that takes more runs out of memory at worst, and
 is then prepared alone."""
+KEPT_OUTPUTS = 8
+"""Of timed iterations, besides the first and the last: as many or so as the default budget reads of
+an output that takes a millisecond."""
 DEVICE_BYTES = 8 << 30
 """Taken to be free on a device that does not say."""
 
@@ -30,11 +34,16 @@ Need = tuple[int, int]
 
 
 def need_of(graph: Graph) -> Need:
-    """Inputs and outputs in the process and on the device; outputs twice more, and in float64 while
-    they are checked."""
-    tensors = sum(t.span * DTYPES[t.data_type].bits // 8 for t in graph.tensors)
+    """Inputs and outputs in the process and on the device, what is kept of outputs in both, and in
+    the process also in float64 while they are checked."""
+    tensors, outputs = _bytes(graph.tensors), _bytes(graph.outputs)
+    kept = 2 * outputs + min(KEPT_BYTES, KEPT_OUTPUTS * outputs)
     checked = 24 * sum(t.elements for t in graph.outputs)
-    return 2 * tensors + checked, 2 * tensors + WORKSPACE_BYTES
+    return 2 * tensors + checked + kept, 2 * tensors + WORKSPACE_BYTES + kept
+
+
+def _bytes(tensors: Iterable[Tensor]) -> int:
+    return sum(t.span * DTYPES[t.data_type].bits // 8 for t in tensors)
 
 
 def room_here(devices: Sequence[str]) -> Room:

@@ -8,11 +8,13 @@ import numpy as np
 import pytest
 
 from bench_run.graph.make import make_graphs
+from bench_run.streams.host import HostStream
 from bench_run.tensors.layout import to_storage
 from bench_run.tensors.seeded.inputs import make_inputs
 from bench_run.validate.expected import Remembered
 from bench_run.validate.settings import ValidationSettings
 from bench_run.worker.evaluate import compute_expected
+from bench_run.worker.output_reader import OutputReader
 from bench_run.worker.output_validator import OutputKeeper, OutputValidator, Subject
 
 GRAPH = make_graphs("add: dims=4x8 dtype=float")[0]
@@ -50,7 +52,8 @@ def judged(folder, *runs, expected=True):
     plan = LeftBehind(runs)
     settings = ValidationSettings("numpy", str(folder) if expected else None)
     subject = Subject("case", GRAPH, settings, 0, len(runs) - 1)
-    keeper = OutputKeeper(plan, subject, plan.download(), CANARIES, wanted=settings.wanted)
+    reader = OutputReader(plan, HostStream(), GRAPH)
+    keeper = OutputKeeper(plan, subject, reader.read(), CANARIES, reader, wanted=settings.wanted)
     for iteration in range(len(runs) - 1):
         keeper.timed_check(iteration)
     keeper.keep_last(len(runs) - 1)
