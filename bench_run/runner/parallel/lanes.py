@@ -1,6 +1,7 @@
 """Rounds that are prepared side by side and measured one at a time.
 
-A lane takes one round after the other. The engines of a lane work at the same time, each in a
+A lane takes one round after the other, and helps with others when nothing is left of its own
+(`work.py`). The engines of a lane work at the same time, each in a
 thread and a worker process of its own: plans, inputs and checks of several rounds overlap, while
 `Baton` lets one case measure. Each round keeps its order and its fresh processes. With one lane
 everything happens one after the other, in the caller's thread.
@@ -22,6 +23,7 @@ from bench_run.measure.time_breakdown import TimeBreakdown
 from bench_run.runner.parallel.beside import DeviceBatons
 from bench_run.runner.parallel.room import need_of
 from bench_run.runner.parallel.visit import Visit
+from bench_run.runner.parallel.work import Work
 
 if TYPE_CHECKING:
     from bench_schema.document import Case
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from bench_run.plan.engines import PlannedEngine
     from bench_run.runner.parallel.baton import Baton, CaseTurn
     from bench_run.runner.parallel.room import Room
+    from bench_run.runner.parallel.work import Round
     from bench_run.worker.parent.pool import WorkerPool
 
 OUT_OF_MEMORY = re.compile(r"out.?of.?memory|alloc|bad_alloc|not enough memory", re.IGNORECASE)
@@ -40,8 +43,6 @@ Turns: TypeAlias = "Baton | DeviceBatons"
 Run = Callable[[Visit, "WorkerPool", "CaseTurn"], "Case | None"]
 """Runs a case in a round; None where the case has ended meanwhile."""
 Result = tuple[Visit, "Case | None"]
-Waiting: TypeAlias = "queue.SimpleQueue[Sequence[Visit]]"
-"""Rounds, or parts of them, that no lane has begun."""
 
 
 class Lanes:
@@ -56,8 +57,8 @@ class Lanes:
         self._room = room
         self._run = run
         self._lanes: list[Lane] = []
-        self._waiting: dict[str, Waiting] = {}
-        """By engine, what its lanes take next."""
+        self._work: dict[str, Work] = {}
+        """By engine, what is left for its lanes."""
         self.times: list[TimeBreakdown] = []
         """Where the time of the workers went that were side by side."""
 
@@ -87,7 +88,7 @@ class Lanes:
         """Those that lacked memory beside others come last, alone."""
         done: Done = queue.SimpleQueue()
         shares = self._baton.shares(rounds)
-        self._waiting.clear()
+        self._work.clear()
         self._lanes = [lane for share in shares for lane in self._lanes_of(share, done)]
         for lane in self._lanes:
             lane.start()
@@ -109,24 +110,21 @@ class Lanes:
 
     def _lanes_of(self, rounds: Sequence[Sequence[Visit]], done: Done) -> list[Lane]:
         """Those that share these rounds; the first one has the workers that are there already."""
-        waiting: Waiting = queue.SimpleQueue()
-        keys = {visit.case.engine.key for visit in chain.from_iterable(rounds)}
-        self._waiting.update(dict.fromkeys(keys, waiting))
-        parts = [part for visits in rounds for part in split(visits, self.count // len(rounds))]
-        for part in parts:
-            waiting.put(part)
+        work = Work(rounds, self.count)
+        visits = list(chain.from_iterable(rounds))
+        self._work.update({visit.case.engine.key: work for visit in visits})
         lanes = [
-            Lane(self._pool, self._baton, self._room, self._run, waiting, done)
-            for _ in range(min(self.count, len(parts)))
+            Lane(self._pool, self._baton, self._room, self._run, work, done)
+            for _ in range(work.lanes)
         ]
         for lane in lanes[:1]:
-            lane.adopt(parts[0])
+            lane.adopt(visits)
         return lanes
 
     def also(self, visit: Visit) -> None:
         """One more, in fresh processes, by the first of its lanes that is done with its round; not
         at all where every one of them has ended."""
-        self._waiting[visit.case.engine.key].put([visit])
+        self._work[visit.case.engine.key].also([visit])
 
     def _again(self, visits: Sequence[Visit]) -> Iterator[Result]:
         by_round = sorted(visits, key=lambda visit: visit.index)
@@ -175,7 +173,7 @@ Done: TypeAlias = "queue.SimpleQueue[Result | Future[None]]"
 
 
 class Lane:
-    """Takes rounds from a queue until it is empty."""
+    """Works until nothing is left."""
 
     def __init__(
         self,
@@ -183,11 +181,11 @@ class Lane:
         baton: Turns,
         room: Room,
         run: Run,
-        waiting: Waiting,
+        work: Work,
         done: Done,
     ) -> None:
         self._pool, self._baton, self._room, self._visit = pool, baton, room, run
-        self._waiting, self._done = waiting, done
+        self._work, self._done = work, done
         self._seats: dict[str, Seat] = {}
         self._thread = ThreadPoolExecutor(1)
         self.ended: Future[None] = Future()
@@ -217,15 +215,15 @@ class Lane:
 
     def _run(self) -> None:
         try:
-            with suppress(queue.Empty, StoppedError):
-                while True:
-                    self._round(self._waiting.get_nowait())
+            with suppress(StoppedError):
+                while (found := self._work.begin()) is not None:
+                    self._round(found)
         finally:
             for seat in self._seats.values():
                 seat.thread.shutdown()
 
-    def _round(self, visits: Sequence[Visit]) -> None:
-        for group in groups_of(visits):
+    def _round(self, groups: Round) -> None:
+        for group in groups:
             with self._room.take(need_of(group[0].case.graph.loaded.graph)):
                 self._group(group)
         for ending in [seat.thread.submit(seat.pool.close) for seat in self._seats.values()]:
@@ -246,28 +244,3 @@ class Lane:
             return self._visit(visit, self._seat(visit.case.engine).pool, turn)
         finally:
             turn.end()
-
-
-def split(visits: Sequence[Visit], count: int) -> list[list[Visit]]:
-    """A round for so many workers: groups in turn, in their order."""
-    groups = list(groups_of(visits))
-    parts = [groups[place :: max(1, count)] for place in range(max(1, count))]
-    return [list(chain.from_iterable(part)) for part in parts if part]
-
-
-def _turn_of(visit: Visit) -> str:
-    graph = visit.case.graph
-    return graph.turns_with or graph.id.path
-
-
-def groups_of(visits: Sequence[Visit]) -> Iterator[list[Visit]]:
-    """Visits of one graph that follow each other, no engine twice: an engine's worker prepares one
-    case at a time."""
-    for _, several in groupby(visits, key=_turn_of):
-        group: list[Visit] = []
-        for visit in several:
-            if visit.case.engine.key in {other.case.engine.key for other in group}:
-                yield group
-                group = []
-            group.append(visit)
-        yield group
