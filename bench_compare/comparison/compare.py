@@ -294,7 +294,7 @@ def _headline(
 def _measured_reason(
     results: Results, row: int, became: Sequence[Change], notes: Sequence[Note]
 ) -> str:
-    texts = [results[row].reason, *(f"{change.verdict}: {change.reason}" for change in became)]
+    texts = [results.reason(row), *(f"{change.verdict}: {change.reason}" for change in became)]
     modes = [note.side for note in notes if note.kind == "bimodal"]
     if modes:
         where = " and ".join(dict.fromkeys(modes))

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from statistics import median
 from typing import TYPE_CHECKING, NamedTuple
-from weakref import WeakKeyDictionary
 
 from bench_compare.rounds.lazy import columns_of
 
@@ -31,22 +30,12 @@ class Change(NamedTuple):
     other: str
 
 
-_known: WeakKeyDictionary[CaseComparison, tuple[Change, ...]] = WeakKeyDictionary()
-"""Several parts of a report ask for the same."""
-
-
 def case_changes(case: CaseComparison) -> tuple[Change, ...]:
     """Plan, kernels and clock, which are the case's own."""
-    if case not in _known:
-        _known[case] = tuple(_case_changes(case))
-    return _known[case]
-
-
-def _case_changes(case: CaseComparison) -> Iterator[Change]:
-    if case.base is not None and case.other is not None:
-        yield from _plans(case.base, case.other)
-        yield from _kernels(case.base, case.other)
-        yield from _clocks(case.base, case.other)
+    base, other = case.base, case.other
+    if base is None or other is None:
+        return ()
+    return (*_plans(base, other), *_kernels(base, other), *_clocks(base, other))
 
 
 def kinds(case: CaseComparison) -> list[str]:
@@ -114,6 +103,8 @@ def _clocks(base: CaseSide, other: CaseSide) -> Iterator[Change]:
 
 
 def _clock_mhz(cases: Sequence[Case]) -> float | None:
+    if len(cases) == 1 and (lazy := columns_of(cases[0].rounds)) is not None:
+        return lazy.clock_mhz
     known = [mhz for case in cases for mhz in _of_rounds(case.rounds)]
     return median(known) if known else None
 
@@ -121,7 +112,7 @@ def _clock_mhz(cases: Sequence[Case]) -> float | None:
 def _of_rounds(rounds: Sequence[Round]) -> list[float]:
     lazy = columns_of(rounds)
     if lazy is not None:
-        return lazy.clock_mhz
+        return lazy.clocks_mhz
     return [mhz for one in rounds if (mhz := _of_round(one)) is not None]
 
 

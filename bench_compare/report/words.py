@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from bench_compare.comparison.judging.on_demand import is_provisional, verdict_of
 from bench_compare.comparison.judging.verdict import LEAST_UNITS
 from bench_compare.metrics import METRICS
 from bench_compare.model import Verdict
@@ -216,8 +217,12 @@ def case_name(case: CaseComparison) -> str:
 
 def provisional(case: CaseComparison) -> bool:
     """Whether the headline is that of a metric, which rests on fewer rounds than it should."""
-    metric = case.gate_metric
-    return metric is not None and metric.provisional and metric.verdict is case.verdict
+    metrics, gate = case.metrics, case.gate
+    return (
+        gate is not None
+        and verdict_of(metrics, gate) is case.verdict
+        and is_provisional(metrics, gate)
+    )
 
 
 def verdict_text(case: CaseComparison) -> str:

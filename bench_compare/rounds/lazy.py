@@ -3,19 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from math import isnan
-from typing import TYPE_CHECKING, overload
+from math import isnan, nan
+from typing import TYPE_CHECKING, NamedTuple, overload
 
+import numpy as np
 from bench_schema.document import Round
 
 from bench_compare.rounds.facts import facts_of, facts_of_cases
+from bench_compare.rounds.table import READINGS
 
 if TYPE_CHECKING:
     from bench_schema.document import Samples
 
     from bench_compare.rounds.facts import Facts
     from bench_compare.rounds.table import RoundTable
-    from bench_compare.statistics.arrays import Array, Mask
+    from bench_compare.statistics.arrays import Array, Ints
+
+
+class SampledRounds(NamedTuple):
+    """The rounds of a case that have samples of a series."""
+
+    samples: Sequence[Samples]
+    cuts: Sequence[int]
+    """That the document tells, else 0."""
+    log_medians: Sequence[float]
+    """Of the samples after the cut, of their logarithms; NaN: not known."""
+
+
+NO_ROUNDS = SampledRounds((), (), ())
 
 
 class LazyRounds(Sequence[Round]):
@@ -41,26 +56,28 @@ class LazyRounds(Sequence[Round]):
         found: list[int] = self.table.index[first:last].tolist()
         return found
 
-    def series(self, name: str) -> tuple[Sequence[Samples], list[int]]:
-        """Of each round that has samples of the series: these, and the cut that is told."""
+    def series(self, name: str) -> SampledRounds:
         columns = self.table.series.get(name)
         if columns is None:
-            return (), []
+            return NO_ROUNDS
         first, last = columns.starts[self.place : self.place + 2]
-        return columns.samples[first:last], columns.told_cut[first:last].tolist()
+        return SampledRounds(
+            columns.samples[first:last],
+            columns.told_cuts[first:last],
+            columns.told_medians[first:last],
+        )
 
     @property
-    def clock_mhz(self) -> list[float]:
+    def clocks_mhz(self) -> list[float]:
         """Of each round after it, else before it; rounds without are left out."""
         first, last = self.table.starts[self.place : self.place + 2]
         return [one for one in self.table.clocks.last_mhz[first:last].tolist() if not isnan(one)]
 
     @property
-    def readings(self) -> tuple[Array, Mask]:
-        """What devices told around each round (`Clocks`), and whether they did."""
-        first, last = self.table.starts[self.place : self.place + 2]
-        clocks = self.table.clocks
-        return clocks.readings[first:last], clocks.told[first:last]
+    def clock_mhz(self) -> float | None:
+        """Median of `clocks_mhz`."""
+        found = self.table.clock_mhz[self.place]
+        return None if isnan(found) else found
 
     def __len__(self) -> int:
         return self._count
@@ -106,10 +123,42 @@ def indices(rounds: Sequence[Round]) -> list[int]:
     return [one.index for one in rounds] if lazy is None else lazy.indices
 
 
-def series_of(rounds: Sequence[Round], name: str) -> tuple[Sequence[Samples], Sequence[int]]:
-    """Of each round that has samples of the series: these, and the cut that is told."""
+def series_of(rounds: Sequence[Round], name: str) -> SampledRounds:
     lazy = columns_of(rounds)
     if lazy is not None:
         return lazy.series(name)
     held = [one for one in rounds if name in one.series and one.series[name].size]
-    return [one.series[name] for one in held], [one.cut.get(name) or 0 for one in held]
+    return SampledRounds(
+        [one.series[name] for one in held],
+        [one.cut.get(name) or 0 for one in held],
+        [nan] * len(held),
+    )
+
+
+def readings_of(cases: Sequence[Sequence[Round]]) -> tuple[Array, bool] | None:
+    """What devices told around each round of all cases (`Clocks.readings`), and whether any did.
+    None where a case has no columns."""
+    counts = np.fromiter(map(len, cases), np.int64, len(cases))
+    ends = np.cumsum(counts)
+    found, told = np.empty((counts.sum(), READINGS)), False
+    held: dict[int, tuple[RoundTable, list[int], list[int]]] = {}
+    for number, rounds in enumerate(cases):
+        lazy = columns_of(rounds)
+        if lazy is None:
+            return None
+        _, places, numbers = held.setdefault(id(lazy.table), (lazy.table, [], []))
+        places.append(lazy.place)
+        numbers.append(number)
+    for table, places, numbers in held.values():
+        rows = _stretches(table.starts[places], counts[numbers])
+        found[_stretches(ends[numbers] - counts[numbers], counts[numbers])] = table.clocks.readings[
+            rows
+        ]
+        told = told or bool(table.clocks.told[rows].any())
+    return found, told
+
+
+def _stretches(firsts: Ints, counts: Ints) -> Ints:
+    """`counts` whole numbers from each of `firsts` on, one stretch after another."""
+    before = np.cumsum(counts) - counts
+    return np.asarray(np.arange(counts.sum()) + np.repeat(firsts - before, counts))

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from bench_compare.statistics.arrays import Array, Ints, Mask
 
 NAN = float("nan")
+READINGS = 5
+"""Columns of `Clocks.readings`."""
 Numbers: TypeAlias = "tuple[Ints, Array]"
 """How many a case has, and the numbers of all cases."""
 
@@ -42,6 +44,18 @@ class SeriesColumns:
     not_warm: Mask
     statistics: RoundStatistics
     """Of the samples that count."""
+
+    @cached_property
+    def told_cuts(self) -> list[int]:
+        found: list[int] = self.told_cut.tolist()
+        return found
+
+    @cached_property
+    def told_medians(self) -> list[float]:
+        """Log median after `told_cut`; NaN where another cut counts."""
+        same = self.cut == self.told_cut
+        found: list[float] = np.where(same, self.statistics.log_median, np.nan).tolist()
+        return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,6 +90,17 @@ class RoundTable:
     facts: Sequence[Facts]
     """Of each case."""
 
+    @cached_property
+    def clock_mhz(self) -> Sequence[float]:
+        """Of each case the median over its rounds; NaN where none tells its clock."""
+        found = np.full(len(self.starts) - 1, np.nan)
+        counts, last = np.diff(self.starts), self.clocks.last_mhz
+        for count in np.unique(counts[counts > 0]).tolist():
+            alike = np.flatnonzero(counts == count)
+            found[alike] = _medians(last[self.starts[alike][:, None] + np.arange(count)])
+        middles: list[float] = found.tolist()
+        return middles
+
 
 def table_of(cases: Sequence[Case]) -> RoundTable:
     """The columns of cases whose samples are arrays."""
@@ -94,6 +119,14 @@ def table_of(cases: Sequence[Case]) -> RoundTable:
         },
         facts=facts_of_cases(case.rounds for case in cases),
     )
+
+
+def _medians(rows: Array) -> Array:
+    """Of what is known of each row, else NaN."""
+    ordered = np.sort(rows, axis=1)  # NaN stands last
+    last = np.maximum((~np.isnan(rows)).sum(axis=1) - 1, 0)
+    row = np.arange(len(rows))
+    return np.asarray((ordered[row, last // 2] + ordered[row, (last + 1) // 2]) / 2)
 
 
 def _series(rounds: Sequence[Round], name: str, starts: Ints) -> SeriesColumns:
@@ -154,7 +187,7 @@ def _clocks(rounds: Sequence[Round]) -> Clocks:
     after = [one.telemetry_after for one in rounds]
     told = np.array([one is not None for one in before], bool)
     told |= np.array([one is not None for one in after], bool)
-    readings = np.full((len(rounds), 5), np.nan)
+    readings = np.full((len(rounds), READINGS), np.nan)
     readings[:, 0] = [max(one.cut.values(), default=0) for one in rounds]
     if not told.any():
         return Clocks(told, np.full(len(rounds), np.nan), readings)

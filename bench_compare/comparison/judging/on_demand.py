@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import groupby
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
 
 from bench_compare.model import MetricComparison
 
@@ -14,26 +16,43 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from bench_compare.model import Unit, Verdict
+    from bench_compare.statistics.arrays import Array
 
-
+NUMBERS = 7
+"""Of each metric: rows of `Columns.values`."""
 Standing: TypeAlias = "tuple[int, int, Unit, bool, int | None]"
 """What a result rests on: ``base_rounds``, ``other_rounds``, ``unit``, ``provisional`` and
 ``rounds_needed`` of `MetricComparison`."""
 
 
-class Columns(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Columns:
     """What is told of cases, without a `MetricComparison` for each."""
 
-    numbers: Sequence[Sequence[float | None]]
-    """A list for each of base, other, ratio, its interval's ends, q and threshold."""
+    values: Array
+    """A row for each of base, other, ratio, its interval's ends, q and threshold; NaN: not known.
+    """
     standings: Sequence[Standing]
     needed_units: Sequence[Unit]
     p: Sequence[float | None]
 
+    @cached_property
+    def numbers(self) -> Sequence[Sequence[float | None]]:
+        """The rows of `values` as lists."""
+        return [known(row) for row in self.values]
+
     def part(self, rows: slice) -> Columns:
         """Of some of the cases."""
-        numbers = [column[rows] for column in self.numbers]
-        return Columns(numbers, self.standings[rows], self.needed_units[rows], self.p[rows])
+        values = self.values[:, rows]
+        return Columns(values, self.standings[rows], self.needed_units[rows], self.p[rows])
+
+
+def known(values: Array) -> list[float | None]:
+    """None for NaN."""
+    found: list[float | None] = values.tolist()
+    for place in np.flatnonzero(np.isnan(values)).tolist():
+        found[place] = None
+    return found
 
 
 @dataclass(eq=False)
@@ -55,6 +74,10 @@ class Results:
     def columns(self) -> Columns:
         """Of all cases; made when the first one is looked at, as most metrics never are."""
         return self.make_columns()
+
+    def reason(self, row: int) -> str:
+        """`MetricComparison.reason` of a case that has the metric."""
+        return self.make_reason(self.columns, row)
 
     def __getitem__(self, row: int) -> MetricComparison:
         """Of a case that has the metric; made anew each time, as 130,000 of them are 150 MB."""
@@ -135,6 +158,39 @@ def seen_of(metrics: Metrics, name: str) -> float | None:
         results, row = metrics.place
         return results[name].seen[row]
     return metrics[name].seen_ratio
+
+
+def is_provisional(metrics: Metrics, name: str) -> bool:
+    """Of a metric that the case has."""
+    if isinstance(metrics, CaseMetrics):
+        results, row = metrics.place
+        return results[name].columns.standings[row][3]
+    return metrics[name].provisional
+
+
+def values_of(metrics: Sequence[Metrics], names: Sequence[str | None]) -> Array:
+    """`Columns.values` of one metric of each case; NaN for a metric that a case does not have."""
+    found = np.full((NUMBERS, len(metrics)), np.nan)
+    first = 0
+    for some, place in stretches(metrics):
+        asked = np.array(names[first : first + len(some)], object)
+        for name in {*asked.tolist()} - {None}:
+            here = np.flatnonzero(asked == name)
+            if place is None:
+                rows = [numbers_of(some[at].get(name)) for at in here.tolist()]
+                found[:, first + here] = np.array(rows, float).T
+            elif name in place[0]:
+                found[:, first + here] = place[0][name].columns.values[:, place[1].start + here]
+        first += len(some)
+    return found
+
+
+def numbers_of(metric: MetricComparison | None) -> tuple[float | None, ...]:
+    """A column of `Columns.values`."""
+    if metric is None:
+        return (None,) * NUMBERS
+    m = metric
+    return m.base, m.other, m.ratio, m.ci_low, m.ci_high, m.q, m.threshold_ratio
 
 
 def stretches(cases: Sequence[Metrics]) -> Iterator[tuple[list[Metrics], Place | None]]:

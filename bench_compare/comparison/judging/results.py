@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 import numpy as np
 
 from bench_compare.comparison.judging.estimates import ExactMeasured, Measured
-from bench_compare.comparison.judging.on_demand import Columns, Results
+from bench_compare.comparison.judging.on_demand import Columns, Results, known
 from bench_compare.comparison.judging.verdict import (
     LEAST_UNITS,
     Evidence,
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from bench_compare.metrics import Metric
     from bench_compare.model import Unit
     from bench_compare.policy.values import Policy
-    from bench_compare.statistics.arrays import Array, Ints, Mask
+    from bench_compare.statistics.arrays import Array, Mask
 
 Moves: TypeAlias = "npt.NDArray[np.int64]"
 
@@ -95,16 +95,14 @@ def _one_visit(measured: Measured) -> Mask:
     return np.asarray((found.unit == ROUND) & (found.documents == 0) & measured.apart)
 
 
-def _known(values: Values) -> list[float | None]:
-    found: list[float | None] = values.tolist()
-    for place in np.flatnonzero(~np.isfinite(values)).tolist():
-        found[place] = None
-    return found
+def _finite(values: Values) -> Array:
+    """NaN for what is not."""
+    return np.where(np.isfinite(values), values, np.nan)
 
 
-def _exp(values: Values) -> list[float | None]:
+def _exp(values: Values) -> Array:
     with np.errstate(over="ignore"):  # beyond every number is beyond every ratio
-        return _known(np.exp(values))
+        return _finite(np.exp(values))
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,7 +135,7 @@ class _Scattered:
     def columns(self) -> Columns:
         found, of = self.measured.estimates, self.of_decided
         base, other = _exp(self.measured.base_level), _exp(self.measured.other_level)
-        low, high, q = _exp(of(found.low)), _exp(of(found.high)), _known(of(self.q))
+        numbers = [base, other, _exp(self.ratio), _exp(of(found.low)), _exp(of(found.high))]
         standings = list(
             map(
                 _standing,
@@ -145,7 +143,7 @@ class _Scattered:
                 zip(found.base_units.tolist(), found.other_units.tolist(), strict=True),
                 found.unit.tolist(),
                 self.measured.other_unit.tolist(),
-                _known(rounds_needed(found, self.limit)),
+                known(_finite(rounds_needed(found, self.limit))),
             )
         )
         for place in np.flatnonzero(~self.decided).tolist():
@@ -155,15 +153,16 @@ class _Scattered:
             "document" if one else standing[2]
             for one, standing in zip(apart, standings, strict=True)
         ]
-        numbers = (base, other, _exp(self.ratio), low, high, q, self.thresholds)
-        return Columns(numbers, standings, needed, _known(of(found.p)))
+        values = np.array([*numbers, _finite(of(self.q)), self.thresholds])
+        return Columns(values, standings, needed, known(_finite(of(found.p))))
 
     @cached_property
-    def flags(self) -> tuple[Mask, Mask, Mask, Ints]:
-        """The last ones of `Evidence`."""
+    def flags(self) -> list[tuple[bool, bool, bool, int]]:
+        """The last ones of `Evidence`, of each case."""
         measured = self.measured
         ticks, alone = _ticks(measured, self.limit), _one_visit(measured)
-        return ticks, measured.other_unit, alone, measured.estimates.looks
+        columns = ticks, measured.other_unit, alone, measured.estimates.looks
+        return list(zip(*(one.tolist() for one in columns), strict=True))
 
     def reason(self, told: Columns, row: int) -> str:
         if not self.decided[row]:
@@ -175,9 +174,8 @@ class _Scattered:
             move = Move.UNCLEAR
         left, right, _, _, more = told.standings[row]
         lacks = told.needed_units[row]
-        flags = (column[row].item() for column in self.flags)
         size = move, ratio, low, high, q, self.thresholds[row]
-        text = reason(Evidence(*size, (left, right), lacks, more, *flags))
+        text = reason(Evidence(*size, (left, right), lacks, more, *self.flags[row]))
         return f"{text}; cycles did not move, the clock did" if self.clock[row] else text
 
 
@@ -189,7 +187,7 @@ def _scattering(scattered: _Scattered, seen: Array) -> Results:
         held.tolist(),
         decides,
         _verdicts(measured.metric, scattered.moves, decides, scattered.clock),
-        _exp(scattered.of_decided(seen)),
+        known(_exp(scattered.of_decided(seen))),
         scattered.columns,
         scattered.reason,
     )
@@ -218,8 +216,9 @@ def _standing(
     return *units, _unit(kind, units), provisional, more
 
 
-def _plain_standing(base: float | None, other: float | None) -> Standing:
-    return int(base is not None), int(other is not None), "summary", False, None
+def _plain_standing(base: float, other: float) -> Standing:
+    """NaN: not known."""
+    return int(not math.isnan(base)), int(not math.isnan(other)), "summary", False, None
 
 
 def _unit(kind: int, units: tuple[int, int]) -> Unit:
@@ -237,7 +236,7 @@ def _ratio(base: float | None, other: float | None) -> float | None:
 
 def _exact(measured: ExactMeasured, thresholds: Sequence[float]) -> Results:
     metric, words_of = measured.metric, words(measured.metric)
-    base, other = _plain_values(measured.base), _plain_values(measured.other)
+    base, other = known(measured.base), known(measured.other)
     cases = list(zip(base, other, thresholds, strict=True))
     verdicts = [
         Verdict.UNMEASURED
@@ -250,9 +249,12 @@ def _exact(measured: ExactMeasured, thresholds: Sequence[float]) -> Results:
     nothing = [None] * len(cases)
 
     def columns() -> Columns:
-        numbers = (base, other, ratios, nothing, nothing, nothing, thresholds)
-        standings = list(map(_plain_standing, base, other))
-        return Columns(numbers, standings, [one[2] for one in standings], nothing)
+        unknown = np.full(len(cases), np.nan)
+        values = np.array(
+            [measured.base, measured.other, ratios, unknown, unknown, unknown, thresholds], float
+        )
+        standings = list(map(_plain_standing, measured.base.tolist(), measured.other.tolist()))
+        return Columns(values, standings, [one[2] for one in standings], nothing)
 
     def reason(_told: Columns, row: int) -> str:
         one, two, threshold = cases[row]
@@ -261,11 +263,6 @@ def _exact(measured: ExactMeasured, thresholds: Sequence[float]) -> Results:
     held = ~(np.isnan(measured.base) & np.isnan(measured.other))
     decides = [one is not None for one in ratios]
     return Results(metric.name, held.tolist(), decides, verdicts, nothing, columns, reason)
-
-
-def _plain_values(values: Values) -> list[float | None]:
-    """NaN is unknown; an infinite error is a value."""
-    return [None if math.isnan(value) else value for value in values.tolist()]
 
 
 def _exact_reason(base: float, other: float, threshold: float) -> str:

@@ -13,26 +13,23 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import numpy as np
 from bench_schema.document import SERIES
 
-from bench_compare.comparison.judging.on_demand import neighbours
-from bench_compare.model import Verdict
 from bench_compare.parallel import share_out_beside
-from bench_compare.report.html.front import floats, short
+from bench_compare.report.html.front import short
+from bench_compare.report.html.metrics import measured_sides, metric_columns
 from bench_compare.report.html.packing import packed
 from bench_compare.report.html.sampling import Budget, budget
 from bench_compare.report.html.series import Shown, shown_series, told
 from bench_compare.report.html.sides import side_columns
-from bench_compare.report.rows import NEWS
 from bench_compare.report.why import EngineChanges, case_changes
 from bench_compare.rounds.lazy import facts_of_all
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from bench_compare.comparison.judging.on_demand import Results
-    from bench_compare.model import CaseComparison, CaseSide, Comparison, Detail, MetricComparison
+    from bench_compare.model import CaseComparison, CaseSide, Comparison, Detail
+    from bench_compare.report.html.front import Floats
     from bench_compare.report.html.sampling import Ints
     from bench_compare.report.why import Change
     from bench_compare.rounds.facts import Facts
@@ -47,9 +44,6 @@ LEAST_SHARE = 1_000
 THREADS = 2
 SERIES_KEPT = ((1_000, len(SERIES)), (3_000, 2), (math.inf, 1))
 """Up to so many cases the page holds so many series of each, the one its verdict rests on first."""
-
-_NONE = (None,) * 7
-_RANK = {verdict: place for place, verdict in enumerate(NEWS)}
 
 
 def blocks(comparison: Comparison) -> list[str]:
@@ -98,20 +92,24 @@ def _blocks_of(material: Material, cases: range) -> list[str]:
         return list(pool.map(lambda block: packed(*block), _blocks(material, cases)))
 
 
-def _blocks(material: Material, cases: range) -> Iterator[tuple[dict[str, Any], list[Ints]]]:
+def _blocks(material: Material, cases: range) -> Iterator[tuple[Any, list[Ints], list[Floats]]]:
     """The JSON of each block of these cases, and its matrices."""
     for start in range(cases.start, cases.stop, CHUNK):
         here = slice(start, min(start + CHUNK, cases.stop))
         both = slice(2 * here.start, 2 * here.stop)
         group, shown = material.comparison.cases[here], material.shown[here]
-        series, numbers = told(group, shown, material.plan)
+        series, integers = told(group, shown, material.plan)
+        metrics = metric_columns(group, material.comparison.metrics)
+        measured = measured_sides(metrics)
+        sides, readings = side_columns(material.sides[both], material.facts[both], measured)
         tree = {
             "cases": _case_columns(group, shown, material.engines),
-            "sides": side_columns(material.sides[both], material.facts[both]),
-            "metrics": _metrics(group, material.comparison.metrics),
+            "sides": sides,
+            "readings": len(readings),
+            "metrics": {name: one.words for name, one in metrics.items()},
             "series": series,
         }
-        yield tree, numbers
+        yield tree, integers, [*(one.numbers for one in metrics.values()), readings]
 
 
 def _case_columns(
@@ -129,50 +127,6 @@ def _case_columns(
 
 def _why(case: CaseComparison, engines: Sequence[Change]) -> list[tuple[str, str, str]]:
     return [(one.name, one.base, one.other) for one in (*case_changes(case), *engines)]
-
-
-def _metrics(cases: Sequence[CaseComparison], names: Sequence[str]) -> dict[str, Any]:
-    """One entry for each case of the block; null where a case has no such number. That a metric is
-    the same needs no words."""
-    held = [case.metrics for case in cases]
-    together = neighbours(held)
-    if together is None:
-        return {name: _of_rows([metrics.get(name) for metrics in held]) for name in names}
-    results, rows = together
-    return {name: _of_columns(results[name], rows) for name in names if name in results}
-
-
-def _of_columns(results: Results, rows: slice) -> dict[str, Any]:
-    known, verdicts = results.held[rows], results.verdicts[rows]
-    told = results.columns.part(rows)
-    quiet = Verdict.SAME
-    return {
-        "numbers": np.ascontiguousarray(floats(told.numbers).T),
-        "verdicts": [_RANK[verdict] for verdict in verdicts],
-        "reasons": [
-            results[row].reason if has and verdict is not quiet else None
-            for row, has, verdict in zip(range(rows.start, rows.stop), known, verdicts, strict=True)
-        ],
-        "units": [one if has else None for has, one in zip(known, told.standings, strict=True)],
-    }
-
-
-def _of_rows(found: Sequence[MetricComparison | None]) -> dict[str, Any]:
-    numbers = [
-        (m.base, m.other, m.ratio, m.ci_low, m.ci_high, m.q, m.threshold_ratio) if m else _NONE
-        for m in found
-    ]
-    return {
-        "numbers": floats(numbers),
-        "verdicts": [None if m is None else _RANK[m.verdict] for m in found],
-        "reasons": [None if m is None or m.verdict is Verdict.SAME else m.reason for m in found],
-        "units": [
-            None
-            if m is None
-            else (m.base_rounds, m.other_rounds, m.unit, m.provisional, m.rounds_needed)
-            for m in found
-        ],
-    }
 
 
 def _detail(detail: Detail | None) -> dict[str, Any] | None:

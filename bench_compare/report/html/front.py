@@ -6,10 +6,12 @@ Names are stored once in tables and referred to by place; the samples are in `de
 from __future__ import annotations
 
 from collections import Counter
+from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from bench_compare.comparison.judging.on_demand import values_of
 from bench_compare.metrics import METRICS
 from bench_compare.model import Verdict, exit_code
 from bench_compare.report import words
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from bench_compare.model import CaseComparison, Comparison, MetricComparison, View
+    from bench_compare.model import CaseComparison, Comparison, View
 
 Floats: TypeAlias = "npt.NDArray[np.float32]"
 
@@ -32,22 +34,17 @@ COMMON_SHARE = 0.9
 DIGITS = 6
 """Significant digits of single numbers in the page."""
 
-NUMBERS: dict[str, Callable[[MetricComparison], float | None]] = {
-    "base": lambda m: m.base,
-    "other": lambda m: m.other,
-    "ratio": lambda m: m.ratio,
-    "low": lambda m: m.ci_low,
-    "high": lambda m: m.ci_high,
-    "q": lambda m: m.q,
-}
+NUMBERS = ("base", "other", "ratio", "low", "high", "q")
+"""Of the metric that decides: the first of `Columns.values`."""
 WORDS: dict[str, Callable[[CaseComparison], str]] = {
     "family": lambda case: case.family,
     "dtype": lambda case: case.data_type,
     "engine": lambda case: case.engine,
     "label": lambda case: case.other_label,
-    "variant": lambda case: ", ".join(f"{k}={v}" for k, v in case.variant.items()),
+    "variant": lambda case: (
+        ", ".join([f"{k}={v}" for k, v in case.variant.items()]) if case.variant else ""
+    ),
     "metric": lambda case: case.gate or "",
-    "why": lambda case: ", ".join(kinds(case)),
 }
 
 
@@ -79,6 +76,10 @@ def floats(
 
 def front_data(comparison: Comparison, view: View, chunk: int) -> dict[str, Any]:
     """Plain values; `chunk` is the number of cases in one block of details."""
+    cases = comparison.cases
+    differing = [kinds(case) for case in cases]
+    noted = [tuple(dict.fromkeys([note.kind for note in case.notes])) for case in cases]
+    gates = values_of([case.metrics for case in cases], [case.gate for case in cases])
     return {
         "title": words.title(comparison),
         "exitCode": exit_code(comparison),
@@ -91,7 +92,7 @@ def front_data(comparison: Comparison, view: View, chunk: int) -> dict[str, Any]
         "problems": comparison.problems,
         "warnings": comparison.warnings,
         "gate": comparison.gate,
-        "threshold": _threshold(comparison),
+        "threshold": _threshold(gates[-1]),
         "metrics": {
             name: [METRICS[name].title, METRICS[name].unit, METRICS[name].better]
             for name in comparison.metrics
@@ -107,19 +108,19 @@ def front_data(comparison: Comparison, view: View, chunk: int) -> dict[str, Any]
         "ceilings": _ceilings(comparison),
         "shares": {str(number): shares(number).round(4).tolist() for number in (FEW, MANY)},
         "why": words.why_text(comparison),
-        "noteKinds": note_counts(comparison.cases),
+        "noteKinds": _counts(noted),
         "start": {"sort": view.sort if view.sort in SORTS else "news", "filter": view.filter or ""},
-        "candidates": candidate_groups(comparison.cases),
+        "candidates": candidate_groups(cases),
         "chunk": chunk,
-        "cases": columns(comparison.cases),
+        "cases": _columns(cases, gates, differing, noted),
     }
 
 
 def _bad_news(comparison: Comparison) -> list[list[Any]]:
     """Worst first, as in the tables."""
-    places = {
-        case.id: place for place, case in enumerate(sorted(comparison.cases, key=SORTS["news"]))
-    }
+    bad = {news.case for news in comparison.bad_news}
+    cases = sorted([case for case in comparison.cases if case.id in bad], key=SORTS["news"])
+    places = {case.id: place for place, case in enumerate(cases)}
     rank = {verdict: place for place, verdict in enumerate(NEWS)}
     ordered = sorted(
         comparison.bad_news,
@@ -128,10 +129,10 @@ def _bad_news(comparison: Comparison) -> list[list[Any]]:
     return [[n.case, str(n.verdict), n.name, n.sentence, n.allowed] for n in ordered]
 
 
-def _threshold(comparison: Comparison) -> float | None:
+def _threshold(thresholds: npt.NDArray[np.float64]) -> float | None:
     """The practical threshold of the gate, where all cases have the same."""
-    found = {m.threshold_ratio for m in (case.gate_metric for case in comparison.cases) if m}
-    return found.pop() if len(found) == 1 else None
+    found = np.unique(thresholds[~np.isnan(thresholds)])
+    return float(found[0]) if found.size == 1 else None
 
 
 def _side(role: str, side: Any) -> dict[str, Any]:
@@ -170,10 +171,15 @@ def _ceilings(comparison: Comparison) -> list[dict[str, Any]]:
     return found
 
 
-def columns(cases: Sequence[CaseComparison]) -> dict[str, Any]:
-    """One list for each property, in the order of the cases."""
+def _columns(
+    cases: Sequence[CaseComparison],
+    gates: npt.NDArray[np.float64],
+    differing: Sequence[Sequence[str]],
+    noted: Sequence[Sequence[str]],
+) -> dict[str, Any]:
+    """One list for each property, in the order of the cases. Of each case: `gates`, the numbers of
+    the metric that decides; `differing`, kinds of what differs; `noted`, kinds of its notes."""
     rank = {verdict: place for place, verdict in enumerate(NEWS)}
-    gates = [case.gate_metric for case in cases]
     table: dict[str, Any] = {
         "id": [case.id for case in cases],
         "name": [case.name for case in cases],
@@ -181,16 +187,16 @@ def columns(cases: Sequence[CaseComparison]) -> dict[str, Any]:
         "provisional": [int(words.provisional(case)) for case in cases],
         "group": _groups(cases),
         "was": {
-            str(i): case.base.name for i, case in enumerate(cases) if case.renamed and case.base
+            str(i): case.base.name for i, case in enumerate(cases) if case.base and case.renamed
         },
     }
-    for name, read in NUMBERS.items():
-        table[name] = floats([None if m is None else read(m) for m in gates])
+    table |= zip(NUMBERS, floats(gates), strict=False)
     for name, word in WORDS.items():
-        table[name] = _coded(word(case) for case in cases)
-    common = _common_notes(cases)
+        table[name] = _coded(map(word, cases))
+    common = _common(noted)
+    table["why"] = _coded(map(", ".join, differing))
     table["notes"] = _coded(
-        ", ".join(kind for kind in _note_kinds(case) if kind not in common) for case in cases
+        ", ".join([kind for kind in each if kind not in common]) for each in noted
     )
     return table
 
@@ -207,19 +213,15 @@ def _identity(case: CaseComparison) -> object:
     return case.name, case.fingerprint, tuple(case.variant.items())
 
 
-def _note_kinds(case: CaseComparison) -> Iterable[str]:
-    return dict.fromkeys(note.kind for note in case.notes)
-
-
-def note_counts(cases: Sequence[CaseComparison]) -> dict[str, int]:
+def _counts(noted: Sequence[Sequence[str]]) -> dict[str, int]:
     """How many cases have a note of each kind."""
-    return dict(Counter(kind for case in cases for kind in _note_kinds(case)))
+    return dict(Counter(chain.from_iterable(noted)))
 
 
-def _common_notes(cases: Sequence[CaseComparison]) -> set[str]:
+def _common(noted: Sequence[Sequence[str]]) -> set[str]:
     """Kinds of notes that nearly all cases have: said once, above the table."""
-    least = max(COMMON_SHARE * len(cases), 2)
-    return {kind for kind, number in note_counts(cases).items() if number >= least}
+    least = max(COMMON_SHARE * len(noted), 2)
+    return {kind for kind, number in _counts(noted).items() if number >= least}
 
 
 def _coded(values: Iterable[str]) -> dict[str, Any]:

@@ -1,7 +1,8 @@
-"""How a block of details travels: JSON, and beside it small integers as bytes; both compressed.
+"""How a block of details travels: JSON, and beside it numbers as bytes; all compressed.
 
-The integers are noise, in which a search for repetitions finds nothing: they are only coded by how
-often each byte occurs, which takes a fraction of the time and less room than their digits would.
+Integers of samples are noise, in which a search for repetitions finds nothing: they are only coded
+by how often each byte occurs, which takes a fraction of the time and less room than their digits
+would. Other numbers repeat, so they are searched, and take half of the room of their digits.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ import orjson
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    import numpy.typing as npt
+
     from bench_compare.report.html.sampling import Ints
 
 LEVEL = 1
@@ -24,13 +27,14 @@ LONGEST = 8
 """Bytes of an integer."""
 
 
-def packed(tree: Any, numbers: Sequence[Ints]) -> str:
-    """Two texts of base64 with a space between them: the JSON, and the matrices one after another
-    as `planes`."""
+def packed(tree: Any, integers: Sequence[Ints], floats: Sequence[npt.NDArray[np.float32]]) -> str:
+    """Three texts of base64 with spaces between them: the JSON, the integers one matrix after
+    another as `planes`, and the floats likewise as `float_planes`."""
     text = orjson.dumps(tree, option=orjson.OPT_SERIALIZE_NUMPY)
     coder = zlib.compressobj(LEVEL, strategy=zlib.Z_RLE)
-    coded = coder.compress(planes(numbers)) + coder.flush()
-    return b" ".join(map(base64.b64encode, (zlib.compress(text, LEVEL), coded))).decode("ascii")
+    coded = coder.compress(planes(integers)) + coder.flush()
+    parts = (zlib.compress(text, LEVEL), coded, zlib.compress(float_planes(floats), LEVEL))
+    return b" ".join(map(base64.b64encode, parts)).decode("ascii")
 
 
 def planes(numbers: Sequence[Ints]) -> bytes:
@@ -41,3 +45,11 @@ def planes(numbers: Sequence[Ints]) -> bytes:
     flat = np.concatenate([matrix.ravel() for matrix in numbers]).astype("<u8")
     width = -(-int(flat.max(initial=0)).bit_length() // LONGEST)
     return flat.view(np.uint8).reshape(-1, LONGEST).T[:width].tobytes()
+
+
+def float_planes(matrices: Sequence[npt.NDArray[np.float32]]) -> bytes:
+    """First the lowest byte of each number, at last the highest of each: those are often alike."""
+    if not matrices:
+        return b""
+    flat = np.concatenate([one.ravel() for one in matrices]).astype("<f4", copy=False)
+    return flat.view(np.uint8).reshape(-1, flat.itemsize).T.tobytes()

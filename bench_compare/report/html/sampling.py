@@ -59,8 +59,10 @@ class Held(NamedTuple):
     rounds: Sequence[Samples]
     cuts: Sequence[int]
     """Leading samples of each round that do not count."""
-    documents: Sequence[int]
+    documents: tuple[int, ...]
     """Rounds of each document."""
+    log_medians: Sequence[float]
+    """Of what counts of each round; NaN: not known."""
 
 
 def budget(series_count: int) -> Budget:
@@ -97,7 +99,7 @@ def reduced(series: Sequence[Held], plan: Budget) -> Iterator[Reduced]:
         for batch in _batches(members):
             parts = [samples for i in batch for samples in series[i].rounds]
             samples, least = _narrow(np.concatenate(parts).reshape(len(batch), -1))
-            middles = _middles(samples, lengths, [series[i].cuts for i in batch])
+            middles = _middles(samples, least, lengths, [series[i] for i in batch])
             if sum(lengths) <= plan.values:
                 buckets: list[int] = []
                 offset, step, columns = _whole(samples, middles)
@@ -111,19 +113,23 @@ def reduced(series: Sequence[Held], plan: Budget) -> Iterator[Reduced]:
 def _narrow(samples: Ints) -> tuple[Ints, Ints]:
     """Samples above the least of their row, in 32 bits where they fit, which sorts in half the
     time; and the least of each row."""
+    if samples.max() <= np.iinfo(np.int32).max and samples.min() >= 0:
+        samples = samples.astype(np.int32)
     least = samples.min(axis=1)
-    above = samples - least[:, None]
-    fits = above.max() <= np.iinfo(np.int32).max
-    return (above.astype(np.int32) if fits else above), least
+    samples -= least[:, None]
+    return samples, least
 
 
-def _middles(samples: Ints, lengths: tuple[int, ...], cuts: Sequence[Sequence[int]]) -> Floats:
-    """Median of each round without its cut, shape (series, rounds)."""
+def _middles(samples: Ints, least: Ints, lengths: tuple[int, ...], held: Sequence[Held]) -> Floats:
+    """Median of each round without its cut, above the least of its row; shape (series, rounds)."""
+    known: Floats = np.exp([one.log_medians for one in held])
+    if not np.isnan(known).any():
+        return known - least[:, None]
     ends = np.cumsum(lengths)
     rounds = [samples[:, end - length : end] for end, length in zip(ends, lengths, strict=True)]
     found = np.stack([_median(one) for one in rounds], axis=1)
-    for row, column in np.argwhere(np.array(cuts)).tolist():
-        found[row, column] = np.median(rounds[column][row, cuts[row][column] :])
+    for row, column in np.argwhere([one.cuts for one in held]).tolist():
+        found[row, column] = np.median(rounds[column][row, held[row].cuts[column] :])
     return found
 
 
@@ -138,7 +144,7 @@ def _alike(series: Sequence[Held]) -> Mapping[tuple[tuple[int, ...], tuple[int, 
     """Places of the series by the lengths of their rounds, and by their documents."""
     groups: dict[tuple[tuple[int, ...], tuple[int, ...]], list[int]] = {}
     for index, one in enumerate(series):
-        key = tuple(map(len, one.rounds)), tuple(one.documents)
+        key = tuple(map(len, one.rounds)), one.documents
         groups.setdefault(key, []).append(index)
     return groups
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bench_schema.document import SERIES
@@ -13,8 +14,6 @@ from bench_compare.rounds.lazy import series_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-
-    from bench_schema.document import Samples
 
     from bench_compare.model import CaseComparison, CaseSide
     from bench_compare.report.html.sampling import Budget, Ints, Reduced
@@ -86,18 +85,15 @@ def _entries(cases: Sequence[CaseComparison], shown: Sequence[Shown]) -> Iterato
 
 
 def _held(side: CaseSide, name: str) -> Held:
-    rounds: list[Samples] = []
-    cuts: list[int] = []
-    documents: list[int] = []
-    for case in side.cases:
-        samples, told_cuts = series_of(case.rounds, name)
-        if len(samples):
-            rounds += samples
-            cuts += told_cuts
-            documents.append(len(samples))
+    found = [one for case in side.cases if (one := series_of(case.rounds, name)).samples]
+    documents = tuple([len(one.samples) for one in found])
+    first = found[0]
+    samples, cuts, medians = (
+        first if len(found) == 1 else [[*chain.from_iterable(c)] for c in zip(*found, strict=True)]
+    )
     if any(cuts):
-        cuts = [min(cut, one.size - 1) for one, cut in zip(rounds, cuts, strict=True)]
-    return Held(rounds, cuts, documents)
+        cuts = [min(cut, one.size - 1) for one, cut in zip(samples, cuts, strict=True)]
+    return Held(samples, cuts, documents, medians)
 
 
 def _group(group: Reduced, members: Sequence[Entry]) -> dict[str, Any]:

@@ -6,17 +6,18 @@ have is None, and a column in which nobody has anything is left out.
 
 from __future__ import annotations
 
-from itertools import accumulate, islice
+import itertools
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from bench_schema.document import PAID_ONCE
 
 from bench_compare.report.html.front import floats, short, shortened
-from bench_compare.rounds.lazy import columns_of
+from bench_compare.rounds.lazy import readings_of
+from bench_compare.rounds.table import READINGS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from bench_schema.document import (
         Case,
@@ -41,15 +42,24 @@ WORST = 8
 
 
 def side_columns(
-    sides: Sequence[CaseSide | None], facts: Sequence[Sequence[Facts]]
-) -> dict[str, Sequence[Any]]:
-    """`facts`: of the rounds of each document's case, for each side."""
+    sides: Sequence[CaseSide | None],
+    facts: Sequence[Sequence[Facts]],
+    measured: Mapping[str, Sequence[bool]],
+) -> tuple[dict[str, Sequence[Any]], Floats]:
+    """The columns, and what devices told around the rounds of all sides (`_readings`).
+
+    `facts`: of the rounds of each document's case, for each side; `measured`: of each metric,
+    whether the page tells it of a side.
+    """
     present = [place for place, side in enumerate(sides) if side is not None]
     held = [side for side in sides if side is not None]
-    columns = _columns(held, [facts[place] for place in present])
-    if len(held) == len(sides):
-        return columns
-    return {name: _spread(column, present, len(sides)) for name, column in columns.items()}
+    columns, readings = _columns(held, [facts[place] for place in present])
+    told = {name: [has[place] for place in present] for name, has in measured.items()}
+    columns["init"] = _init([side.cases for side in held], told)
+    kept = {name: column for name, column in columns.items() if any(map(_size, column))}
+    if len(held) < len(sides):
+        kept = {name: _spread(column, present, len(sides)) for name, column in kept.items()}
+    return kept, readings
 
 
 def _spread(column: Sequence[Any], places: Sequence[int], count: int) -> list[Any]:
@@ -61,35 +71,33 @@ def _spread(column: Sequence[Any], places: Sequence[int], count: int) -> list[An
 
 def _columns(
     sides: Sequence[CaseSide], facts: Sequence[Sequence[Facts]]
-) -> dict[str, Sequence[Any]]:
+) -> tuple[dict[str, Sequence[Any]], Floats]:
     last = [side.cases[-1] for side in sides]
-    readings = _readings(sides)
+    rounds = [sum([len(case.rounds) for case in side.cases]) for side in sides]
     columns: dict[str, Sequence[Any]] = {
         "name": [side.name for side in sides],
         "engine": [side.engine for side in sides],
         "path": [case.graph.path for case in last],
         "outcome": [_outcome(case.outcome) for case in last],
         "work": _work(last),
-        "init": _init([side.cases for side in sides]),
         "validation": _validations([_checked(side.cases) for side in sides]),
         "plan": [case.plan for case in last],
         "stopped": [case.stopped_by for case in last],
-        "kernels": [_kernels(case) for case in last],
+        "kernels": _kernels(last),
         "notes": [_notes(case, known) for case, known in zip(last, facts, strict=True)],
         "throttled": [_throttled(known) for known in facts],
-        "rounds": readings,
+        "rounds": rounds,
         "summary": [
-            None if len(table) else _summaries(case)
-            for case, table in zip(last, readings, strict=True)
+            None if count else _summaries(case) for case, count in zip(last, rounds, strict=True)
         ],
         "achieved": _achieved(last),
         "memory": [_memory(case) for case in last],
     }
-    return {name: column for name, column in columns.items() if any(map(_size, column))}
+    return columns, _readings([case.rounds for side in sides for case in side.cases])
 
 
 def _size(value: Any) -> int:
-    return 0 if value is None else len(value)
+    return value if isinstance(value, int) else 0 if value is None else len(value)
 
 
 def _work(cases: Sequence[Case]) -> list[tuple[int | None, int | None, float | None]]:
@@ -100,12 +108,18 @@ def _work(cases: Sequence[Case]) -> list[tuple[int | None, int | None, float | N
     ]
 
 
-def _kernels(case: Case) -> list[tuple[str, int, float | None]]:
-    return [(one.name[:LONGEST_TEXT], one.count, short(one.median_ns)) for one in case.kernels]
+def _kernels(cases: Sequence[Case]) -> list[list[tuple[str, int, float | None]]]:
+    medians = iter(shortened([one.median_ns for case in cases for one in case.kernels]))
+    return [
+        [(one.name[:LONGEST_TEXT], one.count, next(medians)) for one in case.kernels]
+        for case in cases
+    ]
 
 
 def _notes(case: Case, known: Sequence[Facts]) -> list[str]:
     """Of the last document and of all rounds."""
+    if len(known) == 1 and not known[0].notes:
+        return list(case.notes)
     return [*case.notes, *(note for one in known for note in one.notes)]
 
 
@@ -149,24 +163,17 @@ def _outcome(outcome: Outcome) -> list[Any]:
     return [outcome.status, outcome.reason, outcome.phase, detail]
 
 
-def _readings(sides: Sequence[CaseSide]) -> list[Floats]:
-    """What `_round` tells of each round, a matrix for each side; where no device said anything,
-    only the cut. Of many sides at once, since NumPy takes longer to begin than to do this."""
-    rounds = [case.rounds for side in sides for case in side.cases]
-    sizes = [sum([len(case.rounds) for case in side.cases]) for side in sides]
-    table = _reading_rows(rounds).round(1)
-    ends = accumulate(sizes)
-    return [table[end - size : end] for size, end in zip(sizes, ends, strict=True)]
-
-
-def _reading_rows(cases: Sequence[Sequence[Round]]) -> Floats:
-    known = [lazy.readings for one in cases if (lazy := columns_of(one)) is not None]
-    if known and len(known) == len(cases):
-        told = any(some.any() for _, some in known)
-        return floats(np.concatenate([table if told else table[:, :1] for table, _ in known]))
-    every = [one for rounds in cases for one in rounds]
-    quiet = all(one.telemetry_before is one.telemetry_after is None for one in every)
-    return floats([(_cut(one),) if quiet else _round(one) for one in every])
+def _readings(cases: Sequence[Sequence[Round]]) -> Floats:
+    """A row for each of what `_round` tells, with a column for each round of all cases; where no
+    device said anything, only the cut."""
+    known = readings_of(cases)
+    if known is not None:
+        table, told = known
+    else:
+        every = [one for rounds in cases for one in rounds]
+        told = any((one.telemetry_before or one.telemetry_after) is not None for one in every)
+        table = np.array([_round(one) for one in every], float).reshape(-1, READINGS)
+    return floats(table if told else table[:, :1]).round(1).T
 
 
 def _cut(one: Round) -> int:
@@ -189,18 +196,26 @@ def _clock(telemetry: Telemetry | None) -> float | None:
     return telemetry.sm_clock_mhz if probed is None else probed
 
 
-def _init(sides: Sequence[Sequence[Case]]) -> list[dict[str, int]]:
-    """Of each side the (lower) median of each phase over the rounds of all documents,
-    nanoseconds; what is paid once counts once a document."""
-    found: list[dict[str, int]] = [{} for _ in sides]
-    phases = dict.fromkeys(phase for cases in sides for case in cases for phase in case.init)
-    for phase in phases:
+def _init(
+    sides: Sequence[Sequence[Case]], measured: Mapping[str, Sequence[bool]]
+) -> list[dict[str, int | None]]:
+    """The phases of each side; where no metric tells one, with its (lower) median over the rounds
+    of all documents, nanoseconds; what is paid once counts once a document."""
+    found: list[dict[str, int | None]] = [
+        dict.fromkeys(phase for case in cases for phase in case.init) for cases in sides
+    ]
+    for phase in dict.fromkeys(phase for one in found for phase in one):
+        told = measured.get(phase, itertools.repeat(False, len(found)))
+        every = zip(itertools.count(), found, told, strict=False)
+        here = [place for place, one, has in every if not has and phase in one]
         most = 1 if phase in PAID_ONCE else None
-        values = [_phase(cases, phase, most) for cases in sides]
-        known = [place for place, one in enumerate(values) if one.size]
-        middles = _lower_medians([values[place] for place in known])
-        for place, middle in zip(known, middles, strict=True):
-            found[place][phase] = middle
+        values = [_phase(sides[place], phase, most) for place in here]
+        middles = _lower_medians(values)
+        for place, one, middle in zip(here, values, middles, strict=True):
+            if one.size:
+                found[place][phase] = middle
+            else:
+                del found[place][phase]
     return found
 
 
@@ -221,7 +236,7 @@ def _lower_medians(series: Sequence[Ints]) -> list[int]:
     for size in np.unique(sizes).tolist():
         places = np.flatnonzero(sizes == size).tolist()
         rows = np.concatenate([series[place] for place in places]).reshape(-1, size)
-        found[places] = np.sort(rows, axis=1)[:, (size - 1) // 2]
+        found[places] = np.sort(rows, axis=1)[:, max(size - 1, 0) // 2] if size else 0
     middles: list[int] = found.tolist()
     return middles
 
@@ -249,7 +264,7 @@ def _validation(one: Validation, outputs: Iterator[list[Any]]) -> dict[str, Any]
         "checked": one.iterations_checked,
         "wrong": one.iterations_mismatched,
         "deterministic": one.deterministic,
-        "outputs": list(islice(outputs, len(one.outputs))),
+        "outputs": list(itertools.islice(outputs, len(one.outputs))),
     }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from bench_compare.comparison.judging.on_demand import (
@@ -25,7 +26,9 @@ def results(made):
         def make():
             made.append(held)
             standings = [(5, 5, "round", False, None)] * len(held)
-            return Columns([[7.0] * len(held)] * 7, standings, ["round"] * len(held), [0.5, 0.1])
+            return Columns(
+                np.full((7, len(held)), 7.0), standings, ["round"] * len(held), [0.5, 0.1]
+            )
 
         seen, verdicts = [1.02, None], [Verdict.SAME] * len(held)
         return Results("e2e_ns", held, held, verdicts, seen, make, lambda _, row: f"row {row}")

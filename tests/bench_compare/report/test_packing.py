@@ -29,10 +29,12 @@ def test_small_integers_take_a_byte_each():
     assert bytes([3, 255, 0]) == planes([np.array([[3, 255, 0]])])
 
 
-def test_a_block_is_two_texts_that_close_no_script():
-    told, numbers = packed({"name": "</script>"}, [np.array([[1, 2]])]).split(" ")
+def test_a_block_is_three_texts_that_close_no_script():
+    text = packed({"name": "</script>"}, [np.array([[1, 2]])], [np.array([1.5], np.float32)])
+    told, numbers, floats = text.split(" ")
     assert b'{"name":"</script>"}' == zlib.decompress(base64.b64decode(told))
     assert bytes([1, 2]) == zlib.decompress(base64.b64decode(numbers))
+    assert bytes([0, 0, 0xC0, 0x3F]) == zlib.decompress(base64.b64decode(floats))
 
 
 @given(st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1))

@@ -1,3 +1,5 @@
+import math
+
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,7 +16,8 @@ def arrays(rounds):
 
 def held(rounds, cuts=None, documents=None):
     samples = arrays(rounds)
-    return Held(samples, cuts or [0] * len(samples), documents or [len(samples)])
+    documents = tuple(documents or [len(samples)])
+    return Held(samples, cuts or [0] * len(samples), documents, [math.nan] * len(samples))
 
 
 def reduced(series, plan):

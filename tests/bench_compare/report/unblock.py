@@ -11,8 +11,8 @@ import numpy as np
 
 def unblocked(text):
     """The cases of a block, in order."""
-    told, numbers = (zlib.decompress(base64.b64decode(part)) for part in text.split(" "))
-    block = json.loads(told)
+    told, numbers, reals = (zlib.decompress(base64.b64decode(part)) for part in text.split(" "))
+    block = with_numbers(json.loads(told), np.frombuffer(reals, np.uint8))
     cases = [rows(block["cases"], at) for at in range(len(block["cases"]["reason"]))]
     for at, case in enumerate(cases):
         case["sides"] = [side(block["sides"], row) for row in (2 * at, 2 * at + 1)]
@@ -24,6 +24,34 @@ def unblocked(text):
 
 def rows(columns, at):
     return {name: column[at] for name, column in columns.items()}
+
+
+def with_numbers(block, planes):
+    floats = np.ascontiguousarray(planes.reshape(4, -1).T).view("<f4").ravel()
+    floats = [float(str(one)) for one in floats]
+
+    def columns(count, length):
+        nonlocal floats
+        found = [floats[at * length : (at + 1) * length] for at in range(count)]
+        floats = floats[count * length :]
+        return found
+
+    for metric in block["metrics"].values():
+        metric["numbers"] = by_row(columns(7, len(metric["units"])))
+    counts = [count or 0 for count in block["sides"].get("rounds", [])]
+    told = by_row(columns(block["readings"], sum(counts)))
+    ends = np.cumsum(counts).tolist()
+    each = zip(counts, ends, strict=True)
+    block["sides"]["rounds"] = [told[end - count : end] for count, end in each]
+    return block
+
+
+def by_row(columns):
+    """As JSON tells them."""
+    return [
+        [None if np.isnan(one) or np.isinf(one) else one for one in row]
+        for row in zip(*columns, strict=True)
+    ]
 
 
 def side(columns, row):

@@ -1,0 +1,74 @@
+"""The metrics of a block's cases: numbers as columns of single precision, words in JSON."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from bench_compare.comparison.judging.on_demand import NUMBERS, neighbours, numbers_of
+from bench_compare.model import Verdict
+from bench_compare.report.html.front import floats
+from bench_compare.report.rows import NEWS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from bench_compare.comparison.judging.on_demand import Results
+    from bench_compare.model import CaseComparison, MetricComparison
+    from bench_compare.report.html.front import Floats
+
+_RANK = {verdict: place for place, verdict in enumerate(NEWS)}
+
+
+class Told(NamedTuple):
+    """Of one metric, an entry for each case."""
+
+    words: dict[str, Any]
+    """Null where a case has no such metric. That it is the same needs no words."""
+    numbers: Floats
+    """`Columns.values`."""
+
+
+def metric_columns(cases: Sequence[CaseComparison], names: Sequence[str]) -> Mapping[str, Told]:
+    held = [case.metrics for case in cases]
+    together = neighbours(held)
+    if together is None:
+        return {name: _of_rows([metrics.get(name) for metrics in held]) for name in names}
+    results, rows = together
+    return {name: _of_columns(results[name], rows) for name in names if name in results}
+
+
+def _of_columns(results: Results, rows: slice) -> Told:
+    known, verdicts = results.held[rows], results.verdicts[rows]
+    told = results.columns.part(rows)
+    quiet = Verdict.SAME
+    words = {
+        "verdicts": [_RANK[verdict] for verdict in verdicts],
+        "reasons": [
+            results.reason(row) if has and verdict is not quiet else None
+            for row, has, verdict in zip(range(rows.start, rows.stop), known, verdicts, strict=True)
+        ],
+        "units": [one if has else None for has, one in zip(known, told.standings, strict=True)],
+    }
+    return Told(words, floats(told.values))
+
+
+def _of_rows(found: Sequence[MetricComparison | None]) -> Told:
+    words = {
+        "verdicts": [None if m is None else _RANK[m.verdict] for m in found],
+        "reasons": [None if m is None or m.verdict is Verdict.SAME else m.reason for m in found],
+        "units": [
+            None
+            if m is None
+            else (m.base_rounds, m.other_rounds, m.unit, m.provisional, m.rounds_needed)
+            for m in found
+        ],
+    }
+    numbers = np.array([numbers_of(m) for m in found], float).reshape(-1, NUMBERS)
+    return Told(words, floats(numbers.T))
+
+
+def measured_sides(told: Mapping[str, Told]) -> Mapping[str, Sequence[bool]]:
+    """Of each metric, whether base and other of the first case have it, then of the second …"""
+    return {name: np.isfinite(one.numbers[:2]).T.ravel().tolist() for name, one in told.items()}
