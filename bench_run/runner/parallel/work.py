@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from itertools import groupby
+from itertools import cycle, groupby
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -27,10 +27,11 @@ class Work:
     def __init__(self, rounds: Sequence[Sequence[Visit]], lanes: int) -> None:
         self._lock = threading.Lock()
         self._left: list[deque[Group]] = [deque(groups_of(visits)) for visits in rounds]
-        each = max(1, lanes // max(1, len(rounds)))
-        homes = [left for left in self._left for _ in range(min(each, len(left)))]
-        self._homes: deque[deque[Group]] = deque(homes)
-        self.lanes = min(lanes, len(homes))
+        groups = sum(len(left) for left in self._left)
+        self.lanes = min(lanes, groups)
+        begun = cycle(self._left)
+        self._homes: deque[deque[Group]] = deque(next(begun) for _ in range(self.lanes))
+        self._homes += self._left[self.lanes :]
 
     def also(self, visits: Group) -> None:
         """One more round, of these alone."""
