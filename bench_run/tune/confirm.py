@@ -10,7 +10,7 @@ from bench_schema.looks import looks
 from bench_schema.numbers.summary import midmean
 
 from bench_run.tune.choosing.decide import Finalist
-from bench_run.tune.choosing.settle import is_settled
+from bench_run.tune.choosing.settle import open_finalists
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -63,11 +63,12 @@ class Confirmation:
             for index, state in right.items()
             if (logs := self._logs(state)) is not None
         ]
-        if is_settled(
-            each.rivals(finalists), 0, self._tuning.margin_ratio, self._looks, self._most
-        ):
-            return ()
-        return [each.options[finalist.index].case.id for finalist in finalists]
+        rivals = each.rivals(finalists)
+        margin_ratio = self._tuning.margin_ratio
+        due = open_finalists(rivals, 0, margin_ratio, self._looks, self._most)
+        if due:  # a default that may not win has its time told too
+            due |= {f.index for f in finalists} - {f.index for f in rivals}
+        return [each.options[index].case.id for index in sorted(due)]
 
     def _logs(self, state: CaseState) -> Logs | None:
         rounds = state.in_order()

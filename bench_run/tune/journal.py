@@ -7,6 +7,7 @@ rest is measured again.
 from __future__ import annotations
 
 import json
+import threading
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from bench_schema.codec import build, encode
 from bench_schema.document import Case, Outcome
 
-from bench_run.errors import UsageError
+from bench_run.errors import StoppedError, UsageError
 from bench_run.files import writing
 from bench_run.tune.racing.heats import Visit
 
@@ -33,6 +34,7 @@ class TuneJournal:
         self._path = Path(f"{record}{SUFFIX}")
         self._known: dict[str, Any] = {}
         self._file: BufferedWriter | None = None
+        self._lock, self._stopped = threading.Lock(), False
         plain = json.loads(json.dumps(head))
         if not resume and self._path.exists():
             raise UsageError(
@@ -107,8 +109,15 @@ class TuneJournal:
         value = {"of": list(keys.values()), "visits": rows, "failed": ends}
         self._keep(f"{graph} block {block}", value)
 
+    def stop(self) -> None:
+        """The tuning is being stopped: whoever would keep something gets `StoppedError`."""
+        with self._lock:
+            self._stopped = True
+
     def _keep(self, key: str, value: Any) -> None:
-        with writing(self._path):
+        with self._lock, writing(self._path):
+            if self._stopped:
+                raise StoppedError
             self._write({"key": key, "value": value})
 
     def _write(self, line: Mapping[str, Any]) -> None:

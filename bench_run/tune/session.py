@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 import random
-from dataclasses import dataclass, replace
+import threading
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from bench_schema.document import Case, Outcome
@@ -41,10 +42,16 @@ ROTATED = "buffer copies"
 
 @dataclass
 class Effort:
-    """What the races of a tuning took."""
+    """What the races of a tuning took, counted from several threads."""
 
     builds: int = 0
     executions: int = 0
+    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
+
+    def add(self, builds: int = 0, executions: int = 0) -> None:
+        with self._lock:
+            self.builds += builds
+            self.executions += executions
 
 
 @dataclass(frozen=True)
@@ -81,6 +88,8 @@ class Session:
 
     def build(self, index: int) -> Case:
         """What becomes of an option when it is built and run once."""
+        if index in self._built:
+            return self._built[index]
         case = self._journal.recall_case(self._name, self._options[index].key)
         if case is None:
             case = self._keep(index)
@@ -94,7 +103,7 @@ class Session:
         if problem is not None:
             return case_of(request, Outcome("skipped", problem, "plan"))
         engine = option.case.engine
-        self._effort.builds += 1
+        self._effort.add(builds=1)
         try:
             case = self._pool.keep(engine, Keep(option.key, request, self._twice)).case
         except WorkerError as error:
@@ -179,7 +188,7 @@ class Session:
         except BenchRunError as error:
             self.failed[index] = Outcome("failed", str(error), "measure", error.detail)
             return None
-        self._effort.executions += answer.samples + WARMUP
+        self._effort.add(executions=answer.samples + WARMUP)
         found = _logarithm(answer, objective)
         if found is None:
             self.failed[index] = Outcome("failed", no_energy(answer.notes), "measure")

@@ -12,7 +12,7 @@ The foreign rules are those of the tools' sources: cuDNN's frontend stops a plan
 that is not 5 % faster; hipDNN when the last three runs vary by less than 5 %; both take the
 smallest. TunableOp takes the smallest mean of up to 100 runs after 3 and 10; MIGraphX the smallest
 mean of the middle half of 20 events of 10 runs. The race is the code that `bench-run tune` runs:
-`run_race`, `choose_finalists`, `is_settled`, `decide`.
+`run_race`, `choose_finalists`, `open_finalists`, `decide`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from bench_schema.looks import looks
 from bench_schema.numbers.summary import midmean
 
 from bench_run.tune.choosing.decide import Finalist, decide
-from bench_run.tune.choosing.settle import ROUNDS_AT_MOST, is_settled
+from bench_run.tune.choosing.settle import ROUNDS_AT_MOST, open_finalists
 from bench_run.tune.racing.heats import Visit, choose_finalists, run_race
 from bench_run.tune.racing.rules import RaceSettings
 
@@ -35,6 +35,7 @@ SKEW = 0.5
 MARGIN = 0.005
 ROUNDS, MOST_ROUNDS, SAMPLES = 5, ROUNDS_AT_MOST * 5, 60
 VISIT_COST = 60.0
+LOOKS = looks(ROUNDS, MOST_ROUNDS)
 
 
 @dataclass(frozen=True)
@@ -130,16 +131,18 @@ def our_rule(draw, true, noise):
 
     state = run_race(PLANS, 0, measure, RaceSettings(margin=math.log1p(MARGIN)))
     chosen, _ = choose_finalists(state, np.arange(PLANS), 0, math.log1p(MARGIN))
-    rounds = {plan: [] for plan in chosen}
-    for count in looks(ROUNDS, MOST_ROUNDS):
-        for plan, known in rounds.items():
+    rounds, due = {plan: [] for plan in chosen}, frozenset(chosen)
+    for count in LOOKS:
+        for plan in sorted(due):
+            known = rounds[plan]
             for _ in range(len(known), count):
                 known.append(_log_midmean(noise.take(draw, true[plan], SAMPLES)))
                 used += SAMPLES + 10
         finalists = [Finalist(plan, plan, np.array(known)) for plan, known in rounds.items()]
-        if is_settled(finalists, 0, MARGIN, len(looks(ROUNDS, MOST_ROUNDS)), MOST_ROUNDS):
+        due = open_finalists(finalists, 0, MARGIN, len(LOOKS), MOST_ROUNDS)
+        if not due:
             break
-    winner = decide(finalists, 0, MARGIN, len(looks(ROUNDS, MOST_ROUNDS))).winner
+    winner = decide(finalists, 0, MARGIN, len(LOOKS)).winner
     claim = next(f for f in finalists if f.index == winner).logs.mean()
     return winner, math.exp(claim), used
 

@@ -26,7 +26,7 @@ from bench_schema.looks import looks
 from docopt import docopt
 
 from bench_run.tune.choosing.decide import Finalist, decide, rank_candidates
-from bench_run.tune.choosing.settle import ROUNDS_AT_MOST, is_settled
+from bench_run.tune.choosing.settle import ROUNDS_AT_MOST, open_finalists
 from bench_run.tune.racing.heats import Visit, choose_finalists, run_race
 from bench_run.tune.racing.rules import MIDMEAN_VARIANCE, RaceSettings
 
@@ -109,16 +109,18 @@ def tune(world, draw):
 
 
 def confirm(world, draw, chosen, ranks, visits):
-    rounds = {plan: [] for plan in chosen}
+    rounds, due = {plan: [] for plan in chosen}, frozenset(chosen)
     for count in LOOKS:
-        for plan, known in rounds.items():
+        for plan in sorted(due):
+            known = rounds[plan]
             known += [world.round(draw, plan) for _ in range(len(known), count)]
         finalists = [Finalist(p, int(ranks[p]), np.array(known)) for p, known in rounds.items()]
-        if is_settled(finalists, world.default, MARGIN_RATIO, len(LOOKS), LOOKS[-1]):
+        due = open_finalists(finalists, world.default, MARGIN_RATIO, len(LOOKS), LOOKS[-1])
+        if not due:
             break
     winner = decide(finalists, world.default, MARGIN_RATIO, len(LOOKS)).winner
     claim = float(np.mean(rounds[winner]))
-    return Tuned(winner, claim, count, visits, count * len(chosen))
+    return Tuned(winner, claim, count, visits, sum(map(len, rounds.values())))
 
 
 @dataclass(frozen=True)

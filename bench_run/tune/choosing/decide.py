@@ -9,7 +9,7 @@ by as much as ties are apart; rounds are of as many processes.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -81,26 +81,78 @@ def decide(
     finalists: Sequence[Finalist], default: int, margin_ratio: float, looks: int = 1
 ) -> Decision:
     """At least one finalist is there."""
+    lasting = still_open(finalists, default, margin_ratio, looks)
+    common = common_variance(lasting)
+    equals = tied_finalists(lasting, margin_ratio, common)
+    base = next((f for f in lasting if f.index == default), None)
+    if base is None:
+        best = min(equals, key=_rank)
+        return Decision(best.index, _others(equals, best), None, "the default did not complete")
+    gains = {f.index: ratio(base, f, common, looks) for f in lasting}
+    better = [f for f in lasting if f is not base and _exceeds(gains[f.index], margin_ratio)]
+    if not better:
+        return _default(base, equals, margin_ratio)
+    best = min([f for f in equals if f in better] or better, key=_rank)
+    others = _others(equals, best)
+    reason = "first among equals" if others else "the fastest"
     by_index = {finalist.index: finalist for finalist in finalists}
-    common = common_variance(finalists)
-    equals = tied_finalists(finalists, margin_ratio, common)
-    best = min(equals, key=lambda f: f.rank)
-    others = tuple(sorted(f.index for f in equals if f.index != best.index))
-    if default not in by_index:
-        return Decision(best.index, others, None, "the default did not complete")
-    gain = ratio(by_index[default], best, common, looks)
-    if best.index == default:
-        reason = "the default is among the fastest" if others else "the default is the fastest"
-        return Decision(default, others, gain, reason)
-    if gain.low is None or gain.low <= 1 + margin_ratio:
-        kept = tuple(sorted({best.index, *others}))
+    gain = ratio(by_index[default], by_index[best.index], common, looks)
+    return Decision(best.index, others, gain, reason)
+
+
+def _default(base: Finalist, equals: Sequence[Finalist], margin_ratio: float) -> Decision:
+    """It stays, since nobody is shown to be better by more than the margin. Whether somebody is, is
+    asked of each and not only of the one that is preferred among equals: that one changes with
+    noise, and with it the default would come and go."""
+    others = _others(equals, base)
+    reason = "the default is among the fastest" if others else "the default is the fastest"
+    if base not in equals:
+        best = min(equals, key=_rank)
         reason = (
             f"the gain of candidate {best.index} is not shown to exceed "
             f"{percent_text(margin_ratio)}"
         )
-        return Decision(default, kept, Ratio(1.0, 1.0, 1.0), reason)
-    reason = "the fastest" if not others else "first among equals"
-    return Decision(best.index, others, gain, reason)
+    return Decision(base.index, others, Ratio(1.0, 1.0, 1.0), reason)
+
+
+def still_open(
+    finalists: Sequence[Finalist], default: int, margin_ratio: float, looks: int
+) -> list[Finalist]:
+    """The default and those that may win, in as many rounds as all of these have. Who was shown to
+    be slower at a look got no more rounds and is left out as it was then; of the rest, only those
+    whose times are told get more once it is known who wins."""
+    left = list(finalists)
+    while True:
+        rounds = min(f.logs.size for f in left)
+        then = [_first(f, rounds) for f in left]
+        slower = {f.index for f in shown_slower(then, margin_ratio, looks)} - {default}
+        stay = [f for f in left if f.index not in slower or f.logs.size > rounds]
+        if len(stay) == len(left):
+            return then
+        left = stay
+
+
+def _first(finalist: Finalist, rounds: int) -> Finalist:
+    return replace(finalist, logs=finalist.logs[:rounds])
+
+
+def shown_slower(finalists: Sequence[Finalist], margin_ratio: float, looks: int) -> list[Finalist]:
+    """Who is behind the fastest by more than the margin, so that more rounds of it are in vain."""
+    common = common_variance(finalists)
+    fastest = min(finalists, key=lambda f: float(f.logs.mean()))
+    return [f for f in finalists if _exceeds(ratio(f, fastest, common, looks), margin_ratio)]
+
+
+def _exceeds(gain: Ratio, margin_ratio: float) -> bool:
+    return gain.low is not None and gain.low > 1 + margin_ratio
+
+
+def _rank(finalist: Finalist) -> int:
+    return finalist.rank
+
+
+def _others(equals: Sequence[Finalist], best: Finalist) -> tuple[int, ...]:
+    return tuple(sorted(f.index for f in equals if f.index != best.index))
 
 
 def tied_finalists(

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bench_run.tune.choosing.decide import decide
+from bench_run.tune.choosing.decide import decide, still_open
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,20 +34,24 @@ FEWEST = 3
 """Rounds below which nothing is known of their spread."""
 
 
-def is_settled(
+def open_finalists(
     finalists: Sequence[Finalist], default: int, margin_ratio: float, looks: int, most: int
-) -> bool:
-    """`most`: rounds after which there are no more. What they would not achieve does not ask for
-    them."""
+) -> frozenset[int]:
+    """Who needs more rounds: everybody who may win, until it is known who does; then the winner and
+    the default, until their times are known. `most`: rounds after which there are no more. What
+    they would not achieve does not ask for them."""
     if not finalists:
-        return True
+        return frozenset()
     if min(f.logs.size for f in finalists) < FEWEST:
-        return False
-    winner = decide(finalists, default, margin_ratio, looks).winner
+        return frozenset(f.index for f in finalists)
+    lasting = still_open(finalists, default, margin_ratio, looks)
+    winner = decide(lasting, default, margin_ratio, looks).winner
     told = [f for f in finalists if f.index in (winner, default)]
-    if any(standard_error(f) > CLAIM >= _spread(f) / math.sqrt(most) for f in told):
-        return False
-    return len(finalists) == 1 or _same_winner(finalists, default, margin_ratio, looks, winner)
+    if len(lasting) > 1 and not _same_winner(lasting, default, margin_ratio, looks, winner):
+        return frozenset(f.index for f in (*lasting, *told))
+    return frozenset(
+        f.index for f in told if standard_error(f) > CLAIM >= _spread(f) / math.sqrt(most)
+    )
 
 
 def standard_error(finalist: Finalist) -> float:

@@ -16,6 +16,7 @@ import numpy as np
 from bench_schema.numbers.summary import t_quantile
 
 from bench_run.tune.racing.rules import (
+    ELSEWHERE,
     LEAST_SAMPLES,
     Logs,
     RaceSettings,
@@ -30,8 +31,6 @@ from bench_run.tune.racing.rules import (
 Stage: TypeAlias = Literal["screen", "race"]
 NEAR = 1.5
 """Of the margin: behind by less, one may be tied when it is measured in other processes."""
-CLOSE = 2.0
-"""Of the margin: behind by more, one is not confirmed."""
 TOO_SLOW = math.log(2.0)
 """Behind the fastest by so much, a candidate would need half of its power."""
 ENERGY_BLOCKS = 3, 8
@@ -156,7 +155,7 @@ def run_energy_race(
     keep((state.behind() <= TOO_SLOW).tolist())
     state.logs[state.alive] = np.nan
     _start_heat(state)
-    few = replace(settings, first_blocks=ENERGY_BLOCKS[0])
+    few = replace(settings, first_blocks=ENERGY_BLOCKS[0], elsewhere=0.0)
     while True:
         _take(state, measure(tuple(state.alive), SHORT_SAMPLES))
         watch(state)
@@ -215,6 +214,11 @@ def _ended(state: RaceState, over: bool) -> RaceState:
     return state
 
 
+def close(margin: float) -> float:
+    """Behind by more, one is not confirmed."""
+    return max(2 * margin, ELSEWHERE)
+
+
 def choose_finalists(
     state: RaceState, ranks: Ranks, always: int, margin: float, most: int = 4
 ) -> tuple[list[int], list[int]]:
@@ -231,7 +235,7 @@ def choose_finalists(
     fastest = int(alive[np.argmin(behind)])
     later = [int(c) for c in alive[np.argsort(behind, kind="stable")] if c not in tied]
     chosen = tied[: most - 1] if fastest in tied[: most - 1] else [*tied[: most - 1], fastest]
-    near = [c for c in later if behind[state.alive.index(c)] < CLOSE * margin]
+    near = [c for c in later if behind[state.alive.index(c)] < close(margin)]
     chosen += near[: max(0, most - len(chosen))]
     if always in state.alive and always not in chosen:
         chosen.append(always)

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench_run.tune.choosing.decide import Finalist, decide
-from bench_run.tune.choosing.settle import CLAIM, is_settled, standard_error
+from bench_run.tune.choosing.settle import CLAIM, open_finalists, standard_error
 
 MARGIN = 0.005
 LOOKS, MOST = 7, 20
@@ -26,7 +26,7 @@ def finalists(times, noise, rounds, seed=0):
 
 
 def settled(times, noise, rounds, seed=0):
-    return is_settled(finalists(times, noise, rounds, seed), 0, MARGIN, LOOKS, MOST)
+    return not open_finalists(finalists(times, noise, rounds, seed), 0, MARGIN, LOOKS, MOST)
 
 
 def test_a_large_gain_that_is_well_known_is_settled():
@@ -43,8 +43,8 @@ def test_a_gain_near_the_margin_is_rarely_settled_by_five_noisy_rounds():
 
 def test_a_time_that_is_not_known_as_well_as_promised_is_not_settled():
     one = [Finalist(0, 0, 0.004 * np.array([-1.3, 0.4, -0.6, 0.8, 0.7]))]
-    assert (True, False) == (
-        standard_error(one[0]) > CLAIM, is_settled(one, 0, MARGIN, LOOKS, MOST)
+    assert (True, {0}) == (
+        standard_error(one[0]) > CLAIM, open_finalists(one, 0, MARGIN, LOOKS, MOST)
     )  # fmt: skip
 
 
@@ -53,7 +53,57 @@ def test_what_no_number_of_rounds_would_reach_asks_for_none():
 
 
 def test_nobody_is_settled():
-    assert is_settled([], 0, MARGIN, LOOKS, MOST)
+    assert not open_finalists([], 0, MARGIN, LOOKS, MOST)
+
+
+def cut(known, rounds):
+    return [Finalist(f.index, f.rank, f.logs[: rounds[f.index]]) for f in known]
+
+
+def looked_at(known):
+    """Rounds of each finalist when all are settled, as the rounds of a tuning go on."""
+    rounds = {f.index: 0 for f in known}
+    due = set(rounds)
+    for until in (5, 7, 10, 13, 17, 20):
+        rounds |= dict.fromkeys(due, until)
+        due = open_finalists(cut(known, rounds), 0, MARGIN, LOOKS, MOST)
+        if not due:
+            break
+    return rounds
+
+
+def winner_of(known):
+    return decide(cut(known, looked_at(known)), 0, MARGIN, LOOKS).winner
+
+
+def test_who_is_shown_to_be_slower_gets_no_more_rounds():
+    known = finalists([1.01, 1.0, 1.05], 0.004, MOST)
+    rounds = looked_at(known)
+    assert rounds[2] == 5 < rounds[1]
+
+
+def test_only_told_times_ask_for_more_rounds_once_it_is_known_who_wins():
+    found = [looked_at(finalists([1.0, 1.0, 1.001], 0.003, MOST, seed)) for seed in range(9)]
+    assert any(rounds[0] > max(rounds[1], rounds[2]) for rounds in found)
+
+
+@given(st.integers(0, 500))
+def test_rounds_of_told_times_change_neither_winner_nor_ties(seed):
+    known = finalists([1.0, 1.0, 1.001], 0.003, MOST, seed)
+    rounds = looked_at(known)
+    before = {index: min(rounds.values()) for index in rounds}
+    assert decide(cut(known, before), 0, MARGIN, LOOKS) == decide(
+        cut(known, rounds), 0, MARGIN, LOOKS
+    )
+
+
+@given(st.integers(0, 500))
+def test_who_was_dropped_at_a_look_never_comes_back(seed):
+    times = [1.01, 1.0, 1.015, 1.03]
+    known = finalists(times, 0.004, MOST, seed)
+    first = open_finalists(cut(known, dict.fromkeys(range(4), 5)), 0, MARGIN, LOOKS, MOST)
+    later = cut(known, {index: 7 if index in first else 5 for index in range(4)})
+    assert not first or open_finalists(later, 0, MARGIN, LOOKS, MOST) <= first
 
 
 @pytest.mark.parametrize("noise", [0.002, 0.004])
@@ -64,12 +114,7 @@ def test_two_sets_of_rounds_that_are_settled_name_the_same_winner(noise):
         found = []
         for turn in (1, 2):
             known = finalists(times, noise, MOST, 1000 * turn + seed)
-            ends = (n for n in (5, 7, 10, 13, 17, 20)
-                    if is_settled([Finalist(f.index, f.rank, f.logs[:n]) for f in known], 0,
-                                  MARGIN, LOOKS, MOST))  # fmt: skip
-            until = next(ends, MOST)
-            cut = [Finalist(f.index, f.rank, f.logs[:until]) for f in known]
-            found.append(decide(cut, 0, MARGIN, LOOKS).winner)
+            found.append(winner_of(known))
         pairs += 1
         same += found[0] == found[1]
     assert same >= 0.9 * pairs

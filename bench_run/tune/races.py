@@ -1,0 +1,284 @@
+"""The races of all graphs: their candidates listed, built, and raced.
+
+The candidates of a few graphs are built at the same time where that disturbs nobody (`benches.py`).
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+import psutil
+
+from bench_run.machine.devices import devices
+from bench_run.tune.benches import Benches, side_by_side
+from bench_run.tune.candidates import Lister
+from bench_run.tune.choosing.decide import rank_candidates
+from bench_run.tune.choosing.whole import global_finalists
+from bench_run.tune.fates import fates_of, repeated
+from bench_run.tune.findings import Raced
+from bench_run.tune.racing.heats import (
+    choose_finalists,
+    close,
+    run_all,
+    run_energy_race,
+    run_race,
+)
+from bench_run.tune.racing.rules import RaceSettings
+from bench_run.tune.session import Means, Session
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from bench_run.options import Options
+    from bench_run.plan.cases import PlannedGraph
+    from bench_run.plan.engines import PlannedEngine
+    from bench_run.progress import Progress
+    from bench_run.runner.planning import Outline
+    from bench_run.runner.references.store import ReferenceStore
+    from bench_run.tune.candidates import Option
+    from bench_run.tune.clock import Clock
+    from bench_run.tune.fates import Fate
+    from bench_run.tune.journal import TuneJournal
+    from bench_run.tune.racing.heats import RaceState, Visit
+    from bench_run.tune.session import Effort
+    from bench_run.tune.settings import Tuning
+    from bench_run.worker.parent.pool import WorkerPool
+
+MEMORY_SHARE = 0.4
+"""Of the memory, which plans that are kept may take."""
+MOST_FINALISTS = 4
+
+
+@dataclass(frozen=True)
+class Place:
+    """What a bench works with."""
+
+    lister: Lister
+    means: Means
+
+
+@dataclass(frozen=True)
+class Built:
+    """A graph whose candidates are listed, and built once there are fates."""
+
+    number: int
+    options: Sequence[Option]
+    session: Session
+    fates: Sequence[Fate] = ()
+    took_s: float = 0.0
+
+
+def _build_first(_place: Place, listed: Built) -> None:
+    if listed.options[0].problem is None:
+        listed.session.build(0)
+
+
+@dataclass(frozen=True)
+class Races:
+    """What all races of a tuning share; `run` goes through them once."""
+
+    options: Options
+    tuning: Tuning
+    outline: Outline
+    engines: Sequence[PlannedEngine]
+    """Those of the space."""
+    pool: WorkerPool
+    references: ReferenceStore
+    journal: TuneJournal
+    clock: Clock
+    effort: Effort
+    talk: Progress
+
+    @cached_property
+    def _count(self) -> int:
+        """How many graphs are built at a time."""
+        used = [opened.facts.device for opened in self.pool.opened.values()]
+        return side_by_side(self.options, used, len(self.engines), len(self.outline.graphs))
+
+    def run(self) -> list[Raced]:
+        default = self.outline.engines[0]
+        self.references.announce((graph, default.reference) for graph in self.outline.graphs)
+        if self._count > 1:
+            self.references.compute_ahead()
+        benches = Benches(self.pool, self._count, self._place)
+        try:
+            benches.open(list({e.key: e for e in (default, *self.engines)}.values()))
+            raced = self._run_on(benches)
+        except BaseException:
+            self.journal.stop()  # what is killed from here on did not fail
+            self.references.stop()
+            benches.stop()
+            raise
+        benches.close()
+        if self.tuning.scope == "global":
+            return global_finalists(raced, MOST_FINALISTS)
+        return raced
+
+    def _place(self, pool: WorkerPool) -> Place:
+        specs = tuple(engine.spec.text for engine in self.outline.engines)
+        space = replace(self.tuning.space, engines=specs)
+        means = Means(
+            pool, self.references, self.options, self.journal, self._room() // self._count,
+            self.effort, self.tuning.limits.deterministic,
+        )  # fmt: skip
+        return Place(Lister(space, self.outline.engines[0], self.engines, pool), means)
+
+    def _run_on(self, benches: Benches[Place]) -> list[Raced]:
+        raced: list[Raced] = []
+        count = len(self.outline.graphs)
+        for first in range(0, count, self._count):
+            numbers = range(first, min(first + self._count, count))
+            with self.pool.breakdown.on("building candidates"):
+                built = self._build_some(benches, numbers)
+            with self.pool.breakdown.on("racing"):
+                raced += benches.in_turn(self._race_built, built)
+        return raced
+
+    def _build_some(self, benches: Benches[Place], numbers: Sequence[int]) -> list[Built]:
+        """The candidates of these graphs, side by side."""
+        begin, left = time.monotonic(), len(self.outline.graphs) - numbers[0]
+        is_over = self.clock.race_end(left, len(numbers))
+        names = ", ".join(self.outline.graphs[number].id.name for number in numbers)
+        self.talk.say(f"building the candidates of {names} ({self.clock.text()})")
+        listed = benches.at_once(self._list, numbers)
+        if numbers[0] == 0:  # each worker calibrates its clock when it builds its first plan
+            list(benches.in_turn(_build_first, listed))
+        fates = benches.at_once(partial(self._build, is_over=is_over), listed)
+        took_s = time.monotonic() - begin
+        pairs = zip(listed, fates, strict=True)
+        return [replace(each, fates=found, took_s=took_s) for each, found in pairs]
+
+    def _list(self, place: Place, number: int) -> Built:
+        graph = self.outline.graphs[number]
+        options = place.lister.options(graph)
+        name = f"{graph.id.fingerprint[:16]} {number}"
+        return Built(number, options, Session(name, options, place.means))
+
+    def _build(self, _: Place, listed: Built, is_over: Callable[[], bool]) -> Sequence[Fate]:
+        return fates_of(listed.options, listed.session, self.tuning.limits, is_over)
+
+    def _race_built(self, _: Place, built: Built) -> Raced:
+        graphs, number = self.outline.graphs, built.number
+        name = graphs[number].id.name
+        self.talk.say(f"tuning {number + 1} of {len(graphs)}: {name} ({self.clock.text()})")
+        is_over = self.clock.race_end(len(graphs) - number)
+        try:
+            return self._race(graphs[number], built, self.clock.with_grace(is_over, built.took_s))
+        finally:
+            built.session.close()
+
+    def _room(self) -> int:
+        """Bytes that plans of one graph may take together."""
+        on_device = {o.facts.device for o in self.pool.opened.values()} - {"cpu"}
+        sizes = [d.memory_bytes for d in devices() if d.memory_bytes] if on_device else []
+        total = min(sizes) if sizes else int(psutil.virtual_memory().available)
+        return int(MEMORY_SHARE * total)
+
+    def _race(
+        self,
+        graph: PlannedGraph,
+        built: Built,
+        is_over: Callable[[], bool],
+    ) -> Raced:
+        options, session, fates = built.options, built.session, list(built.fates)
+        entered = [i for i, fate in enumerate(fates) if fate.status == "ok"]
+        aside = self._set_aside(entered, fates)
+        entered = [i for i in entered if i not in aside]
+        if not entered:
+            self.talk.say(f"  no way to run it: {fates[0].reason}")
+            return Raced(graph, options, fates, (), None, _ranks(fates))
+        state = self._run(entered, session, is_over)
+        self._run_again(entered, fates, state, session)
+        ranks = _ranks(fates)
+        margin = self.tuning.race_margin
+        rank_row = np.array([ranks[i] for i in entered], np.int64)
+        always = entered.index(0) if 0 in entered else -1
+        finalists, tied = choose_finalists(state, rank_row, always, margin, MOST_FINALISTS)
+        names = [options[entered[row]].key or "the default" for row in finalists]
+        self.talk.say("  " + _race_text(len(options), len(entered), state, names))
+        for index, outcome in session.failed.items():
+            fates[index] = replace(fates[index], status=outcome.status, reason=outcome.reason)
+        return Raced(
+            graph, options, fates, entered, state, ranks,
+            [*aside, *(entered[f] for f in finalists)], [entered[t] for t in tied],
+        )  # fmt: skip
+
+    def _set_aside(self, entered: Sequence[int], fates: Sequence[Fate]) -> list[int]:
+        """A default that breaks a limit: it is confirmed, and drops nobody in the race."""
+        others = [i for i in entered if i != 0]
+        layers = self.tuning.scope == "layer"
+        return [0] if layers and others and 0 in entered and fates[0].beyond is not None else []
+
+    def _run_again(
+        self,
+        entered: Sequence[int],
+        fates: list[Fate],
+        state: RaceState,
+        session: Session,
+    ) -> None:
+        """Those that may be confirmed, to see which are deterministic; one that is wrong now is
+        out."""
+        for row in state.within(close(self.tuning.race_margin)):
+            index = entered[row]
+            if fates[index].deterministic is None:
+                fates[index] = repeated(fates[index], session.repeat(index))
+            if fates[index].status != "ok":
+                state.alive.remove(row)
+
+    def _run(
+        self,
+        entered: Sequence[int],
+        session: Session,
+        is_over: Callable[[], bool],
+    ) -> RaceState:
+        objective = self.tuning.objective
+
+        def measure(
+            rows: Sequence[int], samples: int, what: str = objective
+        ) -> Mapping[int, Visit]:
+            visits = session.measure([entered[row] for row in rows], samples, what)
+            return {row: visits[entered[row]] for row in rows if entered[row] in visits}
+
+        def measure_times(rows: Sequence[int], samples: int) -> Mapping[int, Visit]:
+            return measure(rows, samples, "time")
+
+        def watch(state: RaceState) -> None:
+            alive = {entered[row] for row in state.alive}
+            for index in entered:
+                if index not in alive:
+                    session.release(index)
+
+        if self.tuning.scope == "global":
+            return run_all(len(entered), measure, is_over, watch)
+        settings = RaceSettings(margin=self.tuning.race_margin)
+        always = entered.index(0) if 0 in entered else -1
+        if objective != "time":
+            return run_energy_race(
+                len(entered), always, measure_times, measure, settings, is_over, watch
+            )
+        return run_race(len(entered), always, measure, settings, is_over, watch)
+
+
+def _ranks(fates: Sequence[Fate]) -> dict[int, int]:
+    return rank_candidates({index: fate.facts for index, fate in enumerate(fates)}, 0)
+
+
+def _race_text(listed: int, entered: int, state: RaceState, finalists: Sequence[str]) -> str:
+    """What a race came to, in a line: who leads, and by how much over the default."""
+    blocks = f"{state.blocks} blocks, stopped by: {state.stopped_by}"
+    names = ", ".join(finalists) or "none"
+    return f"{listed} candidates, {entered} raced ({blocks}){_lead(state)}; finalists: {names}"
+
+
+def _lead(state: RaceState) -> str:
+    if 0 not in state.alive:
+        return ""
+    ahead = math.expm1(float(state.behind()[state.alive.index(0)]))
+    if ahead == 0:
+        return "; the default leads"
+    return f"; the fastest leads the default by about {100 * ahead:.1f} %"
