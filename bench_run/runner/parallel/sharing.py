@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
@@ -18,7 +19,9 @@ CORES_SHARE = 0.625
 """Of the cores: workers that prepare. The one that measures, and the run itself, want theirs at
 once."""
 WORKERS_PER_ROUND = 2
-"""Where cores allow it; one prepares while another's case waits for its turn or is measured."""
+"""Where cores allow it; one prepares while another's case waits for its turn or is measured. Of
+several engines each has fewer, by the root of their number: a host makes one context after the
+other, 0.18 s each (two H200s), whatever its cores and devices."""
 DEVICE_BYTES_EACH = 2 << 30
 """What a process takes of a device before its first tensor, with room for small ones."""
 
@@ -71,7 +74,7 @@ def likely_lanes(options: Options, engines: int) -> int:
 def _most_lanes(options: Options, beside: int) -> int:
     """As cores and rounds allow, for each of so many engines."""
     most = int(available_cores() * CORES_SHARE) // beside
-    return max(1, min(most, WORKERS_PER_ROUND * options.rounds))
+    return max(1, min(most, round(WORKERS_PER_ROUND * options.rounds / math.sqrt(beside))))
 
 
 def _lanes(options: Options, devices: Sequence[str], accelerators: Sequence[str]) -> int:

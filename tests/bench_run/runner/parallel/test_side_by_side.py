@@ -92,6 +92,13 @@ def test_as_many_workers_as_cores_allow_and_at_most_two_for_each_round(monkeypat
     assert [1, 5, 10] == lanes
 
 
+def test_several_engines_have_fewer_workers_each_since_contexts_are_made_one_by_one(monkeypatch):
+    monkeypatch.setattr(sharing, "available_cores", lambda: 256)
+    devices = {number: {f"e{i}": f"GPU-{i}" for i in range(number)} for number in (1, 2, 4, 8)}
+    lanes = [sharing.share_devices(Options(), devices[number]).lanes for number in devices]
+    assert [10, 7, 5, 4] == lanes
+
+
 def test_a_case_that_an_engine_does_not_take_costs_the_others_nothing():
     document = run(prepare=3, op=(*OPS, "sdpa: b=1 h=1 s=4 d=4 dtype=float"))
     statuses = sorted(case.outcome.status for case in document.cases)
