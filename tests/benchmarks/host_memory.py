@@ -1,5 +1,5 @@
-"""Memory of the host while a run measures many graphs: that of the run itself, of its workers, and
-what it keeps on disk.
+"""Memory of the host and of an NVIDIA GPU while a run measures many graphs: that of the run itself,
+of its workers, and what it keeps on disk.
 
 Usage:
   host_memory.py [--engine=SPEC] [--graphs=N] [--prepare=N]... [--rounds=N]
@@ -14,8 +14,8 @@ Where hipDNN is not installed, ``hipdnn`` is its double in `tests/doubles`, whos
 processor. Every output is checked, references are computed. While the first fifth of the visits is
 measured, the second, and so on, the largest of what is sampled is noted: the memory of the run,
 the largest of a worker, all of them together (memory that several map, such as expected outputs,
-counted once for each), and the run's folder on disk. Were something kept of every graph, the last
-fifth would have four times more of it than the first.
+counted once for each), the run's folder on disk, and how much less of device 0 is free than before.
+Were something kept of every graph, the last fifth would have four times more of it than the first.
 """
 
 from __future__ import annotations
@@ -34,6 +34,8 @@ from typing import TYPE_CHECKING
 import psutil
 from bench_schema.journal import journal_path
 from docopt import docopt
+
+from bench_run.machine.telemetry import free_memory_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -58,11 +60,13 @@ class Peak:
     worker: int = 0
     together: int = 0
     disk: int = 0
+    device: int = 0
     processes: int = 0
     samples: int = field(default=0, repr=False)
 
-    def note(self, run: int, workers: list[int], disk: int) -> None:
+    def note(self, run: int, workers: list[int], disk: int, device: int) -> None:
         self.run, self.disk = max(self.run, run), max(self.disk, disk)
+        self.device = max(self.device, device)
         self.worker = max([self.worker, *workers])
         self.together = max(self.together, run + sum(workers))
         self.processes = max(self.processes, 1 + len(workers))
@@ -99,7 +103,7 @@ def lines_of(journal: Path) -> int:
 def watched(command: list[str], environment: dict[str, str], output: Path, visits: int):
     """The peaks of each fifth of the visits, and the seconds of the whole."""
     peaks = [Peak() for _ in range(PARTS)]
-    begin = time.monotonic()
+    begin, free = time.monotonic(), free_memory_bytes("0") or 0
     error = output.with_suffix(".err")
     with error.open("wb") as file:
         running = subprocess.Popen(command, env=environment, stdout=file, stderr=file)
@@ -107,7 +111,8 @@ def watched(command: list[str], environment: dict[str, str], output: Path, visit
     while running.poll() is None:
         place = min(PARTS - 1, PARTS * lines_of(journal_path(output)) // visits)
         try:
-            peaks[place].note(*sample(process, Path(environment["TMPDIR"])))
+            device = free - (free_memory_bytes("0") or free)
+            peaks[place].note(*sample(process, Path(environment["TMPDIR"])), device)
         except psutil.Error:
             break
         time.sleep(0.1)
@@ -139,12 +144,14 @@ def main() -> None:
         print(f"{count} graphs, {rounds} rounds, --prepare {prepare}: {seconds:.0f} s; "
               f"document {size / 1e6:.1f} MB")  # fmt: skip
         names = ("run", "a worker", "together")
-        print(f"{'visits':>12}{''.join(f'{n:>10}' for n in names)}{'processes':>11}{'disk':>10}")
+        print(f"{'visits':>12}{''.join(f'{n:>10}' for n in names)}{'processes':>11}{'disk':>10}"
+              f"{'device':>10}")  # fmt: skip
         for place, peak in enumerate(peaks):
             row = (peak.run, peak.worker, peak.together)
             text = "".join(f"{value / 1e6:7.0f} MB" for value in row)
             part = f"{100 * place // PARTS} to {100 * (place + 1) // PARTS} %"
-            print(f"{part:>12}{text}{peak.processes:11}{peak.disk / 1e6:7.0f} MB", flush=True)
+            print(f"{part:>12}{text}{peak.processes:11}{peak.disk / 1e6:7.0f} MB"
+                  f"{peak.device / 1e6:7.0f} MB", flush=True)  # fmt: skip
 
 
 if __name__ == "__main__":
