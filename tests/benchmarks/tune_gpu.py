@@ -9,17 +9,21 @@ Options:
   --second=N     every N-th graph is tuned a second time [default: 2]
   --every=N      of so many of these graphs all plans are measured [default: 4]
   --take=N       only the first N graphs
-  --steps=LIST   what comes after the first tuning [default: second,tuned,energy,every,ordinary]
+  --steps=LIST   what comes after the first tuning [default: second,ordinary,tuned,energy,every]
   --engine=E     an engine, or several with commas, which are then what is varied [default: cudnn]
   --cache=STATE  as of bench-run [default: rotate]
   --batch=N      reduce every batch to this
 
-GRAPH is suite:resnet50-batch32 unless said otherwise. In this order: a tuning of all graphs, one of
-some of them with another seed, runs of all graphs with the record and without in turns, all plans
-of a few graphs, and an ordinary run of all plans for as long as there is time, which tells how long
-all of it would take. Before that a few graphs are tuned for energy. A step that fails is told and
-the next one begins; at the end, also after Ctrl-C and SIGTERM, all answers stand together. On a
+GRAPH is suite:resnet50-batch32 unless said otherwise. In this order: a tuning of all graphs; one of
+some of them with another seed; an ordinary run of all plans for a while, whose pace tells how long
+all of it would take; runs of all graphs with the record and without in turns; two graphs tuned for
+energy; all plans of a few graphs. What does not fit in the time is left out. A step that fails is
+told and the next one begins. DIR has everything as soon as it is known, also after Ctrl-C, SIGTERM
+and kill -9: answers.txt, and of each tuning its record, document and what it said meanwhile. On a
 machine without a GPU: `--engine numpy,torch --cache hot suite:smoke`.
+
+Two tunings name the same winner strictly where it is the same plan, and within ties where each
+one's winner is the other's or tied with it.
 """
 
 from __future__ import annotations
@@ -44,7 +48,7 @@ from bench_run.runner.planning import outline_run
 from tests.benchmarks.tune_every import SUITE, Asked, measure_all, save
 
 COMMAND = [sys.executable, "-m", "bench_run"]
-COST_S, EVERY_S, SAMPLE_S, ENERGY_S = 45, 25, 25, 25
+COST_S, EVERY_S, SAMPLE_S, ENERGY_S = 45, 25, 20, 25
 """What the later steps take: four runs, one graph with all plans, the ordinary run, a few graphs
 tuned for energy."""
 END_S = 15
@@ -52,20 +56,25 @@ END_S = 15
 answers = []
 
 
-STEPS = {"second": 0, "tuned": COST_S, "energy": ENERGY_S, "every": 2 * EVERY_S,
-         "ordinary": SAMPLE_S}  # fmt: skip
+STEPS = {"second": 0, "ordinary": SAMPLE_S, "tuned": COST_S, "energy": ENERGY_S,
+         "every": 2 * EVERY_S}  # fmt: skip
 """Seconds that the second tuning leaves for each of the others."""
 
 
-def tell(text):
-    """An answer, now and once more at the end."""
+def tell(text, out=None):
+    """An answer, now and once more at the end; in a file of the folder `out`."""
     answers.append(text)
     print(text, flush=True)
+    if out is not None:
+        with (out / "answers.txt").open("a") as file:
+            file.write(f"{text}\n")
 
 
-def command(*words):
-    """Run to its end, or interrupted with this script. Raises `CalledProcessError`."""
-    process = subprocess.Popen([*COMMAND, *words], stdout=subprocess.DEVNULL)
+def command(*words, log=None):
+    """Run to its end, or interrupted with this script. Raises `CalledProcessError`. What it says
+    meanwhile goes into the file `log`."""
+    with open(log or "/dev/stderr", "w") as said:
+        process = subprocess.Popen([*COMMAND, *words], stdout=subprocess.DEVNULL, stderr=said)
     try:
         code = process.wait()
     except KeyboardInterrupt:
@@ -77,12 +86,12 @@ def command(*words):
 
 
 @contextmanager
-def step(name):
+def step(name, out=None):
     """What fails in it is told, and costs none of the others."""
     try:
         yield
     except Exception as error:  # a device is too dear for mistakes of ours
-        tell(f"{name}: failed: {type(error).__name__}: {error}")
+        tell(f"{name}: failed: {type(error).__name__}: {error}", out)
 
 
 @dataclass(frozen=True)
@@ -119,7 +128,10 @@ class Plan:
     @property
     def shared(self):
         batch = [] if self.batch is None else ["--scale-batch", self.batch]
-        return ["--cache", self.cache, *batch, "-q"]
+        return ["--cache", self.cache, *batch]
+
+    def tell(self, text):
+        tell(text, self.out)
 
 
 def paths_of(graphs):
@@ -130,12 +142,32 @@ def tune(plan, graphs, number, *extra):
     """The record, and the seconds that it took."""
     begin, path = time.monotonic(), plan.out / f"live{number}.json"
     words = [*graphs, *plan.varied, *plan.shared, "--check-budget", "0.02", *extra]
-    command("tune", *words, "--seed", str(number), "-o", str(path))
+    log = plan.out / f"live{number}.log"
+    command("tune", *words, "--seed", str(number), "-o", str(path), log=log)
     wall, record = time.monotonic() - begin, tuned_read(path)
-    rounds = [len(case.rounds) for case in read(record.document.path).cases]
-    tell(f"tuning {number}: {wall:.0f} s for {len(record.entries)} graphs, {record.cost}; "
-         f"{np.mean(rounds):.1f} rounds of {len(rounds)} finalists")  # fmt: skip
+    cases = read(record.document.path).cases
+    rounds = [len(case.rounds) for case in cases]
+    plan.tell(f"tuning {number}: {wall:.0f} s for {len(record.entries)} graphs, {record.cost}; "
+              f"{np.mean(rounds):.1f} rounds of {len(rounds)} finalists")  # fmt: skip
+    for line in log.read_text().splitlines():
+        if line.startswith(("races: ", "took ")):
+            plan.tell(f"  {line}")
+    whole_s = 5 * plans_of(record) / pace_of(cases)
+    plan.tell(f"  at the pace of its own rounds five of all {plans_of(record)} plans would take "
+              f"{whole_s:.0f} s: the tuning took {100 * wall / whole_s:.0f} % of that")  # fmt: skip
     return record, wall
+
+
+def plans_of(record):
+    """How many an ordinary run of all would measure."""
+    return sum(c.status not in ("duplicate", "unsupported", "not tried")
+               for entry in record.entries for c in entry.candidates)  # fmt: skip
+
+
+def pace_of(cases):
+    """Rounds of cases in a second."""
+    started = sorted(datetime.fromisoformat(r.started) for c in cases for r in c.rounds)
+    return (len(started) - 1) / (started[-1] - started[0]).total_seconds()
 
 
 def second_graphs(plan, step, wall_s):
@@ -146,36 +178,49 @@ def second_graphs(plan, step, wall_s):
     return paths[::step][: max(0, int(room / each_s))]
 
 
-def compare(first, second):
+def compare(first, second, out=None):
     """What two tunings say of the same graphs."""
     known = {entry.fingerprint: entry for entry in first.entries}
-    same, claims, tied = [], [], 0
-    for entry in second.entries:
-        other = known[entry.fingerprint]
-        one, two = (e.candidates[e.winner] for e in (other, entry))
-        same.append(one.variant == two.variant)
-        if not same[-1]:
-            tied += text(two) in tied_with(other) or text(one) in tied_with(entry)
-            print(
-                f"  {entry.name}: {text(one)} ({other.reason}), then {text(two)} ({entry.reason})"
-            )
-        claims += [math.log(a.time_ns / b.time_ns) for a, b in confirmed_twice(other, entry)]
+    pairs = [(known[e.fingerprint], e) for e in second.entries if e.fingerprint in known]
+    pairs = [pair for pair in pairs if all(told(e) for e in pair)]
+    strict = within = 0
+    claims = []
+    for one, two in pairs:
+        names = [text(e.candidates[e.winner]) for e in (one, two)]
+        strict += names[0] == names[1]
+        agree = names[0] == names[1] or (names[0] in equals(two) and names[1] in equals(one))
+        within += agree
+        if names[0] != names[1]:
+            tell(f"  {one.name}: {names[0]} ({one.reason}), then {names[1]} ({two.reason}), "
+                 f"{'within ties' if agree else 'not within ties'}", out)  # fmt: skip
+        claims += [math.log(a.time_ns / b.time_ns) for a, b in confirmed_twice(one, two)]
+    count = len(pairs)
+    tell(f"the same winner twice: {strict} of {count} ({share(strict, count)}) strictly, {within} "
+         f"({share(within, count)}) within ties", out)  # fmt: skip
     moved = 100 * np.abs(claims)
-    tell(f"the same winner twice: {sum(same)} of {len(same)}; {tied} of the others name plans that "
-         "one of the two calls tied")  # fmt: skip
     tell(
         f"told times of the same plan, {len(moved)} winners and defaults: "
         f"{np.median(moved):.3f} % apart in the median, 95 % within "
-        f"{np.percentile(moved, 95):.3f} %, mean {100 * np.mean(claims):+.3f} %"
-    )
+        f"{np.percentile(moved, 95):.3f} %, mean {100 * np.mean(claims):+.3f} %", out,
+    )  # fmt: skip
+
+
+def share(part, whole):
+    return f"{100 * part / max(1, whole):.0f} %"
+
+
+def told(entry):
+    """Whether anything of the graph was confirmed: some have one way to run, or none."""
+    return entry.candidates[entry.winner].time_ns is not None
+
+
+def equals(entry):
+    """The winner, and what is tied with it."""
+    return {text(entry.candidates[index]) for index in (entry.winner, *entry.tied_with)}
 
 
 def text(candidate):
     return " ".join(candidate.variant.values()) or "the default"
-
-
-def tied_with(entry):
-    return [text(entry.candidates[index]) for index in entry.tied_with]
 
 
 def confirmed_twice(one, two):
@@ -185,7 +230,7 @@ def confirmed_twice(one, two):
     return [(c, times[name]) for name, c in told.items() if c.time_ns and name in times]
 
 
-def regrets(records, data):
+def regrets(plan, records, data):
     """How much slower winners are than the best plan, where all plans were measured."""
     found = []
     for row in data["graphs"]:
@@ -197,7 +242,9 @@ def regrets(records, data):
             name = " ".join(f"{axis}={value}" for axis, value in sorted(variant.items()))
             if name in truth:
                 found.append(math.expm1(truth[name] - min(truth.values())))
-    tell(f"regret of {len(found)} winners: " + ", ".join(f"{100 * r:.2f}" for r in found) + " %")
+    plan.tell(
+        f"regret of {len(found)} winners: " + ", ".join(f"{100 * r:.2f}" for r in found) + " %"
+    )
 
 
 def tuned_cost(plan):
@@ -210,13 +257,13 @@ def tuned_cost(plan):
         begin = time.monotonic()
         words = [*plan.graphs, "--engine", plan.engines[0], *extra, *plan.shared]
         words += ["--rounds", "1", "--iters", "2", "--reference", "none", "-o", str(path)]
-        command(*words)
+        command(*words, "-q")
         walls[turn].append(time.monotonic() - begin)
         cases = [case for case in read(path).cases if case.init]
         built[turn] += [int(c.init["build_ns"][0] + c.init["plan_ns"][0]) / 1e6 for c in cases]
     dearer = 1e3 * (np.mean(walls["tuned"]) - np.mean(walls["plain"])) / len(cases)
     spread = 1e3 * np.mean([np.ptp(w) for w in walls.values()]) / len(cases)
-    tell(f"--tuned: build and plan {np.mean(built['tuned']):.1f} ms a graph (median "
+    plan.tell(f"--tuned: build and plan {np.mean(built['tuned']):.1f} ms a graph (median "
          f"{np.median(built['tuned']):.1f}) against {np.mean(built['plain']):.1f} (median "
          f"{np.median(built['plain']):.1f}) plain; whole run {dearer:+.1f} ms a graph, where two "
          f"equal runs differ by {spread:.1f}")  # fmt: skip
@@ -226,9 +273,10 @@ def tune_energy(plan, graphs):
     """A race for joules."""
     path = plan.out / "energy.json"
     words = [*graphs, *plan.varied, *plan.shared, "--objective", "energy", "--budget", "15s"]
-    command("tune", *words, "-o", str(path))
+    command("tune", *words, "-o", str(path), log=plan.out / "energy.log")
     record = tuned_read(path)
-    tell(f"for energy, {len(record.entries)} graphs: " + "; ".join(map(gain_of, record.entries)))
+    gains = "; ".join(map(gain_of, record.entries))
+    plan.tell(f"for energy, {len(record.entries)} graphs: {gains}")
 
 
 def gain_of(entry):
@@ -237,7 +285,7 @@ def gain_of(entry):
 
 
 def every_plan(plan, graphs, most):
-    room = int((plan.left_s - SAMPLE_S) / EVERY_S)
+    room = int((plan.left_s - 5) / EVERY_S)
     some = tuple(graphs[:: max(1, len(graphs) // most)][: max(0, min(most, room))])
     if not some:
         return None
@@ -253,19 +301,19 @@ def exhaustive_s(plan, record, rounds=5):
     if len(plan.engines) == 1:
         words = ["--engine", f"{plan.engines[0]}:all"]
     path = plan.out / "ordinary.json.gz"
-    process = subprocess.Popen([*COMMAND, *plan.graphs, *words, *plan.shared, "-o", str(path)])
+    words += ["--check-budget", "0.02", "--iters", "300", "-q", "-o", str(path)]
+    process = subprocess.Popen([*COMMAND, *plan.graphs, *words, *plan.shared])
     try:
-        process.wait(max(15.0, min(plan.left_s - 8, 40.0)))
+        process.wait(max(12.0, min(plan.left_s - 8, 30.0)))
     except subprocess.TimeoutExpired:
         process.send_signal(signal.SIGINT)
         process.wait(60)
-    started = sorted(datetime.fromisoformat(r.started) for c in read(path).cases for r in c.rounds)
-    pace = (len(started) - 1) / (started[-1] - started[0]).total_seconds()
-    plans = sum(c.status not in ("duplicate", "unsupported", "not tried")
-                for entry in record.entries for c in entry.candidates)  # fmt: skip
+    cases = read(path).cases
+    plans, pace = plans_of(record), pace_of(cases)
     whole_s = rounds * plans / pace
-    tell(f"an ordinary run of all {plans} plans: {len(started)} visits at {pace:.1f} a second, so "
-         f"{whole_s:.0f} s")  # fmt: skip
+    visits = sum(len(case.rounds) for case in cases)
+    plan.tell(f"an ordinary run of all {plans} plans with as many samples: {visits} visits at "
+              f"{pace:.1f} a second, so {whole_s:.0f} s")  # fmt: skip
     return whole_s
 
 
@@ -276,27 +324,31 @@ def show(path):
 
 def run(plan, every_nth, most):
     first, wall_s = tune(plan, plan.graphs, 1, "--budget", f"{0.65 * plan.seconds:.0f}s")
-    show(plan.out / "live1.json")
     again = second_graphs(plan, every_nth, wall_s) if "second" in plan.steps else []
-    records = [first]
-    with step("the second tuning"):
+    records, walls = [first], [wall_s]
+    with step("the second tuning", plan.out):
         if again:
-            records.append(tune(plan, again, 2)[0])
-            compare(*records)
-    with step("--tuned"):
-        if plan.left_for("tuned"):
-            tuned_cost(plan)
-    with step("energy"):
-        if plan.left_for("energy"):
-            tune_energy(plan, plan.paths[:2])
-    with step("all plans"):
-        data = every_plan(plan, again or plan.paths, most) if plan.left_for("every") else None
-        if data is not None:
-            regrets(records, data)
-    with step("an ordinary run of all plans"):
+            left_s = plan.left_s - sum(STEPS[name] for name in plan.steps)
+            record, second_s = tune(plan, again, 2, "--budget", f"{max(30, left_s):.0f}s")
+            records.append(record)
+            walls += [second_s] if len(record.entries) == len(first.entries) else []
+            compare(*records, plan.out)
+    with step("an ordinary run of all plans", plan.out):
         if plan.left_for("ordinary"):
             whole_s = exhaustive_s(plan, first)
-            tell(f"the tuning of all graphs took {100 * wall_s / whole_s:.0f} % of that")
+            shares = " and ".join(share(wall, whole_s) for wall in walls)
+            plan.tell(f"tunings of all graphs took {shares} of that")
+    with step("--tuned", plan.out):
+        if plan.left_for("tuned"):
+            tuned_cost(plan)
+    with step("energy", plan.out):
+        if plan.left_for("energy"):
+            tune_energy(plan, plan.paths[:2])
+    with step("all plans", plan.out):
+        data = every_plan(plan, again or plan.paths, most) if plan.left_for("every") else None
+        if data is not None:
+            regrets(plan, records, data)
+    show(plan.out / "live1.json")
 
 
 def main():
@@ -312,10 +364,10 @@ def main():
     )  # fmt: skip
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        with step("the first tuning"):
+        with step("the first tuning", out):
             run(plan, int(given["--second"]), int(given["--every"]))
     except KeyboardInterrupt:
-        tell("interrupted")
+        tell("interrupted", out)
     print("=" * 78, *answers, sep="\n", flush=True)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -34,16 +33,46 @@ def test_gains_are_told_with_their_reasons(record):
 
 def test_a_record_agrees_with_itself(record, answers):
     tune_gpu.compare(record, record)
-    count = len(record.entries)
-    assert answers[0].startswith(f"the same winner twice: {count} of {count}; 0 of the others")
+    count = sum(map(tune_gpu.told, record.entries))
+    assert f"{count} of {count} (100 %) strictly, {count} (100 %) within ties" in answers[0]
     assert "0.000 % apart in the median" in answers[1]
 
 
-def test_another_winner_is_told(record, answers):
-    entry = next(entry for entry in record.entries if len(entry.candidates) > 1)
-    other = replace(entry, winner=next(i for i in (0, 1) if i != entry.winner))
-    tune_gpu.compare(replace(record, entries=(entry,)), replace(record, entries=(other,)))
-    assert re.match(r"the same winner twice: 0 of 1; [01] of the others", answers[0])
+@pytest.fixture
+def turned(record):
+    """The first entry with several candidates, and the same with another winner."""
+    entry = next(e for e in record.entries if len(e.candidates) > 1 and tune_gpu.told(e))
+    timed = [c.index for c in entry.candidates if c.time_ns is not None]
+    return entry, replace(entry, winner=next(i for i in timed if i != entry.winner))
+
+
+def compared(record, one, two):
+    tune_gpu.compare(replace(record, entries=(one,)), replace(record, entries=(two,)))
+
+
+def test_another_winner_is_told(record, turned, answers):
+    one, two = (replace(entry, tied_with=()) for entry in turned)
+    compared(record, one, two)
+    assert "not within ties" in answers[0]
+    assert "0 of 1 (0 %) strictly, 0 (0 %) within ties" in answers[1]
+
+
+def test_winners_that_both_call_tied_agree_within_ties(record, turned, answers):
+    one, two = turned
+    compared(record, replace(one, tied_with=(two.winner,)), replace(two, tied_with=(one.winner,)))
+    assert "0 of 1 (0 %) strictly, 1 (100 %) within ties" in answers[1]
+
+
+def test_winners_that_only_one_calls_tied_do_not(record, turned, answers):
+    one, two = turned
+    compared(record, replace(one, tied_with=(two.winner,)), replace(two, tied_with=()))
+    assert "0 of 1 (0 %) strictly, 0 (0 %) within ties" in answers[1]
+
+
+def test_answers_are_in_a_file_at_once(tmp_path, answers):
+    tune_gpu.tell("one", tmp_path)
+    tune_gpu.tell("two", tmp_path)
+    assert "one\ntwo\n" == (tmp_path / "answers.txt").read_text()
 
 
 def test_a_step_that_fails_is_told_and_costs_no_other(answers):
