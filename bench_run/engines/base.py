@@ -183,8 +183,9 @@ class SharesMemory(Protocol):
     """Optional, of a plan: its tensors may lie in the memory of other plans of its engine."""
 
     def share(self, homes: Mapping[int, Home]) -> frozenset[int]:
-        """Called once, before anything else: from now on these tensors are read and written
-        there. Returns the uids for which that is so; the others keep memory of their own."""
+        """From now on these tensors are read and written there. Returns the uids for which that is
+        so; the others stay where they are. Called before anything else, and once more for a case
+        that is put into its place in a pipeline (`worker/within_pass.py`)."""
 
 
 class Captured(Protocol):
@@ -209,6 +210,15 @@ class Replayable(Protocol):
 
     def replay(self, captured: Captured) -> None:
         """From now on `run` launches this, and `close` closes it."""
+
+
+@runtime_checkable
+class RunsInParts(Protocol):
+    """Optional, of a plan made of plans."""
+
+    @property
+    def runs_of_parts(self) -> tuple[Callable[[], None], ...]:
+        """What `run` calls, one after another."""
 
 
 @runtime_checkable

@@ -44,10 +44,16 @@ def build(engine: Engine, graph: Graph, variant: Mapping[str, str]) -> object:
     """The graph in the engine's own form; of a chain every place's."""
     if not isinstance(graph, ChainGraph):
         return engine.build(graph, variant)
+    return _build(engine, graph, graph.places, variant)
+
+
+def _build(
+    engine: Engine, graph: ChainGraph, places: Sequence[Place], variant: Mapping[str, str]
+) -> BuiltChain:
     made: dict[object, object] = {}
     parts: list[object] = []
     refused: dict[str, str] = {}
-    for place in graph.places:
+    for place in places:
         key = (id(place.graph), tuple(sorted(place.variant.items())))
         if key not in made:
             try:
@@ -76,10 +82,25 @@ def plan(engine: Engine, built: object) -> Plan:
     """Compile what `build` made."""
     if not isinstance(built, BuiltChain):
         return engine.plan(built)
+    places, make = built.graph.places, _part(engine)
     if isinstance(engine, SupportsParts):
-        parts = engine.part
-        return engine.arrange(lambda: ChainPlan(built.graph, _plans(built, parts)), built.graph)
-    return ChainPlan(built.graph, _plans(built, engine.plan))
+        return engine.arrange(
+            lambda: ChainPlan(built.graph, _plans(places, built.parts, make)), built.graph
+        )
+    return ChainPlan(built.graph, _plans(places, built.parts, make))
+
+
+def plan_around(engine: Engine, graph: ChainGraph, given: Mapping[int, Plan]) -> ChainPlan:
+    """A chain in whose places `given` plans are that exist already, which stay their owner's to
+    close; not yet linked."""
+    places = [place for index, place in enumerate(graph.places) if index not in given]
+    made = iter(_plans(places, _build(engine, graph, places, {}).parts, _part(engine)))
+    every = [given[i] if i in given else next(made) for i in range(len(graph.places))]
+    return ChainPlan(graph, every, frozenset(given))
+
+
+def _part(engine: Engine) -> Callable[[object], Plan]:
+    return engine.part if isinstance(engine, SupportsParts) else engine.plan
 
 
 def _built(engine: Engine, place: Place, variant: Mapping[str, str]) -> object:
@@ -89,10 +110,11 @@ def _built(engine: Engine, place: Place, variant: Mapping[str, str]) -> object:
         raise EngineError(f"layer {place.id}: {error}", detail=error.detail) from error
 
 
-def _plans(built: BuiltChain, make: object) -> list[Plan]:
-    assert callable(make)
+def _plans(
+    places: Sequence[Place], parts: Sequence[object], make: Callable[[object], Plan]
+) -> list[Plan]:
     plans: list[Plan] = []
-    for place, part in zip(built.graph.places, built.parts, strict=True):
+    for place, part in zip(places, parts, strict=True):
         try:
             plans.append(make(part))
         except (UnsupportedGraphError, EngineError) as error:
@@ -107,13 +129,17 @@ def _plans(built: BuiltChain, make: object) -> list[Plan]:
 class ChainPlan:
     """Runs the plans of a chain in order. Uids are the chain's."""
 
-    def __init__(self, graph: ChainGraph, plans: Sequence[Plan]) -> None:
+    def __init__(
+        self, graph: ChainGraph, plans: Sequence[Plan], foreign: frozenset[int] = frozenset()
+    ) -> None:
+        """`foreign`: places of the plans that others close."""
         self._graph, self.parts = graph, tuple(plans)
+        self._foreign = foreign
         self._rows = tuple(zip(graph.places, plans, strict=True))
         self._given = frozenset(tensor.uid for tensor in graph.inputs)
         self.captured: Captured | None = None
         self._linked: frozenset[int] | None = None
-        """Uids of the readers that read where the writer wrote; None until it is tried."""
+        """None until it is tried."""
 
     @property
     def facts(self) -> PlanFacts:
@@ -131,7 +157,7 @@ class ChainPlan:
     def _activations(self) -> str:
         """Which links are shared memory, in words."""
         links = set(self._graph.aliases)
-        copied = [self._graph.by_uid[uid].name for uid in sorted(links - self._link())]
+        copied = [self._graph.by_uid[uid].name for uid in sorted(links - self.linked)]
         if not links:
             return "no links: the layers run back to back"
         if not copied:
@@ -143,7 +169,7 @@ class ChainPlan:
         )
 
     def _buffer_bytes(self) -> int:
-        copied = set(self._graph.aliases) - self._link()
+        copied = set(self._graph.aliases) - self.linked
         held = (*self._graph.inputs, *self._graph.outputs)
         return sum(t.bytes for t in held) + sum(self._graph.by_uid[u].bytes for u in copied)
 
@@ -160,10 +186,11 @@ class ChainPlan:
 
     def link(self) -> None:
         """Share memory along the links, once, before anything runs or is captured."""
-        if self._linked is None:
-            self.share({})
+        _ = self.linked
 
-    def _link(self) -> frozenset[int]:
+    @property
+    def linked(self) -> frozenset[int]:
+        """Uids of the readers that read where the writer wrote; links them first."""
         if self._linked is None:
             self.share({})
             assert self._linked is not None
@@ -192,7 +219,7 @@ class ChainPlan:
 
     def upload(self, inputs: Storages) -> None:
         """Inputs of the chain; where links are copies, also what they stand for."""
-        linked = self._link()
+        linked = self.linked
         copied = {a.uid for uid, a in self._graph.aliases.items() if uid not in linked}
         left: dict[int, Storage] = dict(inputs) if copied else {}
         for place, plan in self._rows:
@@ -209,7 +236,7 @@ class ChainPlan:
             alias = self._graph.aliases.get(new)
             if alias is None:
                 yield tensor.uid, inputs[new]
-            elif new not in self._link():
+            elif new not in self.linked:
                 yield tensor.uid, left[alias.uid][alias.offset : alias.offset + tensor.span]
 
     def poison(self) -> None:
@@ -219,6 +246,10 @@ class ChainPlan:
     def run(self) -> None:
         for plan in self.parts:
             plan.run()
+
+    @property
+    def runs_of_parts(self) -> tuple[Callable[[], None], ...]:
+        return (self.run,) if self.captured is not None else tuple(p.run for p in self.parts)
 
     def download(self) -> dict[int, Storage]:
         return {uid: s for row in self._rows for uid, s in self._outputs_of(*row).items()}
@@ -270,8 +301,9 @@ class ChainPlan:
         if self.captured is not None:
             self.captured.close()
             self.captured = None
-        for plan in reversed(self.parts):
-            plan.close()
+        for index, plan in reversed(tuple(enumerate(self.parts))):
+            if index not in self._foreign:
+                plan.close()
 
 
 def _each(runs: Sequence[Callable[[], None]]) -> None:

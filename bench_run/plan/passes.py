@@ -1,4 +1,4 @@
-"""``--cache pass``: what a pass of a pipeline touches, and what runs in it before each graph."""
+"""``--cache pass``: what a pass of a pipeline touches, and what runs in it around each graph."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 
 from bench_run.errors import UsageError
 from bench_run.graph.chain.compose import FILE, compose, find
-from bench_run.graph.chain.model import ChainGraph, Preceding
+from bench_run.graph.chain.model import ChainGraph, Surroundings
 from bench_run.graph.fingerprint import fingerprint
 from bench_run.graph.sources.suites import own_graphs, read_suite
 from bench_run.plan.chains import graphs_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
-    from bench_schema.pipeline.values import Layer, Pipeline
+    from bench_schema.pipeline.values import Layer, Link, Pipeline
 
     from bench_run.graph.model import Graph
     from bench_run.graph.sources.load import LoadedGraph
@@ -55,8 +55,8 @@ def _one(arguments: Sequence[str]) -> Path:
     return paths[0]
 
 
-def with_preceding(gathered: Gathered, arguments: Sequence[str], size: int) -> Gathered:
-    """Each graph with what runs before it in a pass, and a note on that. `size`: bytes of all."""
+def with_surroundings(gathered: Gathered, arguments: Sequence[str], size: int) -> Gathered:
+    """Each graph with what runs around it in a pass, and a note on that. `size`: bytes of all."""
     path = _one(arguments)
     pipeline = read_suite(path)
     graphs = graphs_of(pipeline, path)
@@ -67,11 +67,10 @@ def with_preceding(gathered: Gathered, arguments: Sequence[str], size: int) -> G
     found = []
     for loaded in gathered.graphs:
         own = _own(loaded, first)
-        chain = rest_of_pass(pipeline, graphs, path, own) if own else None
-        before = None
-        if chain is not None:
-            before = Preceding(chain, max(0, size - held_bytes(chain) - held_bytes(loaded.graph)))
-        found.append(replace(loaded, preceding=before, notes=(*loaded.notes, note)))
+        around = surroundings(pipeline, graphs, path, own, size) if own else None
+        if around is not None:
+            around = replace(around, linked=_is_at(around, loaded.graph))
+        found.append(replace(loaded, surroundings=around, notes=(*loaded.notes, note)))
     return replace(gathered, graphs=tuple(found))
 
 
@@ -83,26 +82,47 @@ def _own(loaded: LoadedGraph, first: Mapping[str, str]) -> tuple[str, ...]:
     return () if known is None else (known,)
 
 
-def rest_of_pass(
-    pipeline: Pipeline, graphs: Mapping[str, Graph], path: Path, own: Sequence[str]
-) -> ChainGraph | None:
-    """The layers that run before these ones in a pass, one pass after another: the nearest of them,
-    as many as `MOST_REST_BYTES` take. None: there are no others."""
+def _is_at(around: Surroundings, graph: Graph) -> bool:
+    """Whether its tensors are those of its places; a graph that only means the same is not."""
+    places = [around.chain.places[index].graph for index in around.own]
+    if isinstance(graph, ChainGraph):
+        return [place.graph.tensors for place in graph.places] == [p.tensors for p in places]
+    return [graph.connected.tensors] == [place.tensors for place in places]
+
+
+def surroundings(
+    pipeline: Pipeline, graphs: Mapping[str, Graph], path: Path, own: Sequence[str], size: int
+) -> Surroundings | None:
+    """The nearest of the layers that run before these ones, one pass after another: as many as
+    `MOST_REST_BYTES` take. None: there are no others."""
+    others = _nearest(pipeline, graphs, own)
+    if not others:
+        return None
+    layers = [
+        replace(layer, repeat=others.get(layer.id, 0) + (layer.id in own))
+        for layer in pipeline.order
+        if layer.id in others or layer.id in own
+    ]
+    inputs = tuple(replace(each, init=_rule(each.init)) for each in pipeline.inputs)
+    linked = tuple(_linked(layers, graphs, own))
+    short = replace(pipeline, layers=linked, inputs=inputs, outputs=(), left_out=())
+    chain = compose(short, graphs, path)
+    return Surroundings(chain, _places(layers, own), max(0, size - held_bytes(chain)))
+
+
+def _nearest(pipeline: Pipeline, graphs: Mapping[str, Graph], own: Sequence[str]) -> dict[str, int]:
+    """How often each layer runs, besides the graph's own runs."""
     order = pipeline.order
     last = max(place for place, layer in enumerate(order) if layer.id in own)
-    kept: list[Layer] = []
+    kept: dict[str, int] = {}
     held = 0
     for layer in reversed((*order[last + 1 :], *order[: last + 1])):
         times = layer.repeat - (layer.id in own)
         if times and held < MOST_REST_BYTES:
             each = max(1, held_bytes(graphs[layer.id]))
-            times = min(times, -(-(MOST_REST_BYTES - held) // each), MOST_REPEATS)
-            kept.insert(0, replace(layer, repeat=times))
-            held += times * each
-    if not kept:
-        return None
-    short = replace(pipeline, layers=_linked(kept), inputs=(), outputs=(), left_out=())
-    return compose(short, graphs, path)
+            kept[layer.id] = min(times, -(-(MOST_REST_BYTES - held) // each), MOST_REPEATS)
+            held += kept[layer.id] * each
+    return kept
 
 
 def held_bytes(graph: Graph) -> int:
@@ -110,13 +130,52 @@ def held_bytes(graph: Graph) -> int:
     return sum(tensor.bytes for tensor in (*graph.inputs, *graph.outputs))
 
 
-def _linked(layers: Sequence[Layer]) -> tuple[Layer, ...]:
-    """With the links to those that run before; what the others wrote is an input, filled by rule,
+def _linked(
+    layers: Sequence[Layer], graphs: Mapping[str, Graph], own: Sequence[str]
+) -> Iterator[Layer]:
+    """With the links to those that are there; what the others wrote is an input, filled by rule,
     as are weights whose values lie in files."""
-    found, before = [], set[str]()
+    there = {None, *(layer.id for layer in layers)}
+    read: dict[tuple[str | None, str], list[range]] = {}
     for layer in layers:
-        links = {name: link for name, link in layer.links.items() if link.layer in before}
-        init = {name: rule for name, rule in layer.init.items() if not rule.startswith(FILE)}
-        found.append(replace(layer, links=links, after=(), init=init))
-        before.add(layer.id)
-    return tuple(found)
+        links = {name: link for name, link in layer.links.items() if link.layer in there}
+        if layer.id in own:
+            links = dict(_apart(links, graphs[layer.id], own, read))
+        init = {name: rule for name, rule in layer.init.items() if _rule(rule) is not None}
+        yield replace(layer, links=links, after=(), init=init)
+
+
+def _apart(
+    links: Mapping[str, Link], graph: Graph, own: Sequence[str],
+    read: dict[tuple[str | None, str], list[range]],
+) -> Iterator[tuple[str, Link]]:  # fmt: skip
+    """Those of a graph that is measured: its inputs have values of their own, so no two of them can
+    lie in the same elements of another layer's output. `read`: what is taken so far."""
+    for name, link in links.items():
+        span = find(graph.inputs, name, graph.name).span
+        mine, taken = (
+            range(link.offset, link.offset + span),
+            read.setdefault((link.layer, link.tensor), []),
+        )
+        if link.layer in own:
+            yield name, link
+        elif all(mine.stop <= other.start or other.stop <= mine.start for other in taken):
+            taken.append(mine)
+            yield name, link
+
+
+def _rule(text: str | None) -> str | None:
+    """How an input is filled, unless its values lie in a file."""
+    return None if text is None or text.startswith(FILE) else text
+
+
+def _places(layers: Sequence[Layer], own: Sequence[str]) -> tuple[int, ...]:
+    """Where these run: of a layer that repeats its last run, and of the second of a pair its
+    first, so that nothing runs between the two."""
+    ends: dict[str, tuple[int, int]] = {}
+    count = 0
+    for layer in layers:
+        ends[layer.id] = (count, count + layer.repeat - 1)
+        count += layer.repeat
+    first, *second = own
+    return (ends[first][1], *(ends[name][0] for name in second))

@@ -36,5 +36,5 @@ def request_of(
         validation_settings=validation_settings,
         budget=budget,
         notes=graph.loaded.notes,
-        preceding=graph.loaded.preceding,
+        surroundings=graph.loaded.surroundings,
     )

@@ -28,7 +28,7 @@ from bench_run.plan.engines import (
 from bench_run.plan.load import Gathered, gather, note_missing_weights
 from bench_run.plan.oracle import with_oracles
 from bench_run.plan.partly_taken import partly_taken
-from bench_run.plan.passes import pass_bytes, with_preceding
+from bench_run.plan.passes import pass_bytes, with_surroundings
 from bench_run.plan.rerun import (
     Wanted,
     narrow_options,
@@ -110,7 +110,7 @@ def _in_passes(
     """With what is touched before each iteration."""
     size = pass_bytes(options.graphs)
     told = tuple(replace(e, options=replace(e.options, pass_bytes=size)) for e in engines)
-    return with_preceding(gathered, options.graphs, size), told
+    return with_surroundings(gathered, options.graphs, size), told
 
 
 def _shard(outline: Outline, shard: str) -> Outline:

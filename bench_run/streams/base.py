@@ -58,8 +58,20 @@ class SupportsKernelRecords(Protocol):
 
 
 @runtime_checkable
+class Flushes(Protocol):
+    """A stream that says whether it does anything before each iteration."""
+
+    @property
+    def flushes(self) -> bool:
+        """Whether `flush` brings the caches into their state."""
+
+
+@runtime_checkable
 class RunsBefore(Protocol):
     """A stream that has something run before each iteration, outside of the samples."""
+
+    runs_before: bool
+    """Whether it does."""
 
     def run_before(self, run: Callable[[], None], left_bytes: int) -> AbstractContextManager[None]:
         """Within the block, after so many other bytes were touched."""

@@ -32,6 +32,7 @@ class HostStream:
 
     clock = "host"
     gate_depth = 0
+    runs_before = False
     mark = staticmethod(perf_counter_ns)
     flush: Callable[[], None]
 
@@ -57,11 +58,15 @@ class HostStream:
                 read()
             run()
 
-        self.flush = flush
+        self.flush, self.runs_before = flush, True
         try:
             yield
         finally:
-            self.flush = alone
+            self.flush, self.runs_before = alone, False
+
+    @property
+    def flushes(self) -> bool:
+        return self.flush != self.synchronize
 
     def elapsed_ns(self, begin: Any, end: Any) -> int:
         return int(end - begin)

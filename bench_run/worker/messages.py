@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from bench_run.engines.base import EngineFacts, EngineOptions, EngineSpec
     from bench_run.errors import BenchRunError
-    from bench_run.graph.chain.model import Preceding
+    from bench_run.graph.chain.model import Surroundings
     from bench_run.graph.model import Graph
     from bench_run.measure.loop import SamplingBudget
     from bench_run.tensors.data import Data
@@ -132,7 +132,7 @@ class RunCase(Request[Case]):
     """Why the device's times are to be taken without a gate; None: with one where there is one."""
     shares_device: bool = False
     """Whether others use the device: then it is claimed first (`Claim`)."""
-    preceding: Preceding | None = None
+    surroundings: Surroundings | None = None
     """What runs before each iteration, as in a pass of the pipeline."""
 
 

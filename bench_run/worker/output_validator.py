@@ -72,6 +72,9 @@ class OutputKeeper:
         """`first`: what the first run left on poisoned outputs, which `reader` has just read.
         `wanted`: whether anything is going to be checked."""
         self.plan, self._reader = plan, reader
+        self.upload: Callable[[Storages], None] = plan.upload
+        self.restore: Callable[[], None] | None = None
+        """Puts the inputs in place that outputs are checked for; None: samples run on these."""
         self.canaries = canaries
         self.subject = subject
         self.wanted = wanted
@@ -131,7 +134,7 @@ class OutputKeeper:
 
     def _keep(self, iteration: int) -> None:
         """What the iteration left; where that says nothing of it, what it leaves when repeated."""
-        if not self.canaries.watching:
+        if not self.canaries.watching or self.restore is not None:
             self._repeat()
         if self._reader.hold():
             self._held.append(iteration)
@@ -143,6 +146,8 @@ class OutputKeeper:
     def _repeat(self) -> None:
         """Once more, with nothing of the run before left in the outputs."""
         self.repeats += 1
+        if self.restore is not None:
+            self.restore()
         self.plan.poison()
         self.plan.run()
 
@@ -186,7 +191,7 @@ class OutputKeeper:
         """The plan's last run. An engine that fails on other inputs of the same kind says nothing
         of those that it was timed on."""
         with suppress(EngineError):
-            self.plan.upload(others)
+            self.upload(others)
             self._repeat()
             self.elsewhere = others, self._reader.read()
 

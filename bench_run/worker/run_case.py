@@ -129,22 +129,19 @@ def run_case(engine: Engine, request: RunCase, import_ns: int, run: Run) -> Case
         _first_run(engine, plan, inputs, request, timeline)
         timeline.host_peak_bytes = host_peak.taken_bytes()
         outputs = reader.read()
-        name = f"{request.case_id} {request.round_index}"
-        canaries = canaries_of(plan, engine.stream, request.graph, outputs, name)
-        with closing(canaries):
-            settings = request.validation_settings
-            subject = Subject(
-                request.case_id,
-                request.graph,
-                settings,
-                request.round_index,
-                request.budget.iterations,
-            )
-            keeper = OutputKeeper(plan, subject, outputs, canaries, reader, wanted=settings.wanted)
-            timeline.claim("free")
-            del inputs, outputs
-            with within_pass(engine, request) as preceding:
-                return _measured_case(engine, keeper, request, timeline, started, preceding)
+        with within_pass(engine, request, plan, inputs) as within:
+            del inputs
+            name = f"{request.case_id} {request.round_index}"
+            left = outputs if within.run_in_place is None else within.run_in_place()
+            canaries = canaries_of(plan, engine.stream, request.graph, left, name)
+            with closing(canaries):
+                wanted = request.validation_settings.wanted
+                subject = _subject(request)
+                keeper = OutputKeeper(plan, subject, outputs, canaries, reader, wanted=wanted)
+                keeper.upload, keeper.restore = within.upload, within.restore
+                timeline.claim("free")
+                del left, outputs
+                return _measured_case(engine, keeper, request, timeline, started, within.told)
     except UnsupportedGraphError as error:
         return case_of(request, Outcome("unsupported", str(error), timeline.current))
     except EngineError as error:
@@ -158,6 +155,16 @@ def run_case(engine: Engine, request: RunCase, import_ns: int, run: Run) -> Case
         if plan is not None:
             with suppress(EngineError):  # it is about to be replaced; the outcome is known already
                 plan.close()
+
+
+def _subject(request: RunCase) -> Subject:
+    return Subject(
+        request.case_id,
+        request.graph,
+        request.validation_settings,
+        request.round_index,
+        request.budget.iterations,
+    )
 
 
 def _first_run(
@@ -188,7 +195,7 @@ def _open_gate(stream: Stream, why: str | None) -> None:
 
 def _measured_case(
     engine: Engine, keeper: OutputKeeper, request: RunCase, timeline: Timeline, started: str,
-    preceding: Mapping[str, str],
+    told: Mapping[str, str],
 ) -> Case:  # fmt: skip
     plan = keeper.plan
     host = HostWatch()
@@ -206,7 +213,7 @@ def _measured_case(
     timeline.enter("measure", keeper.spent_ns)
     recorded = record_kernels(plan, engine.stream, budget, measured)
     used = measure_energy(plan, engine.stream, engine.facts.device) if request.energy else Used()
-    told = {**preceding, **ask_witness(plan)}
+    told = {**told, **ask_witness(plan)}
     timeline.claim("free")
     surroundings = replace(host.told(), device_processes=others_on(engine.facts.device))
     validator = _validate(keeper, request, timeline)

@@ -1,62 +1,176 @@
 """``--cache pass`` on the processor: before each iteration the layers run that come before in a
-pass of the pipeline, on memory of their own. Runs inside a worker.
+pass of the pipeline, and the case has its place among them. Runs inside a worker.
 
-Elsewhere, and where the engine does not take these layers, as many bytes are touched as a pass
-does (`streams/caches.py`).
+Where the engine shares memory the case reads what the layer before it wrote, in the caches where
+that left it, and the layers after it read its outputs. So timed iterations run on values that are
+not the case's own: what is checked are the same iterations repeated on those. Where the engine does
+not take these layers as many bytes are touched as a pass does (`streams/caches.py`).
 """
 
 from __future__ import annotations
 
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from bench_run.engines import chain
+from bench_run.engines.base import LocatesOutputs
 from bench_run.errors import EngineError, UnsupportedGraphError
+from bench_run.graph.chain.model import ChainGraph
 from bench_run.streams.base import RunsBefore
 from bench_run.tensors.seeded.chain_inputs import make_chain_inputs
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from bench_run.engines.base import Engine, Plan
-    from bench_run.graph.chain.model import ChainGraph
+    from bench_run.graph.chain.model import Place, Surroundings
+    from bench_run.graph.model import Tensor
+    from bench_run.tensors.storage import Storage, Storages
     from bench_run.worker.messages import RunCase
 
 FACT = "before each iteration"
 
 
+@dataclass(frozen=True)
+class Within:
+    """How a case runs in its place."""
+
+    upload: Callable[[Storages], None]
+    """Instead of the plan's own."""
+    told: Mapping[str, str]
+    """What the document says of it."""
+    restore: Callable[[], None] | None = None
+    """Puts the case's own inputs in place; None: they always are."""
+    run_in_place: Callable[[], Storages] | None = None
+    """Runs once more on poisoned outputs, as timed iterations do; None: as the first run did."""
+
+
 @contextmanager
-def within_pass(engine: Engine, request: RunCase) -> Iterator[Mapping[str, str]]:
-    """Yields what the document says of it: nothing, where nothing of the like was asked for."""
-    asked, stream = request.preceding, engine.stream
+def within_pass(engine: Engine, request: RunCase, plan: Plan, inputs: Storages) -> Iterator[Within]:
+    """Changes nothing where nothing of the like was asked for. `inputs`: what the plan has."""
+    asked, stream = request.surroundings, engine.stream
     if asked is None or not isinstance(stream, RunsBefore):
-        yield {}
+        del inputs  # whoever called needs them no longer
+        yield Within(plan.upload, {})
         return
-    found = _plan(engine, asked.chain, request.data.seed)
-    if isinstance(found, str):
-        yield {FACT: f"as many bytes are read; the layers before do not run: {found}"}
-        return
-    names = f"{len(asked.chain.places)} layers of the pipeline run"
-    read = f"{asked.left_bytes} bytes are read, then " if asked.left_bytes else ""
     try:
+        found = _Pass(engine, asked, plan, request)
+    except (UnsupportedGraphError, EngineError, MemoryError) as error:
+        why = str(error) or "out of memory"
+        told = {FACT: f"as many bytes are read; the layers before do not run: {why}"}
+        del inputs
+        yield Within(plan.upload, told)
+        return
+    try:
+        found.upload(inputs)
+        del inputs
         with stream.run_before(found.run, asked.left_bytes):
-            yield {FACT: f"{read}{names}"}
+            yield found.within
     finally:
         with suppress(EngineError):  # the case is measured already
             found.close()
 
 
-def _plan(engine: Engine, preceding: ChainGraph, seed: int) -> Plan | str:
-    """Or why there is none."""
-    try:
-        plan = chain.plan(engine, chain.build(engine, preceding, {}))
-    except (UnsupportedGraphError, EngineError, MemoryError) as error:
-        return str(error) or "out of memory"
-    try:
-        plan.upload(make_chain_inputs(preceding, seed, ()))
-        plan.run()
-        engine.stream.synchronize()
-    except (EngineError, MemoryError) as error:
-        plan.close()
-        return str(error) or "out of memory"
-    return plan
+@dataclass(frozen=True)
+class _Restore:
+    """Puts values into what a plan wrote last."""
+
+    plan: LocatesOutputs
+    uid: int
+    offset: int
+    values: Storage
+
+    def __call__(self) -> None:
+        memory = self.plan.locate_outputs(upcoming=False)[self.uid]
+        assert isinstance(memory, np.ndarray)
+        there, raw = memory.view(np.uint8), self.values.view(np.uint8)
+        begin = self.offset * self.values.itemsize
+        there[begin : begin + raw.size] = raw
+
+
+class _Pass:
+    """The layers before a case, and the case in its place."""
+
+    def __init__(self, engine: Engine, asked: Surroundings, plan: Plan, request: RunCase) -> None:
+        self._asked, self._plan, self._stream = asked, plan, engine.stream
+        self._graph, self._seed = request.graph, request.data.seed
+        own = plan.parts if isinstance(plan, chain.ChainPlan) else (plan,)
+        self.is_linked = asked.linked and all(isinstance(part, LocatesOutputs) for part in own)
+        given = dict(zip(asked.own, own, strict=True)) if self.is_linked else {}
+        self._chain = chain.plan_around(engine, asked.chain, given)
+        self._before = [self._chain.parts[index].run for index in asked.before]
+        self._restores: list[_Restore] = []
+
+    @property
+    def within(self) -> Within:
+        if not self.is_linked:
+            return Within(self.upload, {FACT: self._told})
+        return Within(self.upload, {FACT: self._told}, self.restore, self._run_in_place)
+
+    def _run_in_place(self) -> Storages:
+        self.run()
+        self._plan.poison()
+        self._plan.run()
+        self._stream.synchronize()
+        return self._plan.download()
+
+    @property
+    def _told(self) -> str:
+        left = self._asked.left_bytes
+        read = f"{left} bytes are read, then " if left else ""
+        linked = ", linked with it" if self.is_linked else ""
+        return f"{read}{len(self._asked.before)} layers of the pipeline run{linked}"
+
+    def run(self) -> None:
+        for run in self._before:
+            run()
+
+    def restore(self) -> None:
+        for restore in self._restores:
+            restore()
+
+    def upload(self, inputs: Storages) -> None:
+        """Those of the case; the other layers have what their rules say."""
+        made = make_chain_inputs(self._asked.chain, self._seed, ())
+        self._restores = list(self._place(inputs, made)) if self.is_linked else []
+        self._chain.upload(made)
+        self._plan.upload(inputs)
+        self.run()
+        self._stream.synchronize()
+        self.restore()
+
+    def _place(self, inputs: Storages, made: dict[int, Storage]) -> Iterator[_Restore]:
+        """The case's inputs among those of the chain. Yields what lies in other layers' outputs."""
+        around, linked = self._asked.chain, self._chain.linked
+        for place, tensor, value in self._own_inputs(inputs):
+            new = place.uids[tensor.uid]
+            alias = around.aliases.get(new)
+            if alias is None:
+                made[new] = value
+            elif alias.uid in made:
+                whole = made[alias.uid] = made[alias.uid].copy()
+                whole[alias.offset : alias.offset + tensor.span] = value
+            elif new in linked:
+                index, uid = around.where[alias.uid]
+                writer = self._chain.parts[index]
+                assert isinstance(writer, LocatesOutputs)
+                yield _Restore(writer, uid, alias.offset, value.copy())
+
+    def _own_inputs(self, inputs: Storages) -> Iterator[tuple[Place, Tensor, Storage]]:
+        """Inputs of the case where it is in the chain; links within a pair are none."""
+        places = [self._asked.chain.places[index] for index in self._asked.own]
+        graph = self._graph
+        if not isinstance(graph, ChainGraph):
+            yield from ((places[0], tensor, inputs[tensor.uid]) for tensor in graph.inputs)
+            return
+        for place, mine in zip(places, graph.places, strict=True):
+            for tensor in mine.graph.inputs:
+                uid = mine.uids[tensor.uid]
+                if uid in inputs:
+                    yield place, tensor, inputs[uid]
+
+    def close(self) -> None:
+        self._chain.close()

@@ -68,9 +68,9 @@ class NumpyPlan:
             assert isinstance(home.plan, NumpyPlan)
             memory = home.plan.program.homes[home.uid]
             own[uid] = memory[home.offset : home.offset + own[uid].size]
-        self._borrowed = frozenset(homes)
+        self._borrowed |= frozenset(homes)
         self._use(_program(self._graph, own))
-        return self._borrowed
+        return frozenset(homes)
 
     def upload(self, inputs: Storages) -> None:
         for tensor in self._graph.inputs:

@@ -55,7 +55,7 @@ class TorchPlan:
         self._buffers = [strided(self._homes[t.uid], t) for t in graph.outputs]
         self._copied: tuple[int, ...] | None = None
         self._results: list[T] = []
-        self._sources: list[tuple[int, Callable[[], T]]] = []
+        self._sources: tuple[tuple[int, Callable[[], T]], ...] = ()
         """Inputs that lie elsewhere: their index, and what finds them before a run."""
         self._borrowed: set[int] = set()
         self._twins: list[TorchPlan] = []
@@ -77,9 +77,10 @@ class TorchPlan:
                     home.plan._twins.append(self)
                 continue
             tensor = self._graph.by_uid[uid]
-            self._sources.append((places[uid], home.plan.finder(home, tensor)))
+            others = (source for source in self._sources if source[0] != places[uid])
+            self._sources = (*others, (places[uid], home.plan.finder(home, tensor)))
             self._borrowed.add(uid)
-            del self._homes[uid]
+            self._homes.pop(uid, None)
         return frozenset(homes) - own
 
     def finder(self, home: Home, tensor: Tensor) -> Callable[[], T]:
@@ -185,7 +186,7 @@ class TorchPlan:
         if self.captured is not None:
             self.captured.close()
         self._results, self._inputs, self._buffers = [], [], []
-        self._sources, self._twins = [], []
+        self._sources, self._twins = (), []
         self._homes.clear()
         if self._device.type == "cuda":
             torch.cuda.empty_cache()

@@ -65,19 +65,39 @@ class ChainGraph(Graph):
         return tuple(t for t in _plain_inputs(self) if t.uid not in self.aliases)
 
     @cached_property
+    def where(self) -> Mapping[int, tuple[int, int]]:
+        """Of each uid the place, and the uid that its graph has there."""
+        return {
+            uid: (index, own)
+            for index, place in enumerate(self.places)
+            for own, uid in place.uids.items()
+        }
+
+    @cached_property
     def sources(self) -> frozenset[int]:
         """Uids of the tensors whose memory others read."""
         return frozenset(alias.uid for alias in self.aliases.values())
 
 
 @dataclass(frozen=True)
-class Preceding:
-    """What comes before a graph in a pass of its pipeline."""
+class Surroundings:
+    """What runs around a graph in a pass of its pipeline."""
 
     chain: ChainGraph
-    """The layers right before it."""
+    """The layers near it and the graph itself, in their order in the pipeline."""
+    own: tuple[int, ...]
+    """Places of the chain where the graph is; of a pair two."""
     left_bytes: int
-    """Touched before these."""
+    """What a pass touches before these layers."""
+    linked: bool = True
+    """Whether these places' graphs are the graph's own, uid by uid."""
+
+    @property
+    def before(self) -> tuple[int, ...]:
+        """Places of the others, as they run before it in one pass after another."""
+        last = max(self.own)
+        every = (*range(last + 1, len(self.chain.places)), *range(last))
+        return tuple(place for place in every if place not in self.own)
 
 
 def _plain_inputs(graph: Graph) -> tuple[Tensor, ...]:

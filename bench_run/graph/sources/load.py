@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from bench_run.graph.chain.model import Preceding
+    from bench_run.graph.chain.model import Surroundings
     from bench_run.graph.model import Graph
 
 
@@ -49,7 +49,7 @@ class LoadedGraph:
     """How often it occurs in what it was taken from: a suite, a log."""
     init: tuple[str, ...] = ()
     """How what it was taken from fills its inputs, in the words of ``--init``."""
-    preceding: Preceding | None = None
+    surroundings: Surroundings | None = None
     """What runs before it in a pass of its pipeline, where it is measured so."""
 
 

@@ -11,6 +11,7 @@ import pytest
 
 import bench_run
 from bench_run.measure.canaries import LONG_NS, HostCanaries, Watched
+from bench_run.streams.host import HostStream
 from tests.support import graph_json
 
 IGNORES = "the outputs do not follow the inputs"
@@ -75,13 +76,25 @@ def test_an_engine_that_works_only_when_it_is_watched_is_not_found_in_short_iter
 @pytest.mark.parametrize(("estimate_ns", "works"), [(LONG_NS, 5), (LONG_NS - 1, 0)])
 def test_an_engine_that_works_only_when_it_is_watched_works_in_long_iterations(estimate_ns, works):
     plan, worked = Watches(), []
-    canaries = HostCanaries(plan, plan.run, (PLACE,), Random(0))
+    canaries = HostCanaries(plan, plan.run, HostStream(), (PLACE,), Random(0))
     canaries.choose(estimate_ns)
     for _ in range(5):
         canaries.before()
         worked.append(plan.run())
         canaries.after()
     assert (works, 5, 0) == (sum(worked), canaries.looked, canaries.untouched)
+
+
+def test_within_a_pass_the_layers_before_run_before_every_iteration_on_canaries_or_not():
+    stream, order = HostStream("pass", pass_bytes=1 << 20), []
+    plan = Watches()
+    canaries = HostCanaries(plan, lambda: order.append("case"), stream, (PLACE,), Random(0))
+    canaries.choose(1000)
+    with stream.run_before(lambda: order.append("rest"), 0):
+        for _ in range(100):
+            canaries.before()
+    assert ["rest", "case"] * (len(order) // 2) == order
+    assert 50 < canaries.looked < 90
 
 
 def test_an_engine_that_replaces_the_clock_is_timed_by_the_one_that_was_there(cases):

@@ -8,62 +8,92 @@ from bench_schema.pipeline.read import parse_pipeline
 from bench_run.errors import UsageError
 from bench_run.graph.make import make_graphs
 from bench_run.plan import passes
-from bench_run.plan.passes import held_bytes, pass_bytes, rest_of_pass
-from tests.bench_run.graph.chain.pipelines import REPEATED, RESIDUAL
+from bench_run.plan.passes import held_bytes, pass_bytes, surroundings
+from tests.bench_run.graph.chain.pipelines import REPEATED, RESIDUAL, VIEWS
 
 
-def rest(text, *own):
+def around(text, *own, size=0):
     path = Path("net.toml")
     pipeline = parse_pipeline(text, path)
     graphs = {layer.id: make_graphs(layer.op)[0] for layer in pipeline.layers}
-    return rest_of_pass(pipeline, graphs, path, own)
+    return surroundings(pipeline, graphs, path, own, size)
 
 
-def ids(chain):
-    return [place.id for place in chain.places]
+def before(text, *own):
+    found = around(text, *own)
+    return [found.chain.places[index].id for index in found.before]
+
+
+def links(found):
+    """Reader and writer of each link by name, with the place where it starts."""
+    tensors = found.chain.by_uid
+    return {
+        tensors[uid].name: (tensors[alias.uid].name, alias.offset)
+        for uid, alias in found.chain.aliases.items()
+    }
 
 
 def test_the_layers_before_run_and_those_of_the_pass_before():
-    assert ["sum", "conv"] == ids(rest(RESIDUAL, "again"))
-    assert ["again", "sum"] == ids(rest(RESIDUAL, "conv"))
+    assert ["sum", "conv"] == before(RESIDUAL, "again")
+    assert ["again", "sum"] == before(RESIDUAL, "conv")
 
 
 def test_of_a_pair_neither_layer_runs_before():
-    assert ["sum"] == ids(rest(RESIDUAL, "conv", "again"))
-    assert ["again"] == ids(rest(RESIDUAL, "conv", "sum"))
+    assert ["sum"] == before(RESIDUAL, "conv", "again")
+    assert ["again"] == before(RESIDUAL, "conv", "sum")
 
 
-def test_links_between_the_layers_before_stay():
-    chain = rest(RESIDUAL, "sum")
-    (link,) = chain.aliases.values()
-    assert (["conv", "again"], chain.by_uid[link.uid].name) == (ids(chain), "conv:y")
+def test_a_layer_reads_what_the_one_before_wrote_and_is_read_by_the_one_after():
+    assert {
+        "again:x": ("conv:y", 0),
+        "sum:x": ("again:y", 0),
+        "sum:b": ("conv:x", 0),
+    } == links(around(RESIDUAL, "again"))
 
 
-def test_what_runs_after_a_layer_hands_nothing_to_the_one_before():
-    assert {} == rest(RESIDUAL, "again").aliases
+def test_two_inputs_of_a_case_never_lie_in_the_same_elements():
+    """Each has values of its own: of `wide` the one that reads all from element 7 on is linked."""
+    assert {"wide:x": ("qkv:y", 7)} == {
+        name: where for name, where in links(around(VIEWS, "wide")).items() if "wide" in name
+    }
+    found = links(around(VIEWS, "scores"))
+    assert [("qkv:y", 0), ("qkv:y", 24)] == [found["scores:a"], found["scores:b"]]
 
 
 def test_of_a_layer_that_repeats_the_other_executions_run_before():
-    assert ["act", "matmul", "matmul#2"] == ids(rest(REPEATED, "matmul"))
+    assert ["act", "matmul", "matmul#2"] == before(REPEATED, "matmul")
+
+
+def test_of_a_pair_whose_writer_repeats_its_last_execution_is_measured():
+    assert ["matmul", "matmul#2"] == before(REPEATED, "matmul", "act")
 
 
 def test_where_there_is_no_other_layer_nothing_runs_before():
-    assert rest('[[graph]]\nid = "a"\nop = "relu: dims=4x4"\n', "a") is None
+    assert around('[[graph]]\nid = "a"\nop = "relu: dims=4x4"\n', "a") is None
 
 
 def test_only_the_nearest_layers_run_as_many_as_fill_the_caches(monkeypatch):
     monkeypatch.setattr(passes, "MOST_REST_BYTES", 1)
-    assert ["conv"] == ids(rest(RESIDUAL, "again"))
+    assert ["conv"] == before(RESIDUAL, "again")
+
+
+def test_what_a_pass_touches_besides_its_nearest_layers_is_left(monkeypatch):
+    whole = around(RESIDUAL, "again", size=10**6)
+    monkeypatch.setattr(passes, "MOST_REST_BYTES", 1)
+    few = around(RESIDUAL, "again", size=10**6)
+    assert held_bytes(whole.chain) == 10**6 - whole.left_bytes
+    assert held_bytes(few.chain) == 10**6 - few.left_bytes < held_bytes(whole.chain)
 
 
 def test_a_small_layer_that_repeats_a_million_times_runs_as_often_as_fills_the_caches():
     text = REPEATED.replace("repeat = 3", "repeat = 1000000")
-    assert 1 + passes.MOST_REPEATS == len(ids(rest(text, "matmul")))
+    assert 1 + passes.MOST_REPEATS == len(before(text, "matmul"))
 
 
 def test_weights_that_lie_in_files_are_filled_by_rule():
     text = RESIDUAL.replace("uniform:-0.3:0.3", "file:weights/w.npy")
-    assert all(not place.init for place in rest(text, "sum").places)
+    places = around(text.replace('"normal"', '"file:x.npy"'), "sum").chain.places
+    assert all(not place.init for place in places)
 
 
 def test_a_pass_holds_what_its_layers_read_and_write_each_memory_once(tmp_path):

@@ -2,16 +2,17 @@
 
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
-from bench_run.engines.base import EngineOptions
-from bench_run.engines.numpy_engine.engine import open_engine
-from bench_run.engines.spec import parse_spec
 from bench_run.errors import EngineError, UnsupportedGraphError
-from bench_run.graph.chain.model import Preceding
+from bench_run.graph.chain.model import Surroundings
 from bench_run.streams.host import HostStream
+from bench_run.tensors.seeded.init_plan import parse_init
+from bench_run.tensors.seeded.inputs import make_inputs
 from bench_run.worker.within_pass import FACT, within_pass
 from tests.bench_run.graph.chain.pipelines import RESIDUAL, chain
+from tests.conformance.opening import engine_params, opened
 
 
 class Refuses:
@@ -24,30 +25,92 @@ class Refuses:
         raise self._error
 
 
-def request(left_bytes=0):
-    preceding = Preceding(chain(RESIDUAL), left_bytes)
-    return SimpleNamespace(preceding=preceding, data=SimpleNamespace(seed=0))
+def request(*own, linked=True, left_bytes=0, text=RESIDUAL):
+    """A case at these places of a pipeline: one graph, or two as a chain."""
+    whole = chain(text)
+    asked = Surroundings(whole, own, left_bytes, linked)
+    graph = whole.places[own[0]].graph
+    return SimpleNamespace(surroundings=asked, data=SimpleNamespace(seed=0), graph=graph)
 
 
-@pytest.fixture
-def engine():
-    made = open_engine(parse_spec("numpy"), EngineOptions(cache="pass", pass_bytes=1 << 20))
-    yield made
-    made.close()
+def open_plan(engine, asked):
+    """The case's plan after its first run, and its inputs."""
+    plan = engine.plan(engine.build(asked.graph, {}))
+    inputs = make_inputs(asked.graph, 7, parse_init(()))
+    plan.upload(inputs)
+    plan.run()
+    return plan, inputs
+
+
+@pytest.fixture(params=engine_params("numpy", "torch:cpu"))
+def engine(request):
+    with opened(request.param, cache="pass", pass_bytes=1 << 20) as made:
+        yield made
 
 
 def test_the_layers_before_run_in_place_of_the_flush_and_only_within_the_case(engine):
-    alone = engine.stream.flush
-    with within_pass(engine, request()) as told:
+    alone, asked = engine.stream.flush, request(1)
+    with within_pass(engine, asked, *open_plan(engine, asked)) as within:
         assert engine.stream.flush != alone
         engine.stream.flush()
-    assert (alone, {FACT: "3 layers of the pipeline run"}) == (engine.stream.flush, told)
+    assert {FACT: "2 layers of the pipeline run, linked with it"} == within.told
+    assert alone == engine.stream.flush
 
 
 def test_what_a_pass_touches_before_these_layers_is_read(engine):
-    with within_pass(engine, request(100_000)) as told:
+    asked = request(1, left_bytes=100_000)
+    with within_pass(engine, asked, *open_plan(engine, asked)) as within:
         engine.stream.flush()
-    assert {FACT: "100000 bytes are read, then 3 layers of the pipeline run"} == told
+    said = "100000 bytes are read, then 2 layers of the pipeline run, linked with it"
+    assert {FACT: said} == within.told
+
+
+def test_a_case_reads_what_the_layer_before_it_wrote_in_that_ones_memory(engine):
+    """Its outputs are then other ones than those of its own inputs."""
+    asked = request(1)
+    plan, inputs = open_plan(engine, asked)
+    own = plan.download()
+    with within_pass(engine, asked, plan, inputs) as within:
+        timed = within.run_in_place()
+        again = within.run_in_place()
+    (uid,) = own
+    assert not np.array_equal(own[uid], timed[uid])
+    assert np.array_equal(timed[uid], again[uid])
+
+
+def test_the_case_has_its_own_inputs_back_for_what_is_checked(engine):
+    asked = request(1)
+    plan, inputs = open_plan(engine, asked)
+    own = plan.download()
+    with within_pass(engine, asked, plan, inputs) as within:
+        engine.stream.flush()
+        within.restore()
+        plan.run()
+        after = plan.download()
+    assert all(np.array_equal(own[uid], after[uid]) for uid in own)
+
+
+def test_other_inputs_of_the_case_are_uploaded_where_it_reads_them(engine):
+    asked = request(2)  # reads another layer and an input of the pipeline
+    plan, inputs = open_plan(engine, asked)
+    others = make_inputs(asked.graph, 8, parse_init(()))
+    with within_pass(engine, asked, plan, inputs) as within:
+        within.upload(others)
+        plan.run()
+        found = plan.download()
+    twin = engine.plan(engine.build(asked.graph, {}))
+    twin.upload(others)
+    twin.run()
+    assert all(np.array_equal(found[uid], expected) for uid, expected in twin.download().items())
+
+
+def test_a_graph_that_only_means_the_same_as_a_layer_keeps_memory_of_its_own(engine):
+    asked = request(1, linked=False)
+    plan, inputs = open_plan(engine, asked)
+    with within_pass(engine, asked, plan, inputs) as within:
+        engine.stream.flush()
+    assert (None, None) == (within.restore, within.run_in_place)
+    assert {FACT: "2 layers of the pipeline run"} == within.told
 
 
 @pytest.mark.parametrize(
@@ -61,12 +124,16 @@ def test_what_a_pass_touches_before_these_layers_is_read(engine):
 def test_where_the_engine_cannot_run_them_bytes_are_read_and_the_case_says_why(error, why):
     engine = Refuses(error)
     alone = engine.stream.flush
-    with within_pass(engine, request()) as told:
+    plan = SimpleNamespace(upload=None)
+    with within_pass(engine, request(1), plan, {}) as within:
         assert engine.stream.flush == alone
+    told = within.told
     assert told[FACT].startswith("as many bytes are read; the layers before do not run: ")
     assert why in told[FACT]
 
 
 def test_elsewhere_nothing_is_said():
-    with within_pass(Refuses(MemoryError()), SimpleNamespace(preceding=None)) as told:
-        assert {} == told
+    plan = SimpleNamespace(upload=None)
+    asked = SimpleNamespace(surroundings=None)
+    with within_pass(Refuses(MemoryError()), asked, plan, {}) as within:
+        assert ({}, None) == (within.told, within.restore)
