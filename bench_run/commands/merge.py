@@ -45,6 +45,8 @@ def answer(arguments: Mapping[str, Any]) -> Outcome:
     output = arguments["--output"]
     if output is None:
         raise UsageError("merge: name the document to write: -o FILE")
+    if output == "-":
+        raise UsageError("merge: -o - is not possible: cases are written as they are read")
     joined = join_documents(arguments["DOC"], output, allow_unlike=arguments["--allow-unlike"])
     text = "" if arguments["--quiet"] else _summary(joined, output)
     return Outcome(text, exit_code(joined), tuple(_remarks(joined)))

@@ -61,16 +61,21 @@ def _run(options: Options, command: Sequence[str]) -> Document:
 
 def _exported(options: Options, document: Document, missing: list[str]) -> Iterator[str]:
     """Write the text formats; yields those for stdout, and notes files that cannot be written."""
+    from bench_schema.codec import encode
+
     from bench_run.errors import OutputError
     from bench_run.files import write_text_file
+    from bench_run.options.settings import STDOUT
     from bench_run.report.formats import FORMATS
 
+    if options.output == STDOUT:
+        yield encode(document).decode()
     for name, render in FORMATS.items():
         path = getattr(options, name)
         if path is None:
             continue
         text = render(document)
-        if path == "-":
+        if path == STDOUT:
             yield text
             continue
         try:
@@ -89,12 +94,13 @@ def _without_golden(options: Options, document: Document) -> Iterator[str]:
 
 def _shown(options: Options, document: Document) -> Iterator[str]:
     """The table, unless stdout has another answer."""
+    from bench_run.options.settings import STDOUT
     from bench_run.plan.oracle import oracle_pairs
     from bench_run.report.console import details, side_by_side, table
     from bench_run.report.formats import FORMATS
     from bench_run.report.oracle import oracle_table
 
-    if options.quiet or "-" in (getattr(options, name) for name in FORMATS):
+    if options.quiet or STDOUT in (getattr(options, name) for name in ("output", *FORMATS)):
         return
     if options.verbose:
         yield details(document)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from bench_run.errors import UsageError
 from bench_run.options.flags import config_values, flag_values
-from bench_run.options.settings import Options
+from bench_run.options.settings import STDOUT, Options
 from bench_run.tensors.seeded.init_plan import parse_init
 
 if TYPE_CHECKING:
@@ -104,6 +104,15 @@ def checked(options: Options) -> Options:
     if options.tuned is not None and (options.a is not None or len(options.engine) > 1):
         raise UsageError("--tuned names its engines itself: give at most one --engine")
     parse_init(options.init)
-    if options.resume and options.output is None:
-        raise UsageError("--resume needs -o FILE: the run to continue")
+    _check_output(options)
     return options
+
+
+def _check_output(options: Options) -> None:
+    if options.resume and options.output in (None, STDOUT):
+        raise UsageError("--resume needs -o FILE: the run to continue")
+    texts = (options.csv, options.csv_samples, options.markdown)
+    if options.output == STDOUT and STDOUT in texts:
+        raise UsageError("-o - and a text format: only one can go to stdout ('-')")
+    if options.trace == STDOUT:
+        raise UsageError("--trace: a trace is a file; it does not go to stdout ('-')")

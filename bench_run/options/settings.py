@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+STDOUT = "-"
+"""As the name of a file."""
+
 
 @dataclass(frozen=True)
 class Options:

@@ -236,7 +236,10 @@ def _open(engine: PlannedEngine, pool: WorkerPool) -> None:
     try:
         pool.facts(engine)
     except EngineUnavailableError as error:
-        raise EngineUnavailableError(f"engine {engine.key}: {error}") from None
+        reason = str(error)
+        for name in (engine.key, engine.spec.text, engine.spec.name):
+            reason = reason.removeprefix(f"{name}: ")  # many an engine says who it is
+        raise EngineUnavailableError(f"engine {engine.key}: {reason}") from None
 
 
 def list_variants(outline: Outline, engines: Sequence[PlannedEngine], pool: WorkerPool) -> Variants:

@@ -13,6 +13,7 @@ from bench_run.engines import PROCESSOR_ENGINES, choose_auto
 from bench_run.engines.spec import parse_spec
 from bench_run.errors import UsageError
 from bench_run.options.readers import choice_reader, read_number, read_ratio
+from bench_run.options.settings import STDOUT
 from bench_run.tune.choosing.settle import FEWEST, ROUNDS_AT_MOST
 from bench_run.tune.space import Space, parse_space
 
@@ -56,6 +57,8 @@ def read_tuning(arguments: Mapping[str, Any], options: Options) -> Tuning:
     """Raises `UsageError` that names the flag."""
     _refuse_other_modes(options)
     record = options.output or Tuning.record
+    if record == STDOUT:
+        raise UsageError("tune: -o - is not possible: the record is read again, name a file")
     margin = arguments.get("--margin")
     budget = arguments.get("--budget")
     scope, objective = arguments.get("--scope") or "layer", arguments.get("--objective") or "time"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, TypeVar
 
@@ -45,6 +46,8 @@ SEVERITY: Mapping[Status, int] = {
 }
 
 
+MEASURED_ALONE = re.compile(r"beside other devices ([0-9.]+) of alone: measured alone")
+"""The note of a case whose rounds beside others are void; the ratio of their medians."""
 LAST = 1 << 62
 """Where parts without a round stand: behind the others."""
 
@@ -82,17 +85,25 @@ def merge_cases(parts: Sequence[Case]) -> Case:
 def without_voided(parts: Sequence[Case]) -> Sequence[Case]:
     """The parts without rounds that are void: where a case could be measured without a gate only,
     what was measured behind one before does not count, since unlike samples share no series; and
-    where a round was measured again alone, what was measured beside other devices does not."""
+    where a round was measured again alone, what was measured beside other devices does not, nor
+    does any such round of a case that is measured alone because others change it, as far as the run
+    got."""
     rounds = [round_ for part in parts for round_ in part.rounds]
     if {"gated events", "events"} <= {round_.device_timing for round_ in rounds}:
         parts = [_without(part, _is_gated) for part in parts]
     alone = {round_.index for round_ in rounds if not has_companions(round_)}
-    if any(round_.index in alone and has_companions(round_) for round_ in rounds):
+    void = {round_.index for round_ in rounds} if alone and _is_changed(parts) else alone
+    if any(round_.index in void and has_companions(round_) for round_ in rounds):
         return [
-            _without(part, lambda each: each.index in alone and has_companions(each))
+            _without(part, lambda each: each.index in void and has_companions(each))
             for part in parts
         ]
     return parts
+
+
+def _is_changed(parts: Sequence[Case]) -> bool:
+    """Whether a note says that devices that measure at the same time change the case's times."""
+    return any(MEASURED_ALONE.fullmatch(note) for part in parts for note in part.notes)
 
 
 def _is_gated(measured: Round) -> bool:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 
 import pytest
+from bench_schema.codec import decode
 from bench_schema.files import read
 
 from tests.support import graph_json
@@ -152,6 +153,36 @@ def test_csv_goes_to_stdout_alone(bench_run_command, small_graph):
     header, row = done.stdout.splitlines()
     assert header.startswith("id,graph,path")
     assert "completed" in row
+
+
+def test_the_document_goes_to_stdout_alone(bench_run_command, small_graph, tmp_path):
+    done = bench_run_command(small_graph, *QUICK, "-o", "-", "-q")
+    document = decode(done.stdout.encode(), "stdout")
+    assert (0, ["completed"]) == (done.returncode, [c.outcome.status for c in document.cases])
+    assert not (tmp_path / "-").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["-o", "-", "--csv", "-"], "-o - and a text format: only one can go to stdout ('-')"),
+        (["-o", "-", "--resume"], "--resume needs -o FILE: the run to continue"),
+        (["--trace", "-"], "--trace: a trace is a file; it does not go to stdout ('-')"),
+    ],
+)
+def test_what_cannot_go_to_stdout_is_refused(bench_run_command, small_graph, words, message):
+    assert f"bench-run: {message}" == one_line(bench_run_command(small_graph, *words))
+
+
+@pytest.mark.parametrize("words", [["tune", "--space", "engine=numpy,torch:cpu"], ["merge"]])
+def test_what_is_read_while_it_is_written_needs_a_file(bench_run_command, small_graph, words):
+    said = one_line(bench_run_command(*words, small_graph, "-o", "-"))
+    assert said.startswith(f"bench-run: {words[0]}: -o - is not possible")
+
+
+def test_an_engine_that_cannot_run_is_named_once(bench_run_command, small_graph):
+    said = one_line(bench_run_command(small_graph, "-e", "torch:cuda:99", "-q"))
+    assert (1, True) == (said.count("torch:cuda:99"), said.startswith("bench-run: engine torch"))
 
 
 def test_samples_csv_has_one_row_an_iteration(bench_run_command, small_graph, tmp_path):

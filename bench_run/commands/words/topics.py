@@ -153,8 +153,9 @@ Validation:
 """
 
 OUTPUT = """\
-Output files ('-' writes a text format to stdout, in place of the table):
-  -o, --output FILE     result document (.json, .json.gz, .json.zst)
+Output files ('-' writes to stdout, in place of the table):
+  -o, --output FILE     result document (.json, .json.gz, .json.zst); '-' when
+                        all is measured: nothing is kept of a run that is killed
   --csv FILE            one row per case
   --csv-samples FILE    one row per iteration
   --markdown FILE       table in Markdown

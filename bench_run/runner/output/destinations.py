@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bench_run.errors import OutputError
+from bench_run.options.settings import STDOUT
 
 if TYPE_CHECKING:
     from bench_run.options import Options
@@ -23,7 +24,6 @@ DIRECTORIES = {
     "--save-outputs": "save_outputs",
     "--save-graphs": "save_graphs",
 }
-STDOUT = "-"
 OWN_KIND = "hipdnn:"
 """In front of the directory of ``--write-golden``."""
 

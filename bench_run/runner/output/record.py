@@ -15,6 +15,7 @@ from bench_schema.packing import remove_unfinished
 
 from bench_run.errors import OutputError, UsageError
 from bench_run.files import writing
+from bench_run.options.settings import STDOUT
 from bench_run.runner.output.lock import OutputLock
 from bench_run.runner.output.resume import refuse_other_work
 
@@ -54,9 +55,9 @@ class Record:
     @classmethod
     def begin(cls, options: Options, header: Document, cases: Sequence[PlannedCase]) -> Record:
         """A fresh record, or the one that ``--resume`` goes on with."""
-        if options.output is None:
+        if options.output in (None, STDOUT):
             return cls(header)
-        output = Path(options.output)
+        output = Path(str(options.output))
         if output.is_dir():
             raise OutputError(f"cannot write {output}: it is a directory")
         with contextlib.ExitStack() as undo, writing(output):

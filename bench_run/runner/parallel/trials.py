@@ -9,13 +9,13 @@ the clock is no difference either.
 from __future__ import annotations
 
 import math
-import re
 import statistics
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 from bench_schema.document import Surroundings
+from bench_schema.merge import MEASURED_ALONE
 from bench_schema.numbers.summary import main_series, t_quantile
 
 from bench_run.measure.kernel_pass import STEP_NS
@@ -132,7 +132,7 @@ class BesideTrials:
         for each in case.rounds:
             trial.note(each)
         trial.told |= any(note.startswith(BESIDE) for note in case.notes)
-        for found in filter(None, map(FALLEN.fullmatch, case.notes)):
+        for found in filter(None, map(MEASURED_ALONE.fullmatch, case.notes)):
             self._fallen.setdefault(case.id, float(found[1]))
 
     def judge(self, names: Iterable[str] | None = None) -> Iterator[Judged]:
@@ -176,8 +176,6 @@ class BesideTrials:
 
 
 BESIDE = "beside other devices "
-FALLEN = re.compile(rf"{BESIDE}([0-9.]+) of alone: measured alone")
-"""What a run that ended early says of a case: its rounds beside others are void."""
 
 
 def _note(ratio: float, trial: Trial) -> str:
