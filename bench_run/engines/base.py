@@ -184,8 +184,8 @@ class SharesMemory(Protocol):
 
     def share(self, homes: Mapping[int, Home]) -> frozenset[int]:
         """From now on these tensors are read and written there. Returns the uids for which that is
-        so; the others stay where they are. Called before anything else, and once more for a case
-        that is put into its place in a pipeline (`worker/within_pass.py`)."""
+        so; the others stay where they are. Called before anything else, for a case within a pass
+        once more."""
 
 
 class Captured(Protocol):
@@ -210,15 +210,6 @@ class Replayable(Protocol):
 
     def replay(self, captured: Captured) -> None:
         """From now on `run` launches this, and `close` closes it."""
-
-
-@runtime_checkable
-class RunsInParts(Protocol):
-    """Optional, of a plan made of plans."""
-
-    @property
-    def runs_of_parts(self) -> tuple[Callable[[], None], ...]:
-        """What `run` calls, one after another."""
 
 
 @runtime_checkable

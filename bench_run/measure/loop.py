@@ -11,9 +11,8 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
-from bench_run.engines.base import RunsInParts
 from bench_run.measure.canaries import Canaries, NoCanaries
 from bench_run.measure.clock import read_clock
 from bench_run.streams.base import Flushes, GateOpensByForce
@@ -33,6 +32,15 @@ BUSY_BLOCK_NS = 10_000_000
 REST_S = 0.05
 """Rest in cool duty before such a block would be exceeded: after it an H200 is back at its highest
 clock."""
+
+
+@runtime_checkable
+class RunsInParts(Protocol):
+    """Optional, of a plan made of plans."""
+
+    @property
+    def runs_of_parts(self) -> tuple[Callable[[], None], ...]:
+        """What `run` calls, one after another."""
 
 
 @dataclass(frozen=True)
