@@ -184,8 +184,7 @@ class SharesMemory(Protocol):
 
     def share(self, homes: Mapping[int, Home]) -> frozenset[int]:
         """From now on these tensors are read and written there. Returns the uids for which that is
-        so; the others stay where they are. Called before anything else, for a case within a pass
-        once more."""
+        so. Called before anything else, and once more for a case within a pass."""
 
 
 class Captured(Protocol):

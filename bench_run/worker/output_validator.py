@@ -72,7 +72,8 @@ class OutputKeeper:
         """`first`: what the first run left on poisoned outputs, which `reader` has just read.
         `wanted`: whether anything is going to be checked."""
         self.plan, self._reader = plan, reader
-        self.upload: Callable[[Storages], None] = plan.upload
+        self.upload: Callable[[Storages], None] | None = None
+        """In place of the plan's own."""
         self.restore: Callable[[], None] | None = None
         """Puts the inputs in place that outputs are checked for; None: samples run on these."""
         self.canaries = canaries
@@ -191,7 +192,8 @@ class OutputKeeper:
         """The plan's last run. An engine that fails on other inputs of the same kind says nothing
         of those that it was timed on."""
         with suppress(EngineError):
-            self.upload(others)
+            upload = self.plan.upload if self.upload is None else self.upload
+            upload(others)
             self._repeat()
             self.elsewhere = others, self._reader.read()
 
