@@ -38,9 +38,9 @@ def case_changes(case: CaseComparison) -> tuple[Change, ...]:
     return (*_plans(base, other), *_kernels(base, other), *_clocks(base, other))
 
 
-def kinds(case: CaseComparison) -> list[str]:
-    """The kinds of `case_changes`, each once."""
-    return list(dict.fromkeys(change.kind for change in case_changes(case)))
+def kinds(changes: Iterable[Change]) -> list[str]:
+    """Each once."""
+    return list(dict.fromkeys([change.kind for change in changes]))
 
 
 class EngineChanges:

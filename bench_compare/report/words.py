@@ -12,7 +12,7 @@ from bench_compare.model import Verdict
 from bench_compare.report.names import safe
 from bench_compare.report.rows import NEWS, QUIET
 from bench_compare.report.units import change_text, interval_text, value_text
-from bench_compare.report.why import kinds
+from bench_compare.report.why import case_changes, kinds
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -167,7 +167,7 @@ def why_text(comparison: Comparison) -> str:
     """How many of the cases that moved have another plan, other kernels, another clock; empty
     where none has."""
     moved = [case for case in comparison.cases if case.verdict not in QUIET]
-    counts = Counter(kind for case in moved for kind in kinds(case))
+    counts = Counter(kind for case in moved for kind in kinds(case_changes(case)))
     if not counts:
         return ""
     parts = ", ".join(f"{kind} in {number}" for kind, number in counts.items())

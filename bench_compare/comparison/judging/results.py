@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
@@ -136,16 +136,7 @@ class _Scattered:
         found, of = self.measured.estimates, self.of_decided
         base, other = _exp(self.measured.base_level), _exp(self.measured.other_level)
         numbers = [base, other, _exp(self.ratio), _exp(of(found.low)), _exp(of(found.high))]
-        standings = list(
-            map(
-                _standing,
-                self.moves,
-                zip(found.base_units.tolist(), found.other_units.tolist(), strict=True),
-                found.unit.tolist(),
-                self.measured.other_unit.tolist(),
-                known(_finite(rounds_needed(found, self.limit))),
-            )
-        )
+        standings = self._standings()
         for place in np.flatnonzero(~self.decided).tolist():
             standings[place] = _plain_standing(base[place], other[place])
         apart = ((found.documents > 0) & self.decided).tolist()
@@ -155,6 +146,19 @@ class _Scattered:
         ]
         values = np.array([*numbers, _finite(of(self.q)), self.thresholds])
         return Columns(values, standings, needed, known(_finite(of(found.p))))
+
+    def _standings(self) -> list[Standing]:
+        """Few differ, so each is made once."""
+        found = self.measured.estimates
+        needed = np.nan_to_num(_finite(rounds_needed(found, self.limit)))
+        units = found.base_units, found.other_units, found.unit
+        facts = np.array([self.moves, *units, self.measured.other_unit, needed], np.int64)
+        least = facts.min(axis=1, initial=0)
+        dims = facts.max(axis=1, initial=0) - least + 1
+        code = np.ravel_multi_index(tuple(facts - least[:, None]), tuple(dims.tolist()))
+        _, first, number = np.unique(code, return_index=True, return_inverse=True)
+        known = [_standing(*one) for one in facts[:, first].T.tolist()]
+        return [known[one] for one in number.tolist()]
 
     @cached_property
     def flags(self) -> list[tuple[bool, bool, bool, int]]:
@@ -167,14 +171,15 @@ class _Scattered:
     def reason(self, told: Columns, row: int) -> str:
         if not self.decided[row]:
             return ONLY_ONE
-        _, _, ratio, low, high, q, _ = (column[row] for column in told.numbers)
+        _, _, ratios, lows, highs, qs, _ = told.numbers
+        ratio = ratios[row]
         assert ratio is not None, "it is decided"
         move = self.moves[row]
         if move == Move.UNKNOWN:  # ratio of summaries
             move = Move.UNCLEAR
         left, right, _, _, more = told.standings[row]
         lacks = told.needed_units[row]
-        size = move, ratio, low, high, q, self.thresholds[row]
+        size = move, ratio, lows[row], highs[row], qs[row], self.thresholds[row]
         text = reason(Evidence(*size, (left, right), lacks, more, *self.flags[row]))
         return f"{text}; cycles did not move, the clock did" if self.clock[row] else text
 
@@ -206,14 +211,14 @@ def _verdicts(
     return found
 
 
-@lru_cache(1024)
 def _standing(
-    move: int, units: tuple[int, int], kind: int, other_unit: bool, needed: float | None
+    move: int, base_units: int, other_units: int, kind: int, other_unit: int, needed: int
 ) -> Standing:
-    asked = needed is not None and move in (Move.UNCLEAR, Move.UNKNOWN)
-    provisional = min(units) < LEAST_UNITS or other_unit
-    more = int(needed) if asked and needed is not None else None
-    return *units, _unit(kind, units), provisional, more
+    """`needed`: 0 where no number is known."""
+    units = base_units, other_units
+    provisional = min(units) < LEAST_UNITS or bool(other_unit)
+    asked = needed > 0 and move in (Move.UNCLEAR, Move.UNKNOWN)
+    return *units, _unit(kind, units), provisional, needed if asked else None
 
 
 def _plain_standing(base: float, other: float) -> Standing:

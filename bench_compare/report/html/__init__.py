@@ -12,6 +12,7 @@ import hashlib
 import html
 from importlib.resources import files
 from importlib.util import find_spec
+from itertools import chain
 from pathlib import Path
 from string import Template
 from typing import TYPE_CHECKING, Any
@@ -22,7 +23,7 @@ from bench_compare.errors import UsageError
 from bench_compare.report import words
 from bench_compare.report.html.bundle import bundled
 from bench_compare.report.html.details import CHUNK, blocks_beside
-from bench_compare.report.html.front import front_data
+from bench_compare.report.html.front import coded, front_data
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -50,8 +51,10 @@ def render(comparison: Comparison, view: View) -> str:
     )
     held = "".join(
         f'<script type="text/plain" id="block-{number}">{text}</script>\n'
-        for number, text in enumerate(made)
+        for number, (text, _) in enumerate(made)
     )
+    differing = chain.from_iterable(block.differing for block in made)
+    data["cases"]["why"] = coded(map(", ".join, differing))
     return framed(
         "page.html",
         title=words.title(comparison),

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import itertools
 import math
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from bench_schema.document import SERIES
 
@@ -22,15 +21,13 @@ from bench_compare.report.html.packing import packed
 from bench_compare.report.html.sampling import Budget, budget
 from bench_compare.report.html.series import Shown, shown_series, told
 from bench_compare.report.html.sides import side_columns
-from bench_compare.report.why import EngineChanges, case_changes
+from bench_compare.report.why import EngineChanges, case_changes, kinds
 from bench_compare.rounds.lazy import facts_of_all
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
     from bench_compare.model import CaseComparison, CaseSide, Comparison, Detail
-    from bench_compare.report.html.front import Floats
-    from bench_compare.report.html.sampling import Ints
     from bench_compare.report.why import Change
     from bench_compare.rounds.facts import Facts
 
@@ -41,17 +38,25 @@ CHUNK = 128
 let go, so memory stays small."""
 LEAST_SHARE = 1_000
 """Cases that are worth a process."""
-THREADS = 2
 SERIES_KEPT = ((1_000, len(SERIES)), (3_000, 2), (math.inf, 1))
 """Up to so many cases the page holds so many series of each, the one its verdict rests on first."""
 
 
-def blocks(comparison: Comparison) -> list[str]:
-    """Texts of `packed`, one for each `CHUNK` cases in the order of the comparison."""
+class Block(NamedTuple):
+    """`CHUNK` cases."""
+
+    text: str
+    """`packed`."""
+    differing: list[list[str]]
+    """Of each case the kinds of what differs between its sides."""
+
+
+def blocks(comparison: Comparison) -> list[Block]:
+    """In the order of the comparison."""
     return blocks_beside(comparison, lambda: None)[0]
 
 
-def blocks_beside(comparison: Comparison, beside: Callable[[], T]) -> tuple[list[str], T]:
+def blocks_beside(comparison: Comparison, beside: Callable[[], T]) -> tuple[list[Block], T]:
     """`blocks`, and the rest of the page, which is made while other processes make these."""
     cases = comparison.cases
     most = next(number for up_to, number in SERIES_KEPT if len(cases) <= up_to)
@@ -86,47 +91,48 @@ def _facts(sides: Sequence[CaseSide | None]) -> list[list[Facts]]:
     return [list(itertools.islice(found, len(cases))) for cases in held]
 
 
-def _blocks_of(material: Material, cases: range) -> list[str]:
-    # zlib leaves the interpreter to others while it works, so the next block is made meanwhile.
-    with ThreadPoolExecutor(THREADS) as pool:
-        return list(pool.map(lambda block: packed(*block), _blocks(material, cases)))
-
-
-def _blocks(material: Material, cases: range) -> Iterator[tuple[Any, list[Ints], list[Floats]]]:
-    """The JSON of each block of these cases, and its matrices."""
+def _blocks_of(material: Material, cases: range) -> list[Block]:
+    found = []
     for start in range(cases.start, cases.stop, CHUNK):
-        here = slice(start, min(start + CHUNK, cases.stop))
-        both = slice(2 * here.start, 2 * here.stop)
-        group, shown = material.comparison.cases[here], material.shown[here]
-        series, integers = told(group, shown, material.plan)
-        metrics = metric_columns(group, material.comparison.metrics)
-        measured = measured_sides(metrics)
-        sides, readings = side_columns(material.sides[both], material.facts[both], measured)
-        tree = {
-            "cases": _case_columns(group, shown, material.engines),
-            "sides": sides,
-            "readings": len(readings),
-            "metrics": {name: one.words for name, one in metrics.items()},
-            "series": series,
-        }
-        yield tree, integers, [*(one.numbers for one in metrics.values()), readings]
+        group = material.comparison.cases[start : min(start + CHUNK, cases.stop)]
+        changes = [case_changes(case) for case in group]
+        text = _text(material, slice(start, start + len(group)), changes)
+        found.append(Block(text, [kinds(some) for some in changes]))
+    return found
 
 
-def _case_columns(
-    cases: Sequence[CaseComparison], shown: Sequence[Shown], engines: EngineChanges
-) -> dict[str, list[Any]]:
+def _text(material: Material, here: slice, changes: Sequence[Sequence[Change]]) -> str:
+    """Of the block of these cases."""
+    both = slice(2 * here.start, 2 * here.stop)
+    group, shown = material.comparison.cases[here], material.shown[here]
+    series, integers = told(group, shown, material.plan)
+    metrics = metric_columns(group, material.comparison.metrics)
+    measured = measured_sides(metrics)
+    sides, readings = side_columns(material.sides[both], material.facts[both], measured)
+    tree = {
+        "cases": {
+            **_case_columns(group, shown),
+            "why": [
+                [(one.name, one.base, one.other) for one in (*own, *material.engines.of(case))]
+                for case, own in zip(group, changes, strict=True)
+            ],
+        },
+        "sides": sides,
+        "readings": len(readings),
+        "metrics": {name: one.words for name, one in metrics.items()},
+        "series": series,
+    }
+    return packed(tree, integers, [*(one.numbers for one in metrics.values()), readings])
+
+
+def _case_columns(cases: Sequence[CaseComparison], shown: Sequence[Shown]) -> dict[str, list[Any]]:
     return {
         "reason": [case.reason for case in cases],
-        "why": [_why(case, engines.of(case)) for case in cases],
         "fingerprint": [case.fingerprint for case in cases],
         "notes": [[(note.kind, note.side, note.text) for note in case.notes] for case in cases],
         "detail": [_detail(case.detail) for case in cases],
         "leftOut": [one.left_out for one in shown],
     }
-
-
-def _why(case: CaseComparison, engines: Sequence[Change]) -> list[tuple[str, str, str]]:
-    return [(one.name, one.base, one.other) for one in (*case_changes(case), *engines)]
 
 
 def _detail(detail: Detail | None) -> dict[str, Any] | None:

@@ -18,7 +18,6 @@ from bench_compare.report import words
 from bench_compare.report.html.candidates import candidate_groups
 from bench_compare.report.html.sampling import FEW, MANY, shares
 from bench_compare.report.rows import NEWS, SORTS
-from bench_compare.report.why import kinds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -75,9 +74,9 @@ def floats(
 
 
 def front_data(comparison: Comparison, view: View, chunk: int) -> dict[str, Any]:
-    """Plain values; `chunk` is the number of cases in one block of details."""
+    """Plain values; `chunk` is the number of cases in one block of details. A column is not there
+    yet, which is made together with the blocks: "why"."""
     cases = comparison.cases
-    differing = [kinds(case) for case in cases]
     noted = [tuple(dict.fromkeys([note.kind for note in case.notes])) for case in cases]
     gates = values_of([case.metrics for case in cases], [case.gate for case in cases])
     return {
@@ -112,7 +111,7 @@ def front_data(comparison: Comparison, view: View, chunk: int) -> dict[str, Any]
         "start": {"sort": view.sort if view.sort in SORTS else "news", "filter": view.filter or ""},
         "candidates": candidate_groups(cases),
         "chunk": chunk,
-        "cases": _columns(cases, gates, differing, noted),
+        "cases": _columns(cases, gates, noted),
     }
 
 
@@ -174,11 +173,10 @@ def _ceilings(comparison: Comparison) -> list[dict[str, Any]]:
 def _columns(
     cases: Sequence[CaseComparison],
     gates: npt.NDArray[np.float64],
-    differing: Sequence[Sequence[str]],
     noted: Sequence[Sequence[str]],
 ) -> dict[str, Any]:
     """One list for each property, in the order of the cases. Of each case: `gates`, the numbers of
-    the metric that decides; `differing`, kinds of what differs; `noted`, kinds of its notes."""
+    the metric that decides; `noted`, kinds of its notes."""
     rank = {verdict: place for place, verdict in enumerate(NEWS)}
     table: dict[str, Any] = {
         "id": [case.id for case in cases],
@@ -192,10 +190,9 @@ def _columns(
     }
     table |= zip(NUMBERS, floats(gates), strict=False)
     for name, word in WORDS.items():
-        table[name] = _coded(map(word, cases))
+        table[name] = coded(map(word, cases))
     common = _common(noted)
-    table["why"] = _coded(map(", ".join, differing))
-    table["notes"] = _coded(
+    table["notes"] = coded(
         ", ".join([kind for kind in each if kind not in common]) for each in noted
     )
     return table
@@ -224,7 +221,7 @@ def _common(noted: Sequence[Sequence[str]]) -> set[str]:
     return {kind for kind, number in _counts(noted).items() if number >= least}
 
 
-def _coded(values: Iterable[str]) -> dict[str, Any]:
+def coded(values: Iterable[str]) -> dict[str, Any]:
     """Distinct values, and for each case the place of its value."""
     places: dict[str, int] = {}
     codes = [places.setdefault(value, len(places)) for value in values]

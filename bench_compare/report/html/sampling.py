@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -36,6 +37,9 @@ TAIL = (0.0, 0.002, 0.005, 0.01, 0.02)
 BATCH = 64
 """Series worked on at once: half a MiB, so that they stay in the cache. 256 take half as long
 again."""
+
+ALIKE = 64
+"""Kinds of series, by the lengths of their rounds, whose buckets are remembered."""
 
 
 @dataclass(frozen=True)
@@ -101,11 +105,11 @@ def reduced(series: Sequence[Held], plan: Budget) -> Iterator[Reduced]:
             samples, least = _narrow(np.concatenate(parts).reshape(len(batch), -1))
             middles = _middles(samples, least, lengths, [series[i] for i in batch])
             if sum(lengths) <= plan.values:
-                buckets: list[int] = []
+                buckets: tuple[int, ...] = ()
                 offset, step, columns = _whole(samples, middles)
             else:
                 share = max(plan.buckets // len(lengths), 1)
-                buckets = [min(share, length) for length in lengths]
+                buckets = tuple(min(share, length) for length in lengths)
                 offset, step, columns = _short(samples, lengths, buckets, plan, middles)
             yield Reduced(batch, lengths, documents, buckets, offset + least, step, columns)
 
@@ -159,6 +163,7 @@ def shares(quantiles: int) -> Floats:
     return np.concatenate([TAIL, middle, 1 - np.array(TAIL[::-1])])
 
 
+@lru_cache(ALIKE)
 def _ranks(count: int, quantiles: int) -> Ints:
     """Index of these quantiles in sorted samples."""
     return np.rint(shares(quantiles) * (count - 1)).astype(np.int64)
@@ -190,7 +195,11 @@ def _steps(values: Ints | Floats, offset: Ints, step: Floats) -> Ints:
 
 
 def _short(
-    samples: Ints, lengths: tuple[int, ...], buckets: Sequence[int], plan: Budget, middles: Floats
+    samples: Ints,
+    lengths: tuple[int, ...],
+    buckets: tuple[int, ...],
+    plan: Budget,
+    middles: Floats,
 ) -> tuple[Ints, Floats, dict[str, Ints]]:
     """Offset, step and columns."""
     ordered = np.sort(samples, axis=1)
@@ -209,23 +218,33 @@ def _short(
 
 
 def _envelope(
-    samples: Ints, lengths: tuple[int, ...], per_round: Sequence[int]
+    samples: Ints, lengths: tuple[int, ...], per_round: tuple[int, ...]
 ) -> tuple[Ints, Ints, Ints]:
     """Least, (lower) median and largest sample of each bucket; buckets never cross a round."""
-    starts = _starts(lengths, per_round)
-    sizes = np.diff(starts, append=samples.shape[1])
-    found = np.empty((3, len(samples), len(sizes)), samples.dtype)
-    for size in np.unique(sizes).tolist():
-        alike = np.flatnonzero(sizes == size)
-        places = starts[alike][:, None] + np.arange(size)
-        bucketed = samples.take(places.ravel(), axis=1).reshape(len(samples), -1, size)
+    found = np.empty((3, len(samples), sum(per_round)), samples.dtype)
+    for size, alike, places in _alike_buckets(lengths, per_round):
+        bucketed = samples.take(places, axis=1).reshape(len(samples), -1, size)
         bucketed.sort(axis=2)
         for shown, rank in zip(found, (0, (size - 1) // 2, size - 1), strict=True):
             shown[:, alike] = bucketed[:, :, rank]
     return found[0], found[1], found[2]
 
 
-def _starts(lengths: tuple[int, ...], per_round: Sequence[int]) -> Ints:
+@lru_cache(ALIKE)
+def _alike_buckets(
+    lengths: tuple[int, ...], per_round: tuple[int, ...]
+) -> list[tuple[int, Ints, Ints]]:
+    """Sizes of buckets, each with the buckets that have it, and the places of their samples."""
+    starts = _starts(lengths, per_round)
+    sizes = np.diff(starts, append=sum(lengths))
+    found = []
+    for size in np.unique(sizes).tolist():
+        alike = np.flatnonzero(sizes == size)
+        found.append((size, alike, (starts[alike][:, None] + np.arange(size)).ravel()))
+    return found
+
+
+def _starts(lengths: tuple[int, ...], per_round: tuple[int, ...]) -> Ints:
     begin = np.cumsum([0, *lengths[:-1]])
     parts = [
         first + np.arange(buckets) * length // buckets

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from bench_schema.document import SERIES
 
@@ -52,15 +52,8 @@ def _shown(gate: str | None, base: frozenset[str], other: frozenset[str], most: 
     return Shown(names[:most], names[most:], (base, other))
 
 
-class Entry(NamedTuple):
-    """A series of one side of a case."""
-
-    case: int
-    """Its place in the block."""
-    name: str
-    side: int
-    """0 base, 1 other."""
-    held: Held
+Entry: TypeAlias = tuple[int, str, int]
+"""A series of one side of a case: the place of the case in the block, name, 0 base or 1 other."""
 
 
 def told(
@@ -70,27 +63,29 @@ def told(
     entries = list(_entries(cases, shown))
     groups: list[dict[str, Any]] = []
     matrices: list[Ints] = []
-    for group in reduced([entry.held for entry in entries], plan):
-        groups.append(_group(group, [entries[place] for place in group.members]))
+    for group in reduced([held for _, held in entries], plan):
+        groups.append(_group(group, [entries[place][0] for place in group.members]))
         matrices += group.columns.values()
     return groups, matrices
 
 
-def _entries(cases: Sequence[CaseComparison], shown: Sequence[Shown]) -> Iterator[Entry]:
+def _entries(
+    cases: Sequence[CaseComparison], shown: Sequence[Shown]
+) -> Iterator[tuple[Entry, Held]]:
     for place, (case, one) in enumerate(zip(cases, shown, strict=True)):
         for name in one.names:
             for number, side in enumerate((case.base, case.other)):
                 if side is not None and name in one.sides[number]:
-                    yield Entry(place, name, number, _held(side, name))
+                    yield (place, name, number), _held(side, name)
 
 
 def _held(side: CaseSide, name: str) -> Held:
-    found = [one for case in side.cases if (one := series_of(case.rounds, name)).samples]
-    documents = tuple([len(one.samples) for one in found])
-    first = found[0]
-    samples, cuts, medians = (
-        first if len(found) == 1 else [[*chain.from_iterable(c)] for c in zip(*found, strict=True)]
-    )
+    first, *more = [one for case in side.cases if (one := series_of(case.rounds, name)).samples]
+    samples, cuts, medians = first
+    documents = tuple([len(one.samples) for one in (first, *more)])
+    if more:
+        every = zip(first, *more, strict=True)
+        samples, cuts, medians = ([*chain.from_iterable(parts)] for parts in every)
     if any(cuts):
         cuts = [min(cut, one.size - 1) for one, cut in zip(samples, cuts, strict=True)]
     return Held(samples, cuts, documents, medians)
@@ -101,7 +96,7 @@ def _group(group: Reduced, members: Sequence[Entry]) -> dict[str, Any]:
     Documents are left out where there is one."""
     several = {"docs": group.documents} if len(group.documents) > 1 else {}
     return {
-        "of": [(one.case, one.name, one.side) for one in members],
+        "of": members,
         "n": group.lengths,
         **several,
         "buckets": group.buckets,

@@ -32,7 +32,7 @@ def data_of(page):
 
 
 def unpacked(comparison):
-    return [unblocked(text) for text in blocks(comparison)]
+    return [unblocked(block.text) for block in blocks(comparison)]
 
 
 def test_names_from_documents_open_no_element(hostile_page):

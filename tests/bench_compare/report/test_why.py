@@ -33,7 +33,7 @@ def test_other_kernels_are_named(moved):
 
 
 def test_a_side_that_was_not_traced_has_no_other_kernels(moved):
-    assert [] == kinds(with_other(moved, kernels=()))
+    assert [] == kinds(case_changes(with_other(moved, kernels=())))
 
 
 def at_clock(case, mhz):
@@ -44,7 +44,7 @@ def at_clock(case, mhz):
 
 @pytest.mark.parametrize(("mhz", "expected"), [(1965.0, []), (1900.0, ["clock"])])
 def test_a_clock_counts_from_one_percent_on(moved, mhz, expected):
-    assert expected == kinds(at_clock(moved, mhz))
+    assert expected == kinds(case_changes(at_clock(moved, mhz)))
 
 
 def test_a_side_that_is_absent_is_not_held_against_anything(make):
