@@ -62,7 +62,7 @@ def render(comparison: Comparison, view: View) -> str:
         data=data,
         code=code,
         source=source,
-        more={"formats": "Markdown, CSV and JSON", "blocks": held, "plotly": f"{element}\n"},
+        more={"formats": "Markdown, CSV and JSON", "blocks": held, "plotly": element},
     )
 
 
@@ -129,8 +129,8 @@ def _inline() -> tuple[str, str]:
     """The element that holds plotly.js as text, which runs when the first chart is drawn, and its
     source for the policy."""
     data = _plotly_js()
-    held = f'<script type="text/plain" id="plotly">{data.decode("utf-8")}</script>'
-    return held, f"'sha256-{digest(data)}'"
+    parts = ('<script type="text/plain" id="plotly">', data.decode("utf-8"), "</script>\n")
+    return "".join(parts), f"'sha256-{digest(data)}'"
 
 
 def _from_network() -> tuple[str, str]:
@@ -139,7 +139,7 @@ def _from_network() -> tuple[str, str]:
 
     address = f"https://cdn.plot.ly/plotly-{get_plotlyjs_version()}.min.js"
     check = f'integrity="sha256-{digest(_plotly_js())}" crossorigin="anonymous"'
-    return f'<script src="{address}" {check}></script>', address
+    return f'<script src="{address}" {check}></script>\n', address
 
 
 PLOTLY: dict[str, Callable[[], tuple[str, str]]] = {"inline": _inline, "cdn": _from_network}

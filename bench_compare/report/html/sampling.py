@@ -34,10 +34,8 @@ FEW, MANY = 33, 65
 """Quantiles of a series: few of a short budget, else many."""
 TAIL = (0.0, 0.002, 0.005, 0.01, 0.02)
 """Shares below which the lowest quantiles lie; the highest mirror them."""
-BATCH = 64
-"""Series worked on at once: half a MiB, so that they stay in the cache. 256 take half as long
-again."""
-
+BATCH = 128
+"""Series worked on at once: of 1,000 samples a MiB, so that they stay in the cache."""
 ALIKE = 64
 """Kinds of series, by the lengths of their rounds, whose buckets are remembered."""
 

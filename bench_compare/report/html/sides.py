@@ -1,7 +1,8 @@
 """Facts of the sides of a block's cases, a column for each fact.
 
 A column has an entry for each side, first base and other of the first case; what a side does not
-have is None, and a column in which nobody has anything is left out.
+have is None, and a column in which nobody has anything is left out. An entry that all sides share
+is told once.
 """
 
 from __future__ import annotations
@@ -45,8 +46,9 @@ def side_columns(
     sides: Sequence[CaseSide | None],
     facts: Sequence[Sequence[Facts]],
     measured: Mapping[str, Sequence[bool]],
-) -> tuple[dict[str, Sequence[Any]], Floats]:
-    """The columns, and what devices told around the rounds of all sides (`_readings`).
+) -> tuple[dict[str, dict[str, Any]], Floats]:
+    """The columns, apart from them what all sides have in common, and what devices told around the
+    rounds of all sides (`_readings`).
 
     `facts`: of the rounds of each document's case, for each side; `measured`: of each metric,
     whether the page tells it of a side.
@@ -57,9 +59,14 @@ def side_columns(
     told = {name: [has[place] for place in present] for name, has in measured.items()}
     columns["init"] = _init([side.cases for side in held], told)
     kept = {name: column for name, column in columns.items() if any(map(_size, column))}
+    same = {name: kept.pop(name)[0] for name in [*kept] if name != "name" and _are_same(kept[name])}
     if len(held) < len(sides):
         kept = {name: _spread(column, present, len(sides)) for name, column in kept.items()}
-    return kept, readings
+    return {"columns": kept, "same": same}, readings
+
+
+def _are_same(column: Sequence[Any]) -> bool:
+    return column.count(column[0]) == len(column)
 
 
 def _spread(column: Sequence[Any], places: Sequence[int], count: int) -> list[Any]:
@@ -250,22 +257,18 @@ def _checked(cases: Sequence[Case]) -> Validation | None:
     return next(failed, known[-1] if known else None)
 
 
-def _validations(found: Sequence[Validation | None]) -> list[dict[str, Any] | None]:
+def _validations(found: Sequence[Validation | None]) -> list[tuple[Any, ...] | None]:
     outputs = [output for one in found if one is not None for output in one.outputs]
     told = iter(_outputs(outputs))
     return [None if one is None else _validation(one, told) for one in found]
 
 
-def _validation(one: Validation, outputs: Iterator[list[Any]]) -> dict[str, Any]:
-    return {
-        "status": one.status,
-        "reference": one.reference,
-        "reason": one.reason,
-        "checked": one.iterations_checked,
-        "wrong": one.iterations_mismatched,
-        "deterministic": one.deterministic,
-        "outputs": list(itertools.islice(outputs, len(one.outputs))),
-    }
+def _validation(one: Validation, outputs: Iterator[list[Any]]) -> tuple[Any, ...]:
+    return (
+        *(one.status, one.reference, one.reason, one.iterations_checked),
+        *(one.iterations_mismatched, one.deterministic),
+        [*itertools.islice(outputs, len(one.outputs))],
+    )
 
 
 def _outputs(outputs: Sequence[OutputValidation]) -> list[list[Any]]:
@@ -280,6 +283,8 @@ def _outputs(outputs: Sequence[OutputValidation]) -> list[list[Any]]:
 
 
 def _worst(found: Sequence[Mismatch]) -> list[Any]:
+    if not found:
+        return []
     return [[list(w.index), _real(w.expected), _real(w.actual)] for w in found[:WORST]]
 
 

@@ -38,12 +38,27 @@ def with_numbers(block, planes):
 
     for metric in block["metrics"].values():
         metric["numbers"] = by_row(columns(7, len(metric["units"])))
+    block["sides"] = every_column(**block["sides"])
     counts = [count or 0 for count in block["sides"].get("rounds", [])]
     told = by_row(columns(block["readings"], sum(counts)))
     ends = np.cumsum(counts).tolist()
     each = zip(counts, ends, strict=True)
     block["sides"]["rounds"] = [told[end - count : end] for count, end in each]
     return block
+
+
+def every_column(columns, same):
+    there = [name is not None for name in columns.get("name", [])]
+    shared = {name: [value if has else None for has in there] for name, value in same.items()}
+    found = columns | shared
+    if "validation" in found:
+        found["validation"] = [
+            one and dict(zip(CHECKED, one, strict=True)) for one in found["validation"]
+        ]
+    return found
+
+
+CHECKED = ("status", "reference", "reason", "checked", "wrong", "deterministic", "outputs")
 
 
 def by_row(columns):

@@ -7,6 +7,9 @@ import { page } from "./page.js";
 import { seriesOf } from "./series.js";
 
 const blocks = new Map();
+const CHECKED = [
+  "status", "reference", "reason", "checked", "wrong", "deterministic", "outputs",
+];
 const NUMBERS = 7; // of a metric: base, other, ratio, its interval's ends, q, threshold
 
 export async function detailOf(place) {
@@ -30,11 +33,23 @@ const isEmpty = (value) =>
 
 // What a side has to tell; null where the case is not on it.
 function sideOf({ sides, readings }, row) {
-  if (!known(sides.name[row])) return null;
-  const told = Object.entries(entriesOf(sides, row)).filter(([, value]) => !isEmpty(value));
-  const side = Object.fromEntries(told);
-  if (side.rounds) side.rounds = roundsOf(readings, sum(sides.rounds.slice(0, row)), side.rounds);
+  const { columns, same } = sides;
+  if (!known(columns.name) || !known(columns.name[row])) return null;
+  const told = Object.entries({ ...same, ...entriesOf(columns, row) });
+  const side = Object.fromEntries(told.filter(([, value]) => !isEmpty(value)));
+  if (side.rounds) side.rounds = roundsOf(readings, roundsBefore(sides, row), side.rounds);
+  if (side.validation) {
+    const values = CHECKED.map((name, at) => [name, side.validation[at]]);
+    side.validation = Object.fromEntries(values);
+  }
   return side;
+}
+
+// Of the sides before one; of all without it.
+function roundsBefore({ columns, same }, row) {
+  const names = columns.name || [];
+  return sum(columns.rounds ? columns.rounds.slice(0, row)
+    : names.slice(0, row).filter(known).map(() => same.rounds || 0));
 }
 
 // Rounds, each with its cut and, where a device told them, clock before and after, power and
@@ -77,7 +92,7 @@ function withNumbers(block, bytes) {
     first += length;
     return floats.subarray(first - length, first);
   });
-  const { length } = block.cases.reason, rounds = sum(block.sides.rounds || []);
+  const { length } = block.cases.reason, rounds = roundsBefore(block.sides);
   for (const metric of Object.values(block.metrics)) metric.numbers = columns(NUMBERS, length);
   return { ...block, readings: columns(block.readings, rounds) };
 }
