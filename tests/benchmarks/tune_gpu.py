@@ -48,7 +48,7 @@ from bench_run.runner.planning import outline_run
 from tests.benchmarks.tune_every import SUITE, Asked, measure_all, save
 
 COMMAND = [sys.executable, "-m", "bench_run"]
-COST_S, EVERY_S, SAMPLE_S, ENERGY_S = 45, 25, 20, 25
+COST_S, EVERY_S, SAMPLE_S, ENERGY_S = 45, 25, 20, 75
 """What the later steps take: four runs, one graph with all plans, the ordinary run, a few graphs
 tuned for energy."""
 END_S = 15
