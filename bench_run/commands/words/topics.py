@@ -95,7 +95,8 @@ Sampling:
                         order (default 5)
   --min-time S          continue until a case has S seconds of samples, device
                         and end-to-end samples each
-  --max-time S          stop a case at S seconds of samples, each as above, or
+  --max-time S          stop a case at S seconds of samples, each as above, on
+                        the processor with what --cache puts before them, or
                         'none' for no limit (default 10)
   --precision P         add rounds until the median is known to P, such as 1%
   --until decided       add rounds until each pair of engines (--a/--b, or the

@@ -107,6 +107,31 @@ def test_what_lies_between_samples_does_not_count_for_the_times():
     assert (len(result.series["e2e_ns"]), result.stopped_by) == (5, "max time")
 
 
+class FlushingStream(ScriptedStream):
+    """On the processor; each flush takes ten times as long as a sample."""
+
+    flushes = True
+
+    def flush(self):
+        super().flush()
+        self.now += 100
+
+
+@pytest.mark.parametrize(("flushes", "count"), [(True, 3), (False, 20)])
+def test_what_the_processor_does_for_the_caches_counts_for_the_longest_time(flushes, count):
+    stream = FlushingStream([10] * 20)
+    stream.flushes = flushes
+    plan, budget = ScriptedPlan(stream), SamplingBudget(0, 20, 0, 330)
+    measured = measure(plan, stream, budget, clock=stream.time)
+    assert [10] * count == measured.series["e2e_ns"]
+
+
+def test_before_a_sample_in_cold_caches_the_loop_runs_once_without_work():
+    stream = FlushingStream([10])
+    measure(ScriptedPlan(stream), stream, SamplingBudget(0, 1), clock=stream.time)
+    assert ["flush", "synchronize", "synchronize", "run", "synchronize"] == stream.calls
+
+
 def test_rests_do_not_count_for_the_time_of_the_device_pass():
     stream = ScriptedStream([10] * 30, clock="events", gate_depth=2)
     stream.flush = lambda: setattr(stream, "now", stream.now + 1_000)
