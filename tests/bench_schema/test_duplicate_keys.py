@@ -10,6 +10,7 @@ from bench_schema import codec, files
 from bench_schema.checks.duplicate_keys import (
     WHOLE_BYTES,
     _may_repeat,
+    _repeated,
     refuse_duplicate_keys,
 )
 from bench_schema.errors import SchemaError
@@ -66,6 +67,12 @@ def test_one_key_in_two_objects_passes(first, second):
 @pytest.mark.parametrize("name", ["v1.json", "v2.json"])
 def test_the_stored_documents_are_passed_without_a_second_reading(name):
     assert not _may_repeat((DOCUMENTS / name).read_bytes())
+
+
+def test_a_text_is_read_no_further_than_the_first_key_that_is_there_twice():
+    """What comes after it may be a hundred megabytes; here it is no JSON at all."""
+    text = '{"cases": [{"id": "a"}, {"id": "b", "id": "c", "graph": {"name": "g"}}, what follows'
+    assert (("cases", 1), "id", "g") == next(_repeated(text))
 
 
 def test_file_field_case_and_key_are_named(tmp_path):

@@ -4,7 +4,7 @@ Parsers that are fast enough do not tell. So the text itself is looked at, in Nu
 stand, and in which object, 6 ms for a megabyte, which is too much for large ones (a third of their
 decoding). Of a text of more than 4 MiB only pieces are looked at, spread evenly over it: what a
 tool writes twice in each case is found there, a single one may not be. Where two keys look alike,
-Python's parser reads the whole text and has the last word.
+Python's parser reads the text up to the first that is there twice and has the last word.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from bench_schema.checks.validator import path_text
 from bench_schema.errors import SchemaError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Generator, Iterable, Iterator
 
 Ints: TypeAlias = npt.NDArray[np.int64]
 Codes: TypeAlias = npt.NDArray[np.uint64]
@@ -44,7 +44,7 @@ def refuse_duplicate_keys(data: bytes, where: str) -> None:
     """Raise `SchemaError` where an object of the text, which is valid JSON, has a key twice."""
     if not may_repeat_keys(data):
         return
-    found = _first(json.loads(data, object_pairs_hook=_Members), ())
+    found = next(_repeated(data.decode("utf-8", "surrogatepass")), None)
     if found is not None:
         path, key, case = found
         named = f" ({case})" if case else ""
@@ -130,8 +130,54 @@ class _Members(list[tuple[str, Any]]):
     """The members of an object, in the order of the text."""
 
 
-def _first(tree: Any, path: tuple[str | int, ...]) -> Any:
-    """Path of the first object with a key twice, the key, and the name of the case it is in."""
+Path: TypeAlias = "tuple[str | int, ...]"
+Repeated: TypeAlias = "tuple[Path, str, str | None]"
+"""Where an object has a key twice, the key, and the name of the case that it is in."""
+
+STEPS = 2
+"""So deep a document is read value by value: case by case, that is."""
+GAP = re.compile(r"[\s:,]*")
+"""Between two values of a valid text."""
+_decode = json.JSONDecoder(object_pairs_hook=_Members).raw_decode
+
+
+def _repeated(text: str) -> Iterator[Repeated]:
+    """In the order of the text, which is read no further than whoever asks wants to know."""
+    yield from _within(text, _skip(text, 0), ())
+
+
+def _skip(text: str, place: int) -> int:
+    found = GAP.match(text, place)
+    assert found is not None
+    return found.end()
+
+
+def _within(text: str, place: int, path: Path) -> Generator[Repeated, None, int]:
+    """Of the value that begins there; returns where it ends."""
+    if len(path) >= STEPS or text[place] not in "{[":
+        value, end = _decode(text, place)
+        found = _first(value, path)
+        if found is not None:
+            is_case = path[:-1] == ("cases",) and isinstance(value, _Members)
+            yield (*found[:2], _name(dict(value))) if is_case else found
+        return end
+    closing = "}" if text[place] == "{" else "]"
+    names: set[str | int] = set()
+    index, place = 0, _skip(text, place + 1)
+    while text[place] != closing:
+        name: str | int = index
+        if closing == "}":
+            name, place = _decode(text, place)
+            place = _skip(text, place)
+            if name in names:
+                yield path, str(name), None
+            names.add(name)
+        place = _skip(text, (yield from _within(text, place, (*path, name))))
+        index += 1
+    return place + 1
+
+
+def _first(tree: Any, path: Path) -> Repeated | None:
     if isinstance(tree, _Members):
         names: set[str] = set()
         for key, _ in tree:
@@ -144,8 +190,7 @@ def _first(tree: Any, path: tuple[str | int, ...]) -> Any:
     for name, value in items:
         found = _first(value, (*path, name))
         if found is not None:
-            is_case = path == ("cases",) and isinstance(value, _Members)
-            return (*found[:2], _name(dict(value))) if is_case else found
+            return found
     return None
 
 
