@@ -346,4 +346,6 @@ def least(problem: Problem, objective: str) -> Best:
     found, complete = corners(problem, edp_only=True)
     if not found:
         return replace(NOTHING, optimal=complete)
+    # Of sums below zero, which seams may lead to, the least product need not be a corner.
+    complete &= found[0].time >= 0 and found[-1].energy >= 0
     return replace(min(found, key=lambda one: one.time * one.energy), optimal=complete)

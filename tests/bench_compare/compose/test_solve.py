@@ -59,14 +59,15 @@ def test_a_search_that_is_cut_short_says_so():
 
 
 @st.composite
-def problems(draw):
+def problems(draw, lift=6):
+    """`lift`: so high that no sum is below zero."""
     sizes = tuple(draw(st.lists(st.integers(1, 3), min_size=1, max_size=4)))
     pairs = list(itertools.combinations(range(len(sizes)), 2))
     linked = draw(st.lists(st.sampled_from(pairs), unique=True)) if pairs else []
     terms = []
     for nodes in [*((n,) for n in range(len(sizes))), *linked]:
         shape = [sizes[n] for n in nodes]
-        times, energies = (costs(draw, shape, holes=False) + 6 for _ in range(2))
+        times, energies = (costs(draw, shape, holes=False) + lift for _ in range(2))
         terms.append(Term(nodes, times, energies))
     limits = []
     for _ in range(draw(st.integers(0, 2))):
@@ -96,6 +97,20 @@ def test_the_least_time_energy_and_product_within_limits_are_those_of_trying_eve
         assert found.choice == ()
     elif found.optimal:
         assert GOALS[goal](found.time, found.energy) == pytest.approx(min(values))
+
+
+@given(problem=problems(lift=2))
+@settings(max_examples=100, deadline=None)
+def test_a_product_of_sums_below_zero_is_not_called_the_least_where_it_is_not(problem):
+    found = least(problem, "edp")
+    values = [time * energy for time, energy in admitted(problem)]
+    if found.optimal and found.choice:
+        assert found.time * found.energy == pytest.approx(min(values))
+
+
+def test_a_pass_that_takes_less_than_nothing_has_no_least_product():
+    term = Term((0,), np.array([-2.0, -1.0, 5.0]), np.array([1.0, 9.0, 0.5]))
+    assert not least(Problem((3,), (term,)), "edp").optimal
 
 
 @given(problem=problems(), solves=st.integers(1, 12))
