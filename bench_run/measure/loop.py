@@ -181,28 +181,15 @@ def on_device(
 
     Behind the gate the device never waits for the host, so launch costs stay out of the samples.
     What the marks themselves cost is subtracted (`Stream.correction_ns`). A gate that opened by
-    force voids its block: the series begins anew, since gated and other samples are unlike. Where
-    there is no gate, the first iteration after a rest finds the host asleep (3 % of 8 ms, 900
-    launches): of long ones it is not timed.
+    force voids its block: the series begins anew, since gated and other samples are unlike.
     """
     samples: list[int] = []
     correction_ns = stream.correction_ns()
     total_ns, busy_ns, forced = 0, 0, forced_gates(stream)
     block = _block_size(stream, budget, estimate_ns, canaries.queue_share)
-    wakes = estimate_ns * budget.executions > BUSY_BLOCK_NS // 4 and why_ungated(stream) is not None
     while True:
-        marks, block_ns = [], 0
-        with stream.gate():
-            for _ in range(min(block, max(1, budget.iterations - len(samples)))):
-                canaries.before()
-                stream.flush()
-                begin = stream.mark()
-                for _ in range(budget.executions):
-                    plan.run()
-                marks.append((begin, stream.mark()))
-                canaries.after()
-        stream.synchronize()
-        canaries.drain()
+        count = min(block, max(1, budget.iterations - len(samples)))
+        marks, block_ns = _gated_block(plan, stream, budget.executions, count, canaries), 0
         if forced_gates(stream) != forced:
             samples, total_ns, forced = [], 0, forced_gates(stream)
             block = _block_size(stream, budget, estimate_ns, canaries.queue_share)
@@ -218,11 +205,37 @@ def on_device(
         if budget.max_time_ns is not None and total_ns >= budget.max_time_ns:
             return samples
         if budget.rest_s > 0 and busy_ns + block_ns > BUSY_BLOCK_NS:
-            time.sleep(budget.rest_s)
+            _rest(plan, stream, budget, estimate_ns)
             busy_ns = 0
-            if wakes:
+
+
+def _gated_block(
+    plan: Plan, stream: Stream, executions: int, count: int, canaries: Canaries
+) -> list[tuple[object, object]]:
+    """The marks around so many samples, which were enqueued behind one gate; they are done."""
+    marks = []
+    with stream.gate():
+        for _ in range(count):
+            canaries.before()
+            stream.flush()
+            begin = stream.mark()
+            for _ in range(executions):
                 plan.run()
-                stream.synchronize()
+            marks.append((begin, stream.mark()))
+            canaries.after()
+    stream.synchronize()
+    canaries.drain()
+    return marks
+
+
+def _rest(plan: Plan, stream: Stream, budget: SamplingBudget, estimate_ns: int) -> None:
+    """Where there is no gate, the first iteration afterwards finds the host asleep, which makes one
+    of 8 ms and 900 launches 3 % longer: of long ones it is not timed."""
+    time.sleep(budget.rest_s)
+    is_long = estimate_ns * budget.executions > BUSY_BLOCK_NS // 4
+    if is_long and why_ungated(stream) is not None:
+        plan.run()
+        stream.synchronize()
 
 
 def forced_gates(stream: Stream) -> int:

@@ -45,9 +45,10 @@ from bench_run.measure.memory import ProcessPeak
 from bench_run.streams.base import GateOpensByForce
 from bench_run.tensors.data import inputs_of
 from bench_run.worker.case_record import case_of
-from bench_run.worker.other_inputs import draw_other_inputs
-from bench_run.worker.output_reader import OutputReader
-from bench_run.worker.output_validator import OutputKeeper, OutputValidator, Subject
+from bench_run.worker.outputs.keeper import OutputKeeper, Subject
+from bench_run.worker.outputs.other_inputs import draw_other_inputs
+from bench_run.worker.outputs.reader import OutputReader
+from bench_run.worker.outputs.validator import OutputValidator
 from bench_run.worker.within_pass import within_pass
 
 if TYPE_CHECKING:
