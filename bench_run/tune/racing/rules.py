@@ -31,7 +31,7 @@ OTHERS = 3
 """Times as many degrees of freedom as its own that all pairs give to the variance of one."""
 ELSEWHERE = math.log(1.02)
 """Behind by less, a candidate may win in other processes: the race runs in one, where a plan's
-place in memory moves it by 0.4 %, and some plans by more than 1 % (74 plans of 24 graphs on H200s,
+place in memory moves it by 0.4 %, and some plans by more than 1 % (156 plans of 24 graphs on H200s,
 their races against their rounds)."""
 PRECISION = 1 / 4
 """Of the margin, to which those that may be tied have to be known. More would be in vain: where a
