@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from bench_schema.document import SERIES
 
+from bench_compare.metrics.init import PHASES
 from bench_compare.parallel import share_out_beside
 from bench_compare.report.html.front import short
-from bench_compare.report.html.metrics import measured_sides, metric_columns
+from bench_compare.report.html.metrics import metric_columns, sides_with
 from bench_compare.report.html.packing import packed
 from bench_compare.report.html.sampling import Budget, budget
 from bench_compare.report.html.series import Shown, shown_series, told
@@ -97,7 +98,7 @@ def _blocks_of(material: Material, cases: range) -> list[Block]:
         group = material.comparison.cases[start : min(start + CHUNK, cases.stop)]
         changes = [case_changes(case) for case in group]
         text = _text(material, slice(start, start + len(group)), changes)
-        found.append(Block(text, [kinds(some) for some in changes]))
+        found.append(Block(text, [kinds(some) if some else [] for some in changes]))
     return found
 
 
@@ -107,8 +108,8 @@ def _text(material: Material, here: slice, changes: Sequence[Sequence[Change]]) 
     group, shown = material.comparison.cases[here], material.shown[here]
     series, integers = told(group, shown, material.plan)
     metrics = metric_columns(group, material.comparison.metrics)
-    measured = measured_sides(metrics)
-    sides, readings = side_columns(material.sides[both], material.facts[both], measured)
+    phases = sides_with(metrics, PHASES)
+    sides, readings = side_columns(material.sides[both], material.facts[both], phases)
     tree = {
         "cases": {
             **_case_columns(group, shown),

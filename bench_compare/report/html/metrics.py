@@ -12,7 +12,7 @@ from bench_compare.report.html.front import floats
 from bench_compare.report.rows import NEWS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from bench_compare.comparison.judging.on_demand import Results
     from bench_compare.model import CaseComparison, MetricComparison
@@ -69,6 +69,10 @@ def _of_rows(found: Sequence[MetricComparison | None]) -> Told:
     return Told(words, floats(numbers.T))
 
 
-def measured_sides(told: Mapping[str, Told]) -> Mapping[str, Sequence[bool]]:
-    """Of each metric, whether base and other of the first case have it, then of the second …"""
-    return {name: np.isfinite(one.numbers[:2]).T.ravel().tolist() for name, one in told.items()}
+def sides_with(told: Mapping[str, Told], names: Iterable[str]) -> Mapping[str, Sequence[bool]]:
+    """Of some metrics, whether base and other of the first case have it, then of the second …"""
+    return {
+        name: np.isfinite(told[name].numbers[:2]).T.ravel().tolist()
+        for name in names
+        if name in told
+    }

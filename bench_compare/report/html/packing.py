@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 LEVEL = 1
 """Of zlib for JSON: level 3 takes half as long again for 5 % less."""
-LONGEST = 8
-"""Bytes of an integer."""
+BITS = 8
+"""Of a byte."""
 
 
 def packed(tree: Any, integers: Sequence[Ints], floats: Sequence[npt.NDArray[np.float32]]) -> str:
@@ -42,9 +42,10 @@ def planes(numbers: Sequence[Ints]) -> bytes:
     largest has. High bytes are nearly all 0, and stand together."""
     if not numbers:
         return b""
-    flat = np.concatenate([matrix.ravel() for matrix in numbers]).astype("<u8")
-    width = -(-int(flat.max(initial=0)).bit_length() // LONGEST)
-    return flat.view(np.uint8).reshape(-1, LONGEST).T[:width].tobytes()
+    flat = np.concatenate([matrix.ravel() for matrix in numbers])
+    flat = flat.astype(f"<u{flat.itemsize}", copy=False)
+    width = -(-int(flat.max(initial=0)).bit_length() // BITS)
+    return flat.view(np.uint8).reshape(-1, flat.itemsize).T[:width].tobytes()
 
 
 def float_planes(matrices: Sequence[npt.NDArray[np.float32]]) -> bytes:

@@ -100,7 +100,7 @@ def reduced(series: Sequence[Held], plan: Budget) -> Iterator[Reduced]:
     for (lengths, documents), members in _alike(series).items():
         for batch in _batches(members):
             parts = [samples for i in batch for samples in series[i].rounds]
-            samples, least = _narrow(np.concatenate(parts).reshape(len(batch), -1))
+            samples, least = _narrow(np.concatenate(parts, dtype=np.int64).reshape(len(batch), -1))
             middles = _middles(samples, least, lengths, [series[i] for i in batch])
             if sum(lengths) <= plan.values:
                 buckets: tuple[int, ...] = ()
@@ -115,7 +115,7 @@ def reduced(series: Sequence[Held], plan: Budget) -> Iterator[Reduced]:
 def _narrow(samples: Ints) -> tuple[Ints, Ints]:
     """Samples above the least of their row, in 32 bits where they fit, which sorts in half the
     time; and the least of each row."""
-    if samples.max() <= np.iinfo(np.int32).max and samples.min() >= 0:
+    if samples.view(np.uint64).max() <= np.iinfo(np.int32).max:  # negative ones would be larger
         samples = samples.astype(np.int32)
     least = samples.min(axis=1)
     samples -= least[:, None]
@@ -189,7 +189,7 @@ def _whole(samples: Ints, middles: Floats) -> tuple[Ints, Floats, dict[str, Ints
 
 def _steps(values: Ints | Floats, offset: Ints, step: Floats) -> Ints:
     """In steps from the offset of the row."""
-    return np.rint((values - offset[:, None]) / step[:, None]).astype(np.int64)
+    return np.rint((values - offset[:, None]) / step[:, None]).astype(offset.dtype)
 
 
 def _short(
@@ -203,9 +203,7 @@ def _short(
     ordered = np.sort(samples, axis=1)
     offset, step = _grid(ordered)
     quantiles = _steps(ordered[:, _ranks(samples.shape[1], plan.quantiles)], offset, step)
-    least, middle, most = (
-        _steps(values, offset, step) for values in _envelope(samples, lengths, buckets)
-    )
+    least, middle, most = _steps(_envelope(samples, lengths, buckets), offset, step)
     return offset, step, {
         "mids": _steps(middles, offset, step),
         "q": np.diff(quantiles, axis=1, prepend=0),
@@ -215,9 +213,7 @@ def _short(
     }  # fmt: skip
 
 
-def _envelope(
-    samples: Ints, lengths: tuple[int, ...], per_round: tuple[int, ...]
-) -> tuple[Ints, Ints, Ints]:
+def _envelope(samples: Ints, lengths: tuple[int, ...], per_round: tuple[int, ...]) -> Ints:
     """Least, (lower) median and largest sample of each bucket; buckets never cross a round."""
     found = np.empty((3, len(samples), sum(per_round)), samples.dtype)
     for size, alike, places in _alike_buckets(lengths, per_round):
@@ -225,7 +221,7 @@ def _envelope(
         bucketed.sort(axis=2)
         for shown, rank in zip(found, (0, (size - 1) // 2, size - 1), strict=True):
             shown[:, alike] = bucketed[:, :, rank]
-    return found[0], found[1], found[2]
+    return found
 
 
 @lru_cache(ALIKE)

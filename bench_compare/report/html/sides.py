@@ -50,8 +50,8 @@ def side_columns(
     """The columns, apart from them what all sides have in common, and what devices told around the
     rounds of all sides (`_readings`).
 
-    `facts`: of the rounds of each document's case, for each side; `measured`: of each metric,
-    whether the page tells it of a side.
+    `facts`: of the rounds of each document's case, for each side; `measured`: of each phase
+    that is a metric here, whether the page tells it of a side.
     """
     present = [place for place, side in enumerate(sides) if side is not None]
     held = [side for side in sides if side is not None]
@@ -80,7 +80,9 @@ def _columns(
     sides: Sequence[CaseSide], facts: Sequence[Sequence[Facts]]
 ) -> tuple[dict[str, Sequence[Any]], Floats]:
     last = [side.cases[-1] for side in sides]
-    rounds = [sum([len(case.rounds) for case in side.cases]) for side in sides]
+    held = [case.rounds for side in sides for case in side.cases]
+    counts = iter([len(rounds) for rounds in held])
+    rounds = [sum(itertools.islice(counts, len(side.cases))) for side in sides]
     columns: dict[str, Sequence[Any]] = {
         "name": [side.name for side in sides],
         "engine": [side.engine for side in sides],
@@ -100,7 +102,7 @@ def _columns(
         "achieved": _achieved(last),
         "memory": [_memory(case) for case in last],
     }
-    return columns, _readings([case.rounds for side in sides for case in side.cases])
+    return columns, _readings(held)
 
 
 def _size(value: Any) -> int:
@@ -209,10 +211,13 @@ def _init(
     """The phases of each side; where no metric tells one, with its (lower) median over the rounds
     of all documents, nanoseconds; what is paid once counts once a document."""
     found: list[dict[str, int | None]] = [
-        dict.fromkeys(phase for case in cases for phase in case.init) for cases in sides
+        dict.fromkeys(itertools.chain.from_iterable([case.init for case in cases]))
+        for cases in sides
     ]
-    for phase in dict.fromkeys(phase for one in found for phase in one):
-        told = measured.get(phase, itertools.repeat(False, len(found)))
+    for phase in dict.fromkeys(itertools.chain.from_iterable(found)):
+        told = measured.get(phase) or [False] * len(found)
+        if all(told):
+            continue
         every = zip(itertools.count(), found, told, strict=False)
         here = [place for place, one, has in every if not has and phase in one]
         most = 1 if phase in PAID_ONCE else None
