@@ -1,13 +1,14 @@
 """How large the page is, how long it takes to make and how long Chromium takes to open it.
 
-Generates two runs in memory, compares them with the real functions and renders the page::
+Generates two runs, writes their documents, reads and compares them as the command does, and renders
+the page::
 
     python -m tests.benchmarks.html_size [CASES [ITERATIONS [FILE]]]
 
-Prints one line each: bytes, seconds (on the wall, and of processors: by this process, and by those
-that it forks), the rise of the process's memory, and the milliseconds until the page can be used in
-a headless Chromium, and until its overview is drawn (left out where there is no browser). The
-collector of garbage rests, as it does in the command.
+Prints one line each: bytes, seconds of reading and comparing, and of rendering (on the wall, and of
+processors: by this process, and by those that it forks), the rise of the process's memory, and the
+milliseconds until the page can be used in a headless Chromium, and until its overview is drawn
+(left out where there is no browser). The collector of garbage rests, as it does in the command.
 """
 
 from __future__ import annotations
@@ -18,12 +19,17 @@ import resource
 import sys
 import tempfile
 import time
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
-from bench_schema.document import Case, Memory, Round, Work
+from bench_schema import files
+from bench_schema.document import Case, Document, Memory, Round, Work
 
 from bench_compare.comparison.compare import compare
+from bench_compare.input.load import load
+from bench_compare.input.sides import Grouping, group
 from bench_compare.model import Comparison, Side, Source, View
 from bench_compare.policy.values import Policy
 from bench_compare.report import render
@@ -48,6 +54,7 @@ INIT_NS = {
     "first_run_ns": 1_500_000,
 }
 DRAWN = "#overview .lines path, #overview .points path"
+LABELS = ("before", "after")
 ROUNDS = 5
 RUN_EFFECT, ITERATION_SD, TAIL = 0.003, 0.004, 0.004
 SLOW_SHARE = 0.04
@@ -99,6 +106,15 @@ def case(number: int, median_ns: float, found: list[Round]) -> Case:
 
 
 def suite(number: int, iterations: int, seed: int = 0) -> Comparison:
+    """`documents`, compared without being written."""
+    base, other = (
+        Side(label, (Source(f"{label}.json", one, "bench"),), ("cudnn",))
+        for label, one in zip(LABELS, documents(number, iterations, seed), strict=True)
+    )
+    return compare(base, [other], Policy())
+
+
+def documents(number: int, iterations: int, seed: int = 0) -> tuple[Document, Document]:
     """`number` graphs of `iterations` samples a side in five rounds, some of them changed."""
     rng = np.random.default_rng(seed)
     size = max(iterations // ROUNDS, 1)
@@ -116,11 +132,27 @@ def suite(number: int, iterations: int, seed: int = 0) -> Comparison:
     after = gpu_document(
         "after", sides[1], ["cudnn"], hour=9, driver="580.65.06", libraries="9.13.0", **more
     )
-    base, other = (
-        Side(label, (Source(f"{label}.json", one, "bench"),), ("cudnn",))
-        for label, one in (("before", before), ("after", after))
-    )
-    return compare(base, [other], Policy())
+    return before, after
+
+
+def save(paths: list[Path], number: int, iterations: int) -> None:
+    for path, one in zip(paths, documents(number, iterations), strict=True):
+        files.save(path, one)
+
+
+def compared(folder: Path, number: int, iterations: int) -> Comparison:
+    """From files, as the command does. They are written by a process of its own, so that what it
+    takes is not counted."""
+    paths = [folder / f"{label}.json" for label in LABELS]
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as apart:
+        apart.submit(save, paths, number, iterations).result()
+    gc.disable()
+    begin = time.perf_counter()
+    sources, _ = load(map(str, paths))
+    base, others = group(sources, Grouping())
+    comparison = compare(base, others, Policy())
+    print(f"reading   {time.perf_counter() - begin:.2f} s, with the comparison")
+    return comparison
 
 
 def opened_ms(path: Path) -> tuple[float, float | None] | None:
@@ -176,26 +208,12 @@ def drawn_ms(driver: object, patience_s: float = 60.0) -> float | None:
 def main(arguments: list[str]) -> None:
     number = int(arguments[0]) if arguments else 5_000
     iterations = int(arguments[1]) if len(arguments) > 1 else 1_000
-    comparison = suite(number, iterations)
-    gc.disable()
-    gc.freeze()
-    before_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    start, begin = time.perf_counter(), os.times()
-    text = render("html", comparison, View())
-    seconds, end = time.perf_counter() - start, os.times()
-    own = end.user + end.system - begin.user - begin.system
-    forked = end.children_user + end.children_system - begin.children_user - begin.children_system
-    added_mib = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before_kib) / 1024
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(arguments[2] if len(arguments) > 2 else f"{folder}/page.html")
-        path.write_text(text, encoding="utf-8")
-        ready = opened_ms(path)
     print(f"{number} cases of {iterations} iterations a side")
-    print(f"page      {len(text.encode()) / 1e6:.2f} MB")
-    print(
-        f"rendering {seconds:.2f} s, {own:.2f} + {forked:.2f} s of processors, "
-        f"{added_mib:.0f} MiB more"
-    )
+    with tempfile.TemporaryDirectory() as folder:
+        comparison = compared(Path(folder), number, iterations)
+        path = Path(arguments[2] if len(arguments) > 2 else f"{folder}/page.html")
+        rendered(comparison, path)
+        ready = opened_ms(path)
     if ready is None:
         print("opening   no Chromium here")
     else:
@@ -203,6 +221,22 @@ def main(arguments: list[str]) -> None:
             f"opening   {ready[0]:.0f} ms, "
             f"the overview {ready[1] or 0:.0f} ms after scrolling to it"
         )
+
+
+def rendered(comparison: Comparison, path: Path) -> None:
+    before_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    start, begin = time.perf_counter(), os.times()
+    text = render("html", comparison, View())
+    seconds, end = time.perf_counter() - start, os.times()
+    own = end.user + end.system - begin.user - begin.system
+    forked = end.children_user + end.children_system - begin.children_user - begin.children_system
+    added_mib = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before_kib) / 1024
+    path.write_text(text, encoding="utf-8")
+    print(f"page      {path.stat().st_size / 1e6:.2f} MB")
+    print(
+        f"rendering {seconds:.2f} s, {own:.2f} + {forked:.2f} s of processors, "
+        f"{added_mib:.0f} MiB more"
+    )
 
 
 if __name__ == "__main__":
