@@ -26,8 +26,8 @@ class SampledRounds(NamedTuple):
     samples: Sequence[Samples]
     cuts: Sequence[int]
     """That the document tells, else 0."""
-    log_medians: Sequence[float]
-    """Of the samples after the cut, of their logarithms; NaN: not known."""
+    medians_ns: Sequence[float]
+    """Of the samples after the cut; NaN: not known."""
 
 
 NO_ROUNDS = SampledRounds((), (), ())
@@ -64,7 +64,7 @@ class LazyRounds(Sequence[Round]):
         return SampledRounds(
             columns.samples[first:last],
             columns.told_cuts[first:last],
-            columns.told_medians[first:last],
+            columns.told_medians_ns[first:last],
         )
 
     @property

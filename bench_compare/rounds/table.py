@@ -51,10 +51,10 @@ class SeriesColumns:
         return found
 
     @cached_property
-    def told_medians(self) -> list[float]:
-        """Log median after `told_cut`; NaN where another cut counts."""
+    def told_medians_ns(self) -> list[float]:
+        """Median after `told_cut`; NaN where another cut counts."""
         same = self.cut == self.told_cut
-        found: list[float] = np.where(same, self.statistics.log_median, np.nan).tolist()
+        found: list[float] = np.where(same, self.statistics.median_ns, np.nan).tolist()
         return found
 
 

@@ -37,6 +37,8 @@ class RoundStatistics:
     scatter: Array
     """Standard deviation of the log times inside the round, from their quantiles at 20 and 80 %:
     that of modes, if there are two, and not of a few spikes."""
+    median_ns: Array
+    """Plain median of what was kept, for the eye: no verdict rests on it."""
 
 
 OUTLIER_MADS = 10.0
@@ -80,11 +82,12 @@ def round_statistics(series: Sequence[Ints]) -> RoundStatistics:
     size = len(series)
     medians, trend = np.full(size, np.nan), np.full(size, np.nan)
     outliers, kept = np.zeros(size, np.int64), np.zeros(size, np.int64)
-    scatter = np.full(size, np.nan)
+    scatter, plain = np.full(size, np.nan), np.full(size, np.nan)
     for index, rows in rectangles(series):
         count = rows.shape[1]
         ordered = np.sort(rows, axis=1)
         medians[index] = log_median(ordered)
+        plain[index] = ordered[:, [(count - 1) // 2, count // 2]].mean(axis=1)
         kept[index] = count
         outliers[index] = _outliers(ordered)
         scatter[index] = _scatter(ordered)
@@ -92,7 +95,7 @@ def round_statistics(series: Sequence[Ints]) -> RoundStatistics:
             half = count // 2
             first, second = np.sort(rows[:, :half], axis=1), np.sort(rows[:, -half:], axis=1)
             trend[index] = log_median(second) - log_median(first)
-    return RoundStatistics(medians, trend, outliers, kept, scatter)
+    return RoundStatistics(medians, trend, outliers, kept, scatter, plain)
 
 
 WITHIN_NORMAL = 1.6832

@@ -63,7 +63,7 @@ class Held(NamedTuple):
     """Leading samples of each round that do not count."""
     documents: tuple[int, ...]
     """Rounds of each document."""
-    log_medians: Sequence[float]
+    medians_ns: Sequence[float]
     """Of what counts of each round; NaN: not known."""
 
 
@@ -124,7 +124,7 @@ def _narrow(samples: Ints) -> tuple[Ints, Ints]:
 
 def _middles(samples: Ints, least: Ints, lengths: tuple[int, ...], held: Sequence[Held]) -> Floats:
     """Median of each round without its cut, above the least of its row; shape (series, rounds)."""
-    known: Floats = np.exp([one.log_medians for one in held])
+    known = np.array([one.medians_ns for one in held])
     if not np.isnan(known).any():
         return known - least[:, None]
     ends = np.cumsum(lengths)

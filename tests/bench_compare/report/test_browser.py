@@ -15,7 +15,15 @@ from bench_compare.model import Side, Source, Verdict, View
 from bench_compare.policy.values import Policy
 from bench_compare.report import render
 from bench_compare.report.html import details
-from tests.bench_compare.build import case, document, round_, steady
+from tests.bench_compare.build import (
+    case,
+    document,
+    gpu_case,
+    gpu_document,
+    gpu_round,
+    round_,
+    steady,
+)
 from tests.benchmarks import html_size
 
 CHROMIUM, DRIVER = Path("/usr/bin/chromium"), Path("/usr/bin/chromedriver")
@@ -86,6 +94,26 @@ def side(label, documents, factor, *, seed, plan="8"):
     return Side(label, tuple(held), ("numpy",))
 
 
+def powered():
+    """Cases of five rounds each, one only in base, one only in other, each side at a power of its
+    own: of case n 110, 120, … W in base, 210, 220, … W in other."""
+    told = gpu_round(0, {}, ()).telemetry_after
+    found = []
+    for label, first, missing in (("base", 100.0, 2), ("other", 200.0, 3)):
+        cases = []
+        for number in set(range(1, 5)) - {missing}:
+            random = np.random.default_rng(number)
+            after = replace(told, power_w=first + 10 * number)
+            rounds = [
+                gpu_round(at, {"device_ns": row}, row[:5], telemetry_after=after)
+                for at, row in enumerate(steady(random, 1e6))
+            ]
+            cases.append(gpu_case(f"g{number}", rounds, 1e6))
+        one = gpu_document(label, cases, ["cudnn"], hour=8, driver="570")
+        found.append(Side(label, (Source(f"{label}.json", one, "bench"),), ("cudnn",)))
+    return compare(found[0], found[1:], Policy())
+
+
 def several():
     """Two documents a side."""
     return compare(side("old", 2, 1.0, seed=1), [side("new", 2, 1.3, seed=2)], Policy())
@@ -128,6 +156,7 @@ def pages(tmp_path_factory, suite, hostile_suite, make):
     folder = tmp_path_factory.mktemp("pages")
     made = {"suite": suite, "hostile": hostile_suite, "imported": imported()}
     made |= {"several": several(), "three": three(), "blind": blind(), "bad": many_bad(make)}
+    made["powered"] = powered()
     for name, comparison in made.items():
         (folder / f"{name}.html").write_text(render("html", comparison, View()), encoding="utf-8")
     with pytest.MonkeyPatch.context() as patch:
@@ -462,6 +491,18 @@ def test_numbers_of_a_panel_agree(panel):
     row = find(browser, "#panel .metrics tbody tr").text
     values = [float(text) for text in re.findall(r"([\d.]+)\s*µs", row)[:2]]
     assert values == pytest.approx(browser.execute_script(script), rel=1e-3)
+
+
+def test_what_devices_told_stands_at_their_own_case(opened):
+    browser = opened("powered")
+    script = """return [...document.querySelectorAll('#panel .facts tr')]
+        .filter(row => row.cells[0].textContent === 'power').map(row => row.textContent)[0]"""
+    told = []
+    for number in range(1, 5):  # in the order of base, then what only other has
+        browser.execute_script("location.hash = arguments[0]", f"c000{number}")
+        wait_for_case(browser, f"c000{number}")
+        told.append(re.findall(r"\d+", browser.execute_script(script)))
+    assert [["110", "210"], ["130"], ["140", "240"], ["220"]] == told
 
 
 def test_the_address_keeps_search_verdict_and_sort(opened):

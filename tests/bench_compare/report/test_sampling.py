@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from bench_compare.report.html.sampling import FEW, MANY, Budget, Held, budget, shares
 from bench_compare.report.html.sampling import reduced as groups_of
+from bench_compare.statistics.samples import round_statistics
 
 ROUNDS = st.lists(st.lists(st.integers(1, 10**12), min_size=1, max_size=80), min_size=1, max_size=6)
 
@@ -107,6 +108,14 @@ def test_each_round_tells_the_median_of_what_counts(rounds, data):
     expected = [np.median(values[cut:]) for values, cut in zip(rounds, cuts, strict=True)]
     error = np.abs(one["offset"] + one["step"] * one["mids"] - expected)
     assert error.max() <= one["step"] * 0.5 + 1e-6 * max(expected)
+
+
+@given(ROUNDS)
+def test_medians_that_are_known_are_told_as_those_that_are_found(rounds):
+    found = held(rounds)
+    known = found._replace(medians_ns=round_statistics(found.rounds).median_ns.tolist())
+    [one], [other] = (reduced([each], Budget(0)) for each in (found, known))
+    assert one["mids"].tolist() == other["mids"].tolist()
 
 
 def test_rounds_of_several_documents_say_whose_they_are():

@@ -1,0 +1,113 @@
+"""What the panel of a case holds, however its document was read."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+
+import pytest
+from bench_schema import files
+
+from bench_compare.comparison.compare import compare
+from bench_compare.comparison.judging.on_demand import NUMBERS, values_of
+from bench_compare.input import load
+from bench_compare.input.large import read
+from bench_compare.metrics.init import PHASES
+from bench_compare.model import Side, Source, Verdict
+from bench_compare.policy.values import Policy
+from bench_compare.report.html import details
+from tests.bench_compare.report.unblock import unblocked
+from tests.benchmarks import html_size
+
+
+def sides(documents):
+    return [
+        Side(label, (Source(f"{label}.json", one, "bench"),), ("cudnn",))
+        for label, one in zip("ab", documents, strict=True)
+    ]
+
+
+def compared(documents, **changes):
+    first, second = sides(documents)
+    return compare(first, [second], Policy(**changes))
+
+
+def panels(comparison):
+    found = [unblocked(block.text) for block in details.blocks(comparison)]
+    return list(itertools.chain.from_iterable(found))
+
+
+def unlike(document):
+    """Some cases lose a round, what devices told, a phase, the warm-up's end, all rounds."""
+    changes = itertools.cycle(
+        [
+            lambda one: one,
+            lambda one: replace(one, rounds=one.rounds[1:]),
+            lambda one: replace(one, rounds=[quiet(each) for each in one.rounds]),
+            lambda one: replace(one, init={n: v for n, v in one.init.items() if n != "plan_ns"}),
+            lambda one: replace(one, rounds=[cut(each) for each in one.rounds]),
+            lambda one: replace(one, rounds=[], init={}),
+        ]
+    )
+    return replace(
+        document, cases=[change(one) for change, one in zip(changes, document.cases, strict=False)]
+    )
+
+
+def quiet(one):
+    return replace(one, telemetry_before=None, telemetry_after=None)
+
+
+def cut(one):
+    return replace(one, cut=dict.fromkeys(one.series, 3))
+
+
+@pytest.fixture(scope="module")
+def documents():
+    first, second = html_size.documents(24, 60)
+    return first, unlike(second)
+
+
+def test_a_document_read_as_columns_makes_the_same_panels(documents, tmp_path, monkeypatch):
+    monkeypatch.setattr(load, "LARGE_BYTES", 1)
+    monkeypatch.setattr(read, "LEAST_BYTES", 1)
+    paths = [tmp_path / "a.json", tmp_path / "b.json"]
+    for path, one in zip(paths, documents, strict=True):
+        files.save(path, one)
+    found = read.read_large(paths)
+    assert panels(compared(documents)) == panels(compared([found[path] for path in paths]))
+
+
+def test_a_phase_is_told_once_by_its_metric_or_by_its_side(documents):
+    phases = {"load_ns", "import_ns", "build_ns", "plan_ns", "first_run_ns"}
+    everything, few = (
+        panels(compared(documents, **one)) for one in ({}, {"metrics": ("device_ns",)})
+    )
+    for panel in everything:
+        for place, side in enumerate(panel["sides"]):
+            for phase in side.get("init", ()):
+                assert (None, True) == (
+                    side["init"][phase],
+                    panel["metrics"][phase]["numbers"][place] is not None,
+                )
+    assert phases == set(few[0]["sides"][0]["init"]) <= set(PHASES)
+    assert [400_000] * 24 == [panel["sides"][0]["init"]["load_ns"] for panel in few]
+
+
+def test_numbers_of_the_metric_that_decides_are_those_of_its_result(documents):
+    cases = compared(documents).cases
+    gates = [case.gate for case in cases]
+    told = values_of([case.metrics for case in cases], gates)
+    results = [case.gate_metric for case in cases]
+    assert (NUMBERS, len(cases)) == told.shape
+    assert [None if one is None else one.base for one in results] == [
+        None if value != value else value for value in told[0].tolist()
+    ]
+    assert None in gates
+
+
+def test_numbers_of_results_written_down_by_hand(make):
+    cases = [make.row(1, "g", Verdict.SAME, 1.0), make.row(2, "h", Verdict.REMOVED)]
+    told = values_of([case.metrics for case in cases], [case.gate for case in cases])
+    assert [20_000.0, 20_000.0, 1.0] == told[:3, 0].tolist()
+    assert (told[:, 1] != told[:, 1]).all()
