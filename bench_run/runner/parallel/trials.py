@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from bench_schema.document import Surroundings
 from bench_schema.merge import MEASURED_ALONE
-from bench_schema.numbers.summary import main_series, t_quantile
+from bench_schema.numbers.student import two_sided
+from bench_schema.numbers.summary import main_series
 
 from bench_run.measure.kernel_pass import STEP_NS
 
@@ -30,9 +31,13 @@ LIMIT_RATIO = 1.01
 """How far medians beside others may lie from those alone."""
 MOST_RATIO = 1.05
 """Beyond this it counts however much rounds scatter: that may be the others' doing too."""
-SCATTER_RATIO, SCATTER_DEGREES = 0.005, 2
+SCATTER_RATIO, SCATTER_DEGREES = 0.005, 6
 """How much rounds of a GPU's cases usually scatter, and for how many degrees of freedom this stands
 beside those of the case itself: a few rounds can be alike by chance."""
+LOOKS = 3
+"""A run judges dozens of cases, and one that moved by chance is measured again at its end: limits
+are those of three looks that share the error. (In 7 of 13 runs of 38 cases there was such a case with
+those of one look, and nothing to be found.)"""
 
 
 def with_companions(case: Case, companions: Iterable[str]) -> Case:
@@ -83,12 +88,12 @@ class Trial:
         return math.exp(means[0] - means[1])
 
     def scatter(self) -> float:
-        """What the ratio may differ from 1 by chance: 95 % limit of its logarithm."""
+        """What the ratio may differ from 1 by chance: 98.3 % limit of its logarithm."""
         groups = [list(self.alone.values()), list(self.beside.values())]
         degrees = sum(map(len, groups)) - len(groups) + SCATTER_DEGREES
         squares = sum(map(_squares, groups)) + SCATTER_DEGREES * SCATTER_RATIO**2
         share = sum(1 / len(group) for group in groups)
-        return t_quantile(degrees) * math.sqrt(squares / degrees * share)
+        return two_sided(degrees, LOOKS) * math.sqrt(squares / degrees * share)
 
     @property
     def is_moved(self) -> bool:

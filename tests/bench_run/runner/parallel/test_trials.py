@@ -49,7 +49,7 @@ def test_every_fifth_round_is_alone():
 def test_the_ratio_stands_in_the_document_once():
     trials, (judged,) = tried(10_000, 10_050, 10_050)
     trials.take(measured(3, 10_020, ["B"]))
-    note = "beside other devices 1.0050 of alone (2 and 1 rounds, by chance up to 1.6 %)"
+    note = "beside other devices 1.0050 of alone (2 and 1 rounds, by chance up to 1.8 %)"
     assert ((), Judged(NAME, note, frozenset())) == (tuple(trials.judge()), judged)
 
 
@@ -115,11 +115,15 @@ def test_rounds_beside_others_that_were_not_measured_again_stay():
     assert [0, 1] == [each.index for each in case.rounds]
 
 
+def moved(draw, effect, scatter):
+    noisy = lambda ratio: 50_000 * ratio * math.exp(draw.gauss(0, scatter))  # noqa: E731
+    _, found = tried(noisy(1), *[noisy(effect) for _ in range(4)])
+    return bool(found and found[0].void)
+
+
 def moved_share(effect, scatter, cases=400):
     draw = random.Random(5)
-    noisy = lambda ratio: 50_000 * ratio * math.exp(draw.gauss(0, scatter))  # noqa: E731
-    voids = [tried(noisy(1), *[noisy(effect) for _ in range(4)])[1] for _ in range(cases)]
-    return sum(bool(found and found[0].void) for found in voids) / cases
+    return sum(moved(draw, effect, scatter) for _ in range(cases)) / cases
 
 
 @pytest.mark.parametrize(("scatter", "most"), [(0.002, 0.01), (0.004, 0.02), (0.012, 0.12)])
@@ -141,3 +145,14 @@ def test_rounds_that_an_earlier_run_had_no_time_to_measure_again_are_void():
     trials.take(measured(4, 10_000, ["B"]))
     assert [Judged(NAME, None, frozenset({4}))] == list(trials.judge())
     assert not trials.measures_beside(NAME, 4)
+
+
+def test_a_run_of_forty_cases_that_nothing_moves_seldom_measures_one_again():
+    """As cases of a GPU scatter, 0.2 to 0.7 %."""
+    draw = random.Random(11)
+    runs = 150
+    again = 0
+    for _ in range(runs):
+        shares = [moved(draw, 1.0, draw.uniform(0.002, 0.007)) for _ in range(40)]
+        again += any(shares)
+    assert again / runs <= 0.35
