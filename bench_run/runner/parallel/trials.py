@@ -36,8 +36,8 @@ SCATTER_RATIO, SCATTER_DEGREES = 0.005, 6
 beside those of the case itself: a few rounds can be alike by chance."""
 LOOKS = 3
 """A run judges dozens of cases, and one that moved by chance is measured again at its end: limits
-are those of three looks that share the error. (In 7 of 13 runs of 38 cases there was such a case with
-those of one look, and nothing to be found.)"""
+are those of three looks that share the error. (With those of one look, 7 of 13 runs of 38 cases had
+such a case, and nothing was to be found.)"""
 
 
 def with_companions(case: Case, companions: Iterable[str]) -> Case:
