@@ -24,7 +24,7 @@ from bench_run.errors import EngineUnavailableError
 from bench_run.measure.loop import Measured, SamplingBudget, on_device, why_ungated
 from bench_run.measure.queue_pass import Gaps, gaps
 from bench_run.streams import cupti
-from bench_run.streams.base import SupportsKernelRecords
+from bench_run.streams.base import TOO_MANY, ExpectsLaunches, SupportsKernelRecords
 from bench_run.streams.demangle import demangle
 
 if TYPE_CHECKING:
@@ -142,6 +142,21 @@ def prepare_records(stream: Stream) -> None:
     if isinstance(stream, SupportsKernelRecords) and stream.timer in ("auto", "cupti"):
         with suppress(EngineUnavailableError):
             cupti.prepare()
+
+
+def count_launches(plan: Plan, stream: Stream) -> None:
+    """Engines that cannot count their launches expect the most that there may be. Where that is
+    more than fits behind the gate, the records of one execution say how many there are."""
+    if why_ungated(stream) != TOO_MANY or not isinstance(stream, ExpectsLaunches):
+        return
+    if not isinstance(stream, SupportsKernelRecords) or stream.timer not in ("auto", "cupti"):
+        return
+    with suppress(EngineUnavailableError):
+        with cupti.Recorder() as recorder:
+            plan.run()
+            stream.synchronize()
+        if recorder.records:
+            stream.expect(len(recorder.records))
 
 
 def asks_for_records(stream: Stream, device_ns: Sequence[int]) -> bool:

@@ -105,6 +105,15 @@ class RestoresGate(Protocol):
 
 WAITED = "the engine waited for the device behind the closed gate"
 """The usual reason of a gate that opens by force."""
+TOO_MANY = "one iteration is more launches than fit behind it"
+
+
+@runtime_checkable
+class ExpectsLaunches(Protocol):
+    """A stream whose queue holds so much and no more."""
+
+    def expect(self, launches: int) -> None:
+        """Of an iteration of the plan at hand: it has a gate, unless not even one fits behind."""
 
 
 @runtime_checkable

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 from bench_run.errors import EngineError, EngineUnavailableError, UsageError
 from bench_run.streams import cupti
 from bench_run.streams.base import (
+    TOO_MANY,
     WAITED,
     CopiesMemory,
     GateOpensByForce,
@@ -43,7 +44,6 @@ if TYPE_CHECKING:
 
 QUEUE_LAUNCHES = 900
 """Launches that fit behind a closed gate with room to spare; the host blocks at 1022."""
-TOO_MANY = "one iteration is more launches than fit behind it"
 GATE_LIMIT_S = 2.0
 EVENTS = 2048
 """Events in the ring: more than two for each launch that fits behind the gate."""

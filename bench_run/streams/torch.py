@@ -19,6 +19,7 @@ import torch
 
 from bench_run.errors import EngineUnavailableError, UsageError
 from bench_run.streams.base import (
+    TOO_MANY,
     WAITED,
     CopiesMemory,
     GateOpensByForce,
@@ -31,7 +32,6 @@ from bench_run.streams.caches import CACHES, flushed_bytes
 from bench_run.streams.cuda import (
     EMPTY_KERNEL_NS,
     QUEUE_LAUNCHES,
-    TOO_MANY,
     ClockProbe,
     Gate,
     clock_of,

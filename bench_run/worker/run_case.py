@@ -37,6 +37,7 @@ from bench_run.measure.energy import Used, measure_energy
 from bench_run.measure.kernel_pass import (
     Recorded,
     asks_for_records,
+    count_launches,
     prepare_records,
     record_kernels,
 )
@@ -186,6 +187,8 @@ def _first_run(
         plan.run()
         engine.stream.synchronize()
     prepare_records(engine.stream)
+    if request.no_gate is None:
+        count_launches(plan, engine.stream)
 
 
 def _open_gate(stream: Stream, why: str | None) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 
 import pytest
 from bench_schema.document import Device, Telemetry
@@ -10,11 +11,12 @@ from bench_schema.document import Device, Telemetry
 from bench_run.errors import UsageError
 from bench_run.machine.telemetry import disturbances
 from bench_run.measure.ceilings import Ceilings, add_ceilings, read_ceilings, store_ceilings
-from bench_run.measure.kernel_pass import UNGATED, record_kernels
+from bench_run.measure.kernel_pass import UNGATED, count_launches, record_kernels
 from bench_run.measure.loop import Measured, SamplingBudget
 from bench_run.profilers import ncu
 from bench_run.profilers.trace import join_parts
 from bench_run.streams import cupti
+from bench_run.streams.base import TOO_MANY
 from bench_run.streams.cupti import KernelRecord
 from bench_run.streams.demangle import demangle
 
@@ -134,3 +136,43 @@ def test_a_clock_that_moved_is_said_and_stale_words_of_nvml_are_not(before, afte
 
 def test_a_plain_name_needs_no_demangling():
     assert "relu_kernel" == demangle("relu_kernel")
+
+
+class Queue:
+    """A stream with a gate behind which nine hundred launches fit."""
+
+    forced_gates, no_gate_because, timer, flushes = 0, TOO_MANY, "auto", False
+
+    def expect(self, launches):
+        self.no_gate_because = None if launches <= 900 else TOO_MANY
+
+    def leave_gate_open(self, why):
+        self.no_gate_because = why
+
+    def synchronize(self):
+        """Nothing is under way."""
+
+
+@pytest.mark.parametrize(("launched", "why"), [(312, None), (1100, TOO_MANY), (0, TOO_MANY)])
+def test_launches_that_may_be_too_many_are_counted(monkeypatch, launched, why):
+    class Recorder:
+        def __enter__(self):
+            self.records = []
+            return self
+
+        def __exit__(self, *_):
+            self.records += records(*["kernel"] * launched)
+
+    monkeypatch.setattr(cupti, "Recorder", Recorder)
+    stream = Queue()
+    count_launches(SimpleNamespace(run=lambda: None), stream)
+    assert why == stream.no_gate_because
+
+
+@pytest.mark.parametrize(("why", "timer"), [(TOO_MANY, "events"), ("it waits", "auto")])
+def test_launches_are_not_counted_where_that_was_not_asked_for(monkeypatch, why, timer):
+    monkeypatch.setattr(cupti, "Recorder", None)
+    stream = Queue()
+    stream.no_gate_because, stream.timer = why, timer
+    count_launches(SimpleNamespace(run=None), stream)
+    assert why == stream.no_gate_because
