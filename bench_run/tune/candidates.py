@@ -6,7 +6,7 @@ and ``fusion`` another graph, ``plan`` and ``knob:…`` entries of the case's va
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import TYPE_CHECKING
@@ -135,10 +135,14 @@ class Lister:
             option = _option(graph, engine, variant)
             yield replace(option, problem=str(error), status="unsupported")
             return
-        for each in listed:
-            name = " ".join(each.values())
+        named = {" ".join(each.values()): each for each in listed}
+        for name, each in named.items():
             if name and (wanted == (ALL,) or name in wanted):
                 yield _option(graph, home, {**variant, "plan": name}, each)
+        for name in () if wanted == (ALL,) else wanted:
+            if name not in named:
+                option = _option(graph, home, {**variant, "plan": name}, {"plan": name})
+                yield replace(option, problem=_no_plan(home, name, named), status="unsupported")
 
     def _listed(
         self, graph: PlannedGraph, engine: PlannedEngine
@@ -176,6 +180,12 @@ def _knob_values(
         names = ", ".join(known) or "none with a list of values"
         raise GraphError(engine.key, f"it has no knob {name!r} to list; it has {names}")
     return known[name]
+
+
+def _no_plan(engine: PlannedEngine, name: str, listed: Iterable[str]) -> str:
+    names = [each for each in listed if each]
+    some = ", ".join(names[:8]) + (" …" if len(names) > 8 else "")
+    return f"{engine.key} lists no plan {name!r} for this graph; it lists {some or 'none'}"
 
 
 def _option(

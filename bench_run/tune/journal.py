@@ -109,6 +109,10 @@ class TuneJournal:
         value = {"of": list(keys.values()), "visits": rows, "failed": ends}
         self._keep(f"{graph} block {block}", value)
 
+    @property
+    def is_stopped(self) -> bool:
+        return self._stopped
+
     def stop(self) -> None:
         """The tuning is being stopped: whoever would keep something gets `StoppedError`."""
         with self._lock:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import psutil
 
+from bench_run.machine.device_lock import DeviceLock
 from bench_run.machine.devices import devices
 from bench_run.tune.benches import Benches, side_by_side
 from bench_run.tune.candidates import Lister
@@ -100,11 +101,18 @@ class Races:
         used = [opened.facts.device for opened in self.pool.opened.values()]
         return side_by_side(self.options, used, len(self.engines), len(self.outline.graphs))
 
+    @cached_property
+    def _lock(self) -> DeviceLock:
+        used = {opened.facts.device for opened in self.pool.opened.values()} - {"cpu"}
+        return DeviceLock(sorted(used), tell=self.talk.say)
+
     def run(self) -> list[Raced]:
         default = self.outline.engines[0]
         self.references.announce((graph, default.reference) for graph in self.outline.graphs)
         if self._count > 1:
             self.references.compute_ahead()
+        if self._lock.problem is not None:
+            self.talk.say(f"note: {self._lock.problem}: other runs on the device are not kept away")
         benches = Benches(self.pool, self._count, self._place)
         try:
             benches.open(list({e.key: e for e in (default, *self.engines)}.values()))
@@ -124,7 +132,7 @@ class Races:
         space = replace(self.tuning.space, engines=specs)
         means = Means(
             pool, self.references, self.options, self.journal, self._room() // self._count,
-            self.effort, self.tuning.limits.deterministic,
+            self.effort, self._lock, self.tuning.limits.deterministic,
         )  # fmt: skip
         return Place(Lister(space, self.outline.engines[0], self.engines, pool), means)
 

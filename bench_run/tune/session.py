@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import random
 import threading
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -24,8 +25,11 @@ from bench_run.worker.messages import Keep, Release, Repeat
 from bench_run.worker.messages import Visit as VisitRequest
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
+    from bench_schema.document import Validation
+
+    from bench_run.machine.device_lock import DeviceLock
     from bench_run.options import Options
     from bench_run.runner.references.store import ReferenceStore
     from bench_run.tune.candidates import Option
@@ -65,6 +69,8 @@ class Means:
     memory_bytes: int
     """Most that plans which are kept may take together."""
     effort: Effort
+    lock: DeviceLock
+    """Keeps other runs of the host away from the devices."""
     twice: bool = False
     """Whether each plan is run a second time when it is built, since it has to be deterministic."""
 
@@ -78,6 +84,7 @@ class Session:
         self._name, self._options = name, options
         self._pool, self._references, self._settings = means.pool, means.references, means.settings
         self._journal, self._effort = means.journal, means.effort
+        self._lock = means.lock
         self._room_bytes, self._twice = means.memory_bytes, means.twice
         self._sizes: dict[int, int] = {}
         """Bytes of the plans that are kept, the one used last at the end."""
@@ -92,10 +99,21 @@ class Session:
             return self._built[index]
         case = self._journal.recall_case(self._name, self._options[index].key)
         if case is None:
-            case = self._keep(index)
+            self._request(index)  # waits for the reference while it holds nothing
+            with self._held(alone=False):
+                case = self._keep(index)
             self._journal.keep_case(self._name, self._options[index].key, case)
         self._built[index] = case
         return case
+
+    @contextmanager
+    def _held(self, *, alone: bool) -> Iterator[None]:
+        """The devices, as rounds hold them: with others who only touch them, or alone."""
+        held = self._lock.acquire(alone=alone, stopped=lambda: self._journal.is_stopped)
+        try:
+            yield
+        finally:
+            held.release()
 
     def _keep(self, index: int) -> Case:
         option, request = self._options[index], self._request(index)
@@ -138,18 +156,24 @@ class Session:
         known = self._journal.recall_case(self._name, key)
         if known is not None:
             return known
-        if index not in self._sizes and self._keep(index).outcome.status != "completed":
-            return before
-        option = self._options[index]
-        try:
-            checked = self._pool.repeat(option.case.engine, Repeat(option.key))
-        except BenchRunError as error:
-            if isinstance(error, WorkerError):
-                self._lost(index)
+        with self._held(alone=False):
+            checked = self._again(index)
+        if checked is None:
             return before
         case = replace(before, validation=checked)
         self._journal.keep_case(self._name, key, case)
         return case
+
+    def _again(self, index: int) -> Validation | None:
+        if index not in self._sizes and self._keep(index).outcome.status != "completed":
+            return None
+        option = self._options[index]
+        try:
+            return self._pool.repeat(option.case.engine, Repeat(option.key))
+        except BenchRunError as error:
+            if isinstance(error, WorkerError):
+                self._lost(index)
+            return None
 
     def measure(
         self, indices: Sequence[int], samples: int, objective: str = "time"
@@ -165,7 +189,8 @@ class Session:
         order = sorted(indices)
         random.Random(f"{self._settings.seed} {self._name} {block}").shuffle(order)  # noqa: S311
         found = ((index, self._visit(index, samples, objective)) for index in order)
-        visits = {index: visit for index, visit in found if visit is not None}
+        with self._held(alone=True):
+            visits = {index: visit for index, visit in found if visit is not None}
         self._journal.keep_block(self._name, block, keys, visits, self.failed)
         return visits
 

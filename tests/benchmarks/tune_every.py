@@ -30,6 +30,7 @@ import numpy as np
 from bench_schema.tuning import Limits
 from docopt import docopt
 
+from bench_run.machine.device_lock import DeviceLock
 from bench_run.options import Options
 from bench_run.runner.planning import outline_run
 from bench_run.runner.references.store import ReferenceStore
@@ -89,7 +90,7 @@ class Setting:
 
     def session(self, number, found):
         means = Means(self.pool, self.references, self.options, self.journal, ROOM_BYTES,
-                      Effort(), twice=True)  # fmt: skip
+                      Effort(), DeviceLock(()), twice=True)  # fmt: skip
         return Session(f"{number}", found, means)
 
     @property

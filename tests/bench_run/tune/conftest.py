@@ -47,7 +47,7 @@ def known_run(known_folder, tmp_path_factory):
             timeout=400,
         )
 
-    run.desk, run.root = desk, ROOT
+    run.desk, run.root, run.site = desk, ROOT, known_folder
     return run
 
 
