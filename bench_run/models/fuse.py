@@ -65,11 +65,14 @@ def _folded(conv: Call, norm: Call, weights: dict[str, Array]) -> Call | None:
     if norm.inputs[3] not in weights or norm.inputs[4] not in weights:
         return None
     w = float64(weights[str(w_name)])
+    variance = float64(weights[str(norm.inputs[4])]) + norm.attributes["eps"]
+    if not np.all(variance > 0):
+        return None
     old = np.zeros(len(w)) if b_name is None else float64(weights[str(b_name)])
-    _, scale_name, bias_name, mean, var = norm.inputs
+    _, scale_name, bias_name, mean, _ = norm.inputs
     scale = _or(weights, scale_name, np.ones(len(w)))
     bias = _or(weights, bias_name, np.zeros(len(w)))
-    factor = scale / np.sqrt(float64(weights[str(var)]) + norm.attributes["eps"])
+    factor = scale / np.sqrt(variance)
     names = f"{norm.outputs[0]}.w", f"{norm.outputs[0]}.bias"
     weights[names[0]] = w * factor.reshape((-1,) + (1,) * (w.ndim - 1))
     weights[names[1]] = (old - float64(weights[str(mean)])) * factor + bias

@@ -203,6 +203,8 @@ class Lowering:
 
     def reshape(self, call: Call, view: View, dims: Dims) -> View:
         """The view with other dims; through a copy where these cut across its axes."""
+        if math.prod(view.dims) != math.prod(dims):
+            raise UnsupportedCallError(f"{joined(view.dims)} cannot be seen as {joined(dims)}")
         found = reshaped(view, dims)
         if found is not None:
             return found

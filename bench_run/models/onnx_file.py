@@ -13,7 +13,7 @@ from bench_run.models.model import Call, Model
 from bench_run.models.onnx_table import FOLDS, TABLE, Node
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from bench_run.models.model import Array, Dims
 
@@ -104,6 +104,7 @@ class _Reader:
                 raise UsageError(
                     f"import: {path}: the dims of {name} are not fixed; export with fixed ones"
                 )
+        self._refuse_two_writers(path, inputs)
         kinds = [self.types.get(name, "") for name in inputs]
         floats = [kind for kind in kinds if kind in TYPES.values()]
         return Model(
@@ -116,6 +117,14 @@ class _Reader:
             weights=self.weights,
             types=self.types,
         )
+
+    def _refuse_two_writers(self, path: str, inputs: Sequence[str]) -> None:
+        """Who reads the value would read one of the two."""
+        seen = {*inputs, *self.weights}
+        for name in (name for node in self.file.graph.node for name in node.output if name):
+            if name in seen:
+                raise UsageError(f"import: {path}: no ONNX model: two things are called {name!r}")
+            seen.add(name)
 
     def _calls(self) -> list[Call]:
         calls = []
@@ -131,15 +140,19 @@ class _Reader:
 
     def _value(self, node: Any, attributes: Mapping[str, Any]) -> Array | None:
         """Of a node that only looks at known ones."""
-        if node.domain not in DOMAINS:
+        if node.domain not in DOMAINS or not node.output:
             return None
         if node.op_type == "Constant":
             return self._constant(attributes)
-        if node.op_type == "Shape" and node.input[0] in self.dims and not attributes:
+        if node.op_type == "Shape" and not attributes and any(n in self.dims for n in node.input):
             return np.array(self.dims[node.input[0]], np.int64)
         if node.op_type not in FOLDS or not all(name in self.weights for name in node.input):
             return None
-        found = FOLDS[node.op_type](*(self.weights[name] for name in node.input))
+        try:
+            with np.errstate(all="ignore"):  # an infinite value is one, as it is in the model
+                found = FOLDS[node.op_type](*(self.weights[name] for name in node.input))
+        except (ValueError, TypeError):  # NumPy's, of operands that do not go together
+            return None
         return None if found is None else np.asarray(found)
 
     def _constant(self, attributes: Mapping[str, Any]) -> Array | None:
@@ -166,6 +179,8 @@ class _Reader:
         row = TABLE.get(node.op_type)
         if row is None:
             return "no operation of hipDNN does this"
+        if not (seen.inputs and seen.outputs):
+            return "it has no operands, or no result"
         if not all(name in self.dims for name in seen.inputs if name is not None):
             return "one of its operands has no known dims"
         if not all(name in self.dims for name in seen.outputs[:1]):

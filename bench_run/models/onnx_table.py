@@ -33,7 +33,11 @@ class Node:
 
     def shape(self, place: int = 0) -> Dims:
         """Of an operand; none where it is not known."""
-        return self.dims.get(self.inputs[place] or "", ())
+        return self.dims.get(self.input(place) or "", ())
+
+    def axis(self, default: int) -> int | None:
+        """The attribute, counted from the first; None where the first operand has no such axis."""
+        return axis_of(self.get("axis", default), len(self.shape()))
 
     def numbers(self, attribute: str, place: int) -> tuple[int, ...] | None:
         """Of an attribute, or as newer versions have it of an operand that is known."""
@@ -47,6 +51,12 @@ class Node:
         )
 
 
+def axis_of(axis: int, rank: int) -> int | None:
+    """Counted from the first; a number without axes has one of length one."""
+    rank = max(1, rank)
+    return axis % rank if -rank <= axis < rank else None
+
+
 Made: TypeAlias = "tuple[str, tuple[Any, ...], dict[str, Any]]"
 Row: TypeAlias = "Callable[[Node], Made | None]"
 
@@ -54,6 +64,10 @@ Row: TypeAlias = "Callable[[Node], Made | None]"
 def _padding(node: Node, window: Dims) -> tuple[Dims, Dims] | None:
     """Before and after each spatial axis; `window` is of the filter."""
     rank, how = len(window), node.get("auto_pad", "NOTSET")
+    if any(len(node.get(k, window)) != rank for k in ("strides", "dilations")):
+        return None
+    if min(node.get("strides", (1,)), default=1) < 1:
+        return None
     if how in ("SAME_UPPER", "SAME_LOWER"):
         return _same(node, window, upper=how == "SAME_UPPER")
     if how == "VALID":
@@ -61,7 +75,7 @@ def _padding(node: Node, window: Dims) -> tuple[Dims, Dims] | None:
     if how != "NOTSET":
         return None
     pads = tuple(node.get("pads", (0,) * 2 * rank))
-    return pads[:rank], pads[rank:]
+    return (pads[:rank], pads[rank:]) if len(pads) == 2 * rank else None
 
 
 def _same(node: Node, window: Dims, *, upper: bool) -> tuple[Dims, Dims]:
@@ -107,7 +121,7 @@ def _steps(node: Node, padding: tuple[Dims, Dims]) -> dict[str, Any]:
 
 def _batch_norm(node: Node) -> Made | None:
     trains = node.get("training_mode", 0) or (node.opset < 7 and not node.get("is_test", 0))
-    if trains or len(node.outputs) > 1 or not node.get("spatial", 1):
+    if trains or len(node.outputs) > 1 or not node.get("spatial", 1) or len(node.inputs) < 5:
         return None
     return "batchnorm", node.inputs[:5], {"eps": node.get("epsilon", 1e-5)}
 
@@ -129,9 +143,9 @@ def _clip(node: Node) -> Made | None:
     bounds = {}
     for place, name in ((1, "min"), (2, "max")):
         given = node.known.get(node.input(place) or "")
-        if given is None and node.input(place) is not None:
+        if node.input(place) is not None and (given is None or given.size != 1):
             return None
-        bound = node.attributes.get(name) if given is None else float(given)
+        bound = node.attributes.get(name) if given is None else float(given.reshape(-1)[0])
         if bound is not None:
             bounds["low" if name == "min" else "high"] = float(bound)
     if bounds == {"low": 0.0, "high": 6.0}:
@@ -162,8 +176,9 @@ def _pow(node: Node) -> Made | None:
 
 def _softmax(node: Node) -> Made | None:
     """Before version 13 over all axes from the given one on."""
-    rank = len(node.shape())
-    axis = node.get("axis", -1 if node.opset >= 13 else 1) % max(1, rank)
+    axis = node.axis(-1 if node.opset >= 13 else 1)
+    if axis is None:
+        return None
     joined = node.opset < 13 and math.prod(node.shape()[axis + 1 :]) > 1
     return None if joined else ("softmax", (node.input(0),), {"axis": axis})
 
@@ -188,7 +203,13 @@ def _pool(kind: str) -> Row:
         window = tuple(node.get("kernel_shape", ()))
         rank, padding = len(window), _padding(node, window)
         dilated = set(node.get("dilations", (1,))) != {1}
-        if padding is None or padding[0] != padding[1] or node.get("ceil_mode", 0) or dilated:
+        if (
+            not window
+            or padding is None
+            or padding[0] != padding[1]
+            or node.get("ceil_mode", 0)
+            or dilated
+        ):
             return None
         padded = kind == "avgpool" and node.get("count_include_pad", 0)
         attributes = {
@@ -215,30 +236,38 @@ def _reduce(kind: str) -> Row:
         rank, axes = len(node.shape()), node.numbers("axes", 1)
         if axes is None and (node.input(1) is not None or node.get("noop_with_empty_axes", 0)):
             return None
-        every = axes or tuple(range(rank))
-        return kind, (node.input(0),), {"axes": tuple(sorted(axis % rank for axis in every))}
+        every = [axis_of(axis, rank) for axis in axes or range(rank)]
+        known = {axis for axis in every if axis is not None}
+        if len(known) < len(every):
+            return None
+        return kind, (node.input(0),), {"axes": tuple(sorted(known))}
 
     return make
 
 
-def _rms_norm(node: Node) -> Made:
-    rank = len(node.shape())
-    last = rank - node.get("axis", -1) % rank
-    return "rmsnorm", (node.input(0), node.input(1)), {
-        "eps": node.get("epsilon", 1e-5), "last": last,
-    }  # fmt: skip
+def _norm(kind: str, operands: int) -> Row:
+    """Over the axes from the given one on."""
+
+    def make(node: Node) -> Made | None:
+        axis = node.axis(-1)
+        if axis is None:
+            return None
+        attributes = {"eps": node.get("epsilon", 1e-5), "last": len(node.shape()) - axis}
+        return kind, tuple(node.input(place) for place in range(operands)), attributes
+
+    return make
 
 
-def _layer_norm(node: Node) -> Made:
-    rank = len(node.shape())
-    last = rank - node.get("axis", -1) % rank
-    operands = node.input(0), node.input(1), node.input(2)
-    return "layernorm", operands, {"eps": node.get("epsilon", 1e-5), "last": last}
+def _transpose(node: Node) -> Made | None:
+    axes = range(len(node.shape()))
+    order = tuple(node.get("perm", axes[::-1]))
+    return ("permute", (node.input(0),), {"order": order}) if sorted(order) == [*axes] else None
 
 
-def _transpose(node: Node) -> Made:
-    rank = len(node.shape())
-    return "permute", (node.input(0),), {"order": tuple(node.get("perm", range(rank)[::-1]))}
+def _reshape(node: Node) -> Made | None:
+    """The same elements, as far as that is known."""
+    counts = [math.prod(node.dims.get(name or "", ())) for name in (node.inputs[0], *node.outputs)]
+    return ("reshape", (node.input(0),), {}) if len(set(counts[:2])) == 1 else None
 
 
 def _slice(node: Node) -> Made | None:
@@ -249,10 +278,15 @@ def _slice(node: Node) -> Made | None:
     if starts is None or ends is None or unknown or set(steps or (1,)) != {1}:
         return None
     dims, parts = node.shape(), []
-    for axis, first, last in zip(axes or range(len(starts)), starts, ends, strict=True):
-        size = dims[axis % len(dims)]
+    places = [axis_of(axis, len(dims)) for axis in axes or range(len(starts))]
+    if not len(places) == len(starts) == len(ends):
+        return None
+    for axis, first, last in zip(places, starts, ends, strict=True):
+        if axis is None:
+            return None
+        size = dims[axis]
         start, end = (max(0, min(size, at + size if at < 0 else at)) for at in (first, last))
-        parts.append((axis % len(dims), start, end - start))
+        parts.append((axis, start, end - start))
     if any(length <= 0 for _, _, length in parts):
         return None
     return "slice", (node.input(0),), {"parts": tuple(parts)}
@@ -262,18 +296,22 @@ def _gather(node: Node) -> Made | None:
     index = node.known.get(node.input(1) or "")
     if index is None or index.size != 1:
         return None
-    dims = node.shape()
-    axis = node.get("axis", 0) % len(dims)
-    at = int(index.reshape(-1)[0]) % dims[axis]
+    axis = node.axis(0)
+    at = None if axis is None else axis_of(int(index.reshape(-1)[0]), node.shape()[axis])
+    if at is None:
+        return None
     return "select", (node.input(0),), {"axis": axis, "start": at}
 
 
-def _split(node: Node) -> Made:
-    return "split", (node.input(0),), {"axis": node.get("axis", 0) % len(node.shape())}
+def _split(node: Node) -> Made | None:
+    axis = node.axis(0)
+    return None if axis is None else ("split", (node.input(0),), {"axis": axis})
 
 
-def _quotient(a: Array, b: Array) -> Array:
+def _quotient(a: Array, b: Array) -> Array | None:
     whole = all(np.issubdtype(each.dtype, np.integer) for each in (a, b))
+    if whole and not np.all(b):
+        return None
     return np.asarray(np.trunc(a / b).astype(a.dtype) if whole else a / b)
 
 
@@ -326,10 +364,10 @@ TABLE: dict[str, Row] = {
     **{f"Reduce{name}": _reduce(f"reduce_{kind}") for name, kind in
        (("Sum", "add"), ("Max", "max"), ("Min", "min"), ("Prod", "mul"), ("L1", "norm1"),
         ("L2", "norm2"))},
-    "LayerNormalization": _layer_norm,
-    "RMSNormalization": _rms_norm,
+    "LayerNormalization": _norm("layernorm", 3),
+    "RMSNormalization": _norm("rmsnorm", 2),
     "Softmax": _softmax,
-    **{name: _unary("reshape") for name in ("Reshape", "Flatten", "Squeeze", "Unsqueeze")},
+    **dict.fromkeys(("Reshape", "Flatten", "Squeeze", "Unsqueeze"), _reshape),
     **{name: _unary("identity") for name in ("Identity", "Dropout")},
     "Transpose": _transpose,
     "Slice": _slice,

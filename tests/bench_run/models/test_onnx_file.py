@@ -187,3 +187,68 @@ def test_functions_of_the_models_own_are_looked_into(tmp_path):
     model.functions.append(twice)
     onnx.save(model, path)
     assert (0.0, ()) == difference(path)
+
+
+HELD = {
+    "w": np.ones((4, 3, 3, 3)),
+    "filter": np.ones((3, 1, 1, 1)),
+    "one": [1],
+    "nine": [9],
+    "seven": [7, 7],
+    "pair": [0.0, 1.0],
+}
+IMAGE = (1, 3, 8, 8)
+DOES_NOT_FIT = {
+    "batch norm without statistics": (node("BatchNormalization", "x one"), IMAGE),
+    "pooling without a window": (node("MaxPool", "x"), IMAGE),
+    "steps of no length": (node("Conv", "x w", auto_pad="SAME_UPPER", strides=[0, 0]), IMAGE),
+    "padding of one side": (node("Conv", "x w", pads=[1]), IMAGE),
+    "an order without an axis": (node("Transpose", "x", perm=[0, 0]), X),
+    "an order of other axes": (node("Transpose", "x", perm=[2, 1, 0]), X),
+    "softmax over no axis": (node("Softmax", "x", axis=9), X),
+    "a norm over no axis": (node("LayerNormalization", "x one", axis=5), X),
+    "an axis twice": (node("ReduceSum", "x seven"), X),
+    "an element that is not there": (node("Gather", "x nine"), X),
+    "another number of elements": (node("Reshape", "x seven"), X),
+    "a slice of no axis": (node("Slice", "x one nine nine"), X),
+    "a bias of another length": (node("ConvTranspose", "x filter seven"), IMAGE),
+    "one operand of two": (node("MatMul", "x"), X),
+    "bounds for two": (node("Clip", "x pair pair"), X),
+}
+
+
+@pytest.mark.parametrize("name", DOES_NOT_FIT)
+def test_an_operation_that_does_not_fit_its_operand_is_refused_by_name(name, tmp_path, capsys):
+    operation, dims = DOES_NOT_FIT[name]
+    held = {key: np.asarray(value) for key, value in HELD.items()}
+    path = write(tmp_path, [operation], dims, held, opset=18)
+    known = onnx.load(path)
+    del known.graph.output[:]
+    known.graph.output.append(helper.make_tensor_value_info("y", TensorProto.DOUBLE, [7, 7]))
+    onnx.save(known, path)
+    assert 1 == main(["import", str(path), "-o", str(tmp_path / "out")])
+    said = capsys.readouterr().err
+    assert (1, True) == (said.count("\n"), f": {operation.op_type} (" in said)
+
+
+@pytest.mark.parametrize(
+    ("operation", "a", "b"),
+    [("Add", [1, 2], [1, 2, 3]), ("Div", [2], [0]), ("Pow", [2], [-1])],
+)
+def test_constants_that_do_not_go_together_are_no_constants(operation, a, b, tmp_path, recwarn):
+    nodes = [node(operation, "a b", "c"), node("Add", "x c", "d"), node("Relu", "x")]
+    made = saved(write(tmp_path, nodes, (2,), {"a": np.array(a), "b": np.array(b)}))
+    assert (["Relu_2"], []) == ([layer.id for layer in made.pipeline.layers], recwarn.list)
+
+
+def test_a_value_that_two_operations_write_is_one_line(tmp_path, capsys):
+    path = write(tmp_path, [node("Relu", "x"), node("Sigmoid", "x")])
+    assert 1 == main(["import", str(path), "-o", str(tmp_path / "out")])
+    assert capsys.readouterr().err.endswith("no ONNX model: two things are called 'y'\n")
+
+
+def test_a_variance_below_zero_is_not_folded_into_a_filter(tmp_path, recwarn):
+    held = {"w": weights(4, 3, 1, 1), **{name: -np.ones(4) for name in "sbmv"}}
+    nodes = [node("Conv", "x w", "c"), node("BatchNormalization", "c s b m v")]
+    made = saved(write(tmp_path, nodes, IMAGE, held))
+    assert (2, []) == (len(made.pipeline.layers), recwarn.list)
