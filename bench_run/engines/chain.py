@@ -209,13 +209,10 @@ class ChainPlan:
     def _home(self, alias: Alias, outer: Mapping[int, Home]) -> Home:
         """An input that lies in another chain is read there: the plan that holds it here may come
         later, and would give its own memory back."""
-        for index, (place, plan) in enumerate(self._rows):
-            for own, new in place.uids.items():
-                if new == alias.uid:
-                    borrowed = alias.uid in outer and alias.uid in self._given
-                    holder = _twin(outer[alias.uid], index, own).plan if borrowed else plan
-                    return Home(holder, own, alias.offset)
-        raise AssertionError(f"no place has tensor {alias.uid}")
+        index, own = self._graph.where[alias.uid]
+        borrowed = alias.uid in outer and alias.uid in self._given
+        holder = _twin(outer[alias.uid], index, own).plan if borrowed else self.parts[index]
+        return Home(holder, own, alias.offset)
 
     def upload(self, inputs: Storages) -> None:
         """Inputs of the chain; where links are copies, also what they stand for."""

@@ -171,7 +171,7 @@ def _weights(
     for layer, place in places:
         named = (find(place.graph.inputs, name, layer.id).uid for name in layer.weights or ())
         own = weights_of(place.graph) if layer.weights is None else frozenset(named)
-        yield from {place.uids[uid] for uid in own} - set(linked)
+        yield from (place.uids[uid] for uid in own if place.uids[uid] not in linked)
     yield from (u for u, link in linked.items() if link.layer is None and link.tensor in declared)
 
 

@@ -139,10 +139,11 @@ def _left_out(row: Mapping[str, Any], where: str) -> LeftOut:
 
 def _check(pipeline: Pipeline, where: str) -> None:
     """What the entries say of each other."""
-    ids = [layer.id for layer in pipeline.layers]
-    twice = next((name for place, name in enumerate(ids) if name in ids[:place]), None)
-    if twice is not None:
-        raise PipelineError(where, f"two entries have the id {twice!r}")
+    ids: set[str] = set()
+    for layer in pipeline.layers:
+        if layer.id in ids:
+            raise PipelineError(where, f"two entries have the id {layer.id!r}")
+        ids.add(layer.id)
     inputs = {each.name for each in pipeline.inputs}
     for layer in pipeline.layers:
         for name, link in layer.links.items():

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
+from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -112,10 +113,11 @@ class Pipeline:
         except CycleError as error:
             raise ValueError(" → ".join(reversed(error.args[1]))) from None
         ordered: list[Layer] = []
-        ready: list[str] = []
+        ready: list[int] = []
         while sorter.is_active():
-            ready = sorted([*ready, *sorter.get_ready()], key=place.__getitem__)
-            ordered.append(self.by_id[ready.pop(0)])
+            for name in sorter.get_ready():
+                heappush(ready, place[name])
+            ordered.append(self.layers[heappop(ready)])
             sorter.done(ordered[-1].id)
         return tuple(ordered)
 
