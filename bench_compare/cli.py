@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
+from errno import ENAMETOOLONG
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -83,6 +84,11 @@ def _guarded(module: Any, words: Sequence[str]) -> tuple[int, Outcome | None]:
         outcome: Outcome = module.answer(arguments, _width(), terminal)
     except (BenchCompareError, DocumentError) as error:
         _complain(str(error))
+        return 1, None
+    except OSError as error:
+        if error.errno != ENAMETOOLONG:
+            raise
+        _complain(f"{error.filename}: the name is too long for a file")  # wherever it was given
         return 1, None
     return _write(outcome), outcome
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from errno import ENAMETOOLONG
 
 from bench_schema.streams import write_text
 
@@ -130,6 +131,11 @@ def _answered(module: Any, arguments: dict[str, Any]) -> int:
         outcome: Outcome = module.answer(arguments)
     except (BenchRunError, DocumentError) as error:
         _complain(str(error))
+        return 1
+    except OSError as error:
+        if error.errno != ENAMETOOLONG:
+            raise
+        _complain(f"{error.filename}: the name is too long for a file")  # wherever it was given
         return 1
     said = _say(outcome.text) if outcome.text else 0
     for remark in outcome.remarks:

@@ -61,6 +61,7 @@ BELOW = {
         "__main__": ("cli",),
     },
     "bench_schema": {
+        "csv_cells": (),
         "errors": (),
         "provenance": (),
         "looks": ("provenance",),

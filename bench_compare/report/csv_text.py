@@ -9,6 +9,8 @@ from functools import lru_cache
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
+from bench_schema.csv_cells import plain_cell
+
 from bench_compare.comparison.judging.on_demand import stretches
 from bench_compare.metrics import METRICS
 from bench_compare.parallel import share_out
@@ -23,27 +25,20 @@ if TYPE_CHECKING:
 
 LEAST_SHARE = 2_000
 """Cases that are worth a process."""
-FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
-"""What makes a spreadsheet take a text for a formula; such names get an apostrophe in front."""
-
-
-def _plain(text: str) -> str:
-    return f"'{text}" if text.startswith(FORMULA_STARTS) else text
-
 
 CASE_COLUMNS: dict[str, Callable[[CaseComparison], object]] = {
     "id": lambda case: case.id,
     "verdict": lambda case: case.verdict.value,
-    "name": lambda case: _plain(case.name),
-    "variant": lambda case: _plain(" ".join(f"{k}={v}" for k, v in case.variant.items())),
-    "engine": lambda case: _plain(case.engine),
-    "other_label": lambda case: _plain(case.other_label),
-    "family": lambda case: _plain(case.family),
-    "data_type": lambda case: _plain(case.data_type),
-    "fingerprint": lambda case: _plain(case.fingerprint),
-    "reason": lambda case: _plain(case.reason),
-    "changes": lambda case: _plain("; ".join(f"{c.verdict}: {c.reason}" for c in case.changes)),
-    "notes": lambda case: _plain("; ".join(f"{n.side}: {n.text}" for n in case.notes)),
+    "name": lambda case: plain_cell(case.name),
+    "variant": lambda case: plain_cell(" ".join(f"{k}={v}" for k, v in case.variant.items())),
+    "engine": lambda case: plain_cell(case.engine),
+    "other_label": lambda case: plain_cell(case.other_label),
+    "family": lambda case: plain_cell(case.family),
+    "data_type": lambda case: plain_cell(case.data_type),
+    "fingerprint": lambda case: plain_cell(case.fingerprint),
+    "reason": lambda case: plain_cell(case.reason),
+    "changes": lambda case: plain_cell("; ".join(f"{c.verdict}: {c.reason}" for c in case.changes)),
+    "notes": lambda case: plain_cell("; ".join(f"{n.side}: {n.text}" for n in case.notes)),
 }
 UNFINISHED = "unfinished"
 """Column with the sides of which a run did not reach its end: ``base``, ``other``, ``base other``,
@@ -99,7 +94,7 @@ def _warnings(texts: Sequence[str]) -> str:
     shown, more = list(texts[:MOST_WARNINGS]), len(texts) - MOST_WARNINGS
     if more > 0:
         shown.append(f"and {more} more, which --json tells")
-    return _plain("; ".join(shown))
+    return plain_cell("; ".join(shown))
 
 
 def _lines(cases: Sequence[CaseComparison], unfinished: dict[str, str], warnings: str) -> list[str]:

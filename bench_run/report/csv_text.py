@@ -7,6 +7,7 @@ import io
 from dataclasses import asdict, fields
 from typing import Any
 
+from bench_schema.csv_cells import plain_cell
 from bench_schema.document import PAID_ONCE, Case, Document, Summary
 
 from bench_run.report.ungated import device_timing
@@ -29,7 +30,8 @@ def _text(columns: tuple[str, ...], rows: list[dict[str, Any]]) -> str:
     out = io.StringIO()
     writer = csv.DictWriter(out, columns, restval="", lineterminator="\n")
     writer.writeheader()
-    writer.writerows(rows)
+    for row in rows:
+        writer.writerow({k: plain_cell(v) if isinstance(v, str) else v for k, v in row.items()})
     return out.getvalue()
 
 

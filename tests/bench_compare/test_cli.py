@@ -72,6 +72,7 @@ def test_the_exit_code_is_the_answer(files, words, expected, capsys):
         ("", "no documents given"),
         ("a.json", "a.json: one document; a second one is needed"),
         ("a.json missing.json", "missing.json: cannot be read: No such file"),
+        (f"a.json {'b' * 300}", "b: the name is too long for a file"),
         ("none*.json", "none*.json: no file matches"),
         ("a.json a.json", "a.json: one document"),
         ("--a a.json", "--a and --b come together"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import resource
 import subprocess
@@ -183,6 +184,21 @@ def test_what_is_read_while_it_is_written_needs_a_file(bench_run_command, small_
 def test_an_engine_that_cannot_run_is_named_once(bench_run_command, small_graph):
     said = one_line(bench_run_command(small_graph, "-e", "torch:cuda:99", "-q"))
     assert (1, True) == (said.count("torch:cuda:99"), said.startswith("bench-run: engine torch"))
+
+
+@pytest.mark.parametrize("flag", ["-o", "--csv", "--trace", "--save-outputs"])
+def test_a_name_that_is_too_long_for_a_file_is_one_line(bench_run_command, small_graph, flag):
+    said = one_line(bench_run_command(small_graph, *QUICK, "-q", flag, "a" * 300))
+    assert f"{'a' * 300}: " in f"{said}: "
+
+
+@pytest.mark.parametrize("flag", ["--csv", "--csv-samples"])
+def test_no_name_is_a_formula_in_a_spreadsheet(bench_run_command, tmp_path, flag):
+    (tmp_path / "g.json").write_text(json.dumps(graph_json("=1+cmd|' /C calc'!A0")))
+    rows = csv.reader(bench_run_command("g.json", *QUICK, flag, "-").stdout.splitlines())
+    cells = [cell for row in rows for cell in row]
+    assert not any(cell.startswith("=") for cell in cells)
+    assert "'=1+cmd|' /C calc'!A0" in cells
 
 
 def test_samples_csv_has_one_row_an_iteration(bench_run_command, small_graph, tmp_path):

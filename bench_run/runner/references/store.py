@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import os
 import shutil
 import threading
 from concurrent.futures import CancelledError, Future
@@ -323,4 +324,4 @@ def _sidecar(graph: PlannedGraph) -> str | None:
     from bench_run.validate.tolerance import sidecar_of
 
     path = sidecar_of(graph.id.path)
-    return str(path) if path.is_file() else None
+    return str(path) if os.path.isfile(path) else None  # a pair's may be longer than any name

@@ -2,9 +2,11 @@ import csv
 import io
 from dataclasses import replace
 
+from bench_schema.csv_cells import FORMULA_STARTS
+
 from bench_compare.model import Verdict, View
 from bench_compare.report import csv_text
-from bench_compare.report.csv_text import FORMULA_STARTS, render
+from bench_compare.report.csv_text import render
 from tests.bench_compare.comparison.compositions import composed
 
 
