@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from bench_run.options import Options
     from bench_run.plan.cases import PlannedGraph
     from bench_run.plan.engines import PlannedEngine
+    from bench_run.tune.building.fates import Fate
+    from bench_run.tune.building.session import Effort
     from bench_run.tune.candidates import Option
     from bench_run.tune.choosing.decide import Finalist
-    from bench_run.tune.fates import Fate
     from bench_run.tune.racing.heats import RaceState
-    from bench_run.tune.session import Effort
     from bench_run.tune.settings import Tuning
 
 

@@ -16,11 +16,12 @@ import psutil
 
 from bench_run.machine.device_lock import DeviceLock
 from bench_run.machine.devices import devices
-from bench_run.tune.benches import Benches, side_by_side
+from bench_run.tune.building.benches import Benches, side_by_side
+from bench_run.tune.building.fates import fates_of, repeated
+from bench_run.tune.building.session import Means, Session
 from bench_run.tune.candidates import Lister
 from bench_run.tune.choosing.decide import rank_candidates
 from bench_run.tune.choosing.whole import global_finalists
-from bench_run.tune.fates import fates_of, repeated
 from bench_run.tune.findings import Raced
 from bench_run.tune.racing.heats import (
     choose_finalists,
@@ -30,7 +31,6 @@ from bench_run.tune.racing.heats import (
     run_race,
 )
 from bench_run.tune.racing.rules import RaceSettings
-from bench_run.tune.session import Means, Session
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -41,12 +41,12 @@ if TYPE_CHECKING:
     from bench_run.progress import Progress
     from bench_run.runner.planning import Outline
     from bench_run.runner.references.store import ReferenceStore
+    from bench_run.tune.building.fates import Fate
+    from bench_run.tune.building.session import Effort
     from bench_run.tune.candidates import Option
     from bench_run.tune.clock import Clock
-    from bench_run.tune.fates import Fate
     from bench_run.tune.journal import TuneJournal
     from bench_run.tune.racing.heats import RaceState, Visit
-    from bench_run.tune.session import Effort
     from bench_run.tune.settings import Tuning
     from bench_run.worker.parent.pool import WorkerPool
 
@@ -114,14 +114,15 @@ class Races:
         if self._lock.problem is not None:
             self.talk.say(f"note: {self._lock.problem}: other runs on the device are not kept away")
         benches = Benches(self.pool, self._count, self._place)
+        raced = None
         try:
             benches.open(list({e.key: e for e in (default, *self.engines)}.values()))
             raced = self._run_on(benches)
-        except BaseException:
-            self.journal.stop()  # what is killed from here on did not fail
-            self.references.stop()
-            benches.stop()
-            raise
+        finally:
+            if raced is None:
+                self.journal.stop()  # what is killed from here on did not fail
+                self.references.stop()
+                benches.stop()
         benches.close()
         if self.tuning.scope == "global":
             return global_finalists(raced, MOST_FINALISTS)

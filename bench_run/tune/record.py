@@ -30,10 +30,10 @@ from bench_schema.tuning import (
 )
 
 from bench_run.runner.output.record import now
+from bench_run.tune.building.fates import largest_error
 from bench_run.tune.choosing.decide import Decision, Finalist, Point, decide, pareto, ratio
 from bench_run.tune.choosing.totals import Suite, decide_whole, total_gain, totals
 from bench_run.tune.confirm import objective_logs
-from bench_run.tune.fates import largest_error
 from bench_run.tune.racing.heats import intervals
 
 if TYPE_CHECKING:

@@ -23,13 +23,13 @@ from bench_run.runner.references.spool import check_cache
 from bench_run.runner.references.store import ReferenceStore
 from bench_run.runner.rounds import Brought, engines_of
 from bench_run.runner.stopping import until_settled
+from bench_run.tune.building.session import Effort
 from bench_run.tune.candidates import tuned_engines
 from bench_run.tune.clock import Clock
 from bench_run.tune.confirm import Confirmation
 from bench_run.tune.findings import Raced, Tuned
 from bench_run.tune.journal import TuneJournal
 from bench_run.tune.races import Races
-from bench_run.tune.session import Effort
 from bench_run.tune.settings import Tuning, run_options
 from bench_run.worker.parent.pool import WorkerPool
 

@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from bench_schema.document import Case
     from bench_schema.tuning import Limits
 
+    from bench_run.tune.building.session import Session
     from bench_run.tune.candidates import Option
-    from bench_run.tune.session import Session
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,1 @@
+"""Candidates are built, stay built and are visited; those of several graphs at a time."""
