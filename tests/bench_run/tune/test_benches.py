@@ -36,7 +36,7 @@ def start(known_run, folder, *words):
         graph = graph_json(name.partition(".")[0], dims=(4, 8 + index))
         (folder / name).write_text(json.dumps(graph))
     paths = (known_run.root, known_run.root / "schema", known_run.site)
-    given = ("--engine", "known", "--rounds", "3", "--iters", "60", "--build-timeout", "2")
+    given = ("--engine", "known", "--rounds", "3", "--iters", "60", "--build-timeout", "4")
     return subprocess.Popen(
         [sys.executable, "-c", COMMAND, "tune", *GRAPHS, *given, *words, "-o", "t.json"],
         cwd=folder,

@@ -37,6 +37,19 @@ def test_a_default_among_the_tied_wins():
     assert (0, "the default is among the fastest") == (found.winner, found.reason)
 
 
+@pytest.mark.parametrize("time", [1.0020, 1.0035, 1.0040, 1.0045])
+def test_whether_the_default_stays_does_not_hang_on_who_is_preferred_among_equals(time):
+    known = [finalist(0, 1.0105), finalist(1, time, rank=1), finalist(2, 1.0, rank=2)]
+    assert 0 != decide(known, 0, MARGIN).winner
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_many_equals_of_the_default_are_not_taken_for_better(seed):
+    draw = np.random.default_rng(seed)
+    known = [Finalist(i, i, 0.004 * draw.standard_normal(20)) for i in range(5)]
+    assert 0 == decide(known, 0, MARGIN, 7).winner
+
+
 def test_of_the_tied_the_lowest_rank_wins():
     found = decide(
         [finalist(0, 2.0), finalist(1, 1.0, rank=2), finalist(2, 1.001, rank=1)], 0, MARGIN

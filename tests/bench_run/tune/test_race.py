@@ -61,6 +61,14 @@ def test_what_is_far_behind_is_dropped_when_they_are():
     assert [True, False] == survivors(blocks([0, 0.1], 0.001, 5), SETTINGS).tolist()
 
 
+def test_what_one_process_may_favour_by_as_much_drops_nobody():
+    assert survivors(blocks([0, 0.018], 0.0005, 40), SETTINGS).all()
+
+
+def test_what_is_behind_by_more_than_processes_differ_is_dropped():
+    assert [True, False] == survivors(blocks([0, 0.025], 0.0005, 40), SETTINGS).tolist()
+
+
 def test_a_lone_candidate_is_clear():
     assert is_clear(np.zeros((1, 1)), SETTINGS)
 
