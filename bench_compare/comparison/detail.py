@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 DRAWS = 2000
 CHUNK = 1 << 16
 """Samples drawn at a time: half a MiB, so that the work on them stays in the cache."""
+MOST_COPIED = 1 << 20
+"""Samples in all windows of a series that are made a table: a few MiB."""
 SEED = 20240601
 PERCENTS = (5, 25, 50, 75, 95)
 MOST_PAIRED = 1000
@@ -50,14 +52,24 @@ def _bootstrap_medians(rounds: Sequence[Ints], random: np.random.Generator) -> A
     least = int(series.min())
     starts, length = _block_starts(rounds, len(series))
     blocks = -(-len(series) // length)
-    windows = np.lib.stride_tricks.sliding_window_view(narrow(series, least), length)
+    windows: Any = np.lib.stride_tricks.sliding_window_view(narrow(series, least), length)
+    if windows.size <= MOST_COPIED:
+        windows = np.ascontiguousarray(windows)
     step = max(1, CHUNK // (blocks * length))
+    room = np.empty((step, blocks, length), windows.dtype)
     medians = []
     for first in range(0, DRAWS, step):
         count = min(step, DRAWS - first)
-        drawn = windows[random.choice(starts, (count, blocks))].reshape(count, -1)
-        medians.append(row_median(drawn[:, : len(series)]))
+        drawn = _rows(windows, random.choice(starts, (count, blocks)), room[:count])
+        medians.append(row_median(drawn.reshape(count, -1)[:, : len(series)]))
     return np.maximum(np.concatenate(medians) + least, 1)
+
+
+def _rows(table: Narrow, places: Ints, room: Narrow) -> Narrow:
+    """These rows; in `room` where the table is one in memory, too, so that they are just copied."""
+    if table.flags.c_contiguous:
+        return table.take(places, axis=0, out=room, mode="clip")  # "raise" would use another room
+    return table[places]
 
 
 def narrow(values: Ints, least: int) -> Narrow:
