@@ -141,6 +141,8 @@ def paths_of(graphs):
 def tune(plan, graphs, number, *extra):
     """The record, and the seconds that it took."""
     begin, path = time.monotonic(), plan.out / f"live{number}.json"
+    for left in plan.out.glob(f"live{number}.*"):
+        left.unlink()  # of a call before this one
     words = [*graphs, *plan.varied, *plan.shared, "--check-budget", "0.02", *extra]
     log = plan.out / f"live{number}.log"
     command("tune", *words, "--seed", str(number), "-o", str(path), log=log)
