@@ -35,6 +35,8 @@ TOO_SLOW = math.log(2.0)
 """Behind the fastest by so much, a candidate would need half of its power."""
 ENERGY_BLOCKS = 3, 8
 """After how many candidates are dropped, and how many are the most."""
+ENERGY_SLICE = 4
+"""Candidates whose joules are counted between two looks at the time."""
 SHORT_SAMPLES = 20
 SHORT_BLOCKS = 5
 
@@ -153,17 +155,31 @@ def run_energy_race(
     if len(state.alive) < 2 or is_over():
         return _ended(state, is_over())
     keep((state.behind() <= TOO_SLOW).tolist())
+    fastest = np.argsort(state.behind(), kind="stable")
+    state.alive = sorted((state.alive[i] for i in fastest), key=lambda c: c != always)
     state.logs[state.alive] = np.nan
     _start_heat(state)
     few = replace(settings, first_blocks=ENERGY_BLOCKS[0], elsewhere=0.0)
     while True:
-        _take(state, measure(tuple(state.alive), SHORT_SAMPLES))
+        _take(state, _slices(state.alive, measure, is_over))
         watch(state)
         keep(survivors(state.now(), few).tolist() if state.alive else [])
         if len(state.alive) < 2 or is_clear(state.now(), few):
             return state
         if is_over() or state.blocks - state.heat >= ENERGY_BLOCKS[1]:
             return _ended(state, is_over())
+
+
+def _slices(
+    alive: Sequence[int], measure: Measure, is_over: Callable[[], bool]
+) -> Mapping[int, Visit]:
+    """One block in parts, in this order: who has no turn before the time is over, is out."""
+    visits: dict[int, Visit] = {}
+    for begin in range(0, len(alive), ENERGY_SLICE):
+        if visits and is_over():
+            break
+        visits |= measure(tuple(alive[begin : begin + ENERGY_SLICE]), SHORT_SAMPLES)
+    return visits
 
 
 def run_all(

@@ -131,6 +131,31 @@ def energy_raced(times, joules, noise=0.003, seed=0):
     return state, counted
 
 
+def cut_off_energy_race(count, after):
+    """Twelve or so candidates, later ones faster, until joules of so many are counted."""
+    counted = []
+
+    def measure(plans, _):
+        counted.extend(plans)
+        return {p: Visit(float(-p), 0.003, 50.0) for p in plans}
+
+    def times(plans, _):
+        return {p: Visit(-0.01 * p, 0.003, 50.0) for p in plans}
+
+    state = run_energy_race(count, 0, times, measure, SETTINGS, lambda: len(counted) >= after)
+    return state, counted
+
+
+def test_joules_are_counted_until_the_time_is_over_and_of_the_fastest_first():
+    state, counted = cut_off_energy_race(12, 4)
+    assert ([0, 9, 10, 11], "budget") == (sorted(counted), state.stopped_by)
+
+
+def test_who_had_no_turn_before_the_time_was_over_is_no_finalist():
+    state, counted = cut_off_energy_race(12, 4)
+    assert set(state.alive) <= set(counted)
+
+
 def test_who_takes_least_energy_leads_though_another_is_faster():
     state, _ = energy_raced([0.3, 0.0, 0.2], [0.5, 0.4, 0.1])
     assert 2 == state.alive[int(np.argmin(state.behind()))]
