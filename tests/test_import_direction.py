@@ -61,7 +61,6 @@ BELOW = {
         "__main__": ("cli",),
     },
     "bench_schema": {
-        "csv_cells": (),
         "errors": (),
         "provenance": (),
         "looks": ("provenance",),

@@ -134,11 +134,16 @@ def _linked(
     layers: Sequence[Layer], graphs: Mapping[str, Graph], own: Sequence[str]
 ) -> Iterator[Layer]:
     """With the links to those that are there; what the others wrote is an input, filled by rule,
-    as are weights whose values lie in files."""
+    as are weights whose values lie in files. What runs between the two of a pair runs before both
+    here, so it cannot read what the first one writes."""
+    to_come = set(own)
     there = {None, *(layer.id for layer in layers)}
     read: dict[tuple[str | None, str], list[range]] = {}
     for layer in layers:
         links = {name: link for name, link in layer.links.items() if link.layer in there}
+        if to_come and layer.id not in own:
+            links = {name: link for name, link in links.items() if link.layer not in own}
+        to_come.discard(layer.id)
         if layer.id in own:
             links = dict(_apart(links, graphs[layer.id], own, read))
         init = {name: rule for name, rule in layer.init.items() if _rule(rule) is not None}

@@ -76,3 +76,12 @@ def _give_up(stream: TextIO) -> None:
         sys.stdout = None
     elif stream is sys.stderr:
         sys.stderr = None
+
+
+FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
+"""What makes a spreadsheet take a text for a formula; such names get an apostrophe in front."""
+
+
+def plain_cell(text: str) -> str:
+    """For CSV."""
+    return f"'{text}" if text.startswith(FORMULA_STARTS) else text

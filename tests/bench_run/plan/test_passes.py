@@ -51,6 +51,12 @@ def test_a_layer_reads_what_the_one_before_wrote_and_is_read_by_the_one_after():
     } == links(around(RESIDUAL, "again"))
 
 
+def test_what_runs_between_the_two_of_a_pair_reads_nothing_of_the_first():
+    """It would bring what was put into its outputs back to the second."""
+    found = links(around(RESIDUAL.replace('b = "image"', 'b = "conv:y"'), "conv", "sum"))
+    assert {"sum:x": ("again:y", 0), "sum:b": ("conv:y", 0)} == found
+
+
 def test_two_inputs_of_a_case_never_lie_in_the_same_elements():
     """Each has values of its own: of `wide` the one that reads all from element 7 on is linked."""
     assert {"wide:x": ("qkv:y", 7)} == {
