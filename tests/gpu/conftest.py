@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
+import tempfile
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -28,6 +31,24 @@ def pytest_collection_modifyitems(items):
     for item in items:
         if "[cudnn-pointwise" in item.nodeid and item.nodeid.endswith(APPROXIMATE):
             item.add_marker(marker)
+
+
+@pytest.fixture(autouse=True)
+def company(request):
+    """Tests of several processes share the device, but for those that are marked `alone`: what the
+    others draw would be in their joules."""
+    alone = request.node.get_closest_marker("alone") is not None
+    how = fcntl.LOCK_EX if alone else fcntl.LOCK_SH
+    folder = Path(tempfile.gettempdir())
+    with ExitStack() as held:
+        door, device = (
+            held.enter_context((folder / f"bench-run-gpu-tests-{name}.lock").open("a"))
+            for name in ("door", "device")
+        )
+        fcntl.flock(door, how)  # whoever waits to be alone keeps those out who come later
+        fcntl.flock(device, how)
+        fcntl.flock(door, fcntl.LOCK_UN)
+        yield
 
 
 @pytest.fixture(scope="session", params=engine_params(*SPECS))

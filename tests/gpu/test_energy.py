@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-pytestmark = pytest.mark.gpu
+pytestmark = [pytest.mark.gpu, pytest.mark.alone]
 
 WORDS = ("--iters", "40", "--rounds", "2", "--warmup", "2", "--energy")
 IDLE_W = 20
@@ -26,7 +26,7 @@ def test_energy_is_between_idling_and_the_power_limit(run, spec, big_graph):
 def test_two_rounds_agree_on_the_energy(run, spec, big_graph):
     rounds = run(big_graph, "--engine", spec, *WORDS)["cases"][0]["rounds"]
     first, second = (found["energy_j_per_iteration"] for found in rounds)
-    assert first == pytest.approx(second, rel=0.1)  # with no other test on the device
+    assert first == pytest.approx(second, rel=0.1)
 
 
 def test_counting_energy_leaves_the_samples_as_they_are(run, spec, big_graph):
