@@ -17,7 +17,7 @@ import ctypes
 import statistics
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from ctypes import c_float, c_uint32, c_uint64, c_void_p
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from bench_run.errors import EngineError, EngineUnavailableError, UsageError
 from bench_run.streams import cupti
@@ -25,6 +25,7 @@ from bench_run.streams.base import (
     TOO_MANY,
     WAITED,
     CopiesMemory,
+    ExpectsLaunches,
     GateOpensByForce,
     RestoresGate,
     SupportsClockProbe,
@@ -109,15 +110,20 @@ def clock_of(timer: str) -> str:
     return {"host": "host", "cupti": "cupti"}.get(timer, "events")
 
 
-class CudaStream(
-    CudaMemory,
+class CudaAbilities(
     SupportsClockProbe,
     SupportsKernelRecords,
+    ExpectsLaunches,
     GateOpensByForce,
     RestoresGate,
     WatchesMemory,
     CopiesMemory,
+    Protocol,
 ):
+    """What a stream on NVIDIA's driver can, whichever library made it."""
+
+
+class CudaStream(CudaMemory, CudaAbilities):
     """A stream of the current context. One thread, one plan at a time."""
 
     def __init__(

@@ -18,21 +18,13 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from bench_run.errors import EngineUnavailableError, UsageError
-from bench_run.streams.base import (
-    TOO_MANY,
-    WAITED,
-    CopiesMemory,
-    GateOpensByForce,
-    RestoresGate,
-    SupportsClockProbe,
-    SupportsKernelRecords,
-    WatchesMemory,
-)
+from bench_run.streams.base import TOO_MANY, WAITED
 from bench_run.streams.caches import CACHES, flushed_bytes
 from bench_run.streams.cuda import (
     EMPTY_KERNEL_NS,
     QUEUE_LAUNCHES,
     ClockProbe,
+    CudaAbilities,
     Gate,
     clock_of,
 )
@@ -51,14 +43,7 @@ CALIBRATIONS = 64
 cuda: Any = torch.cuda  # partly without types
 
 
-class TorchStream(
-    SupportsClockProbe,
-    SupportsKernelRecords,
-    GateOpensByForce,
-    RestoresGate,
-    WatchesMemory,
-    CopiesMemory,
-):
+class TorchStream(CudaAbilities):
     """Runs on a stream of its own, which it makes the current one. `clock` is ``host`` where the
     host's timer was asked for: then only `synchronize` matters."""
 
