@@ -24,7 +24,7 @@ from bench_run.errors import EngineUnavailableError
 from bench_run.measure.loop import Measured, SamplingBudget, on_device, why_ungated
 from bench_run.measure.queue_pass import Gaps, gaps
 from bench_run.streams import cupti
-from bench_run.streams.base import TOO_MANY, ExpectsLaunches, SupportsKernelRecords
+from bench_run.streams.base import TOO_MANY, ExpectsLaunches, Flushes, SupportsKernelRecords
 from bench_run.streams.demangle import demangle
 
 if TYPE_CHECKING:
@@ -175,8 +175,8 @@ def asks_for_records(stream: Stream, device_ns: Sequence[int]) -> bool:
 
 
 def _recover(plan: Plan, stream: Stream, execution_ns: float) -> None:
-    """What ran between the timed passes and this one is out of the device's caches afterwards."""
-    if stream.flushes or execution_ns <= 0:
+    """What ran between the timed passes and this one filled the device's caches with other data."""
+    if execution_ns <= 0 or (isinstance(stream, Flushes) and stream.flushes):
         return
     wanted = min(MOST_RECOVERIES, round(RECOVERY_NS / execution_ns), stream.gate_depth)
     with stream.gate():

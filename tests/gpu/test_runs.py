@@ -54,7 +54,7 @@ def test_the_first_sample_is_like_the_others_after_outputs_were_kept(run, spec):
     pytest.importorskip("cupti", reason="cupti-python is not installed")
     relu = "relu: n=32 c=256 h=32 w=32 dtype=half layout=nhwc"
     case = run("--op", relu, "--engine", spec, "--iters", "20", "--rounds", "5")["cases"][0]
-    assert all(len(each["checks"]["iteration"]) > 2 for each in case["rounds"])
+    assert all(len(each["checks"]["iteration"]) > 1 for each in case["rounds"])
     series = [each["series"]["device_ns"] for each in case["rounds"]]
     firsts = [each[0] / statistics.median(each) for each in series]
     assert statistics.median(firsts) < 1.02
