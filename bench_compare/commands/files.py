@@ -6,6 +6,8 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bench_schema.streams import PIECE
+
 from bench_compare.errors import OutputError
 
 if TYPE_CHECKING:
@@ -43,7 +45,9 @@ def write(path: Path, text: str) -> None:
     else:
         partial = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        partial.write_text(text, encoding="utf-8")
+        with partial.open("w", encoding="utf-8") as file:
+            for begin in range(0, len(text), PIECE):
+                file.write(text[begin : begin + PIECE])
         if partial is not path:
             partial.replace(path)
     except OSError as error:

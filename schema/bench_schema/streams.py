@@ -33,6 +33,9 @@ PLAIN = str.maketrans(
     }
 )
 
+PIECE = 1 << 20
+"""Characters that are encoded at once: a text of 100 MB is not to be there twice."""
+
 
 def showable(text: str, encoding: str | None) -> str:
     """The text in characters that an encoding has: others are spelled, as +- for ±, or ``?``."""
@@ -56,7 +59,8 @@ def write_text(stream: TextIO | None, text: str) -> str | None:
     if stream is None:
         return "it is closed"
     try:
-        stream.write(showable(text, stream.encoding))
+        for begin in range(0, len(text), PIECE):
+            stream.write(showable(text[begin : begin + PIECE], stream.encoding))
         stream.flush()
     except BrokenPipeError:
         _give_up(stream)
