@@ -32,9 +32,11 @@ def arrange(
     has its memory: it runs the plan for the first time."""
     plans = [make()]
     try:
-        count = _count(plans[0], graph, cache, cache_bytes)
-        plans += (make() for _ in range(count - 1))
-        shared = _share(plans, graph) if cache == WEIGHTS_COLD else frozenset()
+        homes = _homes(plans[0], graph) if cache == WEIGHTS_COLD else {}
+        done = []
+        for _ in range(_count(plans[0], graph, cache, cache_bytes) - 1):
+            plans.append(make())
+            done.append(_share(plans[-1], homes))  # before the next one takes memory
         for plan in plans:
             if isinstance(plan, ChainPlan):
                 plan.link()
@@ -44,7 +46,9 @@ def arrange(
             with suppress(EngineError):
                 plan.close()
         raise
-    return plans[0] if len(plans) == 1 else RotatingPlan(plans, shared)
+    if len(plans) == 1:
+        return plans[0]
+    return RotatingPlan(plans, frozenset.intersection(*done))
 
 
 def _count(first: Plan, graph: Graph, cache: str, cache_bytes: int) -> int:
@@ -57,11 +61,13 @@ def _count(first: Plan, graph: Graph, cache: str, cache_bytes: int) -> int:
     return 1
 
 
-def _share(plans: list[Plan], graph: Graph) -> frozenset[int]:
-    """Everything but the weights with the first plan; the uids for which that was done."""
+def _homes(first: Plan, graph: Graph) -> dict[int, Home]:
+    """Of everything but the weights."""
     weights = weights_of(graph)
-    first, *others = plans
     ends = (*graph.inputs, *graph.outputs)
-    homes = {t.uid: Home(first, t.uid) for t in ends if t.uid not in weights}
-    done = [p.share(homes) if isinstance(p, SharesMemory) else frozenset() for p in others]
-    return frozenset.intersection(*done) if done else frozenset()
+    return {t.uid: Home(first, t.uid) for t in ends if t.uid not in weights}
+
+
+def _share(plan: Plan, homes: dict[int, Home]) -> frozenset[int]:
+    """The uids for which that was done."""
+    return plan.share(homes) if homes and isinstance(plan, SharesMemory) else frozenset()

@@ -34,3 +34,23 @@ def test_a_peak_does_not_depend_on_the_cases_before_it(engine):
     peak_bytes(engine, "matmul: m=512 n=512 k=512 dtype=half")
     peak_bytes(engine, "conv_fwd: n=8 c=64 h=28 w=28 k=64 r=3 s=3 pad=1 dtype=half layout=nhwc")
     assert peak_bytes(engine, add) == first
+
+
+@pytest.mark.parametrize("replay", [False, True])
+def test_copies_with_cold_weights_take_memory_for_their_weights_alone(replay):
+    (graph,) = make_graphs("conv_fwd: n=32 c=64 h=56 w=56 k=64 r=1 s=1 dtype=half layout=nhwc")
+    inputs = make_inputs(graph, 0)
+    with (
+        opened("torch:cuda", cache="weights-cold", replay=replay) as engine,
+        closing(engine.plan(engine.build(graph, {}))) as plan,
+    ):
+        plan.upload(inputs)
+        found = []
+        for _ in range(5):
+            plan.poison()
+            plan.run()
+            engine.stream.synchronize()
+            ((uid, place),) = plan.locate_outputs(upcoming=False).items()
+            found.append((place, plan.download()[uid].tobytes()))
+        assert engine.peak_bytes() < 400 << 20
+    assert len(set(found)) == 1

@@ -45,6 +45,8 @@ class TorchEngine(SupportsDevices, SupportsTrace, SupportsParts):
         self._compile = "compile" in spec.options
         self._cache, self._replay = options.cache, options.replay
         self._programs: dict[int, tuple[Graph, Program, Function]] = {}
+        self._pool: object = None
+        """Memory of what is captured, for the copies of a graph, which take turns."""
         self.stream, self._expect_launches = _stream(device, options)
         self.facts = _facts(spec, device, self._compile)
         self.devices = _devices(spec, device)
@@ -77,6 +79,7 @@ class TorchEngine(SupportsDevices, SupportsTrace, SupportsParts):
 
     def arrange(self, make: Callable[[], Plan], graph: Graph) -> Plan:
         self._programs.clear()
+        self._pool = None
         with foreign_errors("plan"):
             return arrange(make, graph, self._cache, _cache_bytes(self._device), self._finish)
 
@@ -89,7 +92,9 @@ class TorchEngine(SupportsDevices, SupportsTrace, SupportsParts):
             plan.run()
         if self._replay:
             assert isinstance(plan, Replayable)
-            plan.replay(DeviceGraph(plan.run))
+            captured = DeviceGraph(plan.run, self._pool)
+            plan.replay(captured)
+            self._pool = captured.pool
             plan.run()
 
     def trace(self, plan: Plan, iterations: int) -> list[TraceEvent]:

@@ -16,6 +16,7 @@ except (ImportError, OSError) as error:
     raise EngineUnavailableError(f"torch does not load: {error}") from error
 
 from bench_run.engines.torch_engine.engine import TorchEngine
+from bench_run.engines.torch_engine.errors import foreign_errors
 from bench_run.engines.torch_engine.host_memory import keep_freed_memory
 
 if TYPE_CHECKING:
@@ -62,7 +63,8 @@ def open_engine(spec: EngineSpec, options: EngineOptions) -> TorchEngine:
     resources = ExitStack()
     resources.enter_context(_INFERENCE)
     resources.enter_context(_arithmetic(options.math))
-    engine = TorchEngine(spec, options, device, resources)
+    with foreign_errors("open"):
+        engine = TorchEngine(spec, options, device, resources)
     if device.type == "cuda" and torch.version.cuda is not None:
         with suppress(RuntimeError):  # a device that is full or broken shows in the cases
             _load_libraries(device)

@@ -12,7 +12,7 @@ import torch
 
 from bench_run.engines.base import PlanFacts
 from bench_run.engines.torch_engine.errors import foreign_errors
-from bench_run.engines.torch_engine.types import poison, storage, strided
+from bench_run.engines.torch_engine.types import poison, seen_only, storage, strided
 from bench_run.graph.dtypes import array_type
 from bench_run.tensors.host_memory import holds_same_bytes
 
@@ -63,25 +63,41 @@ class TorchPlan:
         self.captured: Captured | None = None
         self._kept = False
         """Whether the results are a captured graph's: they stay in their memory."""
+        self._leaves = False
+        """Whether that memory is also for what is captured later."""
         self.facts = PlanFacts(buffer_bytes=sum(home.nbytes for home in self._homes.values()))
 
     def share(self, homes: Mapping[int, Home]) -> frozenset[int]:
         """Inputs are other plans' inputs or results; results take the place of other plans'."""
         places = {tensor.uid: i for i, tensor in enumerate(self._graph.inputs)}
-        own = frozenset(homes).difference(places) if self._replays else frozenset()
         for uid, home in homes.items():
             assert isinstance(home.plan, TorchPlan)
             if uid not in places:
-                if uid not in own:
-                    self._twins.append(home.plan)
-                    home.plan._twins.append(self)
+                self._share_result(uid, home.plan, home.uid)
                 continue
             tensor = self._graph.by_uid[uid]
             others = (source for source in self._sources if source[0] != places[uid])
             self._sources = (*others, (places[uid], home.plan.finder(home, tensor)))
             self._borrowed.add(uid)
             self._homes.pop(uid, None)
-        return frozenset(homes) - own
+        return frozenset(homes)
+
+    def _share_result(self, uid: int, other: TorchPlan, its: int) -> None:
+        """Two plans that never run beside each other leave their results in the same memory."""
+        if self._replays:
+            self._leaves = other._leaves = True
+        else:
+            self._twins.append(other)
+            other._twins.append(self)
+        mine, theirs = self._graph.by_uid[uid], other._graph.by_uid[its]
+        if (mine.dims, mine.strides, mine.data_type) == (
+            theirs.dims,
+            theirs.strides,
+            theirs.data_type,
+        ):
+            here, there = self._graph.outputs.index(mine), other._graph.outputs.index(theirs)
+            self._homes[uid] = other._homes[its]
+            self._buffers[here] = other._buffers[there]
 
     def finder(self, home: Home, tensor: Tensor) -> Callable[[], T]:
         """What gives a tensor of another plan in this one's memory, before each run."""
@@ -138,6 +154,8 @@ class TorchPlan:
 
     def keep(self) -> None:
         self._kept = True
+        if self._leaves:
+            self._results = [seen_only(value) for value in self._results]
 
     def replay(self, captured: Captured) -> None:
         self.keep()

@@ -17,12 +17,15 @@ cuda: Any = torch.cuda  # partly without types
 class DeviceGraph:
     """Captured work. Its tensors lie in memory of its own, the same in every launch."""
 
-    def __init__(self, run: Callable[[], None]) -> None:
-        """`run` must have run before: the first time loads what a capture must not."""
+    def __init__(self, run: Callable[[], None], pool: object = None) -> None:
+        """`run` must have run before: the first time loads what a capture must not. `pool`: that of
+        another one, which is launched before or after this one, never beside it: what neither
+        holds as a tensor any more is memory for both."""
         graph = cuda.CUDAGraph()
-        with cuda.graph(graph, stream=cuda.current_stream()):
+        with cuda.graph(graph, pool=pool, stream=cuda.current_stream()):
             run()
         self._graph = graph
+        self.pool: object = graph.pool()
         self.launch: Callable[[], None] = graph.replay
 
     def again(self, work: Callable[[], None]) -> DeviceGraph:

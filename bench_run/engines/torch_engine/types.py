@@ -43,6 +43,28 @@ def strided(flat: torch.Tensor, tensor: Tensor) -> torch.Tensor:
     return flat.as_strided(tensor.dims, tensor.strides)
 
 
+class _Memory:
+    """A device's, for `torch.as_tensor`."""
+
+    def __init__(self, storage: torch.UntypedStorage) -> None:
+        self.__cuda_array_interface__ = {
+            "shape": (storage.nbytes(),),
+            "typestr": "|u1",
+            "data": (storage.data_ptr(), False),
+            "version": 2,
+        }
+
+
+def seen_only(value: torch.Tensor) -> torch.Tensor:
+    """The same memory of a device, whose owner may now give it to others."""
+    storage = value.untyped_storage()
+    if not storage.nbytes():
+        return value
+    memory = torch.as_tensor(_Memory(storage), device=value.device).untyped_storage()
+    seen = torch.empty(0, dtype=value.dtype, device=value.device)
+    return seen.set_(memory, value.storage_offset(), value.size(), value.stride())
+
+
 def poison(flat: torch.Tensor, data_type: str) -> None:
     flat.view(torch.uint8).fill_(poison_byte(data_type))
 

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from bench_run.worker.parent.pool import WorkerPool
 
 OUT_OF_MEMORY = re.compile(r"out.?of.?memory|alloc|bad_alloc|not enough memory", re.IGNORECASE)
+CRASHED_WITHOUT = re.compile(r"out.?of.?memory|bad_alloc|not enough memory", re.IGNORECASE)
+"""In what a process left that crashed; names of functions are in it, too."""
 ALONE = "round {}: there was not enough memory beside other rounds; prepared again alone"
 
 
@@ -153,9 +155,12 @@ class Lanes:
 
 def lacks_memory(case: Case | None) -> bool:
     """Whether the case may have failed only for what was beside it."""
-    if case is None or case.outcome.status != "failed":
+    if case is None:
         return False
-    return OUT_OF_MEMORY.search(case.outcome.reason or "") is not None
+    outcome = case.outcome
+    if outcome.status == "crashed":
+        return CRASHED_WITHOUT.search(outcome.detail or "") is not None
+    return outcome.status == "failed" and OUT_OF_MEMORY.search(outcome.reason or "") is not None
 
 
 class Seat:

@@ -147,6 +147,19 @@ def test_what_failed_for_lack_of_memory_is_tried_alone(reason, expected):
     assert expected == lacks_memory(Bare(outcome=Bare(status="failed", reason=reason)))
 
 
+@pytest.mark.parametrize(
+    ("left", "expected"),
+    [("terminate called after throwing an instance of 'std::bad_alloc'", True),
+     ("torch.AcceleratorError: CUDA error: out of memory", True),
+     ('in malloc_consolidate: File "allocator.cpp"', False), (None, False)],
+)  # fmt: skip
+def test_what_crashed_for_lack_of_memory_is_tried_alone(left, expected):
+    from types import SimpleNamespace as Bare
+
+    outcome = Bare(status="crashed", reason="the worker process exited with code 1", detail=left)
+    assert expected == lacks_memory(Bare(outcome=outcome))
+
+
 def test_a_case_larger_than_the_room_enters_alone():
     room = Room((10, 10))
     with room.take((100, 1)):
