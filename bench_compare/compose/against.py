@@ -55,6 +55,7 @@ def measured_chains(
     found, remarks = [], []
     for source in sources:
         cache = source.document.run.settings.cache
+        cache = "hot" if cache == "pass" else cache  # a chain leaves its caches so by itself
         for case in source.document.cases:
             is_whole = case.graph.layers and "#" not in case.graph.path
             if not is_whole or case.engine not in engines:

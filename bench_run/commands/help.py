@@ -34,6 +34,9 @@ A network, from its layers to the whole:
   bench-compare compose net/NAME.toml parts.json --against chain.json
                                                  prediction and measurement
 
+--chain --seams measures the whole and its parts in the same rounds: what others
+do on the machine meanwhile changes both alike (compose NET all.json --against
+all.json).
 --seams --cache pass measures layers with caches as a pass of the network leaves
 them: on the processor the layers before run before each iteration, untimed.
 --cache weights-cold measures anything with cold weights; --replay runs the

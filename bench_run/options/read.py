@@ -92,8 +92,6 @@ def checked(options: Options) -> Options:
     if options.min_time_s is not None and options.min_time_s > longest:
         raise UsageError(f"--min-time {options.min_time_s:g} is more than --max-time {longest:g}")
     _check_added_rounds(options)
-    if options.chain and options.seams:
-        raise UsageError("--chain and --seams: give one or the other")
     if options.cache == "pass" and not options.seams:
         raise UsageError("--cache pass goes with --seams; a chain leaves its caches so by itself")
     if options.iterations < options.rounds:

@@ -32,7 +32,7 @@ NOT_WITH_CHAINS = (
 
 
 def chains_of(options: Options) -> list[LoadedGraph]:
-    """The chain of each pipeline; with ``--seams`` each pair of neighbours as one."""
+    """Each pair of neighbours in a pipeline, the pipeline as a whole, or both."""
     flag = "--chain" if options.chain else "--seams"
     for field, other, why in NOT_WITH_CHAINS:
         if getattr(options, field) is not None:
@@ -43,8 +43,9 @@ def chains_of(options: Options) -> list[LoadedGraph]:
             raise UsageError(f"{flag}: {path} is no pipeline; expected a file in {SUFFIX}")
     if not paths:
         raise UsageError(f"{flag} needs a pipeline: a file in {SUFFIX}")
-    make = _whole if options.chain else _pairs
-    return [loaded for path in paths for loaded in make(read_suite(path), path)]
+    makers = ((_pairs, options.seams), (_whole, options.chain))
+    asked = [make for make, is_asked in makers if is_asked]
+    return [loaded for path in paths for make in asked for loaded in make(read_suite(path), path)]
 
 
 def read_chain(path: Path) -> LoadedGraph:

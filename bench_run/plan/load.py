@@ -108,7 +108,7 @@ def _from_pipelines(options: Options) -> Gathered:
     if options.op or options.miopen_driver:
         raise UsageError("--chain and --seams take pipelines only, not --op or --miopen-driver")
     chains = tuple(chains_of(options))
-    if options.chain:
+    if not options.seams:
         return Gathered(chains, (), ())
     alone = _from_files(options.graphs)
     return replace(alone, graphs=(*alone.graphs, *chains))

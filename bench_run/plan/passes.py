@@ -56,7 +56,8 @@ def _one(arguments: Sequence[str]) -> Path:
 
 
 def with_surroundings(gathered: Gathered, arguments: Sequence[str], size: int) -> Gathered:
-    """Each graph with what runs around it in a pass, and a note on that. `size`: bytes of all."""
+    """Each graph with what runs around it in a pass, and a note on that; the chain of the pipeline
+    is the pass. `size`: bytes of all."""
     path = _one(arguments)
     pipeline = read_suite(path)
     graphs = graphs_of(pipeline, path)
@@ -66,6 +67,9 @@ def with_surroundings(gathered: Gathered, arguments: Sequence[str], size: int) -
     note = f"{size} bytes are touched before each iteration, as in a pass of the pipeline"
     found = []
     for loaded in gathered.graphs:
+        if loaded.path == str(path):
+            found.append(replace(loaded, is_pass=True))
+            continue
         own = _own(loaded, first)
         around = surroundings(pipeline, graphs, path, own, size) if own else None
         if around is not None:

@@ -37,4 +37,5 @@ def request_of(
         budget=budget,
         notes=graph.loaded.notes,
         surroundings=graph.loaded.surroundings,
+        is_pass=graph.loaded.is_pass,
     )

@@ -78,6 +78,14 @@ class RunsBefore(Protocol):
 
 
 @runtime_checkable
+class PausesFlush(Protocol):
+    """A stream that can leave the caches as the iteration before left them."""
+
+    def without_flush(self) -> AbstractContextManager[None]:
+        """Within the block, whatever its cache state is."""
+
+
+@runtime_checkable
 class GateOpensByForce(Protocol):
     """A stream whose gate may open before its block ends; what was enqueued behind is void."""
 

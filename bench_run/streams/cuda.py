@@ -122,6 +122,16 @@ class CudaAbilities(
 ):
     """What a stream on NVIDIA's driver can, whichever library made it."""
 
+    _flush: Callable[[], None] | None
+
+    @contextmanager
+    def without_flush(self) -> Iterator[None]:
+        kept, self._flush, self.flushes = self._flush, None, False
+        try:
+            yield
+        finally:
+            self._flush, self.flushes = kept, kept is not None
+
 
 class CudaStream(CudaMemory, CudaAbilities):
     """A stream of the current context. One thread, one plan at a time."""

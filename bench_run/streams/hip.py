@@ -80,6 +80,14 @@ class HipStream:
         why = "" if self.no_gate_because is None else f" ({self.no_gate_because})"
         return f"{self._events.name}, no gate: times hold the host's launch delays{why}"
 
+    @contextmanager
+    def without_flush(self) -> Iterator[None]:
+        kept, self._flush = self._flush, None
+        try:
+            yield
+        finally:
+            self._flush = kept
+
     def attach(self, run: Callable[[], None]) -> None:
         """Take note of a new plan: its first gated use tries whether it can be held back."""
         self._untried, self.forced_gates, self.gate_left_open = run, 0, False

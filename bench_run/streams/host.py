@@ -64,6 +64,14 @@ class HostStream:
         finally:
             self.flush, self.runs_before = alone, False
 
+    @contextmanager
+    def without_flush(self) -> Iterator[None]:
+        alone, self.flush = self.flush, self.synchronize
+        try:
+            yield
+        finally:
+            self.flush = alone
+
     @property
     def flushes(self) -> bool:
         return self.flush != self.synchronize

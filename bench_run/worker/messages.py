@@ -134,6 +134,8 @@ class RunCase(Request[Case]):
     """Whether others use the device: then it is claimed first (`Claim`)."""
     surroundings: Surroundings | None = None
     """What runs before each iteration, as in a pass of the pipeline."""
+    is_pass: bool = False
+    """Whether it leaves the caches so by itself: nothing is touched before its iterations."""
 
 
 @dataclass(frozen=True)

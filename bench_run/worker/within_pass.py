@@ -19,7 +19,7 @@ from bench_run.engines import chain
 from bench_run.engines.base import LocatesOutputs
 from bench_run.errors import EngineError, UnsupportedGraphError
 from bench_run.graph.chain.model import ChainGraph
-from bench_run.streams.base import RunsBefore
+from bench_run.streams.base import PausesFlush, RunsBefore
 from bench_run.tensors.seeded.chain_inputs import make_chain_inputs
 
 if TYPE_CHECKING:
@@ -52,6 +52,11 @@ class Within:
 def within_pass(engine: Engine, request: RunCase, plan: Plan, inputs: Storages) -> Iterator[Within]:
     """Changes nothing where nothing of the like was asked for. `inputs`: what the plan has."""
     asked, stream = request.surroundings, engine.stream
+    if request.is_pass and isinstance(stream, PausesFlush):
+        del inputs
+        with stream.without_flush():
+            yield Within(plan.upload, {FACT: "nothing: it is the whole pass"})
+        return
     if asked is None or not isinstance(stream, RunsBefore):
         del inputs  # whoever called needs them no longer
         yield Within(plan.upload, {})

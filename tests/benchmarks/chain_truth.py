@@ -17,15 +17,17 @@ Options:
   --iters=N     of every case, over all rounds [default: 60]
   --budget=S    settings that would begin after so many seconds are left out [default: 150]
   --batch=N     images of the networks on a GPU [default: 32]
-  --energy      joules too, of chains and of layers alone: a second for each case and round
+  --energy      joules too, of chains and what they are made of: a second for each case and round
 
 `measure` runs every network as a chain, and its graphs and pairs of neighbours alone, hot and
-weights-cold, launched and (on a GPU) replayed: FOLDER gets the pipelines, chain_*.json and
-parts_*.json, and passes_*.json, whose graphs find the caches as in the chain (``--cache pass``, and
-``cold`` for chains with cold weights). cuDNN has no pooling, so it runs the trunk: ResNet-50 with a
-strided convolution for the first pooling, without the second and the last layer; torch:cuda runs
-all of it. `validate` runs the hot chains against the composed float64 reference (at 32
-images two minutes of sixteen cores, `--batch 4` a few seconds). `compare` needs no device: it
+weights-cold, launched and (on a GPU) replayed. FOLDER gets the pipelines and two documents of each.
+chain_*.json has a chain and, in the same rounds, what it is made of, so that whatever changes on
+the machine meanwhile changes both: with caches as in the chain (``--cache pass``) where it is hot,
+with cold weights where it has these. parts_*.json has the same graphs and pairs alone: hot, or with
+everything ``cold``, as in chains with cold weights. cuDNN has no pooling, so it runs the trunk:
+ResNet-50 with a strided convolution for the first pooling, without the second and the last layer;
+torch:cuda runs all of it. `validate` runs the hot chains against the composed float64 reference (at
+32 images two minutes of sixteen cores, `--batch 4` a few seconds). `compare` needs no device: it
 has `bench-compare compose` predict each chain, by rows as in the chain and by rows of its state,
 and prints a table.
 """
@@ -67,8 +69,12 @@ ON_GPU = (
 )
 ON_CPU = tuple(product(CPU, ("numpy", "torch:cpu")))
 CACHES = ("hot", "weights-cold")
-BESIDE = {"hot": "pass", "weights-cold": "cold"}
-"""States in which graphs find the caches as in such a chain."""
+WITH_CHAIN = {"hot": "pass", "weights-cold": "weights-cold"}
+"""State of the graphs that are measured with a chain; ``pass`` leaves the chain itself hot."""
+APART = {"hot": "hot", "weights-cold": "cold"}
+"""State of those that are measured in a document of their own."""
+AS_IN_THE_CHAIN = ("pass", "cold")
+"""States in which graphs find the caches as in a chain."""
 WAYS = {"launched": (), "replayed": ("--replay",)}
 
 
@@ -129,8 +135,10 @@ def alone_us(document, pipeline):
     return sum(us * n for us, n in zip(times, occurs.values(), strict=True))
 
 
-def show(document):
+def show(document, pipeline):
     for case in document.cases:
+        if not case.graph.layers or "#" in case.graph.path:
+            continue
         us, last = median_us(case), case.rounds[-1] if case.rounds else None
         rounds = [float(statistics.median(r.series[name])) / 1000 for r in case.rounds
                   for name in ("device_ns", "e2e_ns") if name in r.series]  # fmt: skip
@@ -139,6 +147,11 @@ def show(document):
               f"{[round(x, 1) for x in rounds]} {checked} {case.outcome.reason or ''} "
               f"{(case.validation and case.validation.reason) or ''} "
               f"{case.plan.get('activations', '')}", flush=True)  # fmt: skip
+    failed = [case.outcome.reason for case in document.cases if case.outcome.status != "completed"]
+    total = alone_us(document, pipeline)
+    text = "unknown" if total is None else f"{total:.1f} us"
+    print(f"  {len(document.cases)} cases, {len(failed)} failed {failed[:1]}; sum of graphs "
+          f"alone {text}", flush=True)  # fmt: skip
 
 
 def measure(setting, folder, path, effort, energy, cpu):
@@ -149,20 +162,11 @@ def measure(setting, folder, path, effort, energy, cpu):
         return files.read(out) if out.exists() else None
 
     joules = ("--energy",) if energy else ()
-    chain = run("chain", None, "--chain", *joules)
+    chain = run("chain", WITH_CHAIN[setting.cache], "--chain", "--seams", *joules)
     if chain is not None:
-        show(chain)
-    parts = run("parts", None, "--seams")
-    if setting.cache in BESIDE and not (cpu and setting.cache != "hot"):  # large caches take long
-        run("passes", BESIDE[setting.cache], "--seams")
-    if energy:
-        run("joules", None, *joules)
-    if parts is not None:
-        failed = [c.outcome.reason for c in parts.cases if c.outcome.status != "completed"]
-        total = alone_us(parts, read_pipeline(path))
-        text = "unknown" if total is None else f"{total:.1f} us"
-        print(f"  {len(parts.cases)} cases, {len(failed)} failed {failed[:1]}; sum of graphs "
-              f"alone {text}", flush=True)  # fmt: skip
+        show(chain, read_pipeline(path))
+    if not (cpu and setting.cache != "hot"):  # large caches take long
+        run("parts", APART[setting.cache], "--seams")
 
 
 def validate(setting, folder, path):
@@ -170,7 +174,7 @@ def validate(setting, folder, path):
     effort = ("--rounds", "1", "--iters", "5", "--timeout", "560")
     print(f"{setting.stem}: {bench_run(path, *setting.words, '--chain', *effort, '-o', out)}")
     if out.exists():
-        show(files.read(out))
+        show(files.read(out), read_pipeline(path))
 
 
 def run(arguments, folder):
@@ -205,15 +209,7 @@ def compare(folder):
     print("| --- | --- | --- | --- | --- | --- | --- | --- |")
     for chain in sorted(folder.glob("chain_*.json")):
         pipeline = folder / f"{chain.stem.split('_')[1]}.toml"
-        parts, passes, joules = (
-            chain.with_name(chain.name.replace("chain_", f"{what}_", 1))
-            for what in ("parts", "passes", "joules")
-        )
-        more = [joules] if joules.exists() else []
-        tables = {"as measured": [parts, *more]}
-        if passes.exists():
-            tables = {"as in the chain": [parts, passes, *more], **tables}
-        for name, documents in tables.items():
+        for name, documents in tables(chain).items():
             check = composed(pipeline, chain, documents)
             if isinstance(check, str):
                 print(f"{chain.stem}, {name}: {check}")
@@ -223,6 +219,16 @@ def compare(folder):
     for name, checks in found.items():
         if checks:
             print(summary(name, checks))
+
+
+def tables(chain):
+    """Documents by what they tell: of caches as in the chain beside those of the other state, and
+    of the state that the chain was measured in alone."""
+    beside = chain.with_name(chain.name.replace("chain_", "parts_", 1))
+    every = [chain, beside] if beside.exists() else [chain]
+    own = [p for p in every if files.read(p).run.settings.cache not in AS_IN_THE_CHAIN]
+    found = {} if own == every else {"as in the chain": every}
+    return {**found, "as measured": own} if own else found
 
 
 def summary(name, checks):

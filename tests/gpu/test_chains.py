@@ -11,7 +11,7 @@ import pytest
 from bench_compare.cli import main as compare
 from bench_run.cli import main
 from tests.benchmarks.chain_pipelines import encoder, write
-from tests.benchmarks.chain_truth import BESIDE
+from tests.benchmarks.chain_truth import APART, WITH_CHAIN
 
 pytestmark = pytest.mark.gpu
 
@@ -39,11 +39,10 @@ def check(folder, path, engine, way, cache):
         assert main([path, "-e", engine, *WAYS[way], *words, *calm]) == 0
         return out
 
-    chain = run("chain", "--chain", "--cache", cache)
-    tables = [run("parts", "--seams", "--cache", cache)]
-    tables.append(run("passes", "--seams", "--cache", BESIDE[cache]))
+    chain = run("chain", "--chain", "--seams", "--cache", WITH_CHAIN[cache])
+    parts = run("parts", "--seams", "--cache", APART[cache])
     found = folder / "composed.json"
-    compare(["compose", path, *tables, "--against", chain, "--json", str(found), "--quiet"])
+    compare(["compose", path, chain, parts, "--against", chain, "--json", str(found), "--quiet"])
     (made,) = json.loads(found.read_text())["checks"]
     return made
 

@@ -26,7 +26,8 @@ Graphs:
   --chain               run each pipeline (.toml) as one case: its graphs one
                         after another, handing their results on
   --seams               run each graph of a pipeline alone, and each pair of
-                        neighbours as one case
+                        neighbours as one case; with --chain the whole as well,
+                        in the same rounds
   --rerun-from FILE     only the cases that a JSON report of bench-compare calls
                         slower or unclear
   --ray ADDRESS         measure on all GPUs of a Ray cluster ('auto' for the one

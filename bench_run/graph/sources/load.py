@@ -51,6 +51,8 @@ class LoadedGraph:
     """How what it was taken from fills its inputs, in the words of ``--init``."""
     surroundings: Surroundings | None = None
     """What runs before it in a pass of its pipeline, where it is measured so."""
+    is_pass: bool = False
+    """Whether it is the pass itself, where others are measured as in one."""
 
 
 @dataclass(frozen=True)

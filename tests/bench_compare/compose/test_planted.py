@@ -72,6 +72,13 @@ def test_where_not_all_layers_were_measured_as_in_a_pass_hot_rows_predict_the_ch
     assert (found.surroundings.cache, check.log_error) == ("hot", pytest.approx(0, abs=1e-3))
 
 
+def test_the_chain_of_a_pass_is_a_hot_one(tmp_path):
+    whole, rows = worlds.chain(COLDER, "e"), in_pass(COLDER)
+    whole = replace(whole, run=replace(whole.run, settings=rows.run.settings))
+    found = composed(CHAIN, tmp_path, rows, against=(whole,))
+    assert [("hot", True)] == [(one.cache, one.holds) for one in found.checks]
+
+
 def test_rows_as_in_passes_of_two_sizes_make_no_table(tmp_path):
     with pytest.raises(InputError, match=r"pass_bytes: 8192, but doc0\.json has 4096"):
         composed(CHAIN, tmp_path, in_pass(CHAIN), in_pass(CHAIN, 8192))

@@ -60,6 +60,19 @@ def test_seams_are_graphs_alone_and_distinct_pairs(pipeline, tmp_path):
     assert [("net:conv+again", (conv, conv)), ("net:again+sum", (conv, add))] == pairs
 
 
+def test_a_chain_is_measured_with_what_it_is_made_of(pipeline, tmp_path):
+    _, document = run(tmp_path, pipeline, "--chain", "--seams")
+    names = [case.graph.name for case in document.cases if case.graph.layers]
+    assert (["net:conv+again", "net:again+sum", "net"], 5) == (names, len(document.cases))
+
+
+def test_nothing_runs_before_the_chain_of_a_pass(pipeline, tmp_path):
+    _, document = run(tmp_path, pipeline, "--chain", "--seams", "--cache", "pass")
+    told = [case.plan["before each iteration"] for case in document.cases]
+    assert "nothing: it is the whole pass" == told[-1]
+    assert all("of the pipeline run" in each for each in told[:-1])
+
+
 def test_graphs_alone_are_filled_as_their_layers_say(pipeline, tmp_path):
     _, document = run(tmp_path, pipeline, "--seams")
     assert "filled as conv of net: w=uniform:-0.3:0.3" in document.cases[0].notes
@@ -110,7 +123,6 @@ def test_a_finished_chain_is_not_measured_again(pipeline, tmp_path):
         (["{pipeline}", "--chain", "--save-graphs", "x"], "--save-graphs do not go together"),
         (["{pipeline}", "--chain", "--golden", "x"], "--chain and --golden do not go together"),
         (["{pipeline}", "--seams", "--scale-batch", "2"], "together: links hold for the batch of"),
-        (["{pipeline}", "--chain", "--seams"], "--chain and --seams: give one or the other"),
         (["none.toml", "--chain"], "none.toml: cannot be read"),
         (["{pipeline}", "--chain", "--cache", "pass"], "--cache pass goes with --seams"),
         (["{pipeline}", "{pipeline}", "--seams", "--cache", "pass"], "--cache pass: one pipeline"),

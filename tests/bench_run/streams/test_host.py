@@ -45,6 +45,14 @@ def test_in_a_pass_as_much_is_read_as_it_touches_and_no_more_than_for_cold(pass_
     assert read == buffer.nbytes
 
 
+def test_what_a_cache_state_reads_can_be_left_out():
+    stream = HostStream("pass", pass_bytes=1 << 20)
+    alone = stream.flush
+    with stream.without_flush():
+        assert (False, None) == (stream.flushes, stream.flush())
+    assert (True, alone) == (stream.flushes, stream.flush)
+
+
 @pytest.mark.parametrize(("left", "read"), [(LEAST_READ_BYTES, True), (0, False)])
 def test_what_runs_before_comes_after_what_is_read_and_is_gone_afterwards(left, read):
     stream, order = HostStream("pass", pass_bytes=1 << 20), []
