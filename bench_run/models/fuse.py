@@ -19,7 +19,7 @@ TAKES_ACTIVATION = ("conv", "linear", "matmul", "add")
 
 def fuse(model: Model) -> Model:
     """Batch norms folded into the convolutions before them, activations joined to what they
-    follow, wherever nobody else reads the value between."""
+    follow, wherever nobody else reads the value between. A joined call knows its parts."""
     calls, weights = list(model.calls), dict(model.weights)
     users = _users(model)
     made: dict[str, int] = {}
@@ -35,7 +35,8 @@ def fuse(model: Model) -> Model:
         else:
             assert place is not None
             kept[place] = None
-            kept.append(joined)
+            assert before is not None
+            kept.append(replace(joined, parts=(before, call)))
             made.update(dict.fromkeys(joined.outputs, len(kept) - 1))
     return replace(model, calls=tuple(c for c in kept if c is not None), weights=weights)
 

@@ -81,9 +81,16 @@ class Lowering:
         for name, array in self.model.weights.items():
             self.views[name] = known(name, array)
         for call in self.model.calls:
-            try:
-                self._lower(call)
-            except (UnsupportedCallError, UsageError, GraphError) as error:
+            self._lower_or_refuse(call)
+
+    def _lower_or_refuse(self, call: Call) -> None:
+        """A joined call that no graph expresses is lowered part by part: some of them may be."""
+        try:
+            self._lower(call)
+        except (UnsupportedCallError, UsageError, GraphError) as error:
+            for part in call.parts:
+                self._lower_or_refuse(part)
+            if not call.parts:
                 self._refuse(call, str(error))
 
     def _lower(self, call: Call) -> None:

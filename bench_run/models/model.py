@@ -31,6 +31,8 @@ class Call:
     attributes: Mapping[str, Any] = field(default_factory=dict)
     operation: str = ""
     """What the format calls the operation."""
+    parts: tuple[Call, ...] = ()
+    """The calls that this one was joined from, which take its place where no graph expresses it."""
 
 
 @dataclass(frozen=True)

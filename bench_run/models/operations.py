@@ -32,7 +32,8 @@ def _conv(to: Lowering, call: Call) -> None:
     operands = {"x": x, "w": w}
     bias = ""
     if call.inputs[2] is not None:
-        operands["bias"], bias = to.view(call.inputs[2]), "+bias"
+        channels = (1, w.dims[0], *(1,) * (len(x.dims) - 2))
+        operands["bias"], bias = to.reshape(call, to.view(call.inputs[2]), channels), "+bias"
     gradients = (f"conv_dgrad: {rest}", f"conv_wgrad: {rest}", *_act_gradient(to, call))
     y = to.emit(call, f"conv_fwd{bias}{_act(call)}: {rest}", operands, gradients=gradients)
     to.views[call.outputs[0]] = y
@@ -129,6 +130,8 @@ def _channel_bias(to: Lowering, call: Call) -> None:
 
 
 def _linear(to: Lowering, call: Call) -> None:
+    if len(to.view(call.inputs[1]).dims) != 2:
+        raise UnsupportedCallError("a vector as its weight")
     _product(to, call, permuted(to.view(call.inputs[1]), (1, 0)), "nt")
 
 
@@ -143,8 +146,11 @@ def _matmul(to: Lowering, call: Call) -> None:
         raise UnsupportedCallError("a known or a single first matrix with several second ones")
     *batch, m, k = a.dims
     n = b.dims[-1]
-    spec = f"matmul: batch={joined(tuple(batch))} m={m} n={n} k={k}"
-    to.views[call.outputs[0]] = to.emit(call, spec, {"a": a, "b": b})
+    rows = f"batch={joined(tuple(batch))}"
+    spec = f"matmul{_act(call)}: {rows} m={m} n={n} k={k}"
+    gradients = (f"matmul: {rows} m={m} n={k} k={n} layout=nt",
+                 f"matmul: {rows} m={k} n={n} k={m} layout=tn", *_act_gradient(to, call))  # fmt: skip
+    to.views[call.outputs[0]] = to.emit(call, spec, {"a": a, "b": b}, gradients=gradients)
 
 
 def _product(to: Lowering, call: Call, b: View, layout: str) -> None:
@@ -157,7 +163,7 @@ def _product(to: Lowering, call: Call, b: View, layout: str) -> None:
     m = rows.dims[0]
     operands, bias = {"a": rows, "b": b}, ""
     if call.inputs[2] is not None:
-        operands["bias"], bias = to.view(call.inputs[2]), "+bias"
+        operands["bias"], bias = to.reshape(call, to.view(call.inputs[2]), (1, n)), "+bias"
     gradients = (f"matmul: m={m} n={k} k={n}", f"matmul: m={k} n={n} k={m} layout=tn",
                  *_act_gradient(to, call))  # fmt: skip
     spec = f"matmul{bias}{_act(call)}: m={m} n={n} k={k} layout={layout}"

@@ -190,7 +190,7 @@ def _call(node: Any) -> Call:
     row = TABLE.get(target.removesuffix(".default").removeprefix("aten."))
     outputs, arguments = _outputs(node), _arguments(node)
     made = None if row is None else row(arguments)
-    if made is None:
+    if made is None or not all(map(_is_operand, made[1])):
         operands = tuple(a.name for a in node.all_input_nodes)
         why = "no operation of hipDNN does this"
         told = {"reason": why if row is None else f"{why} with its arguments"}
@@ -217,6 +217,11 @@ def _arguments(node: Any) -> Arguments:
     names = [argument.name for argument in schema.arguments]
     defaults = {argument.name: argument.default_value for argument in schema.arguments}
     return {**defaults, **dict(zip(names, node.args, strict=False)), **node.kwargs}
+
+
+def _is_operand(value: Any) -> bool:
+    """A value of the graph, a number or nothing; others are complex numbers, say."""
+    return value is None or isinstance(value, (int, float)) or hasattr(value, "name")
 
 
 def _operand(value: Any) -> str | float | None:

@@ -86,11 +86,13 @@ def _softplus(a: Arguments) -> Made | None:
 
 def _clip(low: str, high: str) -> Callable[[Arguments], Made | None]:
     def make(a: Arguments) -> Made | None:
-        given = {"low": a[low], "high": a[high]}
+        given = {"low": a.get(low), "high": a.get(high)}
         bounds = {name: float(bound) for name, bound in given.items() if bound is not None}
         if bounds == {"low": 0.0, "high": 6.0}:
             return "relu6", (a["self"],), {}
-        return ("clip", (a["self"],), bounds) if "low" in bounds else None
+        if "low" not in bounds:
+            return ("min_op", (a["self"], bounds["high"]), {}) if bounds else None
+        return "clip", (a["self"],), bounds
 
     return make
 
@@ -149,6 +151,8 @@ def _pool(kind: str) -> Callable[[Arguments], Made | None]:
 def _adaptive(a: Arguments) -> Made | None:
     dims = a["self"].meta["val"].shape[2:]
     wanted = _pair(a["output_size"], len(dims))
+    if len(wanted) != len(dims):
+        return None  # without an axis of images
     if any(have % want for have, want in zip(dims, wanted, strict=True)):
         return None
     window = tuple(int(have // want) for have, want in zip(dims, wanted, strict=True))
@@ -194,6 +198,36 @@ def _transpose_last(a: Arguments) -> Made | None:
     return _transpose({**a, "dim0": -2, "dim1": -1}) if rank == 2 else None
 
 
+def _transpose_matrices(a: Arguments) -> Made:
+    return _transpose({**a, "dim0": -2, "dim1": -1})
+
+
+def _swap(a: Arguments) -> Made:
+    names = (("axis0", "axis1"), ("dim0", "dim1"))
+    (pair,) = (pair for pair in names if pair[0] in a)
+    return _transpose({**a, "dim0": a[pair[0]], "dim1": a[pair[1]]})
+
+
+def _move(a: Arguments) -> Made:
+    """One axis to another place, the others in their order."""
+    rank = len(a["self"].meta["val"].shape)
+    source, target = a["source"] % rank, a["destination"] % rank
+    order = [axis for axis in range(rank) if axis != source]
+    order.insert(target, source)
+    return "permute", (a["self"],), {"order": tuple(order)}
+
+
+def _unbind(a: Arguments) -> Made:
+    rank = len(a["self"].meta["val"].shape)
+    return "unbind", (a["self"],), {"axis": a["dim"] % rank}
+
+
+def _dropout(a: Arguments) -> Made | None:
+    """At random, unless it is asked to let everything pass."""
+    drops = a["train"] and a["p"]
+    return None if drops else ("identity", (a["input"] if "input" in a else a["self"],), {})
+
+
 def _slice(a: Arguments) -> Made | None:
     dims = a["self"].meta["val"].shape
     axis = a["dim"] % len(dims)
@@ -218,16 +252,17 @@ def _split(a: Arguments) -> Made:
 
 
 def _expand(a: Arguments) -> Made | None:
-    dims = tuple(a["self"].meta["val"].shape)
-    wanted = tuple(
-        have if size == -1 else size for have, size in zip(dims, a["size"], strict=False)
+    dims, sizes = tuple(a["self"].meta["val"].shape), tuple(a["size"])
+    same = len(sizes) == len(dims) and all(
+        size in (-1, have) for have, size in zip(dims, sizes, strict=True)
     )
-    return ("identity", (a["self"],), {}) if tuple(wanted) == dims else None
+    return ("identity", (a["self"],), {}) if same else None
 
 
 _RESHAPE = ("view", "reshape", "_unsafe_view", "flatten.using_ints", "unflatten.int", "squeeze",
             "squeeze.dim", "squeeze.dims", "unsqueeze", "view_as", "reshape_as")  # fmt: skip
-_IDENTITY = ("contiguous", "clone", "dropout", "alias", "detach", "dropout_", "lift_fresh_copy")
+_IDENTITY = ("contiguous", "clone", "alias", "detach", "lift_fresh_copy")
+_DROPOUTS = ("dropout", "feature_dropout", "alpha_dropout", "feature_alpha_dropout")
 _ACTIVATIONS = ("relu", "sigmoid", "tanh", "exp", "sqrt", "rsqrt", "abs", "neg", "log", "erf",
                 "reciprocal", "floor", "ceil", "sin", "tan")  # fmt: skip
 
@@ -245,6 +280,8 @@ TABLE: dict[str, Callable[[Arguments], Made | None]] = {
     "softplus": _softplus,
     **{f"hardtanh{tail}": _clip("min_val", "max_val") for tail in ("", "_")},
     **{f"clamp{tail}": _clip("min", "max") for tail in ("", "_")},
+    **{f"clamp_min{tail}": _clip("min", "") for tail in ("", "_")},
+    **{f"clamp_max{tail}": _clip("", "max") for tail in ("", "_")},
     "pow.Tensor_Scalar": _pow,
     "gelu": _gelu,
     **{f"{n}{t}.{of}": _binary(n) for n in ("add", "sub", "mul", "div")
@@ -272,14 +309,18 @@ TABLE: dict[str, Callable[[Arguments], Made | None]] = {
     ),
     **{name: _unary("reshape") for name in _RESHAPE},
     **{name: _unary("identity") for name in _IDENTITY},
+    **{f"{name}{tail}": _dropout for name in _DROPOUTS for tail in ("", "_")},
     "permute": _permute,
     "transpose.int": _transpose,
     "t": _transpose,
-    **dict.fromkeys(("numpy_T", "mT"), _transpose_last),
+    "numpy_T": _transpose_last,
+    "mT": _transpose_matrices,
+    **dict.fromkeys(("swapaxes", "swapdims"), _swap),
+    "movedim.int": _move,
     "slice.Tensor": _slice,
     "select.int": _select,
     **dict.fromkeys(("split.Tensor", "split_with_sizes", "chunk"), _split),
-    "unbind.int": lambda a: ("unbind", (a["self"],), {"axis": a["dim"]}),
+    "unbind.int": _unbind,
     "expand": _expand,
 }  # fmt: skip
 """ATen's operations by name (``.default`` left out); those that are not here no graph expresses."""

@@ -48,11 +48,28 @@ EXPRESSED = {
     "softmax over channels": (lambda x: F.relu(x) + F.softmax(F.relu(x), 1), (2, 3, 4, 5)),
     "other lengths": (lambda x: x.reshape(4, 3) * F.relu(x).T, (3, 4)),
     "one number as result": (lambda x: F.relu(x).sum(), (3, 4)),
+    "activation of a batched product": (lambda x: F.relu(F.relu(x) @ x.mT), (2, 3, 4)),
+    "bias that is computed": (lambda x: F.linear(x, F.relu(x), F.relu(x)[:, 0]), (3, 4)),
+    "filters' bias that is computed": (
+        lambda x: F.relu(F.conv2d(x, F.relu(x), F.relu(x)[:, 0, 0, 0])), (3, 4, 2, 2)),
+    "last axis taken apart": (lambda x: F.relu(x).unbind(-1)[2] * 2, (2, 3, 4)),
+    "axis moved": (lambda x: F.relu(x).movedim(0, -1) * 2, (2, 3, 4)),
+    "axes swapped": (lambda x: F.relu(x).swapaxes(0, -1) * 2, (2, 3, 4)),
+    "dropout in inference": (lambda x, drop: F.relu(drop(x * 2)), (2, 3, 4, 4), nn.Dropout2d()),
+    "bounds from one side": (lambda x: x.clamp(max=0.5) + x.clamp_min(-0.5), (3, 4)),
 }  # fmt: skip
 LISTED = {
     "reversed scale": (lambda x: F.relu(x.pow(3)), "no operation of hipDNN does this with its "),
     "cat": (lambda x: F.relu(torch.cat([x, x])), "no operation of hipDNN does this"),
     "integers": (lambda x: F.relu(x) + (x.long() * 2).double(), "its data are int64"),
+    "dropout that drops": (lambda x: F.relu(F.dropout(F.relu(x), 0.5)), "no operation of hipDNN does"),
+    "axis added by expand": (
+        lambda x: F.relu(x[:, :3]).expand(3, 3, 3) * 2, "no operation of hipDNN does this with its "),
+    "pooling without a batch": (
+        lambda x: F.adaptive_avg_pool2d(F.relu(x)[None], 1), "no operation of hipDNN does this"),
+    "vector as a weight": (lambda x: F.linear(F.relu(x), x[0]), "a vector as its weight"),
+    "complex numbers": (
+        lambda x: torch.view_as_real(torch.complex(F.relu(x), x) * 2j), "no operation of hipDNN"),
     "truth": (lambda x: torch.where(x > 0, F.relu(x), x), "no operation of hipDNN does this"),
 }
 
@@ -77,6 +94,13 @@ def test_an_operation_without_a_graph_is_listed_with_the_reason(name, tmp_path):
     function, reason = LISTED[name]
     _, made = imported(tmp_path, function, (3, 4))
     assert any(row.reason.startswith(reason) for row in made.pipeline.left_out)
+
+
+def test_an_activation_after_what_no_graph_expresses_is_a_layer(tmp_path):
+    _, made = imported(tmp_path, lambda x: F.relu(x @ x[:, None].mT), (2, 3, 3))
+    left_out = [row.operation for row in made.pipeline.left_out]
+    layers = [layer.id for layer in made.pipeline.layers]
+    assert (["aten.matmul.default"], ["relu"]) == (left_out, layers)
 
 
 def test_each_graph_has_the_type_of_its_data(tmp_path):
