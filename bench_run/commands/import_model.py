@@ -25,7 +25,9 @@ pipeline that links them in order. What hipDNN cannot express is listed there.
   --torch MAKER         FILE.py:FUNCTION, which returns a torch.nn.Module; read
                         with torch.export, in inference mode
   --input SPEC          dims and type of an input, as in 32x3x224x224:half; give
-                        it again for more inputs
+                        it again for more inputs; the model takes the type of
+                        the first float one, float when there is none. Token
+                        ids are int64 or int32, truth values bool
   -o, --output DIR      folder for the pipeline and its graphs
   --fuse WHETHER        on: batch norms folded into convolutions, biases and
                         activations joined to what they follow; off: a graph for
@@ -107,6 +109,9 @@ def _text(made: Imported) -> str:
     lines = [f"{made.path}: {len(linked)} layers, {made.graphs} different graphs"]
     if made.backward:
         lines.append(f"{made.backward} of these graphs are backward, without links")
+    if made.forward_only:
+        kinds = ", ".join(f"{count} x {kind}" for kind, count in made.forward_only.items())
+        lines.append(f"no backward graph is made for {kinds}")
     lines += [
         f"left out: {row.count} x {row.operation}, {row.share:.2%} of the work: {row.reason}"
         for row in pipeline.left_out

@@ -11,7 +11,8 @@ from bench_run.graph.dtypes import ALIASES
 if TYPE_CHECKING:
     from bench_run.models.model import Dims
 
-TYPES = ("float", "half", "bfloat16", "double")
+FLOATS = ("float", "half", "bfloat16", "double")
+TYPES = (*FLOATS, "int64", "int32", "bool")
 _INPUT = re.compile(r"(\d{1,9}(?:x\d{1,9})*)(?::(\w+))?")
 
 

@@ -47,6 +47,8 @@ class Lowered:
     weights: Mapping[str, Array]
     gradients: tuple[str, ...]
     """Op specs of its backward graphs."""
+    kind: str
+    """Of the call that it was made for."""
 
 
 @dataclass(frozen=True)
@@ -177,7 +179,7 @@ class Lowering:
         out = graph.outputs[0]
         links = {name: view for name, view in plain.items() if view.array is None}
         name = self._id(call)
-        self.layers.append(Lowered(name, graph, links, weights, gradients))
+        self.layers.append(Lowered(name, graph, links, weights, gradients, call.kind))
         self.written[name, out.name] = out.data_type
         return placed(out.name, name, out.dims, out.strides)
 

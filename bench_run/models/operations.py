@@ -14,7 +14,7 @@ from bench_run.models.views import View, known, permuted, placed, reshaped
 
 if TYPE_CHECKING:
     from bench_run.models.lower import Lowering, Row
-    from bench_run.models.model import Call
+    from bench_run.models.model import Call, Dims
     from bench_run.models.views import Axis
 
 
@@ -148,8 +148,9 @@ def _matmul(to: Lowering, call: Call) -> None:
     n = b.dims[-1]
     rows = f"batch={joined(tuple(batch))}"
     spec = f"matmul{_act(call)}: {rows} m={m} n={n} k={k}"
-    gradients = (f"matmul: {rows} m={m} n={k} k={n} layout=nt",
-                 f"matmul: {rows} m={k} n={n} k={m} layout=tn", *_act_gradient(to, call))  # fmt: skip
+    first = f"matmul: {rows} m={m} n={k} k={n} layout=nt"
+    second = f"matmul: {rows} m={k} n={n} k={m} layout=tn"
+    gradients = first, second, *_act_gradient(to, call)
     to.views[call.outputs[0]] = to.emit(call, spec, {"a": a, "b": b}, gradients=gradients)
 
 
@@ -200,6 +201,9 @@ def _reduce(to: Lowering, call: Call) -> None:
     x, axes = to.view(call.inputs[0]), call.attributes["axes"]
     if not x.dims:
         raise UnsupportedCallError("a number without axes")
+    if call.kind in KEEPS_ONE and all(x.dims[axis] == 1 for axis in axes):
+        to.leave(call, x)
+        return
     spec = f"{call.kind}: dims={joined(x.dims)} axes={joined(axes)}"
     to.leave(call, to.emit(call, spec, {"x": x}))
 
@@ -219,6 +223,8 @@ def _rmsnorm(to: Lowering, call: Call) -> None:
     x, a = to.view(call.inputs[0]), call.attributes
     name = call.inputs[1]
     normalised = x.dims[len(x.dims) - a["last"] :]
+    if set(normalised) == {1}:
+        raise UnsupportedCallError("an RMS norm of single elements")
     scale = known("", np.ones(normalised)) if name is None else to.view(name)
     shape = f"dims={joined(x.dims)} last={a['last']}"
     spec, gradients = f"rmsnorm: {shape} eps={a['eps']!r}", (f"rmsnorm_bwd: {shape}",)
@@ -243,7 +249,7 @@ def _layernorm(to: Lowering, call: Call) -> None:
 
 
 def _sdpa(to: Lowering, call: Call) -> None:
-    q, k, v = (to.view(name) for name in call.inputs)
+    q, k, v, *masks = (to.view(name) for name in call.inputs)
     if len(q.dims) != 4:
         raise UnsupportedCallError(f"attention of {len(q.dims)} axes")
     b, h, s, d = q.dims
@@ -251,10 +257,29 @@ def _sdpa(to: Lowering, call: Call) -> None:
     causal = " mask=causal" if call.attributes["causal"] else ""
     scale = call.attributes["scale"]
     factor = d**-0.5 if scale is None else scale
-    rest = f"{shape}{causal} scale={factor!r} layout=bshd"
+    bias = " bias=1" if masks else ""
+    rest = f"{shape}{causal} scale={factor!r}{bias} layout=bshd"
     gradients = (f"sdpa_bwd: {rest}",)
     operands = {"q": q, "k": k, "v": v}
+    if masks:
+        operands["attn_mask"] = _mask(masks[0], (1, h, s, k.dims[2]))
     to.views[call.outputs[0]] = to.emit(call, f"sdpa: {rest}", operands, gradients=gradients)
+
+
+def _mask(mask: View, dims: Dims) -> View:
+    """What is added to the scores: one number for each of a batch, of which masks that are known
+    may be copies; those of truth values hide what they have no one for."""
+    if mask.array is not None and mask.array.ndim <= len(dims):
+        added = mask.array
+        if added.dtype == bool:
+            added = np.where(added, 0.0, -np.inf)
+        if np.broadcast_shapes(added.shape, dims) == dims:
+            return known(mask.tensor, np.broadcast_to(added, dims))
+    whole = (1,) * (len(dims) - len(mask.dims)) + mask.dims == dims
+    found = reshaped(mask, dims) if whole else None
+    if found is None:
+        raise UnsupportedCallError(f"a mask of {joined(mask.dims)}, expected {joined(dims)}")
+    return found
 
 
 def _softmax(to: Lowering, call: Call) -> None:
@@ -263,6 +288,8 @@ def _softmax(to: Lowering, call: Call) -> None:
     if not x.dims:
         raise UnsupportedCallError("a number without axes")
     axis = call.attributes["axis"] % len(x.dims)
+    if x.dims[axis] == 1:
+        raise UnsupportedCallError("a softmax of single elements")
     order = (*(n for n in range(len(x.dims)) if n != axis), axis)
     back = tuple(order.index(n) for n in range(len(order)))
     turned = permuted(x, order)
@@ -270,6 +297,8 @@ def _softmax(to: Lowering, call: Call) -> None:
     to.views[call.outputs[0]] = permuted(to.add(call, graph, {"x": turned}, like=turned), back)
 
 
+KEEPS_ONE = ("reduce_add", "reduce_avg", "reduce_max", "reduce_min", "reduce_mul")
+"""Reductions that give a single element as it is."""
 RENAMED = {"clip": "relu"}
 """Calls by the operation that does them, with their attributes as its parameters."""
 COMMUTES = ("add", "mul", "max_op", "min_op")

@@ -23,6 +23,8 @@ def work_of(call: Call, dims: Mapping[str, Dims]) -> int:
     if not known:
         return elements
     first, *others = known
+    if "attention" in operation and len(known) > 2:
+        return 2 * (elements * known[1][-2] + math.prod(first[:-1]) * known[1][-2] * first[-1])
     if "conv" in operation:
         filters = [each for each in others if len(each) == len(first) > 2]
         return 2 * elements * math.prod(filters[0][1:]) if filters else elements

@@ -40,6 +40,8 @@ class Imported:
     graphs: int
     """Different ones."""
     backward: int
+    forward_only: Mapping[str, int]
+    """Kinds of calls whose layers have no backward graph, with how many layers these are."""
 
 
 def save_model(lowering: Lowering, folder: Path, *, weights: bool, backward: bool) -> Imported:
@@ -75,7 +77,8 @@ def save_model(lowering: Lowering, folder: Path, *, weights: bool, backward: boo
         if weights:
             _save_weights(lowering, folder / WEIGHTS, shared)
         path.write_text(pipeline_text(pipeline, folder), encoding="utf-8")
-    return Imported(path, pipeline, len(graphs), len(gradients))
+    alone = Counter(each.kind for each in lowering.layers if backward and not each.gradients)
+    return Imported(path, pipeline, len(graphs), len(gradients), alone)
 
 
 def _names(links: Iterable[Link]) -> Iterable[str]:
@@ -232,7 +235,7 @@ def _gradients(lowering: Lowering) -> Mapping[str, tuple[Graph, int]]:
     made: dict[str, Graph] = {}
     for each in lowering.layers:
         for spec in each.gradients:
-            (graph,) = make_graphs(f"{spec} dtype={lowering.model.data_type}")
+            (graph,) = make_graphs(f"{spec} dtype={each.graph.outputs[0].data_type}")
             counts[graph.name] += 1
             made[graph.name] = graph
     return {name: (graph, counts[name]) for name, graph in made.items()}

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from bench_run.models.model import Array
 
 TYPES = {"float": "float32", "half": "float16", "bfloat16": "bfloat16", "double": "float64"}
+"""Of graphs, as PyTorch spells them; others it calls as they are called here."""
 
 
 def read_torch(where: str, inputs: tuple[tuple[tuple[int, ...], str], ...]) -> Model:
@@ -29,10 +30,9 @@ def read_torch(where: str, inputs: tuple[tuple[tuple[int, ...], str], ...]) -> M
     module, name = _make_model(where)
     if not isinstance(module, torch.nn.Module):
         raise UsageError(f"--torch {where}: returned {type(module).__name__}, no torch.nn.Module")
-    data_type = inputs[0][1]
-    kind = getattr(torch, TYPES[data_type])
-    module = module.eval().to(kind)
-    arguments = tuple(torch.randn(*dims).to(getattr(torch, TYPES[of])) for dims, of in inputs)
+    data_type = next((of for _, of in inputs if of in TYPES), "float")
+    module = module.eval().to(getattr(torch, TYPES[data_type]))
+    arguments = tuple(_example(dims, of) for dims, of in inputs)
     try:
         with _silenced():
             exported = torch.export.export(module, arguments)
@@ -40,6 +40,14 @@ def read_torch(where: str, inputs: tuple[tuple[tuple[int, ...], str], ...]) -> M
         first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise UsageError(f"--torch {where}: torch.export: {first}") from error
     return model_of(exported, name, data_type)
+
+
+def _example(dims: tuple[int, ...], data_type: str) -> Any:
+    """Zeros of a type that counts or says yes or no: each table has such a row."""
+    import torch
+
+    kind = getattr(torch, TYPES.get(data_type, data_type))
+    return torch.randn(*dims).to(kind) if data_type in TYPES else torch.zeros(dims, dtype=kind)
 
 
 @contextmanager

@@ -173,10 +173,11 @@ def _layer_norm(a: Arguments) -> Made | None:
 
 
 def _sdpa(a: Arguments) -> Made | None:
-    if a["attn_mask"] is not None or a["dropout_p"]:
+    if a["dropout_p"]:
         return None
     attributes = {"causal": a["is_causal"], "scale": a["scale"]}
-    return "sdpa", (a["query"], a["key"], a["value"]), attributes
+    masks = () if a["attn_mask"] is None else (a["attn_mask"],)
+    return "sdpa", (a["query"], a["key"], a["value"], *masks), attributes
 
 
 def _permute(a: Arguments) -> Made:
@@ -238,6 +239,10 @@ def _slice(a: Arguments) -> Made | None:
     if a["step"] != 1 or stop <= begin:
         return None
     return "slice", (a["self"],), {"parts": ((axis, begin, stop - begin),)}
+
+
+def _narrow(a: Arguments) -> Made | None:
+    return _slice({**a, "end": a["start"] + a["length"], "step": 1}) if a["start"] >= 0 else None
 
 
 def _select(a: Arguments) -> Made:
@@ -318,6 +323,7 @@ TABLE: dict[str, Callable[[Arguments], Made | None]] = {
     **dict.fromkeys(("swapaxes", "swapdims"), _swap),
     "movedim.int": _move,
     "slice.Tensor": _slice,
+    "narrow": _narrow,
     "select.int": _select,
     **dict.fromkeys(("split.Tensor", "split_with_sizes", "chunk"), _split),
     "unbind.int": _unbind,

@@ -148,6 +148,19 @@ def test_an_imported_model_runs_as_a_chain(tmp_path, capsys):
     assert "10 layers, 7 different graphs" in capsys.readouterr().out
 
 
+def test_a_model_may_read_token_ids(tmp_path, capsys):
+    path = tmp_path / "words.py"
+    path.write_text(
+        "from torch import nn\n\n\ndef make_words():\n"
+        "    return nn.Sequential(nn.Embedding(9, 4), nn.Linear(4, 4), nn.Softmax(-1))\n"
+    )
+    words = ["import", "--torch", f"{path}:make_words", "--input", "2x5:int64"]
+    assert 0 == main([*words, "--direction", "both", "-o", str(tmp_path)])
+    said = capsys.readouterr().out
+    assert "left out: 1 x aten.embedding.default" in said
+    assert "no backward graph is made for 1 x softmax\n" in said
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

@@ -53,6 +53,14 @@ EXPRESSED = {
     "filters' bias that is computed": (
         lambda x: F.relu(F.conv2d(x, F.relu(x), F.relu(x)[:, 0, 0, 0])), (3, 4, 2, 2)),
     "last axis taken apart": (lambda x: F.relu(x).unbind(-1)[2] * 2, (2, 3, 4)),
+    "reductions over one element": (
+        lambda x: (F.relu(x).sum(1) + F.relu(x).mean(1) + F.relu(x).amax(1)) * 2, (3, 1, 4)),
+    "part of an axis": (lambda x: F.relu(x).narrow(1, 1, 2) * 2, (3, 4)),
+    "attention with a known mask": (
+        lambda x: F.scaled_dot_product_attention(
+            F.relu(x), x, x, torch.tensor([[1, 0], [1, 1]], dtype=torch.bool)), (3, 2, 2, 4)),
+    "attention with a mask that is computed": (
+        lambda x: F.scaled_dot_product_attention(F.relu(x), x, x, F.relu(x[:1])), (3, 2, 4, 4)),
     "axis moved": (lambda x: F.relu(x).movedim(0, -1) * 2, (2, 3, 4)),
     "axes swapped": (lambda x: F.relu(x).swapaxes(0, -1) * 2, (2, 3, 4)),
     "dropout in inference": (lambda x, drop: F.relu(drop(x * 2)), (2, 3, 4, 4), nn.Dropout2d()),
@@ -62,14 +70,27 @@ LISTED = {
     "reversed scale": (lambda x: F.relu(x.pow(3)), "no operation of hipDNN does this with its "),
     "cat": (lambda x: F.relu(torch.cat([x, x])), "no operation of hipDNN does this"),
     "integers": (lambda x: F.relu(x) + (x.long() * 2).double(), "its data are int64"),
-    "dropout that drops": (lambda x: F.relu(F.dropout(F.relu(x), 0.5)), "no operation of hipDNN does"),
+    "dropout that drops": (lambda x: F.relu(F.dropout(x * 2, 0.5)), "no operation of hipDNN does"),
     "axis added by expand": (
-        lambda x: F.relu(x[:, :3]).expand(3, 3, 3) * 2, "no operation of hipDNN does this with its "),
+        lambda x: F.relu(x[:, :3]).expand(3, 3, 3) * 2,
+        "no operation of hipDNN does this with",
+    ),
+    "norm of one element": (lambda x: F.rms_norm(x[:, :1] * 2, (1,)), "an RMS norm of single"),
     "pooling without a batch": (
-        lambda x: F.adaptive_avg_pool2d(F.relu(x)[None], 1), "no operation of hipDNN does this"),
+        lambda x: F.adaptive_avg_pool2d(F.relu(x)[None], 1),
+        "no operation of hipDNN does this",
+    ),
     "vector as a weight": (lambda x: F.linear(F.relu(x), x[0]), "a vector as its weight"),
+    "mask for each of a batch": (
+        lambda x: F.scaled_dot_product_attention(
+            *(F.relu(x)[..., None, None],) * 3, x[..., None, None]
+        ),
+        "a mask of 3x4x1x1, expected 1x4x1x1",
+    ),
     "complex numbers": (
-        lambda x: torch.view_as_real(torch.complex(F.relu(x), x) * 2j), "no operation of hipDNN"),
+        lambda x: torch.view_as_real(torch.complex(F.relu(x), x) * 2j),
+        "no operation of hipDNN",
+    ),
     "truth": (lambda x: torch.where(x > 0, F.relu(x), x), "no operation of hipDNN does this"),
 }
 
@@ -101,6 +122,19 @@ def test_an_activation_after_what_no_graph_expresses_is_a_layer(tmp_path):
     left_out = [row.operation for row in made.pipeline.left_out]
     layers = [layer.id for layer in made.pipeline.layers]
     assert (["aten.matmul.default"], ["relu"]) == (left_out, layers)
+
+
+def test_backward_graphs_have_the_type_of_what_they_belong_to(tmp_path):
+    linear, module = nn.Linear(4, 4), Applies(lambda x, m: m(x).float().relu()).half()
+    module.parts.append(linear.half())
+    found = torch.export.export(module.eval(), (torch.zeros(3, 4, dtype=torch.half),))
+    layers = save(model_of(found, "net", "half"), tmp_path, backward=True).pipeline.layers
+    names = [each.file.stem for each in layers if each.id.startswith("backward")]
+    types = {"matmul": "half", "relu": "float"}
+    found = [
+        (kind, f"_{of}" in name) for name in names for kind, of in types.items() if kind in name
+    ]
+    assert [("matmul", True), ("matmul", True), ("relu", True)] == found
 
 
 def test_each_graph_has_the_type_of_its_data(tmp_path):
