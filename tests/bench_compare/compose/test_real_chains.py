@@ -41,9 +41,9 @@ op = "add+relu: n=4 c=16 h=28 w=28"
 tensor = {{ x = "conv2:y", b = "act:y" }}
 """
 VISITS = 4
-LOOSE = math.log(1.6)
-"""Other work disturbs this machine: what the prediction misses must be far less than what is
-planted, not little."""
+LOOSE = math.log(1.25)
+"""Other work disturbs this machine, if both sides alike: what the prediction misses must be far
+less than what is planted, not little."""
 
 
 def bench_run(folder, *words):
@@ -54,12 +54,12 @@ def bench_run(folder, *words):
 
 
 def measure(folder, engine):
-    """Layers, seams and the chain; and a table that says of each convolution a quarter of what it
-    took, beside an engine that takes three times as long for it."""
+    """Layers, seams and the chain in the same rounds; a table that says of each convolution a
+    quarter of what it took; and one with an engine that takes three times as long for it."""
     (folder / "net.toml").write_text(NET)
-    bench_run(folder, "net.toml", "--seams", "--cache", "pass", "-e", engine, "-o", "parts.json")
-    bench_run(folder, "net.toml", "--chain", "-e", engine, "-o", "chain.json")
-    document = files.read(folder / "parts.json")
+    words = ("net.toml", "--chain", "--seams", "--cache", "pass", "-e", engine)
+    bench_run(folder, *words, "-o", "net.json")
+    document = files.read(folder / "net.json")
     files.save(folder / "lies.json", replace(document, cases=tuple(map(quarter, document.cases))))
     slow = [replace(scaled(c, 3), id=f"{c.id} slow", engine="slow") for c in document.cases]
     engines = (replace(document.engines[0], key="slow"), *document.engines)
@@ -89,9 +89,8 @@ def composed(folder, table, *words):
 
 
 class Visits:
-    """Folders with measurements, made when somebody asks for one more. While others work on the
-    machine, a chain and its layers may be measured at different times of it: a right prediction
-    then misses in one visit, a wrong one in all of them."""
+    """Folders with measurements, made when somebody asks for one more. Others work on the machine:
+    a right prediction may miss in one visit, a wrong one does in all of them."""
 
     def __init__(self, make):
         self._make, self._made = make, []
@@ -119,13 +118,13 @@ def measured(visits):
 
 def off_by(folder, table):
     """Exit code, and log(measured / predicted) of the chain."""
-    code, found = composed(folder, table, "--against", str(folder / "chain.json"))
+    code, found = composed(folder, table, "--against", str(folder / "net.json"))
     (check,) = found["checks"]
     return code, check["log_error"]
 
 
 def test_numpys_chain_is_predicted_from_its_layers_and_seams(visits):
-    assert any(abs(error) < LOOSE for error in visits.errors("parts.json"))
+    assert any(abs(error) < LOOSE for error in visits.errors("net.json"))
 
 
 def test_a_chain_that_takes_longer_than_the_table_says_does_not_hold(visits):
@@ -144,4 +143,4 @@ def test_no_layer_is_given_to_an_engine_that_takes_three_times_as_long(measured)
 def test_torchs_chain_is_predicted_from_its_layers_and_seams(tmp_path_factory):
     pytest.importorskip("torch")
     visits = Visits(lambda: measure(tmp_path_factory.mktemp("real"), "torch:cpu"))
-    assert any(abs(error) < LOOSE for error in visits.errors("parts.json"))
+    assert any(abs(error) < LOOSE for error in visits.errors("net.json"))
