@@ -13,4 +13,5 @@ def processor_name() -> str:
     except OSError:
         lines = []
     names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-    return next(names, platform.processor() or platform.machine())
+    name = next(names, None)  # `platform.processor` starts a process
+    return name or platform.processor() or platform.machine()

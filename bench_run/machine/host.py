@@ -60,7 +60,7 @@ def cpu_model() -> str | None:
     except OSError:
         return platform.processor() or None
     names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-    return next(names, platform.processor() or None)
+    return next(names, None) or platform.processor() or None
 
 
 def _packages() -> dict[str, str]:
