@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import sys
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -74,10 +75,17 @@ def _in(folder: Path) -> Iterator[Path]:
 
 def _of_wheels() -> Iterator[tuple[Path, Path]]:
     """The folder that each runtime wheel is installed in, and its backend."""
-    for distribution in metadata.distributions():
-        name = (distribution.metadata["Name"] or "").lower().replace("_", "-")
-        if name.startswith(WHEEL):
-            site = Path(str(distribution.locate_file(""))).resolve()
-            for file in distribution.files or ():
-                if file.name.startswith(SONAME):
-                    yield site, Path(str(distribution.locate_file(file)))
+    for info in _infos():
+        distribution = metadata.Distribution.at(info)
+        for file in distribution.files or ():
+            if file.name.startswith(SONAME):
+                yield info.parent.resolve(), Path(str(distribution.locate_file(file)))
+
+
+def _infos() -> Iterator[Path]:
+    """Where an installer wrote of each runtime wheel. By the folders' names: what is in those of
+    all that is installed takes tens of milliseconds to read."""
+    for site in sys.path:
+        for info in sorted(Path(site).glob("*.dist-info")):
+            if info.name.lower().replace("_", "-").startswith(WHEEL):
+                yield info
