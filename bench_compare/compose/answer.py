@@ -50,7 +50,7 @@ INTERVALS: dict[IntervalKind, str] = {
     "known",
     "bracket": "the interval is the bracket between hot and colder caches",
     "model": "the interval is that of the rounds and of the model, from {count} other pipelines",
-    "none": "a single round has no interval",
+    "none": "there is no interval: a single round, or too few for how far apart they are",
 }
 
 
@@ -274,8 +274,9 @@ class Answer:
         """What a reader of the answer should know."""
         between = pieces(self._predicts, chosen).between_engines
         if between:
+            what = "1 layer follows" if between == 1 else f"{between} layers follow"
             yield (
-                f"{between} layers follow one on another engine, where no seam can be measured: "
+                f"{what} one on another engine, where no seam can be measured: "
                 "the larger of the engines' own stands for it, and at least nothing"
             )
         if space.unpriced:

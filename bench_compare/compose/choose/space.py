@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from bench_compare.compose.table.rows import Row, Table
     from bench_compare.statistics.arrays import Array
 
+ROUNDING = 1e-12
+"""Share of the largest term below which a sum is nothing."""
 MOST_FORMS = 6
 """In which one tensor can be there at the same time, in the problem."""
 
@@ -41,14 +43,20 @@ class Prices:
     """Times the time of a seam whose energy was not measured."""
 
     def time(self, weights: Mapping[int, float]) -> float:
-        return math.fsum(w * float(self.times[row]) for row, w in weights.items())
+        return _sum([w * float(self.times[row]) for row, w in weights.items()])
 
     def energy(self, weights: Mapping[int, float], is_gap: bool = False) -> float:
-        joules = math.fsum(w * float(self.energies[row]) for row, w in weights.items())
+        joules = _sum([w * float(self.energies[row]) for row, w in weights.items()])
         if is_gap and math.isnan(joules):
             idle = self.idle_power_w
             return math.nan if idle is None else idle * self.time(weights) * 1e-9
         return joules
+
+
+def _sum(terms: Sequence[float]) -> float:
+    """Nothing where what is left of a difference is rounding: a seam that is none."""
+    found = math.fsum(terms)
+    return 0.0 if abs(found) < ROUNDING * max(map(abs, terms), default=0.0) else found
 
 
 @dataclass(frozen=True, eq=False)

@@ -115,13 +115,17 @@ def describe(name: str, found: Evidence, rows: Sequence[Row]) -> Configuration:
         energy=energy,
         edp=None if energy is None else energy.value * time.value * NANOSECONDS,
         error=_error(parts),
-        workspace_bytes=max(
-            (row.workspace_bytes for row in rows if row.workspace_bytes is not None), default=None
-        ),
+        workspace_bytes=_workspace(rows),
         ends=tuple(_ends(found, rows)),
         parts=parts,
         once=tuple(_once(found, rows)),
     )
+
+
+def _workspace(rows: Sequence[Row]) -> int | None:
+    """Of the layer that needs most; None where one does not say."""
+    sizes = [row.workspace_bytes for row in rows if row.workspace_bytes is not None]
+    return max(sizes) if len(sizes) == len(rows) else None
 
 
 def _part(piece: Piece, found: Evidence, whole: float) -> Part:

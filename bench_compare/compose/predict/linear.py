@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from bench_compare.statistics.arrays import Array, Ints, Mask
 
 COVERAGE = 0.975
-MOST_LOG = 20.0
-"""Wider intervals say nothing more."""
+MOST_LOG = math.log(10)
+"""An interval that leaves more than a factor of ten either way says nothing: there is none then."""
 DOCUMENTS = 3
 """From so many documents that hold all rows on, these are the units and not their rounds."""
 
@@ -74,8 +74,14 @@ def _logarithmic(value: float, half: float | None) -> Estimate:
         return Estimate(value)
     if value <= 0:
         return Estimate(value, value - half, value + half)
-    part = min(half / value, MOST_LOG)
-    return Estimate(value, value * math.exp(-part), value * math.exp(part))
+    return within(value, half / value)
+
+
+def within(value: float, half_log: float) -> Estimate:
+    """With an interval of so much either way in the logarithm, where that says something."""
+    if not half_log <= MOST_LOG:
+        return Estimate(value)
+    return Estimate(value, value * math.exp(-half_log), value * math.exp(half_log))
 
 
 def each_of(sources: Ints) -> Ints:
@@ -198,9 +204,9 @@ def alone(values: Array, sources: Ints, bounds: Array) -> list[Estimate]:
 def _logarithms(value: Array, half: Array) -> list[Estimate]:
     """`_logarithmic` of each. Times of single rows are above zero."""
     with np.errstate(divide="ignore", invalid="ignore"):
-        factor = np.exp(np.minimum(half / value, MOST_LOG))
-    rows = zip(value.tolist(), half.tolist(), factor.tolist(), strict=True)
-    return [Estimate(v) if h != h else Estimate(v, v / f, v * f) for v, h, f in rows]
+        parts = np.where(half / value <= MOST_LOG, half / value, np.nan)
+    rows = zip(value.tolist(), np.exp(parts).tolist(), strict=True)
+    return [Estimate(v) if f != f else Estimate(v, v / f, v * f) for v, f in rows]
 
 
 def _moments(values: Array) -> tuple[Array, Array, Array]:
@@ -227,6 +233,4 @@ def ratio(
     if all(abs(w) < 1e-15 for w in weights.values()):
         return Estimate(value, value, value)
     half = total(weights, values, sources, use, bounds).half
-    if half is None:
-        return Estimate(value)
-    return Estimate(value, value * math.exp(-half), value * math.exp(half))
+    return Estimate(value) if half is None else within(value, half)

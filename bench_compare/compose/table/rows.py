@@ -41,6 +41,7 @@ LEAST_NS = 1.0
 """Of one execution: as much or less is no measurement."""
 MOST_JOULES = 1e9
 """Of one execution: more is no measurement."""
+WRONG = "its outputs are wrong"
 EVERY = ":all"
 """Behind an engine that lists its plans as variants."""
 
@@ -161,7 +162,7 @@ def read_table(
     sources: Sequence[Source], engines: Mapping[int, frozenset[str]], series: str | None
 ) -> Table:
     """Raises `InputError` where no case has samples of the series."""
-    grouped = _grouped(sources, engines)
+    grouped = {key: _counting(*found) for key, found in _grouped(sources, engines).items()}
     sides = [
         CaseSide(cases[-1].graph.name, key[1], tuple(cases), tuple(numbers))
         for key, (cases, numbers) in grouped.items()
@@ -176,7 +177,7 @@ def read_table(
         raise InputError(f"{sources[0].path}: {what}")
     bases = _bases(grouped)
     rows = tuple(
-        _row(number, key, cases[-1], sources[numbers[-1]].path, bases, known)
+        _row(number, key, cases, sources[numbers[-1]].path, bases, None if known else wanted)
         for number, ((key, (cases, numbers)), known) in enumerate(
             zip(grouped.items(), measured, strict=True)
         )
@@ -210,6 +211,16 @@ def _grouped(
     return found
 
 
+def _counting(cases: list[Case], numbers: list[int]) -> tuple[list[Case], list[int]]:
+    """Of a row that ran in one document and not in another those that ran count, in any order of
+    the documents; outputs that are wrong anywhere are wrong."""
+    pairs = list(zip(cases, numbers, strict=True))
+    wrong = [pair for pair in pairs if _problem(pair[0]) == WRONG]
+    ran = [pair for pair in pairs if _problem(pair[0]) is None]
+    kept = wrong or ran or pairs
+    return [case for case, _ in kept], [number for _, number in kept]
+
+
 def _common_series(sides: Sequence[CaseSide]) -> str:
     """Device time where every case that completed has it, else end-to-end time."""
     cases = [case for side in sides for case in side.cases if case.outcome.status == "completed"]
@@ -228,10 +239,14 @@ def _bases(grouped: Mapping[_Key, tuple[list[Case], list[int]]]) -> Mapping[tupl
 
 
 def _row(
-    number: int, key: _Key, case: Case, source: str, bases: Mapping[tuple[str, str], str],
-    measured: bool,
+    number: int, key: _Key, cases: Sequence[Case], source: str,
+    bases: Mapping[tuple[str, str], str], lacking: str | None,
 ) -> Row:  # fmt: skip
+    """`lacking`: the series that counts, where it has no samples of that."""
     fingerprint, engine, variant, cache = key
+    case = cases[-1]
+    errors = [error for one in cases if (error := _error(one)) is not None]
+    notes = [note for one in cases if (note := _unresolved(one)) is not None]
     given = fingerprint
     made = dict(variant)
     if not REWRITING.isdisjoint(made):
@@ -250,23 +265,25 @@ def _row(
         layers=case.graph.layers,
         path=case.graph.path,
         sha256=case.graph.sha256,
-        problem=_problem(case, measured),
-        error=_error(case),
+        problem=_problem(case, lacking),
+        error=max(errors, default=None),
         workspace_bytes=None if case.memory is None else case.memory.workspace_bytes,
-        unresolved=_unresolved(case),
+        unresolved=notes[-1] if notes else None,
         source=source,
         case=case.id,
     )
 
 
-def _problem(case: Case, measured: bool) -> str | None:
+def _problem(case: Case, lacking: str | None = None) -> str | None:
     if case.outcome.status != "completed":
         return f"{case.outcome.status}: {case.outcome.reason or 'no reason given'}"
     if case.validation is not None and case.validation.status == "failed":
-        return "its outputs are wrong"
+        return WRONG
     if case.implausible is not None:
         return f"implausible: {case.implausible}"
-    return None if measured else f"no samples that took longer than {LEAST_NS:g} ns"
+    if lacking is None:
+        return None
+    return f"no samples of {lacking} that took longer than {LEAST_NS:g} ns"
 
 
 def _error(case: Case) -> float | None:

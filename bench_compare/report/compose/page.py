@@ -9,8 +9,9 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from bench_compare.report.compose.words import time_text
 from bench_compare.report.html import asset, code_of, framed
-from bench_compare.report.units import change_text, value_text
+from bench_compare.report.units import change_text
 
 if TYPE_CHECKING:
     from bench_compare.compose.model import Composition, ModelTerm
@@ -55,7 +56,7 @@ def headline(composition: Composition) -> str:
     chosen, ratios = composition.chosen, composition.ratios
     if chosen is None:
         return f"{composition.pipeline}: no answer"
-    text = f"{composition.pipeline}: {value_text(chosen.time.value, 'ns')}"
+    text = f"{composition.pipeline}: {time_text(chosen.time.value)}"
     if ratios is None or chosen.name == composition.baseline_name:
         return text
     ratio = ratios.time.value

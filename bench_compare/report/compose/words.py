@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from bench_compare.compose.model import Estimate
 from bench_compare.report.units import change_text, significant, value_text
 
 if TYPE_CHECKING:
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
         Composition,
         Configuration,
         ErrorBound,
-        Estimate,
         Part,
     )
 
@@ -31,8 +31,8 @@ def joules_text(value: float | None) -> str:
 
 
 def time_text(value: float | None) -> str:
-    """Negative ones too: a seam may save time."""
-    return value_text(value, "ns")
+    """Negative ones too: a seam may save time. Within a sentence seconds have one blank."""
+    return value_text(value, "ns").replace("  ", " ")
 
 
 def estimate_text(one: Estimate) -> str:
@@ -83,12 +83,31 @@ def facts(made: Composition) -> Iterator[tuple[str, str]]:
     for engine, libraries in around.libraries.items():
         yield "engine", f"{engine} ({libraries})" if libraries else engine
     yield "baseline", made.baseline_name
+    yield from _energies(made)
     if made.choose is not None:
         kept = "".join(f", {name} at most {bound:g}" for name, bound in made.limits.items())
         sure = {True: ": optimal", False: ": perhaps not optimal", None: ""}[made.optimal]
         yield "chosen by", f"{made.choose}{kept}{sure}"
     if made.method:
         yield "how", made.method
+
+
+def _energies(made: Composition) -> Iterator[tuple[str, str]]:
+    """Joules, and with ``--choose edp`` their product with the time, beside the baseline's."""
+    if made.chosen is None or made.chosen.energy is None or made.ratios is None:
+        return
+    if made.ratios.energy is not None:
+        beside = _beside(made.ratios.energy, made.baseline_name)
+        yield "energy", f"{joules_text(made.chosen.energy.value)}, {beside}"
+    if made.choose == "edp" and made.chosen.edp is not None and made.ratios.edp is not None:
+        beside = _beside(Estimate(made.ratios.edp), made.baseline_name)
+        yield "edp", f"{significant(made.chosen.edp, 3)} J·s, {beside}"
+
+
+def _beside(ratio: Estimate, name: str) -> str:
+    if math.isclose(ratio.value, 1.0, rel_tol=1e-12):
+        return f"as {name}"
+    return f"{name} takes {ratio_text(ratio)} as much"
 
 
 def totals(made: Composition) -> Iterator[tuple[str, Configuration]]:
@@ -167,6 +186,6 @@ def model_text(made: Composition) -> str:
             "how far the model is off"
         )
     assert term.median_log_error is not None
-    median = f"{100 * term.median_log_error:.1f} %"
+    median = f"{100 * term.median_log_error:.2g} %"
     more = "" if term.half_width_log is not None else f"; {term.needed} are needed for an interval"
     return f"{term.pipelines} other pipelines: predictions were off by {median} (median){more}"

@@ -55,6 +55,23 @@ def test_a_row_that_a_single_round_has_makes_no_interval():
     assert (found.value, found.low) == (pytest.approx(6.0), None)
 
 
+def test_rounds_too_few_for_how_far_apart_they_are_make_no_interval():
+    """Student's t of one degree of freedom: from a fortieth of it to forty times as much."""
+    values = np.array([[1.0, 1.8]])
+    sources = np.zeros(2, np.int64)
+    every = EVERY[:2]
+    summed = total({0: 1.0}, values, sources, every)
+    assert [None] * 3 == [
+        summed.estimate.low, summed.elsewhere.low, alone(values, sources, np.zeros(1))[0].low,
+    ]  # fmt: skip
+
+
+def test_a_ratio_of_sums_that_nearly_cancel_has_no_interval():
+    values = np.array([[1000.0, 3000.0, 2000.0], [1001.0, 2990.0, 2011.0]])
+    found = ratio({1: 1.0, 0: -1.0}, {0: 1.0}, values, np.zeros(3, np.int64), EVERY[:3])
+    assert (pytest.approx(1 / 3000), None, None) == (found.value, found.low, found.high)
+
+
 def test_what_the_clock_may_be_off_by_adds_up_over_all_rows():
     values = np.array([[1000.0, 1000.0], [50.0, 50.0]])
     bounds = np.array([1.0, 4.0])

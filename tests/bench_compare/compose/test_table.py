@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from bench_schema.document import Memory, Outcome
 from bench_schema.pipeline.read import read_pipeline
 from bench_schema.pipeline.write import pipeline_text
 from hypothesis import given
@@ -59,6 +60,53 @@ def test_documents_that_are_unlike_are_refused_with_file_and_field(change, sente
 def test_what_a_document_does_not_tell_is_not_held_against_it(tmp_path):
     known = with_engine(worlds.parts(CHAIN), plugin_sha256="0" * 64)
     assert composed(CHAIN, tmp_path, worlds.parts(CHAIN), known).problems == ()
+
+
+def changed(document, layer, **changes):
+    cases = [replace(c, **changes) if c.graph.name == layer else c for c in document.cases]
+    return replace(document, cases=tuple(cases))
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_a_layer_that_failed_in_one_document_counts_by_the_other(order, tmp_path):
+    parts = worlds.parts(CHAIN)
+    killed = changed(parts, "b", outcome=Outcome("failed", "killed"), rounds=())
+    found = composed(CHAIN, tmp_path, *(parts, killed)[::order])
+    assert pytest.approx(3440) == found.chosen.time.value
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_outputs_that_are_wrong_in_one_document_are_wrong(order, tmp_path):
+    parts = worlds.parts(CHAIN)
+    wrong = changed(parts, "b", validation=build.validation("failed"))
+    found = composed(CHAIN, tmp_path, *(parts, wrong)[::order])
+    assert "layer b: e: its outputs are wrong" in found.problems[0]
+
+
+def test_a_row_without_the_series_that_counts_says_which_it_lacks(tmp_path):
+    parts = worlds.parts(CHAIN)
+    (b,) = [case for case in parts.cases if case.graph.name == "b"]
+    rounds = tuple(replace(r, series={"e2e_ns": r.series["e2e_ns"]}) for r in b.rounds)
+    other = tuple(replace(r, series={"device_ns": r.series["e2e_ns"]}) for r in b.rounds)
+    mixed = changed(changed(parts, "b", rounds=other), "a", rounds=rounds)
+    found = composed(CHAIN, tmp_path, mixed)
+    assert "layer b: e: no samples of e2e_ns that took longer than 1 ns" in found.problems[0]
+
+
+def test_the_workspace_is_not_known_where_one_layer_does_not_say(tmp_path):
+    parts = worlds.parts(CHAIN)
+    parts = changed(parts, "a", memory=Memory(None, 4096, None))
+    parts = changed(parts, "c", memory=Memory(None, 64, None))
+    some = composed(CHAIN, tmp_path, parts).chosen.workspace_bytes
+    parts = changed(parts, "b", memory=Memory(None, 0, None))
+    assert (None, 4096) == (some, composed(CHAIN, tmp_path, parts).chosen.workspace_bytes)
+
+
+def test_a_seam_of_nothing_is_nothing(tmp_path):
+    """Means of three rounds: the pair's less both alone is a rounding apart from zero."""
+    world = World({"a": {"e": 1001}, "b": {"e": 2003}}, states=(1.0, 1.1, 0.7))
+    (seam,) = [p for p in composed(world, tmp_path).chosen.parts if p.kind == "seam"]
+    assert 0 == seam.time_ns or abs(seam.time_ns) > 0.1
 
 
 def test_one_thread_and_as_many_as_there_are_make_no_table(tmp_path):

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from bench_compare.compose.model import Estimate
 from bench_compare.report.compose.text import render
 from tests.bench_compare.compose.sample import composition
 
@@ -24,6 +25,20 @@ def test_no_line_is_wider_than_the_window_however_long_names_are(width):
     parts = tuple(replace(part, layer=long, note=long) for part in made.chosen.parts)
     made = replace(made, baseline_name=long, chosen=replace(made.chosen, parts=parts))
     assert max(map(len, lines(made, width))) <= width
+
+
+def test_seconds_are_written_with_one_blank():
+    made = composition()
+    slow = Estimate(20.8e9, 19e9, 22e9)
+    made = replace(made, chosen=replace(made.chosen, time=slow))
+    assert "net: 20.80 s (19.00 s to 22.00 s), " in render(made, 100)
+
+
+def test_energy_and_its_product_with_the_time_are_held_against_the_baseline():
+    made = replace(composition(), choose="edp")
+    text = render(made, 100)
+    assert "energy:    5.350 mJ, cudnn takes 1.300× (1.200 to 1.400) as much\n" in text
+    assert "edp:       1.47e-07 J·s, cudnn takes 1.630× as much\n" in text
 
 
 def test_what_nobody_measured_has_no_column():
