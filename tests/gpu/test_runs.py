@@ -49,6 +49,7 @@ def test_events_and_cupti_agree_on_a_long_kernel(run, spec, big_graph):
     assert abs(medians["events"] / medians["cupti"] - 1) < 0.02
 
 
+@pytest.mark.alone
 def test_the_first_sample_is_like_the_others_after_outputs_were_kept(run, spec):
     """What it reads and writes just fits a second-level cache of 50 MB, and copies push it out."""
     pytest.importorskip("cupti", reason="cupti-python is not installed")
@@ -57,7 +58,7 @@ def test_the_first_sample_is_like_the_others_after_outputs_were_kept(run, spec):
     assert all(len(each["checks"]["iteration"]) > 1 for each in case["rounds"])
     series = [each["series"]["device_ns"] for each in case["rounds"]]
     firsts = [each[0] / statistics.median(each) for each in series]
-    assert statistics.median(firsts) < 1.02
+    assert statistics.median(firsts) < 1.03
 
 
 @pytest.mark.parametrize("setting", [("--cache", "cold"), ("--cache", "rotate"), ("--replay",)])

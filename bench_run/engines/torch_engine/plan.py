@@ -80,6 +80,7 @@ class TorchPlan:
             self._sources = (*others, (places[uid], home.plan.finder(home, tensor)))
             self._borrowed.add(uid)
             self._homes.pop(uid, None)
+            self._inputs[places[uid]] = _NOTHING
         return frozenset(homes)
 
     def _share_result(self, uid: int, other: TorchPlan, its: int) -> None:

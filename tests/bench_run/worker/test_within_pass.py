@@ -30,7 +30,9 @@ def request(*own, linked=True, left_bytes=0, text=RESIDUAL):
     whole = chain(text)
     asked = Surroundings(whole, own, left_bytes, linked)
     graph = whole.places[own[0]].graph
-    return SimpleNamespace(surroundings=asked, data=SimpleNamespace(seed=0), graph=graph)
+    return SimpleNamespace(
+        surroundings=asked, is_pass=False, data=SimpleNamespace(seed=0), graph=graph
+    )
 
 
 def open_plan(engine, asked):
@@ -134,6 +136,6 @@ def test_where_the_engine_cannot_run_them_bytes_are_read_and_the_case_says_why(e
 
 def test_elsewhere_nothing_is_said():
     plan = SimpleNamespace(upload=None)
-    asked = SimpleNamespace(surroundings=None)
+    asked = SimpleNamespace(surroundings=None, is_pass=False)
     with within_pass(Refuses(MemoryError()), asked, plan, {}) as within:
         assert ({}, None) == (within.told, within.restore)
