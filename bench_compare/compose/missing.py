@@ -19,7 +19,7 @@ VALUED = (
     *("--timer", "--duty", "--math", "--threads", "--executions", "--init", "--knob"),
     *("--device", "--rounds", "--iters", "--max-time", "--plugin-path", "--hipdnn-prefix"),
 )
-SWITCHES = ("--replay",)
+SWITCHES = ("--replay", "--energy")
 """Flags of the run that a repeat needs as well."""
 MOST_NAMES = 4
 
@@ -39,7 +39,9 @@ class Lines:
         files = [str(s.layer.file) for s in rows if s.layer.file is not None]
         ops = [word for s in rows if s.layer.op is not None for word in ("--op", s.layer.op)]
         what = f"{_named(s.layer.id for s in rows)} on {engine}"
-        return Missing("layer", what, self._line([*files, *ops], engine, cache), blocks=True)
+        whole = [self._pipeline, "--seams"]  # a pass is that of the pipeline
+        words = whole if cache == "pass" else [*files, *ops]
+        return Missing("layer", what, self._line(words, engine, cache), blocks=True)
 
     def unnamed(self, stations: Sequence[Station], engine: str, cache: str) -> Missing:
         """Layers of which no document says which graph they are."""
@@ -58,14 +60,16 @@ class Lines:
         specs = list(dict.fromkeys(need.spec for need in needs))
         words = [word for spec in specs for word in ("--op", spec)]
         what = f"{len(specs)} conversion{'' if len(specs) == 1 else 's'} on {engine}"
-        return Missing("conversion", what, self._line(words, engine, cache), blocks)
+        state = "hot" if cache == "pass" else cache
+        return Missing("conversion", what, self._line(words, engine, state), blocks)
 
     def cache(self, state: str, engine: str) -> Missing:
         line = self._line([self._pipeline, "--seams"], engine, state)
         return Missing("cache", f"layers and seams with {state} caches on {engine}", line, False)
 
     def energy(self, engine: str, cache: str, blocks: bool) -> Missing:
-        line = self._line([self._pipeline, "--seams", "--energy"], engine, cache)
+        asked = [] if "--energy" in self._flags else ["--energy"]
+        line = self._line([self._pipeline, "--seams", *asked], engine, cache)
         return Missing("energy", f"joules on {engine}", line, blocks)
 
     def _line(self, words: Sequence[str], engine: str, cache: str) -> str:

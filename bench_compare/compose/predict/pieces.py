@@ -228,8 +228,9 @@ def _converted(
     engine = chosen[near].engine
     if row is None:
         return Piece("conversion", reader, writer, need.spec, None, engine, 1, {}, "not measured")
+    note = None if row.cache == cache else f"measured with {row.cache} caches"
     weights = {row.number: 1.0}
-    return Piece("conversion", reader, writer, row.name, row, row.text, 1, weights)
+    return Piece("conversion", reader, writer, row.name, row, row.text, 1, weights, note)
 
 
 def weight_conversions(network: Network, chosen: Sequence[Row]) -> Iterator[tuple[str, Conversion]]:

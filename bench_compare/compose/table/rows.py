@@ -139,14 +139,16 @@ class Table:
 
     @cached_property
     def conversions(self) -> Mapping[tuple[Conversion, str], list[Row]]:
-        """Rows of graphs of the operation ``convert``, by what they do and the cache."""
+        """Rows of graphs of the operation ``convert``, by what they do and the cache. They are no
+        layers of a pipeline, so none is measured as in its pass: hot ones stand for that."""
         found: dict[tuple[Conversion, str], list[Row]] = defaultdict(list)
         for row in self.rows:
             if row.family == CONVERSIONS and not row.is_rewritten and row.problem is None:
                 made = conversion_of(row.name)
                 if made is not None:
                     found[made, row.cache].append(row)
-        return found
+        hot = {made: rows for (made, cache), rows in found.items() if cache == "hot"}
+        return {**{(made, "pass"): rows for made, rows in hot.items()}, **found}
 
     @cached_property
     def engines(self) -> tuple[str, ...]:

@@ -268,6 +268,42 @@ def test_asking_for_help_and_version_needs_nothing_else(capsys):
     assert (told(capsys, "--help")[0], told(capsys, "--version")[0]) == (0, 0)
 
 
+@pytest.mark.parametrize("state", ["hot", "rotate", "cold", "weights-cold", "pass"])
+def test_lines_of_missing_layers_and_conversions_are_taken_in_each_cache_state(state, tmp_path):
+    world = replace(LAYOUTS, convert={})
+    document = worlds.parts(world)
+    run = replace(document.run, settings=replace(document.run.settings, cache=state))
+    document = replace(document, run=run)
+    few = replace(document, cases=tuple(c for c in document.cases if c.graph.name != "b"))
+    layer = worlds.composed(world, tmp_path, few).missing[0]
+    conversion = next(
+        one for one in worlds.composed(world, tmp_path, document, choose="time").missing
+        if one.kind == "conversion"
+    )  # fmt: skip
+    wanted = state if state != "hot" else None
+    found = [_flag(line.command, "--cache") for line in (layer, conversion)]
+    assert [wanted, None if state == "pass" else wanted] == found
+    assert ("--seams" in layer.command) == (state == "pass")
+
+
+@pytest.mark.parametrize(
+    "command", [("bench-run", "net.toml"), ("bench-run", "--energy", "n.toml")]
+)
+def test_lines_ask_for_energy_once_where_it_counts(command, tmp_path):
+    document = worlds.parts(CHAIN)
+    document = replace(document, run=replace(document.run, command=command))
+    (line, *_) = worlds.composed(CHAIN, tmp_path, document, choose="energy").missing
+    assert (1, "energy") == (line.command.split().count("--energy"), line.kind)
+    few = replace(document, cases=tuple(c for c in document.cases if c.graph.name != "b"))
+    layer = worlds.composed(CHAIN, tmp_path, few).missing[0].command
+    assert ("--energy" in command) == ("--energy" in layer)
+
+
+def _flag(line, name):
+    words = shlex.split(line)
+    return words[words.index(name) + 1] if name in words else None
+
+
 def test_lines_of_missing_conversions_are_understood_by_bench_run(tmp_path):
     found = worlds.composed(replace(LAYOUTS, convert={}), tmp_path, choose="time")
     (line,) = [one.command for one in found.missing if one.kind == "conversion"]

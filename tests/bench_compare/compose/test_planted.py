@@ -64,6 +64,15 @@ def test_a_chain_is_predicted_by_rows_that_were_measured_as_in_a_pass(tmp_path):
     assert (found.surroundings.cache, check.log_error) == ("pass", pytest.approx(0, abs=1e-3))
 
 
+def test_hot_conversions_stand_for_those_of_a_pass(tmp_path):
+    """No pipeline has them as layers, so that none can be measured as in its pass."""
+    hot, colder = worlds.parts(LAYOUTS), in_pass(replace(LAYOUTS, convert={}))
+    found = composed(LAYOUTS, tmp_path, hot, colder, choose="time", cache="pass",
+                     fixes=(("a", "e layout=nhwc"), ("b", "e")))  # fmt: skip
+    first = next(part for part in found.chosen.parts if part.kind == "conversion")
+    assert (pytest.approx(100), "measured with hot caches") == (first.time_ns, first.note)
+
+
 def test_where_not_all_layers_were_measured_as_in_a_pass_hot_rows_predict_the_chain(tmp_path):
     few = in_pass(COLDER)
     few = replace(few, cases=tuple(c for c in few.cases if c.graph.name != "b"))
