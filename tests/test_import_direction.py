@@ -40,7 +40,7 @@ BELOW = {
         "tensors": ("errors", "files", "graph", "reference"),
         "report": ("graph", "text"),
         "options": ("errors", "tensors"),
-        "engines": ("errors", "text", "graph", "streams", "machine", "tensors"),
+        "engines": ("errors", "files", "text", "graph", "streams", "machine", "tensors"),
         "validate": ("errors", "files", "graph", "reference", "tensors"),
         "measure": ("errors", "graph", "streams", "machine", "tensors", "engines"),
         "profilers": ("errors", "files", "graph", "streams", "machine", "tensors", "engines"),

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import atexit
 import os
-import shutil
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bench_run.errors import UsageError
+from bench_run.files import Scratch
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -45,7 +44,7 @@ USERS = {
 
 def cache_environment(options: EngineOptions, tables: Mapping[str, str]) -> dict[str, str]:
     """The variables for a worker process. Each call of a fresh run makes new folders, which go
-    when this process ends."""
+    when this process ends, or with the next run where it was killed."""
     if options.vendor_caches == "user":
         return {}
     base = _fresh() if options.cache_dir is None else Path(options.cache_dir)
@@ -66,9 +65,9 @@ def _holds_files(variable: str, usual: str) -> bool:
 
 
 def _fresh() -> Path:
-    place = Path(tempfile.mkdtemp(prefix="bench-run-caches-"))
-    atexit.register(shutil.rmtree, place, ignore_errors=True)
-    return place
+    scratch = Scratch()
+    atexit.register(scratch.close)
+    return scratch.folder("caches")
 
 
 def caches_text(options: EngineOptions, users: Mapping[str, str] | None = None) -> str:
