@@ -33,12 +33,19 @@ def read_bytes(path: str | os.PathLike[str]) -> bytes:
     try:
         data = Path(path).read_bytes()
     except OSError as error:
-        raise UnreadableError(str(path), f"cannot be read: {error.strerror}") from None
+        what = f"cannot be read: {error.strerror}{_left_behind(path)}"
+        raise UnreadableError(str(path), what) from None
     if data.startswith(GZIP_MAGIC):
         return _gunzip(data, str(path))
     if data.startswith(ZSTD_MAGIC):
         return _unzstd(data, str(path))
     return data
+
+
+def _left_behind(path: str | os.PathLike[str]) -> str:
+    """A run that did not end has no document yet."""
+    journal = f"{os.fspath(path)}.journal"
+    return f"; an unfinished run left {journal}" if Path(journal).is_file() else ""
 
 
 def _gunzip(data: bytes, where: str) -> bytes:

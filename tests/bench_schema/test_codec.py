@@ -117,6 +117,12 @@ def test_a_missing_file_is_named(tmp_path):
         files.read(tmp_path / "gone.json")
 
 
+def test_what_an_unfinished_run_left_is_named(tmp_path):
+    (tmp_path / "run.json.journal").write_text("")
+    with pytest.raises(UnreadableError, match=r"No such .*; an unfinished run left .*\.journal$"):
+        files.read(tmp_path / "run.json")
+
+
 def test_a_folder_is_no_document(tmp_path):
     with pytest.raises(UnreadableError, match="cannot be read: Is a directory"):
         files.read(tmp_path)
