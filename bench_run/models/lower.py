@@ -189,7 +189,7 @@ class Lowering:
         return self.written[view.layer, view.tensor]
 
     def _id(self, call: Call) -> str:
-        plain = "".join("_" if c.isspace() or c in ":@#" else c for c in call.name) or "layer"
+        plain = linkable(call.name) or "layer"
         taken = {layer.id for layer in self.layers}
         number = 2
         for name in (plain, f"{plain}.{call.kind}"):
@@ -247,6 +247,11 @@ class Lowering:
         named = " ".join(f"{k}={v}" for k, v in zip(SPATIAL[rank], lengths, strict=True))
         deep = " spatial=1" if rank == 1 else ""
         return f"n={n} c={c} {named}{deep}", f"layout={LAYOUTS[self.layout][rank]}"
+
+
+def linkable(name: str) -> str:
+    """Without what means something in a link: ``onnx::Conv_0`` is no tensor of a layer ``onnx``."""
+    return "".join("_" if c.isspace() or c in ":@#" else c for c in name)
 
 
 def _plain_dims(dims: Dims) -> Dims:

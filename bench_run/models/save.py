@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import Counter
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from bench_run.graph.fingerprint import fingerprint
 from bench_run.graph.format.hipdnn_json import write_graph
 from bench_run.graph.make import make_graphs
 from bench_run.graph.work import flops
+from bench_run.models.lower import linkable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -88,6 +90,7 @@ def _names(links: Iterable[Link]) -> Iterable[str]:
 def _read_inputs(lowering: Lowering) -> Iterator[tuple[tuple[str, str], Link]]:
     """(layer, tensor) of readers of the model's inputs, and what they read. Memory is that of a
     reader: where each reads a part and none the whole, these are inputs of their own."""
+    names = _input_names(lowering)
     for name in lowering.inputs:
         parts: list[tuple[int, int]] = []
         links: list[tuple[tuple[str, str], int, int]] = []
@@ -99,9 +102,21 @@ def _read_inputs(lowering: Lowering) -> Iterator[tuple[tuple[str, str], Link]]:
         for reader, part, offset in links:
             start = parts[part][0]
             if len(parts) == 1:
-                yield reader, Link(name, None, offset)
+                yield reader, Link(names[name], None, offset)
             else:
-                yield reader, Link(f"{name}.{start}", None, offset - start)
+                yield reader, Link(f"{names[name]}.{start}", None, offset - start)
+
+
+def _input_names(lowering: Lowering) -> Mapping[str, str]:
+    """What the pipeline calls the model's inputs, no two of them alike."""
+    found: dict[str, str] = {}
+    taken: set[str] = set()
+    for name in lowering.inputs:
+        plain = linkable(name) or "input"
+        numbered = (f"{plain}_{number}" for number in itertools.count(2))
+        found[name] = next(one for one in itertools.chain((plain,), numbered) if one not in taken)
+        taken.add(found[name])
+    return found
 
 
 def _readers(lowering: Lowering, name: str) -> Iterator[tuple[int, int, tuple[str, str]]]:

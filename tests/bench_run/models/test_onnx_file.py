@@ -252,3 +252,24 @@ def test_a_variance_below_zero_is_not_folded_into_a_filter(tmp_path, recwarn):
     nodes = [node("Conv", "x w", "c"), node("BatchNormalization", "c s b m v")]
     made = saved(write(tmp_path, nodes, IMAGE, held))
     assert (2, []) == (len(made.pipeline.layers), recwarn.list)
+
+
+def test_names_of_inputs_that_mean_something_in_a_link_are_changed(tmp_path):
+    """As exporters write them: ``onnx::Add_0``, ``serving_default_x:0``."""
+    names = ("x:0", "x_0", "x 0")
+    ends = [helper.make_tensor_value_info(one, TensorProto.DOUBLE, X) for one in (*names, "y")]
+    nodes = [
+        helper.make_node("Add", ["x:0", "x_0"], ["s:0"]),
+        helper.make_node("CumSum", ["s:0", "axis"], ["t:0"]),
+        helper.make_node("Mul", ["t:0", "x 0"], ["y"]),
+    ]
+    axis = numpy_helper.from_array(np.int64(0), "axis")
+    graph = helper.make_graph(nodes, "net", ends[:3], ends[3:], [axis])
+    sets = [helper.make_opsetid("", 18)]
+    onnx.save(helper.make_model(graph, opset_imports=sets, ir_version=9), tmp_path / "net.onnx")
+    made = saved(tmp_path / "net.onnx")
+    found = [each.name for each in made.pipeline.inputs]
+    assert (["x_0", "x_0_2", "x_0_3", "t_0"], 2) == (
+        sorted(found, key=["x_0", "x_0_2", "x_0_3", "t_0"].index),
+        len(read_chain(made.path).graph.places),
+    )  # fmt: skip
