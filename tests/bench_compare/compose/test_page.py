@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -9,7 +10,7 @@ from bench_schema import files
 
 from bench_compare.cli import main
 from bench_compare.compose.model import Estimate, ModelTerm
-from bench_compare.report.compose import page
+from bench_compare.report.compose import page, words
 from tests.bench_compare.compose import worlds
 from tests.bench_compare.compose.sample import composition
 from tests.bench_compare.report.conftest import HOSTILE
@@ -184,6 +185,14 @@ def test_a_tiny_negative_share_has_no_sign(show, texts):
     parts = (*made.chosen.parts[:3], replace(made.chosen.parts[3], share=-1e-5))
     show(replace(made, chosen=replace(made.chosen, parts=parts)))
     assert "0.0 %" == texts(".waterfall > li .step-share")[3].replace("\xa0", " ")
+
+
+@pytest.mark.parametrize("off", [0.00234, 0.0117, 0.117])
+def test_the_terminal_and_the_page_say_the_same_of_the_model(off):
+    model = ModelTerm(9, 8, off, 0.03, ())
+    text = words.model_text(replace(composition(), model=model))
+    said = [re.search(r"[\d.]+ %", one).group() for one in (text, page.model_text(model))]
+    assert said[0] == said[1]
 
 
 @pytest.mark.parametrize(
