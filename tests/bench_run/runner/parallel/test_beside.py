@@ -78,7 +78,7 @@ def test_what_does_not_count_is_measured_again_while_other_cases_are_measured(tw
 
     monkeypatch.setattr(Rounds, "_batch", batch)
     ops = (*OPS, "add: dims=4x8 dtype=float", "add: dims=8x8 dtype=float", "relu: n=1 c=1 h=4 w=4")
-    document = run("twin:slow", op=ops, parallel="measure")
+    document = run("twin:slow", op=ops, parallel="measure", iterations=120)
     fallen = sum(any(n.endswith(": measured alone") for n in c.notes) for c in document.cases)
     assert 1 <= fallen
     assert sum(map(sum, batches[1:])) < fallen, "each of them has one void round at least"
