@@ -14,12 +14,17 @@ from hypothesis import settings
 
 from tests.conformance.opening import absence
 from tests.support import graph_json
+from tests.warm_commands import WarmCommands
 
 # The same examples in every run, so that a build fails for what it changed. To look for new ones:
 # HYPOTHESIS_PROFILE=explore make test
 settings.register_profile("steady", derandomize=True, deadline=None)
 settings.register_profile("explore", deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "steady"))
+
+# Threads of OpenBLAS that have nothing to do sleep: each process of NumPy would spin for 30 ms of a
+# core that other tests want.
+os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "4")
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # Started in the background by a shell: the commands that tests interrupt would inherit that.
@@ -118,23 +123,38 @@ def twins(tmp_path_factory, tmp_path, monkeypatch):
     monkeypatch.setenv("TWIN_TRACE", str(tmp_path / "trace"))
 
 
-@pytest.fixture
-def bench_run_command(tmp_path):
-    """Runs the command in a process of its own, in the test's folder."""
+@pytest.fixture(scope="session")
+def warm_commands():
+    """Runs the command in processes that are forked."""
+    commands = WarmCommands(_reaching_us(os.environ))
+    yield commands
+    commands.close()
 
-    def run(*words, timeout=120, **options):
-        command = [sys.executable, "-m", "bench_run", *map(str, words)]
-        env = {**os.environ, **options.pop("env", {})}
-        paths = [str(ROOT), str(ROOT / "schema"), env.get("PYTHONPATH", "")]
-        env["PYTHONPATH"] = os.pathsep.join(path for path in paths if path)
+
+@pytest.fixture
+def bench_run_command(tmp_path, warm_commands):
+    """Runs the command in a process of its own, in the test's folder: in a fresh one where
+    `subprocess.run` is given anything, else in one that is forked."""
+
+    def run(*words, timeout=120, env=None, **options):
+        words = [*map(str, words)]
+        environment = _reaching_us({**os.environ, **(env or {})})
+        if not options:
+            return warm_commands.run(words, tmp_path, environment, timeout)
         return subprocess.run(
-            command,
+            [sys.executable, "-m", "bench_run", *words],
             cwd=tmp_path,
             capture_output=True,
             text=True,
             timeout=timeout,
-            env=env,
+            env=environment,
             **options,
         )
 
     return run
+
+
+def _reaching_us(environment):
+    """The environment, with the packages on the path."""
+    paths = [str(ROOT), str(ROOT / "schema"), environment.get("PYTHONPATH", "")]
+    return {**environment, "PYTHONPATH": os.pathsep.join(filter(None, paths))}

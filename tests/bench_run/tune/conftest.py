@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -30,7 +28,7 @@ def known_folder(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def known_run(known_folder, tmp_path_factory):
+def known_run(known_folder, tmp_path_factory, warm_commands):
     """Runs the command in a folder of its own with that engine there."""
     desk = tmp_path_factory.mktemp("tuning")
     (desk / "small_add.json").write_text(json.dumps(graph_json()))
@@ -38,14 +36,8 @@ def known_run(known_folder, tmp_path_factory):
     def run(*words, **environment):
         paths = (ROOT, ROOT / "schema", known_folder, os.environ.get("PYTHONPATH", ""))
         python = os.pathsep.join(map(str, paths)).rstrip(os.pathsep)
-        return subprocess.run(
-            [sys.executable, "-m", "bench_run", *map(str, words)],
-            cwd=desk,
-            env={**os.environ, "PYTHONPATH": python, **environment},
-            capture_output=True,
-            text=True,
-            timeout=400,
-        )
+        given = {**os.environ, "PYTHONPATH": python, **environment}
+        return warm_commands.run([*map(str, words)], desk, given, 400)
 
     run.desk, run.root, run.site = desk, ROOT, known_folder
     return run
