@@ -251,9 +251,11 @@ def interval(
     colder = next((by_cache[cache] for cache in COLDER if cache in by_cache), None)
     if "hot" in by_cache and colder is not None:
         both = (by_cache["hot"], colder, time)
-        low = min(e.value if e.low is None else e.low for e in both)
-        high = max(e.value if e.high is None else e.high for e in both)
-        return Estimate(time.value, low, high), "bracket"
+        lows = [e.low for e in both if e.low is not None]
+        highs = [e.high for e in both if e.high is not None]
+        if len(lows) < len(both) or len(highs) < len(both):
+            return Estimate(time.value), "none"  # its ends are not known
+        return Estimate(time.value, min(lows), max(highs)), "bracket"
     return time, "rounds" if known else "none"
 
 

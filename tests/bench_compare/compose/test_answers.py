@@ -225,3 +225,16 @@ def test_seven_do_not(tmp_path):
     documents, chains = pipelines((1.02,) * 7)
     found = composed(CHAIN, tmp_path, *documents, against=chains)
     assert (found.interval, found.model.half_width_log) == ("rounds", None)
+
+
+@pytest.mark.parametrize("states", [(1.0,), (1.0, 2.0)])
+def test_a_bracket_whose_ends_are_not_known_is_no_interval(states, tmp_path):
+    """Else a measurement just outside of two single values would not hold."""
+    world = replace(CHAIN, states=states)
+    rotated = worlds.parts(world)
+    run = replace(rotated.run, settings=replace(rotated.run.settings, cache="rotate"))
+    table = (worlds.parts(world), replace(rotated, run=run))
+    found = composed(world, tmp_path, *table, against=(worlds.chain(world, "e", 1.05),))
+    assert ("none", None, [None]) == (
+        found.interval, found.chosen.time.low, [check.holds for check in found.checks],
+    )  # fmt: skip
