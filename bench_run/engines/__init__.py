@@ -61,6 +61,11 @@ def known_names() -> tuple[str, ...]:
     return (*ENGINES, *sorted(_third_parties()))
 
 
+def is_known(name: str) -> bool:
+    """Whether the name is an engine's. What is installed is searched only for one not our own."""
+    return name in ENGINES or name in _third_parties()
+
+
 def engine_module(name: str) -> EngineModule:
     """The row's module. Raises `UsageError` for an unknown name, `EngineUnavailableError` where a
     third party's entry does not load."""

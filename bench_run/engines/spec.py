@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from bench_run.engines import known_names
+from bench_run.engines import is_known, known_names
 from bench_run.engines.base import EngineSpec
 from bench_run.errors import UsageError
 
@@ -35,9 +35,9 @@ def parse_spec(text: str) -> EngineSpec:
     for what, mark, value in (("id", has_id, identifier), ("path", has_path, path), *options_given):
         if mark and not value:
             raise UsageError(f"--engine {text!r}: empty {what} after {mark!r}")
-    names = known_names()
-    if name not in names:
-        raise UsageError(f"--engine {text!r}: no engine {name!r}; choose from {', '.join(names)}")
+    if not is_known(name):
+        names = ", ".join(known_names())
+        raise UsageError(f"--engine {text!r}: no engine {name!r}; choose from {names}")
     return EngineSpec(
         text=text,
         name=name,
