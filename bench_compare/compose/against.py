@@ -17,7 +17,8 @@ import numpy as np
 from bench_compare.compose.choose.select import default_row, rows_of, states_of
 from bench_compare.compose.model import Check, Estimate, ModelTerm
 from bench_compare.compose.predict.configuration import Evidence, describe, interval
-from bench_compare.compose.predict.linear import unsettled
+from bench_compare.compose.predict.linear import unsettled, within
+from bench_compare.compose.table.rows import MOST_JOULES
 from bench_compare.statistics.samples import round_statistics
 from bench_compare.statistics.special import t_quantile
 
@@ -64,7 +65,8 @@ def measured_chains(
             if problem is not None:
                 remarks.append(f"{source.path}: {case.id}: {problem}")
                 continue
-            energies = [j for one in case.rounds if (j := one.energy_j_per_iteration) is not None]
+            told = [one.energy_j_per_iteration for one in case.rounds]
+            energies = [j for j in told if j is not None and 0 < j < MOST_JOULES]
             joules = float(np.mean(energies)) if energies else None
             found.append(Measured(source.path, case, cache, _estimate(case, series), joules))
     return found, remarks
@@ -93,7 +95,7 @@ def _estimate(case: Case, series: str) -> Estimate:
     quantile = float(t_quantile(0.975, np.array([values.size - 1.0]))[0])
     variance = float(values.var(ddof=1)) / values.size
     half = quantile * math.sqrt(variance + unsettled([(variance, values.size - 1)], value))
-    return Estimate(value, value - half, value + half)
+    return within(value, half / value)
 
 
 def is_of(network: Network, measured: Measured) -> bool:
@@ -162,16 +164,19 @@ def _check(one: Measured, predicted: Estimate, joules: float | None) -> Check:
 
 
 def _holds(predicted: Estimate, measured: Estimate) -> bool | None:
-    """Whether they are no further apart than both intervals together (root of squares) allow."""
+    """Whether they are no further apart than both intervals together (root of squares) allow. A
+    measurement without one, from a single round or from rounds that say nothing, refutes nothing.
+    """
     low, high = predicted.low, predicted.high
     if low is None or high is None:
         return None
     apart = measured.value - predicted.value
     own = (high - predicted.value) if apart > 0 else (predicted.value - low)
-    other = 0.0
-    if measured.low is not None and measured.high is not None:
-        other = (measured.high - measured.low) / 2
-    return abs(apart) <= math.hypot(own, other) * (1 + CLOSE) + CLOSE * measured.value
+    slack = CLOSE * measured.value
+    if measured.low is None or measured.high is None:
+        return True if abs(apart) <= own + slack else None
+    other = (measured.value - measured.low) if apart > 0 else (measured.high - measured.value)
+    return abs(apart) <= math.hypot(own, other) * (1 + CLOSE) + slack
 
 
 def model_term(found: Evidence, chains: Sequence[Measured]) -> ModelTerm:

@@ -24,6 +24,7 @@ from bench_compare.compose.predict.configuration import (
     widened,
 )
 from bench_compare.compose.predict.pieces import weight_conversions
+from bench_compare.compose.table.rows import SERIES
 from bench_compare.errors import UsageError
 
 if TYPE_CHECKING:
@@ -293,6 +294,7 @@ class Answer:
             yield f"without {missing:.1%} of the model's work, which no graph expresses"
         if given.cache == "hot":
             yield "layers were measured with hot caches; in a pass they find them colder"
+        yield from self._launches(chosen)
         unresolved = sum(part.note is not None and "not resolved" in part.note
                          for part in made.parts)  # fmt: skip
         if unresolved:
@@ -301,6 +303,20 @@ class Answer:
         if self._is_choice and not ((rounds % 2 == 0).any() and (rounds % 2 == 1).any()):
             yield "there is a single round: the rows that chose predict as well"
         yield from _doubled(table.rows, chosen)
+
+    def _launches(self, chosen: Sequence[Row]) -> Iterator[str]:
+        """Times of a device leave out what the host takes for launches, one after another."""
+        given = self._given
+        replays = any(one.document.run.settings.replay for one in given.inputs.sources)
+        if given.table.series != SERIES[0] or replays:
+            return
+        bound = sum(row.is_launch_bound for row in chosen)
+        if bound:
+            yield (
+                f"{bound} of {len(chosen)} layers take less of the device than of the host that "
+                "launches them: a pass that is launched may wait for the host, which --metric "
+                "e2e_ns counts and --replay avoids"
+            )
 
 
 def _doubled(rows: Sequence[Row], chosen: Sequence[Row]) -> Iterator[str]:

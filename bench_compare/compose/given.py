@@ -111,9 +111,11 @@ def blocked(given: Given) -> list[Missing]:
 
 
 def unusable(given: Given) -> Iterator[str]:
-    """Layers of which there are rows, and why none of them can be taken."""
+    """Layers of which there are rows of the baseline, and why none of them can be taken."""
     for station in given.network.stations:
         rows = rows_of(given.table, station, given.cache)
+        if given.baseline in given.table.engines:
+            rows = [row for row in rows if row.engine == given.baseline]
         if rows and all(row.problem is not None for row in rows):
             yield f"layer {station.layer.id}: {rows[0].text}: {rows[0].problem}"
 

@@ -75,6 +75,7 @@ APART = {"hot": "hot", "weights-cold": "cold"}
 """State of those that are measured in a document of their own."""
 AS_IN_THE_CHAIN = ("pass", "cold")
 """States in which graphs find the caches as in a chain."""
+HOLDS = {True: "yes", False: "no", None: "unknown"}
 WAYS = {"launched": (), "replayed": ("--replay",)}
 
 
@@ -248,7 +249,7 @@ def row(name, rows, check):
     energy = "-" if None in joules else f"{joules[0]:.4g} J, predicted {joules[1]:.4g}"
     return (f"| {name.removeprefix('chain_')} | {rows} | {measured['value'] / 1000:.1f} | "
             f"{predicted['value'] / 1000:.1f} | {interval} | {check['log_error']:+.2%} | "
-            f"{'yes' if check['holds'] else 'no'} | {energy} |")  # fmt: skip
+            f"{HOLDS[check['holds']]} | {energy} |")  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -70,6 +70,8 @@ class Row:
     workspace_bytes: int | None
     unresolved: str | None
     """Where the energy counter is too coarse for it, in the run's words."""
+    is_launch_bound: bool
+    """Whether the host takes longer around it than the device for it."""
     source: str
     case: str
 
@@ -271,6 +273,7 @@ def _row(
         error=max(errors, default=None),
         workspace_bytes=None if case.memory is None else case.memory.workspace_bytes,
         unresolved=notes[-1] if notes else None,
+        is_launch_bound=_is_launch_bound(case),
         source=source,
         case=case.id,
     )
@@ -294,6 +297,12 @@ def _error(case: Case) -> float | None:
     errors = [float(output.relative_l2) for output in case.validation.outputs]
     known = [error for error in errors if math.isfinite(error)]
     return max(known, default=None)
+
+
+def _is_launch_bound(case: Case) -> bool:
+    """Of a call, its execution and the wait for it, more than half is not the execution."""
+    device, whole = (case.summary.get(name) for name in SERIES)
+    return device is not None and whole is not None and 2 * device.median < whole.median
 
 
 def _unresolved(case: Case) -> str | None:

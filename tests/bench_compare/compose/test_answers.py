@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from bench_schema.document import Outcome
+from bench_schema.numbers.summary import summarize
 
 from bench_compare.errors import InputError
 from tests.bench_compare.compose import worlds
@@ -188,6 +189,44 @@ def test_a_measured_chain_that_agrees_holds(tmp_path):
 def test_a_measured_chain_outside_of_the_interval_does_not_hold(tmp_path):
     found = composed(CHAIN, tmp_path, against=(worlds.chain(CHAIN, "e", factor=1.1),))
     assert (found.holds, found.checks[0].holds) == (False, False)
+
+
+@pytest.mark.parametrize(
+    ("states", "factor", "holds"),
+    [((1.0,), 1.1, None), ((1.0,), 1.0, True), ((0.01, 1.0, 30.0), 1.1, None)],
+)
+def test_a_measurement_that_has_no_interval_refutes_nothing(states, factor, holds, tmp_path):
+    whole = worlds.chain(replace(CHAIN, states=states), "e", factor=factor)
+    found = composed(CHAIN, tmp_path, worlds.parts(CHAIN), against=(whole,))
+    assert [holds] == [one.holds for one in found.checks]
+
+
+def on_a_device(document, host_ns):
+    """With times of the device, and so much more of the host around them."""
+    cases = []
+    for case in document.cases:
+        times = [one.series["e2e_ns"] for one in case.rounds]
+        both = {"device_ns": times, "e2e_ns": [each + host_ns for each in times]}
+        made = [
+            replace(one, series={name: each[place] for name, each in both.items()})
+            for place, one in enumerate(case.rounds)
+        ]
+        whole = {name: summarize(each, [0] * len(each)) for name, each in both.items()}
+        cases.append(replace(case, rounds=tuple(made), summary=whole))
+    return replace(document, cases=tuple(cases))
+
+
+@pytest.mark.parametrize(
+    ("host_ns", "replay", "told"), [(1500, False, 2), (1500, True, 0), (10, False, 0)]
+)
+def test_layers_that_take_longer_to_launch_than_to_run_are_told(host_ns, replay, told, tmp_path):
+    document = on_a_device(worlds.parts(CHAIN), host_ns)
+    run = replace(document.run, settings=replace(document.run.settings, replay=replay))
+    found = composed(CHAIN, tmp_path, replace(document, run=run))
+    remarks = [one for one in found.remarks if "of the host that launches" in one]
+    assert ([f"{told} of 3 layers"] if told else []) == [
+        one.partition(" take")[0] for one in remarks
+    ]
 
 
 def test_a_measurement_of_something_else_is_no_answer(tmp_path):
