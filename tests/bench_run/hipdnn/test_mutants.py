@@ -87,7 +87,7 @@ def _parameters():
         yield pytest.param(profile, member, marks=marks, id=f"{profile}-{member}")
 
 
-@pytest.mark.parametrize(("profile", "member"), _parameters())
+@pytest.mark.parametrize(("profile", "member"), list(_parameters()))
 def test_a_release_without_one_member_measures_or_names_it(open_engine, plugin, profile, member):
     for spec, options in jobs(profile, plugin("build")):
         try:
