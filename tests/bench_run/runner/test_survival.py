@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -93,8 +94,9 @@ def kill_a_worker(folder, output, lines, delay_s):
     wait_for_lines(process, journal_path(output), lines)
     time.sleep(delay_s)
     for child in psutil.Process(process.pid).children(recursive=True):
-        child.kill()
-        break
+        with suppress(psutil.NoSuchProcess):  # it has ended meanwhile
+            child.kill()
+            break
     process.wait()
     process.stderr.close()
     return read(output)
