@@ -56,7 +56,8 @@ What is composed:
 
 Whether it holds:
   --against DOC         documents of 'bench-run PIPELINE --chain': prediction and
-                        measurement side by side; eight other pipelines that are
+                        measurement side by side; with '--chain --seams' DOC has
+                        both from the same rounds. Eight other pipelines that are
                         measured and in the table teach the model's own error
 
 Where to write ('-' is stdout, in place of the text):

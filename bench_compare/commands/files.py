@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bench_schema.streams import PIECE
+from bench_schema.streams import pieces
 
 from bench_compare.errors import OutputError
 
@@ -46,8 +46,7 @@ def write(path: Path, text: str) -> None:
         partial = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         with partial.open("w", encoding="utf-8") as file:
-            for begin in range(0, len(text), PIECE):
-                file.write(text[begin : begin + PIECE])
+            file.writelines(pieces(text))
         if partial is not path:
             partial.replace(path)
     except OSError as error:

@@ -9,7 +9,7 @@ from functools import lru_cache
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
-from bench_schema.streams import plain_cell
+from bench_schema.csv_cells import plain_cell
 
 from bench_compare.comparison.judging.on_demand import stretches
 from bench_compare.metrics import METRICS

@@ -104,7 +104,8 @@ class Estimates:
     """Part of `variance` that all cases share."""
     common_dof: Array
     looks: Ints
-    """How many looks at the results share the error that is allowed, see `bench_schema.looks`."""
+    """How many looks at the results share the error that is allowed, see
+    `bench_schema.numbers.looks`."""
     sure: Array
     """Smallest size of a shift that counts where there are several looks; 0 with a single one."""
 

@@ -7,8 +7,8 @@ import io
 from dataclasses import asdict, fields
 from typing import Any
 
+from bench_schema.csv_cells import plain_cell
 from bench_schema.document import PAID_ONCE, Case, Document, Summary
-from bench_schema.streams import plain_cell
 
 from bench_run.report.ungated import device_timing
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
-from bench_schema.looks import looks
+from bench_schema.numbers.looks import looks
 
 from bench_run.runner.decisions import key_of
 

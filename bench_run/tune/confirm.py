@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 import numpy as np
-from bench_schema.looks import looks
+from bench_schema.numbers.looks import looks
 from bench_schema.numbers.summary import midmean
 
 from bench_run.tune.choosing.decide import Finalist

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from bench_schema.document import Tool
-from bench_schema.looks import look_count
 from bench_schema.merge import find_device
+from bench_schema.numbers.looks import look_count
 from bench_schema.numbers.summary import main_series, midmean, t_quantile
 from bench_schema.tuning import (
     KIND,

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from bench_run.engines.base import Engine, Plan
     from bench_run.graph.chain.model import Place, Surroundings
     from bench_run.graph.model import Tensor
+    from bench_run.streams.base import Stream
     from bench_run.tensors.storage import Storage, Storages
     from bench_run.worker.messages import RunCase
 
@@ -52,10 +53,10 @@ class Within:
 def within_pass(engine: Engine, request: RunCase, plan: Plan, inputs: Storages) -> Iterator[Within]:
     """Changes nothing where nothing of the like was asked for. `inputs`: what the plan has."""
     asked, stream = request.surroundings, engine.stream
-    if request.is_pass and isinstance(stream, PausesFlush):
+    if request.is_pass:
         del inputs
-        with stream.without_flush():
-            yield Within(plan.upload, {FACT: "nothing: it is the whole pass"})
+        with _as_it_leaves_them(stream) as before:
+            yield Within(plan.upload, {FACT: before})
         return
     if asked is None or not isinstance(stream, RunsBefore):
         del inputs  # whoever called needs them no longer
@@ -77,6 +78,16 @@ def within_pass(engine: Engine, request: RunCase, plan: Plan, inputs: Storages) 
     finally:
         with suppress(EngineError):  # the case is measured already
             found.close()
+
+
+@contextmanager
+def _as_it_leaves_them(stream: Stream) -> Iterator[str]:
+    """The caches of a whole pass; what the document says of them."""
+    if not isinstance(stream, PausesFlush):
+        yield "as many bytes are read as a pass touches, though it is the whole pass"
+        return
+    with stream.without_flush():
+        yield "nothing: it is the whole pass"
 
 
 @dataclass(frozen=True)

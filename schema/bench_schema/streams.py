@@ -7,6 +7,7 @@ import sys
 
 TYPE_CHECKING = False  # importing typing would cost half the time of --help
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from typing import TextIO
 
 GONE = "its reader has gone"
@@ -34,7 +35,12 @@ PLAIN = str.maketrans(
 )
 
 PIECE = 1 << 20
-"""Characters that are encoded at once: a text of 100 MB is not to be there twice."""
+"""Characters."""
+
+
+def pieces(text: str) -> Iterator[str]:
+    """To be encoded one after another: a text of 100 MB is not to be there twice."""
+    return (text[begin : begin + PIECE] for begin in range(0, len(text), PIECE))
 
 
 def showable(text: str, encoding: str | None) -> str:
@@ -59,8 +65,8 @@ def write_text(stream: TextIO | None, text: str) -> str | None:
     if stream is None:
         return "it is closed"
     try:
-        for begin in range(0, len(text), PIECE):
-            stream.write(showable(text[begin : begin + PIECE], stream.encoding))
+        for piece in pieces(text):
+            stream.write(showable(piece, stream.encoding))
         stream.flush()
     except BrokenPipeError:
         _give_up(stream)
@@ -80,12 +86,3 @@ def _give_up(stream: TextIO) -> None:
         sys.stdout = None
     elif stream is sys.stderr:
         sys.stderr = None
-
-
-FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
-"""What makes a spreadsheet take a text for a formula; such names get an apostrophe in front."""
-
-
-def plain_cell(text: str) -> str:
-    """For CSV."""
-    return f"'{text}" if text.startswith(FORMULA_STARTS) else text

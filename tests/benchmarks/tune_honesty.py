@@ -22,7 +22,7 @@ import sys
 from dataclasses import dataclass
 
 import numpy as np
-from bench_schema.looks import looks
+from bench_schema.numbers.looks import looks
 from bench_schema.numbers.summary import midmean
 
 from bench_run.tune.choosing.decide import Finalist, decide

@@ -30,7 +30,7 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-from bench_schema.looks import looks
+from bench_schema.numbers.looks import looks
 from docopt import docopt
 
 from bench_run.tune.choosing.decide import Finalist, decide, rank_candidates

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-from bench_schema.looks import look_count
+from bench_schema.numbers.looks import look_count
 
 from bench_compare.comparison.circumstances.hardware import by_unit, numbered, other_units
 from bench_compare.comparison.judging import bounds, observations

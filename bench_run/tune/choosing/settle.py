@@ -3,8 +3,8 @@
 They are when other rounds like them would most likely name the same winner, and when the times that
 are told, the winner's and the default's, are known as well as is promised. Looks are few, at
 numbers of rounds that are fixed beforehand, and share the error of the intervals
-(`bench_schema/looks.py`). Drawing rounds again: B. Efron, "Bootstrap methods: another look at the
-jackknife", Annals of Statistics 7 (1979).
+(`bench_schema/numbers/looks.py`). Drawing rounds again: B. Efron, "Bootstrap methods: another look
+at the jackknife", Annals of Statistics 7 (1979).
 """
 
 from __future__ import annotations
