@@ -5,7 +5,7 @@ For scripts::
     from bench_compare.comparison.compare import compare
     from bench_compare.input.load import load
     from bench_compare.model import exit_code
-    from bench_compare.policy.values import Policy
+    from bench_compare.policy import Policy
     from bench_compare.input.sides import Grouping, group
 
     sources, remarks = load(["before.json", "after.json"])

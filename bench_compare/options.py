@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 from bench_compare.errors import UsageError
 from bench_compare.input.sides import Grouping
-from bench_compare.policy.file import read_policy
-from bench_compare.policy.parse import (
+from bench_compare.policy import (
+    Policy,
     parse_allow,
     parse_fail_on,
     parse_limit,
     parse_metric,
     parse_ratio,
     parse_thresholds,
+    read_policy,
 )
-from bench_compare.policy.values import Policy
 from bench_compare.report.rows import SORTS
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@
 `bench_schema.document.Document`; nothing is printed unless ``quiet=False``.
 
 `run_performance_test` measures single operations and returns dictionaries (see
-`bench_run.runner.operation_benchmark`).
+`bench_run.runner.call`).
 """
 
 from __future__ import annotations
@@ -19,8 +19,7 @@ TYPE_CHECKING = False  # importing typing costs half of what --help takes
 if TYPE_CHECKING:
     from typing import Any
 
-    from bench_run.runner.call import run
-    from bench_run.runner.operation_benchmark import run_performance_test
+    from bench_run.runner.call import run, run_performance_test
 
 __all__ = ["run", "run_performance_test"]
 
@@ -32,7 +31,7 @@ def __getattr__(name: str) -> Any:
 
         return run
     if name == "run_performance_test":
-        from bench_run.runner.operation_benchmark import run_performance_test
+        from bench_run.runner.call import run_performance_test
 
         return run_performance_test
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -101,7 +101,7 @@ def answer(arguments: Mapping[str, Any], width: int, terminal: bool) -> Outcome:
 
 def _options(arguments: Mapping[str, Any]) -> Options:
     from bench_compare.options import outputs_of
-    from bench_compare.policy.parse import parse_ratio
+    from bench_compare.policy import parse_ratio
 
     outputs = outputs_of(arguments, OUTPUTS)
     if not arguments["ARCHIVE"]:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from bench_schema.document import Case, Document
 
     from bench_compare.model import Source
-    from bench_compare.policy.values import Policy
+    from bench_compare.policy import Policy
 
 LIMIT_RATIO = 0.01
 """Above this rate a machine's verdicts are no reason to fail a build."""

@@ -1,5 +1,6 @@
 """The pure core: sides and a policy in, a `Comparison` out. No I/O, no clock, no randomness that is
-not seeded."""
+not seeded.
+"""
 
 from __future__ import annotations
 
@@ -8,15 +9,16 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain, islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from bench_compare.comparison.circumstances.beside import beside_warnings
-from bench_compare.comparison.circumstances.disturbances import disturbed_warnings
+from bench_compare.comparison.circumstances.notes import (
+    case_notes,
+    disturbed_warnings,
+    sample_notes,
+)
 from bench_compare.comparison.circumstances.settings import differences, stopping_warnings
-from bench_compare.comparison.circumstances.unit_warnings import unit_warnings
-from bench_compare.comparison.detail import detail
 from bench_compare.comparison.judging.estimates import (
     ComparisonInputs,
     ExactMeasured,
@@ -24,28 +26,28 @@ from bench_compare.comparison.judging.estimates import (
     comparison_inputs,
     measure,
 )
-from bench_compare.comparison.judging.on_demand import CaseMetrics
-from bench_compare.comparison.judging.results import Tested, judged
-from bench_compare.comparison.judging.sensitivity import sensitivities
+from bench_compare.comparison.judging.results import CaseMetrics, Tested, judged
 from bench_compare.comparison.judging.suite import (
     between_document_warnings,
     movements,
+    sensitivities,
     suite_numbers,
     uncalibrated_warnings,
 )
+from bench_compare.comparison.outcomes import changes
 from bench_compare.comparison.regressions import (
     GOOD,
     WORSENED,
     bad_limits,
     bad_news,
+    beside_warnings,
     crossed,
     problems,
     warnings,
 )
-from bench_compare.comparison.remarks import Remarks, makers
 from bench_compare.input.align import align
 from bench_compare.metrics import GATES, METRICS, PerRound
-from bench_compare.model import CaseComparison, Comparison, Verdict
+from bench_compare.model import CaseComparison, Comparison, Detail, Verdict
 from bench_compare.parallel import share_out, side_by_side
 from bench_compare.statistics.discovery import false_discovery
 
@@ -55,12 +57,199 @@ if TYPE_CHECKING:
     from bench_schema.document import Samples
 
     from bench_compare.comparison.judging.calibration import Calibration
-    from bench_compare.comparison.judging.estimates import SideSamples
-    from bench_compare.comparison.judging.on_demand import Results
+    from bench_compare.comparison.judging.estimates import ExactMeasured, SideSamples
+    from bench_compare.comparison.judging.results import Results
     from bench_compare.input.align import Pair
-    from bench_compare.model import Change, Detail, Note, Side
-    from bench_compare.policy.values import Policy
+    from bench_compare.model import Change, Note, Side, SideName
+    from bench_compare.policy import Policy
     from bench_compare.statistics.arrays import Array
+    from bench_compare.statistics.columns import Columns
+
+
+# What units of hardware, which are never held against each other, do to a comparison.
+
+
+def unit_warnings(
+    sides: tuple[Side, Side], measured: Mapping[str, Measured | ExactMeasured]
+) -> Iterator[str]:
+    """A sentence where cases of base and other ran on no common unit, and one for each side whose
+    documents do not count, for the other has none of their unit."""
+    gates = [m for m in measured.values() if isinstance(m, Measured) and m.metric.gates]
+    count = max((int(one.other_unit.sum()) for one in gates), default=0)
+    if count:
+        yield (
+            f"{sides[1].label}: {count} {'case' if count == 1 else 'cases'} ran on another "
+            "unit of hardware than in base (device or host): provisional"
+        )
+    for place in (0, 1) if gates else ():
+        left, total = max(_left_out(*one.columns[:: 1 - 2 * place]) for one in gates)
+        if left:
+            yield (
+                f"{sides[place].label}: {left} of {total} documents ran on no unit of hardware of "
+                f"{sides[1 - place].label} and {'does' if left == 1 else 'do'} not count"
+            )
+
+
+def _left_out(mine: Columns, theirs: Columns) -> tuple[int, int]:
+    """How many documents are on units that the other side lacks, where both have some in common;
+    and of how many."""
+    shared = np.intersect1d(mine.block, theirs.block)
+    places = set(zip(mine.document.tolist(), mine.block.tolist(), strict=True))
+    alone = [block for _, block in places if block not in shared]
+    return (len(alone) if shared.size else 0), len(places)
+
+
+# A closer look at one flagged case; too dear for all of them, and blind to the rounds' spread.
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy.typing as npt
+
+    from bench_compare.statistics.arrays import Array, Ints
+
+    Narrow: TypeAlias = Ints | npt.NDArray[np.int32]
+
+DRAWS = 2000
+CHUNK = 1 << 16
+"""Samples drawn at a time: half a MiB, so that the work on them stays in the cache."""
+MOST_COPIED = 1 << 20
+"""Samples in all windows of a series that are made a table: a few MiB."""
+SEED = 20240601
+PERCENTS = (5, 25, 50, 75, 95)
+MOST_PAIRED = 1000
+"""Samples of each side that the Hodges-Lehmann shift pairs up."""
+
+
+def detail(metric: str, base: Sequence[Ints], other: Sequence[Ints]) -> Detail:
+    """`base` and `other`: the rounds of the case, warm-up cut off, nanoseconds."""
+    random = np.random.default_rng(SEED)
+    medians = [_bootstrap_medians(side, random) for side in (base, other)]
+    low, high = np.quantile(medians[1] / medians[0], (0.025, 0.975))
+    first, second = np.concatenate(base), np.concatenate(other)
+    quantiles = np.percentile(second, PERCENTS) / np.maximum(np.percentile(first, PERCENTS), 1)
+    return Detail(
+        metric=metric,
+        median_ratio=float(np.median(second) / max(float(np.median(first)), 1.0)),
+        bootstrap_low=float(low),
+        bootstrap_high=float(high),
+        shift_ns=hodges_lehmann(first, second),
+        quantile_ratios=dict(zip(PERCENTS, quantiles.tolist(), strict=True)),
+    )
+
+
+def _bootstrap_medians(rounds: Sequence[Ints], random: np.random.Generator) -> Array:
+    """Medians of `DRAWS` series drawn in blocks of 2 n^(1/3) consecutive samples that never cross
+    a round (Künsch 1989: moving blocks)."""
+    series = np.concatenate(rounds)
+    least = int(series.min())
+    starts, length = _block_starts(rounds, len(series))
+    blocks = -(-len(series) // length)
+    windows: Any = np.lib.stride_tricks.sliding_window_view(narrow(series, least), length)
+    if windows.size <= MOST_COPIED:
+        windows = np.ascontiguousarray(windows)
+    step = max(1, CHUNK // (blocks * length))
+    room = np.empty((step, blocks, length), windows.dtype)
+    medians = []
+    for first in range(0, DRAWS, step):
+        count = min(step, DRAWS - first)
+        drawn = _rows(windows, random.choice(starts, (count, blocks)), room[:count])
+        medians.append(row_median(drawn.reshape(count, -1)[:, : len(series)]))
+    return np.maximum(np.concatenate(medians) + least, 1)
+
+
+def _rows(table: Narrow, places: Ints, room: Narrow) -> Narrow:
+    """These rows; in `room` where the table is one in memory, too, so that they are just copied."""
+    if table.flags.c_contiguous:
+        return table.take(places, axis=0, out=room, mode="clip")  # "raise" would use another room
+    return table[places]
+
+
+def narrow(values: Ints, least: int) -> Narrow:
+    """What the values exceed `least` by, in half of the width where neither it nor a difference of
+    two can overflow: twice as many are looked at in a step."""
+    above = values - least
+    return above.astype(np.int32) if above.max() < 1 << 31 else above
+
+
+def row_median(rows: Narrow) -> Array:
+    """Like NumPy's, which looks for both middle values at once: that is several times slower.
+    The rows are reordered."""
+    count = rows.shape[1]
+    upper = count // 2
+    rows.partition(upper, axis=1)
+    high = rows[:, upper]
+    low = high if count % 2 else rows[:, :upper].max(axis=1)
+    return np.asarray((low.astype(float) + high) / 2)
+
+
+def _block_starts(rounds: Sequence[Ints], count: int) -> tuple[npt.NDArray[np.int64], int]:
+    shortest = min(one.size for one in rounds)
+    length = int(min(max(1, round(2 * count ** (1 / 3))), shortest))
+    offsets = np.cumsum([0, *(one.size for one in rounds)])
+    starts = [
+        np.arange(offset, offset + one.size - length + 1)
+        for offset, one in zip(offsets, rounds, strict=False)
+    ]
+    return np.concatenate(starts), length
+
+
+def hodges_lehmann(base: Ints, other: Ints) -> float:
+    """Median of all differences other - base, nanoseconds; long series are thinned evenly."""
+    first, second = (side[:: max(1, side.size // MOST_PAIRED)] for side in (base, other))
+    least = int(min(first.min(), second.min()))
+    differences = narrow(second, least)[None, :] - narrow(first, least)[:, None]
+    return float(row_median(differences.reshape(1, -1))[0])
+
+
+# What is said of the cases of two sides apart from their numbers.
+
+SampleNotes: TypeAlias = "Mapping[tuple[str, int], Sequence[Note]]"
+"""On the samples of a side, by metric and row."""
+
+
+class Remarks(NamedTuple):
+    """On each pair."""
+
+    changes: Sequence[tuple[Change, ...]]
+    notes: Sequence[Sequence[Note]]
+    base: SampleNotes
+    other: SampleNotes
+
+
+def makers(
+    pairs: Sequence[Pair],
+    sides: tuple[Side, Side],
+    measured: Mapping[str, Measured | ExactMeasured],
+) -> list[Callable[[], Any]]:
+    """What makes each field of `Remarks`; none needs another."""
+    return [
+        lambda: [() if one.unlike is not None else changes(one.base, one.other) for one in pairs],
+        lambda: [[*_case_notes(pair, *sides)] for pair in pairs],
+        lambda: _notes_on_samples(measured, "base"),
+        lambda: _notes_on_samples(measured, "other"),
+    ]
+
+
+def _case_notes(pair: Pair, base: Side, other: Side) -> Iterator[Note]:
+    if pair.base is not None:
+        yield from case_notes(pair.base, base, "base")
+    if pair.other is not None:
+        yield from case_notes(pair.other, other, "other")
+
+
+def _notes_on_samples(
+    measured: Mapping[str, Measured | ExactMeasured], side: SideName
+) -> SampleNotes:
+    """Of every gate metric."""
+    notes: dict[tuple[str, int], list[Note]] = {}
+    for name, one in measured.items():
+        if isinstance(one, Measured) and one.samples is not None and one.metric.gates:
+            samples = one.samples[side == "other"]
+            found = sample_notes(samples, len(one.base_level), side)
+            notes |= {(name, row): some for row, some in found.items()}
+    return notes
+
 
 LEAST_SHARED = 4_000
 """Cases that are worth a process."""

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from bench_compare.comparison.circumstances.settings import DEVICE_LIMITS, mixed
+from bench_compare.comparison.judging.results import verdict_of
+from bench_compare.comparison.judging.verdict import percent
 from bench_compare.input.align import across_engines
+from bench_compare.metrics import METRICS, PHASES, Rate
 from bench_compare.model import BadNews, Verdict
-from bench_compare.policy.values import ALWAYS_BAD, SUITE
+from bench_compare.policy import ALWAYS_BAD, SUITE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -19,7 +23,8 @@ if TYPE_CHECKING:
         SettingDifference,
         Side,
     )
-    from bench_compare.policy.values import Policy
+    from bench_compare.policy import Policy
+
 
 LEAST_CASES = 10
 """Fewer cases have no common movement: their own verdicts tell all of it."""
@@ -198,3 +203,47 @@ def warnings(
         graphs = "graph has" if unlike == 1 else "graphs have"
         found.append(f"{unlike} {graphs} the same name and another meaning: not compared")
     return tuple(dict.fromkeys(found))
+
+
+# What became worse beside the metric that decides: no verdict tells it, so a sentence does.
+
+
+UNSURE = "peak_bytes"
+"""On a processor one number a document, counted by the kernel in pages: between identical runs it
+moved by 17 %, and nothing says how much it scatters."""
+TOLD = tuple(
+    name
+    for name, row in METRICS.items()
+    if row.unit and name not in (*PHASES, UNSURE) and not isinstance(row.reading, Rate)
+)
+"""Times, initialisation as a whole, workspace and energy; rates follow the times."""
+
+
+def beside_warnings(cases: Sequence[CaseComparison], policy: Policy) -> Iterator[str]:
+    """A sentence for each other side that has such cases. Metrics that `policy` counts are bad news
+    anyway; what goes with a slow-down that is told is not told again."""
+    worse: dict[str, dict[str, list[CaseComparison]]] = defaultdict(lambda: defaultdict(list))
+    told = [name for name in TOLD if name not in policy.fail_on]
+    for case in cases:
+        gate = None if case.gate is None else verdict_of(case.metrics, case.gate)
+        if gate is None or gate in WORSENED:
+            continue
+        for name in told:
+            if verdict_of(case.metrics, name) in WORSENED:
+                worse[case.other_label][name].append(case)
+    for label, metrics in worse.items():
+        parts = [_part(name, some) for name, some in metrics.items()]
+        yield (
+            f"{label}: worse beside what decides: {'; '.join(parts)} "
+            f"(--fail-on {','.join(metrics)} makes it count)"
+        )
+
+
+def _part(name: str, cases: Sequence[CaseComparison]) -> str:
+    ratios = [case.metrics[name].ratio or 0.0 for case in cases]
+    ratio = max(ratios)
+    worst = cases[ratios.index(ratio)].name
+    change = f", {percent(ratio)}" if ratio else ""
+    if len(cases) == 1:
+        return f"{METRICS[name].title} of {worst}{change}"
+    return f"{METRICS[name].title} of {len(cases)} cases, most that of {worst}{change}"

@@ -2,18 +2,419 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from bench_compare.compose.answer import Answer
-from bench_compare.compose.choose.select import allowed
-from bench_compare.compose.given import blocked, read_given, unusable, without_answer
+import numpy as np
+
+from bench_compare.compose.against import checks, model_term
+from bench_compare.compose.choose.objective import corners, least
+from bench_compare.compose.choose.select import allowed, baseline_rows, defaults, rows_of
+from bench_compare.compose.choose.space import make_space
+from bench_compare.compose.given import (
+    blocked,
+    by_engine,
+    idle_power_w,
+    limits_text,
+    read_given,
+    unusable,
+    without_answer,
+)
+from bench_compare.compose.model import FrontPoint, LayerChoice, OptionRow
+from bench_compare.compose.predict.configuration import (
+    describe,
+    evidence,
+    pieces,
+    ratios,
+    time_of,
+    widened,
+)
+from bench_compare.compose.predict.pieces import weight_conversions
+from bench_compare.compose.table.rows import SERIES
+from bench_compare.errors import UsageError
 
 if TYPE_CHECKING:
-    from bench_compare.compose.given import Inputs
-    from bench_compare.compose.model import Composition
-    from bench_compare.compose.table.network import Network
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from bench_compare.compose.choose.objective import Best
+    from bench_compare.compose.choose.select import Allowed
+    from bench_compare.compose.choose.space import Space
+    from bench_compare.compose.given import Given, Inputs
+    from bench_compare.compose.model import (
+        Composition,
+        Configuration,
+        IntervalKind,
+        Missing,
+        ModelTerm,
+    )
+    from bench_compare.compose.predict.configuration import Evidence
+    from bench_compare.compose.table.forms import Conversion
+    from bench_compare.compose.table.network import Network, Station
     from bench_compare.compose.table.rows import Row
+
+
+# What each layer could have taken, and why it takes what it takes.
+
+
+def layer_choices(
+    found: Evidence, rows: Sequence[Allowed], chosen: Sequence[Row], baseline: Sequence[Row],
+    chooses: Evidence,
+) -> tuple[LayerChoice, ...]:  # fmt: skip
+    """`chooses`: the rounds that chose; times that are shown are of those that predict."""
+    costs = found.prices.times.tolist(), found.prices.energies.tolist()
+    options: dict[tuple[str | None, int, int], tuple[OptionRow, ...]] = {}
+    made = []
+    for station, here, one, base in zip(
+        found.network.stations, rows, chosen, baseline, strict=True
+    ):  # fmt: skip
+        key = (station.fingerprint, one.number, base.number)
+        if key not in options:
+            options[key] = _options(found, costs, station, here.excluded, one, base)
+        made.append(
+            LayerChoice(
+                layer=station.layer.id,
+                name=base.name,
+                family=base.family,
+                repeat=station.layer.repeat,
+                chosen=one.text,
+                baseline=base.text,
+                reason=_reason(here, one, base, chooses),
+                options=options[key],
+            )
+        )
+    return tuple(made)
+
+
+def _options(
+    found: Evidence, costs: tuple[list[float], list[float]], station: Station,
+    excluded: Mapping[int, str], chosen: Row, baseline: Row,
+) -> tuple[OptionRow, ...]:  # fmt: skip
+    """`costs`: times and energies by number of the row."""
+    times, energies = costs
+    rows = rows_of(found.table, station, chosen.cache)
+    timed = [row for row in rows if math.isfinite(times[row.number])]
+    ordered = sorted(timed, key=lambda row: times[row.number])
+    return tuple(
+        OptionRow(
+            configuration=row.text,
+            time=found.alone[row.number],
+            energy_j=_known(energies[row.number]),
+            error=row.error,
+            workspace_bytes=row.workspace_bytes,
+            source=row.source,
+            case=row.case,
+            is_chosen=row is chosen,
+            is_baseline=row is baseline,
+            excluded=excluded.get(row.number),
+        )
+        for row in ordered
+    )
+
+
+def _known(value: float) -> float | None:
+    return None if math.isnan(value) else value
+
+
+def _reason(here: Allowed, chosen: Row, baseline: Row, chooses: Evidence) -> str:
+    if here.is_fixed:
+        return "asked for"
+    if len(here.rows) == 1:
+        return "the only one"
+    times = chooses.prices.times
+    fastest = min(here.rows, key=lambda row: float(times[row.number]))
+    if chosen is fastest:
+        return "the fastest"
+    return "the baseline" if chosen is baseline else "not the fastest by itself"
+
+
+# A choice of rows, and everything that is said of it.
+
+
+INTERVALS: dict[IntervalKind, str] = {
+    "rounds": "the interval is that of rounds and clock: how far the model is off is not known",
+    "documents": "the interval is that of documents and clock: how far the model is off is not "
+    "known",
+    "bracket": "the interval is the bracket between hot and colder caches",
+    "model": "the interval is that of the rounds and of the model, from {count} other pipelines",
+    "none": "there is no interval: a single round, or too few for how far apart they are",
+}
+
+
+class Answer:
+    """Where no row is missing."""
+
+    def __init__(self, given: Given, rows: Sequence[Allowed]) -> None:
+        self._given, self._rows = given, rows
+        self._asked = given.inputs.asked
+        found = baseline_rows(given.table, given.network, given.baseline, given.cache)
+        self._baseline = [row for row in found if row is not None]
+        self._candidates = [self._candidates_of(n) for n in range(len(rows))]
+        self._is_choice = any(len(rows) > 1 for rows in self._candidates)
+        known = bool(np.isfinite(given.table.energies).any())
+        idle = idle_power_w(given.inputs.sources) if known else None
+        network, table = given.network, given.table
+        parity = 0 if self._is_choice else None
+        self._predicts = evidence(network, table, idle, parity)
+        self._chooses = evidence(network, table, idle, 1 if self._is_choice else None)
+        self._whole = evidence(network, table, idle, None)
+
+    def _candidates_of(self, number: int) -> list[Row]:
+        """Rows that the layer may take: all with ``--choose``, else the one asked for."""
+        rows, station = self._rows[number], self._given.network.stations[number]
+        if self._asked.choose is not None:
+            return list(rows.rows)
+        default = self._baseline[number]
+        if rows.is_fixed:
+            if len(rows.rows) > 1 and default not in rows.rows:
+                names = ", ".join(row.text for row in rows.rows[:5])
+                raise UsageError(
+                    f"--fix {station.layer.id}: several rows fit: {names}; name one, or give "
+                    "--choose"
+                )
+            return [default] if default in rows.rows else list(rows.rows)
+        wanted = dict(station.layer.variant)
+        same = [r for r in rows.rows if r.variant == wanted and r.engine == default.engine]
+        return same[:1] if wanted and same else [default]
+
+    def composition(self) -> tuple[Composition, list[Row]]:
+        """With the rows of the chosen configuration; none where there is no answer."""
+        given = self._given
+        empty = [s.layer.id for s, rows in zip(given.network.stations, self._candidates,
+                                               strict=True) if not rows]  # fmt: skip
+        if empty:
+            why = f"layer {empty[0]}: {self._why_not(empty[0])}"
+            return without_answer(given, (), [why]), []
+        frugal = self._asked.choose in ("energy", "edp")
+        space = self.space(frugal)
+        best = least(space.problem, self._asked.choose or "time")
+        if not best.choice:
+            why = self._impossible(best)
+            return without_answer(given, self._needs(space, frugal), [why]), []
+        chosen = self._rows_of(space, best)
+        return self._told(space, best, chosen), chosen
+
+    def space(self, frugal: bool) -> Space:
+        given = self._given
+        return make_space(
+            given.network, given.table, self._chooses.prices, self._candidates, given.cache,
+            self._asked.limits, frugal,
+        )  # fmt: skip
+
+    def _why_not(self, layer: str) -> str:
+        number = next(s.number for s in self._given.network.stations if s.layer.id == layer)
+        reasons = list(dict.fromkeys(self._rows[number].excluded.values()))
+        return "no row can be taken: " + "; ".join(reasons[:3])
+
+    def _impossible(self, best: Best) -> str:
+        if self._asked.limits:
+            kept = limits_text(self._asked.limits)
+            sure = "is there" if best.optimal else "was found"
+            return f"no choice of these rows that keeps {kept} {sure}"
+        if self._asked.choose in ("energy", "edp"):
+            return self._without_energy()
+        return "no choice of these rows fits together: conversions were not measured"
+
+    def _without_energy(self) -> str:
+        """Which layer has no row with joules."""
+        energies = self._chooses.prices.energies
+        for station, rows in zip(self._given.network.stations, self._candidates, strict=True):
+            if not np.isfinite(energies[[row.number for row in rows]]).any():
+                return (
+                    f"layer {station.layer.id} has no row whose energy was measured and is above "
+                    "zero (bench-run --energy)"
+                )
+        return "no choice of the rows whose energy was measured fits together"
+
+    def _needs(self, space: Space, frugal: bool) -> list[Missing]:
+        given = self._given
+        found = [
+            given.lines.conversions(needs, engine, given.cache, blocks=True)
+            for engine, needs in by_engine(space.unpriced)
+        ]
+        if frugal:
+            found.append(given.lines.energy(given.baseline, given.cache, blocks=True))
+        return found
+
+    def _rows_of(self, space: Space, best: Best) -> list[Row]:
+        return [rows[option] for rows, option in zip(space.options, best.choice, strict=False)]
+
+    def _told(self, space: Space, best: Best, chosen: Sequence[Row]) -> Composition:
+        given, asked = self._given, self._asked
+        term = model_term(self._whole, given.chains) if given.inputs.against else None
+        half = None if term is None else term.half_width_log
+        found, remarks = checks(self._whole, given.chains, half)
+        name = f"chosen by {asked.choose}" if asked.choose else "asked for"
+        made, kind = self._widened(name, chosen, half)
+        baseline, _ = self._widened(given.baseline, self._baseline, half)
+        front, missing = self._front(space), self._missing(space, chosen)
+        problems = []
+        if given.inputs.against and not found:
+            problems.append("--against: no chain of this pipeline that can be predicted was found")
+        plain = without_answer(given, missing, problems)
+        return replace(
+            plain,
+            optimal=best.optimal if asked.choose else None,
+            method=self._method(space, best, kind, term),
+            interval=kind,
+            baseline=baseline,
+            chosen=made,
+            others=tuple(self._others()),
+            ratios=ratios(self._predicts, self._baseline, chosen),
+            layers=layer_choices(self._predicts, self._rows, chosen, self._baseline, self._chooses),
+            front=self._marked(front, best),
+            checks=tuple(found),
+            model=term,
+            remarks=(*given.remarks, *remarks, *self._remarks(space, chosen, made)),
+        )
+
+    def _widened(
+        self, name: str, rows: Sequence[Row], half: float | None
+    ) -> tuple[Configuration, IntervalKind]:
+        made, kind = widened(describe(name, self._predicts, rows), half)
+        if kind == "rounds" and time_of(self._predicts, rows).unit == "documents":
+            kind = "documents"
+        return made, kind
+
+    def _others(self) -> list[Configuration]:
+        """Each engine's own choice throughout."""
+        given, found = self._given, []
+        for engine in given.table.engines:
+            rows = defaults(given.table, given.network, engine, given.cache)
+            whole = [row for row in rows if row is not None]
+            if len(whole) == len(rows):
+                found.append(replace(describe(engine, self._predicts, whole), parts=(), once=()))
+        return found
+
+    def _front(self, space: Space) -> list[tuple[Best, Sequence[Row]]]:
+        """Corners of time and energy among what could be chosen."""
+        known = np.isfinite(self._chooses.prices.energies)
+        rows = [[row.number for row in rows] for rows in self._candidates]
+        if self._asked.choose is None or not all(known[numbers].any() for numbers in rows):
+            return []
+        if self._asked.choose == "time":
+            space = self.space(frugal=True)
+        found, _ = corners(space.problem)
+        return [(one, self._rows_of(space, one)) for one in found]
+
+    def _marked(
+        self, front: Sequence[tuple[Best, Sequence[Row]]], best: Best
+    ) -> tuple[FrontPoint, ...]:
+        """By the rounds that predict."""
+        points = []
+        for one, rows in front:
+            made = describe("", self._predicts, rows)
+            if made.energy is not None:
+                is_chosen = (one.time, one.energy) == (best.time, best.energy)
+                points.append(
+                    FrontPoint(made.time.value, made.energy.value, made.choices, is_chosen)
+                )
+        return tuple(sorted(points, key=lambda point: point.time_ns))
+
+    def _missing(self, space: Space, chosen: Sequence[Row]) -> list[Missing]:
+        given = self._given
+        made = [*pieces(self._predicts, chosen).gaps, *pieces(self._predicts, self._baseline).gaps]
+        seams: dict[str, set[object]] = {}
+        for gap in made:
+            if gap.station is not None:
+                seams.setdefault(gap.engine, set()).add(gap.station.seam)
+        found = [given.lines.seams(len(n), engine, given.cache) for engine, n in seams.items()]
+        found += [
+            given.lines.conversions(needs, engine, given.cache, blocks=False)
+            for engine, needs in by_engine(space.unpriced)
+        ]
+        once = dict(self._unpriced_once(chosen))
+        found += [
+            given.lines.conversions(needs, engine, given.cache, blocks=False)
+            for engine, needs in by_engine(once.items())
+        ]
+        states = given.table.caches
+        if "hot" not in states:
+            found.append(given.lines.cache("hot", given.baseline))
+        if not {"pass", "rotate", "cold"} & set(states):
+            found.append(given.lines.cache("pass", given.baseline))
+        return found
+
+    def _unpriced_once(self, chosen: Sequence[Row]) -> Iterator[tuple[Conversion, str]]:
+        """Conversions of weights that no row has."""
+        given = self._given
+        by_id = {s.layer.id: row for s, row in zip(given.network.stations, chosen, strict=True)}
+        for layer, need in weight_conversions(given.network, chosen):
+            if not given.table.conversions.get((need, given.cache)):
+                yield need, by_id[layer].engine
+
+    def _method(self, space: Space, best: Best, kind: IntervalKind, term: ModelTerm | None) -> str:
+        words = []
+        if self._asked.choose is not None:
+            words.append(
+                f"{self._asked.choose} over {space.merged} rows of {len(space.options)} layers "
+                f"({sum(map(len, space.options))} after those that another one beats everywhere)"
+            )
+        if not best.optimal and best.gap and self._asked.choose != "edp":
+            words.append(f"no choice is better by more than {100 * best.gap:.2g} %")
+        if self._is_choice:
+            words.append("odd rounds chose and even rounds predict")
+        words.append(INTERVALS[kind].format(count=0 if term is None else term.pipelines))
+        return "; ".join(words)
+
+    def _remarks(self, space: Space, chosen: Sequence[Row], made: Configuration) -> Iterator[str]:
+        """What a reader of the answer should know."""
+        between = pieces(self._predicts, chosen).between_engines
+        if between:
+            what = "1 layer follows" if between == 1 else f"{between} layers follow"
+            yield (
+                f"{what} one on another engine, where no seam can be measured: "
+                "the larger of the engines' own stands for it, and at least nothing"
+            )
+        if space.unpriced:
+            yield f"{len(space.unpriced)} conversions were not measured: choices with them are out"
+        gaps = sum(1 for part in made.parts if part.kind == "seam" and part.source is None)
+        if gaps:
+            what = "1 seam was not measured and counts"
+            yield f"{what if gaps == 1 else f'{gaps} seams were not measured and count'} nothing"
+        if not self._given.network.pipeline.is_linked:
+            yield "the file has no links: its layers are added, without seams"
+        given = self._given
+        missing = sum(row.share for row in given.network.pipeline.left_out)
+        if missing:
+            yield f"without {missing:.1%} of the model's work, which no graph expresses"
+        if given.cache == "hot":
+            yield "layers were measured with hot caches; in a pass they find them colder"
+        yield from self._launches(chosen)
+        unresolved = sum(part.note is not None and "not resolved" in part.note
+                         for part in made.parts)  # fmt: skip
+        if unresolved:
+            yield f"the energy of {unresolved} rows is not resolved by the device's counter"
+        table, rounds = self._given.table, self._given.table.rounds
+        if self._is_choice and not ((rounds % 2 == 0).any() and (rounds % 2 == 1).any()):
+            yield "there is a single round: the rows that chose predict as well"
+        yield from _doubled(table.rows, chosen)
+
+    def _launches(self, chosen: Sequence[Row]) -> Iterator[str]:
+        """Times of a device leave out what the host takes for launches, one after another."""
+        given = self._given
+        replays = any(one.document.run.settings.replay for one in given.inputs.sources)
+        if given.table.series != SERIES[0] or replays:
+            return
+        bound = sum(row.is_launch_bound for row in chosen)
+        if bound:
+            yield (
+                f"{bound} of {len(chosen)} layers take less of the device than of the host that "
+                "launches them: a pass that is launched may wait for the host, which --metric "
+                "e2e_ns counts and --replay avoids"
+            )
+
+
+def _doubled(rows: Sequence[Row], chosen: Sequence[Row]) -> Iterator[str]:
+    """Fused graphs beside all of their own parts: the same work may stand in the file twice."""
+    parts = {row.base: row for row in rows if row.variant.get("fusion") == "off" and row.layers}
+    here = {row.base for row in chosen}
+    for base, row in parts.items():
+        if base in here and here.issuperset(row.layers):
+            yield (
+                f"the pipeline has the fused graph {row.name} and all of its parts: if they are "
+                "one piece of work it counts twice"
+            )
 
 
 @dataclass(frozen=True, eq=False)

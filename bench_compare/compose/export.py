@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from bench_schema.pipeline.write import pipeline_text
+from bench_schema.pipeline import pipeline_text
 
 from bench_compare.compose.table.rows import REWRITES
 from bench_compare.errors import UsageError

@@ -10,8 +10,7 @@ import numpy as np
 
 from bench_compare.history import series
 from bench_compare.history.attribution import build_changes
-from bench_compare.history.events import Context, from_states, from_step
-from bench_compare.history.experiments import decide
+from bench_compare.history.events import Context, decide, from_states, from_step
 from bench_compare.history.model import (
     Band,
     BuildInfo,
@@ -22,9 +21,8 @@ from bench_compare.history.model import (
     Unclear,
 )
 from bench_compare.history.states import state_changes
-from bench_compare.history.steps.detect import detect
-from bench_compare.history.steps.head import Odd, odd_heads
-from bench_compare.history.steps.scan import inflation
+from bench_compare.history.steps.detect import Odd, detect, odd_heads
+from bench_compare.history.steps.segments import inflation
 from bench_compare.history.steps.tails import p_value
 from bench_compare.metrics import METRICS
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from bench_compare.errors import InputError
 from bench_compare.history.builds import Build, Doc, builds_of, doc_of, told_apart, without_copies
-from bench_compare.history.steps.grid import Grid
+from bench_compare.history.steps.noise import Grid
 from bench_compare.metrics import GATES, METRICS
 
 if TYPE_CHECKING:

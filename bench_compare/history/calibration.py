@@ -14,8 +14,7 @@ from bench_compare.comparison.judging.calibration import Calibration, Entry
 from bench_compare.errors import InputError
 from bench_compare.history.archive import Choice, load_archive
 from bench_compare.history.index import files_of, indexed
-from bench_compare.history.steps.grid import Grid
-from bench_compare.history.steps.noise import DIFFERENCE_DOF, noise_of
+from bench_compare.history.steps.noise import DIFFERENCE_DOF, Grid, noise_of
 from bench_compare.input.align import identity
 from bench_compare.metrics import GATES
 

@@ -22,8 +22,7 @@ from bench_compare.comparison.outcomes import checked, complaint, wrong
 from bench_compare.input.align import identity
 from bench_compare.metrics import METRICS, PerRound, Sampled
 from bench_compare.model import CaseSide
-from bench_compare.rounds.gather import gather
-from bench_compare.rounds.lazy import facts
+from bench_compare.rounds.lazy import facts, gather
 from bench_compare.statistics.arrays import row_mean, units
 from bench_compare.statistics.samples import section_variance
 
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
 
     from bench_schema.document import Case, Device, Document, Engine, Settings
 
-    from bench_compare.rounds.gather import SideRounds
+    from bench_compare.rounds.lazy import SideRounds
     from bench_compare.statistics.arrays import Array
 
 LEAST_WINDOW_S = 0.2

@@ -49,7 +49,7 @@ def _read_large(paths: Sequence[Path]) -> Mapping[Path, Document]:
     """Documents that are worth several processes; all others are not there."""
     if not any(path.is_file() and path.stat().st_size >= LARGE_BYTES for path in paths):
         return {}
-    from bench_compare.input.large.read import read_large  # small documents do without it
+    from bench_compare.input.large import read_large  # small documents do without it
 
     return read_large(paths)
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from bench_schema.csv_cells import plain_cell
 
-from bench_compare.comparison.judging.on_demand import stretches
+from bench_compare.comparison.judging.results import stretches
 from bench_compare.metrics import METRICS
 from bench_compare.parallel import share_out
 from bench_compare.report import words
@@ -20,7 +20,7 @@ from bench_compare.report.rows import rows
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from bench_compare.comparison.judging.on_demand import Results, Standing
+    from bench_compare.comparison.judging.results import Results, Standing
     from bench_compare.model import CaseComparison, Comparison, MetricComparison, View
 
 LEAST_SHARE = 2_000

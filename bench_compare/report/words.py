@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from bench_compare.comparison.judging.on_demand import is_provisional, verdict_of
+from bench_compare.comparison.judging.results import is_provisional, verdict_of
 from bench_compare.comparison.judging.verdict import LEAST_UNITS
 from bench_compare.metrics import METRICS
 from bench_compare.model import Verdict

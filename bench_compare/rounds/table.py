@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
-from operator import attrgetter
+from itertools import chain
+from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -15,11 +16,12 @@ from bench_compare.rounds.facts import Facts, facts_of_cases
 from bench_compare.statistics.samples import RoundStatistics, round_statistics, trimmed
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from bench_schema.document import Case, Round, Samples, Telemetry
 
     from bench_compare.statistics.arrays import Array, Ints, Mask
+
 
 NAN = float("nan")
 READINGS = 5
@@ -218,3 +220,58 @@ def _mean(first: Array, second: Array) -> Array:
     count = known.sum(axis=0)
     total = np.where(known[0], first, 0.0) + np.where(known[1], second, 0.0)
     return np.where(count > 0, total / np.maximum(count, 1), np.nan)
+
+
+# Tables of neighbouring cases → one table.
+
+
+def joined(tables: Sequence[RoundTable]) -> RoundTable:
+    """The columns of all cases, in order."""
+    if len(tables) < 2:
+        return tables[0] if tables else table_of(())
+    before = np.cumsum([0, *(one.index.size for one in tables)])
+    names = dict.fromkeys(name for one in tables for name in one.series)
+    metrics = tables[0].numbers
+    return RoundTable(
+        starts=_starts([one.starts for one in tables]),
+        index=_column(tables, attrgetter("index")),
+        clocks=_fields(Clocks, [one.clocks for one in tables]),
+        series={name: _join_series(tables, name, before) for name in names},
+        numbers={name: _join_numbers([one.numbers[name] for one in tables]) for name in metrics},
+        facts=[*chain.from_iterable(one.facts for one in tables)],
+    )
+
+
+def _join_series(tables: Sequence[RoundTable], name: str, before: Ints) -> SeriesColumns:
+    """`before`: rounds before those of each table."""
+    parts = [one.series.get(name) or empty_series(len(one.starts)) for one in tables]
+    rounds = [one.round + count for one, count in zip(parts, before.tolist(), strict=False)]
+    return SeriesColumns(
+        round=np.concatenate(rounds),
+        starts=_starts([np.array(one.starts) for one in parts]).tolist(),
+        samples=[*chain.from_iterable(one.samples for one in parts)],
+        cut=_column(parts, attrgetter("cut")),
+        told_cut=_column(parts, attrgetter("told_cut")),
+        not_warm=_column(parts, attrgetter("not_warm")),
+        statistics=_fields(RoundStatistics, [one.statistics for one in parts]),
+    )
+
+
+def _join_numbers(parts: Sequence[Numbers]) -> Numbers:
+    return _column(parts, itemgetter(0)), _column(parts, itemgetter(1))
+
+
+def _starts(parts: Sequence[Ints]) -> Ints:
+    """Each part begins with 0 and ends with its length."""
+    counts = [np.diff(one) for one in parts]
+    return np.concatenate([[0], np.cumsum(np.concatenate(counts))])
+
+
+def _column(parts: Sequence[Any], read: Callable[[Any], Any]) -> Any:
+    return np.concatenate([read(one) for one in parts])
+
+
+def _fields(kind: Any, parts: Sequence[Any]) -> Any:
+    """A value of columns, each joined."""
+    names = [one.name for one in fields(kind)]
+    return kind(*(np.concatenate([getattr(one, name) for one in parts]) for name in names))

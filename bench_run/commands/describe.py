@@ -65,8 +65,7 @@ def _draw(graphs: list[Graph], path: str) -> None:
 
     from bench_run.errors import UsageError
     from bench_run.files import writing
-    from bench_run.report.diagram import diagram, page
-    from bench_run.report.diagram_text import dot, mermaid
+    from bench_run.report.diagram import diagram, dot, mermaid, page
 
     if len(graphs) != 1:
         raise UsageError(f"--diagram draws one graph, {len(graphs)} were given")

@@ -54,8 +54,7 @@ def answer(arguments: Mapping[str, Any]) -> Outcome:
     from pathlib import Path
 
     from bench_run.commands.outcome import Outcome
-    from bench_run.models.fuse import fuse, take_apart
-    from bench_run.models.lower import Lowering
+    from bench_run.models.lower import Lowering, fuse, take_apart
     from bench_run.models.operations import LOWERINGS
     from bench_run.models.save import save_model
 

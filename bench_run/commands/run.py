@@ -95,7 +95,7 @@ def _without_golden(options: Options, document: Document) -> Iterator[str]:
 def _shown(options: Options, document: Document) -> Iterator[str]:
     """The table, unless stdout has another answer."""
     from bench_run.options.settings import STDOUT
-    from bench_run.plan.oracle import oracle_pairs
+    from bench_run.plan.cases import oracle_pairs
     from bench_run.report.console import details, side_by_side, table
     from bench_run.report.formats import FORMATS
     from bench_run.report.oracle import oracle_table

@@ -93,7 +93,7 @@ def answer(arguments: Mapping[str, Any]) -> Outcome:
 
 
 def _show(path: str, _arguments: Mapping[str, Any]) -> Outcome:
-    from bench_schema.tuning_files import tuned_read
+    from bench_schema.tuning import tuned_read
 
     from bench_run.commands.outcome import Outcome
     from bench_run.report.tuning import tuning_table
@@ -140,7 +140,7 @@ WITH_RECORD = {"--show": _show, "--verify": _verify, "--export": _export}
 
 
 def _tune(arguments: Mapping[str, Any]) -> Outcome:
-    from bench_schema.tuning_files import tuned_save
+    from bench_schema.tuning import tuned_save
 
     from bench_run.commands.outcome import Outcome, command_line
     from bench_run.files import writing

@@ -6,20 +6,114 @@ the first, so that activations stay where they are, as in a network that runs ov
 
 from __future__ import annotations
 
-from contextlib import suppress
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import replace
+from itertools import cycle
 from typing import TYPE_CHECKING
 
-from bench_run.engines.base import Home, SharesMemory
+from bench_run.engines.base import (
+    CopiesInputs,
+    Home,
+    KeepsInputs,
+    LocatesOutputs,
+    RunsUncaptured,
+    SharesMemory,
+)
 from bench_run.engines.chain import ChainPlan
-from bench_run.engines.rotate import RotatingPlan, copies
 from bench_run.errors import BenchRunError, EngineError
-from bench_run.graph.weights import weights_of
+from bench_run.graph.chain import weights_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
-    from bench_run.engines.base import Plan
+    from bench_run.engines.base import Captured, Plan, PlanFacts
     from bench_run.graph.model import Graph
+    from bench_run.tensors.layout import Storage, Storages
+
+
+# A plan of several copies of the buffers, each run on the next of them (`arrange.py`).
+#
+# By the time a copy comes round again, the others have pushed it out of the cache. Unlike a flush
+# this leaves the outputs of the run before in the cache as dirty lines, as real programs do.
+
+TIMES_CACHE = 3
+"""Buffers of all copies together, in sizes of the last-level cache."""
+MOST_COPIES = 256
+
+
+def copies(buffer_bytes: int, cache_bytes: int) -> int:
+    """How many copies a cache of this size takes; at least 2, and no more than `MOST_COPIES`,
+    which leaves very small buffers in the cache all the same."""
+    wanted = -(-TIMES_CACHE * cache_bytes // max(1, buffer_bytes))
+    return min(max(2, wanted), MOST_COPIES)
+
+
+class RotatingPlan:
+    """Plans of one graph as one plan; `download` is of the copy that ran last."""
+
+    def __init__(self, plans: Sequence[Plan], shared: Collection[int] = ()) -> None:
+        """`shared`: uids of the tensors that all copies have in common."""
+        self._plans = plans
+        self._next = 0
+        self._last = plans[0]
+        self._shared = shared
+
+    @property
+    def facts(self) -> PlanFacts:
+        first = self._plans[0].facts
+        chosen = {**first.chosen, "buffer copies": str(len(self._plans))}
+        if self._shared:
+            chosen["shared by the copies"] = f"{len(self._shared)} tensors"
+        return replace(first, chosen=chosen)
+
+    def upload(self, inputs: Storages) -> None:
+        """From the host once where the device can do the rest: all copies together are three times
+        as large as its cache."""
+        first, *others = self._plans
+        first.upload(inputs)
+        for plan in others:
+            if isinstance(plan, CopiesInputs):
+                plan.copy_inputs(first)
+            else:
+                plan.upload(inputs)
+
+    def poison(self) -> None:
+        for plan in self._plans:
+            plan.poison()
+
+    def run(self) -> None:
+        self._last = self._plans[self._next]
+        self._next = (self._next + 1) % len(self._plans)
+        self._last.run()
+
+    @property
+    def captured(self) -> Captured | None:
+        first = self._plans[0]
+        return first.captured if isinstance(first, RunsUncaptured) else None
+
+    @contextmanager
+    def uncaptured(self) -> Iterator[Callable[[], None]]:
+        """The copies in turn."""
+        with ExitStack() as stack:
+            plans = [plan for plan in self._plans if isinstance(plan, RunsUncaptured)]
+            turns = cycle([stack.enter_context(plan.uncaptured()) for plan in plans])
+            yield lambda: next(turns)()
+
+    def download(self) -> dict[int, Storage]:
+        return self._last.download()
+
+    def locate_outputs(self, *, upcoming: bool) -> Mapping[int, Storage | int]:
+        plan = self._plans[self._next] if upcoming else self._last
+        return plan.locate_outputs(upcoming=upcoming) if isinstance(plan, LocatesOutputs) else {}
+
+    def changed_inputs(self, inputs: Storages) -> tuple[int, ...]:
+        keeping = (plan for plan in self._plans if isinstance(plan, KeepsInputs))
+        return tuple(sorted({uid for plan in keeping for uid in plan.changed_inputs(inputs)}))
+
+    def close(self) -> None:
+        for plan in reversed(self._plans):
+            plan.close()
+
 
 ROTATE, WEIGHTS_COLD = "rotate", "weights-cold"
 

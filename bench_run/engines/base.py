@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from bench_run.graph.model import Graph
     from bench_run.streams.base import Stream
-    from bench_run.tensors.storage import Storage, Storages
+    from bench_run.tensors.layout import Storage, Storages
 
 
 @dataclass(frozen=True)

@@ -22,15 +22,15 @@ from bench_run.engines.base import (
     SupportsParts,
 )
 from bench_run.errors import EngineError, UnsupportedGraphError
-from bench_run.graph.chain.model import ChainGraph
+from bench_run.graph.chain import ChainGraph
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from bench_run.engines.base import Captured, Engine, Plan
-    from bench_run.graph.chain.model import Alias, Place
+    from bench_run.graph.chain import Alias, Place
     from bench_run.graph.model import Graph
-    from bench_run.tensors.storage import Storage, Storages
+    from bench_run.tensors.layout import Storage, Storages
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import psutil
 
 from bench_run.errors import BenchRunError
-from bench_run.fleet.unlike import CHOICE_OF_DEVICES
+from bench_run.fleet.join import CHOICE_OF_DEVICES
 from bench_run.machine.host import machine
 from bench_run.progress import Progress
 from bench_run.runner.benchmark import VERSION, describe_engines

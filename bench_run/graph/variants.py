@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from bench_run.graph.chain.model import Alias, ChainGraph, Place
+from bench_run.graph.chain import Alias, ChainGraph, Place
 from bench_run.graph.check import check
 from bench_run.graph.layouts import channels_last, packed
 

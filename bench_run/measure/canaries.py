@@ -20,7 +20,7 @@ import numpy as np
 
 from bench_run.engines.base import LocatesOutputs
 from bench_run.streams.base import RunsBefore, WatchesMemory
-from bench_run.tensors.poison import poison_byte
+from bench_run.tensors.layout import poison_byte
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from bench_run.engines.base import Plan
     from bench_run.graph.model import Graph, Tensor
     from bench_run.streams.base import DeviceWatch, Stream
-    from bench_run.tensors.storage import Storage, Storages
+    from bench_run.tensors.layout import Storage, Storages
 
     Bytes: TypeAlias = npt.NDArray[np.uint8]
 

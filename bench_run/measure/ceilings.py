@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from bench_run.engines.base import Engine
     from bench_run.graph.model import Graph
-    from bench_run.tensors.storage import Storages
+    from bench_run.tensors.layout import Storages
 
     Ask: TypeAlias = Callable[[str], "Ceilings | None"]
 

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from bench_schema.pipeline.values import Input, Layer, LeftOut, Link, Pipeline
-from bench_schema.pipeline.write import pipeline_text
+from bench_schema.pipeline import Input, Layer, LeftOut, Link, Pipeline, pipeline_text
 
 from bench_run.files import writing
 from bench_run.graph.fingerprint import fingerprint

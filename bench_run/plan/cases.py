@@ -9,14 +9,19 @@ from typing import TYPE_CHECKING
 
 from bench_schema.document import GraphId, Work
 
-from bench_run.graph.chain.model import ChainGraph, chain_fingerprint, layer_fingerprints
+from bench_run.engines import engine_module
+from bench_run.engines.base import SupportsOracle
+from bench_run.engines.spec import KNOB, parse_spec, with_option
+from bench_run.errors import UsageError
+from bench_run.graph.chain import ChainGraph, chain_fingerprint, layer_fingerprints
 from bench_run.graph.fingerprint import fingerprint
 from bench_run.graph.work import family, main_data_type, total_work, work
 from bench_run.plan.engines import PlannedEngine, unique
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from bench_run.engines.base import EngineSpec
     from bench_run.graph.sources.load import LoadedGraph
 
 
@@ -105,3 +110,45 @@ def _case_name(graph: PlannedGraph, engine: PlannedEngine, variant: Mapping[str,
     extra = "".join(f" {key}={value}" for key, value in sorted(variant.items()))
     twin = "" if graph.namesake == 1 else f" #{graph.namesake}"
     return f"{graph.id.name} on {engine.key}{extra}{twin}"
+
+
+# ``--oracle``: beside each engine the same engine after its own search for the fastest way.
+#
+# Both are engines of the run: interleaved round by round, validated alike, each with caches of its
+# own, so that the default does not read what the search left behind.
+
+
+def with_oracles(specs: Iterable[EngineSpec]) -> Iterator[EngineSpec]:
+    """Each spec, and after it the one that searches."""
+    for spec in specs:
+        yield spec
+        yield parse_spec(with_option(spec.text, _search(spec)))
+
+
+def _search(spec: EngineSpec) -> str:
+    module = engine_module(spec.name)
+    if not isinstance(module, SupportsOracle):
+        raise UsageError(f"--oracle: engine {spec.text} has no search to compare its default with")
+    if spec.id is None:
+        raise UsageError(f"--oracle: name the engine that searches: {spec.name}:ID or "
+                         f"{spec.name}:all")  # fmt: skip
+    if spec.id in module.SEARCHING_IDS:
+        raise UsageError(f"--oracle: {spec.name}:{spec.id} searches in any case and has no default "
+                         f"beside it: name the engine that searches: {spec.name}:ID or "
+                         f"{spec.name}:all")  # fmt: skip
+    return KNOB + module.ORACLE_KNOB
+
+
+def oracle_pairs(keys: Sequence[str]) -> tuple[tuple[str, str], ...]:
+    """Keys of the engines that belong together, default first."""
+    searches = {
+        f"+{KNOB}{module.ORACLE_KNOB}"
+        for module in (engine_module(parse_spec(key).name) for key in keys)
+        if isinstance(module, SupportsOracle)
+    }
+    return tuple(
+        (key.replace(search, ""), key)
+        for key in keys
+        for search in searches
+        if search in key and key.replace(search, "") in keys
+    )

@@ -7,6 +7,7 @@ becomes a *failed* case.
 from __future__ import annotations
 
 import hashlib
+import json
 from collections import Counter
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,23 +16,89 @@ from typing import TYPE_CHECKING
 from bench_schema.document import Case, GraphId, Outcome
 
 from bench_run.errors import GraphError, UsageError
-from bench_run.graph.chain.compose import seen_from_here
+from bench_run.files import writing
+from bench_run.graph.chain import compose, seen_from_here, weights_of
+from bench_run.graph.fingerprint import fingerprint
 from bench_run.graph.format.hipdnn_json import write_graph
 from bench_run.graph.make import make_graphs
-from bench_run.graph.sdpa_scale import with_sdpa_scale
+from bench_run.graph.scale import with_sdpa_scale
 from bench_run.graph.sources.load import LoadedGraph, LoadFailure, load
 from bench_run.graph.sources.suites import SUFFIX, own_graphs, read_suite
-from bench_run.graph.weights import weights_of
-from bench_run.plan.save_suite import save_suite
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
-    from bench_schema.pipeline.values import Layer, Pipeline
+    from bench_schema.pipeline import Layer, Pipeline
 
     from bench_run.graph.model import Graph
     from bench_run.options import Options
     from bench_run.plan.engines import PlannedEngine
+
+
+# ``--save-suite``: what was gathered as a suite, graphs of one meaning once, with their count.
+#
+# Applications that log their graphs (`HIPDNN_LOG_GRAPH_DIR`, `MIOPEN_ENABLE_LOGGING_CMD`) write the
+# same one over and over; names and numbering differ, meaning does not.
+
+
+@dataclass(frozen=True)
+class Repeated:
+    """A graph, and how often one of its meaning occurs."""
+
+    loaded: LoadedGraph
+    repeat: int
+
+
+def merge_duplicates(graphs: Iterable[LoadedGraph]) -> tuple[Repeated, ...]:
+    """One for each meaning, the first of them, in order of their first."""
+    found: dict[str, Repeated] = {}
+    for loaded in graphs:
+        key = fingerprint(loaded.graph)
+        known = found.get(key)
+        first = loaded if known is None else known.loaded
+        repeat = loaded.repeat + (0 if known is None else known.repeat)
+        found[key] = Repeated(first, repeat)
+    return tuple(found.values())
+
+
+def save_suite(graphs: Sequence[LoadedGraph], path: str) -> str:
+    """Write the suite file, and its graphs into a folder of its name beside it. Returns what was
+    done, in a line."""
+    if not path.endswith(SUFFIX):
+        raise UsageError(f"--save-suite: {path} should end in {SUFFIX}")
+    merged = merge_duplicates(graphs)
+    folder = Path(path).with_suffix("")
+    names = _file_names(merged)
+    with writing(path):
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, each in zip(names, merged, strict=True):
+            (folder / name).write_bytes(each.loaded.text)
+        Path(path).write_text(_suite_text(folder.name, names, merged), encoding="utf-8")
+    total = sum(each.repeat for each in merged)
+    return f"--save-suite: {len(merged)} graphs for {total} occurrences in {path}"
+
+
+def _file_names(merged: Sequence[Repeated]) -> list[str]:
+    """Of the files they came from; what is there already gets a number."""
+    names: dict[str, None] = {}
+    for each in merged:
+        stem = Path(each.loaded.path.rpartition("!")[2]).name.partition(".json")[0]
+        stem = stem.replace("#", "_") or "graph"
+        name, number = f"{stem}.json", 2
+        while name in names:
+            name, number = f"{stem}_{number}.json", number + 1
+        names[name] = None
+    return list(names)
+
+
+def _suite_text(folder: str, names: Sequence[str], merged: Sequence[Repeated]) -> str:
+    total = sum(each.repeat for each in merged)
+    head = f'about = "{total} graphs as they were logged, {len(merged)} different ones"\n'
+    rows = (
+        f"\n[[graph]]\nrepeat = {each.repeat}\nfile = {json.dumps(f'{folder}/{name}')}\n"
+        for name, each in zip(names, merged, strict=True)
+    )
+    return head + "".join(rows)
 
 
 @dataclass(frozen=True)
@@ -103,7 +170,6 @@ def note_missing_weights(gathered: Gathered, cache: str) -> Gathered:
 
 def _from_pipelines(options: Options) -> Gathered:
     """Chains; with ``--seams`` also the graphs that they are made of, each alone."""
-    from bench_run.plan.chains import chains_of
 
     if options.op or options.miopen_driver:
         raise UsageError("--chain and --seams take pipelines only, not --op or --miopen-driver")
@@ -239,3 +305,115 @@ def _scale(loaded: LoadedGraph, batch: int) -> LoadedGraph:
         golden=None,
         notes=notes,
     )
+
+
+# ``--chain`` and ``--seams``: pipelines as cases that run their graphs one after another.
+
+NOT_WITH_CHAINS = (
+    ("scale_batch", "--scale-batch", ": links hold for the batch of the file; import it anew"),
+    ("sdpa_scale", "--sdpa-scale", ": the file says what its layers are"),
+    ("golden", "--golden", ""),
+    ("write_golden", "--write-golden", ""),
+    ("save_suite", "--save-suite", ""),
+    ("save_graphs", "--save-graphs", ""),
+)
+
+
+def chains_of(options: Options) -> list[LoadedGraph]:
+    """Each pair of neighbours in a pipeline, the pipeline as a whole, or both."""
+    flag = "--chain" if options.chain else "--seams"
+    for field, other, why in NOT_WITH_CHAINS:
+        if getattr(options, field) is not None:
+            raise UsageError(f"{flag} and {other} do not go together{why}")
+    paths = [Path(own_graphs(argument)) for argument in options.graphs]
+    for path in paths:
+        if path.suffix != SUFFIX:
+            raise UsageError(f"{flag}: {path} is no pipeline; expected a file in {SUFFIX}")
+    if not paths:
+        raise UsageError(f"{flag} needs a pipeline: a file in {SUFFIX}")
+    makers = ((_pairs, options.seams), (_whole, options.chain))
+    asked = [make for make, is_asked in makers if is_asked]
+    return [loaded for path in paths for make in asked for loaded in make(read_suite(path), path)]
+
+
+def read_chain(path: Path) -> LoadedGraph:
+    """The chain of a pipeline's file."""
+    (chain,) = _whole(read_suite(path), path)
+    return chain
+
+
+def _whole(pipeline: Pipeline, path: Path) -> Iterator[LoadedGraph]:
+    yield _loaded(pipeline, path, _notes(pipeline))
+
+
+def _notes(pipeline: Pipeline) -> tuple[str, ...]:
+    """What the chain lacks of the model."""
+    missing = sum(row.share for row in pipeline.left_out)
+    if not pipeline.left_out:
+        return ()
+    names = ", ".join(f"{row.count} × {row.operation}" for row in pipeline.left_out)
+    return (f"without {missing:.1%} of the model's work: {names}",)
+
+
+def _pairs(pipeline: Pipeline, path: Path) -> Iterator[LoadedGraph]:
+    """Neighbours as chains of two, alike ones once: what hands over a tensor, and what runs one
+    after another, whose launches and caches meet."""
+    seen: set[object] = set()
+    for writer, reader in pipeline.neighbours:
+        links = {n: link for n, link in reader.links.items() if link.layer == writer.id}
+        wiring = tuple(sorted((n, link.tensor, link.offset) for n, link in links.items()))
+        key = (_content(writer), _content(reader), wiring)
+        if key in seen:
+            continue
+        seen.add(key)
+        pair = (
+            replace(writer, links={}, after=(), repeat=1),
+            replace(reader, links=links, after=(), repeat=1),
+        )
+        name = f"{pipeline.name}:{writer.id}+{reader.id}"
+        short = replace(pipeline, name=name, layers=pair, inputs=(), outputs=(), left_out=())
+        loaded = _loaded(short, path, ())
+        yield replace(loaded, path=f"{loaded.path}#{writer.id}+{reader.id}")
+
+
+def _content(layer: Layer) -> tuple[object, ...]:
+    """What two layers have in common where they do the same; weights may differ."""
+    return (layer.file or layer.op, tuple(sorted(layer.variant.items())))
+
+
+def _loaded(pipeline: Pipeline, path: Path, notes: tuple[str, ...]) -> LoadedGraph:
+    text = path.read_bytes()
+    return LoadedGraph(
+        graph=compose(pipeline, graphs_of(pipeline, path), path),
+        path=str(path),
+        sha256=hashlib.sha256(text).hexdigest(),
+        text=text,
+        load_ns=0,
+        notes=notes,
+    )
+
+
+def graphs_of(pipeline: Pipeline, path: Path) -> dict[str, Graph]:
+    """By layer id; those of one file or op are one object."""
+    graphs: dict[object, Graph] = {}
+    for layer in pipeline.layers:
+        key = layer.file or layer.op
+        if key not in graphs:
+            graphs[key] = _graph(layer, path)
+    return {layer.id: graphs[layer.file or layer.op] for layer in pipeline.layers}
+
+
+def _graph(layer: Layer, path: Path) -> Graph:
+    """The one graph of a layer."""
+    where = f"{path}: {layer.id}"
+    found: Sequence[Graph]
+    if layer.op is not None:
+        found = make_graphs(layer.op)
+    else:
+        report = load([str(layer.file)])
+        if report.failures:
+            raise report.failures[0].error
+        found = [loaded.graph for loaded in report.graphs]
+    if len(found) != 1:
+        raise GraphError(where, f"{len(found)} graphs; a layer of a chain is one")
+    return found[0].connected

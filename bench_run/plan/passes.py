@@ -7,16 +7,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bench_run.errors import UsageError
-from bench_run.graph.chain.compose import FILE, compose, find
-from bench_run.graph.chain.model import ChainGraph, Surroundings
+from bench_run.graph.chain import FILE, ChainGraph, Surroundings, compose, find
 from bench_run.graph.fingerprint import fingerprint
 from bench_run.graph.sources.suites import own_graphs, read_suite
-from bench_run.plan.chains import graphs_of
+from bench_run.plan.load import graphs_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from bench_schema.pipeline.values import Layer, Link, Pipeline
+    from bench_schema.pipeline import Layer, Link, Pipeline
 
     from bench_run.graph.model import Graph
     from bench_run.graph.sources.load import LoadedGraph

@@ -7,6 +7,7 @@ arithmetic are those of the record. Where they are not, the default runs and its
 from __future__ import annotations
 
 import functools
+import hashlib
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -16,14 +17,16 @@ from typing import TYPE_CHECKING
 from bench_schema.errors import DocumentError
 
 from bench_run.engines.spec import parse_spec
-from bench_run.errors import UsageError
-from bench_run.plan.cases import plan_graph
+from bench_run.errors import GraphError, UsageError
+from bench_run.graph.chain import ChainGraph
+from bench_run.graph.format.hipdnn_json import write_graph
+from bench_run.graph.variants import with_data_type, with_fusion, with_layout
+from bench_run.plan.cases import PlannedCase, plan_graph
 from bench_run.plan.engines import plan_engines
 from bench_run.plan.load import gather
-from bench_run.plan.rewrites import in_math, rewritten, variant_case
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from bench_schema.document import Device
     from bench_schema.tuning import Candidate, Entry, TunedEngine, TunedRecord
@@ -31,8 +34,70 @@ if TYPE_CHECKING:
     from bench_run.engines.base import EngineFacts
     from bench_run.graph.model import Graph
     from bench_run.options import Options
-    from bench_run.plan.cases import PlannedCase
+    from bench_run.plan.cases import PlannedGraph
     from bench_run.plan.engines import PlannedEngine
+
+
+# What a variant of a tuning means for a run: which graph, which engine, and what is left for the
+# engine itself.
+
+GRAPH_AXES: Mapping[str, Callable[[Graph, str], Graph | None]] = {
+    "dtype": with_data_type,
+    "layout": with_layout,
+    "fusion": with_fusion,
+}
+"""Axes that change the graph, in the order in which they do."""
+
+
+def rewritten(graph: PlannedGraph, variant: Mapping[str, str]) -> PlannedGraph | str:
+    """The graph in the type, layout and fusion that a variant names; why not, as a sentence. An
+    axis that means nothing to a graph leaves it as it is."""
+    made: Graph = graph.loaded.graph
+    for axis, rewrite in GRAPH_AXES.items():
+        if axis in variant:
+            try:
+                changed = rewrite(made, variant[axis])
+            except GraphError as error:
+                return f"not valid with {axis}={variant[axis]}: {error}"
+            made = made if changed is None else changed
+    return graph if made is graph.loaded.graph else _identified(graph, made, variant)
+
+
+def _identified(graph: PlannedGraph, made: Graph, variant: Mapping[str, str]) -> PlannedGraph:
+    """References, inputs and fingerprints are those of the new graph; its name stays."""
+    axes = ",".join(f"{axis}={variant[axis]}" for axis in GRAPH_AXES if axis in variant)
+    text = write_graph(made.places[0].graph if isinstance(made, ChainGraph) else made)
+    loaded = replace(
+        graph.loaded,
+        graph=made,
+        path=f"{graph.loaded.path}#{axes}",
+        text=text,
+        sha256=hashlib.sha256(text).hexdigest(),
+        golden=None,
+    )
+    planned = plan_graph(loaded)
+    if planned.id.fingerprint == graph.id.fingerprint:
+        return graph
+    named = replace(planned.id, name=graph.id.name)
+    return replace(planned, id=named, namesake=graph.namesake, turns_with=graph.id.path)
+
+
+def in_math(engine: PlannedEngine, math: str) -> PlannedEngine:
+    """The engine with float32 arithmetic of its own; as it is where that is the run's."""
+    if math in ("", engine.options.math):
+        return engine
+    options = replace(engine.options, math=math)
+    return replace(engine, key=f"{engine.key} math={math}", options=options)
+
+
+def variant_case(
+    graph: PlannedGraph, engine: PlannedEngine, variant: Mapping[str, str]
+) -> PlannedCase:
+    extra = "".join(f" {key}={value}" for key, value in sorted(variant.items()))
+    number = f" #{graph.namesake}" if graph.namesake > 1 else ""
+    name = f"{graph.id.name} on {engine.key}{extra}{number}"
+    return PlannedCase(name, graph, engine, dict(variant))
+
 
 DEFAULT, ERROR = "default", "error"
 MISMATCHES = (DEFAULT, ERROR)
@@ -61,7 +126,7 @@ def read_record(path: str) -> TunedRecord:
 
 @functools.lru_cache(maxsize=1)
 def _read(path: str, _changed_ns: int, _bytes: int) -> TunedRecord:
-    from bench_schema.tuning_files import tuned_read
+    from bench_schema.tuning import tuned_read
 
     try:
         return tuned_read(path)

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import csv
+import io
+import os
+import shutil
 import sys
+import sysconfig
 import tempfile
 from dataclasses import replace
 from pathlib import Path
@@ -10,25 +15,136 @@ from typing import TYPE_CHECKING
 
 from bench_run.errors import EngineError, EngineUnavailableError
 from bench_run.machine import amd as machine
-from bench_run.profilers import program, rocprof
-from bench_run.profilers.amd_counters import counters_of
+from bench_run.profilers import base
 from bench_run.profilers.base import ITERATIONS, REST_NS, Counted, save
-from bench_run.profilers.records import kernels, last_iterations, trace_events
+from bench_run.profilers.records import Dispatch, kernels, last_iterations, trace_events
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from bench_run.engines.base import TraceEvent
     from bench_run.profilers.base import Profiled
-from bench_run.profilers.records import Dispatch
 
-TOOL = rocprof.TOOL
+
+# Which counters a set stands for on which AMD chip: a table by the beginning of its name.
+#
+# Derived counters differ between generations. `L2CacheHit` does not exist on gfx940 to gfx950,
+# where hits and misses of the L2 are counters of their own. What a chip lacks in spite of this
+# table costs itself: each counter is a pass of its own, since one that is unknown ends rocprofv3.
+
+MEMORY = ("FETCH_SIZE", "WRITE_SIZE", "MemUnitStalled")
+COMPUTE = ("VALUBusy", "VALUUtilization", "OccupancyPercent")
+HIT_RATE, HITS_AND_MISSES = ("L2CacheHit",), ("TCC_HIT_sum", "TCC_MISS_sum")
+MATRIX = ("MfmaUtil",)
+
+
+def _sets(memory: tuple[str, ...], compute: tuple[str, ...]) -> Mapping[str, tuple[str, ...]]:
+    memory, compute = (*MEMORY, *memory), (*COMPUTE, *compute)
+    return {"memory": memory, "compute": compute, "basic": (*memory, *compute)}
+
+
+BY_ARCH: Mapping[str, Mapping[str, tuple[str, ...]]] = {
+    "gfx90": _sets(HIT_RATE, MATRIX),
+    "gfx94": _sets(HITS_AND_MISSES, MATRIX),
+    "gfx95": _sets(HITS_AND_MISSES, MATRIX),
+    "gfx1": _sets(HIT_RATE, ()),
+}
+"""CDNA 1 and 2, CDNA 3, CDNA 4, RDNA."""
+UNKNOWN = _sets((*HIT_RATE, *HITS_AND_MISSES), MATRIX)
+"""The counters of any chip, for a chip that is not known."""
+
+
+def counters_of(name: str, arch: str | None) -> tuple[str, ...]:
+    """The counters of a set (``memory``, ``compute``, ``basic``) on a chip such as ``gfx942``."""
+    rows = (row for start, row in BY_ARCH.items() if arch is not None and arch.startswith(start))
+    return next(rows, UNKNOWN)[name]
+
+
+# AMD's `rocprofv3`: its command line, its counter sets, and its CSV files as launches.
+#
+# Written by its documentation: ``--kernel-trace`` writes ``*_kernel_trace.csv``, ``--pmc`` writes
+# ``*_counter_collection.csv``, both with a header line; times are nanoseconds. Columns are found by
+# name, since releases add some.
+
+ROCPROF_TOOL = "rocprofv3"
+OWN_PLACE = "/opt/rocm/bin"
+INSTALL = "it comes with ROCm's rocprofiler-sdk (package rocprofiler-sdk, /opt/rocm/bin)"
+
+_TRACE_COLUMNS = ("Dispatch_Id", "Kernel_Name", "Start_Timestamp", "End_Timestamp")
+_COUNTER_COLUMNS = (*_TRACE_COLUMNS, "Counter_Name", "Counter_Value")
+
+
+def find_tool() -> str:
+    """The profiler of the ROCm in use: that of the wheels beside this Python, then the one of
+    ``$ROCM_PATH``, then of /opt/rocm; one that is only on the path may be another release's."""
+    rocm = os.environ.get("ROCM_PATH")
+    places = [sysconfig.get_path("scripts"), None if rocm is None else f"{rocm}/bin", OWN_PLACE]
+    for place in places:
+        path = None if place is None else shutil.which(ROCPROF_TOOL, path=place)
+        if path is not None:
+            return path
+    path = shutil.which(ROCPROF_TOOL)
+    if path is None:
+        raise EngineUnavailableError(f"{ROCPROF_TOOL} is not on the path: {INSTALL}")
+    return path
+
+
+def rocprof_command(
+    tool: str, folder: Path, program: Sequence[str], counters: Sequence[str] = ()
+) -> list[str]:
+    """The program under the profiler: a kernel trace, or one pass of counters."""
+    what = ["--pmc", *counters] if counters else ["--kernel-trace"]
+    places = ["--output-format", "csv", "-d", str(folder), "-o", "bench"]
+    return [tool, *what, *places, "--", *program]
+
+
+def read_trace(folder: Path) -> list[Dispatch]:
+    """Launches of all processes below the folder."""
+    return [
+        Dispatch(int(row["Dispatch_Id"]), row["Kernel_Name"], *_times(row))
+        for row in _rows(folder, "kernel_trace.csv", _TRACE_COLUMNS)
+    ]
+
+
+def read_counters(folder: Path) -> list[Dispatch]:
+    """Launches with their counters. A counter that has a line for each unit is their sum."""
+    found: dict[tuple[str, int], Dispatch] = {}
+    for row in _rows(folder, "counter_collection.csv", _COUNTER_COLUMNS):
+        key = row.get("Process_Id", ""), int(row["Dispatch_Id"])
+        each = found.get(key) or Dispatch(key[1], row["Kernel_Name"], *_times(row))
+        name, value = row["Counter_Name"], float(row["Counter_Value"])
+        counters = {**each.counters, name: each.counters.get(name, 0.0) + value}
+        found[key] = replace(each, counters=counters)
+    return list(found.values())
+
+
+def _times(row: Mapping[str, str]) -> tuple[int, int]:
+    return int(row["Start_Timestamp"]), int(row["End_Timestamp"])
+
+
+def _rows(folder: Path, ending: str, columns: Iterable[str]) -> Iterator[Mapping[str, str]]:
+    """Rows of every file that ends so. Raises `EngineError` where there is none, or one whose
+    columns are not the documented ones."""
+    paths = sorted(folder.rglob(f"*{ending}"))
+    if not paths:
+        raise EngineError(
+            f"{ROCPROF_TOOL} wrote no {ending}: it saw no kernel, or could not attach"
+        )
+    for path in paths:
+        reader = csv.DictReader(io.StringIO(path.read_text(encoding="utf-8", errors="replace")))
+        missing = [name for name in columns if name not in (reader.fieldnames or ())]
+        if missing:
+            raise EngineError(f"{ROCPROF_TOOL}: {path.name} has no column {', '.join(missing)}")
+        yield from reader
+
+
+TOOL = ROCPROF_TOOL
 
 
 def why_not() -> str | None:
     """Why nothing can be recorded here, in a sentence; None where it can."""
     try:
-        rocprof.find_tool()
+        find_tool()
     except EngineUnavailableError as error:
         return str(error)
     return None
@@ -36,7 +152,7 @@ def why_not() -> str | None:
 
 def trace(case: Profiled, environment: Mapping[str, str], timeout_s: float) -> list[TraceEvent]:
     """Events of some iterations. Raises `EngineError`."""
-    return trace_events(_record(case, (), rocprof.read_trace, environment, timeout_s))
+    return trace_events(_record(case, (), read_trace, environment, timeout_s))
 
 
 def count(
@@ -44,12 +160,12 @@ def count(
 ) -> Counted:
     """The case's kernels: times from a pass without counters, then a pass for each counter of its
     chip; one that cannot be had costs itself. Raises `EngineError` where none can."""
-    timed = kernels(_record(case, (), rocprof.read_trace, environment, timeout_s))
+    timed = kernels(_record(case, (), read_trace, environment, timeout_s))
     counted: dict[str, dict[str, float]] = {}
     missed: list[str] = []
     for counter in counters_of(counters, arch_of(case.options.device)):
         try:
-            seen = _record(case, (counter,), rocprof.read_counters, environment, timeout_s)
+            seen = _record(case, (counter,), read_counters, environment, timeout_s)
         except EngineError as error:
             missed.append(f"no {counter}: {error}")
             continue
@@ -82,7 +198,7 @@ def _record(
         folder = Path(name)
         request, output = save(case, folder), folder / "out"
         target = [sys.executable, "-m", "bench_run.profilers.target", str(request)]
-        command = rocprof.command(rocprof.find_tool(), output, target, counters)
+        command = rocprof_command(find_tool(), output, target, counters)
         _run(command, environment, timeout_s)
         iterations = last_iterations(read(output), ITERATIONS, REST_NS)
     if iterations is None:
@@ -91,7 +207,7 @@ def _record(
 
 
 def _run(command: Sequence[str], environment: Mapping[str, str], timeout_s: float) -> None:
-    done = program.run(command, environment, timeout_s, TOOL)
+    done = base.run(command, environment, timeout_s, TOOL)
     if done.returncode != 0:
-        last = program.output_tail(done)
+        last = base.output_tail(done)
         raise EngineError(f"{TOOL} ended with code {done.returncode}: {last}")

@@ -7,15 +7,17 @@ A profiler starts a program of ours with the path of a pickled `Profiled` as its
 from __future__ import annotations
 
 import pickle
+import subprocess
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
+from bench_run.errors import EngineError
 from bench_run.tensors.data import inputs_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from bench_schema.document import Kernel
 
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from bench_run.graph.model import Graph
     from bench_run.streams.base import Stream
     from bench_run.tensors.data import Data
+
 
 ITERATIONS = 5
 """In a trace."""
@@ -95,3 +98,26 @@ def prepare(path: str) -> Iterator[tuple[Plan, Stream]]:
     engine.stream.synchronize()
     plan.close()
     engine.close()
+
+
+# A profiler as a process: run to its end, and the end of its output.
+
+
+def run(
+    command: Sequence[str], environment: Mapping[str, str], timeout_s: float, tool: str
+) -> subprocess.CompletedProcess[str]:
+    """Raises `EngineError` where it does not start or does not end; its exit code is the
+    caller's."""
+    try:
+        return subprocess.run(  # noqa: S603 - fixed words and our own files, no shell
+            command, env=dict(environment), capture_output=True, text=True, timeout=timeout_s,
+            check=False,
+        )  # fmt: skip
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise EngineError(f"{tool} did not finish: {error}") from error
+
+
+def output_tail(done: subprocess.CompletedProcess[str], otherwise: str = "") -> str:
+    """The last line of what it said."""
+    words = (done.stderr or done.stdout or otherwise).strip().splitlines()
+    return words[-1] if words else "it said nothing"

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from bench_schema.document import Kernel
 
 from bench_run.errors import EngineError, UsageError
-from bench_run.profilers import program
+from bench_run.profilers import base
 from bench_run.profilers.base import Counted, save
 
 if TYPE_CHECKING:
@@ -73,11 +73,11 @@ def count(
             "--log-file", str(log), sys.executable, "-m", "bench_run.profilers.ncu_target",
             str(request),
         ]  # fmt: skip
-        done = program.run(command, environment, timeout_s, TOOL)
+        done = base.run(command, environment, timeout_s, TOOL)
         text = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
     kernels = parse(text)
     if not kernels:
-        raise EngineError(f"{TOOL} recorded no kernel: {program.output_tail(done, text)}")
+        raise EngineError(f"{TOOL} recorded no kernel: {base.output_tail(done, text)}")
     return Counted(kernels)
 
 

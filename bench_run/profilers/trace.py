@@ -18,7 +18,7 @@ from bench_run.files import writing
 from bench_run.profilers.base import ITERATIONS
 from bench_run.streams import cupti
 from bench_run.streams.base import SupportsKernelRecords
-from bench_run.streams.demangle import demangle
+from bench_run.streams.cupti import demangle
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -10,18 +10,16 @@ from typing import TYPE_CHECKING
 
 from bench_run.reference import (
     attention,
-    attention_backward,
     batchnorm,
     block_scale,
     convolution,
     custom,
-    layernorm,
     matmul,
     moe,
+    norms,
     pointwise,
     reduction,
     resample,
-    rmsnorm,
 )
 from bench_run.reference.evaluate import run
 
@@ -42,19 +40,19 @@ OPERATIONS: dict[str, Operation] = {
     "BlockScaleDequantizeAttributes": block_scale.dequantize,
     "BlockScaleQuantizeAttributes": block_scale.quantize,
     "CustomOpAttributes": custom.custom,
-    "LayernormAttributes": layernorm.forward,
-    "LayernormBackwardAttributes": layernorm.backward,
+    "LayernormAttributes": norms.layernorm_forward,
+    "LayernormBackwardAttributes": norms.layernorm_backward,
     "MatmulAttributes": matmul.matmul,
     "MoeGroupedMatmulAttributes": moe.forward,
     "MoeGroupedMatmulBwdAttributes": moe.weight_gradient,
     "PointwiseAttributes": pointwise.pointwise,
-    "RMSNormAttributes": rmsnorm.forward,
-    "RMSNormBackwardAttributes": rmsnorm.backward,
+    "RMSNormAttributes": norms.forward,
+    "RMSNormBackwardAttributes": norms.backward,
     "ReductionAttributes": reduction.reduction,
     "ResampleBwdAttributes": resample.backward,
     "ResampleFwdAttributes": resample.forward,
     "SdpaAttributes": attention.forward,
-    "SdpaBackwardAttributes": attention_backward.backward,
+    "SdpaBackwardAttributes": attention.backward,
 }
 """The meaning by node type: (node, inputs by port, output tensors by port) → results by port."""
 

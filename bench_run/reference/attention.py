@@ -15,17 +15,303 @@ Source: hipDNN's SDPA node and its references; Dao et al., FlashAttention, 2022 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from math import gcd
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bench_run.reference.attention_scores import Block, head_of, per_head, scores
-from bench_run.reference.attention_sequences import sequences
-from bench_run.reference.common import Array, Arrays, Outputs, refusal, scalar
-from bench_run.reference.threads import each
+from bench_run.reference.common import Array, Arrays, Outputs, broadcasts, refusal, scalar, sum_to
+from bench_run.reference.threads import do_each, each
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from bench_run.graph.model import Node
+
+
+# Where the queries, keys and values of each sequence lie: dense, padded or paged.
+#
+# Dense: q [B, H, Sq, D], k [B, Hk, Skv, D], v [B, Hv, Skv, Dv]. Padded: seq_len_q and seq_len_kv
+# hold one real length a sequence, whatever `padding_mask` says, as in hipDNN's captured graphs.
+# Paged: k and v are [pages, Hkv, page size, D], page_table_k and page_table_v [sequences, pages of
+# one]; a q with a batch of 1 holds the sequences packed one after another, seq_len_q rows each.
+# Source: hipDNN's SDPA nodes and graphs. That lengths are plain and not cumulative, and that rows
+# past a length give 0 (statistics −∞), is our definition; other numbers of lengths are refused.
+
+
+@dataclass(frozen=True)
+class Sequence:
+    batch: int
+    """Index into q and o."""
+    first: int
+    """Row of q that is the sequence's query 0."""
+    queries: int
+    k: Array
+    """[Hk, keys, D]."""
+    v: Array
+    """[Hv, keys, Dv]."""
+
+    @property
+    def keys(self) -> int:
+        return int(self.k.shape[1])
+
+
+def sequences(node: Node, inputs: Arrays) -> Iterator[Sequence]:
+    if node.attributes.get("padding_mask") and "seq_len_kv" not in inputs:
+        raise refusal(node, "padding_mask needs seq_len_q and seq_len_kv")
+    tables = [port for port in ("page_table_k", "page_table_v") if port in inputs]
+    if not tables:
+        return _dense(node, inputs)
+    if len(tables) == 1:
+        raise refusal(node, f"{tables[0]} has no counterpart")
+    return _paged(node, inputs)
+
+
+def _dense(node: Node, inputs: Arrays) -> Iterator[Sequence]:
+    q, k, v = (inputs[port] for port in "qkv")
+    if len({len(q), len(k), len(v)}) > 1 or k.shape[2] != v.shape[2]:
+        raise refusal(node, f"q {q.shape}, k {k.shape} and v {v.shape} do not fit together")
+    rows = _lengths(node, inputs, "seq_len_q", len(q), q.shape[2])
+    columns = _lengths(node, inputs, "seq_len_kv", len(q), k.shape[2])
+    for batch, (queries, keys) in enumerate(zip(rows, columns, strict=True)):
+        yield Sequence(batch, 0, queries, k[batch, :, :keys], v[batch, :, :keys])
+
+
+def _paged(node: Node, inputs: Arrays) -> Iterator[Sequence]:
+    q, tables = inputs["q"], len(inputs["page_table_k"])
+    if "seq_len_kv" not in inputs:
+        raise refusal(node, "paged keys need seq_len_kv")
+    capacity = _capacity(node, inputs)
+    columns = _lengths(node, inputs, "seq_len_kv", tables, capacity)
+    packed = len(q) == 1 and tables > 1
+    if packed and "seq_len_q" not in inputs:
+        raise refusal(node, "packed queries need seq_len_q")
+    if not packed and len(q) != tables:
+        raise refusal(node, f"{tables} page tables for a batch of {len(q)}")
+    rows = _lengths(node, inputs, "seq_len_q", tables, q.shape[2])
+    starts = np.cumsum([0, *rows]).tolist() if packed else [0] * (tables + 1)
+    if starts[-1] > q.shape[2]:
+        raise refusal(node, f"seq_len_q adds up to {starts[-1]}, past the {q.shape[2]} rows of q")
+    for index, (queries, keys) in enumerate(zip(rows, columns, strict=True)):
+        k, v = (_pages(node, inputs, port, index, keys) for port in "kv")
+        yield Sequence(0 if packed else index, starts[index], queries, k, v)
+
+
+def _capacity(node: Node, inputs: Arrays) -> int:
+    """Keys that one page table can hold; must agree with max_seq_len_kv."""
+    page = inputs["k"].shape[2]
+    pages = inputs["page_table_k"][0].size
+    capacity = int(page * pages)
+    stated = node.attributes.get("max_seq_len_kv")
+    if stated is not None and not capacity - page < stated <= capacity:
+        raise refusal(node, f"{pages} pages of {page} keys contradict a max_seq_len_kv of {stated}")
+    return capacity
+
+
+def _pages(node: Node, inputs: Arrays, port: str, sequence: int, keys: int) -> Array:
+    """The keys (values) of one sequence, its pages joined: [Hkv, keys, D]."""
+    pool = inputs[port]
+    used = inputs[f"page_table_{port}"][sequence].reshape(-1)[: -(-keys // pool.shape[2])]
+    if used.size and not 0 <= used.min() <= used.max() < len(pool):
+        raise refusal(node, f"page_table_{port} names a page outside of the {len(pool)} pages")
+    heads, size = pool.shape[1], pool.shape[3]
+    joined = np.moveaxis(pool[used], 1, 0).reshape(heads, used.size * pool.shape[2], size)
+    return np.asarray(joined[:, :keys])
+
+
+def _lengths(node: Node, inputs: Arrays, port: str, count: int, longest: int) -> list[int]:
+    if port not in inputs:
+        return [longest] * count
+    lengths = inputs[port].reshape(-1)
+    if lengths.size != count:
+        raise refusal(node, f"{port} has {lengths.size} entries for {count} sequences")
+    if lengths.min() < 0 or lengths.max() > longest:
+        raise refusal(node, f"{port} holds a length outside of 0 … {longest}")
+    return [int(length) for length in lengths]
+
+
+# Which keys a query sees: masks as bounds on a diagonal.
+#
+# With i the query's and j the key's position in their sequence, off = 0 (top_left) or keys −
+# queries (bottom_right): masked where right bound ≥ 0 and j ≥ i + 1 + off + right, or left bound ≥
+# 0 and j < i + off − left. A bound of −1 is none. `causal_mask` is right bound 0 at top_left,
+# `causal_mask_bottom_right` the same at bottom_right. Source: hipDNN's SDPA nodes.
+
+
+@dataclass(frozen=True)
+class Mask:
+    left: int | None
+    right: int | None
+    bottom_right: bool
+
+    def keys(self, rows: slice, queries: int, keys: int) -> slice:
+        """The range of keys that any of these rows may see."""
+        off = keys - queries if self.bottom_right else 0
+        low = 0 if self.left is None else rows.start + off - self.left
+        high = keys if self.right is None else rows.stop + off + self.right
+        low, high = (min(max(0, bound), keys) for bound in (low, high))
+        return slice(low, max(low, high))
+
+    def hidden(self, rows: slice, seen: slice, queries: int, keys: int) -> Array | None:
+        """True where a row of `rows` must not see a key of `seen`; None where all is seen."""
+        if self.left is None and self.right is None:
+            return None
+        off = keys - queries if self.bottom_right else 0
+        distance = (
+            np.arange(seen.start, seen.stop) - off - np.arange(rows.start, rows.stop)[:, None]
+        )
+        hidden = np.zeros(distance.shape, np.bool_)
+        if self.right is not None:
+            hidden |= distance > self.right
+        if self.left is not None:
+            hidden |= distance < -self.left
+        return hidden
+
+
+def mask(node: Node) -> Mask:
+    """The node's mask; contradictions are refused."""
+    left, right = (_bound(node, f"{side}_bound") for side in ("left", "right"))
+    bottom_right = node.attributes.get("diagonal_alignment") == "bottom_right"
+    top, bottom = (
+        bool(node.attributes.get(key)) for key in ("causal_mask", "causal_mask_bottom_right")
+    )
+    if top and (bottom or bottom_right):
+        raise refusal(node, "causal_mask is top-left, but bottom-right is also requested")
+    if (top or bottom) and right not in (None, 0):
+        raise refusal(node, f"a causal mask and right_bound {right} contradict each other")
+    return Mask(left, 0 if top or bottom else right, bottom or bottom_right)
+
+
+def _bound(node: Node, key: str) -> int | None:
+    value = node.attributes.get(key)
+    if value is not None and value < -1:
+        raise refusal(node, f"{key} must be -1 (none) or ≥ 0, not {value}")
+    return None if value is None or value == -1 else int(value)
+
+
+# Attention scores, block by block: s = scale·(q·kᵀ) + bias, −∞ where masked.
+
+
+BLOCK_ELEMENTS = 2**18
+"""Scores held at a time: rows of one head times its keys."""
+DROPOUT = ("dropout_mask", "dropout_scale", "dropout_scale_inv")
+
+
+@dataclass(frozen=True)
+class Block:
+    """Some query rows of one head of one sequence, and the keys that they may see."""
+
+    sequence: Sequence
+    head: int
+    rows: slice
+    keys: slice
+
+    @property
+    def queries(self) -> tuple[int, int, slice]:
+        """Where its rows lie in q: batch, head, rows."""
+        return self.sequence.batch, self.head, queries_at(self.sequence, self.rows)
+
+
+@dataclass(frozen=True)
+class Scores:
+    q: Array
+    scale: Array
+    """[B, H], what q·kᵀ is multiplied by."""
+    bias: Array | None
+    """[B, H, Sq, Skv], a broadcast view."""
+    mask: Mask
+
+    def blocks(self, sequence: Sequence, heads: range) -> Iterator[Block]:
+        keys = sequence.keys
+        step = max(1, BLOCK_ELEMENTS // max(1, keys))
+        for head in heads:
+            for start in range(0, sequence.queries, step):
+                rows = slice(start, min(start + step, sequence.queries))
+                yield Block(sequence, head, rows, self.mask.keys(rows, sequence.queries, keys))
+
+    def of(self, block: Block) -> Array:
+        sequence, head, rows, seen = block.sequence, block.head, block.rows, block.keys
+        k = sequence.k[head_of(head, self.q.shape[1], len(sequence.k)), seen]
+        scores = self.q[block.queries] @ k.T
+        scores *= self.scale[sequence.batch, head]
+        if self.bias is not None:
+            scores += self.bias[sequence.batch, head, rows, seen]
+        hidden = self.mask.hidden(rows, seen, sequence.queries, sequence.keys)
+        if hidden is not None:
+            scores[hidden] = -np.inf
+        return scores
+
+
+def queries_at(sequence: Sequence, rows: slice) -> slice:
+    """Rows of a sequence as rows of q."""
+    return slice(sequence.first + rows.start, sequence.first + rows.stop)
+
+
+def head_of(head: int, heads: int, kv_heads: int) -> int:
+    """The key (value) head of a query head: consecutive query heads share one."""
+    return head // (heads // kv_heads)
+
+
+def scores(node: Node, inputs: Arrays) -> Scores:
+    """What the node says about its scores; refuses what has no certain meaning."""
+    _refuse(node, inputs)
+    q, k, v = (inputs[port] for port in "qkv")
+    if not q.ndim == k.ndim == v.ndim == 4 or q.shape[3] != k.shape[3]:
+        raise refusal(node, f"q {q.shape}, k {k.shape} and v {v.shape} do not fit together")
+    if q.shape[1] % k.shape[1] or q.shape[1] % v.shape[1]:
+        raise refusal(node, f"{q.shape[1]} query heads do not share k {k.shape} and v {v.shape}")
+    scale = np.full(q.shape[:2], _scale(node, inputs))
+    for port in ("descale_q", "descale_k"):
+        scale = scale * per_head(node, inputs, port)
+    return Scores(q, scale, _bias(node, inputs), mask(node))
+
+
+def per_head(node: Node, inputs: Arrays, port: str) -> Array:
+    """[B, H] factors from a tensor of one element or of [B, heads, 1, 1]; 1 where absent."""
+    batch, heads = inputs["q"].shape[:2]
+    if port not in inputs:
+        return np.ones((batch, heads))
+    factors = inputs[port]
+    if factors.size == 1:
+        return np.broadcast_to(factors.reshape(1, 1), (batch, heads))
+    one_each = factors.ndim > 1 and factors.shape[0] == batch and factors[0, 0].size == 1
+    if not one_each or heads % factors.shape[1]:
+        raise refusal(node, f"{port} of {factors.shape} is neither one number nor one per head")
+    given = factors.reshape(batch, factors.shape[1])
+    return np.repeat(given, heads // given.shape[1], axis=1)
+
+
+def _scale(node: Node, inputs: Arrays) -> float:
+    """The scale tensor, else attn_scale_value (0 is meant literally), else 1/√D."""
+    if "scale" in inputs:
+        return scalar(node, inputs, "scale")
+    value = node.attributes.get("attn_scale_value")
+    return float(inputs["q"].shape[3] ** -0.5 if value is None else value)
+
+
+def _bias(node: Node, inputs: Arrays) -> Array | None:
+    if "attn_mask" not in inputs:
+        return None
+    if "page_table_k" in inputs:
+        raise refusal(node, "where attn_mask lies for paged keys is not documented")
+    dims = (*inputs["q"].shape[:3], inputs["k"].shape[2])
+    bias = inputs["attn_mask"]
+    if bias.dtype.kind != "f":
+        raise refusal(node, "attn_mask is added to the scores and must be of a float type")
+    if not broadcasts(bias.shape, dims):
+        raise refusal(node, f"attn_mask of {bias.shape} does not broadcast to {dims}")
+    return np.broadcast_to(bias, dims)
+
+
+def _refuse(node: Node, inputs: Arrays) -> None:
+    if node.attributes.get("alibi_mask"):
+        raise refusal(node, "the slopes of alibi_mask are not documented")
+    if node.attributes.get("dropout_probability") or any(port in inputs for port in DROPOUT):
+        raise refusal(node, "dropout: its random numbers differ from engine to engine")
+    if "block_mask" in inputs:
+        raise refusal(node, "the meaning of block_mask is not documented")
+
 
 STATISTICS = ("stats", "max", "sum_exp")
 
@@ -96,3 +382,80 @@ def _scaled(
     if "scale_o" in inputs:
         results["o"] = o * scalar(node, inputs, "scale_o")
     return results
+
+
+# Scaled dot-product attention, backward.
+#
+# P = exp(s − stats) with the forward's scores s and log-sum-exp stats (not normalised again),
+# Δ = Σ_d dO·O, dS = P∘(dO·Vᵀ − Δ); dQ = scale·dS·K, dK = scale·dSᵀ·Q and dV = Pᵀ·dO, the latter two
+# summed over the query heads that share a head of k (v); dbias = dS summed to its own dims. Rows
+# that saw no key, and rows and keys past a sequence's length, give 0.
+# Source: hipDNN's SDPA backward node; Dao et al., FlashAttention, 2022.
+
+
+def backward(node: Node, inputs: Arrays, outputs: Outputs) -> dict[str, Array]:
+    """Ports q, k, v, o, do, stats and options → dq, dk, dv, dbias."""
+    if "page_table_k" in inputs:
+        raise refusal(node, "the backward of paged keys is not documented")
+    table = scores(node, inputs)
+    results = {f"d{port}": np.zeros(inputs[port].shape) for port in "qkv"}
+    if "dbias" in outputs:
+        results["dbias"] = _bias_gradient(node, table, outputs["dbias"].dims)
+    delta = (inputs["do"] * inputs["o"]).sum(axis=3)
+    stats = inputs["stats"].reshape(delta.shape)
+
+    def compute(part: tuple[Sequence, range]) -> None:
+        for block in table.blocks(*part):
+            where, sequence = block.queries, block.sequence
+            weights = _probability(table.of(block), stats[where])
+            v = sequence.v[head_of(block.head, len(delta[0]), len(sequence.v)), block.keys]
+            gradient = inputs["do"][where] @ v.T
+            gradient -= delta[where][:, None]
+            gradient *= weights
+            _add(table, block, gradient, results)
+            dv = results["dv"][sequence.batch]
+            dv[head_of(block.head, len(delta[0]), len(dv)), block.keys] += (
+                weights.T @ inputs["do"][where]
+            )
+
+    parts = ((s, heads) for s in sequences(node, inputs) for heads in _apart(s, len(delta[0])))
+    shared = "dbias" in results  # by heads and sequences
+    do_each(compute, parts, alone=shared)
+    return {port: value.reshape(outputs[port].dims) for port, value in results.items()}
+
+
+def _probability(block: Array, stats: Array) -> Array:
+    """exp(s − stats); 0 in rows that saw nothing."""
+    block -= np.where(np.isneginf(stats), 0.0, stats)[:, None]
+    return np.exp(block, out=block)
+
+
+def _apart(sequence: Sequence, heads: int) -> Iterator[range]:
+    """Query heads that share heads of k or v with no others."""
+    count = gcd(len(sequence.k), len(sequence.v))
+    return (range(first, first + heads // count) for first in range(0, heads, heads // count))
+
+
+def _add(table: Scores, block: Block, gradient: Array, results: dict[str, Array]) -> None:
+    """What the gradient of a block's scores adds to those of q, k and the bias."""
+    sequence = block.sequence
+    batch, head, rows = block.queries
+    heads, scale = table.q.shape[1], table.scale[batch, head]
+    shared = head_of(head, heads, len(sequence.k))
+    results["dq"][batch, head, rows] += scale * (gradient @ sequence.k[shared, block.keys])
+    results["dk"][batch, shared, block.keys] += scale * (gradient.T @ table.q[batch, head, rows])
+    if "dbias" in results:
+        dbias = results["dbias"]
+        at = (slice(batch, batch + 1), slice(head, head + 1), rows, block.keys)
+        span = tuple(slice(0, 1) if n == 1 else s for n, s in zip(dbias.shape, at, strict=True))
+        dbias[span] += sum_to(gradient[None, None], dbias[span].shape)
+
+
+def _bias_gradient(node: Node, table: Scores, dims: tuple[int, ...]) -> Array:
+    """Zeros of dbias's dims, leading ones filled in."""
+    if table.bias is None:
+        raise refusal(node, "dbias is requested, but there is no attn_mask")
+    padded = (1,) * (4 - len(dims)) + dims
+    if not broadcasts(padded, table.bias.shape):
+        raise refusal(node, f"dbias of {dims} does not broadcast to {table.bias.shape}")
+    return np.zeros(padded)

@@ -10,7 +10,9 @@ Source: hipDNN's pointwise node; formulas that its reference does not show are t
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
 from math import prod
 from typing import TYPE_CHECKING
@@ -18,13 +20,136 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bench_run.reference.common import Array, Arrays, Outputs, broadcasts, refusal
-from bench_run.reference.pointwise_backward import BACKWARD
-from bench_run.reference.pointwise_parameters import Parameters, parameters
-from bench_run.reference.special import erf, expit, ndtr
 from bench_run.reference.threads import Part, cut, do_each
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from bench_run.graph.model import Node
+
+
+# SciPy's special functions. SciPy is loaded when one of them is called: it takes longer than many
+# a graph, and most graphs need none.
+
+
+def erf(x: Array) -> Array:
+    from scipy import special
+
+    found: Array = special.erf(x)
+    return found
+
+
+def expit(x: Array) -> Array:
+    """The logistic function 1/(1 + e⁻ˣ)."""
+    from scipy import special
+
+    found: Array = special.expit(x)
+    return found
+
+
+def ndtr(x: Array) -> Array:
+    """The normal distribution's cumulative function Φ(x)."""
+    from scipy import special
+
+    found: Array = special.ndtr(x)
+    return found
+
+
+# Parameters of activations, with hipDNN's defaults filled in.
+
+
+@dataclass(frozen=True)
+class Parameters:
+    lower: float = 0.0
+    upper: float = math.inf
+    slope: float = 0.0
+    swish_beta: float = 1.0
+    elu_alpha: float = 1.0
+    softplus_beta: float = 1.0
+
+
+KEYS = {
+    "relu_lower_clip": "lower",
+    "relu_upper_clip": "upper",
+    "relu_lower_clip_slope": "slope",
+    "swish_beta": "swish_beta",
+    "elu_alpha": "elu_alpha",
+    "softplus_beta": "softplus_beta",
+}
+"""Name here by name in hipDNN's JSON."""
+
+
+def parameters(node: Node) -> Parameters:
+    given = {key: node.attributes.get(key) for key in KEYS}
+    return Parameters(**{KEYS[key]: float(v) for key, v in given.items() if v is not None})
+
+
+# Gradients of activations: dx from dy and x, the input of the forward activation.
+#
+# Each is dy times the derivative of the forward formula in `pointwise`.
+# Source: hipDNN's pointwise node (ReLU, sigmoid, tanh); the derivative where it shows none.
+
+
+SQRT_2_PI = np.sqrt(2.0 / np.pi)
+
+
+def _relu_gradient(p: Parameters, dy: Array, x: Array) -> Array:
+    """x ≤ L: s; x > U: 0; else 1, so also at U and at NaN. Where the factor is 0, so is dx, even
+    if dy is infinite or NaN."""
+    low = p.slope * dy if p.slope else 0.0
+    return np.where(x <= p.lower, low, np.where(x > p.upper, 0.0, dy))
+
+
+def _elu_gradient(p: Parameters, dy: Array, x: Array) -> Array:
+    """x > 0: 1; else α·eˣ."""
+    return dy * np.where(x > 0, 1.0, p.elu_alpha * np.exp(x))
+
+
+def _gelu(_p: Parameters, dy: Array, x: Array) -> Array:
+    """Φ(x) + x·φ(x)."""
+    density = np.exp(-0.5 * x * x) / np.sqrt(2.0 * np.pi)
+    return np.asarray(dy * (ndtr(x) + x * density))
+
+
+def _gelu_tanh_gradient(_p: Parameters, dy: Array, x: Array) -> Array:
+    """½(1 + t) + ½x(1 − t²)·√(2/π)·(1 + 3·0.044715x²), t the forward's tanh."""
+    t = np.tanh(SQRT_2_PI * (x + 0.044715 * x**3))
+    inner = SQRT_2_PI * (1.0 + 3.0 * 0.044715 * x * x)
+    return np.asarray(dy * (0.5 * (1.0 + t) + 0.5 * x * (1.0 - t * t) * inner))
+
+
+def _sigmoid(_p: Parameters, dy: Array, x: Array) -> Array:
+    """σ(x)·(1 − σ(x)), the latter as σ(−x)."""
+    return np.asarray(dy * expit(x) * expit(-x))
+
+
+def _softplus_gradient(p: Parameters, dy: Array, x: Array) -> Array:
+    """σ(βx)."""
+    return np.asarray(dy * expit(p.softplus_beta * x))
+
+
+def _swish_gradient(p: Parameters, dy: Array, x: Array) -> Array:
+    """σ(βx) + βx·σ(βx)·(1 − σ(βx))."""
+    z = p.swish_beta * x
+    return np.asarray(dy * expit(z) * (1.0 + z * expit(-z)))
+
+
+def _tanh(_p: Parameters, dy: Array, x: Array) -> Array:
+    """1 − tanh²x, as 1/cosh²x: no cancellation for large x."""
+    return np.asarray(dy / np.cosh(x) ** 2)
+
+
+BACKWARD: Mapping[str, Callable[..., Array]] = {
+    "elu_bwd": _elu_gradient,
+    "gelu_approx_tanh_bwd": _gelu_tanh_gradient,
+    "gelu_bwd": _gelu,
+    "relu_bwd": _relu_gradient,
+    "sigmoid_bwd": _sigmoid,
+    "softplus_bwd": _softplus_gradient,
+    "swish_bwd": _swish_gradient,
+    "tanh_bwd": _tanh,
+}
+
 
 Function = Callable[..., Array]
 

@@ -11,9 +11,16 @@ from bench_schema.document import PAID_ONCE
 from bench_schema.numbers.summary import half_width_ratio, main_series
 from tabulate import tabulate
 
-from bench_run.report.labels import add_label, plan_labels
-from bench_run.report.speedup import speed_up
-from bench_run.report.ungated import UNLIKE, UNLIKE_MEANS, are_unlike, footnotes, marked
+from bench_run.report.labels import (
+    UNLIKE,
+    UNLIKE_MEANS,
+    add_label,
+    are_unlike,
+    footnotes,
+    marked,
+    plan_labels,
+)
+from bench_run.report.oracle import speed_up
 from bench_run.text import one_line, percent_text, rate_text, shorten, size_text, time_text
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import Any
 from bench_schema.csv_cells import plain_cell
 from bench_schema.document import PAID_ONCE, Case, Document, Summary
 
-from bench_run.report.ungated import device_timing
+from bench_run.report.labels import device_timing
 
 DEVICE = "device_ns"
 CASE_COLUMNS = (

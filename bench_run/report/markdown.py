@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 from tabulate import tabulate
 
-from bench_run.report.labels import plan_labels
-from bench_run.report.ungated import footnotes, marked
+from bench_run.report.labels import footnotes, marked, plan_labels
 from bench_run.text import percent_text, rate_text, time_text
 
 if TYPE_CHECKING:

@@ -10,23 +10,19 @@ from typing import TYPE_CHECKING, Literal
 from bench_schema.document import SCHEMA_VERSION, Document, Engine, Run, Settings, Tool
 
 from bench_run.errors import IncompleteRunError, OutputError, UsageError
-from bench_run.machine.devices import device_names, devices
+from bench_run.machine.devices import device_names, devices, refuse_busy, users_of
 from bench_run.machine.host import machine
-from bench_run.machine.idle import refuse_busy, users_of
 from bench_run.measure.ceilings import add_ceilings
 from bench_run.measure.time_breakdown import TimeBreakdown
 from bench_run.progress import Progress
-from bench_run.runner.decisions import Referee, check_until
 from bench_run.runner.early import templates_of
 from bench_run.runner.extra_passes import check_extra, extra_passes
-from bench_run.runner.output.destinations import check_destinations
-from bench_run.runner.output.record import Record, now
+from bench_run.runner.output import Record, check_destinations, now
 from bench_run.runner.parallel.sharing import ALONE, Sharing, likely_lanes, share_devices
 from bench_run.runner.planning import likely_engines, outline_run, plan_opened
-from bench_run.runner.references.engines import check_references
-from bench_run.runner.references.spool import check_cache
+from bench_run.runner.references import check_cache, check_references
 from bench_run.runner.rounds import NOTHING, Brought, Rounds
-from bench_run.runner.stopping import until_decided
+from bench_run.runner.stopping import Referee, check_until, until_decided
 from bench_run.worker.parent.launcher import Launcher
 from bench_run.worker.parent.pool import WorkerPool
 
@@ -39,7 +35,7 @@ if TYPE_CHECKING:
     from bench_run.options import Options
     from bench_run.plan.engines import PlannedEngine
     from bench_run.runner.planning import Planned
-    from bench_run.worker.parent.templates import Templates
+    from bench_run.worker.parent.launcher import Templates
 
 VERSION = "0.1.0"
 

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, fields
 from typing import TYPE_CHECKING, Any
 
+from bench_schema.numbers.summary import main_series
+
 from bench_run.errors import UsageError
+from bench_run.graph.make.ops import OPS, find
+from bench_run.graph.make.spec import make_graphs
 from bench_run.options import Options, checked
 from bench_run.runner.benchmark import run_benchmark
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from bench_schema.document import Document
+    from bench_schema.document import Case, Document
+
+    from bench_run.graph.make.recipes.recipe import Recipe
 
 
 def run(graphs: Iterable[str], *, quiet: bool = True, **options: Any) -> Document:
@@ -34,3 +41,148 @@ def run(graphs: Iterable[str], *, quiet: bool = True, **options: Any) -> Documen
         key: tuple(value) if isinstance(value, list) else value for key, value in options.items()
     }
     return run_benchmark(checked(Options(graphs=tuple(graphs), quiet=quiet, **values)))
+
+
+# Performance of one operation in one call, in the manner of opperf; a thin layer over `run`.
+#
+#     from bench_run import run_performance_test
+#
+#     rows = run_performance_test(
+#         "add",
+#         inputs=[{"lhs": (1024, 1024), "rhs": (1024, 1024), "dtype": "float32"}],
+#         warmup=10,
+#         runs=50,
+#     )
+#     print(rows[0]["median_ns"], rows[0]["peak_bytes"])
+#
+# A row is a flat dictionary of plain values, so that ``pandas.DataFrame(rows)`` or ``json.dumps``
+# takes it as it is. Forward and backward are rows of their own. Times are nanoseconds of one
+# execution: of the device where it has a clock (``series`` is ``device_ns``), else end to end.
+
+
+Inputs = Mapping[str, Any]
+MOST_ROUNDS = 5
+IMAGE_LETTERS = {3: "ncw", 4: "nchw", 5: "ncdhw"}
+
+
+def run_performance_test(
+    ops: str | Sequence[str],
+    inputs: Sequence[Inputs] | None = None,
+    run_backward: bool = True,
+    warmup: int = 10,
+    runs: int = 50,
+    **options: Any,
+) -> list[dict[str, Any]]:
+    """Measure operations (names of op specs) and return a row for each of them, its gradients,
+    inputs and engines.
+
+    Each of `inputs` holds shapes by name, ``lhs`` and ``rhs`` or ``data``, or parameters of op
+    specs (``n=32, c=64``), and ``dtype``; without `inputs` the default shapes are taken.
+    ``options`` are those of `bench_run.run` (``engine``, ``shapes``, ``seed`` …). Raises
+    `bench_run.errors.BenchRunError` as `run` does; a case that fails is a row that says why.
+    """
+    rows = []
+    for name in (ops,) if isinstance(ops, str) else ops:
+        for given in inputs or ({},):
+            spec, direction = op_spec(name, given), _direction(name, run_backward)
+            usual = {"rounds": min(MOST_ROUNDS, runs), "direction": direction}
+            document = run(
+                (), op=(spec,), **{"warmup": warmup, "iterations": runs, **usual, **options}
+            )
+            directions = _directions(spec, str(options.get("shapes", "common")))
+            rows += list(_rows(document, name, given, directions))
+    return rows
+
+
+def op_spec(name: str, given: Inputs) -> str:
+    """``add`` and ``{"lhs": (4, 8), "dtype": "half"}`` as ``add: dims=4x8 dtype=half``."""
+    recipe = find(name, "run_performance_test")
+    items: dict[str, str] = {}
+    shapes = {key: given[key] for key in ("lhs", "data", "rhs") if key in given}
+    if shapes:
+        items |= _shape_items(recipe, shapes)
+    items |= {key: _text(value) for key, value in given.items() if key not in shapes}
+    return f"{recipe.name}: " + " ".join(f"{key}={value}" for key, value in items.items())
+
+
+def _shape_items(recipe: Recipe, shapes: Inputs) -> dict[str, str]:
+    known = recipe.by_key
+    first = tuple(shapes.get("lhs", shapes.get("data", ())))
+    second = tuple(shapes["rhs"]) if "rhs" in shapes else None
+    if "dims" in known:
+        items = {"dims": _text(first)}
+        if second is not None and second != first:
+            items["rhs_dims"] = _text(second)
+        return items
+    if recipe.family == "gemm" and second is not None:
+        return _product_items(recipe.name, first, second)
+    letters = IMAGE_LETTERS.get(len(first), "")
+    if second is None and letters and set(letters) <= set(known):
+        return {letter: str(length) for letter, length in zip(letters, first, strict=True)}
+    words = ", ".join(known)
+    raise UsageError(f"{recipe.name}: these shapes do not fit it; give its parameters: {words}")
+
+
+def _product_items(name: str, first: tuple[int, ...], second: tuple[int, ...]) -> dict[str, str]:
+    """Rows, columns and inner length of a product, in front of them the batch."""
+    if len(first) not in (2, 3) or first[:-2] != second[:-2] or first[-1:] != second[-2:-1]:
+        raise UsageError(f"{name}: lhs {first} and rhs {second} do not make a product")
+    lengths = {"m": first[-2], "n": second[-1], "k": first[-1]}
+    batch = {"b": first[0]} if len(first) == 3 else {}
+    return {key: str(length) for key, length in {**batch, **lengths}.items()}
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, (tuple, list)):
+        return "x".join(map(str, value))
+    return str(int(value)) if isinstance(value, bool) else str(value)
+
+
+def _direction(name: str, run_backward: bool) -> str | None:
+    recipe = find(name, "run_performance_test")
+    if recipe.direction == "bwd":
+        return None
+    return "both" if run_backward and recipe.backward else "fwd"
+
+
+def _directions(spec: str, shapes: str) -> dict[str, str]:
+    """Name of each graph that the spec can make → forward or backward."""
+    recipe = OPS[spec.partition(":")[0]]
+    words = {"fwd": "forward", "bwd": "backward"}
+    names = (graph.name for graph in make_graphs(spec, shapes))
+    return dict.fromkeys(names, words[recipe.direction])
+
+
+def _rows(
+    document: Document, name: str, given: Inputs, directions: Mapping[str, str]
+) -> Iterator[dict[str, Any]]:
+    for case in document.cases:
+        yield {
+            "operator": name,
+            "direction": directions.get(case.graph.name, "backward"),
+            "graph": case.graph.name,
+            "inputs": dict(given),
+            "engine": case.engine,
+            "outcome": case.outcome.status,
+            "reason": case.outcome.reason,
+            "validation": None if case.validation is None else case.validation.status,
+            **_times(case),
+            **_memory(case),
+        }
+
+
+def _times(case: Case) -> dict[str, Any]:
+    """Statistics of the case's main series, their names ending in the unit."""
+    series = main_series(case.summary)
+    if series is None:
+        return {"series": None}
+    achieved = {} if case.achieved is None else asdict(case.achieved)
+    shown = ("count", "mean", "median", "p90", "p99", "min", "max", "std")
+    found = asdict(case.summary[series])
+    times = {name if name == "count" else f"{name}_ns": found[name] for name in shown}
+    return {"series": series, **times, **{key: achieved.get(key) for key in ("tflops", "gbps")}}
+
+
+def _memory(case: Case) -> dict[str, Any]:
+    names = ("peak_bytes", "workspace_bytes", "buffer_bytes")
+    return {name: getattr(case.memory, name, None) for name in names}

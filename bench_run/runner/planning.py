@@ -12,11 +12,18 @@ from typing import TYPE_CHECKING
 
 from bench_run.engines.spec import parse_spec
 from bench_run.errors import BenchRunError, EngineUnavailableError, UsageError
-from bench_run.graph.chain.model import ChainGraph
+from bench_run.graph.chain import ChainGraph
 from bench_run.machine.affinity import available_cpus
 from bench_run.machine.devices import accelerator_count, devices
-from bench_run.plan.cases import PlannedCase, PlannedGraph, number_namesakes, plan_cases, plan_graph
-from bench_run.plan.checks import check_options
+from bench_run.plan.cases import (
+    PlannedCase,
+    PlannedGraph,
+    number_namesakes,
+    plan_cases,
+    plan_graph,
+    with_oracles,
+)
+from bench_run.plan.checks import check_options, partly_taken
 from bench_run.plan.engines import (
     EVERY,
     PlannedEngine,
@@ -26,8 +33,6 @@ from bench_run.plan.engines import (
     plan_engines,
 )
 from bench_run.plan.load import Gathered, gather, note_missing_weights
-from bench_run.plan.oracle import with_oracles
-from bench_run.plan.partly_taken import partly_taken
 from bench_run.plan.passes import pass_bytes, with_surroundings
 from bench_run.plan.rerun import (
     Wanted,

@@ -22,18 +22,14 @@ from bench_schema.document import Case, Outcome
 from bench_run.graph.dtypes import DTYPES
 from bench_run.machine.device_lock import DeviceLock
 from bench_run.measure.loop import REST_S, SamplingBudget
-from bench_run.runner.case_request import request_of
-from bench_run.runner.case_state import CaseState
-from bench_run.runner.parallel.baton import Baton
-from bench_run.runner.parallel.beside import DeviceBatons
+from bench_run.runner.parallel.baton import Baton, Visit
+from bench_run.runner.parallel.beside import BesideTrials, DeviceBatons
 from bench_run.runner.parallel.lanes import Lanes
 from bench_run.runner.parallel.room import room_here
 from bench_run.runner.parallel.sharing import ALONE, Sharing
-from bench_run.runner.parallel.trials import BesideTrials
-from bench_run.runner.parallel.visit import Visit
-from bench_run.runner.references.store import ReferenceStore
-from bench_run.runner.stopping import until_precise
-from bench_run.worker.case_record import case_of
+from bench_run.runner.references import ReferenceStore
+from bench_run.runner.stopping import CaseState, until_precise
+from bench_run.worker.messages import RunCase, case_of
 from bench_run.worker.parent.process import GATE_PHASE
 
 if TYPE_CHECKING:
@@ -45,8 +41,39 @@ if TYPE_CHECKING:
     from bench_run.runner.parallel.baton import CaseTurn
     from bench_run.runner.stopping import Rule
     from bench_run.tensors.data import Data
-    from bench_run.worker.messages import RunCase
+    from bench_run.validate.settings import ValidationSettings
     from bench_run.worker.parent.pool import WorkerPool
+
+
+# A planned case as the request that a worker gets. Made here only.
+
+
+def request_of(
+    case: PlannedCase,
+    references: ReferenceStore,
+    validation_settings: ValidationSettings,
+    budget: SamplingBudget,
+    place: tuple[int, int] = (0, 0),
+) -> RunCase:
+    """`references` say where inputs come from; `place`: the round, and the position in it."""
+    graph = case.graph
+    return RunCase(
+        case_id=case.id,
+        graph=graph.loaded.graph,
+        graph_id=graph.id,
+        engine=case.engine.key,
+        variant=case.variant,
+        work=graph.work,
+        round_index=place[0],
+        position=place[1],
+        load_ns=graph.loaded.load_ns,
+        data=references.data(graph),
+        validation_settings=validation_settings,
+        budget=budget,
+        notes=graph.loaded.notes,
+        surroundings=graph.loaded.surroundings,
+        is_pass=graph.loaded.is_pass,
+    )
 
 
 HUNG = "the engine hung behind the closed gate"

@@ -2,20 +2,176 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+import glob
+import json
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
+from bench_schema import files
 from bench_schema.numbers.looks import looks
+from bench_schema.numbers.summary import (
+    MIN_ROUNDS_FOR_T,
+    half_width_ratio,
+    main_series,
+    summarize,
+)
 
-from bench_run.runner.decisions import key_of
+from bench_run.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+
+    from bench_schema.document import Case, Samples
 
     from bench_run.options import Options
     from bench_run.plan.cases import PlannedCase
+    from bench_run.plan.engines import PlannedEngine
     from bench_run.progress import Progress
-    from bench_run.runner.case_state import CaseState
-    from bench_run.runner.decisions import Referee
+
+
+# Which cases are decided so far: what ``--until decided`` asks bench-compare between rounds.
+#
+# The two commands share nothing but documents, and there is one comparison: bench-compare reads the
+# results so far as anybody would read the finished document, so the verdicts at the end are those
+# that it will give for ever.
+
+SHOWN = 300
+"""Characters of bench-compare's complaint that are repeated."""
+DECIDED = ("faster", "slower", "same", "clock")
+OPEN = "unclear"
+
+
+class CaseKey(NamedTuple):
+    """How a case of this run is called in a comparison's JSON."""
+
+    path: str
+    engine: str
+    variant: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class Decisions:
+    """What one look found."""
+
+    counts: Mapping[str, int]
+    """Verdicts that are decided."""
+    decided: frozenset[CaseKey]
+    """Cases in decided pairs; they may be in open ones, too."""
+    open: frozenset[CaseKey]
+    """Cases that more rounds may decide."""
+    unclear: int
+    """Pairs that are open."""
+    without: Mapping[str, int]
+    """Pairs that rounds cannot decide, by the reason."""
+
+    def sentence(self, what: str) -> str:
+        """``5 of 7 pairs decided (3 faster, 2 same), 1 open, 1 needs more documents``."""
+        decided = sum(self.counts.values())
+        total = decided + self.unclear + sum(self.without.values())
+        found = ", ".join(f"{number} {verdict}" for verdict, number in self.counts.items())
+        parts = [f"{decided} of {total} {what} decided" + (f" ({found})" if found else "")]
+        parts += [f"{self.unclear} open"] if self.unclear else []
+        parts += [f"{number} {reason}" for reason, number in self.without.items()]
+        return ", ".join(parts)
+
+
+def check_until(options: Options, engines: Sequence[PlannedEngine]) -> None:
+    """Raises `UsageError` or `DocumentError` where nothing could be decided."""
+    if options.until == "decided" and options.against is None and len(engines) < 2:
+        raise UsageError(
+            "--until decided compares engines: give --a and --b, several --engine, "
+            "or --against FILE"
+        )
+    if options.against is not None:
+        path = Path(options.against)
+        if path.is_file():
+            files.read(path)
+        elif not path.is_dir() and not glob.glob(options.against, recursive=True):
+            raise UsageError(f"--against: {options.against}: no such file")
+
+
+def key_of(case: PlannedCase) -> CaseKey:
+    return CaseKey(case.graph.id.path, case.engine.key, tuple(sorted(case.variant.items())))
+
+
+class Referee:
+    """Asks bench-compare. `save` writes the results so far to a file and returns its path."""
+
+    def __init__(self, options: Options, save: Callable[[Path], Path]) -> None:
+        self._against = options.against
+        self._threshold = options.threshold_ratio
+        self._save = save
+
+    @property
+    def what(self) -> str:
+        """What is decided."""
+        return "pairs" if self._against is None else f"cases against {self._against}"
+
+    def look(self) -> Decisions:
+        """Raises `UsageError` where nothing can be compared."""
+        with tempfile.TemporaryDirectory(prefix="bench-run-") as folder:
+            record = self._ask(self._save(Path(folder)))
+        found = read_decisions(record, self._against is None)
+        if not found.decided and not found.open and record["problems"]:
+            raise UsageError(f"--until decided: {record['problems'][0]}")
+        return found
+
+    def _ask(self, path: Path) -> Any:
+        sides = (
+            [str(path), "--group-by", "engine"]
+            if self._against is None
+            else ["--a", self._against, "--b", str(path)]
+        )
+        words = [*sides, "--threshold", repr(self._threshold), "--json", "-"]
+        done = subprocess.run(  # noqa: S603 - our own command, no shell
+            [sys.executable, "-m", "bench_compare", *words],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            check=False,
+        )
+        try:
+            return json.loads(done.stdout)
+        except ValueError:
+            text = done.stderr.decode(errors="replace").strip() or f"exit code {done.returncode}"
+            last = text.splitlines()[-1][:SHOWN].removeprefix("bench-compare: ")
+            raise UsageError(f"--until decided: {last}") from None
+
+
+def read_decisions(record: Mapping[str, Any], paired: bool) -> Decisions:
+    """`record` is what ``bench-compare --json`` writes; `paired`: both sides are of this run."""
+    counts: Counter[str] = Counter()
+    without: Counter[str] = Counter()
+    decided: set[CaseKey] = set()
+    still: set[CaseKey] = set()
+    unclear = 0
+    sides = ("base", "other") if paired else ("other",)
+    for case in record["cases"]:
+        metric = case["metrics"].get(case["gate"])
+        if metric is None:
+            without["not comparable"] += 1
+        elif metric["verdict"] in DECIDED:
+            counts[metric["verdict"]] += 1
+            decided.update(_keys(case, sides))
+        elif metric["needed_unit"] == "document":
+            without["open that only more documents decide"] += 1
+        else:
+            unclear += 1
+            still.update(_keys(case, sides))
+    return Decisions(dict(counts), frozenset(decided), frozenset(still), unclear, dict(without))
+
+
+def _keys(case: Mapping[str, Any], sides: Sequence[str]) -> Iterator[CaseKey]:
+    variant = tuple(sorted(case["variant"].items()))
+    for name in sides:
+        side = case[name]
+        if side is not None:
+            yield CaseKey(side["path"], side["engine"], variant)
+
 
 MAX_ROUNDS = "max rounds"
 
@@ -92,3 +248,88 @@ def until_settled(
         if not due:
             return
     rounds.note_end(due, MAX_ROUNDS)
+
+
+# What the rounds so far tell of a case.
+
+UNGATED_ELSEWHERE = "another round of this case had to do without the gate"
+
+
+class RoundSamples(NamedTuple):
+    """What a round tells of the case's time."""
+
+    samples: Samples
+    cut: int
+    energy_j: float | None = None
+    """Of an iteration."""
+
+
+@dataclass
+class CaseState:
+    """What is known of a case so far."""
+
+    case: PlannedCase
+    ended: str | None = None
+    """The status that ended it, if it did not complete."""
+    last: Case | None = None
+    measured: dict[int, RoundSamples] = field(default_factory=dict)
+    """By round: an earlier run may have lost one between others, and they end in any order."""
+    is_wrong: bool = False
+    """Whether its outputs were wrong in a round."""
+    timing: str | None = None
+    """How the device times of these rounds were taken."""
+
+    @property
+    def rounds(self) -> int:
+        return len(self.measured)
+
+    @property
+    def no_gate(self) -> str | None:
+        """Why further rounds are to do without a gate."""
+        return UNGATED_ELSEWHERE if self.timing == "events" else None
+
+    def take(self, result: Case) -> None:
+        self.last = result
+        if result.outcome.status != "completed":
+            self.ended = result.outcome.status
+        for each in result.rounds:
+            if each.device_timing == "gated events" and self.timing == "events":
+                continue  # it was under way when another one had to do without the gate
+            if each.device_timing == "events" and self.timing == "gated events":
+                self.measured.clear()  # measured again: unlike samples share no series
+            self.timing = each.device_timing
+            name = main_series(each.series)
+            assert name is not None, "a round has samples"
+            self.measured[each.index] = RoundSamples(
+                each.series[name], each.cut.get(name, 0), each.energy_j_per_iteration
+            )
+        if result.validation is not None and result.validation.status == "failed":
+            self.is_wrong = True
+
+    def forget(self, rounds: Collection[int]) -> None:
+        """These are void, and will be measured again."""
+        for index in rounds:
+            self.measured.pop(index, None)
+
+    def in_order(self) -> list[RoundSamples]:
+        """What was measured, in the order of the rounds."""
+        return [self.measured[index] for index in sorted(self.measured)]
+
+    def bare(self) -> Case:
+        """A part without measurements, for what is put on record later."""
+        assert self.last is not None, "something was measured"
+        return replace(
+            self.last, init={}, rounds=(), summary={}, validation=None, memory=None, notes=()
+        )
+
+    def is_precise(self, target_ratio: float) -> bool:
+        width = self.half_width_ratio()
+        return width is not None and width <= target_ratio
+
+    def half_width_ratio(self) -> float | None:
+        """Of the median's interval; unknown below three rounds."""
+        if self.rounds < MIN_ROUNDS_FOR_T:
+            return None
+        rounds = self.in_order()
+        summary = summarize([each.samples for each in rounds], [each.cut for each in rounds])
+        return half_width_ratio(summary)

@@ -7,6 +7,7 @@ Python costs about 50 microseconds: a recording is for hundreds of kernels, not 
 
 from __future__ import annotations
 
+import ctypes
 import statistics
 from collections import defaultdict
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from bench_run.errors import EngineUnavailableError
-from bench_run.streams.cuda_kernels import NAMES
+from bench_run.streams.cuda_driver import NAMES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -158,3 +159,31 @@ def by_name(groups: Sequence[Group]) -> dict[str, tuple[int, float]]:
         name: (max(1, len(found) // len(groups)), statistics.median(found))
         for name, found in durations.items()
     }
+
+
+# Readable names of kernels, by the C++ library's own function where it is there.
+
+
+@lru_cache(maxsize=1024)
+def demangle(name: str) -> str:
+    """``void f<int>(int*)`` for ``_Z1fIiEvPT_``; the name itself where it is no mangled one."""
+    library = _library()
+    if library is None or not name.startswith("_Z"):
+        return name
+    status = ctypes.c_int()
+    place = library.__cxa_demangle(name.encode(), None, None, ctypes.byref(status))
+    if not place:
+        return name
+    text = ctypes.string_at(place).decode(errors="replace")
+    library.free(ctypes.c_void_p(place))
+    return text
+
+
+@lru_cache(maxsize=1)
+def _library() -> ctypes.CDLL | None:
+    try:
+        library = ctypes.CDLL("libstdc++.so.6")
+    except OSError:
+        return None
+    library.__cxa_demangle.restype = ctypes.c_void_p
+    return library

@@ -13,18 +13,95 @@ costs: nothing is subtracted.
 
 from __future__ import annotations
 
+import ctypes
+import threading
 from contextlib import contextmanager
+from pathlib import Path
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, Protocol
 
 from bench_run.errors import BenchRunError, EngineError
 from bench_run.streams.base import WAITED
-from bench_run.streams.hip_gate import GateGoneError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from bench_run.streams.hip_gate import Gate
+
+# hipDNN's stall gate, in each of its generations, with a timeout.
+#
+# The first generation has no watchdog: an engine that waits for the device inside `execute` would
+# wait behind a closed gate for ever, so a thread of ours opens it after `LIMIT_S`. Later ones open
+# by themselves and say so (`timed_out`); ours watches them too, a while later, since a release that
+# binds `timed_out` need not have a watchdog that works. Either way what was enqueued behind that
+# gate is void. Newer still, a gate that opened by force refuses to close again in that process
+# (`GateGoneError`).
+
+LIMIT_S = 2.0
+"""No block of launches takes the host that long; the bindings' own watchdog waits as long."""
+
+
+class StallGate(Protocol):
+    def arm(self, stream: int, /) -> None: ...
+
+    def release(self) -> None: ...
+
+
+class GateGoneError(Exception):
+    """The gate cannot be closed any more; the words are the bindings'."""
+
+
+class Gate:
+    """Closes the stream; opens when the block ends or, at the latest, after the limit.
+
+    `timed_out` is the gate's own word on whether its watchdog opened it. With it ours waits twice
+    as long, so that theirs comes first.
+    """
+
+    def __init__(
+        self,
+        gate: StallGate,
+        stream: int,
+        timed_out: Callable[[], bool] | None = None,
+        limit_s: float = LIMIT_S,
+    ) -> None:
+        self._gate, self._stream = gate, stream
+        self._limit_s = limit_s if timed_out is None else 2 * limit_s
+        self._timed_out = timed_out
+        self._lock = threading.Lock()
+        self._closed = self._forced = False
+
+    @contextmanager
+    def closed(self) -> Iterator[None]:
+        self._forced = False
+        try:
+            self._gate.arm(self._stream)
+        except Exception as error:  # foreign: sticky gates and drivers without stream waits
+            raise GateGoneError(str(error) or type(error).__name__) from error
+        self._closed = True
+        watchdog = self._watch()
+        try:
+            yield
+        finally:
+            watchdog.cancel()
+            self._open(forced=False)
+
+    def _watch(self) -> threading.Timer:
+        watchdog = threading.Timer(self._limit_s, self._open, kwargs={"forced": True})
+        watchdog.daemon = True
+        watchdog.start()
+        return watchdog
+
+    def _open(self, *, forced: bool) -> None:
+        """Once for each closing, by the first caller."""
+        with self._lock:
+            if self._closed:
+                self._closed, self._forced = False, forced
+                self._gate.release()
+
+    def was_forced(self) -> bool:
+        """Whether the last gate opened before its block ended; asked once its work is done."""
+        return self._forced or (self._timed_out is not None and bool(self._timed_out()))
+
 
 GATE_DEPTH = 64
 """Iterations behind one gate: a few launches each stay far below what a queue holds."""
@@ -196,3 +273,108 @@ class HipStream:
     def _failure(self, step: str, error: Exception) -> EngineError:
         text = str(error) or type(error).__name__
         return EngineError(f"{self._library}: {step}: {text}", detail=text)
+
+
+# Events and an asynchronous memset of the HIP runtime, for releases of hipDNN without their own.
+#
+# Through ctypes on the very library that is in this process already (a second copy of the runtime
+# would have a device state of its own), else through `hip-python`.
+
+LIBRARY = "libamdhip64"
+
+
+class HipError(RuntimeError):
+    """A call of the runtime that did not return 0."""
+
+
+class Runtime:
+    """The runtime's functions; anything but success raises `HipError`."""
+
+    def __init__(self, library: Any) -> None:
+        self._library = library
+
+    def call(self, name: str, *arguments: Any) -> None:
+        code = getattr(self._library, name)(*arguments)
+        if code != 0:
+            raise HipError(f"{name} failed with HIP error {code}")
+
+    def memset(self, address: int, value: int, size_bytes: int, stream: int) -> None:
+        """Enqueued on the stream; returns at once."""
+        self.call(
+            "hipMemsetAsync", ctypes.c_void_p(address), ctypes.c_int(value),
+            ctypes.c_size_t(size_bytes), ctypes.c_void_p(stream),
+        )  # fmt: skip
+
+
+def loaded_runtime(maps: str = "/proc/self/maps") -> Runtime | None:
+    """The runtime that this process has in memory; None where it has none."""
+    try:
+        lines = Path(maps).read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return None
+    paths = (line.split(None, 5)[-1] for line in lines)
+    path = next((path for path in paths if Path(path).name.startswith(LIBRARY)), None)
+    if path is None:
+        return None
+    try:
+        return Runtime(ctypes.CDLL(path))
+    except OSError:
+        return None
+
+
+class RuntimeEvents:
+    """hipEvent_t through ctypes, made once and used in turn."""
+
+    name = "HIP runtime events"
+
+    def __init__(self, runtime: Runtime, count: int, stream: int = 0) -> None:
+        self._runtime, self._turn = runtime, 0
+        self._stream = ctypes.c_void_p(stream)
+        self._events = [ctypes.c_void_p() for _ in range(count)]
+        for event in self._events:
+            runtime.call("hipEventCreate", ctypes.byref(event))
+
+    def record(self) -> ctypes.c_void_p:
+        self._turn = (self._turn + 1) % len(self._events)
+        event = self._events[self._turn]
+        self._runtime.call("hipEventRecord", event, self._stream)
+        return event
+
+    def elapsed_ms(self, begin: ctypes.c_void_p, end: ctypes.c_void_p) -> float:
+        elapsed = ctypes.c_float()
+        self._runtime.call("hipEventElapsedTime", ctypes.byref(elapsed), begin, end)
+        return elapsed.value
+
+
+class HipPythonEvents:
+    """Events of `hip-python`, whose functions return an error code first."""
+
+    name = "hip-python events"
+
+    def __init__(self, hip: Any, count: int, stream: int = 0) -> None:
+        self._hip, self._turn = hip, 0
+        self._stream = stream or None
+        self._events = [self._call("hipEventCreate")[0] for _ in range(count)]
+
+    def _call(self, name: str, *arguments: Any) -> tuple[Any, ...]:
+        code, *values = getattr(self._hip, name)(*arguments)
+        if int(code) != 0:
+            raise HipError(f"{name} failed with HIP error {int(code)}")
+        return tuple(values)
+
+    def record(self) -> Any:
+        self._turn = (self._turn + 1) % len(self._events)
+        self._call("hipEventRecord", self._events[self._turn], self._stream)
+        return self._events[self._turn]
+
+    def elapsed_ms(self, begin: Any, end: Any) -> float:
+        return float(self._call("hipEventElapsedTime", begin, end)[0])
+
+
+def hip_python() -> Any:
+    """The module, or None where it is not installed or does not load."""
+    try:
+        from hip import hip
+    except Exception:  # foreign: importing it loads the HIP runtime
+        return None
+    return hip

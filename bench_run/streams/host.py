@@ -14,7 +14,7 @@ from pathlib import Path
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
-from bench_run.streams.caches import flushed_bytes
+from bench_run.streams.base import flushed_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -18,19 +18,18 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from bench_run.errors import EngineUnavailableError, UsageError
-from bench_run.streams.base import TOO_MANY, WAITED
-from bench_run.streams.caches import CACHES, flushed_bytes
+from bench_run.streams.base import CACHES, TOO_MANY, WAITED, flushed_bytes
 from bench_run.streams.cuda import (
     EMPTY_KERNEL_NS,
     QUEUE_LAUNCHES,
     ClockProbe,
     CudaAbilities,
+    CudaMemory,
+    CudaWatch,
     Gate,
     clock_of,
 )
 from bench_run.streams.cuda_driver import Driver, driver
-from bench_run.streams.cuda_memory import CudaMemory
-from bench_run.streams.cuda_watch import CudaWatch
 
 if TYPE_CHECKING:
     from collections.abc import Callable

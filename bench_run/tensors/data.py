@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from bench_run.errors import GraphError
-from bench_run.graph.chain.model import ChainGraph
+from bench_run.graph.chain import ChainGraph
 
 if TYPE_CHECKING:
     from bench_run.graph.model import Graph
-    from bench_run.tensors.golden.bundles import Golden
-    from bench_run.tensors.storage import Storage, Storages
+    from bench_run.tensors.golden import Golden
+    from bench_run.tensors.layout import Storage, Storages
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Data:
 
 def inputs_of(graph: Graph, data: Data) -> Storages:
     """Golden inputs bit for bit where there are some, else seeded ones, which are made once."""
-    from bench_run.tensors.seeded.input_cache import read_inputs, store_inputs
+    from bench_run.tensors.seeded.inputs import read_inputs, store_inputs
 
     if data.golden is not None:
         return golden_of(graph, data).inputs
@@ -44,8 +44,7 @@ def inputs_of(graph: Graph, data: Data) -> Storages:
 
 
 def _make_seeded(graph: Graph, data: Data) -> dict[int, Storage]:
-    from bench_run.tensors.seeded.chain_inputs import make_chain_inputs
-    from bench_run.tensors.seeded.inputs import make_inputs, parse_init
+    from bench_run.tensors.seeded.inputs import make_chain_inputs, make_inputs, parse_init
 
     if isinstance(graph, ChainGraph):
         return make_chain_inputs(graph, data.seed, data.init)
@@ -54,7 +53,7 @@ def _make_seeded(graph: Graph, data: Data) -> dict[int, Storage]:
 
 def golden_of(graph: Graph, data: Data) -> Golden:
     """The golden tensors that `data` names. Raises `GraphError` where they do not fit the graph."""
-    from bench_run.tensors.golden.bundles import find_golden, read_golden, why_none
+    from bench_run.tensors.golden import find_golden, read_golden, why_none
 
     path = data.graph_path or graph.name
     bundle = find_golden(path, data.golden)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from bench_run.tensors.storage import Storage
+    from bench_run.tensors.layout import Storage
 
     Bytes: TypeAlias = npt.NDArray[np.uint8]
 

@@ -7,7 +7,8 @@ of layouts; here strides are only numbers.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from bench_run.graph.model import Tensor
-    from bench_run.tensors.storage import Storage
+
 
 Array = npt.NDArray[Any]
 
@@ -141,3 +142,31 @@ def same_bytes(one: Array, other: Array) -> bool:
 
 def _raw(array: Array) -> npt.NDArray[np.uint8]:
     return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+
+
+# Tensors on the host travel as *storages*: one-dimensional arrays of the tensor's own type and of
+# `Tensor.span` elements, gaps of the strides included.
+
+Storage: TypeAlias = "npt.NDArray[Any]"
+Storages: TypeAlias = Mapping[int, "Storage"]
+"""By tensor uid."""
+
+
+# What outputs hold before a run that is checked: bytes that are no result.
+#
+# NaN where the type has it (all bits set, or the one NaN of the fnuz types), else 0xA5, a pattern
+# rarely met. All bytes of an element are equal, so memory may be filled byte by byte.
+
+NAN, FNUZ_NAN, RARE = 0xFF, 0x80, 0xA5
+
+
+def poison_byte(data_type: str) -> int:
+    """The byte that all of a poisoned output consists of."""
+    if data_type.endswith("fnuz"):
+        return FNUZ_NAN
+    return NAN if DTYPES[data_type].kind in ("float", "scale") else RARE
+
+
+def fill_with_poison(storage: Storage, data_type: str) -> None:
+    """A storage in the host's memory."""
+    storage.view(np.uint8).fill(poison_byte(data_type))

@@ -6,7 +6,7 @@ and ``fusion`` another graph, ``plan`` and ``knob:…`` entries of the case's va
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import TYPE_CHECKING
@@ -14,16 +14,25 @@ from typing import TYPE_CHECKING
 from bench_run.engines.base import KNOB_VARIANT
 from bench_run.engines.spec import parse_spec
 from bench_run.errors import BenchRunError, GraphError, UsageError
-from bench_run.graph.chain.model import ChainGraph
+from bench_run.graph.chain import ChainGraph
 from bench_run.plan.engines import BUILD_EVERY_S, EVERY, plan_engines
-from bench_run.plan.rewrites import GRAPH_AXES, in_math, rewritten, variant_case
-from bench_run.tune.space import ALL, Space
+from bench_run.plan.tuned import GRAPH_AXES, in_math, rewritten, variant_case
+from bench_run.tune.settings import ALL, Space
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from bench_schema.document import Document
+
     from bench_run.options import Options
     from bench_run.plan.cases import PlannedCase, PlannedGraph
     from bench_run.plan.engines import PlannedEngine
+    from bench_run.tune.building import Effort, Fate
+    from bench_run.tune.choosing import Finalist
+    from bench_run.tune.racing import RaceState
+    from bench_run.tune.settings import Tuning
     from bench_run.worker.parent.pool import WorkerPool
+
 
 MOST_CANDIDATES = 1000
 """Of one graph; a larger space is a mistake in its axes."""
@@ -210,3 +219,51 @@ def _without_duplicates(options: Sequence[Option]) -> Iterator[Option]:
         if option.problem is None:
             seen[key] = option.key or "the default"
         yield option
+
+
+# What the stages of a tuning hand on: to each other, and to the record.
+
+
+@dataclass(frozen=True)
+class Raced:
+    """One graph after its race."""
+
+    graph: PlannedGraph
+    options: Sequence[Option]
+    fates: Sequence[Fate]
+    """What became of each option until the race began."""
+    entered: Sequence[int]
+    """Options in the race, in the order of its rows."""
+    state: RaceState | None
+    ranks: Mapping[int, int]
+    finalists: Sequence[int] = ()
+    tied: Sequence[int] = ()
+    """As indices of options."""
+
+    @property
+    def beyond(self) -> str | None:
+        """The limit that the default breaks."""
+        return self.fates[0].beyond
+
+    def rivals(self, finalists: Sequence[Finalist]) -> Sequence[Finalist]:
+        """Those that may win: not a default that breaks a limit, where others keep it."""
+        others = [each for each in finalists if each.index != 0]
+        return others if others and self.beyond is not None else finalists
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """Everything that the record is made of."""
+
+    tuning: Tuning
+    options: Options
+    engines: Sequence[PlannedEngine]
+    raced: Sequence[Raced]
+    document: Document
+    started: str
+    effort: Effort
+    race_s: float
+    confirm_s: float
+    notes: Sequence[str]
+    command: Sequence[str]
+    version: str

@@ -9,8 +9,7 @@ import numpy as np
 from bench_schema.numbers.looks import looks
 from bench_schema.numbers.summary import midmean
 
-from bench_run.tune.choosing.decide import Finalist
-from bench_run.tune.choosing.settle import open_finalists
+from bench_run.tune.choosing import Finalist, open_finalists
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -18,8 +17,8 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from bench_run.options import Options
-    from bench_run.runner.case_state import CaseState
-    from bench_run.tune.findings import Raced
+    from bench_run.runner.stopping import CaseState
+    from bench_run.tune.candidates import Raced
     from bench_run.tune.settings import Tuning
 
     Logs = npt.NDArray[np.float64]

@@ -17,7 +17,7 @@ from bench_schema.document import Case, Outcome
 
 from bench_run.errors import StoppedError, UsageError
 from bench_run.files import writing
-from bench_run.tune.racing.heats import Visit
+from bench_run.tune.racing import Visit
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
@@ -16,21 +16,17 @@ import psutil
 
 from bench_run.machine.device_lock import DeviceLock
 from bench_run.machine.devices import devices
-from bench_run.tune.building.benches import Benches, side_by_side
-from bench_run.tune.building.fates import fates_of, repeated
-from bench_run.tune.building.session import Means, Session
-from bench_run.tune.candidates import Lister
-from bench_run.tune.choosing.decide import rank_candidates
-from bench_run.tune.choosing.whole import global_finalists
-from bench_run.tune.findings import Raced
-from bench_run.tune.racing.heats import (
+from bench_run.tune.building import Benches, Means, Session, fates_of, repeated, side_by_side
+from bench_run.tune.candidates import Lister, Raced
+from bench_run.tune.choosing import global_finalists, rank_candidates
+from bench_run.tune.racing import (
+    RaceSettings,
     choose_finalists,
     close,
     run_all,
     run_energy_race,
     run_race,
 )
-from bench_run.tune.racing.rules import RaceSettings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -40,15 +36,14 @@ if TYPE_CHECKING:
     from bench_run.plan.engines import PlannedEngine
     from bench_run.progress import Progress
     from bench_run.runner.planning import Outline
-    from bench_run.runner.references.store import ReferenceStore
-    from bench_run.tune.building.fates import Fate
-    from bench_run.tune.building.session import Effort
+    from bench_run.runner.references import ReferenceStore
+    from bench_run.tune.building import Effort, Fate
     from bench_run.tune.candidates import Option
-    from bench_run.tune.clock import Clock
     from bench_run.tune.journal import TuneJournal
-    from bench_run.tune.racing.heats import RaceState, Visit
+    from bench_run.tune.racing import RaceState, Visit
     from bench_run.tune.settings import Tuning
     from bench_run.worker.parent.pool import WorkerPool
+
 
 MEMORY_SHARE = 0.4
 """Of the memory, which plans that are kept may take."""
@@ -291,3 +286,43 @@ def _lead(state: RaceState) -> str:
     if ahead == 0:
         return "; the default leads"
     return f"; the fastest leads the default by about {100 * ahead:.1f} %"
+
+
+# How much of a tuning's budget is left, and for whom.
+
+RACE_SHARE = 0.6
+"""Of the budget; the rest is for the rounds of the finalists."""
+GRACE = 0.5
+"""Of the time that building took: as long may a race go on that has used up its share."""
+
+
+@dataclass
+class Clock:
+    """How much of the budget is left."""
+
+    budget_s: float | None
+    began: float = field(default_factory=time.monotonic)
+
+    def spent_s(self) -> float:
+        return time.monotonic() - self.began
+
+    def race_end(self, graphs_left: int, graphs: int = 1) -> Callable[[], bool]:
+        """Whether the next graphs have used up their share of the time for all races."""
+        if self.budget_s is None:
+            return lambda: False
+        left = max(0.0, RACE_SHARE * self.budget_s - self.spent_s())
+        end = time.monotonic() + left * graphs / max(graphs, graphs_left)
+        return lambda: time.monotonic() >= end
+
+    def with_grace(self, is_over: Callable[[], bool], took_s: float) -> Callable[[], bool]:
+        """For the race of a graph that took so long to build: what was built should not be in vain,
+        so it may take a part of that more than its share, unless all of the budget is gone."""
+        end = time.monotonic() + GRACE * took_s
+        return lambda: self.is_over() or (is_over() and time.monotonic() >= end)
+
+    def is_over(self) -> bool:
+        return self.budget_s is not None and self.spent_s() >= self.budget_s
+
+    def text(self) -> str:
+        spent = f"{self.spent_s():.0f} s"
+        return spent if self.budget_s is None else f"{spent} of {self.budget_s:.0f} s"

@@ -29,12 +29,22 @@ from bench_schema.tuning import (
     Whole,
 )
 
-from bench_run.runner.output.record import now
-from bench_run.tune.building.fates import largest_error
-from bench_run.tune.choosing.decide import Decision, Finalist, Point, decide, pareto, ratio
-from bench_run.tune.choosing.totals import Suite, decide_whole, total_gain, totals
+from bench_run.runner.output import now
+from bench_run.tune.building import largest_error
+from bench_run.tune.choosing import (
+    Decision,
+    Finalist,
+    Point,
+    Suite,
+    decide,
+    decide_whole,
+    pareto,
+    ratio,
+    total_gain,
+    totals,
+)
 from bench_run.tune.confirm import objective_logs
-from bench_run.tune.racing.heats import intervals
+from bench_run.tune.racing import intervals
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -42,7 +52,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     from bench_schema.document import Case, Document
 
-    from bench_run.tune.findings import Raced, Tuned
+    from bench_run.tune.candidates import Raced, Tuned
 
     Logs = npt.NDArray[np.float64]
 

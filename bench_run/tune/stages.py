@@ -15,21 +15,16 @@ from bench_run.errors import OutputError, UsageError
 from bench_run.measure.time_breakdown import TimeBreakdown
 from bench_run.progress import Progress
 from bench_run.runner.benchmark import VERSION, run_planned
-from bench_run.runner.output.destinations import check_destinations
-from bench_run.runner.output.record import now
+from bench_run.runner.output import check_destinations, now
 from bench_run.runner.planning import Planned, outline_run
-from bench_run.runner.references.engines import check_references
-from bench_run.runner.references.spool import check_cache
-from bench_run.runner.references.store import ReferenceStore
+from bench_run.runner.references import ReferenceStore, check_cache, check_references
 from bench_run.runner.rounds import Brought, engines_of
 from bench_run.runner.stopping import until_settled
-from bench_run.tune.building.session import Effort
-from bench_run.tune.candidates import tuned_engines
-from bench_run.tune.clock import Clock
+from bench_run.tune.building import Effort
+from bench_run.tune.candidates import Raced, Tuned, tuned_engines
 from bench_run.tune.confirm import Confirmation
-from bench_run.tune.findings import Raced, Tuned
 from bench_run.tune.journal import TuneJournal
-from bench_run.tune.races import Races
+from bench_run.tune.races import Clock, Races
 from bench_run.tune.settings import Tuning, run_options
 from bench_run.worker.parent.pool import WorkerPool
 

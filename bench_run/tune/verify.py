@@ -20,7 +20,7 @@ from bench_run.plan.tuned import (
 )
 from bench_run.runner.benchmark import run_planned
 from bench_run.runner.planning import Planned, open_engines, outline_run, plan_run
-from bench_run.tune.choosing.decide import Finalist, ratio
+from bench_run.tune.choosing import Finalist, ratio
 from bench_run.tune.record import confirmed_cases, objective
 from bench_run.worker.parent.pool import WorkerPool
 

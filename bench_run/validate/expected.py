@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from bench_run.graph.model import Graph
-    from bench_run.tensors.storage import Storages
+    from bench_run.tensors.layout import Storages
     from bench_run.validate.settings import ValidationSettings
 
 

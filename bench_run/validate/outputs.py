@@ -14,21 +14,21 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from bench_schema.document import Mismatch, OutputValidation, Real, Validation
-from bench_schema.numbers.reals import spell, unspell
+from bench_schema.numbers.finite import spell, unspell
 
 from bench_run.errors import EngineError
 from bench_run.graph.dtypes import DTYPES
 from bench_run.tensors.difference import Array, Bound, Difference, difference
 from bench_run.tensors.files import write_tensors
 from bench_run.tensors.layout import describe, logical_view, memory_order, misfit
-from bench_run.validate.shared_error import exceeded
+from bench_run.validate.tolerance import exceeded
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from bench_run.graph.model import Graph, Tensor
-    from bench_run.tensors.storage import Storage, Storages
+    from bench_run.tensors.layout import Storage, Storages
     from bench_run.validate.tolerance import Tolerance
 
 REMEMBERED = 64

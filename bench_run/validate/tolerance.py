@@ -24,21 +24,162 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bench_run.errors import GraphError, UsageError
-from bench_run.graph.chain.model import ChainGraph
+from bench_run.graph.chain import ChainGraph
 from bench_run.graph.dtypes import DTYPES
-from bench_run.validate.shared_error import SharedError
-from bench_run.validate.tolerance_tables import (
-    BY_RMS,
-    FALLBACK,
-    INFINITIES_MATCH,
-    producer,
-    table_number,
-)
+from bench_run.tensors.difference import Array, Bound, Difference
 
 if TYPE_CHECKING:
-    from bench_run.graph.model import Graph, Tensor
-    from bench_run.tensors.storage import Storages
+    from collections.abc import Callable
+
+    from bench_run.graph.model import Graph, Node, Tensor
+    from bench_run.tensors.layout import Storages
     from bench_run.validate.roundoff.estimate import Estimate
+
+
+# hipDNN's own test tolerances, one number per node type and data type, used as atol and as rtol.
+#
+# Source: TestTolerances.hpp of hipDNN's test SDK; the attention rows come from a document that
+# cites it. A graph of several nodes takes the largest of its nodes' numbers.
+
+FALLBACK = 1e-3
+"""For every node type and data type without a number of its own."""
+
+_Row = dict[str, float]
+
+
+def _row(double: float | None, single: float, half: float, bfloat16: float) -> _Row:
+    row = {"float": single, "half": half, "bfloat16": bfloat16}
+    return row if double is None else {"double": double, **row}
+
+
+TABLE: dict[str, _Row] = {
+    "BatchnormInferenceAttributes": _row(1e-7, 2e-4, 5e-4, 5e-3),
+    "BatchnormInferenceAttributesVarianceExt": _row(1e-7, 2e-4, 8e-4, 7e-3),
+    "BatchnormAttributes": _row(1e-7, 4e-3, 4e-3, 8e-3),
+    "BatchnormBackwardAttributes": _row(1e-7, 2e-3, 4e-4, 3e-3),
+    "RMSNormAttributes": _row(4e-3, 4e-3, 4e-3, 8e-3),
+    "LayernormAttributes": _row(1e-5, 1e-4, 1e-3, 1e-2),
+    "ConvolutionFwdAttributes": _row(None, 1e-5, 1e-1, 1e-1),
+    "ConvolutionBwdAttributes": _row(None, 8.5e-6, 2e-2, 2e-2),
+    "ConvolutionWrwAttributes": _row(None, 2e-4, 2e-1, 2e-1),
+    "MatmulAttributes": _row(None, 1e-5, 1e-2, 1e-2),
+    "ReductionAttributes": _row(None, 1e-5, 1e-2, 5e-2),
+    "PointwiseAttributes": _row(1e-7, 1e-5, 1e-3, 1e-2),
+    "SdpaAttributes": _row(None, 1e-5, 1e-2, 1e-2),
+    "SdpaBackwardAttributes": _row(None, 1e-5, 1e-2, 1e-2),
+}
+
+BY_RMS = frozenset(("RMSNormAttributes",))
+"""Node types whose results hipDNN's tests hold to a root mean square."""
+INFINITIES_MATCH = frozenset((("SdpaAttributes", "stats"),))
+"""Results that may be infinite: the log-sum-exp of a row whose keys are all masked."""
+
+
+def table_number(graph: Graph, data_type: str) -> float:
+    """The largest number of the graph's nodes for outputs of a data type."""
+    numbers = (TABLE.get(node.type, {}).get(data_type, FALLBACK) for node in graph.nodes)
+    return max(numbers, default=FALLBACK)
+
+
+def producer(graph: Graph, uid: int) -> tuple[Node, str]:
+    """The node and port that a tensor comes from."""
+    return next(
+        (node, port)
+        for node in graph.nodes
+        for port, produced in node.outputs.items()
+        if produced == uid
+    )
+
+
+# What element-wise tolerances cannot see: an error that all elements of an output share.
+#
+# Honest roundings are independent of each other. Of N of them, each with a standard deviation of at
+# most s, relative to the root mean square of what is expected:
+#
+# spread √(Σ(a − e)²/Σe²) is at most s·√(1 + 2√(t/N) + 2t/N), but for a probability of exp(−t):
+# Laurent and Massart, Adaptive estimation of a quadratic functional by model selection, 2000, lemma
+# 1. t = 20 makes that 2e-9. bias Σ(a − e)·e/Σe², the factor by which all elements are off, has a
+# standard deviation of √(Σs²e²)/Σe². Six of them are exceeded with a probability of 2e-9. The same
+# holds for |e| in place of e, which finds an error that has one sign everywhere. mean Σ(a −
+# e)/√(N·Σe²), an error of one size everywhere, has one of √(Σs²)/√(N·Σe²).
+#
+# To all comes the drift, the part that rounding errors may share (`roundoff/`), and what groups of
+# elements err alike: rows of a norm have one statistic each, whose error is one random number. For
+# G groups that is the same with G in place of N. Roundings of equal values are equal: where either
+# limit is exceeded, N is the number of different values expected.
+
+RARE = 20.0
+"""t: false alarms have a probability of exp(−t)."""
+SIGMAS = 6.0
+UNEVEN = 1.5
+"""Groups of unlike size, as channels with scales of their own have, average out by less."""
+LOOKED_AT = 1 << 18
+"""Elements among which different values are counted."""
+
+
+@dataclass(frozen=True)
+class SharedError:
+    """Standard deviations of an element's error, and what all may share."""
+
+    rtol: float
+    """Relative to the element."""
+    atol: float
+    drift: float
+    group: float = 0.0
+    """Standard deviation of what the elements of a group err alike, relative to their rms."""
+    groups: int = 1
+
+
+def exceeded(found: Difference, allowed: SharedError, expected: Array) -> tuple[str, Bound] | None:
+    """The criterion that fails, in a word, and a bound that at least one element is then beyond."""
+    if found.outside or not 0 < found.square_expected < math.inf:
+        return None
+    for word, error, limit in criteria(found, allowed):
+        if error > limit(found.elements) and error > limit(_different(expected)):
+            size = math.sqrt(found.square_expected / found.elements)
+            tight = limit(_different(expected))
+            relative = word == "bias"
+            return word, Bound(tight if relative else 0.0, 0.0 if relative else tight * size)
+    return None
+
+
+def criteria(
+    found: Difference, allowed: SharedError
+) -> tuple[tuple[str, float, Callable[[int], float]], ...]:
+    """Name, what was found and what is allowed for so many independent errors."""
+    square, count = found.square_expected, found.elements
+    variance = allowed.rtol**2 + allowed.atol**2 * count / square
+    common = allowed.drift + SIGMAS * UNEVEN * allowed.group / math.sqrt(allowed.groups)
+    weighted = allowed.rtol**2 * found.fourth_expected + allowed.atol**2 * square
+
+    def spread(independent: int) -> float:
+        apart = _farthest(math.sqrt(variance), independent)
+        return allowed.drift + apart + _farthest(allowed.group, allowed.groups)
+
+    def bias(independent: int) -> float:
+        repeated = max(1.0, count / max(1, independent))
+        return common + SIGMAS * math.sqrt(weighted * repeated) / square
+
+    def mean(independent: int) -> float:
+        return common + SIGMAS * math.sqrt(variance / max(1, independent))
+
+    both = max(abs(found.projected), abs(found.projected_up)) / square
+    offset = abs(found.total) / math.sqrt(count * square)
+    return ("spread", found.relative_l2, spread), ("bias", both, bias), ("mean", offset, mean)
+
+
+def _farthest(deviation: float, independent: int) -> float:
+    """How large the root mean square of so many random numbers may be."""
+    part = RARE / max(1, independent)
+    return deviation * math.sqrt(1 + 2 * math.sqrt(part) + 2 * part)
+
+
+def _different(expected: Array) -> int:
+    """How many different values there are; of very many elements, among some."""
+    step = max(1, expected.size // LOOKED_AT)
+    some = expected[::step]
+    return int(np.unique(np.asarray(some, np.float64)).size * min(step, expected.size))
+
 
 VALIDATORS = ("matching", "allclose", "allclose_matching_infinities")
 
@@ -180,8 +321,7 @@ def _is_exact(tensor: Tensor) -> bool:
 
 def _by_roundoff(graph: Graph, circumstances: Circumstances) -> dict[int, Tolerance]:
     from bench_run.validate.roundoff import OPERAND_UNITS, output_errors
-    from bench_run.validate.roundoff.chain import Between, chain_errors
-    from bench_run.validate.roundoff.measured import measured
+    from bench_run.validate.roundoff.chain import Between, chain_errors, measured
 
     sizes = {uid: measured(storage) for uid, storage in (circumstances.inputs or {}).items()}
     modes = tuple(OPERAND_UNITS)

@@ -12,20 +12,19 @@ import numpy as np
 from bench_run.engines import chain
 from bench_run.errors import OutputError
 from bench_run.files import writing
-from bench_run.graph.chain.model import ChainGraph
+from bench_run.graph.chain import ChainGraph
 from bench_run.graph.dtypes import DTYPES
 from bench_run.reference import evaluate as reference
 from bench_run.tensors.data import golden_of, inputs_of
 from bench_run.tensors.layout import logical_view, to_storage
 from bench_run.worker.messages import Evaluated
-from bench_run.worker.reference_cache import ReferenceCache
-from bench_run.worker.reference_key import key_of
+from bench_run.worker.reference_cache import ReferenceCache, key_of
 
 if TYPE_CHECKING:
     from bench_run.engines.base import Engine
     from bench_run.graph.model import Graph, Tensor
     from bench_run.tensors.data import Data
-    from bench_run.tensors.storage import Storage, Storages
+    from bench_run.tensors.layout import Storage, Storages
     from bench_run.worker.messages import Attempt, Evaluate
 
 HIPDNN = "hipdnn:"
@@ -146,7 +145,7 @@ def _write_golden(request: Evaluate, inputs: Storages, expected: Arrays) -> None
     """The graph as ``STEM.json`` and its tensors in ``STEM.golden/``, in the asked folder; after
     ``hipdnn:`` as ``STEM.tensor<uid>.bin``, hipDNN's own way."""
     from bench_run.graph.format.hipdnn_json import write_graph
-    from bench_run.tensors.golden.bundles import write_golden, write_hipdnn_golden
+    from bench_run.tensors.golden import write_golden, write_hipdnn_golden
 
     assert request.write_golden is not None
     plain = request.write_golden.removeprefix(HIPDNN)

@@ -27,8 +27,7 @@ from bench_run.streams.base import RestoresGate
 from bench_run.tensors.data import inputs_of
 from bench_run.validate.expected import make_checker
 from bench_run.validate.outputs import validation
-from bench_run.worker.case_record import case_of
-from bench_run.worker.messages import Keep, Kept, Release, Repeat, Visit, Visited
+from bench_run.worker.messages import Keep, Kept, Release, Repeat, Visit, Visited, case_of
 from bench_run.worker.run_case import Run, Timeline, affordable
 
 if TYPE_CHECKING:
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from bench_run.engines.base import Engine, Plan
-    from bench_run.tensors.storage import Storages
+    from bench_run.tensors.layout import Storages
     from bench_run.validate.outputs import CheckResult
     from bench_run.worker.messages import RunCase
     from bench_run.worker.run_case import Phase

@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any
 from bench_run.engines import engine_module
 from bench_run.engines.base import ListsKnobValues, ListsPlans, SupportsChoices, SupportsDevices
 from bench_run.errors import BenchRunError, EngineError
-from bench_run.machine.affinity import pin_process
-from bench_run.machine.numa import stay_near
+from bench_run.machine.affinity import pin_process, stay_near
 from bench_run.measure.clock import read_clock
 from bench_run.streams.base import GateWearsOut
 from bench_run.worker.guardian import start_guardian

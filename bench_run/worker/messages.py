@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar
 
-from bench_schema.document import Case, Validation
+from bench_schema.document import Case, Outcome, Validation
 
 from bench_run.measure.ceilings import Ceilings
 
@@ -20,11 +20,12 @@ if TYPE_CHECKING:
 
     from bench_run.engines.base import EngineFacts, EngineOptions, EngineSpec
     from bench_run.errors import BenchRunError
-    from bench_run.graph.chain.model import Surroundings
+    from bench_run.graph.chain import Surroundings
     from bench_run.graph.model import Graph
     from bench_run.measure.loop import SamplingBudget
     from bench_run.tensors.data import Data
     from bench_run.validate.settings import ValidationSettings
+
 
 AnswerT = TypeVar("AnswerT")
 
@@ -278,3 +279,50 @@ class Trace(Request[None]):
 @dataclass(frozen=True)
 class MeasureCeilings(Request[Ceilings]):
     """Measure what the engine's device can do at most."""
+
+
+# What a template process and the run say to each other.
+
+MESSAGE_BYTES = 65536
+FORK = b"fork"
+
+
+@dataclass(frozen=True)
+class Preload:
+    spec: str
+    """As text: `parse_spec`."""
+
+
+@dataclass(frozen=True)
+class Ready:
+    """Everything is imported, or not: then workers have to be started afresh."""
+
+    fit: bool
+
+
+@dataclass(frozen=True)
+class Forked:
+    pid: int
+
+
+@dataclass(frozen=True)
+class Ended:
+    pid: int
+    code: int
+    """As `subprocess.Popen.returncode`."""
+
+
+# A case as one round leaves it: with one round, or with the reason why there is none.
+
+
+def case_of(request: RunCase, outcome: Outcome, **parts: Any) -> Case:
+    """A `Case` of this request; what is not given is empty or unknown."""
+    return Case(
+        id=request.case_id,
+        graph=request.graph_id,
+        engine=request.engine,
+        variant=request.variant,
+        outcome=outcome,
+        work=request.work,
+        **{"notes": request.notes, **parts},
+    )

@@ -45,17 +45,20 @@ from bench_run.measure.loop import SamplingBudget, measure, why_ungated
 from bench_run.measure.memory import ProcessPeak
 from bench_run.streams.base import GateOpensByForce
 from bench_run.tensors.data import inputs_of
-from bench_run.worker.case_record import case_of
-from bench_run.worker.outputs.keeper import OutputKeeper, Subject
-from bench_run.worker.outputs.other_inputs import draw_other_inputs
-from bench_run.worker.outputs.reader import OutputReader
-from bench_run.worker.outputs.validator import OutputValidator
+from bench_run.worker.messages import case_of
+from bench_run.worker.outputs import (
+    OutputKeeper,
+    OutputReader,
+    OutputValidator,
+    Subject,
+    draw_other_inputs,
+)
 from bench_run.worker.within_pass import within_pass
 
 if TYPE_CHECKING:
     from bench_run.engines.base import Engine, Plan, PlanFacts
     from bench_run.streams.base import Stream
-    from bench_run.tensors.storage import Storages
+    from bench_run.tensors.layout import Storages
     from bench_run.validate.settings import ValidationSettings
     from bench_run.worker.messages import DeviceUse, RunCase
 

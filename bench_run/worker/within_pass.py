@@ -18,18 +18,18 @@ import numpy as np
 from bench_run.engines import chain
 from bench_run.engines.base import LocatesOutputs
 from bench_run.errors import EngineError, UnsupportedGraphError
-from bench_run.graph.chain.model import ChainGraph
+from bench_run.graph.chain import ChainGraph
 from bench_run.streams.base import PausesFlush, RunsBefore
-from bench_run.tensors.seeded.chain_inputs import make_chain_inputs
+from bench_run.tensors.seeded.inputs import make_chain_inputs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from bench_run.engines.base import Engine, Plan
-    from bench_run.graph.chain.model import Place, Surroundings
+    from bench_run.graph.chain import Place, Surroundings
     from bench_run.graph.model import Tensor
     from bench_run.streams.base import Stream
-    from bench_run.tensors.storage import Storage, Storages
+    from bench_run.tensors.layout import Storage, Storages
     from bench_run.worker.messages import RunCase
 
 FACT = "before each iteration"

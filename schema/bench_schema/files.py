@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from bench_schema.codec import decode, encode
-from bench_schema.journal import document_of
-from bench_schema.lines import is_journal
+from bench_schema.journal import document_of, is_journal
 from bench_schema.packing import read_bytes, write_bytes
 
 if TYPE_CHECKING:

@@ -28,7 +28,7 @@ from bench_schema.document import (
     Summary,
     Validation,
 )
-from bench_schema.numbers.reals import unspell
+from bench_schema.numbers.finite import unspell
 from bench_schema.numbers.summary import achieved, summarize
 
 if TYPE_CHECKING:

@@ -16,8 +16,7 @@ from bench_schema.errors import (
     UnreadableError,
     UnwritableError,
 )
-from bench_schema.journal import Journal, read_journal, seal
-from bench_schema.lines import line
+from bench_schema.journal import Journal, line, read_journal, seal
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 

@@ -6,9 +6,16 @@ from pathlib import Path
 
 import pytest
 from bench_schema.errors import PipelineError
-from bench_schema.pipeline.read import parse_pipeline, read_pipeline
-from bench_schema.pipeline.values import Input, Layer, LeftOut, Link, Pipeline
-from bench_schema.pipeline.write import pipeline_text
+from bench_schema.pipeline import (
+    Input,
+    Layer,
+    LeftOut,
+    Link,
+    Pipeline,
+    parse_pipeline,
+    pipeline_text,
+    read_pipeline,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -183,7 +190,7 @@ def test_the_readme_shows_a_pipeline_that_can_be_read():
 
 
 def test_the_readme_explains_every_key():
-    from bench_schema.pipeline.read import GRAPH_KEYS, KEYS
+    from bench_schema.pipeline import GRAPH_KEYS, KEYS
 
     text = README.read_text()
     assert [] == [key for key in (*GRAPH_KEYS, *KEYS) if f"`{key}`" not in text]

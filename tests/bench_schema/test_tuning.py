@@ -7,13 +7,7 @@ from pathlib import Path
 
 import pytest
 from bench_schema.errors import DocumentError, FutureVersionError, SchemaError
-from bench_schema.tuning_files import (
-    tuned_decode,
-    tuned_encode,
-    tuned_read,
-    tuned_save,
-    tuned_validator,
-)
+from bench_schema.tuning import tuned_decode, tuned_encode, tuned_read, tuned_save, tuned_validator
 
 STORED = Path(__file__).resolve().parents[1] / "data" / "tuning" / "tuned_v1.json"
 

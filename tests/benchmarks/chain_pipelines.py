@@ -11,8 +11,7 @@ import math
 import sys
 from pathlib import Path
 
-from bench_schema.pipeline.values import Input, Layer, LeftOut, Link, Pipeline
-from bench_schema.pipeline.write import pipeline_text
+from bench_schema.pipeline import Input, Layer, LeftOut, Link, Pipeline, pipeline_text
 
 BLOCKS = (3, 4, 6, 3)
 WITHOUT = (

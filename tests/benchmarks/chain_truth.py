@@ -45,7 +45,7 @@ from itertools import product
 from pathlib import Path
 
 from bench_schema import files
-from bench_schema.pipeline.read import read_pipeline
+from bench_schema.pipeline import read_pipeline
 from docopt import docopt
 
 from tests.benchmarks.chain_pipelines import encoder, resnet50, write

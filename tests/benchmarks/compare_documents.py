@@ -29,7 +29,7 @@ from docopt import docopt
 
 from bench_compare.comparison.compare import compare
 from bench_compare.model import Verdict
-from bench_compare.policy.values import Policy
+from bench_compare.policy import Policy
 from tests.bench_compare.build import case, document, round_, side
 
 ROUND_SD, ITERATION_SD = 0.002, 0.001

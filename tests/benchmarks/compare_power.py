@@ -19,7 +19,7 @@ import numpy as np
 
 from bench_compare.comparison.compare import compare
 from bench_compare.model import Comparison, Verdict
-from bench_compare.policy.values import Policy
+from bench_compare.policy import Policy
 from tests.bench_compare.build import case, document, round_, side
 
 MOVER_EVERY = 10

@@ -20,7 +20,7 @@ from pathlib import Path
 
 import numpy as np
 
-from bench_compare.compose.answer import Answer
+from bench_compare.compose.analysis import Answer
 from bench_compare.compose.choose.objective import least
 from bench_compare.compose.choose.select import Asked, allowed
 from bench_compare.compose.given import Inputs, read_given

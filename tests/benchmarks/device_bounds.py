@@ -26,9 +26,8 @@ from bench_run.engines.spec import parse_spec
 from bench_run.errors import UnsupportedGraphError
 from bench_run.graph.make import make_graphs
 from bench_run.measure.clock_wait import wait_for_clock
-from bench_run.measure.kernel_pass import record_kernels
+from bench_run.measure.kernel_pass import added_ns, record_kernels
 from bench_run.measure.loop import REST_S, Measured, SamplingBudget, on_device
-from bench_run.measure.queue_pass import added_ns
 from bench_run.tensors.seeded.inputs import make_inputs
 
 SPECS = (

@@ -27,8 +27,8 @@ from itertools import pairwise
 import numpy as np
 
 from bench_compare.history.steps.detect import detect
-from bench_compare.history.steps.grid import Grid
-from bench_compare.history.steps.scan import splits
+from bench_compare.history.steps.noise import Grid
+from bench_compare.history.steps.segments import splits
 from bench_compare.history.steps.tails import FACTORS, HEAD, tail
 
 SD = 0.01

@@ -31,7 +31,7 @@ from bench_compare.comparison.compare import compare
 from bench_compare.input.load import load
 from bench_compare.input.sides import Grouping, group
 from bench_compare.model import Comparison, Side, Source, View
-from bench_compare.policy.values import Policy
+from bench_compare.policy import Policy
 from bench_compare.report import render
 from tests.bench_compare.build import gpu_case, gpu_document, gpu_round, gpu_validation
 

@@ -26,8 +26,7 @@ from docopt import docopt
 from bench_run.options import Options
 from bench_run.plan.cases import PlannedGraph, plan_graph
 from bench_run.plan.load import gather
-from bench_run.runner.references.store import ReferenceStore
-from bench_run.runner.references.workers import Helpers
+from bench_run.runner.references import Helpers, ReferenceStore
 from tests.benchmarks.evidence_per_second import SPECS
 
 

@@ -27,8 +27,7 @@ from bench_run.tensors.difference import Bound, difference
 from bench_run.tensors.layout import logical_view, to_storage
 from bench_run.tensors.seeded.inputs import make_inputs
 from bench_run.validate.outputs import compare
-from bench_run.validate.shared_error import criteria
-from bench_run.validate.tolerance import Circumstances, tolerances
+from bench_run.validate.tolerance import Circumstances, criteria, tolerances
 
 FLOATS = ("float", "half", "bfloat16")
 SPECS = {

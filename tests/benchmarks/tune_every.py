@@ -33,14 +33,12 @@ from docopt import docopt
 from bench_run.machine.device_lock import DeviceLock
 from bench_run.options import Options
 from bench_run.runner.planning import outline_run
-from bench_run.runner.references.store import ReferenceStore
-from bench_run.tune.building.fates import fates_of
-from bench_run.tune.building.session import Effort, Means, Session
+from bench_run.runner.references import ReferenceStore
+from bench_run.tune.building import Effort, Means, Session, fates_of
 from bench_run.tune.candidates import Lister, tuned_engines
 from bench_run.tune.journal import TuneJournal
-from bench_run.tune.racing.heats import run_all
-from bench_run.tune.settings import Tuning, run_options
-from bench_run.tune.space import parse_space
+from bench_run.tune.racing import run_all
+from bench_run.tune.settings import Tuning, parse_space, run_options
 from bench_run.worker.parent.pool import WorkerPool
 
 SUITE = "suite:resnet50-batch32"

@@ -40,7 +40,7 @@ from pathlib import Path
 
 import numpy as np
 from bench_schema.files import read
-from bench_schema.tuning_files import tuned_read
+from bench_schema.tuning import tuned_read
 from docopt import docopt
 
 from bench_run.options import Options

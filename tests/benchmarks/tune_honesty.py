@@ -25,10 +25,8 @@ import numpy as np
 from bench_schema.numbers.looks import looks
 from bench_schema.numbers.summary import midmean
 
-from bench_run.tune.choosing.decide import Finalist, decide
-from bench_run.tune.choosing.settle import ROUNDS_AT_MOST, open_finalists
-from bench_run.tune.racing.heats import Visit, choose_finalists, run_race
-from bench_run.tune.racing.rules import RaceSettings
+from bench_run.tune.choosing import ROUNDS_AT_MOST, Finalist, decide, open_finalists
+from bench_run.tune.racing import RaceSettings, Visit, choose_finalists, run_race
 
 PLANS, WIDTH = 40, 0.08
 SKEW = 0.5

@@ -33,10 +33,14 @@ import numpy as np
 from bench_schema.numbers.looks import looks
 from docopt import docopt
 
-from bench_run.tune.choosing.decide import Finalist, decide, rank_candidates
-from bench_run.tune.choosing.settle import ROUNDS_AT_MOST, open_finalists
-from bench_run.tune.racing.heats import Visit, choose_finalists, run_race
-from bench_run.tune.racing.rules import MIDMEAN_VARIANCE, RaceSettings
+from bench_run.tune.choosing import (
+    ROUNDS_AT_MOST,
+    Finalist,
+    decide,
+    open_finalists,
+    rank_candidates,
+)
+from bench_run.tune.racing import MIDMEAN_VARIANCE, RaceSettings, Visit, choose_finalists, run_race
 
 STORED = Path(__file__).resolve().parents[1] / "data" / "tuning" / "exhaustive_h200.json.gz"
 MARGIN_RATIO = 0.005

@@ -34,9 +34,9 @@ from docopt import docopt
 from bench_run.measure.loop import REST_S, SamplingBudget
 from bench_run.measure.time_breakdown import TimeBreakdown
 from bench_run.options import Options
-from bench_run.runner.case_request import request_of
 from bench_run.runner.planning import outline_run, plan_opened
-from bench_run.runner.references.store import ReferenceStore
+from bench_run.runner.references import ReferenceStore
+from bench_run.runner.rounds import request_of
 from bench_run.worker.messages import Keep, Release, Visit
 from bench_run.worker.parent.pool import WorkerPool
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from bench_schema import codec, files, journal
 from bench_schema.errors import DocumentError
-from bench_schema.lines import is_journal
+from bench_schema.journal import is_journal
 
 from bench_run.engines.base import EngineOptions, EngineSpec
 from bench_run.engines.numpy_engine import open as open_numpy
@@ -30,7 +30,7 @@ from bench_run.graph.sources.load import load
 from bench_run.graph.sources.suites import read_suite
 from bench_run.plan.cases import plan_graph
 from bench_run.reference import evaluate
-from bench_run.tensors.golden.bundles import find_golden, read_golden, write_golden
+from bench_run.tensors.golden import find_golden, read_golden, write_golden
 from bench_run.tensors.layout import logical_view
 from bench_run.tensors.seeded.inputs import make_inputs
 from bench_run.validate.outputs import OutputChecker

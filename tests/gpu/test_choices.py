@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bench_run.engines.cudnn.knobs import is_nameless, knobs_of
-from bench_run.engines.cudnn.plans import Choice, engine_of
+from bench_run.engines.cudnn.plans import Choice, engine_of, is_nameless, knobs_of
 from bench_run.graph.format.hipdnn_json import write_graph
 from bench_run.graph.make import make_graphs
 from tests.conformance.opening import opened

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from bench_schema.files import read
-from bench_schema.tuning_files import tuned_read
+from bench_schema.tuning import tuned_read
 
 from bench_run.cli import main
 from bench_run.graph.format.hipdnn_json import write_graph

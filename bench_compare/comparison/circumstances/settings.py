@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from bench_schema.document import Device, Document, Engine
 
     from bench_compare.model import Side
-    from bench_compare.policy.values import Policy
+    from bench_compare.policy import Policy
 
 MUST_AGREE: dict[str, Callable[[Document], str | None]] = {
     "timer": lambda d: d.run.settings.timer,

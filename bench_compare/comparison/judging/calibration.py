@@ -17,7 +17,7 @@ from bench_compare.errors import InputError
 from bench_compare.input.align import align, identity
 from bench_compare.metrics import GATES
 from bench_compare.model import Side
-from bench_compare.rounds.gather import gather
+from bench_compare.rounds.lazy import gather
 from bench_compare.statistics.arrays import row_mean
 from bench_compare.statistics.columns import Columns, by_document
 from bench_compare.statistics.fits import fit

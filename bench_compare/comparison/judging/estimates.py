@@ -11,9 +11,9 @@ import numpy.typing as npt
 from bench_schema.numbers.looks import look_count
 
 from bench_compare.comparison.circumstances.hardware import by_unit, numbered, other_units
-from bench_compare.comparison.judging import bounds, observations
+from bench_compare.comparison.judging import observations
 from bench_compare.metrics import Exact, Metric, PerRound, Rate, Sampled
-from bench_compare.rounds.gather import gather
+from bench_compare.rounds.lazy import facts, gather
 from bench_compare.statistics.arrays import Array, Ints, Mask, units
 from bench_compare.statistics.clock_resolution import resolution
 from bench_compare.statistics.columns import Columns
@@ -29,9 +29,47 @@ if TYPE_CHECKING:
     from bench_compare.comparison.judging.observations import ObservationMatrix, Rounds
     from bench_compare.input.align import Pair
     from bench_compare.model import CaseSide, Side
-    from bench_compare.policy.values import Policy
-    from bench_compare.rounds.gather import SideRounds
+    from bench_compare.policy import Policy
+    from bench_compare.rounds.lazy import SideRounds
+    from bench_compare.statistics.arrays import Array
     from bench_compare.statistics.parts import BetweenDocuments
+
+
+# What a device time may be off by, as its document says: a verdict never rests on less.
+#
+# Two sides whose times were taken the same way of the same kernels are off alike, and their ratio
+# is not: there the bound does not count. It does between other kernels, and between other clocks.
+
+SERIES = "device_ns"
+
+
+def systematic(
+    base: Sequence[CaseSide | None], other: Sequence[CaseSide | None], level: Array
+) -> Array:
+    """Log ratio within which two device times of a case may be one and the same. `level` is the
+    mean of both sides' log nanoseconds."""
+    pairs = zip(base, other, strict=True)
+    bounds_ns = np.array([_bound_ns(one, two) for one, two in pairs], float)
+    with np.errstate(invalid="ignore", over="ignore"):
+        return np.nan_to_num(np.log1p(bounds_ns / np.exp(level)))
+
+
+def _bound_ns(base: CaseSide | None, other: CaseSide | None) -> float:
+    if base is None or other is None or _way(base) == _way(other):
+        return 0.0
+    return max(_largest(base), _largest(other))
+
+
+def _way(side: CaseSide) -> tuple[frozenset[object], frozenset[object]]:
+    """By which clocks the times were taken, of which kernels."""
+    timings = frozenset().union(*(facts(case.rounds).timings for case in side.cases))
+    kernels = frozenset(kernel.name for case in side.cases for kernel in case.kernels)
+    return timings, kernels
+
+
+def _largest(side: CaseSide) -> float:
+    return max(facts(case.rounds).bound_ns for case in side.cases)
+
 
 Values: TypeAlias = npt.NDArray[np.float64]
 
@@ -185,8 +223,8 @@ def _sampled(metric: Metric, reading: Sampled, inputs: ComparisonInputs) -> Meas
     measured = _build(metric, inputs, (base, other), within, _inside(samples, len(inputs.pairs)))
     middle = (measured.base_level + measured.other_level) / 2
     coarse = resolution([(s.rounds.case, s.rounds.series) for s in samples], middle)
-    if reading.series == bounds.SERIES:
-        coarse = np.maximum(coarse, bounds.systematic(*sides, middle))
+    if reading.series == SERIES:
+        coarse = np.maximum(coarse, systematic(*sides, middle))
     return replace(
         measured,
         resolution=coarse,

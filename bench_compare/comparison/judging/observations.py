@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from bench_schema.document import Case, Samples
 
     from bench_compare.metrics import Metric
-    from bench_compare.rounds.gather import Held, SideRounds, Sides
+    from bench_compare.rounds.lazy import Held, SideRounds, Sides
     from bench_compare.statistics.arrays import Array, Ints
 
 

@@ -8,7 +8,7 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from bench_schema.errors import PipelineError
-from bench_schema.pipeline.read import read_pipeline
+from bench_schema.pipeline import read_pipeline
 
 from bench_compare.compose.table.forms import GraphTensors, read_tensors
 from bench_compare.errors import InputError
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from bench_schema.pipeline.values import Layer, Link, Pipeline
+    from bench_schema.pipeline import Layer, Link, Pipeline
 
     from bench_compare.compose.table.rows import Row, Table
 
@@ -198,7 +198,7 @@ def _edges(
 
 def _unread(stations: list[Station]) -> Iterator[Link]:
     """Outputs of layers that no other reads: what the pipeline gives, where it does not say."""
-    from bench_schema.pipeline.values import Link
+    from bench_schema.pipeline import Link
 
     read = {link.layer for one in stations for link in one.layer.links.values()}
     for one in stations:

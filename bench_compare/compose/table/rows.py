@@ -20,8 +20,7 @@ from bench_compare.compose.table.forms import Conversion, conversion_of
 from bench_compare.errors import InputError
 from bench_compare.input.align import identity
 from bench_compare.model import CaseSide
-from bench_compare.rounds.gather import gather
-from bench_compare.rounds.lazy import columns_of, facts
+from bench_compare.rounds.lazy import columns_of, facts, gather
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

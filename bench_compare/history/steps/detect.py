@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bench_compare.history.steps.correlation import widened
 from bench_compare.history.steps.events import Event, added, drift, joined, member_of
-from bench_compare.history.steps.grid import Grid
-from bench_compare.history.steps.noise import FALSE_EVENTS, noise_of
-from bench_compare.history.steps.residuals import rethought
-from bench_compare.history.steps.scan import contrasts
-from bench_compare.history.steps.segments import Step, steps_of, strongest
+from bench_compare.history.steps.noise import (
+    FALSE_EVENTS,
+    REACH,
+    Grid,
+    Guess,
+    correlated,
+    met,
+    noise_of,
+    widened,
+)
+from bench_compare.history.steps.segments import Step, contrasts, steps_of, strongest
 from bench_compare.history.steps.slopes import Slope, slopes_of
 from bench_compare.history.steps.tails import normal_score, tail
 from bench_compare.history.steps.track import Track, settled, track_of
@@ -22,10 +27,72 @@ from bench_compare.statistics.arrays import column_median
 from bench_compare.statistics.discovery import false_discovery
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from bench_compare.history.steps.noise import Noise
+    from bench_compare.history.steps.track import Track
     from bench_compare.statistics.arrays import Array
+
+
+# What the levels of a series leave: whether neighbours are more alike than it was thought.
+#
+# What is pooled over an archive (`correlation`) does not know a series that is unlike the others,
+# and few series do not tell it. Steps that correlation made do not outlast what their residuals
+# say.
+
+LEAST_PAIRS = 8
+"""Neighbours whose likeness tells anything."""
+
+
+@dataclass(frozen=True, eq=False)
+class Residuals:
+    """In standard deviations, of each segment and unit of hardware in order of time."""
+
+    parts: tuple[Array, ...]
+
+    @property
+    def pairs(self) -> int:
+        return sum(len(part) - 1 for part in self.parts)
+
+    @property
+    def correlation(self) -> float:
+        """Of neighbours; what the fitted levels took away is added (Marriott and Pope 1954)."""
+        documents = sum(len(part) for part in self.parts)
+        squares = sum(float((part**2).sum()) for part in self.parts)
+        products = sum(float((part[1:] * part[:-1]).sum()) for part in self.parts)
+        raw = products / self.pairs / (squares / documents) if squares > 0 else 0.0
+        return min(raw + (1 + 3 * max(raw, 0.0)) * len(self.parts) / documents, 1.0)
+
+
+def rethought(track: Track, bounds: Sequence[int]) -> Track:
+    """The track, or one of more correlation; `bounds` are where its levels begin."""
+    left = Residuals(tuple(_residuals(settled(track, bounds), bounds)))
+    if left.pairs < LEAST_PAIRS:
+        return track
+    guess = _after(track.guess, left.correlation, 1 / left.pairs)
+    rho = guess.counted(white=1.0, margin=1.0)
+    if rho <= track.correlation:
+        return track
+    grown = correlated(track.correlation, rho)
+    variance = track.variance * grown
+    return replace(track, guess=guess, correlation=rho, variance=variance)
+
+
+def _after(guess: Guess, value: float, error: float) -> Guess:
+    """A guess that the value contradicts counts less."""
+    apart = (value - guess.mean) ** 2 - error
+    return met(Guess(guess.mean, max(guess.variance, apart)), value, error)
+
+
+def _residuals(track: Track, bounds: Sequence[int]) -> Iterator[Array]:
+    segment = np.searchsorted(np.asarray(bounds, int), np.arange(len(track)), side="right")
+    place = segment * (track.unit.max(initial=0) + 1) + track.unit
+    for number in np.unique(place):
+        at = place == number
+        weight = 1 / track.variance[at]
+        level = (weight * track.values[at]).sum() / weight.sum()
+        yield (track.values[at] - level) * np.sqrt(weight)
+
 
 MEMBER_Q = 0.05
 """False discoveries among the series that are added to an event that is known already."""
@@ -231,3 +298,58 @@ def _overlap(one: tuple[int, Slope], lead: tuple[int, Slope], tracks: Sequence[T
     ]
     common = min(end for _, end in spans) - max(first for first, _ in spans)
     return common >= SAME_SPAN * min(end - first for first, end in spans)
+
+
+# The newest documents: single ones that leave the last level are unclear and ask for a repeat.
+
+
+@dataclass(frozen=True)
+class Odd:
+    """A series whose newest documents, too few for a level, leave its last level."""
+
+    row: int
+    columns: tuple[int, ...]
+    """Of the grid."""
+    shift: float
+    """Of the newest one, a logarithm."""
+    needed: int
+    """Documents that would decide it."""
+
+
+def odd_heads(
+    tracks: Sequence[Track], steps: Sequence[Sequence[Step]], newest: int, least: float
+) -> list[Odd]:
+    """Of the series that the newest build (by number) holds."""
+    found = [_odd(row, track, list(steps[row]), newest) for row, track in enumerate(tracks)]
+    return [one for one in found if one is not None and abs(one.shift) >= least]
+
+
+def _odd(row: int, track: Track, steps: list[Step], newest: int) -> Odd | None:
+    first = steps[-1].split if steps else 0
+    if len(track) - first < 3 or track.build[-1] != newest:
+        return None
+    away = 0
+    while away < len(track) - first - 2 and _leaves(track, first, len(track) - 1 - away):
+        away += 1
+    if not away:
+        return None
+    level = _level(track, first, len(track) - away, int(track.unit[-1]))
+    if level is None:
+        return None
+    columns = tuple(track.column[len(track) - away :].tolist())
+    return Odd(row, columns, float(track.raw[-1]) - level, max(track.needed - away, 1))
+
+
+def _leaves(track: Track, first: int, place: int) -> bool:
+    level = _level(track, first, place, int(track.unit[place]))
+    if level is None:
+        return False
+    count = place - first
+    t = (track.raw[place] - level) / np.sqrt(track.variance[place] * (1 + 1 / count))
+    return float(normal_score(np.array(t), track.dof)) > REACH
+
+
+def _level(track: Track, first: int, end: int, unit: int) -> float | None:
+    """Median of a unit's documents; None where it has none there."""
+    values = track.raw[first:end][track.unit[first:end] == unit]
+    return float(np.median(values)) if values.size else None

@@ -14,9 +14,7 @@ from bench_compare.history.steps.tails import t_score
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from bench_compare.history.steps.correlation import Guess
-    from bench_compare.history.steps.grid import Grid
-    from bench_compare.history.steps.noise import Noise
+    from bench_compare.history.steps.noise import Grid, Guess, Noise
     from bench_compare.statistics.arrays import Array, Ints
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from bench_schema.document import SERIES
 
-from bench_compare.metrics.init import PHASES
+from bench_compare.metrics import PHASES
 from bench_compare.parallel import share_out_beside
 from bench_compare.report.html.front import short
 from bench_compare.report.html.metrics import metric_columns, sides_with

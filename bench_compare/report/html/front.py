@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from bench_compare.comparison.judging.on_demand import values_of
+from bench_compare.comparison.judging.results import values_of
 from bench_compare.metrics import METRICS
 from bench_compare.model import Verdict, exit_code
 from bench_compare.report import words

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from bench_compare.comparison.judging.on_demand import NUMBERS, neighbours, numbers_of
+from bench_compare.comparison.judging.results import NUMBERS, neighbours, numbers_of
 from bench_compare.model import Verdict
 from bench_compare.report.html.front import floats
 from bench_compare.report.rows import NEWS
@@ -14,7 +14,7 @@ from bench_compare.report.rows import NEWS
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from bench_compare.comparison.judging.on_demand import Results
+    from bench_compare.comparison.judging.results import Results
     from bench_compare.model import CaseComparison, MetricComparison
     from bench_compare.report.html.front import Floats
 

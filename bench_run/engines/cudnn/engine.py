@@ -20,17 +20,19 @@ from bench_run.engines.base import (
     knobs_of_variant,
 )
 from bench_run.engines.chain import ChainPlan
-from bench_run.engines.cudnn.built import NOT_CHOSEN, Built
-from bench_run.engines.cudnn.choices import choices, knob_values, knobs_taken
 from bench_run.engines.cudnn.library import load, refusals, versions
-from bench_run.engines.cudnn.lowering import Lowering
-from bench_run.engines.cudnn.operands import host_scalars
-from bench_run.engines.cudnn.plan import CudnnPlan
+from bench_run.engines.cudnn.lowering import Lowering, host_scalars
+from bench_run.engines.cudnn.plan import CudnnPlan, Workspace
 from bench_run.engines.cudnn.plans import (
+    NOT_CHOSEN,
+    Built,
     Choice,
     build,
     candidates,
+    choices,
     described_by,
+    knob_values,
+    knobs_taken,
     names,
     prepare,
     read_choice,
@@ -38,7 +40,6 @@ from bench_run.engines.cudnn.plans import (
 )
 from bench_run.engines.cudnn.rewrite import rewrite
 from bench_run.engines.cudnn.views import views
-from bench_run.engines.cudnn.workspace import Workspace
 from bench_run.engines.spec import refuse_unknown
 from bench_run.errors import EngineError, EngineUnavailableError, UnsupportedGraphError
 from bench_run.streams.cuda import open_stream

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 from bench_run.errors import EngineError, EngineUnavailableError, UnsupportedGraphError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
+
 
 LOWEST, BELOW = (1, 23), (1, 27)
 """Versions of the frontend whose `pygraph` is the one used here; later ones have another."""
@@ -123,3 +124,108 @@ def reason(text: str) -> str:
     chosen = next((part for part in found if not any(w in part for w in OTHER_CHIPS)), None)
     line = chosen or next((part for part in text.splitlines() if part.strip()), "no reason given")
     return " ".join(line.split())[:MOST_REASON]
+
+
+# What cuDNN's frontend calls things: literal tables, no library.
+
+DATA_TYPES: Mapping[str, str] = {
+    "double": "DOUBLE",
+    "float": "FLOAT",
+    "half": "HALF",
+    "bfloat16": "BFLOAT16",
+    "fp8_e4m3": "FP8_E4M3",
+    "fp8_e5m2": "FP8_E5M2",
+    "fp8_e8m0": "FP8_E8M0",
+    "int8": "INT8",
+    "uint8": "UINT8",
+    "int32": "INT32",
+    "int64": "INT64",
+    "boolean": "BOOLEAN",
+}
+"""hipDNN's name → member of `cudnn.data_type`."""
+
+POINTWISE: Mapping[str, tuple[str, tuple[str, ...]]] = {
+    "abs": ("abs", ("input",)),
+    "add": ("add", ("a", "b")),
+    "add_square": ("add_square", ("a", "b")),
+    "binary_select": ("binary_select", ("input0", "input1", "mask")),
+    "ceil": ("ceil", ("input",)),
+    "cmp_eq": ("cmp_eq", ("input", "comparison")),
+    "cmp_ge": ("cmp_ge", ("input", "comparison")),
+    "cmp_gt": ("cmp_gt", ("input", "comparison")),
+    "cmp_le": ("cmp_le", ("input", "comparison")),
+    "cmp_lt": ("cmp_lt", ("input", "comparison")),
+    "cmp_neq": ("cmp_neq", ("input", "comparison")),
+    "div": ("div", ("a", "b")),
+    "elu_bwd": ("elu_backward", ("loss", "input")),
+    "elu_fwd": ("elu", ("input",)),
+    "erf": ("erf", ("input",)),
+    "exp": ("exp", ("input",)),
+    "floor": ("floor", ("input",)),
+    "gelu_approx_tanh_bwd": ("gelu_approx_tanh_backward", ("loss", "input")),
+    "gelu_approx_tanh_fwd": ("gelu_approx_tanh", ("input",)),
+    "gelu_bwd": ("gelu_backward", ("loss", "input")),
+    "gelu_fwd": ("gelu", ("input",)),
+    "gen_index": ("gen_index", ("input",)),
+    "identity": ("identity", ("input",)),
+    "log": ("log", ("input",)),
+    "logical_and": ("logical_and", ("a", "b")),
+    "logical_not": ("logical_not", ("input",)),
+    "logical_or": ("logical_or", ("a", "b")),
+    "max_op": ("max", ("input0", "input1")),
+    "min_op": ("min", ("input0", "input1")),
+    "mul": ("mul", ("a", "b")),
+    "neg": ("neg", ("input",)),
+    "reciprocal": ("reciprocal", ("input",)),
+    "relu_bwd": ("relu_backward", ("loss", "input")),
+    "relu_fwd": ("relu", ("input",)),
+    "rsqrt": ("rsqrt", ("input",)),
+    "sigmoid_bwd": ("sigmoid_backward", ("loss", "input")),
+    "sigmoid_fwd": ("sigmoid", ("input",)),
+    "sin": ("sin", ("input",)),
+    "softplus_bwd": ("softplus_backward", ("loss", "input")),
+    "softplus_fwd": ("softplus", ("input",)),
+    "sqrt": ("sqrt", ("input",)),
+    "sub": ("sub", ("a", "b")),
+    "swish_bwd": ("swish_backward", ("loss", "input")),
+    "swish_fwd": ("swish", ("input",)),
+    "tan": ("tan", ("input",)),
+    "tanh_bwd": ("tanh_backward", ("loss", "input")),
+    "tanh_fwd": ("tanh", ("input",)),
+}
+"""Operation of the graph → method of `pygraph` and the names of its operands."""
+
+ACTIVATION: Mapping[str, str] = {
+    "relu_lower_clip": "lower_clip",
+    "relu_upper_clip": "upper_clip",
+    "relu_lower_clip_slope": "negative_slope",
+    "swish_beta": "swish_beta",
+    "axis_tensor_uid": "axis",
+}
+"""Attribute of the graph → argument of the method."""
+
+FIXED: Mapping[str, float] = {"elu_alpha": 1.0, "softplus_beta": 1.0}
+"""Attributes that the frontend has no argument for, and the value it takes."""
+
+REDUCTIONS: Mapping[str, str] = {
+    "add": "ADD",
+    "mul": "MUL",
+    "min": "MIN",
+    "max": "MAX",
+    "amax": "AMAX",
+    "norm2": "NORM2",
+    "mul_no_zeros": "MUL_NO_ZEROS",
+}
+
+KNOBS: Mapping[int, str] = {
+    1: "SWIZZLE", 2: "TILE_SIZE", 4: "EDGE", 11: "MULTIPLY", 12: "SPLIT_K_BUF", 13: "TILEK",
+    14: "STAGES", 15: "REDUCTION_MODE", 17: "SPLIT_K_SLC", 18: "IDX_MODE", 23: "SPECFILT",
+    24: "KERNEL_CFG", 25: "WORKSPACE", 27: "TILE_CGA_M", 28: "TILE_CGA_N", 29: "BLOCK_SIZE",
+    30: "OCCUPANCY", 31: "ARRAY_SIZE_PER_THREAD", 33: "SPLIT_COLS", 34: "TILE_ROWS",
+    35: "TILE_COLS", 36: "LOAD_SIZE", 37: "CTA_COUNT", 38: "STREAM_K", 39: "SPLIT_P_SLC",
+    40: "TILE_M", 41: "TILE_N", 42: "WARP_SPEC_CFG", 43: "SWAP_AB",
+}  # fmt: skip
+"""The backend's number of a knob, as in a plan's name (``k2=0``) → member of `cudnn.knob_type`."""
+
+UNNUMBERED_KNOBS = ("INPUT_TMA_ENABLE", "OUTPUT_TMA_ENABLE")
+"""Members of frontend 1.26 whose number no plan's name has shown yet."""

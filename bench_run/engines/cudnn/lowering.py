@@ -6,15 +6,200 @@ comes through `Call` (`operands.py`).
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
-from bench_run.engines.cudnn import attention
-from bench_run.engines.cudnn.operands import Call, Operands
+from bench_run.engines.cudnn.library import ACTIVATION, DATA_TYPES, FIXED, POINTWISE, REDUCTIONS
 from bench_run.engines.cudnn.rewrite import refuse
-from bench_run.engines.cudnn.tables import ACTIVATION, FIXED, POINTWISE, REDUCTIONS
+from bench_run.errors import UnsupportedGraphError
+from bench_run.graph.operations.sdpa import band
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+
+    from bench_run.engines.cudnn.views import TensorView
+    from bench_run.graph.model import Graph, Node
+
+
+# What lowering a node needs: its operands by port, its parameters, the compute type.
+
+HOST_PORTS = frozenset(("epsilon", "momentum"))
+"""Ports whose scalar cuDNN reads on the host."""
+EXPLICIT = frozenset(
+    ("ConvolutionBwdAttributes", "ConvolutionWrwAttributes", "ReductionAttributes",
+     "SdpaAttributes", "SdpaBackwardAttributes")
+)  # fmt: skip
+"""Nodes whose results cuDNN cannot deduce the dims of."""
+
+
+def host_scalars(graph: Graph) -> frozenset[int]:
+    """Uids of tensors that are handed over by value, from host memory."""
+    by_port = {
+        uid for node in graph.nodes for port, uid in node.inputs.items() if port in HOST_PORTS
+    }
+    scales = {
+        node.inputs["scale"] for node in graph.nodes
+        if node.type.startswith("Sdpa") and "scale" in node.inputs
+    }  # fmt: skip
+    marked = {t.uid for t in graph.tensors if t.runtime_scalar or t.value is not None}
+    return frozenset(by_port | scales | marked)
+
+
+class Operands:
+    """The tensors of one `pygraph`. Uids in it are the graph's, numbered from 1: `numbers`."""
+
+    def __init__(self, cudnn: Any, pygraph: Any, graph: Graph, views: Mapping[int, TensorView]):
+        self.cudnn, self.pygraph, self.graph, self.views = cudnn, pygraph, graph, views
+        self.numbers = {tensor.uid: i for i, tensor in enumerate(graph.tensors, start=1)}
+        self._host = host_scalars(graph)
+        self._made: dict[int, Any] = {}
+
+    def data_type(self, name: str) -> Any:
+        if name not in DATA_TYPES:
+            raise UnsupportedGraphError(f"cudnn: there is no data type {name} in cuDNN")
+        return getattr(self.cudnn.data_type, DATA_TYPES[name])
+
+    def tensor(self, uid: int) -> Any:
+        """The tensor as an operand, described to cuDNN when it is first met."""
+        if uid not in self._made:
+            tensor, view = self.graph.by_uid[uid], self.views[uid]
+            self._made[uid] = self.pygraph.tensor(
+                uid=self.numbers[uid],
+                name=f"t{uid}",
+                dim=list(view.dims),
+                stride=list(view.strides),
+                data_type=self.data_type(tensor.data_type),
+                is_pass_by_value=uid in self._host,
+            )
+        return self._made[uid]
+
+    def give(self, node: Node, uid: int, result: Any) -> None:
+        tensor, view = self.graph.by_uid[uid], self.views[uid]
+        result.set_uid(self.numbers[uid]).set_name(f"t{uid}")
+        result.set_data_type(self.data_type(tensor.data_type))
+        if not tensor.virtual or node.type in EXPLICIT:
+            result.set_dim(list(view.dims)).set_stride(list(view.strides))
+        result.set_output(not tensor.virtual)
+        self._made[uid] = result
+
+
+class Call:
+    """One node, as a row's function sees it."""
+
+    def __init__(self, operands: Operands, node: Node) -> None:
+        self.node, self._operands = node, operands
+        self.cudnn, self.graph = operands.cudnn, operands.graph
+        compute = operands.data_type(node.compute_data_type)
+        self._common = {"name": node.name or node.type, "compute_data_type": compute}
+
+    def has(self, port: str) -> bool:
+        return port in self.node.inputs or port in self.node.outputs
+
+    def operand(self, port: str) -> Any:
+        """The tensor at `port`; None for an unused one."""
+        uid = self.node.inputs.get(port)
+        return None if uid is None else self._operands.tensor(uid)
+
+    def tensor_of(self, port: str) -> Any:
+        """What the graph says of the tensor at `port`, input or output."""
+        return self.graph.by_uid[{**self.node.inputs, **self.node.outputs}[port]]
+
+    def attribute(self, name: str) -> Any:
+        return self.node.attributes.get(name)
+
+    def need(self, *ports: str) -> None:
+        for port in ports:
+            if not self.has(port):
+                raise refuse(self.node, f"cuDNN needs {port}, which this node leaves out")
+
+    def make(self, method: str, **arguments: Any) -> Any:
+        return getattr(self._operands.pygraph, method)(**arguments, **self._common)
+
+
+# Attention, forward and backward, as cuDNN's frontend takes it.
+
+REFUSED = (
+    "seed", "offset", "dropout_mask", "dropout_scale", "dropout_scale_inv", "block_mask",
+    "descale_q", "descale_k", "descale_v", "descale_s", "scale_s", "scale_o",
+    "rng_dump", "amax_s", "amax_o", "max", "sum_exp", "dbias", "sink_token",
+)  # fmt: skip
+"""Ports that are not lowered: dropout, 8-bit scaling, sparse blocks and what goes with them."""
+
+
+def forward(call: Call) -> dict[str, Any]:
+    arguments = _shared(call)
+    for port, name in (("page_table_k", "k"), ("page_table_v", "v")):
+        if call.has(port):
+            arguments[f"paged_attention_{name}_table"] = call.operand(port)
+            arguments["paged_attention_max_seq_len_kv"] = _longest(call)
+    made = call.make("sdpa", generate_stats=call.has("stats"), **arguments)
+    return dict(zip(("o", "stats"), made, strict=True))
+
+
+def backward(call: Call) -> dict[str, Any]:
+    made = call.make(
+        "sdpa_backward",
+        o=call.operand("o"),
+        dO=call.operand("do"),
+        stats=call.operand("stats"),
+        **_shared(call),
+    )
+    return dict(zip(("dq", "dk", "dv"), made, strict=True))
+
+
+def _shared(call: Call) -> dict[str, Any]:
+    used = [port for port in REFUSED if call.has(port)]
+    if used:
+        raise refuse(call.node, f"{', '.join(used)}: not lowered to cuDNN here")
+    if call.attribute("dropout_probability"):
+        raise refuse(call.node, "dropout draws other numbers than the reference")
+    arguments: dict[str, Any] = {port: call.operand(port) for port in ("q", "k", "v")}
+    if call.has("attn_mask"):
+        arguments["bias"] = call.operand("attn_mask")
+    if call.attribute("alibi_mask"):
+        arguments["use_alibi_mask"] = True
+    if call.has("seq_len_q") or call.has("seq_len_kv"):
+        call.need("seq_len_q", "seq_len_kv")
+        arguments["use_padding_mask"] = True
+        arguments["seq_len_q"] = call.operand("seq_len_q")
+        arguments["seq_len_kv"] = call.operand("seq_len_kv")
+    return {**arguments, **_scale(call), **_mask(call)}
+
+
+def _scale(call: Call) -> dict[str, Any]:
+    """The frontend's default is no scale at all; the graph's is 1/√D."""
+    if call.has("scale"):
+        return {"attn_scale": call.operand("scale")}
+    value = call.attribute("attn_scale_value")
+    head_size = call.tensor_of("q").dims[3]
+    return {"attn_scale": 1 / math.sqrt(head_size) if value is None else value}
+
+
+def _mask(call: Call) -> dict[str, Any]:
+    """Keys j of row i: i + shift - left <= j <= i + shift + right. cuDNN's left bound leaves its
+    own key out, ours does not."""
+    seen = band(call.node.attributes)
+    arguments: dict[str, Any] = {}
+    if seen.left is not None:
+        arguments["diagonal_band_left_bound"] = seen.left + 1
+    if seen.right is not None:
+        arguments["diagonal_band_right_bound"] = seen.right
+    if arguments:
+        corners = call.cudnn.diagonal_alignment
+        corner = corners.BOTTOM_RIGHT if seen.bottom_right else corners.TOP_LEFT
+        arguments["diagonal_alignment"] = corner
+    return arguments
+
+
+def _longest(call: Call) -> int:
+    """Keys that the page tables can hold: cuDNN wants just that, the sequences' lengths mask."""
+    pages, page = call.tensor_of("page_table_k").dims[1], call.tensor_of("k").dims[2]
+    stated = call.attribute("max_seq_len_kv")
+    if stated is not None and -(-stated // page) != pages:
+        why = f"{pages} pages of {page} keys contradict a max_seq_len_kv of {stated}"
+        raise refuse(call.node, why)
+    return int(pages * page)
+
 
 Results = dict[str, Any]
 
@@ -186,6 +371,6 @@ NODES: Mapping[str, Callable[[Call], Results]] = {
     "RMSNormAttributes": _rmsnorm,
     "RMSNormBackwardAttributes": _rmsnorm_backward,
     "ReductionAttributes": _reduction,
-    "SdpaAttributes": attention.forward,
-    "SdpaBackwardAttributes": attention.backward,
+    "SdpaAttributes": forward,
+    "SdpaBackwardAttributes": backward,
 }

@@ -13,18 +13,18 @@ from bench_run.engines.cudnn.library import failures, foreign
 from bench_run.errors import EngineError
 from bench_run.graph.dtypes import DTYPES, array_type
 from bench_run.tensors.host_memory import holds_same_bytes
-from bench_run.tensors.poison import poison_byte
+from bench_run.tensors.layout import poison_byte
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from contextlib import AbstractContextManager
 
     from bench_run.engines.base import Captured, Home
-    from bench_run.engines.cudnn.built import Built
-    from bench_run.engines.cudnn.workspace import Workspace
+    from bench_run.engines.cudnn.plans import Built
     from bench_run.graph.model import Tensor
     from bench_run.streams.cuda import CudaStream
-    from bench_run.tensors.storage import Storage, Storages
+    from bench_run.tensors.layout import Storage, Storages
+
 
 ALIGNMENT = 16
 """Bytes that cuDNN is told every address is a multiple of."""
@@ -185,3 +185,43 @@ def _scalar(tensor: Tensor) -> Storage:
     if tensor.value is not None:
         data[0] = tensor.value
     return data
+
+
+# The device memory that executions scribble in, one for plans that take turns.
+
+
+class Workspace:
+    """As large as the largest plan that asked for it, for as long as a plan uses it. Its `address`
+    may change with each `grow`, so that plans look it up for every execution; what is captured
+    keeps the address, so captured plans have one that nobody else grows."""
+
+    def __init__(self, stream: CudaStream) -> None:
+        self._stream = stream
+        self._bytes: int | None = None
+        self._users = 0
+        self.address = 0
+
+    def grow(self, size: int) -> None:
+        """Make it hold `size` bytes at least; what it held is lost."""
+        if self._bytes is not None and size <= self._bytes:
+            return
+        self.close()
+        self.address = self._stream.allocate(size)
+        self._bytes = size
+
+    def enter(self) -> None:
+        """One more plan uses it."""
+        self._users += 1
+
+    def leave(self) -> None:
+        """One does no more; with the last one its memory goes."""
+        self._users -= 1
+        if self._users == 0:
+            self.close()
+
+    def close(self) -> None:
+        if self._bytes is not None:
+            self._stream.synchronize()
+            self._bytes = None
+            self._stream.free(self.address)
+            self.address = 0

@@ -7,21 +7,101 @@ something only together with the backend's version.
 from __future__ import annotations
 
 import re
+import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from bench_run.engines.cudnn.knobs import (
-    checked,
-    is_nameless,
-    knob_name,
-    knobs_of,
-    settings,
-)
-from bench_run.engines.cudnn.library import foreign, reason, refusals
+import numpy as np
+
+from bench_run.engines.cudnn.library import KNOBS, UNNUMBERED_KNOBS, foreign, reason, refusals
 from bench_run.errors import UnsupportedGraphError, UsageError
+from bench_run.graph.dtypes import DTYPES
+from bench_run.tensors.layout import logical_view
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from bench_run.engines.cudnn.views import TensorView
+    from bench_run.graph.model import Graph, Tensor
+    from bench_run.tensors.layout import Storage
+
+
+# Knobs of cuDNN's engines: names, accepted values, and errors in one line.
+
+_NAMELESS = re.compile(r"k\d{1,2}")
+
+
+def knob_name(key: str) -> str:
+    """``k2`` or ``TILE_SIZE`` → ``TILE_SIZE``; ``k5``, which has no name, stays."""
+    name = named(key) if key[:1] == "k" else key.upper()
+    if name not in (*KNOBS.values(), *UNNUMBERED_KNOBS) and not is_nameless(name):
+        known = ", ".join(f"k{number} ({name})" for number, name in KNOBS.items())
+        raise UsageError(f"--knob {key}: cuDNN has no such knob; it has {known}")
+    return name
+
+
+def is_nameless(name: str) -> bool:
+    """Whether it is a number of the backend's that the frontend has no member for: it cannot set
+    the knob, which then only chooses among the plans that the heuristics list."""
+    return _NAMELESS.fullmatch(name) is not None
+
+
+def named(key: str) -> str:
+    """The name of a knob that a plan's name calls ``k2``; as it is where there is none."""
+    number = key.removeprefix("k")
+    return KNOBS.get(int(number), key) if number.isdecimal() else key
+
+
+def knobs_of(plan: str) -> dict[str, int]:
+    """``{"TILE_SIZE": 2, "k5": 3}`` of a plan's name ``eng62_k2=2_k5=3``."""
+    pairs = (part.partition("=") for part in plan.split("_")[1:])
+    return {named(key): int(value) for key, equals, value in pairs if equals}
+
+
+def knob_text(plan: str) -> str:
+    """``TILE_SIZE=2 k5=3`` of a plan's name ``eng62_k2=2_k5=3``."""
+    return " ".join(f"{name}={value}" for name, value in knobs_of(plan).items()) or "none"
+
+
+def offered_text(offered: Iterable[Any]) -> str:
+    """What an engine takes: ``TILE_SIZE 0 to 8, STAGES 1 to 7 by 2``."""
+    return ", ".join(_range(knob) for knob in _with_names(offered).values()) or "no knob"
+
+
+def checked(wanted: Mapping[str, int], offered: Iterable[Any], asked: str) -> None:
+    """Raises `UnsupportedGraphError` for a knob or a value that the engine does not take for the
+    graph; the library would only say that the whole is not supported."""
+    known = _with_names(offered)
+    for name, value in wanted.items():
+        if is_nameless(name):
+            raise UnsupportedGraphError(
+                f"cudnn: {asked}: {name} cannot be set, only found, and no listed plan has just "
+                "the knobs that were given"
+            )
+        if name not in known:
+            raise UnsupportedGraphError(
+                f"cudnn: {asked}: it takes no {name}; it takes {offered_text(known.values())}"
+            )
+        knob = known[name]
+        step = max(1, int(knob.stride))
+        if not knob.min_value <= value <= knob.max_value or (value - knob.min_value) % step:
+            raise UnsupportedGraphError(f"cudnn: {asked}: {name}={value}: it takes {_range(knob)}")
+
+
+def settings(cudnn: Any, wanted: Mapping[str, int]) -> dict[Any, int]:
+    """The knobs as `create_execution_plan` takes them; `checked` knows that each has a member."""
+    return {cudnn.knob_type.__members__[name]: value for name, value in wanted.items()}
+
+
+def _with_names(offered: Iterable[Any]) -> dict[str, Any]:
+    """Knobs by name; those that the frontend has no member for cannot be set."""
+    return {knob.type.name: knob for knob in offered if knob.type.name != "NOT_SET"}
+
+
+def _range(knob: Any) -> str:
+    step = f" by {knob.stride}" if knob.stride > 1 else ""
+    return f"{knob.type.name} {knob.min_value} to {knob.max_value}{step}"
+
 
 MOST_TRIED = 12
 """Plans of the heuristic's list that are tried until one builds."""
@@ -166,3 +246,118 @@ def build(pygraph: Any, places: list[int], found: list[str], what: str) -> Chose
     why = "no plan was listed" if refused is None else reason(refused)
     why = LESS_EXACT if refused is not None and DESELECTED in refused else why
     raise UnsupportedGraphError(f"cudnn: {what}: no plan builds: {why}")
+
+
+# A graph in cuDNN's form, before and after one of its plans is built.
+
+
+@dataclass(frozen=True)
+class Built:
+    """A graph in cuDNN's form. `pygraph` lists plans; `chosen` is the one that was built."""
+
+    graph: Graph
+    """As it was given: its inputs and outputs are those of the plan."""
+    scalars: tuple[Tensor, ...]
+    views: Mapping[int, TensorView]
+    numbers: Mapping[int, int]
+    pygraph: Any
+    listed: list[str]
+    places: list[int]
+    chosen: Chosen
+    math: str
+    backend: str
+
+    def elements(self, tensor: Tensor) -> int:
+        """Of the tensor's buffer: its span, or what it is spread over."""
+        spread = self.views[tensor.uid].spread
+        return tensor.span if spread is None else int(np.prod(spread.dims))
+
+    def spread_out(self, tensor: Tensor, storage: Storage) -> Any:
+        """The input as its buffer holds it."""
+        spread = self.views[tensor.uid].spread
+        if spread is None:
+            return np.ascontiguousarray(storage)
+        return spread_out(tensor, storage, spread.dims, spread.order)
+
+    def size(self, tensor: Tensor) -> int:
+        """Bytes of the tensor's buffer."""
+        return self.elements(tensor) * DTYPES[tensor.data_type].bits // 8
+
+    def facts(self) -> dict[str, str]:
+        spread = [t.name or str(t.uid) for t in self.graph.inputs if self.views[t.uid].spread]
+        facts = {
+            "plan": self.chosen.name,
+            "index": str(self.chosen.index),
+            "backend": self.backend,
+            "math": self.math,
+            "knobs": knob_text(self.chosen.name),
+        }
+        if self.chosen.notes:
+            facts["notes"] = ", ".join(self.chosen.notes)
+        if spread:
+            facts["spread_inputs"] = ", ".join(spread)
+        return facts
+
+
+NOT_CHOSEN = Chosen(-1, "", 0, ())
+
+
+def spread_out(
+    tensor: Tensor, storage: Storage, dims: tuple[int, ...], order: tuple[int, ...]
+) -> Any:
+    """The input broadcast to `dims`, its axes laid out in `order`."""
+    logical = logical_view(storage, tensor)
+    missing = len(dims) - logical.ndim
+    widened = logical.reshape((1,) * missing + logical.shape)
+    return np.ascontiguousarray(np.broadcast_to(widened, dims).transpose(order)).reshape(-1)
+
+
+# What a person can choose from: every plan with its engine, knobs, notes and workspace.
+
+
+BUILD_LIMIT_S = 30.0
+"""Plans are built, to know their workspace, until this is over; a single one can take ten."""
+
+
+def choices(pygraph: Any, listed: Sequence[str], places: Sequence[int]) -> Iterator[dict[str, str]]:
+    """One row for each of these places in the list, in the heuristic's order."""
+    begun = time.monotonic()
+    for place in places:
+        name = listed[place]
+        row = {"index": str(place), "plan": name, "engine": str(engine_of(name))}
+        row["knobs"] = knob_text(name)
+        notes = pygraph.get_behavior_notes_for_plan_at_index(place)
+        row["notes"] = " ".join(str(note).rpartition(".")[2] for note in notes) or "none"
+        in_time = time.monotonic() - begun < BUILD_LIMIT_S
+        yield {**row, "workspace": _workspace(pygraph, place) if in_time else "not asked for"}
+
+
+def knobs_taken(pygraph: Any, engine: int) -> dict[str, str]:
+    """A row that says which knobs an engine takes for the graph."""
+    try:
+        offered = pygraph.get_knobs_for_engine(engine)
+    except foreign() as error:
+        return {"engine": str(engine), "does not fit:": reason(str(error))}
+    return {"engine": str(engine), "takes": offered_text(offered)}
+
+
+def knob_values(pygraph: Any, engine: int) -> dict[str, tuple[str, ...]]:
+    """Every value of every knob that can be set, by the knob's name."""
+    with refusals(f"engine {engine}"):
+        offered = list(pygraph.get_knobs_for_engine(engine))
+    return {
+        knob.type.name: tuple(
+            str(value)
+            for value in range(knob.min_value, knob.max_value + 1, max(1, int(knob.stride)))
+        )
+        for knob in offered
+        if knob.type.name != "NOT_SET"
+    }
+
+
+def _workspace(pygraph: Any, place: int) -> str:
+    try:
+        pygraph.build_plan_at_index(place)
+        return f"{pygraph.get_workspace_size_plan_at_index(place)} bytes"
+    except foreign() as error:
+        return f"does not build ({reason(str(error))[:60]})"

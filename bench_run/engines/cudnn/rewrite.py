@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from bench_run.engines.cudnn.tables import DATA_TYPES
+from bench_run.engines.cudnn.library import DATA_TYPES
 from bench_run.errors import UnsupportedGraphError
 from bench_run.graph.dtypes import DTYPES
 from bench_run.graph.model import Graph, Node, Tensor

@@ -49,6 +49,6 @@ def open(spec: EngineSpec, options: EngineOptions) -> Engine:  # noqa: A001 - a 
 
 def environment(spec: EngineSpec, options: EngineOptions) -> Mapping[str, str]:
     """What the worker process of this engine needs in its environment from the start."""
-    from bench_run.engines.hipdnn.arms import arm_environment
+    from bench_run.engines.hipdnn.opening import arm_environment
 
     return arm_environment(spec, options)

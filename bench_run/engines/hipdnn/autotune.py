@@ -20,9 +20,9 @@ from bench_run.text import time_text
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from bench_run.engines.hipdnn.buffers import Buffers
     from bench_run.engines.hipdnn.choosing import Chooser
     from bench_run.engines.hipdnn.loading import Library
+    from bench_run.engines.hipdnn.plan import Buffers
     from bench_run.graph.model import Graph
 
 TUNER, ADD, SIZE = (

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import time
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from bench_run.engines.arrange import ROTATE, WEIGHTS_COLD, arrange
+from bench_run.engines.arrange import ROTATE, WEIGHTS_COLD, arrange, copies
 from bench_run.engines.base import (
     EngineFacts,
     ListsPlans,
@@ -22,17 +24,13 @@ from bench_run.engines.hipdnn.autotune import (
     hold_winner,
     refuse_without_tuner,
 )
-from bench_run.engines.hipdnn.buffers import Buffers, buffer_bytes
-from bench_run.engines.hipdnn.choosing import Chooser, Selection
-from bench_run.engines.hipdnn.dialect import deserialise, refuse_unwritable
-from bench_run.engines.hipdnn.ids import Choice, parse_choice
+from bench_run.engines.hipdnn.choosing import Choice, Chooser, Selection, parse_choice
+from bench_run.engines.hipdnn.dialect import deserialise, refuse_undefined, refuse_unwritable
 from bench_run.engines.hipdnn.knobs import all_values, descriptions, offered
-from bench_run.engines.hipdnn.phases import Phases
-from bench_run.engines.hipdnn.plan import Compiled, HipdnnPlan
-from bench_run.engines.hipdnn.undefined import refuse_undefined
-from bench_run.engines.rotate import copies
+from bench_run.engines.hipdnn.plan import Buffers, Compiled, HipdnnPlan, buffer_bytes
 from bench_run.errors import UnsupportedGraphError
-from bench_run.graph.weights import weights_of
+from bench_run.graph.chain import weights_of
+from bench_run.text import time_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -42,6 +40,26 @@ if TYPE_CHECKING:
     from bench_run.graph.model import Graph
     from bench_run.streams.base import Stream
     from bench_run.streams.hip import HipStream
+
+
+# How long each step of hipDNN's own initialisation took.
+
+
+class Phases:
+    """Nanoseconds by name, in the order of the steps."""
+
+    def __init__(self, before: Phases | None = None) -> None:
+        self.ns: dict[str, int] = {} if before is None else dict(before.ns)
+
+    @contextmanager
+    def time(self, name: str) -> Iterator[None]:
+        begin = time.perf_counter_ns()
+        yield
+        self.ns[name] = time.perf_counter_ns() - begin
+
+    def text(self) -> str:
+        return ", ".join(f"{name} {time_text(value)}" for name, value in self.ns.items())
+
 
 BENCHMARKING, FORCED = "global.benchmarking", "HIPDNN_FORCE_BENCHMARKING"
 TRUE = ("1", "true", "on", "yes", "enable", "enabled")

@@ -5,18 +5,16 @@ from __future__ import annotations
 import os
 import sys
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bench_run.engines.base import EngineFacts
-from bench_run.engines.caches import USERS, caches_text
+from bench_run.engines.caches import AMD, USERS, cache_environment, caches_text
 from bench_run.engines.hipdnn.abilities import field
-from bench_run.engines.hipdnn.arms import library_folder
-from bench_run.engines.hipdnn.choosing import HARD, Chooser
-from bench_run.engines.hipdnn.engine import HipdnnEngine, Opened
+from bench_run.engines.hipdnn.choosing import HARD, Chooser, parse_choice
+from bench_run.engines.hipdnn.engine import HipdnnEngine, Opened, Phases
 from bench_run.engines.hipdnn.errors import opening_errors
-from bench_run.engines.hipdnn.ids import parse_choice
 from bench_run.engines.hipdnn.loading import MODULE, load
-from bench_run.engines.hipdnn.phases import Phases
 from bench_run.engines.hipdnn.plugins import (
     chosen_files,
     file_facts,
@@ -32,11 +30,40 @@ from bench_run.machine import amd
 from bench_run.machine.amd import VISIBLE
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Mapping
 
     from bench_run.engines.base import EngineOptions, EngineSpec
-    from bench_run.engines.hipdnn.ids import Choice
+    from bench_run.engines.hipdnn.choosing import Choice
     from bench_run.engines.hipdnn.loading import Library
+
+
+# Cache isolation of two builds of one plugin: a worker process for each engine spec, with
+# caches of its own and, where it is named, the library behind the plugin.
+
+LIBRARIES = "LD_LIBRARY_PATH"
+OPTION = "lib="
+
+
+def library_folder(spec: EngineSpec) -> str | None:
+    """Folder of the library behind the plugin, from ``+lib=DIR``: often it is what differs."""
+    folder = None
+    for option in spec.options:
+        if not option.startswith(OPTION):
+            raise UsageError(f"engine {spec.text!r}: no option {option!r}; choose from {OPTION}DIR")
+        folder = option.removeprefix(OPTION)
+        if not Path(folder).is_dir():
+            raise UsageError(f"engine {spec.text!r}: {folder} is not a directory")
+    return folder
+
+
+def arm_environment(spec: EngineSpec, options: EngineOptions) -> Mapping[str, str]:
+    """Variables for the worker of one engine."""
+    found = cache_environment(options, AMD)
+    folder = library_folder(spec)
+    if folder is not None:
+        here = os.environ.get(LIBRARIES)
+        found[LIBRARIES] = folder if not here else f"{folder}{os.pathsep}{here}"
+    return found
 
 
 def open_engine(spec: EngineSpec, options: EngineOptions) -> HipdnnEngine:

@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 from bench_run.engines.hipdnn.errors import failure
 from bench_run.errors import EngineError, EngineUnavailableError, UsageError
-from bench_run.streams.caches import flushed_bytes
-from bench_run.streams.hip import GATE_DEPTH, HipStream
-from bench_run.streams.hip_gate import Gate
-from bench_run.streams.hip_runtime import (
+from bench_run.streams.base import flushed_bytes
+from bench_run.streams.hip import (
+    GATE_DEPTH,
+    Gate,
     HipPythonEvents,
+    HipStream,
     RuntimeEvents,
     hip_python,
     loaded_runtime,

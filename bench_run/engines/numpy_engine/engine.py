@@ -25,8 +25,7 @@ from bench_run.engines.spec import refuse_unknown
 from bench_run.errors import EngineError, UnsupportedGraphError, UsageError
 from bench_run.graph.model import Graph
 from bench_run.streams.host import HostStream, last_level_cache_bytes
-from bench_run.tensors.layout import same_bytes
-from bench_run.tensors.poison import fill_with_poison
+from bench_run.tensors.layout import fill_with_poison, same_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
     from bench_run.engines.base import Home
     from bench_run.engines.numpy_engine.program import Array
     from bench_run.streams.base import Stream
-    from bench_run.tensors.storage import Storage, Storages
+    from bench_run.tensors.layout import Storage, Storages
 
 
 @contextmanager

@@ -8,31 +8,218 @@ lengths, pages and fp8 factors take the formula. A row that sees no key gives 0.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 import torch
 from torch.nn import functional
 
-from bench_run.engines.torch_engine.attention_parts import (
-    FACTORS,
-    LAUNCHES,
-    Scale,
-    Visibility,
-    per_head,
-    refuse_uncertain,
-    rows_present,
-    shared,
-)
-from bench_run.engines.torch_engine.attention_sequences import Sequences
-from bench_run.engines.torch_engine.op import Call, Op, elementwise
-from bench_run.engines.torch_engine.types import NATIVE
+from bench_run.engines.torch_engine.op import NATIVE, Call, Op, elementwise
 from bench_run.graph.operations.sdpa import band
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from bench_run.engines.torch_engine.op import Op
+    from bench_run.graph.operations.sdpa import Band
+
+
+# What attention forward and backward share: scale, bias, which keys a row sees.
 
 T: TypeAlias = torch.Tensor
+
+LAUNCHES = 40
+FACTORS = ("descale_q", "descale_k", "descale_v", "descale_s", "scale_s", "scale_o")
+DROPOUT = ("dropout_mask", "dropout_scale", "dropout_scale_inv")
+
+
+@dataclass(frozen=True)
+class Scale:
+    """What q·kᵀ is multiplied by: a number, or a tensor that is read at run time."""
+
+    value: float | None
+
+    @classmethod
+    def of(cls, op: Op) -> Scale:
+        if op.has("scale"):
+            return cls(op.constant("scale"))
+        value = op.attribute("attn_scale_value")
+        return cls(1.0 / math.sqrt(op.dims("q")[3]) if value is None else float(value))
+
+    @property
+    def ports(self) -> tuple[str, ...]:
+        return ("scale",) if self.value is None else ()
+
+    def factor(self, given: Mapping[str, T], dtype: torch.dtype) -> T | float:
+        if self.value is not None:
+            return self.value
+        return elementwise(given["scale"], dtype).reshape(())
+
+
+def refuse_uncertain(op: Op) -> None:
+    if op.attribute("alibi_mask"):
+        raise op.refusal("the slopes of alibi_mask are not documented")
+    if op.attribute("dropout_probability") or op.present(*DROPOUT):
+        raise op.refusal("dropout: its random numbers differ from engine to engine")
+    if op.has("block_mask"):
+        raise op.refusal("the meaning of block_mask is not documented")
+    if op.attribute("padding_mask") and not op.has("seq_len_kv"):
+        raise op.refusal("padding_mask without seq_len_q and seq_len_kv")
+    if op.dims("q")[1] % op.dims("k")[1] or op.dims("q")[1] % op.dims("v")[1]:
+        raise op.refusal("the heads of k or v do not divide those of q")
+    for port in op.present(*FACTORS):
+        if not _for_heads(op.dims(port), op.dims("q")):
+            raise op.refusal(f"{port} is neither one number nor one for each head")
+
+
+def _for_heads(dims: tuple[int, ...], q: tuple[int, ...]) -> bool:
+    if math.prod(dims) == 1:
+        return True
+    one_each = len(dims) > 1 and math.prod(dims[2:]) == 1
+    return one_each and dims[0] == q[0] and q[1] % dims[1] == 0
+
+
+def per_head(value: T, heads: int, dtype: torch.dtype) -> T:
+    """A factor for all, or one for each (batch, head), to multiply [B, H, …] with."""
+    value = elementwise(value, dtype)
+    if value.numel() == 1:
+        return value.reshape(())
+    value = value.reshape(value.shape[0], -1, 1, 1)
+    return value.repeat_interleave(heads // value.shape[1], dim=1)
+
+
+def shared(value: T, heads: int) -> T:
+    """Key or value heads, each repeated for the query heads that share it."""
+    times = heads // value.shape[1]
+    return value if times == 1 else value.repeat_interleave(times, dim=1)
+
+
+@dataclass(frozen=True)
+class Visibility:
+    """Which keys a row sees; lengths are [B] tensors, or None where all rows or keys are real."""
+
+    band: Band
+    queries: int
+    keys: int
+
+    def hidden(self, device: torch.device, rows: T | None, columns: T | None) -> T | None:
+        """True where a key is out of sight, by [Sq, Skv] or [B, 1, Sq, Skv]; None: all seen."""
+        i = torch.arange(self.queries, device=device)[:, None]
+        j = torch.arange(self.keys, device=device)[None, :]
+        found = None if columns is None else (j >= _by_batch(columns))
+        shift = self._shift(rows, columns)
+        if self.band.right is not None:
+            found = _either(found, j > i + shift + self.band.right)
+        if self.band.left is not None:
+            found = _either(found, j < i + shift - self.band.left)
+        return found
+
+    def _shift(self, rows: T | None, columns: T | None) -> T | int:
+        if not self.band.bottom_right:
+            return 0
+        last_key = self.keys if columns is None else _by_batch(columns)
+        last_row = self.queries if rows is None else _by_batch(rows)
+        return last_key - last_row
+
+
+def rows_present(queries: int, rows: T) -> T:
+    """True for the rows within a sequence's length: [B, 1, Sq, 1]."""
+    return torch.arange(queries, device=rows.device)[:, None] < _by_batch(rows)
+
+
+def _by_batch(lengths: T) -> T:
+    return lengths.reshape(-1, 1, 1, 1)
+
+
+def _either(first: T | None, second: T) -> T:
+    return second if first is None else first | second
+
+
+# Queries, keys and values of each sequence: dense, padded or paged.
+#
+# Padded: seq_len_q and seq_len_kv hold one real length a sequence. Paged: k and v are pages
+# [pages, Hk, page size, D], named by page_table_k and page_table_v [sequences, pages of one]; a q
+# with a batch of 1 then holds the sequences one after another, seq_len_q rows each.
+
+Given = Mapping[str, T]
+
+
+@dataclass(frozen=True)
+class Sequences:
+    ports: tuple[str, ...]
+    count: int
+    queries: int
+    """Rows of the longest sequence."""
+    keys: int
+    paged: bool
+    packed: bool
+
+    @classmethod
+    def of(cls, op: Op) -> Sequences:
+        lengths = op.present("seq_len_q", "seq_len_kv")
+        pages = op.present("page_table_k", "page_table_v")
+        batch, _, rows, _ = op.dims("q")
+        if not pages:
+            found = cls(lengths, batch, rows, op.dims("k")[2], False, False)
+        elif len(pages) == 1 or "seq_len_kv" not in lengths:
+            raise op.refusal("pages need page_table_k, page_table_v and seq_len_kv")
+        else:
+            count, page = op.dims("page_table_k")[0], op.dims("k")[2]
+            keys = op.tensor("page_table_k").elements // count * page
+            stated = op.attribute("max_seq_len_kv", keys)
+            if not keys - page < stated <= keys:
+                raise op.refusal(f"pages for {keys} keys contradict a max_seq_len_kv of {stated}")
+            stated = op.attribute("max_seq_len_kv", keys)
+            if not keys - op.dims("k")[2] < stated <= keys:
+                raise op.refusal(f"pages of {keys} keys contradict a max_seq_len_kv of {stated}")
+            packed = batch == 1 and count > 1
+            found = cls((*lengths, *pages), count, rows, keys, True, packed)
+        found._check(op, lengths)
+        return found
+
+    def _check(self, op: Op, lengths: tuple[str, ...]) -> None:
+        for port in lengths:
+            if op.tensor(port).elements != self.count:
+                have = op.tensor(port).elements
+                raise op.refusal(f"{port} has {have} entries for {self.count} sequences")
+        if self.packed and "seq_len_q" not in lengths:
+            raise op.refusal("packed queries need seq_len_q")
+        if self.paged and not self.packed and op.dims("q")[0] != self.count:
+            raise op.refusal(f"{self.count} page tables for a batch of {op.dims('q')[0]}")
+
+    def lengths(self, given: Given) -> tuple[T | None, T | None]:
+        """Of queries and keys."""
+        found = (given.get(port) for port in ("seq_len_q", "seq_len_kv"))
+        rows, columns = (None if n is None else n.reshape(-1).to(torch.int64) for n in found)
+        return rows, columns
+
+    def keys_of(self, pool: T, table: T | None) -> T:
+        """[sequences, heads, keys, size]."""
+        if table is None:
+            return pool
+        pages = pool[table.reshape(self.count, -1).to(torch.int64)]
+        return pages.transpose(1, 2).flatten(2, 3)
+
+    def queries_of(self, q: T, rows: T | None) -> T:
+        """[sequences, H, Sq, D]; packed rows are spread out."""
+        if not self.packed or rows is None:
+            return q
+        first = (rows.cumsum(0) - rows)[:, None]
+        places = first + torch.arange(self.queries, device=q.device)
+        return q[0][:, places.clamp_max(self.queries - 1)].transpose(0, 1)
+
+    def packed_again(self, value: T, rows: T | None, empty: float) -> T:
+        """The inverse of `queries_of`; rows of q that belong to no sequence become `empty`."""
+        if not self.packed or rows is None:
+            return value
+        ends = rows.cumsum(0)
+        places = torch.arange(self.queries, device=value.device)
+        owner = torch.searchsorted(ends, places, right=True)
+        inside = owner < self.count
+        owner = owner.clamp_max(self.count - 1)
+        row = (places - (ends - rows)[owner]).clamp(0, self.queries - 1)
+        found = value[owner, :, row].transpose(0, 1)
+        return torch.where(inside[None, :, None], found, empty)[None]
+
 
 STATISTICS = ("stats", "max", "sum_exp")
 OUTPUTS = ("o", *STATISTICS, "amax_s", "amax_o")
@@ -184,3 +371,64 @@ def _finite(top: T) -> T:
 
 def _real_rows(found: dict[str, T], present: T) -> dict[str, T]:
     return {port: torch.where(present, value, EMPTY[port]) for port, value in found.items()}
+
+
+# Scaled dot-product attention, backward, from the forward's own statistics.
+#
+# P = exp(s − stats), Δ = Σ_d dO·O, dS = P∘(dO·Vᵀ − Δ); dQ = scale·dS·K, dK = scale·dSᵀ·Q and dV =
+# Pᵀ·dO, summed over the query heads that share a head of k or v; dbias = dS summed to its dims.
+
+
+def attention_backward(op: Op) -> Call:
+    refuse_uncertain(op)
+    op.refuse_ports("page_table_k", "page_table_v")
+    where, scale, dtype = Sequences.of(op), Scale.of(op), op.compute
+    mask = Visibility(band(op.node.attributes), where.queries, where.keys)
+    ports = ("q", "k", "v", "o", "do", "stats", *op.present("attn_mask"), *scale.ports)
+    ports = (*ports, *where.ports)
+    outputs = op.present("dq", "dk", "dv", "dbias")
+    shapes = {port: op.dims(port) for port in outputs}
+    heads = {port: op.dims(port)[1] for port in ("q", "k", "v")}
+
+    def function(*tensors: T) -> tuple[T, ...]:
+        given = dict(zip(ports, tensors, strict=True))
+        rows, columns = where.lengths(given)
+        q, k, v, o, do = (elementwise(given[port], dtype) for port in ("q", "k", "v", "o", "do"))
+        k, v = shared(k, heads["q"]), shared(v, heads["q"])
+        if columns is not None:
+            k, v = (torch.where(rows_present(where.keys, columns), x, 0.0) for x in (k, v))
+        factor = scale.factor(given, dtype)
+        p = _probabilities(given, (q * factor) @ k.transpose(-1, -2), mask, (rows, columns))
+        gradient = p * (do @ v.transpose(-1, -2) - (do * o).sum(dim=-1, keepdim=True))
+        found = {
+            "dq": factor * (gradient @ k),
+            "dk": _summed(factor * (gradient.transpose(-1, -2) @ q), heads["k"]),
+            "dv": _summed(p.transpose(-1, -2) @ do, heads["v"]),
+        }
+        if "dbias" in outputs:
+            found["dbias"] = gradient.sum_to_size(shapes["dbias"])
+        return tuple(found[port].reshape(shapes[port]) for port in outputs)
+
+    return Call(ports, outputs, function, 2 * LAUNCHES)
+
+
+def _probabilities(
+    given: dict[str, T], scores: T, mask: Visibility, lengths: tuple[T | None, T | None]
+) -> T:
+    """exp(s − stats), 0 where out of sight and in rows past a sequence's length."""
+    if "attn_mask" in given:
+        scores = scores + elementwise(given["attn_mask"], scores.dtype)
+    hidden = mask.hidden(scores.device, *lengths)
+    scores = scores if hidden is None else scores.masked_fill(hidden, -math.inf)
+    stats = elementwise(given["stats"], scores.dtype).reshape(*scores.shape[:3], 1)
+    weights = torch.exp(scores - torch.where(stats == -math.inf, 0.0, stats))
+    rows = lengths[0]
+    return weights if rows is None else torch.where(rows_present(mask.queries, rows), weights, 0.0)
+
+
+def _summed(value: T, heads: int) -> T:
+    """Over the query heads that share a head."""
+    if value.shape[1] == heads:
+        return value
+    batch, _, rows, size = value.shape
+    return value.reshape(batch, heads, -1, rows, size).sum(dim=2)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import tempfile
+from pathlib import Path
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
@@ -17,11 +20,8 @@ from bench_run.engines.base import (
 )
 from bench_run.engines.chain import ChainPlan
 from bench_run.engines.processor import processor_name
-from bench_run.engines.torch_engine.errors import foreign_errors
-from bench_run.engines.torch_engine.plan import TorchPlan
-from bench_run.engines.torch_engine.program import Program, check
-from bench_run.engines.torch_engine.replay import DeviceGraph
-from bench_run.engines.torch_engine.trace import torch_events
+from bench_run.engines.torch_engine.op import foreign_errors
+from bench_run.engines.torch_engine.plan import DeviceGraph, Program, TorchPlan, check
 from bench_run.graph.model import Graph
 from bench_run.streams.host import HostStream, last_level_cache_bytes
 
@@ -32,6 +32,29 @@ if TYPE_CHECKING:
     from bench_run.engines.base import EngineOptions, EngineSpec, Plan, TraceEvent
     from bench_run.engines.torch_engine.plan import Function
     from bench_run.streams.base import Stream
+
+
+# A trace by PyTorch's own profiler: operations, calls and kernels.
+
+
+def torch_events(plan: Plan, stream: Stream, iterations: int, *, on_gpu: bool) -> list[TraceEvent]:
+    """Complete events of a few iterations, each under a range of its own."""
+    from torch.profiler import ProfilerActivity, profile, record_function
+
+    kinds = [ProfilerActivity.CPU]
+    if on_gpu:
+        kinds.append(ProfilerActivity.CUDA)
+    with profile(activities=kinds) as profiler:
+        for index in range(iterations):
+            with record_function(f"run {index}"):
+                plan.run()
+            stream.synchronize()
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "trace.json"
+        profiler.export_chrome_trace(str(path))
+        events: list[TraceEvent] = json.loads(path.read_text(encoding="utf-8"))["traceEvents"]
+    return [event for event in events if event.get("ph") == "X"]
+
 
 REPLAY_LAUNCHES = 1
 

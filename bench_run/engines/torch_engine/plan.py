@@ -2,27 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import torch
 
 from bench_run.engines.base import PlanFacts
-from bench_run.engines.torch_engine.errors import foreign_errors
-from bench_run.engines.torch_engine.types import poison, seen_only, storage, strided
+from bench_run.engines.torch_engine import (
+    attention,
+    batchnorm,
+    block_scale,
+    conv,
+    matmul,
+    moe,
+    norms,
+    pointwise,
+    reduction,
+    resample,
+)
+from bench_run.engines.torch_engine.op import (
+    TYPES,
+    Call,
+    Op,
+    foreign_errors,
+    poison,
+    seen_only,
+    settle,
+    storage,
+    strided,
+)
+from bench_run.errors import UnsupportedGraphError
 from bench_run.graph.dtypes import array_type
 from bench_run.tensors.host_memory import holds_same_bytes
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
     import numpy.typing as npt
 
     from bench_run.engines.base import Captured, Home
-    from bench_run.engines.torch_engine.program import Program
-    from bench_run.graph.model import Graph, Tensor
-    from bench_run.tensors.storage import Storage, Storages
+    from bench_run.engines.torch_engine.op import Call
+    from bench_run.graph.model import Graph, Node, Tensor
+    from bench_run.tensors.layout import Storage, Storages
+
 
 T: TypeAlias = torch.Tensor
 Function = Callable[[Sequence[T]], list[T]]
@@ -254,3 +280,152 @@ def _storage(tensor: Tensor, value: T) -> Storage:
     raw = value.as_strided((tensor.span,), (1,)).view(torch.uint8)
     torch.from_numpy(data.view(np.uint8)).copy_(raw)
     return data
+
+
+# Which function binds which node type.
+
+KERNELS: Mapping[str, Callable[[Op], Call]] = {
+    "BatchnormAttributes": batchnorm.training,
+    "BatchnormBackwardAttributes": batchnorm.backward,
+    "BatchnormInferenceAttributes": batchnorm.inference,
+    "BatchnormInferenceAttributesVarianceExt": batchnorm.inference_variance,
+    "BlockScaleDequantizeAttributes": block_scale.dequantize,
+    "BlockScaleQuantizeAttributes": block_scale.quantize,
+    "ConvolutionBwdAttributes": conv.convolution_backward_data,
+    "ConvolutionFwdAttributes": conv.convolution_forward,
+    "ConvolutionWrwAttributes": conv.convolution_backward_weights,
+    "LayernormAttributes": norms.layernorm,
+    "LayernormBackwardAttributes": norms.layernorm_backward,
+    "MatmulAttributes": matmul.matmul,
+    "MoeGroupedMatmulAttributes": moe.forward,
+    "MoeGroupedMatmulBwdAttributes": moe.weight_gradient,
+    "PointwiseAttributes": pointwise.pointwise,
+    "RMSNormAttributes": norms.rmsnorm,
+    "RMSNormBackwardAttributes": norms.rmsnorm_backward,
+    "ReductionAttributes": reduction.reduction,
+    "ResampleBwdAttributes": resample.resample_backward,
+    "ResampleFwdAttributes": resample.resample,
+    "SdpaAttributes": attention.attention,
+    "SdpaBackwardAttributes": attention.attention_backward,
+}
+
+
+# A graph as one function of its inputs, made of bound nodes.
+
+
+@dataclass(frozen=True)
+class Step:
+    """A bound node: slots it reads, slots it writes and the type of each."""
+
+    label: str
+    call: Call
+    reads: tuple[int, ...]
+    writes: tuple[int, ...]
+    types: tuple[str, ...]
+    wanted: tuple[torch.dtype, ...]
+
+    def run(self, values: list[Any]) -> None:
+        found = self.call.function(*[values[slot] for slot in self.reads])
+        if isinstance(found, torch.Tensor):
+            found = (found,)
+        for index, value in enumerate(found):
+            settled = value.dtype == self.wanted[index]
+            kind = self.types[index]
+            values[self.writes[index]] = value if settled else settle(value, kind)
+
+
+class Program:
+    """Calls the steps in order. Inputs and outputs as in `Graph.inputs` and `Graph.outputs`.
+
+    Slots are places in one list, constants first: a plain loop over plain lists is what
+    `torch.compile` can follow.
+    """
+
+    def __init__(self, graph: Graph, device: torch.device) -> None:
+        self.slots = {tensor.uid: i for i, tensor in enumerate(graph.tensors)}
+        self.inputs = tuple(self.slots[t.uid] for t in graph.inputs)
+        self.outputs = tuple(self.slots[t.uid] for t in graph.outputs)
+        self.initial: list[Any] = [None] * len(graph.tensors)
+        for tensor in graph.constants:
+            assert tensor.value is not None
+            value = torch.full(tensor.dims, tensor.value, dtype=TYPES[tensor.data_type])
+            self.initial[self.slots[tensor.uid]] = value.to(device)
+        self.steps = tuple(_bind(graph, node, device, self.slots) for node in graph.nodes)
+
+    @property
+    def launches(self) -> int:
+        """Kernels of one run, estimated from above: conversions of types included."""
+        return sum(step.call.launches + 2 * len(step.writes) for step in self.steps)
+
+    def __call__(self, inputs: Sequence[T]) -> list[T]:
+        values = list(self.initial)
+        for index, slot in enumerate(self.inputs):
+            values[slot] = inputs[index]
+        for step in self.steps:
+            step.run(values)
+        return [values[slot] for slot in self.outputs]
+
+    def blame(self, inputs: Sequence[T]) -> None:
+        """Runs node by node, so that the error names the node it comes from."""
+        values = list(self.initial)
+        for slot, value in zip(self.inputs, inputs, strict=True):
+            values[slot] = value
+        for step in self.steps:
+            with foreign_errors(step.label):
+                step.run(values)
+
+
+def check(graph: Graph) -> None:
+    """Refuses node types and data types that are not known here."""
+    for node in graph.nodes:
+        if node.type not in KERNELS:
+            raise UnsupportedGraphError(f"torch: {node.label}: no kernel for this node type")
+        for uid in (*node.inputs.values(), *node.outputs.values()):
+            kind = graph.by_uid[uid].data_type
+            if kind not in TYPES:
+                what = f"tensor {uid} is {kind}, a type this PyTorch does not have"
+                raise UnsupportedGraphError(f"torch: {node.label}: {what}")
+
+
+def _bind(graph: Graph, node: Node, device: torch.device, slots: dict[int, int]) -> Step:
+    call = KERNELS[node.type](Op(graph, node, device))
+    for port in node.outputs:
+        if port not in call.outputs:
+            what = f"no kernel for its output {port}"
+            raise UnsupportedGraphError(f"torch: {node.label}: {what}")
+    types = tuple(graph.by_uid[node.outputs[port]].data_type for port in call.outputs)
+    return Step(
+        label=node.label,
+        call=call,
+        reads=tuple(slots[node.inputs[port]] for port in call.inputs),
+        writes=tuple(slots[node.outputs[port]] for port in call.outputs),
+        types=types,
+        wanted=tuple(TYPES[kind] for kind in types),
+    )
+
+
+# What a plan enqueues as a captured graph (CUDA or HIP) that is replayed.
+
+cuda: Any = torch.cuda  # partly without types
+
+
+class DeviceGraph:
+    """Captured work. Its tensors lie in memory of its own, the same in every launch."""
+
+    def __init__(self, run: Callable[[], None], pool: object = None) -> None:
+        """`run` must have run before: the first time loads what a capture must not. `pool`: that of
+        another one, which is launched before or after this one, never beside it: what neither
+        holds as a tensor any more is memory for both."""
+        graph = cuda.CUDAGraph()
+        with cuda.graph(graph, pool=pool, stream=cuda.current_stream()):
+            run()
+        self._graph = graph
+        self.pool: object = graph.pool()
+        self.launch: Callable[[], None] = graph.replay
+
+    def again(self, work: Callable[[], None]) -> DeviceGraph:
+        with foreign_errors("capture"):
+            return DeviceGraph(work)
+
+    def close(self) -> None:
+        self._graph.reset()

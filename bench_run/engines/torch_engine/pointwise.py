@@ -15,8 +15,7 @@ from typing import TypeAlias
 import torch
 from torch.nn import functional
 
-from bench_run.engines.torch_engine.op import Call, Op, elementwise
-from bench_run.engines.torch_engine.types import NATIVE
+from bench_run.engines.torch_engine.op import NATIVE, Call, Op, elementwise
 
 T: TypeAlias = torch.Tensor
 aten = torch.ops.aten

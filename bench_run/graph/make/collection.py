@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from bench_run.errors import UsageError
-from bench_run.graph.format.hipdnn_write import write_graph
+from bench_run.graph.format.hipdnn_json import write_graph
 from bench_run.graph.make.spec import make_graphs
 
 if TYPE_CHECKING:

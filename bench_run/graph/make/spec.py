@@ -20,15 +20,106 @@ from typing import TYPE_CHECKING, Any
 from bench_run.errors import UsageError
 from bench_run.graph.check import check
 from bench_run.graph.dtypes import ALIASES
-from bench_run.graph.make.chain import chain_parameters, check_chain, make_graph
+from bench_run.graph.make.build import Builder, Value
 from bench_run.graph.make.ops import OPS, family, find
-from bench_run.graph.make.parameters import Parameter, parse_value
+from bench_run.graph.make.parameters import Parameter, Params, parse_value, show_value
 from bench_run.graph.make.recipes.recipe import SHAPE_CLASSES, Recipe
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
+    from bench_run.graph.make.parameters import Parameter
     from bench_run.graph.model import Graph
+
+
+# Names of made graphs: ``OPS_SHAPE_DTYPE[_LAYOUT][_CHOICE…]``, stated in graphs/README.md.
+#
+# OPS joins the operations by ``+``. SHAPE joins the lengths, each behind its letter. What follows
+# is shown only where it differs from the default, so two graphs that differ never share a name.
+
+_AFTER_SHAPE = ("dtype", "layout")
+
+
+def graph_name(ops: Iterable[str], parameters: Iterable[Parameter], params: Params) -> str:
+    """The name of a chain of operations with these completed parameters."""
+    rows = list(parameters)
+    shape = "".join(_segment(row, params) for row in rows if _in_shape(row))
+    fixed = (_segment(row, params) for key in _AFTER_SHAPE for row in rows if row.key == key)
+    choices = (_segment(row, params) for row in rows if _is_choice(row))
+    return "_".join(part for part in ("+".join(ops), shape, *fixed, *choices) if part)
+
+
+def _in_shape(row: Parameter) -> bool:
+    if row.code is None or row.kind not in ("int", "ints", "dims"):
+        return False
+    return len(row.code) == 1 or (row.kind == "dims" and row.code == "")
+
+
+def _is_choice(row: Parameter) -> bool:
+    return row.key not in _AFTER_SHAPE and not _in_shape(row)
+
+
+def _segment(row: Parameter, params: Params) -> str:
+    value = params[row.key]
+    if row.code is None or value is None or not _shown(row, value, params):
+        return ""
+    if row.kind == "flag":
+        return row.code if value else f"{row.code}0"
+    return row.code + show_value(value, row.kind)
+
+
+def _shown(row: Parameter, value: Any, params: Params) -> bool:
+    if row.always:
+        return True
+    usual = row.default if row.follows is None else params[row.follows]
+    return usual is None or show_value(value, row.kind) != show_value(usual, row.kind)
+
+
+# One graph from a chain of operations and typed parameters.
+
+
+def chain_parameters(chain: tuple[Recipe, ...]) -> dict[str, Parameter]:
+    """What a chain takes, by key: all of the first operation, choices of those that follow."""
+    rows = {row.key: row for row in chain[0].parameters}
+    for recipe in chain[1:]:
+        for row in recipe.parameters:
+            if not row.shape and row.key not in ("dtype", "layout"):
+                rows.setdefault(row.key, row)
+    return rows
+
+
+def check_chain(chain: tuple[Recipe, ...], where: str) -> None:
+    """Refuses an operation that cannot stand where it stands."""
+    if chain[0].only_after:
+        raise UsageError(f"{where}: {chain[0].name} follows another operation: conv_fwd+bias")
+    for recipe in chain[1:]:
+        if not recipe.chains:
+            raise UsageError(f"{where}: {recipe.name} cannot follow another operation")
+
+
+def make_graph(chain: tuple[Recipe, ...], given: Mapping[str, Any]) -> Graph:
+    """The graph; `given` holds typed values by key, all of them known to the chain."""
+    head = chain[0]
+    rows = chain_parameters(chain)
+    params = dict(head.complete(_defaults(head, given)))
+    for recipe in chain[1:]:
+        own = _defaults(recipe, given).items()
+        params.update((key, choice) for key, choice in own if key in rows and key not in params)
+    builder = Builder(params["dtype"])
+    value: Value | None = None
+    for place, recipe in enumerate(chain):
+        builder.last = place == len(chain) - 1
+        value = recipe.build(builder, _defaults(recipe, given) if place else params, value)
+    return builder.graph(graph_name((r.name for r in chain), rows.values(), params))
+
+
+def _defaults(recipe: Recipe, given: Mapping[str, Any]) -> dict[str, Any]:
+    """The operation's parameters, each as given or at its default."""
+    return {
+        row.key: given[row.key] if row.key in given else recipe.defaults.get(row.key, row.default)
+        for row in recipe.parameters
+    }
+
 
 MOST_GRAPHS = 10_000
 """Combinations that one spec may ask for."""

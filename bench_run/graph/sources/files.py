@@ -5,14 +5,28 @@ hipDNN's bundles and sweeps: graphs/FORMAT.md, Golden data and Sweeps.
 
 from __future__ import annotations
 
+import contextlib
+import glob
+import lzma
+import os
 import re
+import shutil
+import stat
+import tarfile
+import zipfile
+import zlib
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING
+from tempfile import TemporaryDirectory
+from typing import IO, TYPE_CHECKING
+
+from bench_run.errors import GraphError
+from bench_run.graph.sources import files
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from tempfile import TemporaryDirectory
+    from collections.abc import Callable, Generator, Iterator
+
 
 TEMPLATE = "a sweep template"
 SWEEP = "the case list of a sweep template"
@@ -125,3 +139,306 @@ def golden_folder(source: Source, name: str, stems: frozenset[str]) -> Path | No
     if folder.is_dir():
         return folder
     return folder.parent if stem in stems else None
+
+
+# Archives of graphs, read in memory. Only golden data are unpacked, into a private folder.
+#
+# An archive is not trusted: names that leave it, links, devices, names that occur twice, and
+# contents that are out of proportion are refused, and so is the whole archive with them.
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Beyond these an archive is taken for an attack or an accident."""
+
+    members: int = 200_000
+    graph_bytes: int = 64 << 20
+    """Of one JSON file."""
+    total_bytes: int = 64 << 30
+    ratio: int = 200
+    """Unpacked over packed, once there are more than `free_bytes`."""
+    free_bytes: int = 64 << 20
+
+
+LIMITS = Limits()
+
+
+@dataclass(frozen=True)
+class _Member:
+    name: str
+    size_bytes: int
+    kind: str
+    """``file``, ``folder``, or what it is instead."""
+    open: Callable[[], IO[bytes] | None]
+
+
+_BROKEN = (
+    tarfile.TarError,
+    zipfile.BadZipFile,
+    UnicodeDecodeError,  # names of a zip that are not UTF-8 and say that they are
+    zlib.error,
+    lzma.LZMAError,
+    EOFError,
+    RuntimeError,  # zipfile: a password or a method that it does not have
+    OSError,
+)
+
+
+def is_archive(path: str) -> bool:
+    return path.lower().endswith(ARCHIVES)
+
+
+def read_archive(path: Path, shown: str, limits: Limits = LIMITS) -> Source:
+    """The archive's graphs and their golden data as a source. Raises `GraphError`."""
+    try:
+        with contextlib.closing(_members(path)) as members:
+            trusted = _trusted(members, shown, path.stat().st_size, limits)
+            return _collect(trusted, shown, limits)
+    except _BROKEN as error:
+        reason = (str(error).splitlines() or [type(error).__name__])[0].rstrip(":")
+        raise GraphError(shown, f"cannot be read as an archive: {reason}") from error
+
+
+def _collect(members: Iterator[_Member], shown: str, limits: Limits) -> Source:
+    files: dict[str, bytes] = {}
+    side: list[str] = []
+    with contextlib.ExitStack() as stack:
+        keeper: TemporaryDirectory[str] | None = None
+        for member in members:
+            if SIDE_FILE.fullmatch(member.name):
+                if keeper is None:
+                    keeper = TemporaryDirectory(prefix="bench-run-")
+                    stack.push(keeper)
+                _unpack(member, Path(keeper.name))
+                side.append(member.name)
+            elif member.name.endswith(".json"):
+                files[member.name] = _content(member, shown, limits)
+        stack.pop_all()  # all went well: the data stay for as long as the source
+    root = None if keeper is None else Path(keeper.name)
+    names = tuple(sorted((*files, *side)))
+    return Source(f"{shown}!", names, files.__getitem__, root, keeper)
+
+
+def _members(path: Path) -> Generator[_Member, None, None]:
+    return _zip_members(path) if path.name.lower().endswith(".zip") else _tar_members(path)
+
+
+def _tar_members(path: Path) -> Generator[_Member, None, None]:
+    with tarfile.open(path, "r:*") as archive:
+        for info in archive:
+            kind = "file" if info.isreg() else "folder" if info.isdir() else "link or device"
+            yield _Member(info.name, info.size, kind, partial(archive.extractfile, info))
+
+
+def _zip_members(path: Path) -> Generator[_Member, None, None]:
+    with zipfile.ZipFile(path) as archive:
+        for info in archive.infolist():
+            mode = stat.S_IFMT(info.external_attr >> 16)
+            plain = mode in (0, stat.S_IFREG)
+            folder = info.filename.endswith("/")  # is_dir() fails where there is no name
+            kind = "folder" if folder else "file" if plain else "link or device"
+            yield _Member(info.filename, info.file_size, kind, partial(archive.open, info))
+
+
+def _trusted(
+    members: Iterator[_Member], shown: str, packed_bytes: int, limits: Limits
+) -> Iterator[_Member]:
+    """The files among the members, under clean names. Raises where one cannot be trusted."""
+    seen: set[str] = set()
+    total = 0
+    for count, member in enumerate(members, 1):
+        name = _inner_name(member.name, shown)
+        total += member.size_bytes
+        if count > limits.members:
+            raise GraphError(shown, f"has more than {limits.members:,} members")
+        if total > limits.total_bytes:
+            raise GraphError(shown, f"unpacks to more than {limits.total_bytes >> 20:,} MiB")
+        if total > limits.free_bytes and total > limits.ratio * packed_bytes:
+            what = f"unpacks to more than {limits.ratio} times its size: not an archive of graphs"
+            raise GraphError(shown, what)
+        if member.kind == "folder":
+            continue
+        if member.kind != "file":
+            what = f"is a {member.kind}: an archive may hold files and folders only"
+            raise GraphError(f"{shown}!{name}", what)
+        if not name:
+            raise GraphError(shown, "contains a file without a name")
+        if name in seen:
+            raise GraphError(f"{shown}!{name}", "is in the archive twice")
+        seen.add(name)
+        yield _Member(name, member.size_bytes, member.kind, member.open)
+
+
+def _inner_name(name: str, shown: str) -> str:
+    """The name without ``./``. Raises where it would leave the archive or cannot be shown."""
+    parts = [part for part in name.split("/") if part not in ("", ".")]
+    outside = name.startswith("/") or ".." in parts or "\\" in name or ":" in name[:3]
+    if outside or not name.isprintable():
+        raise GraphError(shown, f"contains the name {name!r}, which points outside the archive")
+    return "/".join(parts)
+
+
+def _content(member: _Member, shown: str, limits: Limits) -> bytes:
+    place = f"{shown}!{member.name}"
+    stream = member.open()
+    if stream is None:
+        raise GraphError(place, "is not a file")
+    with stream:
+        data = stream.read(limits.graph_bytes + 1)
+    if len(data) > limits.graph_bytes:
+        raise GraphError(
+            place, f"is larger than {limits.graph_bytes >> 20} MiB, the limit for a graph"
+        )
+    return data
+
+
+def _unpack(member: _Member, folder: Path) -> None:
+    target = folder / member.name
+    target.parent.mkdir(parents=True, exist_ok=True)
+    stream = member.open()
+    if stream is not None:
+        with stream, target.open("xb") as file:
+            shutil.copyfileobj(stream, file, 1 << 20)
+
+
+# What the user named → the files to load: folders, globs, archives and single files.
+
+
+@dataclass(frozen=True)
+class Tree:
+    """A source with what is asked of its names again and again."""
+
+    source: Source
+    names: frozenset[str]
+    stems: frozenset[str]
+    """Of graphs that have golden tensors beside them."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """One file to load: a graph, or a template with its cases."""
+
+    tree: Tree
+    name: str
+    case_list: str | None
+    named: bool
+    """The user gave this very file, so it must be a graph."""
+
+    @property
+    def path(self) -> str:
+        return self.tree.source.show(self.name)
+
+
+Found = Task | str
+"""A string is a note on what was left out."""
+
+
+def find(argument: str) -> Iterator[Found]:
+    """Everything behind one argument, in order. Raises `GraphError` where nothing is."""
+    if os.path.isdir(argument):
+        yield from _all_of(_folder_tree(argument))
+    elif os.path.exists(argument):
+        yield from _file(argument)
+    elif glob.has_magic(argument):
+        yield from _matches(argument)
+    else:
+        raise GraphError(argument, "no such file or folder")
+
+
+def _file(argument: str) -> Iterator[Found]:
+    if is_archive(argument):
+        yield from _all_of(_tree(read_archive(Path(argument), argument)))
+        return
+    folder, name = os.path.split(argument)
+    task = _task(_flat_tree(folder, os.listdir(folder or ".")), name, named=True)
+    if isinstance(task, str):
+        raise GraphError(argument, task.removeprefix(f"{argument} "))
+    yield task
+
+
+def _matches(pattern: str) -> Iterator[Found]:
+    """The places that a pattern matches, sorted; files that are no graphs are left out."""
+    paths = sorted(glob.glob(pattern, recursive=True))
+    if not paths:
+        raise GraphError(pattern, "matches no file")
+    matched = set(paths)
+    trees: dict[str, Tree] = {}
+    for path in paths:
+        if os.path.isdir(path) or is_archive(path):
+            yield from find(path)
+            continue
+        folder, name = os.path.split(path)
+        if folder not in trees:
+            trees[folder] = _flat_tree(folder, os.listdir(folder or "."))
+        if path.endswith(".json") and not _belongs(name, folder, matched):
+            yield _task(trees[folder], name, named=False)
+
+
+def _belongs(name: str, folder: str, matched: set[str]) -> bool:
+    """Whether a file is the case list of a template that is matched as well."""
+    template = name.removesuffix("sweep.json") + "template.json"
+    templates = (template, "graph.template.json" if name == "sweep.json" else template)
+    return files.kind(name) == files.SWEEP and any(
+        os.path.join(folder, t) in matched for t in templates
+    )
+
+
+def _all_of(tree: Tree) -> Iterator[Found]:
+    selection = files.select(tree.source.names)
+    tasks = [Task(tree, name, None, named=False) for name in selection.graphs]
+    tasks += [Task(tree, name, cases, named=False) for name, cases in selection.sweeps]
+    yield from sorted(tasks, key=lambda task: task.name)
+    for name, what in selection.skipped:
+        yield f"{tree.source.show(name)} is {what}, left out"
+
+
+def _task(tree: Tree, name: str, *, named: bool) -> Found:
+    what = files.kind(name)
+    if what is None:
+        return Task(tree, name, None, named)
+    partner = files.sweep_partner(name)
+    if what == files.TEMPLATE and partner in tree.names:
+        return Task(tree, name, partner, named)
+    hint = f", and its {partner} is not there" if what == files.TEMPLATE else ""
+    return f"{tree.source.show(name)} is {what}, not a graph{hint}"
+
+
+def _tree(source: Source) -> Tree:
+    return Tree(source, frozenset(source.names), files.stems_with_tensors(source.names))
+
+
+def _flat_tree(folder: str, names: list[str]) -> Tree:
+    shown = os.path.join(folder, "")
+    return _tree(Source(shown, tuple(names), partial(_read, shown), Path(folder or ".")))
+
+
+def _folder_tree(folder: str) -> Tree:
+    """The files below a folder, sorted. Hidden folders and links to folders are left out."""
+    names: list[str] = []
+    for place, folders, inside in os.walk(folder, onerror=_refuse):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        prefix = os.path.relpath(place, folder)
+        prefix = "" if prefix == "." else prefix.replace(os.sep, "/") + "/"
+        names += [prefix + name for name in inside]
+    shown = os.path.join(folder, "")
+    return _tree(Source(shown, tuple(sorted(names)), partial(_read, shown), Path(folder)))
+
+
+def _refuse(error: OSError) -> None:
+    raise GraphError(str(error.filename), f"cannot be read: {error.strerror}") from error
+
+
+def _read(folder: str, name: str) -> bytes:
+    path = folder + name
+    try:
+        info = os.stat(path)
+        if not stat.S_ISREG(info.st_mode):
+            raise GraphError(path, "is not a regular file")
+        if info.st_size > LIMITS.graph_bytes:
+            raise GraphError(
+                path, f"is larger than {LIMITS.graph_bytes >> 20} MiB, the limit for a graph"
+            )
+        with open(path, "rb") as file:
+            return file.read()
+    except OSError as error:
+        raise GraphError(path, f"cannot be read: {error.strerror}") from error

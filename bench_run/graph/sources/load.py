@@ -18,14 +18,13 @@ from bench_run.errors import GraphError
 from bench_run.graph.format.hipdnn_json import parse_json, read_graph_object
 from bench_run.graph.format.notes import graph_notes
 from bench_run.graph.sources import sweep
-from bench_run.graph.sources.files import Source, golden_folder
-from bench_run.graph.sources.places import Task, find
+from bench_run.graph.sources.files import Source, Task, find, golden_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from bench_run.graph.chain.model import Surroundings
+    from bench_run.graph.chain import Surroundings
     from bench_run.graph.model import Graph
 
 

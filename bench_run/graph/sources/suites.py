@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bench_schema.errors import PipelineError
-from bench_schema.pipeline.read import read_pipeline
+from bench_schema.pipeline import read_pipeline
 
 from bench_run.errors import GraphError
 
 if TYPE_CHECKING:
-    from bench_schema.pipeline.values import Pipeline
+    from bench_schema.pipeline import Pipeline
 
 if sys.version_info >= (3, 11):
     import tomllib

@@ -11,22 +11,73 @@ time, a group that is to be alone on the host goes before others as soon as it c
 
 from __future__ import annotations
 
+import threading
 import time
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Literal
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from bench_run.errors import StoppedError
 from bench_run.machine.device_lock import DeviceLock, Held
 from bench_run.measure.time_breakdown import TimeBreakdown
-from bench_run.runner.parallel.host_turn import HostTurn
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from bench_run.runner.parallel.overlaps import Overlaps
-    from bench_run.runner.parallel.visit import Visit
+    from bench_run.plan.cases import PlannedCase
     from bench_run.validate.settings import ValidationSettings
     from bench_run.worker.messages import DeviceUse
+
+
+# Who measures on a host with several devices: one alone, or several side by side.
+#
+# Whoever is to be alone first waits for a moment at which no other device measures, while its own
+# device goes on with others. Where that takes long, or there is nobody else to go on with, it
+# closes a door: nobody begins any more until it was its turn, so that nobody waits for ever. Batons
+# of several devices share one; it is asked and changed under its condition only.
+
+
+class Measuring(Protocol):
+    """Whoever measures on one of the devices."""
+
+    beside: bool
+    """Others may do so meanwhile."""
+
+
+class HostTurn:
+    def __init__(self, lock: DeviceLock | None = None) -> None:
+        """`lock`: of all devices, which other runs see: shared by those that measure side by side,
+        held alone by others."""
+        self.lock = DeviceLock(()) if lock is None else lock
+        self.changed = threading.Condition()
+        self._measuring: list[Measuring] = []
+        self._door: list[Measuring] = []
+        """Those who closed it, in their order."""
+
+    def admits(self, who: Measuring) -> bool:
+        """Whether it may measure now, as far as other devices go."""
+        if who.beside:
+            return not self._door and all(other.beside for other in self._measuring)
+        return not self._measuring and self._door[:1] in ([], [who])
+
+    def close_door(self, who: Measuring) -> None:
+        if who not in self._door:
+            self._door.append(who)
+
+    def measures(self, who: Measuring) -> bool:
+        return who in self._measuring
+
+    def enter(self, who: Measuring) -> None:
+        self._measuring.append(who)
+        if who in self._door:
+            self._door.remove(who)
+
+    def leave(self, who: Measuring) -> None:
+        """It has measured, or will not."""
+        for names in (self._measuring, self._door):
+            if who in names:
+                names.remove(who)
+
 
 State = Literal["coming", "ready", "measuring", "done"]
 ALONE, BESIDE, OTHERS = "measuring alone", "measuring beside others", "waiting for other devices"
@@ -361,3 +412,43 @@ class CaseTurn:
             self._group.leave(self._case)
             again = self._group.baton.group([self._case], beside=self._group.beside)
             self._group = again  # should it measure once more
+
+
+# A case in a round, as it waits for its turn.
+
+
+@dataclass(frozen=True)
+class Visit:
+    """A case in a round."""
+
+    case: PlannedCase
+    index: int
+    position: int
+
+
+# Which devices measured at the same time.
+
+
+class Overlaps:
+    """Everybody who measures says when. Of several threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._active: dict[int, tuple[str, set[str]]] = {}
+        self._next = 0
+
+    def begin(self, device: str) -> int:
+        with self._lock:
+            seen = set()
+            for other, beside in self._active.values():
+                if other != device:
+                    seen.add(other)
+                    beside.add(device)
+            self._next += 1
+            self._active[self._next] = device, seen
+            return self._next
+
+    def end(self, token: int) -> set[str]:
+        """The others that measured meanwhile."""
+        with self._lock:
+            return self._active.pop(token)[1]

@@ -6,20 +6,29 @@ is measured while no other device measures, and the others are held against it (
 
 from __future__ import annotations
 
+import math
+import statistics
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+import numpy as np
+from bench_schema.document import Surroundings
+from bench_schema.merge import MEASURED_ALONE
+from bench_schema.numbers.summary import main_series, two_sided
+
 from bench_run.machine.device_lock import DeviceLock
-from bench_run.runner.parallel.baton import Baton
-from bench_run.runner.parallel.host_turn import HostTurn
-from bench_run.runner.parallel.overlaps import Overlaps
+from bench_run.measure.kernel_pass import STEP_NS
+from bench_run.runner.parallel.baton import Baton, HostTurn, Overlaps
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from bench_schema.document import Case, Round
 
     from bench_run.measure.time_breakdown import TimeBreakdown
-    from bench_run.runner.parallel.baton import CaseTurn, Group
-    from bench_run.runner.parallel.visit import Visit
+    from bench_run.runner.parallel.baton import CaseTurn, Group, Visit
+
 
 HOST = "host"
 """Name of the lock of all devices: shared by those that measure side by side."""
@@ -94,3 +103,177 @@ class DeviceBatons:
     def stop(self) -> None:
         for baton in self._batons.values():
             baton.stop()
+
+
+# Whether devices that measure at the same time change the times of a case.
+#
+# A round beside others is kept at once. When the rounds that were asked for are there, those beside
+# others are held against those alone. A difference counts where it is larger than `LIMIT_RATIO` and
+# than rounds of the case differ among themselves; then the rounds beside others are void. A step of
+# the clock is no difference either.
+
+EVERY = 5
+LIMIT_RATIO = 1.01
+"""How far medians beside others may lie from those alone."""
+MOST_RATIO = 1.05
+"""Beyond this it counts however much rounds scatter: that may be the others' doing too."""
+SCATTER_RATIO, SCATTER_DEGREES = 0.005, 6
+"""How much rounds of a GPU's cases usually scatter, and for how many degrees of freedom this stands
+beside those of the case itself: a few rounds can be alike by chance."""
+LOOKS = 3
+"""A run judges dozens of cases, and one that moved by chance is measured again at its end: limits
+are those of three looks that share the error. (With those of one look, 7 of 13 runs of 38 cases had
+such a case, and nothing was to be found.)"""
+
+
+def with_companions(case: Case, companions: Iterable[str]) -> Case:
+    """The case whose rounds name the devices that measured meanwhile."""
+    found = tuple(sorted(companions))
+    return replace(case, rounds=tuple(_beside(each, found) for each in case.rounds))
+
+
+def _beside(each: Round, companions: tuple[str, ...]) -> Round:
+    known = each.surroundings or Surroundings()
+    return replace(each, surroundings=replace(known, companions=companions))
+
+
+def companions_of(each: Round) -> tuple[str, ...]:
+    known = each.surroundings
+    return () if known is None or known.companions is None else known.companions
+
+
+@dataclass
+class Trial:
+    """What is known of one case, alone and beside others: logarithms of medians by round."""
+
+    alone: dict[int, float] = field(default_factory=dict)
+    beside: dict[int, float] = field(default_factory=dict)
+    step: float = 0.0
+    """Of the clock, relative to the shortest median."""
+    news: bool = False
+    """Whether rounds came since it was judged."""
+    told: bool = False
+    """Whether the document says what the others do to it."""
+
+    def note(self, each: Round) -> None:
+        name = main_series(each.series)
+        assert name is not None, "a round has samples"
+        median_ns = float(np.median(each.series[name]))
+        logs = self.beside if companions_of(each) else self.alone
+        logs[each.index] = math.log(median_ns)
+        if each.device_timing == "kernel records":
+            self.step = max(self.step, STEP_NS / median_ns)
+        self.news = True
+
+    @property
+    def ratio(self) -> float | None:
+        """Of medians beside others to those alone; None where one of the two is missing."""
+        if not (self.alone and self.beside):
+            return None
+        means = [statistics.fmean(logs.values()) for logs in (self.beside, self.alone)]
+        return math.exp(means[0] - means[1])
+
+    def scatter(self) -> float:
+        """What the ratio may differ from 1 by chance: 98.3 % limit of its logarithm."""
+        groups = [list(self.alone.values()), list(self.beside.values())]
+        degrees = sum(map(len, groups)) - len(groups) + SCATTER_DEGREES
+        squares = sum(map(_squares, groups)) + SCATTER_DEGREES * SCATTER_RATIO**2
+        share = sum(1 / len(group) for group in groups)
+        return two_sided(degrees, LOOKS) * math.sqrt(squares / degrees * share)
+
+    @property
+    def is_moved(self) -> bool:
+        ratio = self.ratio
+        if ratio is None:
+            return False
+        limit = min(math.log(MOST_RATIO), max(math.log(LIMIT_RATIO), self.step, self.scatter()))
+        return abs(math.log(ratio)) > limit
+
+
+def _squares(values: Sequence[float]) -> float:
+    centre = statistics.fmean(values)
+    return math.fsum((value - centre) ** 2 for value in values)
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What the others do to a case."""
+
+    name: str
+    note: str | None
+    """For the document; None where it says so already."""
+    void: frozenset[int]
+    """Rounds beside others that do not count."""
+
+
+class BesideTrials:
+    """Which cases may be measured beside others."""
+
+    def __init__(self) -> None:
+        self._trials: dict[str, Trial] = {}
+        self._fallen: dict[str, float] = {}
+        """Cases that are measured alone, and the ratio for which they are."""
+
+    def measures_beside(self, name: str, index: int) -> bool:
+        return index % EVERY != 0 and name not in self._fallen
+
+    def take(self, case: Case) -> None:
+        """A result, or what an earlier run measured of a case."""
+        trial = self._trials.setdefault(case.id, Trial())
+        for each in case.rounds:
+            trial.note(each)
+        trial.told |= any(note.startswith(BESIDE) for note in case.notes)
+        for found in filter(None, map(MEASURED_ALONE.fullmatch, case.notes)):
+            self._fallen.setdefault(case.id, float(found[1]))
+
+    def judge(self, names: Iterable[str] | None = None) -> Iterator[Judged]:
+        """What came of these cases, or of all, that have new rounds, where it is to be acted on."""
+        for name in list(self._trials) if names is None else names:
+            trial = self._trials[name]
+            ratio = trial.ratio
+            if not trial.news or ratio is None:
+                continue
+            trial.news = False
+            known = name in self._fallen
+            void = frozenset(trial.beside) if known or trial.is_moved else frozenset()
+            note = None if trial.told else _note(ratio, trial)
+            if void and not known:
+                self._fallen[name] = ratio
+                note = _reason(ratio)
+            if void:
+                trial.beside.clear()
+            trial.told = True
+            if void or note is not None:
+                yield Judged(name, note, void)
+
+    def describe(self, case: Case, companions: Iterable[str]) -> Case:
+        """A result with the devices that measured meanwhile, and why it was measured alone."""
+        case = with_companions(case, companions)
+        if case.id not in self._fallen:
+            return case
+        return replace(case, notes=(*case.notes, _reason(self._fallen[case.id])))
+
+    def sentence(self) -> str:
+        """What came of it, over all cases."""
+        ratios = [ratio for t in self._trials.values() if (ratio := t.ratio) is not None]
+        ratios += self._fallen.values()
+        if not ratios:
+            return "devices side by side: no two measured at the same time"
+        mean = math.exp(statistics.fmean(map(math.log, ratios)))
+        return (
+            f"devices side by side: {mean:.4f} of alone over {len(ratios)} cases; "
+            f"{len(self._fallen)} cases were measured alone"
+        )
+
+
+BESIDE = "beside other devices "
+
+
+def _note(ratio: float, trial: Trial) -> str:
+    chance = math.exp(trial.scatter()) - 1
+    counts = f"{len(trial.beside)} and {len(trial.alone)} rounds"
+    return f"{BESIDE}{ratio:.4f} of alone ({counts}, by chance up to {100 * chance:.1f} %)"
+
+
+def _reason(ratio: float) -> str:
+    return f"{BESIDE}{ratio:.4f} of alone: measured alone"

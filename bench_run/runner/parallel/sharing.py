@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 from bench_run.errors import UsageError
 from bench_run.machine.telemetry import free_memory_bytes
-from bench_run.runner.references.workers import available_cores
+from bench_run.runner.references import available_cores
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

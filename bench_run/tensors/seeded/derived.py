@@ -16,7 +16,7 @@ from bench_run.tensors.layout import logical_view, to_storage
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from bench_run.tensors.storage import Storage, Storages
+    from bench_run.tensors.layout import Storage, Storages
 
 DERIVED_HINTS = frozenset(
     ("batch_mean", "batch_inv_variance", "inv_rms", "attention_output", "attention_stats")

@@ -8,23 +8,32 @@ computed in float64 and rounded; there the last bit may differ where BLAS sums i
 
 from __future__ import annotations
 
+import os
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from bench_run.errors import UsageError
+from bench_run.files import replacing
 from bench_run.graph.dtypes import DTYPES
 from bench_run.tensors.layout import describe, empty_storage, to_storage
 from bench_run.tensors.seeded.derived import DERIVED_HINTS, derive
-from bench_run.tensors.seeded.draws import Draw, bit_stream, draw_of, fill, powers_of_two
-from bench_run.tensors.seeded.indices import MAKERS
+from bench_run.tensors.seeded.draws import MAKERS, Draw, bit_stream, draw_of, fill, powers_of_two
 from bench_run.tensors.seeded.init_plan import Init, InitPlan, parse_init
 from bench_run.tensors.seeded.roles import Role, default_init, leaves_choice, roles
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from io import BufferedReader
+
+    from bench_run.graph.chain import ChainGraph
     from bench_run.graph.model import Graph, Tensor
-    from bench_run.tensors.storage import Storage
+    from bench_run.tensors.layout import Storage, Storages
+
+__all__ = ["InitPlan", "make_inputs", "parse_init"]
+
 
 SCALE_EXPONENTS = (-3, 3)
 """Block scales are 2^-3 … 2^3."""
@@ -123,4 +132,64 @@ def _from_file(tensor: Tensor, path: Path) -> Storage:
     return storage
 
 
-__all__ = ["InitPlan", "make_inputs", "parse_init"]
+# Inputs of a chain from a seed: as those of its graphs, each with values of its own.
+
+
+def make_chain_inputs(chain: ChainGraph, seed: int, init: Sequence[str]) -> dict[int, Storage]:
+    """A storage for every input of the chain, by uid. A layer's own rules fill its inputs; what
+    `init` asks for comes after, so that it wins."""
+    wanted = {tensor.uid for tensor in chain.inputs}
+    made: dict[int, Storage] = {}
+    for place in chain.places:
+        mine = wanted.intersection(place.uids.values())
+        if mine:
+            plan = parse_init((*place.init, *init))
+            found = make_inputs(place.placed, seed, plan, frozenset(mine))
+            made.update({uid: storage for uid, storage in found.items() if uid in mine})
+    return made
+
+
+# Inputs that were made once, kept in a file for the rounds that follow: the same bits, read in a
+# tenth of the time.
+#
+# One file per graph: the bytes of its storages, one after another in the order of `Graph.inputs`.
+# It appears whole or not at all, and lives as long as the run; what cannot be kept is made again.
+
+SHARE = 4
+"""A file takes at most this part (1/4) of the space that is left on its disk."""
+
+
+def read_inputs(path: str, graph: Graph) -> dict[int, Storage] | None:
+    """The inputs in fresh memory; None where the file is missing or not of this graph."""
+    try:
+        with open(path, "rb") as file:
+            made = {tensor.uid: empty_storage(tensor) for tensor in graph.inputs}
+            if os.fstat(file.fileno()).st_size != _size(made):
+                return None
+            whole = all(_fill(storage, file) for storage in made.values())
+    except OSError:
+        return None
+    return made if whole else None
+
+
+def store_inputs(path: str, graph: Graph, inputs: Storages) -> bool:
+    """Write the inputs for those who come later; returns whether there was room for them."""
+    storages = {tensor.uid: inputs[tensor.uid] for tensor in graph.inputs}
+    target = Path(path)
+    try:
+        if _size(storages) > shutil.disk_usage(target.parent).free // SHARE:
+            return False
+        with replacing(target) as part, open(part, "wb") as file:
+            for storage in storages.values():
+                file.write(np.ascontiguousarray(storage).view(np.uint8).data)
+    except OSError:  # the folder is gone, or the disk is full
+        return False
+    return True
+
+
+def _size(storages: Storages) -> int:
+    return sum(storage.nbytes for storage in storages.values())
+
+
+def _fill(storage: Storage, file: BufferedReader) -> bool:
+    return file.readinto(storage.view(np.uint8).data) == storage.nbytes

@@ -17,15 +17,16 @@ import numpy.typing as npt
 
 from bench_run.graph.dtypes import DTYPES
 from bench_run.graph.operations.sdpa import band
-from bench_run.validate.roundoff.accumulation import (
+from bench_run.validate.roundoff.estimate import SIGMAS, Estimate, Step
+from bench_run.validate.roundoff.sums import (
+    ROUNDING,
     Terms,
+    contraction,
     matrix_unit_drift,
     recursive_drift,
     recursive_error,
     usual_walk,
 )
-from bench_run.validate.roundoff.estimate import SIGMAS, Estimate, Step
-from bench_run.validate.roundoff.sums import ROUNDING, contraction
 
 FUNCTION_UNITS = 16.0
 """Errors of exponentials and divisions in units of the compute type, as in `pointwise.py`."""

@@ -15,15 +15,36 @@ import numpy as np
 
 from bench_run.graph.dtypes import DTYPES
 from bench_run.validate.roundoff import output_errors
-from bench_run.validate.roundoff.estimate import COARSE, Estimate
-from bench_run.validate.roundoff.measured import SAMPLE, measured
+from bench_run.validate.roundoff.estimate import COARSE, Estimate, constant
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from bench_run.graph.chain.model import ChainGraph, Place
+    from bench_run.graph.chain import ChainGraph, Place
     from bench_run.graph.model import Tensor
-    from bench_run.tensors.storage import Storage
+    from bench_run.tensors.layout import Storage
+
+
+# The estimate of data at hand, from a sample of it.
+
+SAMPLE = 1 << 16
+
+
+def measured(data: Storage) -> Estimate:
+    """NaN and infinities are left out: they have no size. Gaps of strides count, being alike."""
+    step = max(1, data.size // SAMPLE)
+    values = data[::step].astype(np.float64)
+    values = values[np.isfinite(values)]
+    if values.size == 0:
+        return constant(0.0)
+    size = np.abs(values)
+    return Estimate(
+        rms=float(np.sqrt(np.mean(values * values))),
+        mean=abs(float(np.mean(values))),
+        peak=float(size.max()),
+        low=float(size.min()),
+        positive=bool(values.min() > 0),
+    )
 
 
 @dataclass(frozen=True)

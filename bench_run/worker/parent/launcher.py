@@ -7,20 +7,189 @@ whoever asks for the first worker may be done long before the others.
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from queue import SimpleQueue
 from typing import TYPE_CHECKING, Literal
 
-from bench_run.worker.parent.ahead import OPENING_AT_ONCE, Ahead
-from bench_run.worker.parent.start import start_afresh
-from bench_run.worker.parent.templates import family
+from bench_run.engines import engine_module
+from bench_run.engines.base import SupportsEnvironment, SupportsFork
+from bench_run.engines.spec import without_device
+from bench_run.errors import BenchRunError
+from bench_run.machine.affinity import thread_environment
+from bench_run.worker.messages import Open, Opened
+from bench_run.worker.parent.process import Worker
+from bench_run.worker.parent.start import Template, start_afresh
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from bench_run.plan.engines import PlannedEngine
-    from bench_run.worker.parent.ahead import Started
     from bench_run.worker.parent.start import Starter
-    from bench_run.worker.parent.templates import Templates
+
+
+# Workers that start before anybody asks for one.
+#
+# Opening a device takes half a second, a second for each of ten processes that do it at once;
+# forked from a template as soon as that has imported its libraries, the workers of a run's first
+# rounds do it a few at a time, while the first of them are at work already.
+
+OPENING_AT_ONCE = 4
+"""Of all engines and devices: more slow each other down (H200: 0.48 s each for five at once, 1.1 s
+for ten, as long again for ten on each of two GPUs)."""
+_opening = threading.BoundedSemaphore(OPENING_AT_ONCE)
+
+Started = tuple[Worker, Opened]
+
+
+class Ahead:
+    """So many workers of an engine, a few of them opening it at a time; whoever comes takes one."""
+
+    def __init__(
+        self,
+        engine: PlannedEngine,
+        template: Template,
+        environment: Mapping[str, str],
+        timeout_s: float,
+        count: int,
+        at_once: int = OPENING_AT_ONCE,
+    ) -> None:
+        self._engine, self._template = engine, template
+        self._environment, self._timeout_s = environment, timeout_s
+        self._done: SimpleQueue[Started | None] = SimpleQueue()
+        self._left, self._lock, self._closed = count, threading.Lock(), False
+        threads = ThreadPoolExecutor(min(count, at_once))
+        for _ in range(count):
+            threads.submit(self._start_one)
+        threads.shutdown(wait=False)
+
+    def _start_one(self) -> None:
+        started = None
+        try:
+            started = self._start()
+        finally:
+            self._done.put(started)
+
+    def _start(self) -> Started | None:
+        """None where workers have to start afresh: those end with the thread that starts them."""
+        if not self._template.fit:
+            return None
+        with _opening:
+            return None if self._closed else self._open()
+
+    def _open(self) -> Started | None:
+        worker = Worker(self._environment, start=self._template.start)
+        try:
+            opened = worker.ask(Open(self._engine.spec, self._engine.options), self._timeout_s)
+        except BenchRunError:
+            worker.kill()
+            return None  # whoever starts one afresh meets the same error
+        if not self._template.fit:  # it was lost, and this worker started afresh
+            worker.kill()
+            return None
+        return worker, opened
+
+    def take(self) -> Started | None:
+        """The first one that has opened the engine; None where none is left or one failed."""
+        with self._lock:
+            if self._left == 0:
+                return None
+            self._left -= 1
+        started = self._done.get()
+        if started is not None and not self._template.fit:  # it was lost with its template
+            started[0].kill()
+            return None
+        return started
+
+    def close(self) -> None:
+        """End those that nobody took, once they answer; whoever waits for one still gets it."""
+        with self._lock:
+            self._closed = self._left > 0
+        threading.Thread(target=self._end_left, daemon=True).start()
+
+    def _end_left(self) -> None:
+        while self._left:
+            started = self.take()
+            if started is not None:
+                started[0].kill()
+
+
+# The environments of a run's engines, and the template processes that their workers come from.
+#
+# An engine's copies on several devices share both: what is imported does not depend on the device.
+# Templates start in a thread of their own: a process ends with the thread that started it, and
+# whoever asks for the first worker may be done long before the others. Nothing that takes long is
+# imported here, so that templates can import while the run does (`runner/early.py`).
+
+
+def own_environment(engine: PlannedEngine) -> Mapping[str, str]:
+    """Variables that the engine's process needs from its start."""
+    module = engine_module(engine.spec.name)
+    threads = thread_environment(engine.options.threads)
+    if not isinstance(module, SupportsEnvironment):
+        return threads
+    return {**module.environment(engine.spec, engine.options), **threads}
+
+
+def family(engine: PlannedEngine) -> str:
+    """What copies of an engine on several devices have in common."""
+    return without_device(engine.key)
+
+
+class Templates:
+    """Environments and templates by family."""
+
+    def __init__(
+        self, fresh: str, timeout_s: float, environments: Mapping[str, Mapping[str, str]]
+    ) -> None:
+        """`timeout_s`: how long a template may take to import, and to fork. `fresh`: ``exec``
+        starts each worker afresh; ``fork`` forks those of engines that allow it from a template,
+        which is kept until `close`. `environments`: more variables, by an engine's key."""
+        self._fresh, self._timeout_s = fresh, timeout_s
+        self._given, self._environments = environments, dict[str, "Mapping[str, str]"]()
+        self._templates: dict[str, Template] = {}
+        self._lock = threading.Lock()
+        self._starting = ThreadPoolExecutor(1)
+
+    def environment(self, engine: PlannedEngine) -> Mapping[str, str]:
+        """Asked for once: cache folders that it names serve every round."""
+        name = family(engine)
+        with self._lock:
+            if name not in self._environments:
+                given = self._given.get(engine.key, {})
+                self._environments[name] = {**own_environment(engine), **given}
+            return self._environments[name]
+
+    def are_used_by(self, engine: PlannedEngine) -> bool:
+        """Whether its workers may be forked."""
+        return self._fresh == "fork" and isinstance(engine_module(engine.spec.name), SupportsFork)
+
+    def started(self, engine: PlannedEngine) -> Template | None:
+        """The engine's template, where there is one already."""
+        return self._templates.get(family(engine))
+
+    def start(self, engine: PlannedEngine) -> Template:
+        """The engine's template; it is started where there is none."""
+        name, environment = family(engine), self.environment(engine)
+        with self._lock:
+            if name not in self._templates:
+                starting = self._starting.submit(
+                    Template, engine.spec.text, environment, self._timeout_s
+                )
+                self._templates[name] = starting.result()
+            return self._templates[name]
+
+    @property
+    def some_fit(self) -> bool:
+        """Waits until it is known."""
+        return any(template.fit for template in self._templates.values())
+
+    def close(self) -> None:
+        with self._lock:
+            for template in self._templates.values():
+                template.close()
+            self._templates.clear()
 
 
 def openings(engines: Sequence[PlannedEngine]) -> list[int]:

@@ -15,7 +15,6 @@ from bench_run.errors import (
     WorkerError,
 )
 from bench_run.measure.time_breakdown import TimeBreakdown
-from bench_run.worker.case_record import case_of
 from bench_run.worker.messages import (
     AnswerT,
     Attempt,
@@ -37,10 +36,10 @@ from bench_run.worker.messages import (
     Variants,
     Visit,
     Visited,
+    case_of,
 )
-from bench_run.worker.parent.launcher import Launcher
+from bench_run.worker.parent.launcher import Launcher, Templates
 from bench_run.worker.parent.process import Worker
-from bench_run.worker.parent.templates import Templates
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

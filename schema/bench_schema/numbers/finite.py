@@ -22,6 +22,9 @@ from bench_schema.document import Document
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from bench_schema.document import Real
+
+
 Path: TypeAlias = tuple[str | int, ...]
 
 NOT_FINITE = re.compile(rb"\xcb[\x7f\xff][\xf0-\xff]", re.DOTALL)
@@ -88,3 +91,21 @@ def _inside(value: Any) -> Iterable[tuple[str | int, Any]]:
     if dataclasses.is_dataclass(value):
         return ((field.name, getattr(value, field.name)) for field in dataclasses.fields(value))
     return ()
+
+
+# Numbers that JSON cannot hold, by name: NaN and the infinities.
+
+SPELLINGS: Mapping[str, float] = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+
+
+def spell(value: float) -> Real:
+    """A number as a document holds it: NaN and the infinities by name."""
+    value = float(value)
+    if math.isfinite(value):
+        return value
+    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+
+
+def unspell(value: Real) -> float:
+    """The number that a document holds."""
+    return SPELLINGS[value] if isinstance(value, str) else value

@@ -15,7 +15,7 @@ from bench_schema.numbers.summary import summarize
 from bench_compare.comparison.compare import compare
 from bench_compare.input.sides import Grouping, group
 from bench_compare.model import Source, Verdict, exit_code
-from bench_compare.policy.values import Allowance, GraphRule, Policy
+from bench_compare.policy import Allowance, GraphRule, Policy
 from tests.bench_compare.build import (
     H200,
     case,

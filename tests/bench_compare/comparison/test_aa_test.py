@@ -8,7 +8,7 @@ import pytest
 from bench_compare.comparison.aa_test import MOST_SPLITS, aa_test
 from bench_compare.errors import InputError
 from bench_compare.model import Source
-from bench_compare.policy.values import Policy
+from bench_compare.policy import Policy
 from tests.bench_compare.build import case, document, steady
 
 

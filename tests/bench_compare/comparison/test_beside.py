@@ -8,7 +8,7 @@ from bench_schema.document import Memory
 
 from bench_compare.comparison.compare import compare
 from bench_compare.model import exit_code
-from bench_compare.policy.values import Policy
+from bench_compare.policy import Policy
 from tests.bench_compare.build import case, document, round_, side, steady
 
 

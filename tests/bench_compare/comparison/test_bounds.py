@@ -10,7 +10,7 @@ from bench_schema.document import Kernel
 
 from bench_compare.comparison.compare import compare
 from bench_compare.model import Verdict
-from bench_compare.policy.values import Policy
+from bench_compare.policy import Policy
 from tests.bench_compare.build import case, document, round_, side
 
 RANDOM = np.random.default_rng(5)

@@ -11,7 +11,7 @@ from bench_compare.comparison.compare import compare
 from bench_compare.comparison.judging.calibration import calibrate, from_tree, to_tree
 from bench_compare.errors import InputError
 from bench_compare.model import Source, Verdict
-from bench_compare.policy.values import Policy
+from bench_compare.policy import Policy
 from tests.bench_compare.build import side
 from tests.benchmarks.compare_documents import simulated
 

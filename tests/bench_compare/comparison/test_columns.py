@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from bench_compare.comparison.compare import compare
-from bench_compare.comparison.judging.on_demand import neighbours
+from bench_compare.comparison.judging.results import neighbours
 from bench_compare.model import Side, Source
-from bench_compare.policy.values import Policy
+from bench_compare.policy import Policy
 from tests.bench_compare.build import case, document, steady
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from bench_compare.comparison.compare import compare
 from bench_compare.model import Verdict, exit_code, swapped
-from bench_compare.policy.values import Allowance, GraphRule, Policy
+from bench_compare.policy import Allowance, GraphRule, Policy
 from tests.bench_compare.build import case, document, engine, round_, side, steady, validation
 
 MS = 1e6

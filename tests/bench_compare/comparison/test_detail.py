@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
-from bench_compare.comparison.detail import detail, hodges_lehmann, row_median
+from bench_compare.comparison.compare import detail, hodges_lehmann, row_median
 
 NS = st.integers(-(2**40), 2**40)
 

@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 from bench_schema.document import Surroundings
 
-from bench_compare.comparison.circumstances.disturbances import disturbance, disturbed_warnings
+from bench_compare.comparison.circumstances.notes import disturbance, disturbed_warnings
 from bench_compare.comparison.compare import compare
 from bench_compare.model import Side, Source, View
-from bench_compare.policy.values import Policy
+from bench_compare.policy import Policy
 from bench_compare.report import FORMATS, render
 from tests.bench_compare.build import case, document, round_
 

@@ -11,7 +11,7 @@ from bench_schema.document import Telemetry
 from bench_compare.comparison.circumstances.notes import two_modes
 from bench_compare.comparison.compare import compare
 from bench_compare.model import Verdict
-from bench_compare.policy.values import Policy
+from bench_compare.policy import Policy
 from tests.bench_compare.build import case, document, round_, side, steady, validation
 
 LEVEL_NS = 1e6

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from bench_compare.comparison.judging.on_demand import (
+from bench_compare.comparison.judging.results import (
     CaseMetrics,
     Columns,
     Results,

@@ -9,7 +9,7 @@ import pytest
 
 from bench_compare.comparison.compare import compare
 from bench_compare.model import Verdict, exit_code
-from bench_compare.policy.values import Limit, Policy
+from bench_compare.policy import Limit, Policy
 from tests.bench_compare.build import case, document, engine, machine, round_, side, steady
 
 BASE = [case(f"g{n}", steady(np.random.default_rng(n), 1e6)) for n in range(12)]

@@ -5,7 +5,7 @@ import pytest
 
 from bench_compare.comparison.compare import compare
 from bench_compare.model import Verdict
-from bench_compare.policy.values import Policy
+from bench_compare.policy import Policy
 from tests.bench_compare.build import case, document, side
 from tests.benchmarks.compare_documents import simulated
 

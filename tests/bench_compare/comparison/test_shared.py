@@ -9,7 +9,7 @@ import pytest
 
 from bench_compare.comparison import compare as module
 from bench_compare.comparison.compare import compare
-from bench_compare.policy.values import Policy
+from bench_compare.policy import Policy
 from bench_compare.report import json_text
 from tests.bench_compare.build import case, document, side, steady
 

@@ -12,7 +12,7 @@ import jsonschema
 import numpy as np
 import pytest
 from bench_schema.document import Outcome
-from bench_schema.pipeline.read import read_pipeline
+from bench_schema.pipeline import read_pipeline
 
 from bench_compare.cli import main
 from bench_compare.commands.compose import USAGE

@@ -6,8 +6,7 @@ from dataclasses import replace
 
 import pytest
 from bench_schema.document import Memory, Outcome
-from bench_schema.pipeline.read import read_pipeline
-from bench_schema.pipeline.write import pipeline_text
+from bench_schema.pipeline import pipeline_text, read_pipeline
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -12,8 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from bench_schema import files
 from bench_schema.document import Telemetry
-from bench_schema.pipeline.values import Input, Layer, Link, Pipeline
-from bench_schema.pipeline.write import pipeline_text
+from bench_schema.pipeline import Input, Layer, Link, Pipeline, pipeline_text
 
 from bench_compare.compose.analysis import compose
 from bench_compare.compose.choose.select import Asked

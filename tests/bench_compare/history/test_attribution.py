@@ -10,7 +10,7 @@ import pytest
 from bench_compare.cli import main
 from bench_compare.history.archive import Archive, Column
 from bench_compare.history.attribution import causes
-from bench_compare.history.steps.grid import Grid
+from bench_compare.history.steps.noise import Grid
 from tests.bench_compare.history import make
 from tests.bench_compare.history.test_builds import doc
 

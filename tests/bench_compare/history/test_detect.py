@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bench_compare.history.steps.detect import detect
-from bench_compare.history.steps.grid import Grid
-from bench_compare.history.steps.head import odd_heads
+from bench_compare.history.steps.detect import detect, odd_heads
+from bench_compare.history.steps.noise import Grid
 
 LEAST = math.log1p(0.01)
 

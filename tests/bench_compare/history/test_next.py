@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from bench_schema import files
 
-from bench_compare.history.experiments import documents_for, without_output
+from bench_compare.history.events import documents_for, without_output
 from tests.bench_compare.history import make
 from tests.conftest import ROOT
 

@@ -7,10 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from bench_compare.history.steps.detect import detect
-from bench_compare.history.steps.grid import Grid
-from bench_compare.history.steps.noise import noise_of
-from bench_compare.history.steps.residuals import rethought
+from bench_compare.history.steps.detect import detect, rethought
+from bench_compare.history.steps.noise import Grid, noise_of
 from bench_compare.history.steps.track import track_of
 
 LEAST = math.log1p(0.01)

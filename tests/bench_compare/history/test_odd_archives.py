@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from bench_compare.cli import main
 from bench_compare.history.steps.detect import detect
-from bench_compare.history.steps.grid import Grid
+from bench_compare.history.steps.noise import Grid
 from tests.bench_compare.history import make
 
 LEAST = math.log1p(0.01)

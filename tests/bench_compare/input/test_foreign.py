@@ -13,7 +13,7 @@ from bench_compare.input.foreign.dnn_benchmarking import sniff
 from bench_compare.input.load import load
 from bench_compare.input.sides import Grouping, group
 from bench_compare.model import Verdict
-from bench_compare.policy.values import Policy
+from bench_compare.policy import Policy
 from tests.bench_compare.build import case, document, side
 
 MS = 1_000_000

@@ -13,15 +13,13 @@ from bench_schema import codec, files
 from bench_schema.document import Case, Round, Surroundings
 from bench_schema.errors import DocumentError
 
-from bench_compare.input import load
-from bench_compare.input.large import read
-from bench_compare.input.large.parts import layout, open_text, pieces
+from bench_compare.input import large, load
+from bench_compare.input.large import layout, open_text, pieces
 from bench_compare.model import Side
-from bench_compare.policy.values import Policy
+from bench_compare.policy import Policy
 from bench_compare.report import json_text
-from bench_compare.rounds.join import joined
 from bench_compare.rounds.lazy import LazyRounds
-from bench_compare.rounds.table import table_of
+from bench_compare.rounds.table import joined, table_of
 from tests.bench_compare.build import (
     document,
     gpu_case,
@@ -60,10 +58,10 @@ def gpu(label="a", shift=1.0, cases=7):
 @pytest.fixture(params=[1, 3], ids="{} processes".format)
 def processes(request, monkeypatch):
     """All files are large, so many processes share them, and their parts are small."""
-    monkeypatch.setattr(read, "BLOCK_BYTES", 1 << 13)
+    monkeypatch.setattr(large, "BLOCK_BYTES", 1 << 13)
     monkeypatch.setattr(load, "LARGE_BYTES", 1)
-    monkeypatch.setattr(read, "LEAST_BYTES", 1)
-    monkeypatch.setattr(read, "process_count", lambda *_: request.param)
+    monkeypatch.setattr(large, "LEAST_BYTES", 1)
+    monkeypatch.setattr(large, "process_count", lambda *_: request.param)
     monkeypatch.setattr("bench_compare.parallel.process_count", lambda *_: request.param)
     return request.param
 
@@ -196,7 +194,7 @@ def test_a_number_that_no_double_holds_is_named(tmp_path, processes, number, fie
     with pytest.raises(DocumentError, match=rf"cases\[4\]\.rounds\[.\]\.{field}") as expected:
         files.read(path)
     with pytest.raises(DocumentError) as found:
-        read.read_large([path])
+        large.read_large([path])
     assert str(expected.value) == str(found.value)
 
 
@@ -212,15 +210,15 @@ def test_of_many_cases_that_are_wrong_the_first_is_named(tmp_path, processes):
 
 
 def test_a_wrong_document_is_not_read_to_its_end(tmp_path, monkeypatch):
-    monkeypatch.setattr(read, "LEAST_BYTES", 1)
-    monkeypatch.setattr(read, "BLOCK_BYTES", 1 << 12)
-    monkeypatch.setattr(read, "process_count", lambda *_: 1)
-    taken, take = [], read.decode_block
-    monkeypatch.setattr(read, "decode_block", lambda *where: taken.append(1) or take(*where))
+    monkeypatch.setattr(large, "LEAST_BYTES", 1)
+    monkeypatch.setattr(large, "BLOCK_BYTES", 1 << 12)
+    monkeypatch.setattr(large, "process_count", lambda *_: 1)
+    taken, take = [], large.decode_block
+    monkeypatch.setattr(large, "decode_block", lambda *where: taken.append(1) or take(*where))
     path = saved(tmp_path, "a.json", gpu(cases=40))
     path.write_bytes(path.read_bytes().replace(b'"pid":', b'"process":'))
     with pytest.raises(DocumentError):
-        read.read_large([path])
+        large.read_large([path])
     assert [1] == taken
 
 
@@ -234,22 +232,22 @@ def test_a_process_that_is_lost_with_its_doubts_leaves_them_to_another(tmp_path,
         work(1, [0])
         return [found, None], beside()
 
-    monkeypatch.setattr(read, "LEAST_BYTES", 1)
-    monkeypatch.setattr(read, "process_count", lambda *_: 2)
-    monkeypatch.setattr(read, "take_turns", lose)
-    assert {} == read.read_large([path])
+    monkeypatch.setattr(large, "LEAST_BYTES", 1)
+    monkeypatch.setattr(large, "process_count", lambda *_: 2)
+    monkeypatch.setattr(large, "take_turns", lose)
+    assert {} == large.read_large([path])
 
 
 @pytest.mark.parametrize("doubtful", [False, True])
 def test_what_a_lost_process_took_is_read_again(tmp_path, processes, monkeypatch, doubtful):
-    owner, take = os.getpid(), read.decode_block
+    owner, take = os.getpid(), large.decode_block
 
     def or_end(*where):
         if os.getpid() != owner:
             os.kill(os.getpid(), 9)
         return take(*where)
 
-    monkeypatch.setattr(read, "decode_block", or_end)
+    monkeypatch.setattr(large, "decode_block", or_end)
     path = saved(tmp_path, "a.json", gpu(cases=40))
     if doubtful:
         path.write_bytes(path.read_bytes().replace(b'"pid":', b'"process":'))

@@ -13,7 +13,7 @@ from bench_compare.comparison.compare import compare
 from bench_compare.errors import InputError
 from bench_compare.input.sides import Grouping, group
 from bench_compare.model import Source, Verdict
-from bench_compare.policy.values import Policy
+from bench_compare.policy import Policy
 from tests.bench_compare.build import case, document, engine, round_
 
 TWO_UNITS = Path(__file__).resolve().parents[4] / "shared" / "documents" / "two_units"

@@ -6,15 +6,20 @@ import pytest
 
 from bench_compare.errors import UsageError
 from bench_compare.model import Verdict
-from bench_compare.policy.file import parse_policy, read_policy
-from bench_compare.policy.parse import (
+from bench_compare.policy import (
+    DEFAULT_FAIL_ON,
+    Allowance,
+    GraphRule,
+    Policy,
+    fits,
     parse_allow,
     parse_fail_on,
+    parse_policy,
     parse_ratio,
     parse_thresholds,
     parse_verdict,
+    read_policy,
 )
-from bench_compare.policy.values import DEFAULT_FAIL_ON, Allowance, GraphRule, Policy, fits
 
 
 @pytest.mark.parametrize(("text", "expected"), [("1%", 0.01), ("0.5 %", 0.005), ("0.02", 0.02)])

@@ -12,7 +12,7 @@ from bench_schema.document import Summary
 
 from bench_compare.comparison.compare import compare
 from bench_compare.model import Side, Source, Verdict, View
-from bench_compare.policy.values import Policy
+from bench_compare.policy import Policy
 from bench_compare.report import render
 from bench_compare.report.html import details
 from tests.bench_compare.build import (

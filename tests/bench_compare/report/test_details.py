@@ -9,12 +9,11 @@ import pytest
 from bench_schema import files
 
 from bench_compare.comparison.compare import compare
-from bench_compare.comparison.judging.on_demand import NUMBERS, values_of
-from bench_compare.input import load
-from bench_compare.input.large import read
-from bench_compare.metrics.init import PHASES
+from bench_compare.comparison.judging.results import NUMBERS, values_of
+from bench_compare.input import large, load
+from bench_compare.metrics import PHASES
 from bench_compare.model import Side, Source, Verdict
-from bench_compare.policy.values import Policy
+from bench_compare.policy import Policy
 from bench_compare.report.html import details
 from tests.bench_compare.report.unblock import unblocked
 from tests.benchmarks import html_size
@@ -70,11 +69,11 @@ def documents():
 
 def test_a_document_read_as_columns_makes_the_same_panels(documents, tmp_path, monkeypatch):
     monkeypatch.setattr(load, "LARGE_BYTES", 1)
-    monkeypatch.setattr(read, "LEAST_BYTES", 1)
+    monkeypatch.setattr(large, "LEAST_BYTES", 1)
     paths = [tmp_path / "a.json", tmp_path / "b.json"]
     for path, one in zip(paths, documents, strict=True):
         files.save(path, one)
-    found = read.read_large(paths)
+    found = large.read_large(paths)
     assert panels(compared(documents)) == panels(compared([found[path] for path in paths]))
 
 

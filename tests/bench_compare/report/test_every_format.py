@@ -9,7 +9,7 @@ import pytest
 
 from bench_compare.comparison.compare import compare
 from bench_compare.model import View, exit_code
-from bench_compare.policy.values import Allowance, Policy
+from bench_compare.policy import Allowance, Policy
 from bench_compare.report import FORMATS, render
 from tests.bench_compare.build import (
     H200,

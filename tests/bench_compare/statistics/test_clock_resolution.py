@@ -7,7 +7,7 @@ import pytest
 
 from bench_compare.comparison.compare import compare
 from bench_compare.model import Verdict
-from bench_compare.policy.values import Policy
+from bench_compare.policy import Policy
 from bench_compare.statistics.clock_resolution import tick_ns
 from tests.bench_compare.build import case, document, round_, side
 

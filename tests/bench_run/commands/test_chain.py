@@ -4,7 +4,7 @@ import pytest
 from bench_schema import files
 
 from bench_run.cli import main
-from bench_run.plan.chains import read_chain
+from bench_run.plan.load import read_chain
 from tests.bench_run.graph.chain.pipelines import IMAGE, RESIDUAL
 
 QUICK = ["--rounds", "1", "--iters", "3", "--engine", "numpy", "--quiet"]

@@ -6,8 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from bench_run.engines.cudnn.choices import knobs_taken
-from bench_run.engines.cudnn.knobs import checked, knob_name, knob_text, knobs_of
+from bench_run.engines.cudnn.plans import checked, knob_name, knob_text, knobs_of, knobs_taken
 from bench_run.errors import UnsupportedGraphError, UsageError
 
 

@@ -6,9 +6,8 @@ from functools import partial
 
 import pytest
 
-from bench_run.engines.cudnn.knobs import settings
-from bench_run.engines.cudnn.library import load
-from bench_run.engines.cudnn.tables import KNOBS, UNNUMBERED_KNOBS
+from bench_run.engines.cudnn.library import KNOBS, UNNUMBERED_KNOBS, load
+from bench_run.engines.cudnn.plans import settings
 from bench_run.errors import UnsupportedGraphError
 from bench_run.graph.sources.load import load as load_graphs
 from tests.conformance.graphs import FAMILIES

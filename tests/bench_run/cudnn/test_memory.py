@@ -8,17 +8,15 @@ import pytest
 
 from bench_run.engines.arrange import arrange
 from bench_run.engines.chain import ChainPlan
-from bench_run.engines.cudnn.built import Built
 from bench_run.engines.cudnn.engine import _math_of, _refuse_frozen
-from bench_run.engines.cudnn.operands import host_scalars
-from bench_run.engines.cudnn.plan import CudnnPlan
-from bench_run.engines.cudnn.plans import Chosen
+from bench_run.engines.cudnn.lowering import host_scalars
+from bench_run.engines.cudnn.plan import CudnnPlan, Workspace
+from bench_run.engines.cudnn.plans import Built, Chosen
 from bench_run.engines.cudnn.rewrite import rewrite
 from bench_run.engines.cudnn.views import views
-from bench_run.engines.cudnn.workspace import Workspace
 from bench_run.errors import EngineError, UnsupportedGraphError
 from bench_run.graph.make import make_graphs
-from bench_run.tensors.seeded.chain_inputs import make_chain_inputs
+from bench_run.tensors.seeded.inputs import make_chain_inputs
 from tests.bench_run.graph.chain.pipelines import ALL
 from tests.bench_run.graph.chain.pipelines import chain as chain_of
 

@@ -6,12 +6,12 @@ import pytest
 
 from bench_run.engines import cudnn
 from bench_run.engines.base import EngineOptions, EngineSpec
-from bench_run.engines.cudnn.choices import choices
 from bench_run.engines.cudnn.library import backend_text, check_version, reason, refusals
 from bench_run.engines.cudnn.plans import (
     Choice,
     build,
     candidates,
+    choices,
     described_by,
     engine_of,
     read_choice,

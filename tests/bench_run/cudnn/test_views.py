@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from bench_run.engines.cudnn.built import spread_out
+from bench_run.engines.cudnn.plans import spread_out
 from bench_run.engines.cudnn.rewrite import rewrite
 from bench_run.engines.cudnn.views import views
 from bench_run.errors import UnsupportedGraphError

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from bench_run.engines.arrange import RotatingPlan, copies
 from bench_run.engines.base import PlanFacts
-from bench_run.engines.rotate import RotatingPlan, copies
 from tests.conformance.data import case, misses
 from tests.conformance.opening import opened, outputs
 

@@ -13,7 +13,7 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 from bench_run.engines import torch_engine  # noqa: E402
 from bench_run.engines.base import EngineOptions  # noqa: E402
 from bench_run.engines.spec import parse_spec  # noqa: E402
-from bench_run.engines.torch_engine.errors import foreign_errors  # noqa: E402
+from bench_run.engines.torch_engine.op import foreign_errors  # noqa: E402
 from bench_run.errors import (  # noqa: E402
     EngineError,
     EngineUnavailableError,

@@ -9,7 +9,7 @@ import pytest
 
 from bench_run.errors import GraphError
 from bench_run.graph.format.hipdnn_json import write_graph
-from bench_run.graph.sources.archive import Limits, read_archive
+from bench_run.graph.sources.files import Limits, read_archive
 from bench_run.graph.sources.load import load
 from tests.bench_run.graph.builders import conv_bias_relu
 

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench_run.graph import fingerprint as module
-from bench_run.graph.fingerprint import fingerprint
-from bench_run.graph.refinement import quotient
+from bench_run.graph.fingerprint import fingerprint, quotient
 from tests.bench_run.graph.builders import graphs, renamed
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bench_run.cli import main
-from bench_run.engines.hipdnn.ids import engine_id
+from bench_run.engines.hipdnn.choosing import engine_id
 from bench_run.errors import EngineError, EngineUnavailableError, UnsupportedGraphError, UsageError
 from tests.conformance.graphs import FAMILIES
 

@@ -11,7 +11,7 @@ import pytest
 from bench_run.engines import hipdnn
 from bench_run.engines.base import EngineOptions
 from bench_run.engines.spec import parse_spec
-from bench_run.graph.sdpa_scale import scaled
+from bench_run.graph.scale import scaled
 from tests.conformance.test_promises import *  # noqa: F403 - the list of promises is one
 
 

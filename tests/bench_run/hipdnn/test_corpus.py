@@ -11,7 +11,7 @@ import pytest
 
 from bench_run.errors import UnsupportedGraphError
 from bench_run.graph.format.hipdnn_json import read_graph
-from bench_run.graph.sdpa_scale import scaled
+from bench_run.graph.scale import scaled
 
 FOLDER = Path(__file__).resolve().parents[4] / "shared" / "hipdnn" / "graphs"
 NO_GRAPHS = (".template.", ".sweep.", ".meta.")

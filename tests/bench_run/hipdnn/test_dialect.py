@@ -8,12 +8,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from bench_run.engines.hipdnn.buffers import Buffers
+from bench_run.engines.hipdnn.choosing import engine_id
 from bench_run.engines.hipdnn.dialect import graph_text
-from bench_run.engines.hipdnn.ids import engine_id
 from bench_run.engines.hipdnn.loading import Library
-from bench_run.graph.format.hipdnn_json import read_graph
-from bench_run.graph.format.hipdnn_write import write_graph
+from bench_run.engines.hipdnn.plan import Buffers
+from bench_run.graph.format.hipdnn_json import read_graph, write_graph
 from tests.conformance.graphs import FAMILIES, sdpa
 
 PROFILES = ("old", "middle", "hard", "newest")

@@ -7,9 +7,9 @@ import re
 
 import pytest
 
-from bench_run.engines.hipdnn.buffers import Buffers
 from bench_run.engines.hipdnn.dialect import graph_text
 from bench_run.engines.hipdnn.loading import Library
+from bench_run.engines.hipdnn.plan import Buffers
 from tests.conformance.graphs import FAMILIES
 
 ADD = FAMILIES["pointwise_add"]("float", "packed")

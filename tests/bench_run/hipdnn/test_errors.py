@@ -119,7 +119,7 @@ def test_a_getter_that_raises_is_a_failure(open_engine, monkeypatch):
 
 def test_too_little_device_memory_is_a_failure_that_says_how_much(open_engine, monkeypatch):
     engine = open_engine()
-    monkeypatch.setattr("bench_run.engines.hipdnn.buffers.buffer_bytes", lambda _: 1 << 40)
+    monkeypatch.setattr("bench_run.engines.hipdnn.plan.buffer_bytes", lambda _: 1 << 40)
     with pytest.raises(EngineError, match=r"1099511627776 bytes for .*out of memory"):
         engine.plan(engine.build(ADD, {}))
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench_run.engines.hipdnn.ids import NAMES_BY_ID, Choice, engine_id, parse_choice, signed
+from bench_run.engines.hipdnn.choosing import NAMES_BY_ID, Choice, engine_id, parse_choice, signed
 from bench_run.errors import UsageError
 
 PUBLISHED = {

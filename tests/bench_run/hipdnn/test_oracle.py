@@ -12,7 +12,7 @@ import bench_run
 from bench_run.cli import main
 from bench_run.engines.spec import parse_spec
 from bench_run.errors import UsageError
-from bench_run.plan.oracle import oracle_pairs
+from bench_run.plan.cases import oracle_pairs
 from bench_run.report.console import details
 from bench_run.report.csv_text import cases_csv
 from bench_run.text import time_text

@@ -11,8 +11,8 @@ from bench_schema.files import read
 
 from bench_run.cli import main
 from bench_run.errors import EngineError, EngineUnavailableError
-from bench_run.profilers import ncu, rocprof
-from bench_run.profilers.amd_counters import BY_ARCH, UNKNOWN, counters_of
+from bench_run.profilers import amd, ncu
+from bench_run.profilers.amd import BY_ARCH, UNKNOWN, counters_of
 from bench_run.profilers.base import REST_NS
 from bench_run.profilers.records import kernels, last_iterations, trace_events
 
@@ -26,7 +26,7 @@ def recorded(root):
 
 @pytest.fixture
 def iterations(recorded):
-    return last_iterations(rocprof.read_trace(recorded / "trace"), 2, REST_NS)
+    return last_iterations(amd.read_trace(recorded / "trace"), 2, REST_NS)
 
 
 def test_launches_fall_into_iterations_by_the_rests_between_them(iterations):
@@ -34,7 +34,7 @@ def test_launches_fall_into_iterations_by_the_rests_between_them(iterations):
 
 
 def test_too_few_groups_are_no_iterations(recorded):
-    assert last_iterations(rocprof.read_trace(recorded / "trace"), 5, REST_NS) is None
+    assert last_iterations(amd.read_trace(recorded / "trace"), 5, REST_NS) is None
 
 
 def test_kernels_have_their_launches_and_median_times(iterations):
@@ -43,7 +43,7 @@ def test_kernels_have_their_launches_and_median_times(iterations):
 
 
 def test_counters_are_medians_over_launches_and_sums_over_units(recorded):
-    launches = rocprof.read_counters(recorded / "counters")
+    launches = amd.read_counters(recorded / "counters")
     assert {"FETCH_SIZE": 3076, "SQ_WAVES": 416} == dict(kernels([launches])[0].counters)
 
 
@@ -54,15 +54,15 @@ def test_the_trace_has_each_launch_in_microseconds(iterations):
 
 
 def test_a_trace_is_one_command(tmp_path):
-    found = rocprof.command("rocprofv3", tmp_path, ["python", "x.py"])
+    found = amd.rocprof_command("rocprofv3", tmp_path, ["python", "x.py"])
     expected = f"rocprofv3 --kernel-trace --output-format csv -d {tmp_path} -o bench -- python x.py"
     assert expected.split() == found
 
 
 def test_a_counter_is_a_command_of_its_own(tmp_path):
-    assert ["--pmc", "FETCH_SIZE"] == rocprof.command("rocprofv3", tmp_path, ["p"], ["FETCH_SIZE"])[
-        1:3
-    ]
+    assert ["--pmc", "FETCH_SIZE"] == amd.rocprof_command(
+        "rocprofv3", tmp_path, ["p"], ["FETCH_SIZE"]
+    )[1:3]
 
 
 @pytest.mark.parametrize("arch", [*BY_ARCH, None])
@@ -94,7 +94,7 @@ def test_the_tool_is_that_of_the_rocm_in_use(tmp_path, monkeypatch):
     monkeypatch.setattr("sysconfig.get_path", lambda _: str(tmp_path / "wheel"))
     found = []
     for place in ("wheel", "rocm/bin", "path"):
-        found.append(rocprof.find_tool())
+        found.append(amd.find_tool())
         (tmp_path / place / "rocprofv3").unlink()
     assert [str(tmp_path / p / "rocprofv3") for p in ("wheel", "rocm/bin", "path")] == found
 
@@ -102,18 +102,18 @@ def test_the_tool_is_that_of_the_rocm_in_use(tmp_path, monkeypatch):
 def test_without_the_tool_one_line_says_where_it_comes_from(monkeypatch):
     monkeypatch.setattr("shutil.which", lambda *_, **__: None)
     with pytest.raises(EngineUnavailableError, match="rocprofv3 is not on the path: it comes with"):
-        rocprof.find_tool()
+        amd.find_tool()
 
 
 def test_no_file_means_that_nothing_was_seen(tmp_path):
     with pytest.raises(EngineError, match=r"wrote no kernel_trace\.csv"):
-        rocprof.read_trace(tmp_path)
+        amd.read_trace(tmp_path)
 
 
 def test_a_file_without_the_documented_columns_names_them(tmp_path):
     (tmp_path / "x_kernel_trace.csv").write_text('"Kernel_Name","Start_Timestamp"\n')
     with pytest.raises(EngineError, match="has no column Dispatch_Id, End_Timestamp"):
-        rocprof.read_trace(tmp_path)
+        amd.read_trace(tmp_path)
 
 
 TOOL = """#!{python}

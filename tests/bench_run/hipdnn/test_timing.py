@@ -13,9 +13,8 @@ from bench_run.engines.hipdnn import timing
 from bench_run.engines.hipdnn.loading import Library
 from bench_run.errors import EngineError, EngineUnavailableError
 from bench_run.measure.loop import SamplingBudget, measure, on_device
-from bench_run.streams import hip_runtime
-from bench_run.streams.hip import GATE_DEPTH, HipStream
-from bench_run.streams.hip_gate import Gate
+from bench_run.streams import hip
+from bench_run.streams.hip import GATE_DEPTH, Gate, HipStream
 from bench_run.tensors.seeded.inputs import make_inputs
 from tests.conformance.graphs import FAMILIES
 
@@ -333,21 +332,21 @@ class Runtime:
 
 def test_the_runtimes_events_are_made_once_and_used_in_turn():
     library = Runtime()
-    events = hip_runtime.RuntimeEvents(hip_runtime.Runtime(library), 2)
+    events = hip.RuntimeEvents(hip.Runtime(library), 2)
     first, second, third = (events.record() for _ in range(3))
     assert (first is third, 0.25) == (True, events.elapsed_ms(first, second))
     assert ["hipEventCreate"] * 2 == library.calls[:2]
 
 
 def test_a_call_of_the_runtime_that_fails_names_it_and_the_error():
-    with pytest.raises(hip_runtime.HipError, match="hipEventCreate failed with HIP error 100"):
-        hip_runtime.RuntimeEvents(hip_runtime.Runtime(Runtime(100)), 1)
+    with pytest.raises(hip.HipError, match="hipEventCreate failed with HIP error 100"):
+        hip.RuntimeEvents(hip.Runtime(Runtime(100)), 1)
 
 
 def test_the_runtime_is_the_one_that_is_loaded(tmp_path):
     maps = tmp_path / "maps"
     maps.write_text("7f00-7f01 r-xp 00000000 08:01 12 /usr/lib/libc.so.6\n")
-    assert hip_runtime.loaded_runtime(str(maps)) is None
+    assert hip.loaded_runtime(str(maps)) is None
 
 
 def test_events_of_hip_python_stand_in():
@@ -356,7 +355,7 @@ def test_events_of_hip_python_stand_in():
         hipEventRecord=lambda event, stream: (0,),
         hipEventElapsedTime=lambda begin, end: (0, 0.125),
     )
-    events = hip_runtime.HipPythonEvents(hip, 2)
+    events = hip.HipPythonEvents(hip, 2)
     assert 0.125 == events.elapsed_ms(events.record(), events.record())
 
 

@@ -9,8 +9,7 @@ import pytest
 
 import bench_run
 from bench_run.errors import UnsupportedGraphError, UsageError
-from bench_run.graph.format.hipdnn_json import read_graph
-from bench_run.graph.format.hipdnn_write import write_graph
+from bench_run.graph.format.hipdnn_json import read_graph, write_graph
 from tests.conformance.graphs import FAMILIES, resample, sdpa
 
 PLAIN = FAMILIES["sdpa_plain"]("float", "packed")

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench_run.errors import DeviceBusyError
-from bench_run.machine.idle import refuse_busy, users_of
-from bench_run.machine.numa import cpus_near, parse_cpus, stay_near
+from bench_run.machine.affinity import cpus_near, parse_cpus, stay_near
+from bench_run.machine.devices import refuse_busy, users_of
 
 ADDRESS = "0000:1b:00.0"
 

@@ -17,8 +17,7 @@ from bench_run.profilers import ncu
 from bench_run.profilers.trace import join_parts
 from bench_run.streams import cupti
 from bench_run.streams.base import TOO_MANY
-from bench_run.streams.cupti import KernelRecord
-from bench_run.streams.demangle import demangle
+from bench_run.streams.cupti import KernelRecord, demangle
 
 DEVICE = Device(0, "GPU", "GPU-1", "580.1", "sm_90", 1, 1, 1980.0, 3201.0, 700.0)
 MEASURED = Measured({"e2e_ns": []}, {"device_ns": [900, 901], "e2e_ns": [1, 2]}, "iterations")

@@ -14,12 +14,14 @@ from bench_run.measure.kernel_pass import (
     FLUSHED,
     SEVERAL,
     SINGLE,
+    Gaps,
     Recorded,
     _choose,
+    added_ns,
     asks_for_records,
+    gaps,
 )
 from bench_run.measure.loop import Measured
-from bench_run.measure.queue_pass import Gaps, added_ns, gaps
 from bench_run.streams.cupti import KernelRecord
 from tests.bench_run.measure.replayed import Device, DevicePlan
 

@@ -5,12 +5,11 @@ import torch
 from torch import nn
 
 from bench_run.graph.sources.suites import read_suite
-from bench_run.models.fuse import fuse, take_apart
-from bench_run.models.lower import Lowering
+from bench_run.models.lower import Lowering, fuse, take_apart
 from bench_run.models.operations import LOWERINGS
 from bench_run.models.save import save_model
-from bench_run.plan.chains import read_chain
-from bench_run.tensors.seeded.chain_inputs import make_chain_inputs
+from bench_run.plan.load import read_chain
+from bench_run.tensors.seeded.inputs import make_chain_inputs
 from bench_run.worker.evaluate import compute_expected
 
 

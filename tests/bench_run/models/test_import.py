@@ -3,12 +3,12 @@
 import math
 
 import pytest
-from bench_schema.pipeline.read import read_pipeline
+from bench_schema.pipeline import read_pipeline
 
 from bench_run.cli import main
 from bench_run.errors import UsageError
 from bench_run.models.inputs import parse_input
-from bench_run.plan.chains import read_chain
+from bench_run.plan.load import read_chain
 
 torch = pytest.importorskip("torch", reason="these are models of PyTorch")
 
@@ -92,7 +92,7 @@ def test_attention_reads_parts_of_the_packed_projection(tmp_path):
 
 def test_the_pipeline_says_the_fingerprint_of_each_graph(tmp_path):
     from bench_run.graph.fingerprint import fingerprint
-    from bench_run.plan.chains import read_chain
+    from bench_run.plan.load import read_chain
 
     model, _, _ = exported("cnn")
     made = save(model, tmp_path)

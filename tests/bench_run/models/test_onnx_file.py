@@ -9,13 +9,12 @@ from onnx import TensorProto, helper, numpy_helper  # noqa: E402
 from onnx.reference import ReferenceEvaluator  # noqa: E402
 
 from bench_run.cli import main  # noqa: E402
-from bench_run.models.fuse import fuse  # noqa: E402
-from bench_run.models.lower import Lowering  # noqa: E402
+from bench_run.models.lower import Lowering, fuse  # noqa: E402
 from bench_run.models.onnx_file import read_onnx  # noqa: E402
 from bench_run.models.operations import LOWERINGS  # noqa: E402
 from bench_run.models.save import save_model  # noqa: E402
-from bench_run.plan.chains import read_chain  # noqa: E402
-from bench_run.tensors.seeded.chain_inputs import make_chain_inputs  # noqa: E402
+from bench_run.plan.load import read_chain  # noqa: E402
+from bench_run.tensors.seeded.inputs import make_chain_inputs  # noqa: E402
 from bench_run.worker.evaluate import compute_expected  # noqa: E402
 
 DRAW = np.random.default_rng(0)

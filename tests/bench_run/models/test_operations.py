@@ -9,7 +9,7 @@ import torch.nn.functional as F  # noqa: E402
 from torch import nn  # noqa: E402
 
 from bench_run.models.torch_export import model_of  # noqa: E402
-from bench_run.plan.chains import read_chain  # noqa: E402
+from bench_run.plan.load import read_chain  # noqa: E402
 from tests.bench_run.models.networks import difference, save  # noqa: E402
 
 

@@ -11,13 +11,12 @@ torch = pytest.importorskip("torch", reason="these are models of PyTorch")
 import torch.nn.functional as F  # noqa: E402
 from torch import nn  # noqa: E402
 
-from bench_run.models.fuse import fuse, take_apart  # noqa: E402
-from bench_run.models.lower import Lowering  # noqa: E402
+from bench_run.models.lower import Lowering, fuse, take_apart  # noqa: E402
 from bench_run.models.operations import LOWERINGS  # noqa: E402
 from bench_run.models.save import save_model  # noqa: E402
 from bench_run.models.torch_export import model_of  # noqa: E402
-from bench_run.plan.chains import read_chain  # noqa: E402
-from bench_run.tensors.seeded.chain_inputs import make_chain_inputs  # noqa: E402
+from bench_run.plan.load import read_chain  # noqa: E402
+from bench_run.tensors.seeded.inputs import make_chain_inputs  # noqa: E402
 from bench_run.worker.evaluate import compute_expected  # noqa: E402
 from tests.bench_run.models.networks import with_statistics  # noqa: E402
 

@@ -10,7 +10,7 @@ import pytest
 
 import bench_run
 from bench_run.errors import UsageError
-from bench_run.runner.operation_benchmark import op_spec
+from bench_run.runner.call import op_spec
 
 QUICK = {"warmup": 1, "runs": 2, "engine": ["numpy"], "rounds": 1}
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from bench_schema.pipeline.read import parse_pipeline
+from bench_schema.pipeline import parse_pipeline
 
 from bench_run.errors import UsageError
 from bench_run.graph.make import make_graphs

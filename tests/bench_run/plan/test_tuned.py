@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 from bench_schema.document import Device
-from bench_schema.tuning_files import tuned_read
+from bench_schema.tuning import tuned_read
 
 from bench_run.engines.base import EngineFacts
 from bench_run.errors import UsageError

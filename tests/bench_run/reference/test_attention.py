@@ -96,7 +96,7 @@ def test_forward_agrees_with_torch(problem, order, run_node, normal, permuted):
     inputs |= {} if sink is None else {"sink_token": sink}
     outputs = {"o": tuple(o.shape), "stats": tuple(total.shape)}
     with pytest.MonkeyPatch.context() as patch:
-        name = "bench_run.reference.attention_scores.BLOCK_ELEMENTS"
+        name = "bench_run.reference.attention.BLOCK_ELEMENTS"
         patch.setattr(name, problem["block"])
         got = run_node(FORWARD, inputs, outputs, **problem["attributes"])
     np.testing.assert_allclose(got["o"], o.numpy(), rtol=1e-11, atol=1e-12)

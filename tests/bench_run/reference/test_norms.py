@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from bench_run.errors import UnsupportedGraphError
 from bench_run.graph.model import Node
-from bench_run.reference.rmsnorm import normalised_axes
+from bench_run.reference.norms import normalised_axes
 
 LAYER, LAYER_BACKWARD = "LayernormAttributes", "LayernormBackwardAttributes"
 RMS, RMS_BACKWARD = "RMSNormAttributes", "RMSNormBackwardAttributes"

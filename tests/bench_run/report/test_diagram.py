@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench_run.graph.make import OPS, make_graphs
-from bench_run.report.diagram import diagram, page
-from bench_run.report.layers import arrange, isotonic
+from bench_run.report.diagram import arrange, diagram, isotonic, page
 
 SVG = "{http://www.w3.org/2000/svg}"
 SPECS = ("conv_fwd+bias+relu", "batchnorm_bwd_relu", "mx_matmul", "sdpa_bwd", "relu+relu+relu")

@@ -8,7 +8,7 @@ import re
 import pytest
 
 from bench_run.graph.make import OPS, make_graphs
-from bench_run.report.diagram_text import dot, mermaid
+from bench_run.report.diagram import dot, mermaid
 
 FORMS = {dot: (r"^  n(\d+) \[label=", r"^  n(\d+) -> n(\d+)$"),
          mermaid: (r'^  n(\d+)\["', r"^  n(\d+) --> n(\d+)$")}  # fmt: skip

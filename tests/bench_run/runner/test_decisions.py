@@ -12,7 +12,7 @@ from bench_schema.numbers.looks import looks
 
 import bench_run
 from bench_run.errors import UsageError
-from bench_run.runner.decisions import CaseKey, read_decisions
+from bench_run.runner.stopping import CaseKey, read_decisions
 
 QUICK = {"iterations": 30, "warmup": 1, "rounds": 3}
 

@@ -20,8 +20,7 @@ from bench_run.options import Options
 from bench_run.plan.cases import plan_graph
 from bench_run.plan.engines import PlannedEngine
 from bench_run.runner.parallel.room import Room
-from bench_run.runner.references.store import Expected, ReferenceStore
-from bench_run.runner.references.workers import Helpers
+from bench_run.runner.references import Expected, Helpers, ReferenceStore
 from bench_run.tensors.data import Data
 from bench_run.worker.messages import Evaluate
 from tests.support import child_pids

@@ -11,12 +11,11 @@ from dataclasses import replace
 
 import pytest
 from bench_schema.files import read, save
-from bench_schema.journal import Journal, journal_path, read_journal
-from bench_schema.lines import ENDING_LENGTH
+from bench_schema.journal import ENDING_LENGTH, Journal, journal_path, read_journal
 
 import bench_run
 from bench_run.errors import OutputError, UsageError
-from bench_run.runner.output.lock import OutputLock, lock_path
+from bench_run.runner.output import OutputLock, lock_path
 from tests.support import graph_json
 
 SETTINGS = {"engine": ["numpy"], "rounds": 2, "iterations": 4, "warmup": 0, "label": "a"}

@@ -14,8 +14,8 @@ from bench_run.engines.spec import parse_spec
 from bench_run.graph.make import make_graphs
 from bench_run.options import Options
 from bench_run.plan.engines import plan_engines
-from bench_run.runner.case_state import CaseState, RoundSamples
 from bench_run.runner.rounds import budget, lack_of_memory, shuffle_cases
+from bench_run.runner.stopping import CaseState, RoundSamples
 from bench_run.worker.parent import pool
 from bench_run.worker.parent.process import Worker
 from tests.support import child_pids

@@ -9,8 +9,7 @@ import pytest
 from bench_run.errors import EngineError, EngineUnavailableError
 from bench_run.streams import cuda_driver
 from bench_run.streams.cuda import clock_of
-from bench_run.streams.cuda_driver import Driver, uuid_text
-from bench_run.streams.cuda_kernels import NAMES, PTX
+from bench_run.streams.cuda_driver import NAMES, PTX, Driver, uuid_text
 
 
 class Function:

@@ -11,7 +11,7 @@ from bench_run.errors import GraphError, OutputError
 from bench_run.graph.dtypes import DTYPES
 from bench_run.graph.layouts import packed
 from bench_run.graph.model import Graph, Node, Tensor
-from bench_run.tensors.golden.bundles import (
+from bench_run.tensors.golden import (
     find_golden,
     read_golden,
     why_none,

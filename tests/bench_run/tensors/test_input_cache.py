@@ -11,11 +11,10 @@ import pytest
 
 import bench_run
 from bench_run.graph.make import make_graphs
-from bench_run.runner.references.spool import make_room
+from bench_run.runner.references import make_room
 from bench_run.tensors import data as data_module
 from bench_run.tensors.data import Data, inputs_of
-from bench_run.tensors.seeded.input_cache import read_inputs, store_inputs
-from bench_run.tensors.seeded.inputs import make_inputs
+from bench_run.tensors.seeded.inputs import make_inputs, read_inputs, store_inputs
 
 SPECS = [
     "conv_fwd+bias+relu: n=1 c=3 h=5 w=5 k=4 r=3 s=3 pad=1 dtype=half layout=nhwc",

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 import pytest
-from bench_schema.tuning_files import tuned_read
+from bench_schema.tuning import tuned_read
 
 from tests.support import graph_json
 

@@ -10,11 +10,11 @@ import sys
 import time
 
 import pytest
-from bench_schema.tuning_files import tuned_read
+from bench_schema.tuning import tuned_read
 
 from bench_run.machine.device_lock import DeviceLock
 from bench_run.options import Options
-from bench_run.tune.building.benches import MOST, side_by_side
+from bench_run.tune.building import MOST, side_by_side
 from tests.support import graph_json
 
 COMMAND = """

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from bench_run.tune.choosing.decide import Finalist, Point, decide, pareto, rank_candidates, ratio
+from bench_run.tune.choosing import Finalist, Point, decide, pareto, rank_candidates, ratio
 
 MARGIN = 0.005
 

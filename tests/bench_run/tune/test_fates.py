@@ -7,8 +7,8 @@ import time
 import pytest
 from bench_schema.tuning import Limits
 
-from bench_run.tune.building.fates import Fate, _limited
-from bench_run.tune.clock import Clock
+from bench_run.tune.building import Fate, _limited
+from bench_run.tune.races import Clock
 
 KNOWN = Fate("ok", error=1e-3, deterministic=True, workspace_bytes=100)
 

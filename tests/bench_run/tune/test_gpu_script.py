@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from bench_schema.tuning_files import tuned_read
+from bench_schema.tuning import tuned_read
 
 from tests.benchmarks import tune_gpu
 

@@ -11,7 +11,7 @@ from bench_schema.document import Outcome
 
 from bench_run.errors import OutputError
 from bench_run.tune.journal import TuneJournal
-from bench_run.tune.racing.heats import Visit
+from bench_run.tune.racing import Visit
 
 HEAD = {"graphs": ["g"], "engines": ["e"]}
 KEYS = {0: "", 1: "plan=b"}

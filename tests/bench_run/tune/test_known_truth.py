@@ -6,7 +6,7 @@ import json
 
 import pytest
 from bench_schema.files import read
-from bench_schema.tuning_files import tuned_read
+from bench_schema.tuning import tuned_read
 
 
 @pytest.fixture

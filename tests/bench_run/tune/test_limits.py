@@ -9,14 +9,12 @@ from types import SimpleNamespace as Bare
 
 import numpy as np
 import pytest
-from bench_schema.tuning import Ratio
-from bench_schema.tuning_files import tuned_read
+from bench_schema.tuning import Ratio, tuned_read
 
 from bench_run.cli import main
-from bench_run.tune.building.fates import Fate
-from bench_run.tune.choosing.decide import Finalist, decide
-from bench_run.tune.choosing.totals import Suite, decide_whole
-from bench_run.tune.findings import Raced
+from bench_run.tune.building import Fate
+from bench_run.tune.candidates import Raced
+from bench_run.tune.choosing import Finalist, Suite, decide, decide_whole
 from bench_run.tune.record import with_reason
 from bench_run.tune.verify import Verified
 

@@ -8,19 +8,17 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bench_run.tune.racing.heats import (
+from bench_run.tune.racing import (
     ENERGY_BLOCKS,
+    RaceSettings,
     Visit,
+    block_samples,
     choose_finalists,
     intervals,
-    run_energy_race,
-    run_race,
-)
-from bench_run.tune.racing.rules import (
-    RaceSettings,
-    block_samples,
     is_clear,
     preferred,
+    run_energy_race,
+    run_race,
     screen,
     survivors,
 )

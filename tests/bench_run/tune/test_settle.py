@@ -6,12 +6,11 @@ import math
 
 import numpy as np
 import pytest
-from bench_schema.numbers.student import tail, two_sided
+from bench_schema.numbers.summary import tail, two_sided
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench_run.tune.choosing.decide import Finalist, decide
-from bench_run.tune.choosing.settle import CLAIM, open_finalists, standard_error
+from bench_run.tune.choosing import CLAIM, Finalist, decide, open_finalists, standard_error
 
 MARGIN = 0.005
 LOOKS, MOST = 7, 20

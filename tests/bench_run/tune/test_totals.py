@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from bench_run.tune.choosing.totals import Suite, total_gain
+from bench_run.tune.choosing import Suite, total_gain
 
 
 def suite(rows):

@@ -13,8 +13,7 @@ from bench_run.tensors.difference import Bound, difference
 from bench_run.tensors.layout import logical_view, to_storage
 from bench_run.tensors.seeded.inputs import make_inputs
 from bench_run.validate.outputs import compare
-from bench_run.validate.shared_error import criteria
-from bench_run.validate.tolerance import Circumstances, tolerances
+from bench_run.validate.tolerance import Circumstances, criteria, tolerances
 from tests.bench_run.validate.attention_kernels import HONEST, WRONG, attention
 
 ROOM = 0.7

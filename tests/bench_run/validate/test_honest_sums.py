@@ -12,8 +12,7 @@ from bench_run.reference import evaluate
 from bench_run.tensors.difference import Bound, difference
 from bench_run.tensors.layout import logical_view
 from bench_run.tensors.seeded.inputs import make_inputs
-from bench_run.validate.shared_error import criteria
-from bench_run.validate.tolerance import Circumstances, tolerances
+from bench_run.validate.tolerance import Circumstances, criteria, tolerances
 from tests.bench_run.validate.honest_sums import STATISTICS, SUMS, F, matrix_unit
 
 ROOM = 0.7

@@ -8,8 +8,7 @@ from bench_run.graph.dtypes import DTYPES
 from bench_run.graph.layouts import packed
 from bench_run.graph.model import Graph, Node, Tensor
 from bench_run.tensors.files import read_tensors
-from bench_run.tensors.layout import logical_view, to_storage
-from bench_run.tensors.poison import fill_with_poison
+from bench_run.tensors.layout import fill_with_poison, logical_view, to_storage
 from bench_run.validate.outputs import (
     OutputChecker,
     checksum,

@@ -13,8 +13,7 @@ from bench_run.engines.spec import parse_spec
 from bench_run.errors import BenchRunError
 from bench_run.measure.time_breakdown import TimeBreakdown
 from bench_run.plan.engines import PlannedEngine
-from bench_run.worker.parent.ahead import OPENING_AT_ONCE
-from bench_run.worker.parent.launcher import openings
+from bench_run.worker.parent.launcher import OPENING_AT_ONCE, openings
 from bench_run.worker.parent.pool import WorkerPool
 
 pytestmark = pytest.mark.usefixtures("hostile")

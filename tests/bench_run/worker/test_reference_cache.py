@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 import bench_run
 from bench_run.errors import UsageError
-from bench_run.runner.references.spool import cache_folder
+from bench_run.runner.references import cache_folder
 from bench_run.worker import reference_cache
 from bench_run.worker.reference_cache import LIST, ReferenceCache
 

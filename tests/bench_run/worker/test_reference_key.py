@@ -15,8 +15,8 @@ import bench_run
 from bench_run.graph.make import make_graphs
 from bench_run.graph.model import Node, Tensor
 from bench_run.tensors.data import Data, inputs_of
-from bench_run.worker import reference_key
-from bench_run.worker.reference_key import code_digest, graph_digest, key_of, provenance
+from bench_run.worker import reference_cache
+from bench_run.worker.reference_cache import code_digest, graph_digest, key_of, provenance
 
 (GRAPH,) = make_graphs("conv_fwd+bias+relu: n=1 c=2 h=4 w=4 k=2 r=3 s=3 pad=1")
 INPUTS = inputs_of(GRAPH, Data(3))
@@ -142,17 +142,17 @@ def test_without_the_code_there_is_no_key(tmp_path):
     assert provenance(tmp_path) is None
 
 
-@pytest.mark.parametrize("name", reference_key.LIBRARIES)
+@pytest.mark.parametrize("name", reference_cache.LIBRARIES)
 def test_the_version_of_a_library_matters(monkeypatch, name):
     before = provenance.__wrapped__()
-    version = reference_key._version
+    version = reference_cache._version
     monkeypatch.setattr(
-        reference_key, "_version", lambda asked: "0.0" if asked == name else version(asked)
+        reference_cache, "_version", lambda asked: "0.0" if asked == name else version(asked)
     )
     assert before != provenance.__wrapped__()
 
 
 def test_the_processor_matters(monkeypatch):
     before = provenance.__wrapped__()
-    monkeypatch.setattr(reference_key, "cpu_model", lambda: "another")
+    monkeypatch.setattr(reference_cache, "cpu_model", lambda: "another")
     assert before != provenance.__wrapped__()

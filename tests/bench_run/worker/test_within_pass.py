@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from bench_run.errors import EngineError, UnsupportedGraphError
-from bench_run.graph.chain.model import Surroundings
+from bench_run.graph.chain import Surroundings
 from bench_run.streams.host import HostStream
 from bench_run.tensors.seeded.init_plan import parse_init
 from bench_run.tensors.seeded.inputs import make_inputs

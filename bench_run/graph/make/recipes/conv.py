@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 from bench_run.errors import UsageError
 from bench_run.graph.layouts import order_of, strides_of
 from bench_run.graph.make.parameters import Parameter, Params
-from bench_run.graph.make.recipes.images import (
+from bench_run.graph.make.recipes.recipe import (
     DTYPE,
     LAYOUT,
+    Build,
+    Recipe,
     checked_layout,
     complete_image,
     image_dims,
@@ -18,7 +20,6 @@ from bench_run.graph.make.recipes.images import (
     layout_row,
     per_axis,
 )
-from bench_run.graph.make.recipes.recipe import Build, Recipe
 
 if TYPE_CHECKING:
     from bench_run.graph.make.build import Builder, Dims, Value

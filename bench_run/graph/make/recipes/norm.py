@@ -9,14 +9,14 @@ from bench_run.errors import UsageError
 from bench_run.graph.layouts import order_of, ordered
 from bench_run.graph.make.build import Builder, Dims, Value
 from bench_run.graph.make.parameters import Parameter, Params
-from bench_run.graph.make.recipes.images import (
+from bench_run.graph.make.recipes.recipe import (
     DTYPE,
     LAYOUT,
+    Recipe,
     complete_image,
     image_dims,
     image_rows,
 )
-from bench_run.graph.make.recipes.recipe import Recipe
 
 EPS = Parameter("eps", 1e-5, "added to the variance", "float", "eps", shape=False)
 _FLOATS = ("float", "half", "bfloat16", "double")

@@ -10,16 +10,16 @@ from bench_run.errors import UsageError
 from bench_run.graph.layouts import order_of
 from bench_run.graph.make.build import Builder, Dims, Value
 from bench_run.graph.make.parameters import Parameter, Params
-from bench_run.graph.make.recipes.images import (
+from bench_run.graph.make.recipes.recipe import (
     DTYPE,
     LAYOUT,
+    Recipe,
     checked_layout,
     complete_image,
     image_dims,
     image_rows,
     layout_row,
 )
-from bench_run.graph.make.recipes.recipe import Recipe
 from bench_run.graph.operations import POINTWISE_MODES
 
 if TYPE_CHECKING:

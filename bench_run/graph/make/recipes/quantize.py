@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 from bench_run.errors import UsageError
 from bench_run.graph.make.parameters import Parameter, Params
-from bench_run.graph.make.recipes.images import DTYPE
-from bench_run.graph.make.recipes.recipe import Recipe
+from bench_run.graph.make.recipes.recipe import DTYPE, Recipe
 
 if TYPE_CHECKING:
     from bench_run.graph.make.build import Builder, Value

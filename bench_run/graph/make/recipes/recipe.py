@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
+from bench_run.errors import UsageError
 from bench_run.graph.make.build import Builder, Value
 from bench_run.graph.make.parameters import Parameter, Params
+
+if TYPE_CHECKING:
+    from bench_run.graph.make.build import Dims
+
 
 Build: TypeAlias = Callable[[Builder, Params, Value | None], Value]
 """Adds the operation's tensors and nodes; the value is what it reads, when it follows another."""
@@ -41,3 +46,86 @@ class Recipe:
     @property
     def by_key(self) -> Mapping[str, Parameter]:
         return {parameter.key: parameter for parameter in self.parameters}
+
+
+# Parameters that operations on images share: N, C and one to three spatial axes, with a layout.
+
+IMAGE_LAYOUTS = {1: ("ncw", "nwc"), 2: ("nchw", "nhwc", "chwn"), 3: ("ncdhw", "ndhwc")}
+"""Number of spatial axes → layouts, the default one first."""
+
+ALL_IMAGE_LAYOUTS = tuple(name for names in IMAGE_LAYOUTS.values() for name in names)
+
+
+def layout_row(key: str, words: str, code: str = "", follows: str | None = None) -> Parameter:
+    """A row for a layout; one that follows another is shown only where it differs."""
+    return Parameter(
+        key, None, words, "choice", code, ALL_IMAGE_LAYOUTS,
+        shape=False, always=follows is None, follows=follows,
+    )  # fmt: skip
+
+
+SPATIAL = Parameter("spatial", None, "number of spatial axes, 1 to 3 (else as given)", code=None)
+LAYOUT = layout_row("layout", "memory order of the axes")
+DTYPE = Parameter(
+    "dtype", "float", "data type of inputs and outputs", "dtype", "", shape=False, always=True
+)
+
+
+def image_rows(n: int, c: int, size: int) -> tuple[Parameter, ...]:
+    """Rows of n, c, d, h, w with these defaults; d, h and w follow `complete_image`."""
+    return (
+        Parameter("n", n, "batch", code="n", always=True),
+        Parameter("c", c, "channels", code="c", always=True),
+        Parameter("d", None, "depth (3-D)", code="d", always=True),
+        Parameter("h", None, f"height, {size} when not given", code="h", always=True),
+        Parameter("w", None, f"width, {size} when not given", code="w", always=True),
+        SPATIAL,
+    )
+
+
+def complete_image(op: str, params: Params, size: int) -> dict[str, Any]:
+    """Resolves the spatial rank, the lengths not given and the layout."""
+    out = dict(params)
+    rank = out["spatial"] = spatial_rank(op, params, ("d", "t"))
+    for axis, key in ((3, "d"), (2, "h"), (1, "w")):
+        if rank < axis and out[key] is not None:
+            raise UsageError(f"{op}: {key}={out[key]} has no meaning with spatial={rank}")
+        if rank >= axis and out[key] is None:
+            out[key] = size
+    out["layout"] = checked_layout(op, "layout", params["layout"], rank)
+    return out
+
+
+def spatial_rank(op: str, params: Params, depth_keys: tuple[str, ...]) -> int:
+    deep = any(params.get(key) is not None for key in depth_keys)
+    rank = params["spatial"]
+    if rank is None:
+        return 3 if deep else 2
+    if rank not in IMAGE_LAYOUTS:
+        raise UsageError(f"{op}: spatial={rank}: choose from 1, 2, 3")
+    return int(rank)
+
+
+def checked_layout(op: str, key: str, layout: str | None, rank: int) -> str:
+    names = IMAGE_LAYOUTS[rank]
+    if layout is None:
+        return names[0]
+    if layout not in names:
+        raise UsageError(
+            f"{op}: {key}={layout} does not fit {rank} spatial axes; choose from {', '.join(names)}"
+        )
+    return layout
+
+
+def image_dims(params: Params) -> Dims:
+    spatial = (params[key] for key in ("d", "h", "w") if params[key] is not None)
+    return (params["n"], params["c"], *spatial)
+
+
+def per_axis(op: str, key: str, value: tuple[int, ...], rank: int) -> tuple[int, ...]:
+    """One number for each spatial axis: a single one counts for all."""
+    if len(value) == 1:
+        return value * rank
+    if len(value) != rank:
+        raise UsageError(f"{op}: {key}={'x'.join(map(str, value))} needs 1 or {rank} numbers")
+    return value

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 from bench_run.errors import UsageError
 from bench_run.graph.layouts import order_of, strides_of
 from bench_run.graph.make.parameters import Parameter, Params
-from bench_run.graph.make.recipes.images import (
+from bench_run.graph.make.recipes.recipe import (
     DTYPE,
     LAYOUT,
+    Recipe,
     complete_image,
     image_dims,
     image_rows,
     per_axis,
 )
-from bench_run.graph.make.recipes.recipe import Recipe
 from bench_run.graph.operations.reduction import SUMMARIES
 
 if TYPE_CHECKING:

@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from bench_schema.pipeline.read import parse_pipeline
+from bench_schema.pipeline import parse_pipeline
 
-from bench_run.graph.chain.compose import compose
+from bench_run.graph.chain import compose
 from bench_run.graph.make import make_graphs
 
 IMAGE = "n=2 c=4 h=6 w=6 dtype=float"

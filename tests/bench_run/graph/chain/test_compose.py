@@ -7,10 +7,9 @@ import numpy as np
 import pytest
 
 from bench_run.errors import GraphError
-from bench_run.graph.chain.model import chain_fingerprint, layer_fingerprints
+from bench_run.graph.chain import chain_fingerprint, layer_fingerprints, weights_of
 from bench_run.graph.make import make_graphs
-from bench_run.graph.weights import weights_of
-from bench_run.tensors.seeded.chain_inputs import make_chain_inputs
+from bench_run.tensors.seeded.inputs import make_chain_inputs
 from tests.bench_run.graph.chain.pipelines import ALL, REPEATED, RESIDUAL, VIEWS, chain
 
 

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from bench_run.errors import UsageError
-from bench_run.graph.format.hipdnn_json import read_graph
-from bench_run.graph.format.hipdnn_write import write_graph
+from bench_run.graph.format.hipdnn_json import read_graph, write_graph
 from bench_run.graph.make import make_graphs
 from bench_run.graph.make.collection import collection_files, write_collection
 from bench_run.graph.make.ops import OPS

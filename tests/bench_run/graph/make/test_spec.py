@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from bench_run.errors import BenchRunError, GraphError, UsageError
 from bench_run.graph.check import check
 from bench_run.graph.fingerprint import fingerprint
-from bench_run.graph.format.hipdnn_write import write_graph
+from bench_run.graph.format.hipdnn_json import write_graph
 from bench_run.graph.make import FAMILIES, OPS, SHAPE_CLASSES, make_graphs
 from bench_run.graph.operations import OPERATIONS, POINTWISE_MODES
 

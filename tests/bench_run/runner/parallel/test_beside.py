@@ -17,9 +17,9 @@ import bench_run
 from bench_run.errors import UsageError
 from bench_run.machine.device_lock import DeviceLock
 from bench_run.options import Options
-from bench_run.runner.parallel.overlaps import Overlaps
+from bench_run.runner.parallel.baton import Overlaps
+from bench_run.runner.parallel.beside import companions_of
 from bench_run.runner.parallel.sharing import share_devices
-from bench_run.runner.parallel.trials import companions_of
 from bench_run.runner.rounds import Rounds
 
 OPS = ("relu: n=2 c=4 h=8 w=8",)

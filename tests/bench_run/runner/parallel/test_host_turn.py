@@ -10,9 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bench_run.runner.parallel import baton
-from bench_run.runner.parallel.baton import Baton
+from bench_run.runner.parallel.baton import Baton, HostTurn
 from bench_run.runner.parallel.beside import DeviceBatons
-from bench_run.runner.parallel.host_turn import HostTurn
 from tests.bench_run.runner.parallel.test_baton import LIMIT_S, run_all
 
 

@@ -16,10 +16,9 @@ import bench_run
 from bench_run.errors import UsageError
 from bench_run.options import Options
 from bench_run.runner.parallel import sharing
-from bench_run.runner.parallel.lanes import lacks_memory
+from bench_run.runner.parallel.baton import Visit
+from bench_run.runner.parallel.lanes import groups_of, lacks_memory
 from bench_run.runner.parallel.room import Room
-from bench_run.runner.parallel.visit import Visit
-from bench_run.runner.parallel.work import groups_of
 from tests.bench_run.runner.test_survival import rounds_in, start, wait_for_lines
 
 DOUBLES = Path(__file__).resolve().parents[3] / "doubles"

@@ -10,7 +10,7 @@ import pytest
 from bench_schema.document import Case, GraphId, Round
 from bench_schema.merge import merge_cases
 
-from bench_run.runner.parallel.trials import (
+from bench_run.runner.parallel.beside import (
     EVERY,
     LIMIT_RATIO,
     BesideTrials,

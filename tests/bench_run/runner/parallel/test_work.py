@@ -8,8 +8,8 @@ from types import SimpleNamespace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench_run.runner.parallel.visit import Visit
-from bench_run.runner.parallel.work import Work
+from bench_run.runner.parallel.baton import Visit
+from bench_run.runner.parallel.lanes import Work
 
 
 def visit(graph, index, engine="numpy", position=0):

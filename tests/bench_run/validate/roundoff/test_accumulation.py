@@ -9,7 +9,7 @@ from bench_run.graph.operations import make_node
 from bench_run.tensors.layout import logical_view, to_storage
 from bench_run.tensors.seeded.inputs import make_inputs
 from bench_run.validate.outputs import compare
-from bench_run.validate.roundoff.accumulation import Terms, matrix_unit_error, recursive_error
+from bench_run.validate.roundoff.sums import Terms, matrix_unit_error, recursive_error
 from bench_run.validate.tolerance import Circumstances, tolerances
 
 UNIT = 2.0**-24

@@ -11,7 +11,7 @@ from bench_run.reference import evaluate
 from bench_run.tensors.layout import logical_view, to_storage
 from bench_run.tensors.seeded.inputs import make_inputs
 from bench_run.validate.outputs import OutputChecker, validation
-from bench_run.validate.roundoff.approximate import ERRORS
+from bench_run.validate.roundoff.pointwise import ERRORS
 from bench_run.validate.tolerance import Circumstances, tolerances
 
 MEASURED_TANH = 1.1e-5

@@ -9,8 +9,7 @@ from bench_run.graph.make import make_graphs
 from bench_run.graph.model import Graph, Tensor
 from bench_run.graph.operations import OPERATIONS, POINTWISE_MODES, make_node
 from bench_run.reference import evaluate
-from bench_run.reference.pointwise import MODES
-from bench_run.reference.pointwise_parameters import parameters
+from bench_run.reference.pointwise import MODES, parameters
 from bench_run.tensors.layout import logical_view, to_storage
 from bench_run.tensors.seeded.inputs import make_inputs
 from bench_run.validate.roundoff import output_errors

@@ -12,8 +12,7 @@ from bench_run.errors import EngineError
 from bench_run.graph.make import make_graphs
 from bench_run.streams.host import HostStream
 from bench_run.validate.settings import ValidationSettings
-from bench_run.worker.outputs.keeper import OutputKeeper, Subject
-from bench_run.worker.outputs.reader import OutputReader
+from bench_run.worker.outputs import OutputKeeper, OutputReader, Subject
 
 GRAPH = make_graphs("batchnorm_training: n=2 c=3 h=4 w=4 dtype=float")[0]
 CANARIES = SimpleNamespace(watching=True, looked=0, untouched=0)

@@ -14,9 +14,7 @@ from bench_run.tensors.seeded.inputs import make_inputs
 from bench_run.validate.expected import Remembered
 from bench_run.validate.settings import ValidationSettings
 from bench_run.worker.evaluate import compute_expected
-from bench_run.worker.outputs.keeper import OutputKeeper, Subject
-from bench_run.worker.outputs.reader import OutputReader
-from bench_run.worker.outputs.validator import OutputValidator
+from bench_run.worker.outputs import OutputKeeper, OutputReader, OutputValidator, Subject
 
 GRAPH = make_graphs("add: dims=4x8 dtype=float")[0]
 OUTPUT = GRAPH.outputs[0]

@@ -1,0 +1,290 @@
+"""What counts and what is allowed, from flags and files."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Any
+
+from bench_compare.errors import UsageError
+from bench_compare.metrics import METRICS, Rate, Sampled
+from bench_compare.model import Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from pathlib import Path
+
+
+# What counts: thresholds, what is a regression, what is allowed.
+
+ALWAYS_BAD = frozenset(
+    {Verdict.BROKEN, Verdict.REMOVED, Verdict.NEWLY_WRONG, Verdict.WRONG, Verdict.LOST}
+)
+"""Bad news whatever ``--fail-on`` says; only a name can be allowed to."""
+
+SUITE = "suite"
+"""The word of ``--fail-on`` and the name for ``--allow`` that mean the common movement."""
+
+DEFAULT_FAIL_ON = (Verdict.SLOWER.value, Verdict.NEWLY_UNSUPPORTED.value, SUITE)
+
+
+@dataclass(frozen=True)
+class Allowance:
+    """A case that may be bad news; ``verdict`` None allows any."""
+
+    pattern: str
+    verdict: Verdict | None = None
+
+
+@dataclass(frozen=True)
+class GraphRule:
+    """A threshold of its own for the graphs that ``pattern`` fits; a later rule wins."""
+
+    pattern: str
+    threshold_ratio: float
+    metric: str | None = None
+
+
+@dataclass(frozen=True)
+class Limit:
+    """A number of cases, or a share of them."""
+
+    count: int = 0
+    share: float | None = None
+
+    def __str__(self) -> str:
+        return str(self.count) if self.share is None else f"{100 * self.share:.3g}%"
+
+
+@dataclass(frozen=True)
+class Policy:
+    threshold_ratio: float | None = None
+    """Of times and rates; other metrics keep the threshold of their row."""
+    metric_thresholds: Mapping[str, float] = field(default_factory=dict)
+    rules: tuple[GraphRule, ...] = ()
+    metrics: tuple[str, ...] = tuple(METRICS)
+    fail_on: frozenset[str] = frozenset(DEFAULT_FAIL_ON)
+    """Verdict words or names of metrics (any worsening of that metric); the common movement gates
+    always."""
+    allow: tuple[Allowance, ...] = ()
+    strict: bool = False
+    required_sensitivity_ratio: float | None = None
+    """Nine of ten cases must be able to show a slow-down of this share."""
+    max_unclear: Limit | None = None
+    """More unclear cases are no answer."""
+    alpha_ratio: float = 0.05
+    floor_sd: float = 0.002
+    details: int = 0
+    """Flagged cases that get a closer look (`Detail`)."""
+
+    def threshold(self, metric: str) -> float:
+        """Threshold of a metric where no graph rule speaks."""
+        row = METRICS[metric]
+        if metric in self.metric_thresholds:
+            return self.metric_thresholds[metric]
+        if self.threshold_ratio is not None and isinstance(row.reading, Sampled | Rate):
+            return self.threshold_ratio
+        return row.threshold_ratio
+
+    def thresholds(self, metric: str, names: Iterable[str]) -> list[float]:
+        """Threshold of a metric for each of the graphs."""
+        general = self.threshold(metric)
+        rules = [rule for rule in reversed(self.rules) if rule.metric in (None, metric)]
+        if not rules:
+            return [general for _ in names]
+        return [
+            next((rule.threshold_ratio for rule in rules if fits(name, rule.pattern)), general)
+            for name in names
+        ]
+
+    def allows(self, names: Iterable[str], verdict: Verdict) -> bool:
+        """Whether any of the names of a case may be this bad news."""
+        return any(
+            rule.verdict in (None, verdict) and fits(name, rule.pattern)
+            for name in names
+            for rule in self.allow
+        )
+
+
+def fits(name: str, pattern: str) -> bool:
+    """Equal, or a glob that matches; equality first, as names may hold brackets."""
+    return name == pattern or fnmatchcase(name, pattern)
+
+
+# Words of the command line and of policy files → values of a policy.
+
+
+def parse_ratio(text: str, where: str) -> float:
+    """``1%`` or ``0.01``; a bare 1 or more is refused, since it is most likely a percentage."""
+    number = text.strip().removesuffix("%").strip()
+    try:
+        value = float(number) / (100 if number != text.strip() else 1)
+    except ValueError:
+        raise UsageError(f"{where}: {text!r} is no share; write 1% or 0.01") from None
+    if not 0 < value < 1:
+        raise UsageError(f"{where}: {text!r} is not between 0 and 100 %; write 1% or 0.01")
+    return value
+
+
+def parse_limit(text: str, where: str) -> Limit:
+    """``3`` cases, or ``10%`` of them."""
+    word = text.strip()
+    if word.isdecimal():
+        return Limit(int(word))
+    number = word.removesuffix("%").strip()
+    try:
+        share = float(number) / 100
+    except ValueError:
+        share = -1.0
+    if not word.endswith("%") or not 0 <= share <= 1:
+        raise UsageError(f"{where}: {text!r} is no number of cases; write 3 or 10%")
+    return Limit(share=share)
+
+
+def parse_metric(text: str, where: str) -> str:
+    if text not in METRICS:
+        raise UsageError(f"{where}: no metric {text!r}; choose from {', '.join(METRICS)}")
+    return text
+
+
+def parse_verdict(text: str, where: str) -> Verdict:
+    """A verdict's word; ``newly-wrong`` is ``newly wrong``."""
+    word = text.strip().replace("-", " ").replace("_", " ")
+    known = {verdict.value: verdict for verdict in Verdict}
+    if word not in known:
+        choices = ", ".join(name.replace(" ", "-") for name in known)
+        raise UsageError(f"{where}: no verdict {text!r}; choose from {choices}")
+    return known[word]
+
+
+def parse_fail_on(words: Iterable[str], where: str) -> frozenset[str]:
+    """Verdict words, metric names, ``suite``; ``none`` alone leaves only `ALWAYS_BAD`."""
+    found: set[str] = set()
+    for word in words:
+        if word in (SUITE, *METRICS):
+            found.add(word)
+        elif word != "none":
+            found.add(parse_verdict(word, where).value)
+    return frozenset(found)
+
+
+def parse_allow(text: str, where: str) -> Allowance:
+    """``NAME`` or ``NAME=VERDICT``; NAME may be a glob. A ``=`` inside a name is left alone."""
+    name, sign, word = text.rpartition("=")
+    try:
+        return Allowance(name, parse_verdict(word, where)) if sign else Allowance(text)
+    except UsageError:
+        return Allowance(text)
+
+
+def parse_thresholds(words: Iterable[str], where: str) -> tuple[float | None, dict[str, float]]:
+    """``1%`` and ``METRIC=5%`` → the general threshold and those of metrics."""
+    general: float | None = None
+    metrics: dict[str, float] = {}
+    for word in words:
+        name, sign, value = word.partition("=")
+        if sign:
+            metrics[parse_metric(name.strip(), where)] = parse_ratio(value, where)
+        else:
+            general = parse_ratio(word, where)
+    return general, metrics
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """The file's table. Raises `UsageError` with the file and what is wrong."""
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UsageError(f"--policy: {path}: {error.strerror or error}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise UsageError(f"--policy: {path}: not TOML: {error}") from None
+
+
+# A policy as a TOML file, so that a project keeps its thresholds and exceptions under review.
+#
+# threshold = "1%"
+# fail-on = ["slower", "suite"]
+# allow = ["conv_old*", "matmul_x=slower"]
+# noise-floor = "0.2%"
+#
+# [thresholds]
+# init_ns = "20%"
+#
+# [[graph]]
+# name = "conv_*"
+# threshold = "3%"
+# metric = "device_ns"
+
+
+KEYS = ("threshold", "thresholds", "fail-on", "allow", "noise-floor", "graph")
+GRAPH_KEYS = ("name", "threshold", "metric")
+
+
+def read_policy(path: Path) -> Policy:
+    """The policy of a file; what it does not say keeps its default. Raises `UsageError`."""
+    return parse_policy(read_toml(path), f"--policy: {path}")
+
+
+def parse_policy(table: Mapping[str, Any], where: str) -> Policy:
+    _known(table, KEYS, where)
+    policy = Policy()
+    if "threshold" in table:
+        policy = replace(policy, threshold_ratio=_ratio(table["threshold"], f"{where}: threshold"))
+    if "thresholds" in table:
+        values = _table(table["thresholds"], f"{where}: thresholds")
+        words = [f"{name}={value}" for name, value in values.items()]
+        _, metrics = parse_thresholds(words, f"{where}: thresholds")
+        policy = replace(policy, metric_thresholds=metrics)
+    if "fail-on" in table:
+        words = _words(table["fail-on"], f"{where}: fail-on")
+        fail_on = parse_fail_on(words, f"{where}: fail-on")
+        policy = replace(policy, fail_on=fail_on)
+    if "allow" in table:
+        words = _words(table["allow"], f"{where}: allow")
+        policy = replace(policy, allow=tuple(parse_allow(w, f"{where}: allow") for w in words))
+    if "noise-floor" in table:
+        floor = _ratio(table["noise-floor"], f"{where}: noise-floor")
+        policy = replace(policy, floor_sd=floor)
+    return replace(policy, rules=_rules(table.get("graph", []), f"{where}: graph"))
+
+
+def _rules(rows: object, where: str) -> tuple[GraphRule, ...]:
+    if not isinstance(rows, list):
+        raise UsageError(f"{where}: a list of tables is expected, each [[graph]]")
+    return tuple(_rule(row, f"{where} {number}") for number, row in enumerate(rows, start=1))
+
+
+def _table(value: object, where: str) -> Mapping[str, Any]:
+    if not isinstance(value, dict):
+        raise UsageError(f"{where}: a table is expected")
+    return value
+
+
+def _rule(row: Mapping[str, Any], where: str) -> GraphRule:
+    _known(_table(row, where), GRAPH_KEYS, where)
+    missing = [key for key in ("name", "threshold") if key not in row]
+    if missing:
+        raise UsageError(f"{where}: {missing[0]} is missing")
+    metric = parse_metric(row["metric"], where) if "metric" in row else None
+    return GraphRule(str(row["name"]), _ratio(row["threshold"], where), metric)
+
+
+def _ratio(value: object, where: str) -> float:
+    return parse_ratio(str(value), where)
+
+
+def _words(value: object, where: str) -> list[str]:
+    if not isinstance(value, list) or not all(isinstance(word, str) for word in value):
+        raise UsageError(f"{where}: a list of texts is expected")
+    return value
+
+
+def _known(table: Mapping[str, Any], keys: tuple[str, ...], where: str) -> None:
+    for key in table:
+        if key not in keys:
+            raise UsageError(f"{where}: no key {key!r}; choose from {', '.join(keys)}")

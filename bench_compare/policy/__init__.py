@@ -1,1 +1,0 @@
-"""What counts and what is allowed, from flags and files."""

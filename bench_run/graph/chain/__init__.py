@@ -1,1 +1,0 @@
-"""Graphs that run one after another as one: what a pipeline file stands for."""

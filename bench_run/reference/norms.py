@@ -1,0 +1,158 @@
+"""Layer normalisation, forward and backward.
+
+A row is the last `normalized_dim_count` axes of x, N its length. scale and bias hold one row,
+with or without leading dims of 1; mean and inv_variance one number per row.
+Source: hipDNN's layer norm nodes; Ba, Kiros and Hinton, Layer Normalization, 2016.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from bench_run.reference.common import Array, Arrays, Outputs, refusal, scalar, sum_to
+from bench_run.reference.threads import Part, cut, do_each
+
+if TYPE_CHECKING:
+    from bench_run.graph.model import Node
+
+
+PART_ELEMENTS = 2**17
+"""Of the rows that are normalised at a time."""
+
+
+def layernorm_forward(node: Node, inputs: Arrays, outputs: Outputs) -> dict[str, Array]:
+    """y = (x − mean)·inv·scale + bias with inv = 1/√(var + ε), the variance biased."""
+    x = _rows(node, inputs["x"], inputs["x"].shape)
+    scale, bias = _row(node, inputs, "scale", x), _row(node, inputs, "bias", x)
+    epsilon = scalar(node, inputs, "epsilon")
+    results = {"y": np.empty(x.shape)}
+    results |= {port: np.empty((len(x), 1)) for port in ("mean", "inv_variance")}
+
+    def normalise(part: Part) -> None:
+        mean, inv = _statistics(x[part], epsilon)
+        y = x[part] - mean
+        y *= inv
+        y *= scale
+        results["y"][part] = y + bias
+        results["mean"][part], results["inv_variance"][part] = mean, inv
+
+    do_each(normalise, cut((len(x),), max(1, PART_ELEMENTS // max(1, x.shape[1]))))
+    return {port: results[port].reshape(t.dims) for port, t in outputs.items() if port in results}
+
+
+def layernorm_backward(node: Node, inputs: Arrays, outputs: Outputs) -> dict[str, Array]:
+    """With g = dy·scale, r = inv_variance and sums over the row:
+    a = r³·(Σ g·x − mean·Σ g)/N, b = r·(Σ g)/N − a·mean, dx = r·g − a·x − b;
+    over all rows: dscale = Σ dy·(x − mean)·r, dbias = Σ dy.
+
+    dx is computed as r·(g − (Σ g)/N − x̂·(Σ g·x̂)/N), the same without its cancellation. Without
+    saved mean and inv_variance they are computed from x and epsilon.
+    """
+    x = _rows(node, inputs["x"], inputs["x"].shape)
+    dy = _rows(node, inputs["dy"], inputs["x"].shape)
+    mean, inv = _saved(node, inputs, x)
+    normal = (x - mean) * inv
+    gradient = dy * _row(node, inputs, "scale", x)
+    along = (gradient * normal).mean(axis=1, keepdims=True)
+    dx = inv * (gradient - gradient.mean(axis=1, keepdims=True) - normal * along)
+    results = {"dx": dx, "dscale": (dy * normal).sum(axis=0), "dbias": dy.sum(axis=0)}
+    return {port: results[port].reshape(t.dims) for port, t in outputs.items() if port in results}
+
+
+def _rows(node: Node, array: Array, dims: tuple[int, ...]) -> Array:
+    """(rows, N)."""
+    count = node.attributes.get("normalized_dim_count")
+    if count is None or not 1 <= count <= len(dims):
+        raise refusal(node, f"normalized_dim_count {count!r} does not fit x of {dims}")
+    if array.shape != dims:
+        raise refusal(node, f"dy of {array.shape} does not fit x of {dims}")
+    return array.reshape(-1, prod(dims[len(dims) - count :]))
+
+
+def _row(node: Node, inputs: Arrays, port: str, x: Array) -> Array:
+    if inputs[port].size != x.shape[1]:
+        raise refusal(node, f"{port} has {inputs[port].size} elements, a row {x.shape[1]}")
+    return inputs[port].reshape(-1)
+
+
+def _statistics(x: Array, epsilon: float) -> tuple[Array, Array]:
+    mean = x.mean(axis=1, keepdims=True)
+    centred = x - mean
+    variance = np.einsum("rn,rn->r", centred, centred)[:, None] / x.shape[1]
+    return mean, 1.0 / np.sqrt(variance + epsilon)
+
+
+def _saved(node: Node, inputs: Arrays, x: Array) -> tuple[Array, Array]:
+    given = {"mean", "inv_variance"} & set(inputs)
+    if len(given) == 2:
+        if {inputs[port].size for port in given} != {len(x)}:
+            raise refusal(node, f"mean and inv_variance must hold one number for {len(x)} rows")
+        return inputs["mean"].reshape(-1, 1), inputs["inv_variance"].reshape(-1, 1)
+    if given or "epsilon" not in inputs:
+        raise refusal(node, "needs mean and inv_variance, or epsilon to compute both")
+    return _statistics(x, scalar(node, inputs, "epsilon"))
+
+
+# RMS normalisation, forward and backward.
+#
+# The normalised axes are no attribute. Where inv_rms is at hand they are exactly those along which
+# it has length 1 and x more. Else they follow from scale, as hipDNN's references take them: x's
+# trailing axes that it covers (leading dims of 1 aside); axes 1… where it has x's own shape; the
+# spatial axes 2… where it is per channel, [1, C, 1, …].
+# Source: hipDNN's RMS norm nodes and references; Zhang and Sennrich, Root Mean Square Layer
+# Normalization, 2019.
+
+Dims = tuple[int, ...]
+
+
+def forward(node: Node, inputs: Arrays, outputs: Outputs) -> dict[str, Array]:
+    """inv_rms = 1/√(mean(x²) + ε), y = x·inv_rms·scale [+ bias]."""
+    x, scale = inputs["x"], inputs["scale"]
+    saved = outputs["inv_rms"].dims if "inv_rms" in outputs else None
+    axes = normalised_axes(node, x.shape, scale.shape, saved)
+    square = np.square(x).mean(axis=axes, keepdims=True)
+    inv = 1.0 / np.sqrt(square + scalar(node, inputs, "epsilon"))
+    y = x * inv
+    y *= scale
+    if "bias" in inputs:
+        y += inputs["bias"]
+    results = {"y": y}
+    if saved is not None:
+        results["inv_rms"] = inv.reshape(saved)
+    return results
+
+
+def backward(node: Node, inputs: Arrays, outputs: Outputs) -> dict[str, Array]:
+    """With g = dy·scale, r = inv_rms and sums over the normalised axes, N elements:
+    dx = g·r − x·r³·Σ(g·x)/N; dscale = Σ dy·x·r and dbias = Σ dy to the shape of scale."""
+    dy, x, scale = inputs["dy"], inputs["x"], inputs["scale"]
+    axes = normalised_axes(node, x.shape, scale.shape, inputs["inv_rms"].shape)
+    kept = tuple(1 if axis in axes else length for axis, length in enumerate(x.shape))
+    inv = inputs["inv_rms"].reshape(kept)
+    normal = x * inv
+    gradient = dy * scale
+    dx = inv * (gradient - normal * (gradient * normal).mean(axis=axes, keepdims=True))
+    results = {"dx": dx, "dscale": sum_to(dy * normal, scale.shape)}
+    if "dbias" in outputs:
+        results["dbias"] = sum_to(dy, scale.shape).reshape(outputs["dbias"].dims)
+    return results
+
+
+def normalised_axes(node: Node, x: Dims, scale: Dims, inv_rms: Dims | None) -> Dims:
+    """See the top of this file."""
+    if inv_rms is not None and len(inv_rms) == len(x):
+        if any(have not in (1, length) for have, length in zip(inv_rms, x, strict=True)):
+            raise refusal(node, f"inv_rms of {inv_rms} does not fit x of {x}")
+        return tuple(i for i, (have, n) in enumerate(zip(inv_rms, x, strict=True)) if have != n)
+    if scale == x:
+        return tuple(range(min(1, len(x) - 1), len(x)))
+    padded = (1,) * (len(x) - len(scale)) + scale
+    first = next((i for i, length in enumerate(padded) if length != 1), None)
+    if first is not None and padded[first:] == x[first:]:
+        return tuple(range(first, len(x)))
+    if len(scale) == len(x) > 2 and first == 1 and padded == (1, x[1], *(1 for _ in x[2:])):
+        return tuple(range(2, len(x)))
+    raise refusal(node, f"the normalised axes do not follow from scale {scale} and x {x}")

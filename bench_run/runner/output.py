@@ -1,0 +1,380 @@
+"""What a run writes: whether it can, under which lock, and how it goes on later."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import json
+import os
+from dataclasses import asdict, replace
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bench_schema.files import read, save
+from bench_schema.journal import Journal, journal_path, ordered, read_journal, seal
+from bench_schema.merge import find_device, merge_cases, with_rates
+from bench_schema.packing import remove_unfinished
+
+from bench_run.errors import OutputError, UsageError
+from bench_run.files import writing
+from bench_run.options.settings import STDOUT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from bench_schema.document import Case, Document
+
+    from bench_run.options import Options
+    from bench_run.plan.cases import PlannedCase
+
+
+# What a run is asked to write: whether it can be is known before anything is measured.
+
+FILES = {
+    "--output": "output",
+    "--csv": "csv",
+    "--csv-samples": "csv_samples",
+    "--markdown": "markdown",
+    "--trace": "trace",
+}
+DIRECTORIES = {
+    "--write-golden": "write_golden",
+    "--save-outputs": "save_outputs",
+    "--save-graphs": "save_graphs",
+}
+OWN_KIND = "hipdnn:"
+"""In front of the directory of ``--write-golden``."""
+
+
+def check_destinations(options: Options) -> None:
+    """Raises `OutputError`, which names the flag, the path and what is in the way."""
+    for flag, field in FILES.items():
+        path = getattr(options, field)
+        problem = None if path in (None, STDOUT) else _file_problem(Path(path))
+        if problem is not None:
+            raise OutputError(f"{flag}: cannot write {path}: {problem}")
+    for flag, field in DIRECTORIES.items():
+        path = getattr(options, field)
+        problem = None if path is None else _directory_problem(Path(path.removeprefix(OWN_KIND)))
+        if problem is not None:
+            raise OutputError(f"{flag}: cannot write {path}: {problem}")
+
+
+def _file_problem(path: Path) -> str | None:
+    if path.is_dir():
+        return "it is a directory"
+    if path.exists():
+        return None if os.access(path, os.W_OK) else "permission denied"
+    return _no_entry(path.parent)
+
+
+def _directory_problem(path: Path) -> str | None:
+    """A directory that is not there yet is made, with those above it."""
+    while not path.exists():
+        path = path.parent
+    return _no_entry(path)
+
+
+def _no_entry(directory: Path) -> str | None:
+    """Why no file can be made in a directory."""
+    if not directory.exists():
+        return f"there is no directory {directory}"
+    if not directory.is_dir():
+        return f"{directory} is not a directory"
+    return None if os.access(directory, os.W_OK | os.X_OK) else f"{directory} is not writable"
+
+
+# One run for each output: a lock beside it, held until its document is written.
+#
+# The lock belongs to the open file, so the system gives it back however a run ends; what a killed
+# run leaves is an unlocked file, which the next one takes over.
+
+UNSUPPORTED = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
+"""What file systems say that have no locks; there a run goes on without."""
+
+
+def lock_path(output: Path) -> Path:
+    """Where the lock of an output lies."""
+    return output.with_name(f"{output.name}.lock")
+
+
+class OutputLock:
+    """Refuses a second run for the same output. Raises `OutputError`."""
+
+    def __init__(self, output: Path) -> None:
+        self._path = lock_path(output)
+        self._file = self._open(output)
+        while not self._is_there():  # its owner removed it between our opening and locking it
+            os.close(self._file)
+            self._file = self._open(output)
+        os.ftruncate(self._file, 0)
+        os.pwrite(self._file, f"process {os.getpid()}\n".encode(), 0)
+
+    def _open(self, output: Path) -> int:
+        """The lock file, locked."""
+        try:
+            file = os.open(self._path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o644)
+        except OSError as error:
+            raise OutputError(f"cannot write {output}: {error.strerror}") from None
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            if error.errno not in UNSUPPORTED:
+                owner = os.pread(file, 100, 0).decode("utf-8", "replace").strip()
+                os.close(file)
+                raise OutputError(
+                    f"{output}: another run writes to it ({owner or 'just started'}): "
+                    "wait until it has ended, or choose another output"
+                ) from None
+        return file
+
+    def _is_there(self) -> bool:
+        """Whether the locked file is still the one that others find under its name."""
+        try:
+            return os.path.samestat(os.fstat(self._file), self._path.stat())
+        except FileNotFoundError:
+            return False
+
+    def release(self) -> None:
+        """Remove the file while it is still locked."""
+        self._path.unlink(missing_ok=True)
+        os.close(self._file)
+
+
+# Whether an unfinished run and the present one measure the same, as ``--resume`` requires.
+#
+# A case is its graph's meaning, its engine with everything that is known of it, its variant, and
+# every setting that shapes a sample.
+
+UNKNOWN_IN_VERSION_1 = ("init", "executions", "knobs")
+"""Settings that this tool always writes, but that older documents do not have."""
+
+UNIT = ("device", "device_index")
+"""Which unit an engine ran on: in a fleet it stands for many, and each round names its own."""
+
+Difference = tuple[str, Any, Any]
+"""What differs, as it was and as it is."""
+
+
+def refuse_other_work(earlier: Document, header: Document, cases: Sequence[PlannedCase]) -> None:
+    """Raises `UsageError`, which names the first difference."""
+    for name, before, now in differences(earlier, header, cases):
+        raise UsageError(
+            f"--resume: the unfinished run has {name} {_text(before)}, this one {_text(now)}: "
+            "continue with the same options, or choose another output"
+        )
+
+
+def differences(
+    earlier: Document, header: Document, cases: Sequence[PlannedCase]
+) -> Iterator[Difference]:
+    yield from _settings(earlier, header)
+    yield from _changed("label", earlier.run.label, header.run.label)
+    yield from _changed("tags", dict(earlier.run.tags), dict(header.run.tags))
+    yield from _engines(earlier, header)
+    yield from _changed("shard", earlier.run.shard, header.run.shard)
+    environments = (dict(d.machine.environment) for d in (earlier, header))
+    yield from _entries("environment", *environments)
+    yield from _cases(earlier.cases, cases)
+
+
+def _settings(earlier: Document, header: Document) -> Iterator[Difference]:
+    before = asdict(earlier.run.settings)
+    for name, value in asdict(header.run.settings).items():
+        if name == "device_parallelism" and header.parts:
+            continue
+        unknown = before[name] is None and name in UNKNOWN_IN_VERSION_1
+        if not unknown:
+            yield from _changed(name, before[name], value)
+
+
+def _engines(earlier: Document, header: Document) -> Iterator[Difference]:
+    before, now = ({engine.key: engine for engine in d.engines} for d in (earlier, header))
+    yield from _changed("engines", sorted(before), sorted(now))
+    for key, engine in now.items():
+        facts = asdict(before[key])
+        for name, value in asdict(engine).items():
+            unknown = name == "abilities" and facts[name] is None
+            unknown = unknown or (name in UNIT and bool(header.parts))
+            if not unknown and facts[name] != value:
+                what = f"engine {key} with {name}"
+                mappings = isinstance(value, dict) and isinstance(facts[name], dict)
+                compare = _entries if mappings else _changed
+                yield from compare(what, facts[name], value)
+
+
+def _cases(before: Sequence[Case], now: Sequence[PlannedCase]) -> Iterator[Difference]:
+    """Graphs with measured rounds; one that could not be read may have been repaired since."""
+    planned = {case.id: case for case in now}
+    for case in before:
+        if case.id in planned:
+            graph = planned[case.id].graph.id
+            what = f"case {case.id!r} with the fingerprint"
+            yield from _changed(what, case.graph.fingerprint, graph.fingerprint)
+            variant = dict(planned[case.id].variant)
+            yield from _changed(f"case {case.id!r} with variant", dict(case.variant), variant)
+        elif case.rounds:
+            yield f"case {case.id!r} of graph", case.graph.path, "no such case"
+
+
+def _entries(what: str, before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[Difference]:
+    """Entries of two mappings that differ, one by one."""
+    for name in sorted({*before, *now}):
+        yield from _changed(f"{what} {name}", before.get(name), now.get(name))
+
+
+def _changed(name: str, before: object, now: object) -> Iterator[Difference]:
+    if _plain(before) != _plain(now):
+        yield name, before, now
+
+
+def _plain(value: object) -> object:
+    """As it is after a journey through JSON: tuples are lists."""
+    return json.loads(json.dumps(value))
+
+
+def _text(value: object) -> str:
+    return "nothing" if value is None else json.dumps(value, ensure_ascii=False)
+
+
+# Results on disk: a journal beside the output during the run, the document at its end.
+
+
+def now() -> str:
+    """This instant, ISO 8601 with time zone."""
+    return datetime.now(timezone.utc).isoformat(timespec="milliseconds")
+
+
+class Record:
+    """Keeps what is measured: in the journal beside the output, or in memory without one."""
+
+    def __init__(
+        self,
+        header: Document,
+        output: Path | None = None,
+        journal: Journal | None = None,
+        lock: OutputLock | None = None,
+    ) -> None:
+        self._header = header
+        self._output = output
+        self._journal = journal
+        self._lock = lock
+        self._parts: list[Case] = []
+        self.done: tuple[Case, ...] = ()
+        self.notes: tuple[str, ...] = ()
+        """What should be known of the run that this one goes on with."""
+
+    @classmethod
+    def begin(cls, options: Options, header: Document, cases: Sequence[PlannedCase]) -> Record:
+        """A fresh record, or the one that ``--resume`` goes on with."""
+        if options.output in (None, STDOUT):
+            return cls(header)
+        output = Path(str(options.output))
+        if output.is_dir():
+            raise OutputError(f"cannot write {output}: it is a directory")
+        with contextlib.ExitStack() as undo, writing(output):
+            lock = OutputLock(output)
+            undo.callback(lock.release)
+            for path in (output, journal_path(output)):
+                remove_unfinished(path)
+            earlier = _earlier(output) if options.resume else None
+            if earlier is None:
+                record = cls(header, output, _new_journal(output, header), lock)
+            else:
+                refuse_other_work(earlier, header, cases)
+                record = cls(header, output, _old_journal(output, earlier), lock)
+                record.done, record.notes = earlier.cases, earlier.run.notes
+            undo.pop_all()  # from here on the record holds the lock
+            return record
+
+    def __enter__(self) -> Record:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._journal is not None:
+            self._journal.close()
+        if self._lock is not None:
+            self._lock.release()
+
+    def add(self, case: Case) -> None:
+        """Keep one partial case, on disk before anything else is measured."""
+        if self._journal is None or self._output is None:
+            self._parts.append(case)
+            return
+        with writing(self._output):
+            self._journal.append_case(case)
+
+    def so_far(self, folder: Path) -> Path:
+        """The results so far as a file: the journal, or a document in `folder`."""
+        if self._output is not None:
+            return journal_path(self._output)
+        path = folder / "so_far.json"
+        with writing(path):
+            save(path, assemble(self._header, self._parts, complete=False))
+        return path
+
+    def finish(self, order: Sequence[str], *, complete: bool) -> Document:
+        """The document, sealed in place of the journal where there is an output.
+
+        `order` lists the ids of the cases as they were planned, not as they were run.
+        """
+        if self._output is None:
+            document = assemble(self._header, self._parts, complete=complete)
+            return replace(document, cases=ordered(document.cases, order))
+        with writing(self._output):
+            return seal(
+                journal_path(self._output),
+                self._output,
+                finished=now(),
+                complete=complete,
+                order=order,
+            )
+
+    def measured(self, order: Sequence[str]) -> Document:
+        """What the journal holds, where the document could not be written."""
+        assert self._output is not None
+        document = read_journal(journal_path(self._output))
+        return replace(document, cases=ordered(document.cases, order))
+
+
+def assemble(header: Document, parts: Sequence[Case], *, complete: bool) -> Document:
+    """The document of a run that has no journal: partial cases merged by id."""
+    by_id: dict[str, list[Case]] = {}
+    for part in parts:
+        by_id.setdefault(part.id, []).append(part)
+    devices = {e.key: find_device(header.machine, e.device) for e in header.engines}
+    processors = {e.key: header.machine.cpu for e in header.engines if e.device == "cpu"}
+    cases = (merge_cases(group) for group in by_id.values())
+    return replace(
+        header,
+        run=replace(header.run, finished=now(), complete=complete),
+        cases=tuple(
+            with_rates(case, devices.get(case.engine), processors.get(case.engine))
+            for case in cases
+        ),
+    )
+
+
+def _new_journal(output: Path, header: Document) -> Journal:
+    path = journal_path(output)
+    if path.exists():
+        raise UsageError(f"{path} holds an unfinished run: continue with --resume, or delete it")
+    return Journal.create(path, header)
+
+
+def _old_journal(output: Path, earlier: Document) -> Journal:
+    """The journal to go on with; where the earlier run was sealed it is made of its document."""
+    path = journal_path(output)
+    if path.exists():
+        return Journal.reopen(path)
+    return Journal.create(path, replace(earlier, cases=()), earlier.cases)
+
+
+def _earlier(output: Path) -> Document | None:
+    """The run to go on with: its journal, or the document of an interrupted run."""
+    path = journal_path(output)
+    if path.exists():
+        return read_journal(path)
+    return read(output) if output.exists() else None

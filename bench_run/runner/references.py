@@ -1,0 +1,501 @@
+"""Expected outputs of a run: who computes them, and where they are kept."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import os
+import shutil
+import threading
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor, wait
+from contextlib import nullcontext, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+import psutil
+
+from bench_run.engines import PROCESSOR_ENGINES, availability
+from bench_run.engines.base import EngineOptions, EngineSpec
+from bench_run.engines.spec import parse_spec
+from bench_run.errors import (
+    BenchRunError,
+    EngineUnavailableError,
+    OutputError,
+    StoppedError,
+    UnsupportedGraphError,
+    UsageError,
+)
+from bench_run.files import Scratch
+from bench_run.measure.time_breakdown import TimeBreakdown
+from bench_run.plan.engines import PlannedEngine, of_spec
+from bench_run.runner.parallel.room import Room
+from bench_run.tensors.data import Data
+from bench_run.validate.settings import FORMULAS, GOLDEN, ValidationSettings
+from bench_run.worker.main import NICE, REFERENCE_THREADS
+from bench_run.worker.messages import Evaluate, Evaluated
+from bench_run.worker.parent.pool import WorkerPool
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from contextlib import AbstractContextManager
+
+    from bench_run.graph.model import Graph
+    from bench_run.options import Options
+    from bench_run.plan.cases import PlannedGraph
+
+
+# Folders of what can be made again: what a run keeps while it lasts, and references that are kept
+# across runs.
+
+OFF = "off"
+
+SPOOL_BYTES = 8 << 30
+"""Most that expected outputs may take on disk, and most that inputs may; the oldest make room and
+are computed again."""
+
+
+def cache_folder(asked: str | None) -> str | None:
+    """Where references are kept across runs: as asked, by default the user's; None for nowhere."""
+    if asked is not None:
+        return None if asked == OFF else asked
+    base = os.environ.get("XDG_CACHE_HOME", "")
+    if not os.path.isabs(base):
+        base = os.path.expanduser("~/.cache")
+    return os.path.join(base, "bench-run", "references") if os.path.isabs(base) else None
+
+
+def check_cache(asked: str | None) -> None:
+    """Raises `UsageError` for a folder that was asked for and cannot be."""
+    if asked is None or asked == OFF:
+        return
+    try:
+        Path(asked).mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"--reference-cache {asked}: {error.strerror or error}") from None
+
+
+def make_room(folder: Path, most_bytes: int = SPOOL_BYTES) -> None:
+    """Remove the oldest of what lies in the folder until the rest is small enough."""
+    oldest_first = sorted(folder.iterdir(), key=_changed_at)
+    sizes = {path: _bytes_of(path) for path in oldest_first}
+    total = sum(sizes.values())
+    for path, size in sizes.items():
+        if total <= most_bytes:
+            return
+        shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+        total -= size
+
+
+def _changed_at(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except FileNotFoundError:
+        return 0.0
+
+
+def _bytes_of(path: Path) -> int:
+    """0 for what is gone meanwhile: workers put files in their places all the time."""
+    total = 0
+    with suppress(FileNotFoundError):
+        for file in path.iterdir() if path.is_dir() else (path,):
+            total += file.stat().st_size
+    return total
+
+
+# Which engine's worker computes a reference.
+
+OWN = (FORMULAS, GOLDEN)
+"""References that need no engine, only a processor."""
+
+
+def reference_engine(reference: str, engines: Mapping[str, PlannedEngine]) -> PlannedEngine:
+    """The engine whose worker computes: golden files and float64 need none of their own."""
+    if reference in OWN:
+        return PlannedEngine("numpy", EngineSpec("numpy", "numpy"), EngineOptions(), "none")
+    if reference in engines:
+        return engines[reference]
+    options = replace(next(iter(engines.values())).options, timer="host")
+    spec = parse_spec(reference)
+    return PlannedEngine(reference, spec, of_spec(options, spec), "none")
+
+
+def check_references(engines: Sequence[PlannedEngine], timeout_s: float) -> None:
+    """Raises `UsageError` for a reference that is no engine, or one that cannot run here."""
+    known = {engine.key: engine for engine in engines}
+    for reference in dict.fromkeys(engine.reference for engine in engines):
+        if reference in ("auto", "none", *OWN) or reference in known:
+            continue
+        try:
+            _try_engine(reference_engine(reference, known), timeout_s)
+        except BenchRunError as error:
+            reason = str(error).removeprefix(f"--engine {reference!r}: ")
+            raise UsageError(f"--reference {reference!r}: {reason}") from None
+
+
+def _try_engine(engine: PlannedEngine, timeout_s: float) -> None:
+    """Open an engine with an id or options of its own; of others it is known beforehand."""
+    spec = engine.spec
+    if spec.text == spec.name:
+        found = availability(spec.name)
+        if not found.ok:
+            raise EngineUnavailableError(found.reason)
+        return
+    pool = WorkerPool(timeout_s, {})
+    try:
+        pool.facts(engine)
+    finally:
+        pool.close()
+
+
+# Workers that compute references side by side, on a machine with idle cores.
+#
+# On a processor they work only while the run waits for them: nothing is timed then. Beside a device
+# that measures they give way to whoever prepares or measures.
+
+HELPER = PROCESSOR_ENGINES[0]
+"""The engine whose workers compute references: one that runs wherever this package does."""
+MOST, MOST_THREADS = 8, 16
+CORES_EACH = 4
+"""Each helper may use all cores: one that has the last large graph should, and threads that wait
+for others take no time. Several, since reading and storing use one core."""
+BLAS_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+
+ResultT = TypeVar("ResultT")
+
+
+class Helpers:
+    """Threads with a pool of workers each.
+
+    The threads last as long as the helpers: a worker dies with the thread that started it
+    (PR_SET_PDEATHSIG).
+    """
+
+    def __init__(self, timeout_s: float, cores: int | None = None) -> None:
+        cores = available_cores() if cores is None else cores
+        self.count = max(1, min(MOST, cores // CORES_EACH))
+        behind = {**dict.fromkeys(BLAS_THREADS, "1"), NICE: "10"}
+        behind[REFERENCE_THREADS] = str(min(MOST_THREADS, cores))
+        self._timeout_s, self._environment = timeout_s, {HELPER: behind}
+        self._own = threading.local()
+        self._pools: list[WorkerPool] = []
+        self.times: list[TimeBreakdown] = []
+        """What each of them did."""
+        self._threads = ThreadPoolExecutor(self.count, "helper", self._begin)
+        self._pending: set[Future[Any]] = set()
+
+    def _begin(self) -> None:
+        """In a new thread."""
+        self.times.append(TimeBreakdown())
+        self._own.pool = WorkerPool(self._timeout_s, self._environment, self.times[-1])
+        self._pools.append(self._own.pool)
+
+    def submit(self, work: Callable[[WorkerPool], ResultT]) -> Future[ResultT]:
+        """As soon as a helper is free. Raises `RuntimeError` once they are closed."""
+        future = self._threads.submit(lambda: work(self._own.pool))
+        self._pending.add(future)
+        future.add_done_callback(self._pending.discard)
+        return future
+
+    def close(self) -> None:
+        """At once, whatever they are doing."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+        left = {future for future in list(self._pending) if not future.cancelled()}
+        while True:
+            for pool in list(self._pools):
+                pool.kill()
+            left = wait(left, timeout=0.1).not_done  # one may have been starting its worker
+            if not left:
+                return
+
+
+def available_cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+# Inputs and expected outputs of a run's graphs: computed once each, kept on disk until it ends.
+# Rounds that are prepared side by side ask from several threads.
+#
+# What computes them runs in a worker process too: a reference that crashes or needs too long costs
+# the validation of one graph, and the reason is in the document.
+
+
+ELEMENT_BYTES = 16
+"""What an element takes while it is computed: float64, and another one on the way."""
+
+Key = tuple[str, str]
+"""Path of a graph, and a reference."""
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What outputs are compared with."""
+
+    folder: str | None
+    """With the outputs; None where there are none."""
+    reason: str | None = None
+    """Why there are none."""
+    source: Literal["computed", "read"] | None = None
+    """See `ValidationSettings`."""
+
+
+class ReferenceStore:
+    """Gives every run of a case its inputs and expected outputs."""
+
+    def __init__(
+        self,
+        options: Options,
+        engines: Mapping[str, PlannedEngine],
+        breakdown: TimeBreakdown | None = None,
+        helpers: Helpers | None = None,
+        touching: Callable[[], AbstractContextManager[None]] = nullcontext,
+    ) -> None:
+        """`touching`: held while an engine of a run computes, which may need the device."""
+        self._options = options
+        self._engines = engines
+        self._breakdown = TimeBreakdown() if breakdown is None else breakdown
+        self._helpers = Helpers(options.timeout_s) if helpers is None else helpers
+        self._one = Helpers(options.timeout_s, cores=1)
+        """For engines that compute references: each has one process."""
+        self._scratch = Scratch()
+        self._inputs = self._scratch.folder("inputs")
+        self._outputs = self._scratch.folder("outputs")
+        self._known: dict[Key, Expected] = {}
+        self._pending: dict[Key, Future[Expected]] = {}
+        self._numbers = itertools.count(1)
+        self._touching = touching
+        self._closed = self._ahead = False
+        self._room = Room((psutil.virtual_memory().available // 2, 0))
+        self._lock, self._spool_lock = threading.Lock(), threading.Lock()
+        self.problems: dict[str, None] = {}
+        """What failed, beside graphs that a reference does not support, each sentence once."""
+        self.notes: dict[str, None] = {}
+        """What else is to be told, each sentence once."""
+        self._kept = cache_folder(options.reference_cache)
+        self._upcoming: dict[Key, PlannedGraph] = {}
+
+    @property
+    def times(self) -> list[TimeBreakdown]:
+        """What the helpers did while nobody waited for all of them."""
+        return self._helpers.times if self._ahead else []
+
+    def data(self, graph: PlannedGraph) -> Data:
+        """Where the inputs of a graph come from."""
+        golden = self._golden(graph)
+        return Data(
+            seed=self._options.seed,
+            init=(*graph.loaded.init, *self._options.init),
+            golden=golden,
+            graph_path=graph.loaded.path,
+            cache=None if golden is not None else self._cache_file(graph),
+        )
+
+    def _cache_file(self, graph: PlannedGraph) -> str | None:
+        """File for the graph's seeded inputs; None once the run is over."""
+        name = hashlib.sha256(graph.id.path.encode()).hexdigest()[:16]
+        with self._spool_lock:
+            if not self._inputs.is_dir():
+                return None
+            path = self._inputs / f"{name}-{graph.id.fingerprint[:12]}"
+            if not path.exists():
+                make_room(self._inputs)
+        return str(path)
+
+    def _golden(self, graph: PlannedGraph) -> str | None:
+        """Folder of the graph's golden tensors: the one asked for, else the one beside it."""
+        if self._options.write_golden is not None:
+            return None
+        if self._options.golden is not None:
+            from bench_run.tensors.golden import find_golden
+
+            asked = self._options.golden
+            return asked if find_golden(graph.id.path, asked) is not None else None
+        return None if graph.loaded.golden is None else str(graph.loaded.golden)
+
+    def reference(self, graph: PlannedGraph, asked: str) -> str:
+        """``auto`` is golden tensors where the graph has them, else the float64 reference."""
+        if asked == "auto":
+            return FORMULAS if self._golden(graph) is None else GOLDEN
+        return asked
+
+    def announce(self, asked: Iterable[tuple[PlannedGraph, str]]) -> None:
+        """What the next cases will ask for, in their order: some is computed side by side."""
+        keyed = [((g.id.path, self.reference(g, word)), g) for g, word in asked]
+        self._upcoming = {key: g for key, g in keyed if self._why_none(g, key[1]) is None}
+
+    def early_settings(
+        self, graph: PlannedGraph, asked: str, math: str | None = None
+    ) -> ValidationSettings:
+        """As `validation_settings`, but nobody waits: what is not known yet is *pending*."""
+        reference = self.reference(graph, asked)
+        with self._lock:
+            known = not self._is_missing((graph.id.path, reference))
+        if known or self._why_none(graph, reference) is not None:
+            return self.validation_settings(graph, asked, math)
+        return replace(self._settings(graph, reference, math), pending=True)
+
+    def compute_ahead(self) -> None:
+        """Everything that was announced is computed meanwhile, until the run ends."""
+        self._ahead = True
+        threading.Thread(target=self._compute_announced, daemon=True).start()
+
+    def _compute_announced(self) -> None:
+        """In their order, never more than there are helpers: what somebody waits for is next."""
+        free = threading.Semaphore(self._helpers.count)
+        for key, graph in list(self._upcoming.items()):
+            free.acquire()
+            with self._lock:
+                if self._closed:
+                    return
+                if not self._is_missing(key):
+                    free.release()
+                    continue
+                future = self._start(key, graph)
+            future.add_done_callback(lambda _: free.release())
+
+    def validation_settings(
+        self, graph: PlannedGraph, asked: str, math: str | None = None
+    ) -> ValidationSettings:
+        """`math`: the float32 arithmetic of the engine, where it is not the run's."""
+        reference = self.reference(graph, asked)
+        found = self._expected(graph, reference)
+        settings = self._settings(graph, reference, math)
+        return replace(settings, expected=found.folder, reason=found.reason, source=found.source)
+
+    def _settings(
+        self, graph: PlannedGraph, reference: str, math: str | None
+    ) -> ValidationSettings:
+        options = self._options
+        return ValidationSettings(
+            reference=reference,
+            expected=None,
+            policy=options.tolerance,
+            rtol=options.rtol,
+            atol=options.atol,
+            mismatches=options.mismatches,
+            budget_s=options.check_budget_s,
+            save_outputs=options.save_outputs,
+            math=options.math if math is None else math,
+            sidecar=_sidecar(graph),
+        )
+
+    def _expected(self, graph: PlannedGraph, reference: str) -> Expected:
+        """Waits for it; where nobody measures meanwhile also for what is computed beside it."""
+        reason = self._why_none(graph, reference)
+        if reason is not None:
+            return Expected(None, reason)
+        key = (graph.id.path, reference)
+        with self._lock:
+            if not self._is_missing(key):
+                return self._known[key]
+            if self._closed:
+                raise StoppedError
+            futures = [self._start(key, graph)]
+            if not self._ahead:
+                futures += [self._start(*other) for other in self._beside(key)]
+        try:
+            with nullcontext() if self._ahead else self._breakdown.on("reference"):
+                for future in futures:
+                    future.exception()
+        except CancelledError:
+            raise StoppedError from None
+        return futures[0].result()
+
+    def _why_none(self, graph: PlannedGraph, reference: str) -> str | None:
+        if reference == "none":
+            return "no reference was requested"
+        if reference == GOLDEN and self._golden(graph) is None:
+            return "the graph has no golden tensors"
+        return None
+
+    def _is_missing(self, key: tuple[str, str]) -> bool:
+        """Not computed yet, or removed to make room."""
+        if key not in self._known:
+            return True
+        folder = self._known[key].folder
+        return folder is not None and not Path(folder).exists()
+
+    def _beside(self, key: Key) -> list[tuple[Key, PlannedGraph]]:
+        """What is needed next and can be computed at the same time."""
+        keys = list(self._upcoming)
+        if key not in self._upcoming or key[1] not in OWN:
+            return []
+        later = [k for k in keys[keys.index(key) + 1 :] if k[1] in OWN and self._is_missing(k)]
+        return [(k, self._upcoming[k]) for k in later[: self._helpers.count - 1]]
+
+    def _start(self, key: Key, graph: PlannedGraph) -> Future[Expected]:
+        """Within the lock."""
+        if key not in self._pending:
+            helpers = self._helpers if key[1] in OWN else self._one
+            self._pending[key] = helpers.submit(lambda pool: self._compute(key, graph, pool))
+        return self._pending[key]
+
+    def _compute(self, key: Key, graph: PlannedGraph, pool: WorkerPool) -> Expected:
+        """In a helper's thread."""
+        try:
+            with self._room.take((_memory_bytes(graph.loaded.graph), 0)):
+                found = self._evaluate(graph, key[1], pool)
+            with self._lock:
+                self._known[key] = found
+            return found
+        finally:
+            with self._lock:
+                del self._pending[key]
+
+    def _evaluate(self, graph: PlannedGraph, reference: str, pool: WorkerPool) -> Expected:
+        with self._spool_lock:
+            make_room(self._outputs)
+        engine, request = self._task(graph, reference)
+        problem: BenchRunError | None = None
+        answer = Evaluated()
+        try:
+            with nullcontext() if reference in OWN else self._touching():
+                answer = pool.evaluate(engine, request)
+        except BenchRunError as error:
+            problem = error
+        if answer.not_kept is not None:
+            self.notes[f"references are not kept for later runs: {answer.not_kept}"] = None
+        found = Expected(request.folder, None, answer.source)
+        stored = isinstance(problem, OutputError) and Path(request.folder).exists()
+        if problem is not None and not stored:
+            shutil.rmtree(request.folder, ignore_errors=True)
+            found = Expected(None, f"the reference {reference} gave no outputs: {problem}")
+        if problem is not None and not isinstance(problem, UnsupportedGraphError):
+            self.problems[found.reason or f"--write-golden: {problem}"] = None
+        return found
+
+    def _task(self, graph: PlannedGraph, reference: str) -> tuple[PlannedEngine, Evaluate]:
+        request = Evaluate(
+            graph=graph.loaded.graph,
+            data=self.data(graph),
+            folder=str(self._outputs / f"{next(self._numbers)}-{graph.id.fingerprint[:12]}"),
+            engine=reference not in OWN,
+            kept=self._kept,
+            write_golden=self._options.write_golden,
+            stem=Path(graph.id.path).stem,
+        )
+        return reference_engine(reference, self._engines), request
+
+    def stop(self) -> None:
+        """Whoever waits, or asks for what is not known, gets `StoppedError`."""
+        with self._lock:
+            self._closed = True
+        self._room.stop()
+        self._helpers.close()
+        self._one.close()
+
+    def close(self) -> None:
+        self.stop()
+        self._scratch.close()
+
+
+def _memory_bytes(graph: Graph) -> int:
+    return ELEMENT_BYTES * sum(tensor.elements for tensor in graph.tensors)
+
+
+def _sidecar(graph: PlannedGraph) -> str | None:
+    """The file with the graph's own tolerances, if there is one."""
+    from bench_run.validate.tolerance import sidecar_of
+
+    path = sidecar_of(graph.id.path)
+    return str(path) if os.path.isfile(path) else None  # a pair's may be longer than any name

@@ -1,1 +1,0 @@
-"""Expected outputs of a run: who computes them, and where they are kept."""

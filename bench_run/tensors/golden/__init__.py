@@ -1,1 +1,0 @@
-"""Golden tensors: inputs and outputs that were made once and are kept."""

@@ -1,1 +1,0 @@
-"""Candidates are built, stay built and are visited; those of several graphs at a time."""

@@ -1,0 +1,553 @@
+"""Who wins, of one graph and of all: arrays in, decisions out."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+from bench_schema.numbers.summary import two_sided
+from bench_schema.tuning import Ratio, Total
+
+from bench_run.text import percent_text
+from bench_run.tune.racing import intervals, preferred
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import numpy.typing as npt
+
+    from bench_run.tune.candidates import Raced
+
+
+# Who wins, from the ordinary rounds of the finalists. Arrays in, decisions out.
+#
+# The rounds of the finalists were taken in turns, so their differences are taken round by round:
+# what moved all of them cancels. The interval of a mean of differences is Student's. Who is tied is
+# decided here, not in the race: that ran in one process, where a plan's place in memory may favour
+# it by as much as ties are apart; rounds are of as many processes.
+
+
+@dataclass(frozen=True)
+class Finalist:
+    """A candidate that was confirmed: completed, and not wrong."""
+
+    index: int
+    rank: int
+    """Among equals the lowest is preferred: the default's is 0."""
+    logs: npt.NDArray[np.float64]
+    """Of each round what is to be made small: time, energy, or their product."""
+
+
+@dataclass(frozen=True)
+class Decision:
+    winner: int
+    tied_with: tuple[int, ...]
+    gain: Ratio | None
+    reason: str
+
+
+OTHERS = 2
+"""Times as many degrees of freedom as its own that all pairs give to the variance of one."""
+
+
+def ratio(base: Finalist, other: Finalist, common: float | None = None, looks: int = 1) -> Ratio:
+    """What `base` takes, in what `other` takes. `common`: the mean variance of differences of all
+    finalists; with it that of these two is averaged, since few rounds say little of one. `looks`:
+    how often it is looked whether the rounds are enough."""
+    rounds = min(base.logs.size, other.logs.size)
+    if base.index == other.index:
+        return Ratio(1.0, 1.0, 1.0)
+    steps = base.logs[:rounds] - other.logs[:rounds]
+    mean = float(steps.mean())
+    if rounds < 2:
+        return Ratio(math.exp(mean))
+    variance, degrees = float(steps.var(ddof=1)), rounds - 1
+    if common is not None:
+        variance, degrees = (variance + OTHERS * common) / (1 + OTHERS), degrees * (1 + OTHERS)
+    half = two_sided(degrees, looks) * math.sqrt(variance / rounds)
+    return Ratio(math.exp(mean), math.exp(mean - half), math.exp(mean + half))
+
+
+def common_variance(finalists: Sequence[Finalist]) -> float | None:
+    """Mean variance of the differences, round by round, of all pairs; None below three finalists
+    and two rounds."""
+    rounds = min((f.logs.size for f in finalists), default=0)
+    if len(finalists) < 3 or rounds < 2:
+        return None
+    logs = np.array([f.logs[:rounds] for f in finalists])
+    pairs = [(a, b) for a in range(len(logs)) for b in range(a)]
+    return float(np.mean([(logs[a] - logs[b]).var(ddof=1) for a, b in pairs]))
+
+
+def decide(
+    finalists: Sequence[Finalist], default: int, margin_ratio: float, looks: int = 1
+) -> Decision:
+    """At least one finalist is there."""
+    lasting = still_open(finalists, default, margin_ratio, looks)
+    common = common_variance(lasting)
+    equals = tied_finalists(lasting, margin_ratio, common)
+    base = next((f for f in lasting if f.index == default), None)
+    if base is None:
+        best = min(equals, key=_rank)
+        return Decision(best.index, _others(equals, best), None, "the default did not complete")
+    gains = {f.index: ratio(base, f, common, looks) for f in lasting}
+    better = [f for f in lasting if f is not base and _exceeds(gains[f.index], margin_ratio)]
+    if not better:
+        return _default(base, equals, margin_ratio)
+    best = min([f for f in equals if f in better] or better, key=_rank)
+    others = _others(equals, best)
+    reason = "first among equals" if others else "the fastest"
+    by_index = {finalist.index: finalist for finalist in finalists}
+    gain = ratio(by_index[default], by_index[best.index], common, looks)
+    return Decision(best.index, others, gain, reason)
+
+
+def _default(base: Finalist, equals: Sequence[Finalist], margin_ratio: float) -> Decision:
+    """It stays, since nobody is shown to be better by more than the margin. Whether somebody is, is
+    asked of each and not only of the one that is preferred among equals: that one changes with
+    noise, and with it the default would come and go."""
+    others = _others(equals, base)
+    reason = "the default is among the fastest" if others else "the default is the fastest"
+    if base not in equals:
+        best = min(equals, key=_rank)
+        reason = (
+            f"the gain of candidate {best.index} is not shown to exceed "
+            f"{percent_text(margin_ratio)}"
+        )
+    return Decision(base.index, others, Ratio(1.0, 1.0, 1.0), reason)
+
+
+def still_open(
+    finalists: Sequence[Finalist], default: int, margin_ratio: float, looks: int
+) -> list[Finalist]:
+    """The default and those that may win, in as many rounds as all of these have. Who was shown to
+    be slower at a look got no more rounds and is left out as it was then; of the rest, only those
+    whose times are told get more once it is known who wins."""
+    left = list(finalists)
+    while True:
+        rounds = min(f.logs.size for f in left)
+        then = [_first(f, rounds) for f in left]
+        slower = {f.index for f in shown_slower(then, margin_ratio, looks)} - {default}
+        stay = [f for f in left if f.index not in slower or f.logs.size > rounds]
+        if len(stay) == len(left):
+            return then
+        left = stay
+
+
+def _first(finalist: Finalist, rounds: int) -> Finalist:
+    return replace(finalist, logs=finalist.logs[:rounds])
+
+
+def shown_slower(finalists: Sequence[Finalist], margin_ratio: float, looks: int) -> list[Finalist]:
+    """Who is behind the fastest by more than the margin, so that more rounds of it are in vain."""
+    common = common_variance(finalists)
+    fastest = min(finalists, key=lambda f: float(f.logs.mean()))
+    return [f for f in finalists if _exceeds(ratio(f, fastest, common, looks), margin_ratio)]
+
+
+def _exceeds(gain: Ratio, margin_ratio: float) -> bool:
+    return gain.low is not None and gain.low > 1 + margin_ratio
+
+
+def _rank(finalist: Finalist) -> int:
+    return finalist.rank
+
+
+def _others(equals: Sequence[Finalist], best: Finalist) -> tuple[int, ...]:
+    return tuple(sorted(f.index for f in equals if f.index != best.index))
+
+
+def tied_finalists(
+    finalists: Sequence[Finalist], margin_ratio: float, common: float | None = None
+) -> list[Finalist]:
+    """The fastest and who is as fast: behind by less than a border between half the margin and the
+    margin (`racing.rules.preferred`), or not shown to be behind by more than half of it."""
+    rounds = min(f.logs.size for f in finalists)
+    means = np.array([float(f.logs[:rounds].mean()) for f in finalists])
+    behind = means - means.min()
+    ranks = np.array([f.rank for f in finalists], np.int64)
+    _, border = preferred(behind, ranks, math.log1p(margin_ratio))
+    fastest = finalists[int(np.argmin(behind))]
+
+    def is_shown_slower(finalist: Finalist) -> bool:
+        low = ratio(finalist, fastest, common).low
+        return low is None or low > 1 + margin_ratio / 2
+
+    rows = zip(finalists, behind, strict=True)
+    return [f for f, far in rows if far <= border or not is_shown_slower(f)]
+
+
+Facts: TypeAlias = "tuple[bool | None, float | None, int | None]"
+"""Whether it is deterministic, its error, its workspace in bytes."""
+
+
+def rank_candidates(facts: Mapping[int, Facts], default: int) -> dict[int, int]:
+    """Ranks by deterministic, error, workspace and index; the default is always the first. What is
+    not known comes after what is."""
+
+    def key(index: int) -> tuple[bool, int, float, float, int]:
+        deterministic, error, workspace = facts[index]
+        order = {True: 0, None: 1, False: 2}[deterministic]
+        return (
+            index != default,
+            order,
+            math.inf if error is None else error,
+            math.inf if workspace is None else workspace,
+            index,
+        )
+
+    return {index: rank for rank, index in enumerate(sorted(facts, key=key))}
+
+
+@dataclass(frozen=True)
+class Point:
+    """A confirmed candidate among the others; None: not known of any of them."""
+
+    index: int
+    logs: npt.NDArray[np.float64]
+    """Of the times of its rounds."""
+    error: float | None
+    workspace_bytes: int | None
+    energy_j: float | None
+
+
+def pareto(points: Sequence[Point]) -> tuple[int, ...]:
+    """Those than which no other is better in something and worse in nothing. Faster is only what
+    is faster beyond the interval."""
+    return tuple(sorted(p.index for p in points if not any(_beats(q, p) for q in points if q != p)))
+
+
+def _beats(one: Point, other: Point) -> bool:
+    faster, slower = _speed(one, other)
+    better, worse = [faster], [slower]
+    for a, b in (
+        (one.error, other.error),
+        (one.workspace_bytes, other.workspace_bytes),
+        (one.energy_j, other.energy_j),
+    ):
+        if a is not None and b is not None:
+            better.append(a < b)
+            worse.append(a > b)
+    return any(better) and not any(worse)
+
+
+def _speed(one: Point, other: Point) -> tuple[bool, bool]:
+    """Whether one is surely faster than the other, and whether surely slower."""
+    found = ratio(Finalist(0, 0, other.logs), Finalist(1, 0, one.logs))
+    low = found.estimate if found.low is None else found.low
+    high = found.estimate if found.high is None else found.high
+    return low > 1, high < 1
+
+
+# Whether the rounds of the finalists are enough. Arrays in, decisions out.
+#
+# They are when other rounds like them would most likely name the same winner, and when the times
+# that are told, the winner's and the default's, are known as well as is promised. Looks are few, at
+# numbers of rounds that are fixed beforehand, and share the error of the intervals
+# (`bench_schema/numbers/looks.py`). Drawing rounds again: B. Efron, "Bootstrap methods: another
+# look at the jackknife", Annals of Statistics 7 (1979).
+
+
+CLAIM = 0.001
+"""Standard error to which a time is known that is told. Two tunings then differ by less than 0.1 %
+in the median, and hardly ever by more than 0.3 %."""
+WORTH = 1.5
+"""Times that: who would not be known as well with all rounds gets no more."""
+REDRAWN = 60
+SAME = 0.95
+"""Share of the redrawn sets of rounds that have to lead to the same winner."""
+ROUNDS_AT_MOST = 4
+"""Times the rounds asked for."""
+FEWEST = 3
+"""Rounds below which nothing is known of their spread."""
+
+
+def open_finalists(
+    finalists: Sequence[Finalist], default: int, margin_ratio: float, looks: int, most: int
+) -> frozenset[int]:
+    """Who needs more rounds: everybody who may win, until it is known who does; then the winner and
+    the default, until their times are known. `most`: rounds after which there are no more. What
+    they would not achieve does not ask for them."""
+    if not finalists:
+        return frozenset()
+    if min(f.logs.size for f in finalists) < FEWEST:
+        return frozenset(f.index for f in finalists)
+    lasting = still_open(finalists, default, margin_ratio, looks)
+    winner = decide(lasting, default, margin_ratio, looks).winner
+    told = [f for f in finalists if f.index in (winner, default)]
+    if len(lasting) > 1 and not _same_winner(lasting, default, margin_ratio, looks, winner):
+        return frozenset(f.index for f in (*lasting, *told))
+    return frozenset(f.index for f in told if _needs_rounds(f, most))
+
+
+def _needs_rounds(finalist: Finalist, most: int) -> bool:
+    reached = _spread(finalist) / math.sqrt(most)
+    return standard_error(finalist) > CLAIM and reached <= WORTH * CLAIM
+
+
+def standard_error(finalist: Finalist) -> float:
+    """Of the mean of its logarithms, so as a part of the time."""
+    return _spread(finalist) / math.sqrt(finalist.logs.size)
+
+
+def _spread(finalist: Finalist) -> float:
+    return float(finalist.logs.std(ddof=1))
+
+
+def _same_winner(
+    finalists: Sequence[Finalist], default: int, margin_ratio: float, looks: int, winner: int
+) -> bool:
+    rounds = min(f.logs.size for f in finalists)
+    draws = np.random.default_rng(rounds).integers(0, rounds, (REDRAWN, rounds))
+    others = 0
+    for picks in draws:
+        drawn = [replace(f, logs=f.logs[picks]) for f in finalists]
+        others += decide(drawn, default, margin_ratio, looks).winner != winner
+        if others > (1 - SAME) * REDRAWN:
+            return False
+    return True
+
+
+# The whole suite as one thing: totals of every combination, weighted by how often graphs occur.
+
+
+@dataclass(frozen=True)
+class Combination:
+    """One value of every axis for all graphs."""
+
+    key: str
+    variant: Mapping[str, str]
+    total_ns: float | None
+    """From the blocks of the race, so for ranking only; None where some graph cannot run so."""
+    missing: tuple[str, ...]
+
+
+def combinations(raced: Sequence[Raced]) -> list[Combination]:
+    """Every one that some graph has, the default first."""
+    variants = {o.key: o.variant for each in raced for o in each.options}
+    return [_combination(key, variant, raced) for key, variant in variants.items()]
+
+
+def _combination(key: str, variant: Mapping[str, str], raced: Sequence[Raced]) -> Combination:
+    total, missing = 0.0, []
+    for each in raced:
+        time_ns = _estimates(each).get(key)
+        if time_ns is None:
+            missing.append(each.graph.id.name)
+        else:
+            total += each.graph.loaded.repeat * time_ns
+    return Combination(key, variant, None if missing else total, tuple(missing))
+
+
+def _estimates(each: Raced) -> dict[str, float]:
+    """Nanoseconds by the option's key, all from blocks beside the default. A duplicate has the time
+    of what it is a duplicate of."""
+    if each.state is None or 0 not in each.entered or 0 not in each.state.alive:
+        return {}
+    base = float(np.nanmean(each.state.logs[0]))
+    known = {}
+    for row, found in enumerate(intervals(each.state, 0)):
+        if found is not None and row in each.state.alive:
+            known[each.options[each.entered[row]].key] = math.exp(base + found[0])
+    for option, fate in zip(each.options, each.fates, strict=True):
+        if fate.status == "duplicate" and fate.reason is not None:
+            original = fate.reason.partition(" as ")[2]
+            original = "" if original == "the default" else original
+            if original in known:
+                known[option.key] = known[original]
+    return known
+
+
+def original_of(each: Raced, key: str) -> int | None:
+    """Index of the option that runs what this key means; None where nothing does."""
+    by_key = {option.key: index for index, option in enumerate(each.options)}
+    index = by_key.get(key)
+    while index is not None and each.fates[index].status == "duplicate":
+        original = (each.fates[index].reason or "").partition(" as ")[2]
+        index = by_key.get("" if original == "the default" else original)
+    return index if index in each.entered else None
+
+
+def global_finalists(raced: Sequence[Raced], most: int) -> list[Raced]:
+    """The combinations that are confirmed, the same for every graph: those of the smallest totals,
+    and the default."""
+    ranked = sorted(
+        (c for c in combinations(raced) if c.total_ns is not None), key=lambda c: c.total_ns or 0.0
+    )
+    keys = [c.key for c in ranked[:most]]
+    keys = list(dict.fromkeys([*keys, ""]))
+    chosen = []
+    for each in raced:
+        indices = [original_of(each, key) for key in keys]
+        known = list(dict.fromkeys(i for i in indices if i is not None))
+        chosen.append(replace(each, finalists=known, tied=known))
+    return chosen
+
+
+def total_logs(
+    raced: Sequence[Raced], key: str, logs: Mapping[str, npt.NDArray[np.float64]]
+) -> npt.NDArray[np.float64] | None:
+    """Logarithm of the suite's total in each round, from the confirmed rounds by id of the case;
+    None where a graph has none."""
+    total: npt.NDArray[np.float64] | None = None
+    for each in raced:
+        index = original_of(each, key)
+        found = None if index is None else logs.get(each.options[index].case.id)
+        if found is None:
+            return None
+        part = each.graph.loaded.repeat * np.exp(found)
+        rounds = part.size if total is None else min(total.size, part.size)
+        total = part[:rounds] if total is None else total[:rounds] + part[:rounds]
+    return None if total is None else np.log(total)
+
+
+# Totals of the suite from confirmed rounds, and the choice of one combination for all graphs.
+
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import numpy.typing as npt
+
+    from bench_run.tune.candidates import Raced
+
+    Logs = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Suite:
+    raced: Sequence[Raced]
+    logs: Mapping[str, Logs]
+    """Of the rounds of confirmed cases that are right, by id."""
+
+    def measured(self, chosen: Mapping[int, int]) -> list[int]:
+        """Places of the graphs whose default and chosen option both have times."""
+        return [
+            number
+            for number, each in enumerate(self.raced)
+            if all(each.options[i].case.id in self.logs for i in (0, chosen[number]))
+        ]
+
+    def pair(self, number: int, winner: int) -> Pair:
+        each = self.raced[number]
+        known = [self.logs[each.options[index].case.id] for index in (0, winner)]
+        rounds = min(logs.size for logs in known)
+        return Pair(each.graph.loaded.repeat, known[0][:rounds], known[1][:rounds])
+
+
+@dataclass(frozen=True)
+class Gain:
+    """What all graphs take by default and with their winners."""
+
+    default_ns: float
+    tuned_ns: float
+    ratio: Ratio
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Rounds of a graph's default and of its winner, as many of both, and how often it occurs."""
+
+    weight: int
+    default: Logs
+    winner: Logs
+
+
+def total_gain(suite: Suite, winners: Mapping[int, int], looks: int) -> Gain | None:
+    """Of the graphs that have times. Graphs have as many rounds as each needed, and their errors
+    are independent; each moves the logarithm of a total by its share of it, and the degrees of
+    freedom are Welch's (1947)."""
+    pairs = [suite.pair(number, winners[number]) for number in suite.measured(winners)]
+    if not pairs:
+        return None
+    default_ns = math.fsum(pair.weight * _mean_ns(pair.default) for pair in pairs)
+    tuned_ns = math.fsum(pair.weight * _mean_ns(pair.winner) for pair in pairs)
+    errors = [_variance(pair, default_ns, tuned_ns) for pair in pairs]
+    estimate = default_ns / tuned_ns
+    if any(rounds < 2 for _, rounds in errors):
+        return Gain(default_ns, tuned_ns, Ratio(estimate))
+    variance = math.fsum(each for each, _ in errors)
+    weights = math.fsum(each**2 / (rounds - 1) for each, rounds in errors)
+    degrees = max(1, int(variance**2 / weights)) if weights > 0 else 1
+    half = two_sided(degrees, looks) * math.sqrt(variance)
+    interval = estimate * math.exp(-half), estimate * math.exp(half)
+    return Gain(default_ns, tuned_ns, Ratio(estimate, *interval))
+
+
+def _mean_ns(logs: Logs) -> float:
+    return math.exp(float(logs.mean()))
+
+
+def _variance(pair: Pair, default_ns: float, tuned_ns: float) -> tuple[float, int]:
+    """What a graph adds to the variance of the logarithm of the ratio of totals; its rounds."""
+    rounds = int(pair.default.size)
+    if rounds < 2:
+        return 0.0, rounds
+    share = pair.weight * _mean_ns(pair.default) / default_ns
+    tuned_share = pair.weight * _mean_ns(pair.winner) / tuned_ns
+    moved = share * pair.default - tuned_share * pair.winner
+    return float(moved.var(ddof=1)) / rounds, rounds
+
+
+def decide_whole(
+    suite: Suite, decisions: Sequence[Decision], margin_ratio: float
+) -> list[Decision]:
+    """One combination for all graphs; each graph's own gain with it. One that leaves a graph with a
+    default that breaks a limit wins only where nothing else is left."""
+    keys = [c.key for c in combinations(suite.raced)]
+    known = {i: total_logs(suite.raced, key, suite.logs) for i, key in enumerate(keys)}
+    finalists = [Finalist(i, i, logs) for i, logs in known.items() if logs is not None]
+    if not finalists or keys[0] != "":
+        return list(decisions)
+    rivals = [f for f in finalists if _broken(suite.raced, keys[f.index]) is None]
+    whole = decide(rivals or finalists, 0, margin_ratio)
+    why, broken = whole.reason, _broken(suite.raced, "")
+    if broken is not None:
+        others = f"the default breaks a limit: {broken}"
+        why = f"the fastest within the limits; {others}" if rivals else f"{why}; {others}"
+    reason = f"one for all graphs: {keys[whole.winner] or 'the default'}, {why}"
+    return [_under(each, keys[whole.winner], suite, reason) for each in suite.raced]
+
+
+def _broken(raced: Sequence[Raced], key: str) -> str | None:
+    """The limit that a graph breaks under a combination that leaves it with its default."""
+    left = (each for each in raced if original_of(each, key) == 0)
+    return next((each.beyond for each in left if each.beyond is not None), None)
+
+
+def _under(each: Raced, key: str, suite: Suite, reason: str) -> Decision:
+    index = original_of(each, key)
+    default = suite.logs.get(each.options[0].case.id)
+    if index is None:
+        return Decision(0, (), None, reason)
+    mine = suite.logs.get(each.options[index].case.id)
+    gain = None
+    if default is not None and mine is not None:
+        gain = ratio(Finalist(0, 0, default), Finalist(index, 1, mine))
+    return Decision(index, (), gain, reason)
+
+
+def totals(suite: Suite, decisions: Sequence[Decision]) -> tuple[Total, ...]:
+    """Of every combination: confirmed where all graphs were, else as the race estimates it."""
+    chosen = {each.options[d.winner].key for each, d in zip(suite.raced, decisions, strict=True)}
+    found = []
+    for one in combinations(suite.raced):
+        confirmed_ns = _confirmed_ns(suite, one.key)
+        time_ns = one.total_ns if confirmed_ns is None else confirmed_ns
+        total = Total(dict(one.variant), time_ns, confirmed_ns is not None, one.missing)
+        found.append(replace(total, chosen=chosen == {one.key}))
+    return tuple(found)
+
+
+def _confirmed_ns(suite: Suite, key: str) -> float | None:
+    """Of one combination, the sum of what is told of each graph."""
+    parts = []
+    for each in suite.raced:
+        index = original_of(each, key)
+        found = None if index is None else suite.logs.get(each.options[index].case.id)
+        if found is None:
+            return None
+        parts.append(each.graph.loaded.repeat * _mean_ns(found))
+    return math.fsum(parts)

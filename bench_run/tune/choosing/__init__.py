@@ -1,1 +1,0 @@
-"""Who wins, of one graph and of all: arrays in, decisions out."""

@@ -1,0 +1,421 @@
+"""Which candidates may be the fastest: blocks, rules that drop, and when it is known."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+from bench_schema.numbers.summary import t_quantile
+
+# Which variants of a graph are the fastest, from blocks in which each was measured once.
+#
+# Arrays in, decisions out: ``logs[candidate, block]`` is the logarithm of the candidate's midmean
+# in the block. What all candidates of a block share (the clock, another tenant) cancels, because
+# only differences within a block are looked at.
+#
+# Sources. Dropping: S.-H. Kim and B. L. Nelson, "A fully sequential procedure for indifference-zone
+# selection in simulation", ACM TOMACS 11 (2001), with c = 1. Block size: T. Kalibera and R. Jones,
+# "Rigorous benchmarking in reasonable time", ISMM 2013.
+
+Logs: TypeAlias = npt.NDArray[np.float64]
+Mask: TypeAlias = npt.NDArray[np.bool_]
+Ranks: TypeAlias = npt.NDArray[np.int64]
+
+HOPELESS = math.log(3.0)
+"""Behind the leader by so much after its first block, a candidate is out."""
+FAR = math.log(1.05)
+"""Behind by so much, and by `FAR_DEVIATIONS` of the noise beside, after its second: out too."""
+FAR_DEVIATIONS = 4.0
+OTHERS = 3
+"""Times as many degrees of freedom as its own that all pairs give to the variance of one."""
+ELSEWHERE = math.log(1.02)
+"""Behind by less, a candidate may win in other processes: the race runs in one, where a plan's
+place in memory moves it by 0.4 %, and some plans by more than 1 % (156 plans of 24 graphs on H200s,
+their races against their rounds)."""
+PRECISION = 1 / 4
+"""Of the margin, to which those that may be tied have to be known. More would be in vain: where a
+plan lies in the memory of one process favours it by as much, and rounds decide."""
+MIDMEAN_VARIANCE = 1.2
+"""Variance of a midmean in that of a mean, of normal samples."""
+LEAST_SAMPLES, MOST_SAMPLES = 10, 300
+
+
+@dataclass(frozen=True)
+class RaceSettings:
+    margin: float = math.log(1.005)
+    """Differences below this do not matter; a logarithm of times."""
+    error_rate: float = 0.01
+    """Probability with which one is dropped that is not behind by more than it may be."""
+    elsewhere: float = ELSEWHERE
+    """What differs from process to process."""
+    first_blocks: int = 5
+    """Blocks whose variance the sequential bound is made of."""
+    most_blocks: int = 40
+
+
+def screen(logs: Logs) -> Mask:
+    """Who stays after one block, or after two."""
+    if logs.shape[1] == 1:
+        return np.asarray(logs[:, 0] - logs[:, 0].min() <= HOPELESS)
+    means = logs.mean(axis=1)
+    return np.asarray(means - means.min() <= FAR + FAR_DEVIATIONS * visit_noise(logs))
+
+
+def visit_noise(logs: Logs) -> float:
+    """Standard deviation of one value, from two blocks of many candidates; robust, since a few of
+    them may have been disturbed."""
+    moved = logs[:, 1] - logs[:, 0]
+    moved = np.abs(moved - np.median(moved))
+    return float(1.4826 * np.median(moved) / math.sqrt(2))
+
+
+def block_samples(within: float, between: float, visit_cost: float) -> int:
+    """Samples of a candidate in one block, so that time is spent where the variance is.
+
+    `within` and `between` are standard deviations of single samples and of visits, `visit_cost`
+    what a visit costs beside its samples, in samples.
+    """
+    ratio = within / max(between, within / 100, 1e-9)
+    wanted = ratio * math.sqrt(visit_cost * MIDMEAN_VARIANCE)
+    return int(min(max(round(wanted), LEAST_SAMPLES), MOST_SAMPLES))
+
+
+def between_visits(logs: Logs, within: float, samples: int) -> float:
+    """Standard deviation of what differs from visit to visit beyond the samples' own noise, from
+    blocks of so many samples."""
+    residual = logs - logs.mean(axis=0) - logs.mean(axis=1, keepdims=True) + logs.mean()
+    degrees = max(1, (logs.shape[0] - 1) * (logs.shape[1] - 1))
+    own = MIDMEAN_VARIANCE * within**2 / samples
+    return math.sqrt(max(0.0, float((residual**2).sum()) / degrees - own))
+
+
+def survivors(logs: Logs, settings: RaceSettings) -> Mask:
+    """Who is still in the race after these blocks, all candidates measured in each of them.
+
+    A candidate is dropped where its mean is behind that of another one by more than half the
+    margin, within which it may be tied, or what differs from process to process, and the bound,
+    which shrinks with every block.
+    """
+    count, blocks = logs.shape
+    if count < 2 or blocks < settings.first_blocks:
+        return np.ones(count, bool)
+    means = logs.mean(axis=1)
+    behind = means[:, None] - means[None, :] - max(settings.margin / 2, settings.elsewhere)
+    return np.asarray(~(behind > _bounds(logs, settings)).any(axis=1))
+
+
+def _bounds(logs: Logs, settings: RaceSettings) -> Logs:
+    """Kim and Nelson's W for every pair, as a difference of means.
+
+    The variance of a pair is averaged with that of all pairs: few blocks say little of one.
+    """
+    count, blocks = logs.shape
+    indifference = settings.margin / 2
+    own = settings.first_blocks - 1
+    first = logs[:, : settings.first_blocks]
+    variances = (first[:, None, :] - first[None, :, :]).var(axis=2, ddof=1)
+    shared = OTHERS * own if count > OTHERS else 0
+    common = variances[~np.eye(count, dtype=bool)].mean()
+    degrees = own + shared
+    variances = (own * variances + shared * common) / degrees
+    eta = ((2 * settings.error_rate / (count - 1)) ** (-2 / degrees) - 1) / 2
+    reach = 2 * eta * degrees * variances / indifference**2
+    return np.asarray(np.maximum(0.0, indifference / 2 * (reach / blocks - 1)))
+
+
+def preferred(behind: Logs, ranks: Ranks, margin: float) -> tuple[int, float]:
+    """The candidate of the lowest rank among those as fast as the leader, and how far behind the
+    leader the border of these lies.
+
+    `behind`: mean log ratios to the leader, the leader's own 0 among them. The border is the middle
+    of the widest gap between half the margin and the margin, so that noise rarely moves somebody to
+    the other side. Only a candidate of lower rank than everybody faster counts: of the others it
+    does not matter on which side they are.
+    """
+    order = np.argsort(behind, kind="stable")
+    lowest = np.minimum.accumulate(ranks[order])
+    steps = order[ranks[order] == lowest]
+    inside = [behind[i] for i in steps if margin / 2 < behind[i] < margin]
+    edges = np.array([margin / 2, *inside, margin])
+    widest = int(np.argmax(np.diff(edges)))
+    border = float((edges[widest] + edges[widest + 1]) / 2)
+    return int(steps[behind[steps] <= border][-1]), border
+
+
+def is_clear(logs: Logs, settings: RaceSettings) -> bool:
+    """Whether it is known well enough who may be tied with the leader."""
+    if len(logs) < 2:
+        return True
+    if logs.shape[1] < settings.first_blocks:
+        return False
+    return _worst_error(logs, settings) <= PRECISION * settings.margin
+
+
+def _worst_error(logs: Logs, settings: RaceSettings) -> float:
+    """Largest standard error, among those that may be tied with the leader, of what they are
+    behind."""
+    means = logs.mean(axis=1)
+    leader = int(np.argmin(means))
+    errors = (logs - logs[leader]).std(axis=1, ddof=1) / math.sqrt(logs.shape[1])
+    close = means - means[leader] < 2 * settings.margin + 2 * errors
+    return float(errors[close].max())
+
+
+# The race of one graph's candidates, block by block, over a function that measures.
+#
+# Three heats: a screening of one and two short blocks, a heat of short blocks for all that are
+# left, and one whose blocks are sized by the variance within and between visits, until it is clear
+# who may be the fastest. The function that measures is the only thing here that is not a pure
+# function.
+
+
+Stage: TypeAlias = Literal["screen", "race"]
+NEAR = 1.5
+"""Of the margin: behind by less, one may be tied when it is measured in other processes."""
+TOO_SLOW = math.log(2.0)
+"""Behind the fastest by so much, a candidate would need half of its power."""
+ENERGY_BLOCKS = 3, 8
+"""After how many candidates are dropped, and how many are the most."""
+ENERGY_SLICE = 4
+"""Candidates whose joules are counted between two looks at the time."""
+SHORT_SAMPLES = 20
+SHORT_BLOCKS = 5
+
+
+@dataclass(frozen=True)
+class Visit:
+    """One candidate in one block."""
+
+    log_time: float
+    deviation: float
+    """Standard deviation of the logarithms of single samples, robust."""
+    cost: float
+    """What the visit took beside taking its samples, in what one more sample takes."""
+
+
+Measure = Callable[[Sequence[int], int], Mapping[int, Visit]]
+"""Measures candidates once each, in an order of its own, with so many samples. One that fails is
+missing in the answer, and is out."""
+
+
+@dataclass
+class RaceState:
+    """How far the race of a graph is; `logs` has a row for every candidate, NaN where absent."""
+
+    logs: Logs
+    alive: list[int]
+    stages: list[Stage]
+    heat: int = 0
+    """Number of the first block of the present heat."""
+    visits: list[Visit] = field(default_factory=list)
+    stopped_by: str = "clear"
+
+    @property
+    def blocks(self) -> int:
+        return int(self.logs.shape[1])
+
+    def now(self) -> Logs:
+        """Those in the race, in the blocks of the present heat."""
+        return self.logs[self.alive][:, self.heat :]
+
+    def behind(self) -> Logs:
+        means = self.now().mean(axis=1)
+        return np.asarray(means - means.min())
+
+    def within(self, far: float) -> list[int]:
+        """Those in the race that are behind the leader by no more."""
+        if not self.alive:
+            return []
+        return [c for c, each in zip(self.alive, self.behind(), strict=True) if each <= far]
+
+
+Watch = Callable[[RaceState], None]
+
+
+def run_race(
+    count: int,
+    always: int,
+    measure: Measure,
+    settings: RaceSettings,
+    is_over: Callable[[], bool] = lambda: False,
+    watch: Watch = lambda _: None,
+) -> RaceState:
+    """The candidate `always` stays in the race however slow it is, unless it fails. `is_over` ends
+    the race early."""
+    state = RaceState(np.empty((count, 0)), list(range(count)), ["screen"] * count)
+
+    def block(samples: int) -> None:
+        _take(state, measure(tuple(state.alive), samples))
+        watch(state)
+
+    def keep(stays: Sequence[bool]) -> None:
+        pairs = zip(state.alive, stays, strict=True)
+        state.alive = [c for c, yes in pairs if yes or c == always]
+
+    for _ in range(2):
+        block(LEAST_SAMPLES)
+        if len(state.alive) < 2 or is_over():
+            return _ended(state, is_over())
+        keep(screen(state.now()).tolist())
+    _start_heat(state)
+    for _ in range(SHORT_BLOCKS):
+        block(SHORT_SAMPLES)
+        if len(state.alive) < 2 or is_over():
+            return _ended(state, is_over())
+    keep(survivors(state.now(), settings).tolist())
+    samples = _samples(state)
+    _start_heat(state)
+    while True:
+        block(samples)
+        keep(survivors(state.now(), settings).tolist())
+        if is_clear(state.now(), settings):
+            return state
+        if is_over() or state.blocks - state.heat >= settings.most_blocks:
+            return _ended(state, is_over())
+
+
+def run_energy_race(
+    count: int,
+    always: int,
+    measure_times: Measure,
+    measure: Measure,
+    settings: RaceSettings,
+    is_over: Callable[[], bool] = lambda: False,
+    watch: Watch = lambda _: None,
+) -> RaceState:
+    """As `run_race` for what takes a second to measure: times only leave out who is so slow that
+    less power cannot make up for it, and few blocks decide. `logs` are of the objective."""
+    state = RaceState(np.empty((count, 0)), list(range(count)), ["screen"] * count)
+
+    def keep(stays: Sequence[bool]) -> None:
+        pairs = zip(state.alive, stays, strict=True)
+        state.alive = [c for c, yes in pairs if yes or c == always]
+
+    _take(state, measure_times(tuple(state.alive), SHORT_SAMPLES))
+    watch(state)
+    if len(state.alive) < 2 or is_over():
+        return _ended(state, is_over())
+    keep((state.behind() <= TOO_SLOW).tolist())
+    fastest = np.argsort(state.behind(), kind="stable")
+    state.alive = sorted((state.alive[i] for i in fastest), key=lambda c: c != always)
+    state.logs[state.alive] = np.nan
+    _start_heat(state)
+    few = replace(settings, first_blocks=ENERGY_BLOCKS[0], elsewhere=0.0)
+    while True:
+        _take(state, _slices(state.alive, measure, is_over))
+        watch(state)
+        keep(survivors(state.now(), few).tolist() if state.alive else [])
+        if len(state.alive) < 2 or is_clear(state.now(), few):
+            return state
+        if is_over() or state.blocks - state.heat >= ENERGY_BLOCKS[1]:
+            return _ended(state, is_over())
+
+
+def _slices(
+    alive: Sequence[int], measure: Measure, is_over: Callable[[], bool]
+) -> Mapping[int, Visit]:
+    """One block in parts, in this order: who has no turn before the time is over, is out."""
+    visits: dict[int, Visit] = {}
+    for begin in range(0, len(alive), ENERGY_SLICE):
+        if visits and is_over():
+            break
+        visits |= measure(tuple(alive[begin : begin + ENERGY_SLICE]), SHORT_SAMPLES)
+    return visits
+
+
+def run_all(
+    count: int,
+    measure: Measure,
+    is_over: Callable[[], bool] = lambda: False,
+    watch: Watch = lambda _: None,
+    blocks: int = SHORT_BLOCKS,
+    samples: int = SHORT_SAMPLES,
+) -> RaceState:
+    """Blocks of every candidate, none is dropped: where each is part of a larger choice."""
+    state = RaceState(np.empty((count, 0)), list(range(count)), ["race"] * count)
+    for _ in range(blocks):
+        _take(state, measure(tuple(state.alive), samples))
+        watch(state)
+        if not state.alive or is_over():
+            break
+    state.stopped_by = "most blocks"
+    return _ended(state, is_over())
+
+
+def _take(state: RaceState, visits: Mapping[int, Visit]) -> None:
+    column = np.full((len(state.logs), 1), np.nan)
+    for candidate, visit in visits.items():
+        column[candidate] = visit.log_time
+    state.logs = np.concatenate((state.logs, column), axis=1)
+    state.alive = [c for c in state.alive if c in visits]
+    state.visits += visits.values()
+
+
+def _start_heat(state: RaceState) -> None:
+    state.heat = state.blocks
+    for candidate in state.alive:
+        state.stages[candidate] = "race"
+
+
+def _samples(state: RaceState) -> int:
+    """For the blocks to come, from the variances of those before."""
+    within = float(np.median([visit.deviation for visit in state.visits]))
+    cost = float(np.median([visit.cost for visit in state.visits]))
+    between = between_visits(state.now(), within, SHORT_SAMPLES)
+    return block_samples(within, between, cost)
+
+
+def _ended(state: RaceState, over: bool) -> RaceState:
+    if len(state.alive) > 1:
+        state.stopped_by = "budget" if over else "most blocks"
+    return state
+
+
+def close(margin: float) -> float:
+    """Behind by more, one is not confirmed."""
+    return max(2 * margin, ELSEWHERE)
+
+
+def choose_finalists(
+    state: RaceState, ranks: Ranks, always: int, margin: float, most: int = 4
+) -> tuple[list[int], list[int]]:
+    """Who is confirmed, and who may be tied with the fastest.
+
+    At most `most` are, and beside them the candidate `always`: those that may be tied in order of
+    their rank, the fastest among them; then who comes next.
+    """
+    if not state.alive:
+        return [], []
+    alive, behind = np.array(state.alive), state.behind()
+    inside = behind <= NEAR * margin
+    tied = [int(c) for c in alive[inside][np.argsort(ranks[alive][inside], kind="stable")]]
+    fastest = int(alive[np.argmin(behind)])
+    later = [int(c) for c in alive[np.argsort(behind, kind="stable")] if c not in tied]
+    chosen = tied[: most - 1] if fastest in tied[: most - 1] else [*tied[: most - 1], fastest]
+    near = [c for c in later if behind[state.alive.index(c)] < close(margin)]
+    chosen += near[: max(0, most - len(chosen))]
+    if always in state.alive and always not in chosen:
+        chosen.append(always)
+    return chosen, tied
+
+
+def intervals(state: RaceState, reference: int) -> list[tuple[float, float | None] | None]:
+    """Of every candidate the mean log ratio to `reference` in the blocks of its last heat that both
+    were in, and half the width of its 95 % interval; None where there is no such block."""
+    found: list[tuple[float, float | None] | None] = []
+    for row in state.logs:
+        ratios = row - state.logs[reference]
+        ratios = ratios[~np.isnan(ratios)]
+        if not ratios.size:
+            found.append(None)
+            continue
+        half = None
+        if ratios.size > 1:
+            error = float(ratios.std(ddof=1)) / math.sqrt(ratios.size)
+            half = t_quantile(ratios.size - 1) * error
+        found.append((float(ratios.mean()), half))
+    return found

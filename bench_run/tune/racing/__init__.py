@@ -1,1 +1,0 @@
-"""Which candidates may be the fastest: blocks, rules that drop, and when it is known."""

@@ -1,1 +1,0 @@
-"""What a plan left in its outputs: read, kept while samples are taken, and judged."""
