@@ -55,8 +55,10 @@ def share_out_beside(
     ranges = list(_ranges(items, unit, processes * TURNS if processes > 1 else 1))
     found, more = take_turns(
         lambda _, turns: {turn: work(ranges[turn]) for turn in turns},
-        len(ranges), processes, beside,
-    )  # fmt: skip
+        len(ranges),
+        processes,
+        beside,
+    )
     made = {turn: values for some in found if some is not None for turn, values in some.items()}
     for turn, one in enumerate(ranges):
         if turn not in made:  # its process was lost, or it will raise here, too

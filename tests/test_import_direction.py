@@ -45,17 +45,78 @@ BELOW = {
         "measure": ("errors", "graph", "streams", "machine", "tensors", "engines"),
         "profilers": ("errors", "files", "graph", "streams", "machine", "tensors", "engines"),
         "plan": ("errors", "files", "graph", "tensors", "options", "engines"),
-        "worker": ("errors", "files", "graph", "streams", "machine", "reference", "tensors",
-                   "engines", "validate", "measure", "profilers", "plan"),
-        "runner": ("errors", "files", "progress", "graph", "machine", "tensors", "options",
-                   "engines", "validate", "measure", "profilers", "plan", "worker"),
-        "fleet": ("errors", "files", "progress", "machine", "measure", "options", "plan", "worker",
-                  "runner"),
-        "tune": ("errors", "files", "progress", "text", "graph", "machine", "options", "engines",
-                 "measure", "plan", "worker", "runner"),
+        "worker": (
+            "errors",
+            "files",
+            "graph",
+            "streams",
+            "machine",
+            "reference",
+            "tensors",
+            "engines",
+            "validate",
+            "measure",
+            "profilers",
+            "plan",
+        ),
+        "runner": (
+            "errors",
+            "files",
+            "progress",
+            "graph",
+            "machine",
+            "tensors",
+            "options",
+            "engines",
+            "validate",
+            "measure",
+            "profilers",
+            "plan",
+            "worker",
+        ),
+        "fleet": (
+            "errors",
+            "files",
+            "progress",
+            "machine",
+            "measure",
+            "options",
+            "plan",
+            "worker",
+            "runner",
+        ),
+        "tune": (
+            "errors",
+            "files",
+            "progress",
+            "text",
+            "graph",
+            "machine",
+            "options",
+            "engines",
+            "measure",
+            "plan",
+            "worker",
+            "runner",
+        ),
         "models": ("errors", "files", "graph"),
-        "commands": ("tune", "errors", "files", "text", "graph", "machine", "tensors", "report",
-                     "options", "engines", "plan", "worker", "runner", "models", "fleet"),
+        "commands": (
+            "tune",
+            "errors",
+            "files",
+            "text",
+            "graph",
+            "machine",
+            "tensors",
+            "report",
+            "options",
+            "engines",
+            "plan",
+            "worker",
+            "runner",
+            "models",
+            "fleet",
+        ),
         "__init__": ("runner",),
         "cli": ("errors", "text", "commands", "runner"),
         "__main__": ("cli",),
@@ -75,13 +136,21 @@ BELOW = {
         "upgrade": ("errors", "document"),
         "merge": ("document", "numbers", "checks"),
         "codec": ("errors", "document", "numbers", "checks", "upgrade"),
-        "journal": ("errors", "document", "packing", "lines", "checks", "upgrade", "merge",
-                    "codec"),
+        "journal": (
+            "errors",
+            "document",
+            "packing",
+            "lines",
+            "checks",
+            "upgrade",
+            "merge",
+            "codec",
+        ),
         "files": ("document", "packing", "lines", "codec", "journal"),
         "tuning_files": ("errors", "tuning", "packing", "checks", "codec"),
         "__init__": (),
     },
-}  # fmt: skip
+}
 """Room to the rooms it may import: each stands above it in the table, so no arrow runs upward."""
 
 
@@ -123,8 +192,9 @@ def room(dotted):
     return (*dotted.split("."), "__init__")[1]
 
 
-ROOMS = sorted({(package, room(module_name(path, package))) for path, package in MODULES
-                if package in BELOW})  # fmt: skip
+ROOMS = sorted(
+    {(package, room(module_name(path, package))) for path, package in MODULES if package in BELOW}
+)
 
 
 @pytest.mark.parametrize(("package", "name"), ROOMS)
@@ -148,8 +218,11 @@ def test_the_table_of_rooms_runs_one_way(package):
 
 @pytest.mark.parametrize("package", PACKAGES)
 def test_modules_import_each_other_in_no_circle(package):
-    uses = {module_name(path, owner): {*used_modules(path)} - {module_name(path, owner)}
-            for path, owner in MODULES if owner == package}  # fmt: skip
+    uses = {
+        module_name(path, owner): {*used_modules(path)} - {module_name(path, owner)}
+        for path, owner in MODULES
+        if owner == package
+    }
     try:
         TopologicalSorter(uses).prepare()
     except CycleError as error:
@@ -191,16 +264,20 @@ def test_a_package_does_not_know_the_others(package, forbidden):
         ("docopt", ("bench_run/cli.py", "bench_compare/cli.py")),
         ("plotly", ("bench_compare/report/",)),
         ("argparse", ()),
-        ("torch", (
-            "bench_run/engines/torch_engine", "bench_run/streams/torch.py",
-            "bench_run/models/torch_export.py",
-        )),
+        (
+            "torch",
+            (
+                "bench_run/engines/torch_engine",
+                "bench_run/streams/torch.py",
+                "bench_run/models/torch_export.py",
+            ),
+        ),
         ("onnx", ("bench_run/models/onnx_file.py",)),
         ("cudnn", ("bench_run/engines/cudnn",)),
         ("hipdnn_frontend", ("bench_run/engines/hipdnn",)),
         ("ray", ("bench_run/fleet/cluster.py",)),
     ],
-)  # fmt: skip
+)
 def test_a_library_is_imported_only_where_it_belongs(library, allowed):
     assert [] == importers(library, allowed)
 
@@ -251,7 +328,11 @@ def test_help_loads_neither_numpy_nor_plotly(module):
         " file=sys.stderr)"
     )
     done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT, check=True,
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        check=True,
         env={"PYTHONPATH": f"{ROOT}:{ROOT / 'schema'}"},
-    )  # fmt: skip
+    )
     assert "[]" == done.stderr.strip()

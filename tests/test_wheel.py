@@ -30,14 +30,20 @@ def test_graphs_run_by_name_in_an_empty_folder(site, tmp_path, name):
     quick = ("--engine", "numpy", "--rounds", "1", "--iters", "1", "--warmup", "0")
     done = subprocess.run(
         [sys.executable, "-m", "bench_run", f"suite:{name}", *quick],
-        cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(site)}, capture_output=True, text=True,
-    )  # fmt: skip
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(site)},
+        capture_output=True,
+        text=True,
+    )
     assert (0, True) == (done.returncode, "validation passed" in done.stdout), done.stderr
 
 
 def test_the_version_of_the_wheel_answers(site, tmp_path):
     done = subprocess.run(
         [sys.executable, "-c", "import bench_run; print(bench_run.__file__)"],
-        cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(site)}, capture_output=True, text=True,
-    )  # fmt: skip
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(site)},
+        capture_output=True,
+        text=True,
+    )
     assert str(site) in done.stdout

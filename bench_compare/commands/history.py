@@ -195,8 +195,12 @@ def _since(text: str | None, archive: Archive) -> int:
 
 def _where(options: Options) -> str:
     words = list(options.archive)
-    for flag, value in (("--by", options.by), ("--repo", options.repo),
-                        ("--metric", options.metric), ("--events", options.events)):  # fmt: skip
+    for flag, value in (
+        ("--by", options.by),
+        ("--repo", options.repo),
+        ("--metric", options.metric),
+        ("--events", options.events),
+    ):
         if value is not None and (flag, value) != ("--by", "started"):
             words += [flag, str(value)]
     return shlex.join(words)

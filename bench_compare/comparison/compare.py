@@ -502,8 +502,10 @@ def _with_details(
     looked = [(cases[place], rows[place]) for place in chosen]
     found = share_out(
         lambda some: [_detail(*one) for one in looked[some.start : some.stop]],
-        len(looked), 1, LEAST_DETAILS,
-    )  # fmt: skip
+        len(looked),
+        1,
+        LEAST_DETAILS,
+    )
     for place, one in zip(chosen, found, strict=True):
         cases[place] = replace(cases[place], detail=one)
     return cases

@@ -58,16 +58,19 @@ if TYPE_CHECKING:
 
 
 def layer_choices(
-    found: Evidence, rows: Sequence[Allowed], chosen: Sequence[Row], baseline: Sequence[Row],
+    found: Evidence,
+    rows: Sequence[Allowed],
+    chosen: Sequence[Row],
+    baseline: Sequence[Row],
     chooses: Evidence,
-) -> tuple[LayerChoice, ...]:  # fmt: skip
+) -> tuple[LayerChoice, ...]:
     """`chooses`: the rounds that chose; times that are shown are of those that predict."""
     costs = found.prices.times.tolist(), found.prices.energies.tolist()
     options: dict[tuple[str | None, int, int], tuple[OptionRow, ...]] = {}
     made = []
     for station, here, one, base in zip(
         found.network.stations, rows, chosen, baseline, strict=True
-    ):  # fmt: skip
+    ):
         key = (station.fingerprint, one.number, base.number)
         if key not in options:
             options[key] = _options(found, costs, station, here.excluded, one, base)
@@ -87,9 +90,13 @@ def layer_choices(
 
 
 def _options(
-    found: Evidence, costs: tuple[list[float], list[float]], station: Station,
-    excluded: Mapping[int, str], chosen: Row, baseline: Row,
-) -> tuple[OptionRow, ...]:  # fmt: skip
+    found: Evidence,
+    costs: tuple[list[float], list[float]],
+    station: Station,
+    excluded: Mapping[int, str],
+    chosen: Row,
+    baseline: Row,
+) -> tuple[OptionRow, ...]:
     """`costs`: times and energies by number of the row."""
     times, energies = costs
     rows = rows_of(found.table, station, chosen.cache)
@@ -180,8 +187,11 @@ class Answer:
     def composition(self) -> tuple[Composition, list[Row]]:
         """With the rows of the chosen configuration; none where there is no answer."""
         given = self._given
-        empty = [s.layer.id for s, rows in zip(given.network.stations, self._candidates,
-                                               strict=True) if not rows]  # fmt: skip
+        empty = [
+            s.layer.id
+            for s, rows in zip(given.network.stations, self._candidates, strict=True)
+            if not rows
+        ]
         if empty:
             why = f"layer {empty[0]}: {self._why_not(empty[0])}"
             return without_answer(given, (), [why]), []
@@ -197,9 +207,14 @@ class Answer:
     def space(self, frugal: bool) -> Space:
         given = self._given
         return make_space(
-            given.network, given.table, self._chooses.prices, self._candidates, given.cache,
-            self._asked.limits, frugal,
-        )  # fmt: skip
+            given.network,
+            given.table,
+            self._chooses.prices,
+            self._candidates,
+            given.cache,
+            self._asked.limits,
+            frugal,
+        )
 
     def _why_not(self, layer: str) -> str:
         number = next(s.number for s in self._given.network.stations if s.layer.id == layer)
@@ -381,8 +396,9 @@ class Answer:
         if given.cache == "hot":
             yield "layers were measured with hot caches; in a pass they find them colder"
         yield from self._launches(chosen)
-        unresolved = sum(part.note is not None and "not resolved" in part.note
-                         for part in made.parts)  # fmt: skip
+        unresolved = sum(
+            part.note is not None and "not resolved" in part.note for part in made.parts
+        )
         if unresolved:
             yield f"the energy of {unresolved} rows is not resolved by the device's counter"
         table, rounds = self._given.table, self._given.table.rounds

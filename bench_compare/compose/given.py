@@ -221,7 +221,7 @@ def unusable(given: Given) -> Iterator[str]:
 
 def without_answer(
     given: Given, missing: Sequence[Missing], problems: Sequence[str]
-) -> Composition:  # fmt: skip
+) -> Composition:
     asked, sources = given.inputs.asked, given.inputs.sources
     return Composition(
         pipeline=given.network.pipeline.name,

@@ -129,8 +129,9 @@ def place(entries: Sequence[Entry], builds: Sequence[Build]) -> tuple[list[Place
     found, remarks = [], []
     for entry in entries:
         ends = _ends_of(entry, builds)
-        missing = [text for text, end in zip((entry.first, entry.last), ends, strict=True)
-                   if end is None]  # fmt: skip
+        missing = [
+            text for text, end in zip((entry.first, entry.last), ends, strict=True) if end is None
+        ]
         if missing:
             remarks.append(f"{entry.where}: no build or day {missing[0]!r} in the archive")
         elif ends[0] is not None and ends[1] is not None and ends[0] <= ends[1]:

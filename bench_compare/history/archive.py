@@ -161,16 +161,27 @@ def _series(
         name, family, data_type, _ = latest[number]
         settings = {"timer": timer, "cache": cache, "duty": duty, "math": math}
         found.append(
-            Series(number, name, engine, json.loads(variant), kind, settings, fingerprint, family,
-                   data_type, twin, metrics.get(number, usual))
-        )  # fmt: skip
+            Series(
+                number,
+                name,
+                engine,
+                json.loads(variant),
+                kind,
+                settings,
+                fingerprint,
+                family,
+                data_type,
+                twin,
+                metrics.get(number, usual),
+            )
+        )
     kept = [one for one in found if pattern is None or fits(one, pattern)]
     if found and not kept:
         raise InputError(f"--filter {pattern}: no case fits")
     return sorted(
-        kept, key=lambda s: (s.name, s.about, s.device_kind, *s.settings.values(), s.fingerprint,
-                             s.twin)
-    )  # fmt: skip
+        kept,
+        key=lambda s: (s.name, s.about, s.device_kind, *s.settings.values(), s.fingerprint, s.twin),
+    )
 
 
 def fits(series: Series, pattern: str) -> bool:

@@ -15,12 +15,34 @@ if TYPE_CHECKING:
 WINDOW = 3
 """Documents on either side that have to agree among themselves."""
 ORDER = (
-    "plugin sha256", "library", "driver", "power limit", "clocks", "ceiling",
-    "other processes", "knob",
-    "environment", "timer", "cache", "duty", "math", "replay", "executions", "threads",
-    "device times", "vendor caches", "graphs", "package", "kernel", "os", "python", "tool",
-    "host", "unit", "cpu",
-)  # fmt: skip
+    "plugin sha256",
+    "library",
+    "driver",
+    "power limit",
+    "clocks",
+    "ceiling",
+    "other processes",
+    "knob",
+    "environment",
+    "timer",
+    "cache",
+    "duty",
+    "math",
+    "replay",
+    "executions",
+    "threads",
+    "device times",
+    "vendor caches",
+    "graphs",
+    "package",
+    "kernel",
+    "os",
+    "python",
+    "tool",
+    "host",
+    "unit",
+    "cpu",
+)
 """Words of facts, the likeliest cause of a change first."""
 NUMBER = re.compile(r"^([0-9.e+-]+) (.*)$")
 CEILING_RATIO = 1.01

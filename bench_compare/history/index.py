@@ -273,28 +273,58 @@ def _keep(
     connection.execute("INSERT INTO file VALUES (?, ?, ?, ?)", (name, *stamp, problem))
     if isinstance(held, str):
         return
-    row = (name, held.run_id, held.parts, held.label, held.started, held.complete, held.tags,
-           held.command, held.graphs_commit)  # fmt: skip
+    row = (
+        name,
+        held.run_id,
+        held.parts,
+        held.label,
+        held.started,
+        held.complete,
+        held.tags,
+        held.command,
+        held.graphs_commit,
+    )
     cursor = connection.execute(
         "INSERT INTO document (path, run_id, parts, label, started, complete, tags, command, "
-        "graphs_commit) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", row)  # fmt: skip
+        "graphs_commit) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        row,
+    )
     number = cursor.lastrowid or 0
     facts = [(number, fact, value) for fact, value in held.facts.items()]
     connection.executemany("INSERT OR REPLACE INTO fact VALUES (?, ?, ?)", facts)
     places = [_series(connection, case) for case in held.cases]
     outcomes = [
-        (number, place, c.unit, c.name, c.family, c.data_type, c.path, c.status, c.reason,
-         c.plan, c.kernels, c.checked)
+        (
+            number,
+            place,
+            c.unit,
+            c.name,
+            c.family,
+            c.data_type,
+            c.path,
+            c.status,
+            c.reason,
+            c.plan,
+            c.kernels,
+            c.checked,
+        )
         for place, c in zip(places, held.cases, strict=True)
-    ]  # fmt: skip
+    ]
     connection.executemany(
         "INSERT OR REPLACE INTO outcome VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", outcomes
     )
     levels = [
-        (number, places[one.case], held.cases[one.case].unit, one.metric, one.log_mean,
-         one.variance, one.rounds)
+        (
+            number,
+            places[one.case],
+            held.cases[one.case].unit,
+            one.metric,
+            one.log_mean,
+            one.variance,
+            one.rounds,
+        )
         for one in held.levels
-    ]  # fmt: skip
+    ]
     connection.executemany("INSERT OR REPLACE INTO level VALUES (?, ?, ?, ?, ?, ?, ?)", levels)
 
 

@@ -81,8 +81,10 @@ def render(comparison: Comparison, view: View) -> str:
     cases = list(rows(comparison, replace(view, all=True, sort="document")))
     lines = share_out(
         lambda part: _lines(cases[part.start : part.stop], unfinished, warnings),
-        len(cases), 1, LEAST_SHARE,
-    )  # fmt: skip
+        len(cases),
+        1,
+        LEAST_SHARE,
+    )
     of_case = dict(zip((case.id for case in cases), lines, strict=True))
     order = rows(comparison, replace(view, all=True))
     head = _text([*CASE_COLUMNS, UNFINISHED, *METRIC_COLUMNS, WARNINGS])
@@ -131,10 +133,20 @@ def _of_column(name: str, results: Results, rows: slice) -> list[str | None]:
     base, other, ratio, low, high, q = map(_number_texts, numbers)
     seen = results.seen[rows] if metric.better == "lower" else [None] * len(base)
     columns = zip(
-        results.held[rows], base, other, ratio, low, high, _number_texts(told.p), q,
-        results.verdicts[rows], _number_texts(threshold), told.standings, _number_texts(seen),
+        results.held[rows],
+        base,
+        other,
+        ratio,
+        low,
+        high,
+        _number_texts(told.p),
+        q,
+        results.verdicts[rows],
+        _number_texts(threshold),
+        told.standings,
+        _number_texts(seen),
         strict=True,
-    )  # fmt: skip
+    )
     first = _text([name, metric.unit])
     return [
         f"{first},{','.join(values)},{verdict.value},{limit},{_standing_text(standing)},{size}"

@@ -56,8 +56,10 @@ def schema() -> dict[str, Any]:
 def render(comparison: Comparison, view: View) -> str:  # noqa: ARG001 - the record is whole
     cases = share_out(
         lambda part: _blocks(comparison.cases[part.start : part.stop]),
-        len(comparison.cases), 1, LEAST_SHARE,
-    )  # fmt: skip
+        len(comparison.cases),
+        1,
+        LEAST_SHARE,
+    )
     around = orjson.dumps(_shell(comparison), option=orjson.OPT_INDENT_2).decode()
     before, empty, after = around.rpartition(NO_CASES)
     if not cases:

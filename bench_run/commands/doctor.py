@@ -183,8 +183,9 @@ def device_file(path: str) -> Finding:
         return Finding(False, path, "not there: no such device, or its driver is not loaded")
     if os.access(path, os.R_OK | os.W_OK):
         return Finding(True, path, "readable and writable")
-    return Finding(False, path, f"no permission: sudo usermod -aG {_group(place)} $USER, then "
-                   "log in again")  # fmt: skip
+    return Finding(
+        False, path, f"no permission: sudo usermod -aG {_group(place)} $USER, then log in again"
+    )
 
 
 def _group(place: Path) -> str:

@@ -119,9 +119,12 @@ ROTATE, WEIGHTS_COLD = "rotate", "weights-cold"
 
 
 def arrange(
-    make: Callable[[], Plan], graph: Graph, cache: str, cache_bytes: int,
+    make: Callable[[], Plan],
+    graph: Graph,
+    cache: str,
+    cache_bytes: int,
     finish: Callable[[Plan], None],
-) -> Plan:  # fmt: skip
+) -> Plan:
     """One plan, or as many as the cache state takes, as one. `finish` is called for each once it
     has its memory: it runs the plan for the first time."""
     plans = [make()]

@@ -34,10 +34,30 @@ if TYPE_CHECKING:
 UNIT = ("device", "device_index", "key")
 """What may differ between engines of one key: which unit it was."""
 ESSENTIAL = (
-    "timer", "cache", "duty", "math", "replay", "warmup", "iterations", "rounds", "min_time_s",
-    "max_time_s", "precision_ratio", "seed", "reference", "tolerance", "rtol", "atol",
-    "check_budget_s", "init", "executions", "knobs", "until", "threads", "pass_bytes",
-)  # fmt: skip
+    "timer",
+    "cache",
+    "duty",
+    "math",
+    "replay",
+    "warmup",
+    "iterations",
+    "rounds",
+    "min_time_s",
+    "max_time_s",
+    "precision_ratio",
+    "seed",
+    "reference",
+    "tolerance",
+    "rtol",
+    "atol",
+    "check_budget_s",
+    "init",
+    "executions",
+    "knobs",
+    "until",
+    "threads",
+    "pass_bytes",
+)
 """Settings of which a document has one value: parts that differ in them stay apart."""
 LISTED = ("package ", "variable ")
 """Facts that are there or not."""

@@ -145,9 +145,11 @@ RESTARTS = 2
 """How often a unit is started anew on a node that is still there."""
 WAIT_S = 1.0
 ELSEWHERE = {
-    "trace": "--trace", "counters": "--counters", "write_golden": "--write-golden",
+    "trace": "--trace",
+    "counters": "--counters",
+    "write_golden": "--write-golden",
     "save_outputs": "--save-outputs",
-}  # fmt: skip
+}
 """What writes files where cases are measured: on other hosts."""
 
 

@@ -23,9 +23,22 @@ if TYPE_CHECKING:
 
 _IMAGES = ("x", "y", "dx", "dy", "index")
 _ATTENTION = (
-    "q", "k", "v", "o", "do", "dq", "dk", "dv", "stats", "attn_mask", "dbias", "seq_len_q",
-    "seq_len_kv", "max", "sum_exp",
-)  # fmt: skip
+    "q",
+    "k",
+    "v",
+    "o",
+    "do",
+    "dq",
+    "dk",
+    "dv",
+    "stats",
+    "attn_mask",
+    "dbias",
+    "seq_len_q",
+    "seq_len_kv",
+    "max",
+    "sum_exp",
+)
 BATCHED = {
     "ConvolutionFwdAttributes": _IMAGES,
     "ConvolutionBwdAttributes": _IMAGES,
@@ -137,8 +150,9 @@ def scaled(graph: Graph, meaning: str) -> tuple[Graph, tuple[str, ...]]:
             continue
         value = _value(graph, node, meaning)
         nodes.append(replace(node, attributes={**node.attributes, "attn_scale_value": value}))
-        notes.append(f"{node.label}: the file stores no scale, taken as {value:.6g} "
-                     f"(--sdpa-scale {meaning})")  # fmt: skip
+        notes.append(
+            f"{node.label}: the file stores no scale, taken as {value:.6g} (--sdpa-scale {meaning})"
+        )
     return (replace(graph, nodes=tuple(nodes)) if notes else graph), tuple(notes)
 
 

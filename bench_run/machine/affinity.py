@@ -9,8 +9,11 @@ from pathlib import Path
 from bench_run.machine.telemetry import pci_address
 
 THREAD_VARIABLES = (
-    "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS",
-)  # fmt: skip
+    "OMP_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "BLIS_NUM_THREADS",
+)
 """Libraries read them once, while they are loaded."""
 CPUS = Path("/sys/devices/system/cpu")
 

@@ -16,17 +16,51 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 PACKAGES = (
-    "dnn-bench", "numpy", "scipy", "ml_dtypes", "orjson", "msgspec", "torch", "triton",
-    "nvidia-cudnn-frontend", "nvidia-cudnn-cu12", "nvidia-cudnn-cu13", "nvidia-cublas", "cuda-core",
-    "cuda-bindings", "cupti-python", "nvidia-ml-py", "hipdnn_frontend", "hip-python", "amdsmi",
-)  # fmt: skip
+    "dnn-bench",
+    "numpy",
+    "scipy",
+    "ml_dtypes",
+    "orjson",
+    "msgspec",
+    "torch",
+    "triton",
+    "nvidia-cudnn-frontend",
+    "nvidia-cudnn-cu12",
+    "nvidia-cudnn-cu13",
+    "nvidia-cublas",
+    "cuda-core",
+    "cuda-bindings",
+    "cupti-python",
+    "nvidia-ml-py",
+    "hipdnn_frontend",
+    "hip-python",
+    "amdsmi",
+)
 """Packages whose version can change a number."""
 
 ENVIRONMENT = (
-    "HIPDNN_", "MIOPEN_", "HIP_", "ROCR_", "HSA_", "HIPBLASLT_", "ROCBLAS_", "AMD_",
-    "CUDA_", "CUDNN_", "NVIDIA_TF32_OVERRIDE", "CUBLAS_", "CUBLASLT_", "TORCH_", "PYTORCH_",
-    "TRITON_", "OMP_", "MKL_", "OPENBLAS_", "GOMP_", "KMP_",
-)  # fmt: skip
+    "HIPDNN_",
+    "MIOPEN_",
+    "HIP_",
+    "ROCR_",
+    "HSA_",
+    "HIPBLASLT_",
+    "ROCBLAS_",
+    "AMD_",
+    "CUDA_",
+    "CUDNN_",
+    "NVIDIA_TF32_OVERRIDE",
+    "CUBLAS_",
+    "CUBLASLT_",
+    "TORCH_",
+    "PYTORCH_",
+    "TRITON_",
+    "OMP_",
+    "MKL_",
+    "OPENBLAS_",
+    "GOMP_",
+    "KMP_",
+)
 """Beginnings of the variables that change which kernel runs, or on how many threads."""
 
 

@@ -322,9 +322,13 @@ def _hot_sums(plan: Plan, stream: Stream) -> list[int] | None:
 
 
 def _choose(
-    plan: Plan, stream: Stream, events: Recorded, groups: list[cupti.Group], flushes: bool,
+    plan: Plan,
+    stream: Stream,
+    events: Recorded,
+    groups: list[cupti.Group],
+    flushes: bool,
     hot_sums: list[int] | None = None,
-) -> Recorded:  # fmt: skip
+) -> Recorded:
     """Which of the clocks fills `device_ns`. `hot_sums`: of kernels without the flush that comes
     before each sample."""
     sums = [cupti.sum_ns(group) for group in groups]

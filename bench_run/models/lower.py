@@ -172,9 +172,15 @@ class Lowering:
         return found
 
     def emit(
-        self, call: Call, spec: str, operands: Mapping[str, View], *,
-        like: View | None = None, gradients: tuple[str, ...] = (), data_type: str | None = None,
-    ) -> View:  # fmt: skip
+        self,
+        call: Call,
+        spec: str,
+        operands: Mapping[str, View],
+        *,
+        like: View | None = None,
+        gradients: tuple[str, ...] = (),
+        data_type: str | None = None,
+    ) -> View:
         """Adds a layer; operands by name of the graph's tensor. The result lies as `like` does,
         where that is given. `data_type`: of what is read, where it is not that of the result.
         Returns where the result is."""
@@ -182,9 +188,14 @@ class Lowering:
         return self.add(call, graph, operands, like=like, gradients=gradients)
 
     def add(
-        self, call: Call, graph: Graph, operands: Mapping[str, View], *,
-        like: View | None = None, gradients: tuple[str, ...] = (),
-    ) -> View:  # fmt: skip
+        self,
+        call: Call,
+        graph: Graph,
+        operands: Mapping[str, View],
+        *,
+        like: View | None = None,
+        gradients: tuple[str, ...] = (),
+    ) -> View:
         by_name = {tensor.name: tensor for tensor in graph.inputs}
         strides: dict[str, Dims] = {}
         weights: dict[str, Array] = {}

@@ -220,8 +220,10 @@ def _pool(kind: str) -> Row:
             return None
         padded = kind == "avgpool" and node.get("count_include_pad", 0)
         attributes = {
-            "window": window, "pad": padding[0], "stride": tuple(node.get("strides", (1,) * rank)),
-        }  # fmt: skip
+            "window": window,
+            "pad": padding[0],
+            "stride": tuple(node.get("strides", (1,) * rank)),
+        }
         return ("avgpool_padded" if padded else kind), (node.input(0),), attributes
 
     return make
@@ -280,8 +282,10 @@ def _reshape(node: Node) -> Made | None:
 def _slice(node: Node) -> Made | None:
     starts, ends = node.numbers("starts", 1), node.numbers("ends", 2)
     axes, steps = node.numbers("axes", 3), node.numbers("steps", 4)
-    unknown = any(node.input(n) is not None and node.numbers(name, n) is None
-                  for n, name in ((3, "axes"), (4, "steps")))  # fmt: skip
+    unknown = any(
+        node.input(n) is not None and node.numbers(name, n) is None
+        for n, name in ((3, "axes"), (4, "steps"))
+    )
     if starts is None or ends is None or unknown or set(steps or (1,)) != {1}:
         return None
     dims, parts = node.shape(), []
@@ -348,9 +352,26 @@ TABLE: dict[str, Row] = {
     "Conv": _conv,
     "ConvTranspose": _conv_transpose,
     "BatchNormalization": _batch_norm,
-    **{name: _unary(name.lower()) for name in
-       ("Relu", "Sigmoid", "Tanh", "Exp", "Sqrt", "Abs", "Neg", "Log", "Erf", "Softplus",
-        "Reciprocal", "Floor", "Ceil", "Sin", "Tan")},
+    **{
+        name: _unary(name.lower())
+        for name in (
+            "Relu",
+            "Sigmoid",
+            "Tanh",
+            "Exp",
+            "Sqrt",
+            "Abs",
+            "Neg",
+            "Log",
+            "Erf",
+            "Softplus",
+            "Reciprocal",
+            "Floor",
+            "Ceil",
+            "Sin",
+            "Tan",
+        )
+    },
     "Clip": _clip,
     "LeakyRelu": _with("leaky_relu", "alpha", "slope", 0.01),
     "Elu": _with("elu", "alpha", "alpha", 1.0),
@@ -359,8 +380,10 @@ TABLE: dict[str, Row] = {
     "Pow": _pow,
     "Cast": _unary("cast"),
     **{name: _binary(name.lower()) for name in ("Add", "Sub", "Mul", "Div")},
-    **{name: _several(kind) for name, kind in
-       (("Max", "max_op"), ("Min", "min_op"), ("Sum", "add"))},
+    **{
+        name: _several(kind)
+        for name, kind in (("Max", "max_op"), ("Min", "min_op"), ("Sum", "add"))
+    },
     "Gemm": _gemm,
     "MatMul": lambda node: ("matmul", (node.input(0), node.input(1), None), {}),
     "MaxPool": _pool("maxpool"),
@@ -368,9 +391,17 @@ TABLE: dict[str, Row] = {
     "GlobalAveragePool": _global_pool("avgpool"),
     "GlobalMaxPool": _global_pool("maxpool"),
     "ReduceMean": _reduce("mean"),
-    **{f"Reduce{name}": _reduce(f"reduce_{kind}") for name, kind in
-       (("Sum", "add"), ("Max", "max"), ("Min", "min"), ("Prod", "mul"), ("L1", "norm1"),
-        ("L2", "norm2"))},
+    **{
+        f"Reduce{name}": _reduce(f"reduce_{kind}")
+        for name, kind in (
+            ("Sum", "add"),
+            ("Max", "max"),
+            ("Min", "min"),
+            ("Prod", "mul"),
+            ("L1", "norm1"),
+            ("L2", "norm2"),
+        )
+    },
     "LayerNormalization": _norm("layernorm", 3),
     "RMSNormalization": _norm("rmsnorm", 2),
     "Softmax": _softmax,
@@ -380,7 +411,7 @@ TABLE: dict[str, Row] = {
     "Slice": _slice,
     "Gather": _gather,
     "Split": _split,
-}  # fmt: skip
+}
 """ONNX operations by name; those that are not here no graph expresses."""
 
 
@@ -532,8 +563,9 @@ class _Reader:
         inputs = tuple(name or None for name in node.input)
         outputs = tuple(name for name in node.output if name)
         name = (node.name or f"{node.op_type}_{number}").strip("/").replace("/", ".")
-        made = self._made(node, Node(inputs, outputs, attributes, self.dims, self.weights,
-                                     self._opset))  # fmt: skip
+        made = self._made(
+            node, Node(inputs, outputs, attributes, self.dims, self.weights, self._opset)
+        )
         if isinstance(made, str):
             return Call("unknown", name, inputs, outputs, {"reason": made}, node.op_type)
         kind, operands, found = made

@@ -35,14 +35,16 @@ def softmax_graph(dims: Dims, data_type: str) -> Graph:
     def reduce(mode: str, source: int) -> int:
         out = between(f"reduce_{mode}", row)
         attributes = {"mode": mode, "is_deterministic": False}
-        builder.node("ReductionAttributes", f"reduce_{mode}", {"in": source}, {"out": out},
-                     attributes)  # fmt: skip
+        builder.node(
+            "ReductionAttributes", f"reduce_{mode}", {"in": source}, {"out": out}, attributes
+        )
         return out
 
     def pointwise(operation: str, out: int, *operands: int) -> int:
         inputs = {f"in_{i}": uid for i, uid in enumerate(operands)}
-        builder.node("PointwiseAttributes", operation, inputs, {"out_0": out},
-                     {"operation": operation})  # fmt: skip
+        builder.node(
+            "PointwiseAttributes", operation, inputs, {"out_0": out}, {"operation": operation}
+        )
         return out
 
     shifted = pointwise("sub", between("shifted", dims), x, reduce("max", x))
@@ -199,8 +201,11 @@ def _product(to: Lowering, call: Call, b: View, layout: str) -> None:
     operands, bias = {"a": rows, "b": b}, ""
     if call.inputs[2] is not None:
         operands["bias"], bias = to.reshape(call, to.view(call.inputs[2]), (1, n)), "+bias"
-    gradients = (f"matmul: m={m} n={k} k={n}", f"matmul: m={k} n={n} k={m} layout=tn",
-                 *_act_gradient(to, call))  # fmt: skip
+    gradients = (
+        f"matmul: m={m} n={k} k={n}",
+        f"matmul: m={k} n={n} k={m} layout=tn",
+        *_act_gradient(to, call),
+    )
     spec = f"matmul{bias}{_act(call)}: m={m} n={n} k={k} layout={layout}"
     y = to.emit(call, spec, operands, gradients=gradients)
     axes = tuple(tuple((d, step * n) for d, step in axis) for axis in leading)
@@ -336,10 +341,34 @@ KEEPS_ONE = ("reduce_add", "reduce_avg", "reduce_max", "reduce_min", "reduce_mul
 RENAMED = {"clip": "relu"}
 """Calls by the operation that does them, with their attributes as its parameters."""
 COMMUTES = ("add", "mul", "max_op", "min_op")
-WITH_GRADIENT = ("relu", "relu6", "gelu", "gelu_tanh", "sigmoid", "tanh", "swish", "leaky_relu",
-                 "elu", "softplus", "clip")  # fmt: skip
-_UNARY = (*WITH_GRADIENT, "exp", "sqrt", "rsqrt", "abs", "neg", "log", "erf", "reciprocal",
-          "floor", "ceil", "sin", "tan")  # fmt: skip
+WITH_GRADIENT = (
+    "relu",
+    "relu6",
+    "gelu",
+    "gelu_tanh",
+    "sigmoid",
+    "tanh",
+    "swish",
+    "leaky_relu",
+    "elu",
+    "softplus",
+    "clip",
+)
+_UNARY = (
+    *WITH_GRADIENT,
+    "exp",
+    "sqrt",
+    "rsqrt",
+    "abs",
+    "neg",
+    "log",
+    "erf",
+    "reciprocal",
+    "floor",
+    "ceil",
+    "sin",
+    "tan",
+)
 
 LOWERINGS: dict[str, Row] = {
     **VIEWS,

@@ -52,8 +52,10 @@ def save_model(lowering: Lowering, folder: Path, *, weights: bool, backward: boo
     gradients = _gradients(lowering) if backward else {}
     shared = shared_weights(lowering.layers)
     read = dict(_read_inputs(lowering))
-    layers = [*(_layer(each, folder, read, shared, weights=weights) for each in lowering.layers),
-              *_backward_layers(gradients, folder)]  # fmt: skip
+    layers = [
+        *(_layer(each, folder, read, shared, weights=weights) for each in lowering.layers),
+        *_backward_layers(gradients, folder),
+    ]
     pipeline = Pipeline(
         name=name,
         about=f"{name}, imported: {len(lowering.layers)} layers, {lowering.model.data_type}.",
@@ -164,9 +166,13 @@ def _filled(each: Lowered, tensor: str, array: Array, *, weights: bool) -> str |
 
 
 def _layer(
-    each: Lowered, folder: Path, read: Mapping[tuple[str, str], Link],
-    shared: Mapping[tuple[str, str], str], *, weights: bool,
-) -> Layer:  # fmt: skip
+    each: Lowered,
+    folder: Path,
+    read: Mapping[tuple[str, str], Link],
+    shared: Mapping[tuple[str, str], str],
+    *,
+    weights: bool,
+) -> Layer:
     rules = {
         tensor: _filled(each, tensor, array, weights=weights)
         for tensor, array in each.weights.items()
@@ -208,9 +214,7 @@ def _file_name(each: Lowered, tensor: str) -> str:
     return f"{safe}.{tensor}.npy"
 
 
-def _save_weights(
-    lowering: Lowering, folder: Path, shared: Mapping[tuple[str, str], str]
-) -> None:  # fmt: skip
+def _save_weights(lowering: Lowering, folder: Path, shared: Mapping[tuple[str, str], str]) -> None:
     """What layers share once, by the name of the first."""
     folder.mkdir(exist_ok=True)
     for each in lowering.layers:

@@ -28,8 +28,12 @@ Made = tuple[str, tuple[Any, ...], dict[str, Any]]
 """Kind, operands, attributes."""
 Numbers = tuple[int, ...]
 
-STEPS = {"torch.float64": 2**-52, "torch.float32": 2**-23,
-         "torch.float16": 2**-10, "torch.bfloat16": 2**-7}  # fmt: skip
+STEPS = {
+    "torch.float64": 2**-52,
+    "torch.float32": 2**-23,
+    "torch.float16": 2**-10,
+    "torch.bfloat16": 2**-7,
+}
 """Type to the distance between 1 and the next number."""
 NORM = "_native_batch_norm_legit_no_training"
 
@@ -126,9 +130,13 @@ def _reduce(kind: str) -> Callable[[Arguments], Made]:
     def make(a: Arguments) -> Made:
         rank, axes = len(a["self"].meta["val"].shape), a.get("dim")
         given = axes if isinstance(axes, (list, tuple)) else [] if axes is None else [axes]
-        return kind, (a["self"],), {
-            "axes": tuple(sorted(axis % rank for axis in given or range(rank))),
-        }  # fmt: skip
+        return (
+            kind,
+            (a["self"],),
+            {
+                "axes": tuple(sorted(axis % rank for axis in given or range(rank))),
+            },
+        )
 
     return make
 
@@ -281,12 +289,38 @@ def _expand(a: Arguments) -> Made | None:
     return ("identity", (a["self"],), {}) if same else None
 
 
-_RESHAPE = ("view", "reshape", "_unsafe_view", "flatten.using_ints", "unflatten.int", "squeeze",
-            "squeeze.dim", "squeeze.dims", "unsqueeze", "view_as", "reshape_as")  # fmt: skip
+_RESHAPE = (
+    "view",
+    "reshape",
+    "_unsafe_view",
+    "flatten.using_ints",
+    "unflatten.int",
+    "squeeze",
+    "squeeze.dim",
+    "squeeze.dims",
+    "unsqueeze",
+    "view_as",
+    "reshape_as",
+)
 _IDENTITY = ("contiguous", "clone", "alias", "detach", "lift_fresh_copy")
 _DROPOUTS = ("dropout", "feature_dropout", "alpha_dropout", "feature_alpha_dropout")
-_ACTIVATIONS = ("relu", "sigmoid", "tanh", "exp", "sqrt", "rsqrt", "abs", "neg", "log", "erf",
-                "reciprocal", "floor", "ceil", "sin", "tan")  # fmt: skip
+_ACTIVATIONS = (
+    "relu",
+    "sigmoid",
+    "tanh",
+    "exp",
+    "sqrt",
+    "rsqrt",
+    "abs",
+    "neg",
+    "log",
+    "erf",
+    "reciprocal",
+    "floor",
+    "ceil",
+    "sin",
+    "tan",
+)
 
 TABLE: dict[str, Callable[[Arguments], Made | None]] = {
     **{f"conv{n}d{tail}": _conv for n in (1, 2, 3) for tail in ("", ".padding")},
@@ -306,8 +340,12 @@ TABLE: dict[str, Callable[[Arguments], Made | None]] = {
     **{f"clamp_max{tail}": _clip("", "max") for tail in ("", "_")},
     "pow.Tensor_Scalar": _pow,
     "gelu": _gelu,
-    **{f"{n}{t}.{of}": _binary(n) for n in ("add", "sub", "mul", "div")
-       for t in ("", "_") for of in ("Tensor", "Scalar")},
+    **{
+        f"{n}{t}.{of}": _binary(n)
+        for n in ("add", "sub", "mul", "div")
+        for t in ("", "_")
+        for of in ("Tensor", "Scalar")
+    },
     "maximum": _binary("max_op"),
     "minimum": _binary("min_op"),
     **dict.fromkeys(("to.dtype", "_to_copy", "type_as"), _unary("cast")),
@@ -345,7 +383,7 @@ TABLE: dict[str, Callable[[Arguments], Made | None]] = {
     **dict.fromkeys(("split.Tensor", "split_with_sizes", "chunk"), _split),
     "unbind.int": _unbind,
     "expand": _expand,
-}  # fmt: skip
+}
 """ATen's operations by name (``.default`` left out); those that are not here no graph expresses."""
 
 

@@ -52,8 +52,10 @@ def _check_caches(options: Options) -> None:
     if options.warm_caches and options.cache_dir is not None:
         raise UsageError("--warm-caches and --cache-dir name different caches; give one")
     if options.oracle and options.vendor_caches != "fresh":
-        raise UsageError("--oracle needs caches of its own for each side: leave out --cache-dir "
-                         "and --warm-caches")  # fmt: skip
+        raise UsageError(
+            "--oracle needs caches of its own for each side: leave out --cache-dir "
+            "and --warm-caches"
+        )
     if options.oracle and options.a is not None:
         raise UsageError("--oracle and --a/--b: give one or the other")
 

@@ -130,12 +130,15 @@ def _search(spec: EngineSpec) -> str:
     if not isinstance(module, SupportsOracle):
         raise UsageError(f"--oracle: engine {spec.text} has no search to compare its default with")
     if spec.id is None:
-        raise UsageError(f"--oracle: name the engine that searches: {spec.name}:ID or "
-                         f"{spec.name}:all")  # fmt: skip
+        raise UsageError(
+            f"--oracle: name the engine that searches: {spec.name}:ID or {spec.name}:all"
+        )
     if spec.id in module.SEARCHING_IDS:
-        raise UsageError(f"--oracle: {spec.name}:{spec.id} searches in any case and has no default "
-                         f"beside it: name the engine that searches: {spec.name}:ID or "
-                         f"{spec.name}:all")  # fmt: skip
+        raise UsageError(
+            f"--oracle: {spec.name}:{spec.id} searches in any case and has no default "
+            f"beside it: name the engine that searches: {spec.name}:ID or "
+            f"{spec.name}:all"
+        )
     return KNOB + module.ORACLE_KNOB
 
 

@@ -154,9 +154,11 @@ def _linked(
 
 
 def _apart(
-    links: Mapping[str, Link], graph: Graph, own: Sequence[str],
+    links: Mapping[str, Link],
+    graph: Graph,
+    own: Sequence[str],
     read: dict[tuple[str | None, str], list[range]],
-) -> Iterator[tuple[str, Link]]:  # fmt: skip
+) -> Iterator[tuple[str, Link]]:
     """Those of a graph that is measured: its inputs have values of their own, so no two of them can
     lie in the same elements of another layer's output. `read`: what is taken so far."""
     for name, link in links.items():

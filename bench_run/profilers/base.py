@@ -110,9 +110,13 @@ def run(
     caller's."""
     try:
         return subprocess.run(  # noqa: S603 - fixed words and our own files, no shell
-            command, env=dict(environment), capture_output=True, text=True, timeout=timeout_s,
+            command,
+            env=dict(environment),
+            capture_output=True,
+            text=True,
+            timeout=timeout_s,
             check=False,
-        )  # fmt: skip
+        )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise EngineError(f"{tool} did not finish: {error}") from error
 

@@ -67,12 +67,29 @@ def count(
     with tempfile.TemporaryDirectory() as folder:
         request, log = save(case, Path(folder)), Path(folder) / "counters.csv"
         command = [
-            TOOL, "--profile-from-start", "off", "--clock-control", "none",
-            "--cache-control", "none", "--target-processes", "all", "--csv", "--page", "details",
-            "--print-units", "base", "--metrics", ",".join((DURATION, *SETS[counters])),
-            "--log-file", str(log), sys.executable, "-m", "bench_run.profilers.ncu_target",
+            TOOL,
+            "--profile-from-start",
+            "off",
+            "--clock-control",
+            "none",
+            "--cache-control",
+            "none",
+            "--target-processes",
+            "all",
+            "--csv",
+            "--page",
+            "details",
+            "--print-units",
+            "base",
+            "--metrics",
+            ",".join((DURATION, *SETS[counters])),
+            "--log-file",
+            str(log),
+            sys.executable,
+            "-m",
+            "bench_run.profilers.ncu_target",
             str(request),
-        ]  # fmt: skip
+        ]
         done = base.run(command, environment, timeout_s, TOOL)
         text = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
     kernels = parse(text)

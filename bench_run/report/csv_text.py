@@ -14,16 +14,44 @@ from bench_run.report.labels import device_timing
 
 DEVICE = "device_ns"
 CASE_COLUMNS = (
-    "id", "graph", "path", "fingerprint", "family", "data_type", "engine", "variant", "plan",
-    "outcome", "reason", "validation", "mismatched", "series", "device_timing",
+    "id",
+    "graph",
+    "path",
+    "fingerprint",
+    "family",
+    "data_type",
+    "engine",
+    "variant",
+    "plan",
+    "outcome",
+    "reason",
+    "validation",
+    "mismatched",
+    "series",
+    "device_timing",
     *(f.name for f in fields(Summary)),
-    "init_ns", "flops", "moved_bytes", "tflops", "gbps", "peak_bytes", "workspace_bytes",
-    "buffer_bytes", "implausible",
-)  # fmt: skip
+    "init_ns",
+    "flops",
+    "moved_bytes",
+    "tflops",
+    "gbps",
+    "peak_bytes",
+    "workspace_bytes",
+    "buffer_bytes",
+    "implausible",
+)
 SAMPLE_COLUMNS = (
-    "id", "graph", "engine", "round", "series", "device_timing", "iteration", "warmup", "cut",
+    "id",
+    "graph",
+    "engine",
+    "round",
+    "series",
+    "device_timing",
+    "iteration",
+    "warmup",
+    "cut",
     "time_ns",
-)  # fmt: skip
+)
 
 
 def _text(columns: tuple[str, ...], rows: list[dict[str, Any]]) -> str:
@@ -94,10 +122,18 @@ def _sample_rows(case: Case) -> list[dict[str, Any]]:
             for name, values in group.items():
                 cut = 0 if warmup else each.cut.get(name, 0)
                 for i, value in enumerate(values.tolist()):
-                    rows.append({
-                        "id": case.id, "graph": case.graph.name, "engine": case.engine,
-                        "round": each.index, "series": name,
-                        "device_timing": each.device_timing if name == DEVICE else None,
-                        "iteration": i, "warmup": warmup, "cut": int(i < cut), "time_ns": value,
-                    })  # fmt: skip
+                    rows.append(
+                        {
+                            "id": case.id,
+                            "graph": case.graph.name,
+                            "engine": case.engine,
+                            "round": each.index,
+                            "series": name,
+                            "device_timing": each.device_timing if name == DEVICE else None,
+                            "iteration": i,
+                            "warmup": warmup,
+                            "cut": int(i < cut),
+                            "time_ns": value,
+                        }
+                    )
     return rows

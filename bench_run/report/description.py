@@ -25,8 +25,14 @@ _IMAGE_AXES = {3: "ncw", 4: "nchw", 5: "ncdhw"}
 _IMAGE_FAMILIES = ("convolution", "batchnorm", "resample")
 _MATRIX_FAMILIES = ("matmul", "block_scale")
 
-_FILTER_WORDS = {"ncw": "kcs", "nwc": "ksc", "nchw": "kcrs", "nhwc": "krsc", "ncdhw": "kctrs",
-                 "ndhwc": "ktrsc"}  # fmt: skip
+_FILTER_WORDS = {
+    "ncw": "kcs",
+    "nwc": "ksc",
+    "nchw": "kcrs",
+    "nhwc": "krsc",
+    "ncdhw": "kctrs",
+    "ndhwc": "ktrsc",
+}
 
 
 def describe(graph: Graph) -> str:

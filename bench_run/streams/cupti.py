@@ -95,9 +95,11 @@ class Recorder:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None,
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
         trace: TracebackType | None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._cupti.activity_flush_all(1)
         for each in self._kinds:
             self._cupti.activity_disable(each)

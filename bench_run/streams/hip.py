@@ -301,9 +301,12 @@ class Runtime:
     def memset(self, address: int, value: int, size_bytes: int, stream: int) -> None:
         """Enqueued on the stream; returns at once."""
         self.call(
-            "hipMemsetAsync", ctypes.c_void_p(address), ctypes.c_int(value),
-            ctypes.c_size_t(size_bytes), ctypes.c_void_p(stream),
-        )  # fmt: skip
+            "hipMemsetAsync",
+            ctypes.c_void_p(address),
+            ctypes.c_int(value),
+            ctypes.c_size_t(size_bytes),
+            ctypes.c_void_p(stream),
+        )
 
 
 def loaded_runtime(maps: str = "/proc/self/maps") -> Runtime | None:

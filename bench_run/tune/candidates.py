@@ -79,9 +79,12 @@ class Lister:
     """Enumerates the options of graphs; asks engines for their plans and knobs."""
 
     def __init__(
-        self, space: Space, default: PlannedEngine, engines: Sequence[PlannedEngine],
+        self,
+        space: Space,
+        default: PlannedEngine,
+        engines: Sequence[PlannedEngine],
         pool: WorkerPool,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._space, self._pool = space, pool
         self._default, self._engines = default, engines
 

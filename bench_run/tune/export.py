@@ -71,8 +71,10 @@ def hipdnn_overrides(record: TunedRecord, graphs: Mapping[str, Graph]) -> Export
         raise UsageError(f"--export hipdnn: no entry can be written: {left[0] if left else 'none'}")
     notes = [f"left out: {reason}" for reason in left]
     if knobs:
-        notes.append(f"hipDNN does not apply knobs when it loads this file: {knobs} entries have "
-                     "some, and may run slower than recorded")  # fmt: skip
+        notes.append(
+            f"hipDNN does not apply knobs when it loads this file: {knobs} entries have "
+            "some, and may run slower than recorded"
+        )
     text = json.dumps({"engine_overrides": list(rules.values())}, indent=2) + "\n"
     return Exported(text, tuple(notes))
 
@@ -101,8 +103,11 @@ def _rule(graph: Graph, winner: Candidate) -> dict[str, Any] | str:
         "engine_name": name,
         "tensors": [{"dim": list(t.dims), "stride": list(t.strides)} for t in tensors],
     }
-    knobs = {k.removeprefix(KNOB_VARIANT): v for k, v in winner.case_variant.items()
-             if k.startswith(KNOB_VARIANT)}  # fmt: skip
+    knobs = {
+        k.removeprefix(KNOB_VARIANT): v
+        for k, v in winner.case_variant.items()
+        if k.startswith(KNOB_VARIANT)
+    }
     if knobs:
         rule["knobs"] = [_knob(name, value) for name, value in knobs.items()]
     if winner.time_ns is not None:

@@ -127,9 +127,15 @@ class Races:
         specs = tuple(engine.spec.text for engine in self.outline.engines)
         space = replace(self.tuning.space, engines=specs)
         means = Means(
-            pool, self.references, self.options, self.journal, self._room() // self._count,
-            self.effort, self._lock, self.tuning.limits.deterministic,
-        )  # fmt: skip
+            pool,
+            self.references,
+            self.options,
+            self.journal,
+            self._room() // self._count,
+            self.effort,
+            self._lock,
+            self.tuning.limits.deterministic,
+        )
         return Place(Lister(space, self.outline.engines[0], self.engines, pool), means)
 
     def _run_on(self, benches: Benches[Place]) -> list[Raced]:
@@ -208,9 +214,15 @@ class Races:
         for index, outcome in session.failed.items():
             fates[index] = replace(fates[index], status=outcome.status, reason=outcome.reason)
         return Raced(
-            graph, options, fates, entered, state, ranks,
-            [*aside, *(entered[f] for f in finalists)], [entered[t] for t in tied],
-        )  # fmt: skip
+            graph,
+            options,
+            fates,
+            entered,
+            state,
+            ranks,
+            [*aside, *(entered[f] for f in finalists)],
+            [entered[t] for t in tied],
+        )
 
     def _set_aside(self, entered: Sequence[int], fates: Sequence[Fate]) -> list[int]:
         """A default that breaks a limit: it is confirmed, and drops nobody in the race."""

@@ -95,12 +95,14 @@ def make_record(tuned: Tuned) -> TunedRecord:
         entries=entries,
         whole=_whole(suite, decisions, tuned),
         cost=Cost(
-            tuned.effort.builds, tuned.effort.executions, round(tuned.race_s, 3),
+            tuned.effort.builds,
+            tuned.effort.executions,
+            round(tuned.race_s, 3),
             round(tuned.confirm_s, 3),
         ),
         document=evidence(tuned.tuning.document),
         notes=(*tuned.notes, *_left_out(tuned, decisions, suite), *_unresolved(tuned)),
-    )  # fmt: skip
+    )
 
 
 def evidence(path: str) -> Evidence:

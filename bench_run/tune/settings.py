@@ -165,8 +165,9 @@ def read_tuning(arguments: Mapping[str, Any], options: Options) -> Tuning:
         iterations=None if arguments.get("--iters") else usual_iterations(space.engines, options),
     )
     if tuning.scope == "global" and tuning.objective != "time":
-        raise UsageError("--scope global adds up times: it does not go with --objective "
-                         f"{tuning.objective}")  # fmt: skip
+        raise UsageError(
+            f"--scope global adds up times: it does not go with --objective {tuning.objective}"
+        )
     if Path(tuning.document) == Path(record):
         raise UsageError("--document and -o name the same file")
     return tuning

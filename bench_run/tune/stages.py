@@ -112,9 +112,19 @@ class Stages:
         self._notes += self._told_of_budget(raced)
         confirm_s = self._clock.spent_s() - race_s
         return Tuned(
-            self._tuning, self._options, engines, raced, document, started,
-            self._effort, race_s, confirm_s, self._notes, command, VERSION,
-        )  # fmt: skip
+            self._tuning,
+            self._options,
+            engines,
+            raced,
+            document,
+            started,
+            self._effort,
+            race_s,
+            confirm_s,
+            self._notes,
+            command,
+            VERSION,
+        )
 
     def _check_counters(self) -> None:
         """Raises `UsageError` where joules are wanted of what nobody counts them for."""
@@ -166,9 +176,17 @@ class Stages:
         talk: Progress,
     ) -> list[Raced]:
         races = Races(
-            self._options, self._tuning, self._outline, engines, self._pool, references, journal,
-            self._clock, self._effort, talk,
-        )  # fmt: skip
+            self._options,
+            self._tuning,
+            self._outline,
+            engines,
+            self._pool,
+            references,
+            journal,
+            self._clock,
+            self._effort,
+            talk,
+        )
         raced = races.run()
         talk.say(f"races: {self._pool.breakdown.line()}")
         return raced

@@ -79,8 +79,10 @@ def verify(path: str, options: Options, command: Sequence[str] = ()) -> list[Ver
         tuned, notes = tuned_cases(record, plain.cases, engines, Here(facts, devices(), options))
         pairs = [(a, _apart(b)) for a, b in zip(plain.cases, tuned, strict=True) if _differ(a, b)]
         if not pairs:
-            raise UsageError(f"--verify: {path}: no entry has a winner that differs from the "
-                             f"default and can run here{_why(notes)}")  # fmt: skip
+            raise UsageError(
+                f"--verify: {path}: no entry has a winner that differs from the "
+                f"default and can run here{_why(notes)}"
+            )
         cases = tuple(case for pair in pairs for case in pair)
         used = tuple({case.engine.key: case.engine for case in cases}.values())
         planned = Planned(used, cases, replace(outline.gathered, failures=()))

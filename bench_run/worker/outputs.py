@@ -212,9 +212,15 @@ class OutputKeeper:
     """
 
     def __init__(
-        self, plan: Plan, subject: Subject, first: Storages, canaries: Canaries,
-        reader: OutputReader, *, wanted: bool,
-    ) -> None:  # fmt: skip
+        self,
+        plan: Plan,
+        subject: Subject,
+        first: Storages,
+        canaries: Canaries,
+        reader: OutputReader,
+        *,
+        wanted: bool,
+    ) -> None:
         """`first`: what the first run left on poisoned outputs, which `reader` has just read.
         `wanted`: whether anything is going to be checked."""
         self.plan, self._reader = plan, reader

@@ -201,9 +201,13 @@ def _open_gate(stream: Stream, why: str | None) -> None:
 
 
 def _measured_case(
-    engine: Engine, keeper: OutputKeeper, request: RunCase, timeline: Timeline, started: str,
+    engine: Engine,
+    keeper: OutputKeeper,
+    request: RunCase,
+    timeline: Timeline,
+    started: str,
     told: Mapping[str, str],
-) -> Case:  # fmt: skip
+) -> Case:
     plan = keeper.plan
     host = HostWatch()
     _settle(engine, request, timeline)

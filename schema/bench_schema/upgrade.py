@@ -21,15 +21,31 @@ def add_unknown(value: Tree, fields: Sequence[str]) -> Tree:
 
 
 SETTINGS_2 = (
-    "init", "executions", "knobs", "threads", "max_rounds", "until",
-    "threshold_ratio", "worker_start", "round_preparation", "device_parallelism", "vendor_caches",
+    "init",
+    "executions",
+    "knobs",
+    "threads",
+    "max_rounds",
+    "until",
+    "threshold_ratio",
+    "worker_start",
+    "round_preparation",
+    "device_parallelism",
+    "vendor_caches",
     "pass_bytes",
-)  # fmt: skip
+)
 VALIDATION_2 = ("iterations_poisoned", "inputs_unchanged", "reference_source")
 ROUND_2 = (
-    "energy_window_s", "host", "device_uuid", "attempt", "device_timing", "device_bound_ns",
-    "inner_gap_ns", "between_gap_ns", "surroundings",
-)  # fmt: skip
+    "energy_window_s",
+    "host",
+    "device_uuid",
+    "attempt",
+    "device_timing",
+    "device_bound_ns",
+    "inner_gap_ns",
+    "between_gap_ns",
+    "surroundings",
+)
 
 
 def to_version_2(tree: Tree) -> Tree:
@@ -59,8 +75,11 @@ STEPS: Mapping[int, Step] = {1: to_version_2}
 def version_of(tree: object, where: str, known: int = SCHEMA_VERSION) -> int:
     """The version that a tree says it has; refuses what is no document and what is newer."""
     if isinstance(tree, dict) and isinstance(tree.get("tuning_version"), int):
-        raise SchemaError(where, "is the record of a tuning; its times are in its result document, "
-                          "which bench-run tune wrote beside it")  # fmt: skip
+        raise SchemaError(
+            where,
+            "is the record of a tuning; its times are in its result document, "
+            "which bench-run tune wrote beside it",
+        )
     if not isinstance(tree, dict) or "schema_version" not in tree:
         raise SchemaError(where, "JSON, but not a benchmark result: no field 'schema_version'")
     version = tree["schema_version"]

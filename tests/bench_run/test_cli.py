@@ -41,12 +41,14 @@ BAD_FILES = {
     "not JSON": ("{", "not JSON"),
     "no graph": ('{"a": 1}', "bad.json"),
     "unknown node": (
-        changed(nodes=[{**graph_json()["nodes"][0], "type": "Frobnicate"}]), "nodes[0].type"),
+        changed(nodes=[{**graph_json()["nodes"][0], "type": "Frobnicate"}]),
+        "nodes[0].type",
+    ),
     "dims and strides": (tensor_changed(dims=[4, 8, 2]), "tensors[0]"),
     "duplicate uid": (tensor_changed(uid=1), "uid"),
     "nobody produces it": (tensor_changed(virtual=True), "tensors[0]"),
     "petabytes": (tensor_changed(dims=[2**25, 2**25], strides=[2**25, 1]), "4,096 TiB"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", BAD_FILES)

@@ -33,8 +33,11 @@ GPU = (
     "matmul: m=512 n=3072 k=768 dtype=half",
     "sdpa: b=1 h=16 hk=16 s=512 d=64 dtype=half mask=causal",
 )
-PROCESSOR = ("add: dims=64x64 dtype=float", "add: dims=2048x2048 dtype=float",
-             "matmul: m=256 n=256 k=256 dtype=float")  # fmt: skip
+PROCESSOR = (
+    "add: dims=64x64 dtype=float",
+    "add: dims=2048x2048 dtype=float",
+    "matmul: m=256 n=256 k=256 dtype=float",
+)
 TURNS = 8
 BUDGET = SamplingBudget(warmup=5, iterations=100, rest_s=REST_S)
 

@@ -42,8 +42,10 @@ class Net:
 
     def conv(self, name, x, size, k, r=1, stride=1, act="+relu", gain=2.0):
         n, c, h = size
-        op = (f"conv_fwd+bias{act}: n={n} c={c} h={h} w={h} k={k} r={r} s={r} "
-              f"pad={r // 2} stride={stride} {self.form}")  # fmt: skip
+        op = (
+            f"conv_fwd+bias{act}: n={n} c={c} h={h} w={h} k={k} r={r} s={r} "
+            f"pad={r // 2} stride={stride} {self.form}"
+        )
         init = {"w": uniform(c * r * r, gain), "bias": "uniform:-0.1:0.1"}
         return self.add(name, op, {"x": x}, init), (n, k, (h - 1) // stride + 1)
 
@@ -53,9 +55,7 @@ class Net:
         return self.add(name, op, {"a": x}, init)
 
 
-def resnet50(
-    batch=32, image=224, width=64, blocks=BLOCKS, dtype="half", layout="nhwc", pool=True
-):  # fmt: skip
+def resnet50(batch=32, image=224, width=64, blocks=BLOCKS, dtype="half", layout="nhwc", pool=True):
     """Without pooling a strided convolution takes the place of the first, and the rest ends before
     the last."""
     net = Net(dtype, layout)

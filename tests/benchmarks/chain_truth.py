@@ -102,11 +102,12 @@ def settings(arguments):
     every = [Setting(*pair, cache, way) for pair in pairs for cache, way in product(CACHES, ways)]
     nets, engines, only = (arguments[flag] for flag in ("--net", "--engine", "--only"))
     return [
-        s for s in every
+        s
+        for s in every
         if (not nets or s.net in nets)
         and (not engines or s.engine in engines)
         and (not only or any(text in s.stem for text in only))
-    ]  # fmt: skip
+    ]
 
 
 def bench_run(*words):
@@ -141,18 +142,28 @@ def show(document, pipeline):
         if not case.graph.layers or "#" in case.graph.path:
             continue
         us, last = median_us(case), case.rounds[-1] if case.rounds else None
-        rounds = [float(statistics.median(r.series[name])) / 1000 for r in case.rounds
-                  for name in ("device_ns", "e2e_ns") if name in r.series]  # fmt: skip
+        rounds = [
+            float(statistics.median(r.series[name])) / 1000
+            for r in case.rounds
+            for name in ("device_ns", "e2e_ns")
+            if name in r.series
+        ]
         checked = case.validation.status if case.validation else ""
-        print(f"  {'-' if us is None else f'{us:.1f} us'} {last and last.device_timing} "
-              f"{[round(x, 1) for x in rounds]} {checked} {case.outcome.reason or ''} "
-              f"{(case.validation and case.validation.reason) or ''} "
-              f"{case.plan.get('activations', '')}", flush=True)  # fmt: skip
+        print(
+            f"  {'-' if us is None else f'{us:.1f} us'} {last and last.device_timing} "
+            f"{[round(x, 1) for x in rounds]} {checked} {case.outcome.reason or ''} "
+            f"{(case.validation and case.validation.reason) or ''} "
+            f"{case.plan.get('activations', '')}",
+            flush=True,
+        )
     failed = [case.outcome.reason for case in document.cases if case.outcome.status != "completed"]
     total = alone_us(document, pipeline)
     text = "unknown" if total is None else f"{total:.1f} us"
-    print(f"  {len(document.cases)} cases, {len(failed)} failed {failed[:1]}; sum of graphs "
-          f"alone {text}", flush=True)  # fmt: skip
+    print(
+        f"  {len(document.cases)} cases, {len(failed)} failed {failed[:1]}; sum of graphs "
+        f"alone {text}",
+        flush=True,
+    )
 
 
 def measure(setting, folder, path, effort, energy, cpu):
@@ -247,9 +258,11 @@ def row(name, rows, check):
     interval = "none" if None in ends else f"{ends[0] / 1000:.1f} to {ends[1] / 1000:.1f}"
     joules = check["energy_measured_j"], check["energy_predicted_j"]
     energy = "-" if None in joules else f"{joules[0]:.4g} J, predicted {joules[1]:.4g}"
-    return (f"| {name.removeprefix('chain_')} | {rows} | {measured['value'] / 1000:.1f} | "
-            f"{predicted['value'] / 1000:.1f} | {interval} | {check['log_error']:+.2%} | "
-            f"{HOLDS[check['holds']]} | {energy} |")  # fmt: skip
+    return (
+        f"| {name.removeprefix('chain_')} | {rows} | {measured['value'] / 1000:.1f} | "
+        f"{predicted['value'] / 1000:.1f} | {interval} | {check['log_error']:+.2%} | "
+        f"{HOLDS[check['holds']]} | {energy} |"
+    )
 
 
 if __name__ == "__main__":

@@ -35,8 +35,9 @@ def world(rows, energy=False):
     """Residual links over three layers; every other plan in the other layout."""
     names = [f"l{n}" for n in range(LAYERS)]
     plans = max(1, rows // LAYERS - 2)
-    writers = {n: (names[i - 1], *([names[i - 3]] if i % 3 == 0 else []))
-               for i, n in enumerate(names) if i}  # fmt: skip
+    writers = {
+        n: (names[i - 1], *([names[i - 3]] if i % 3 == 0 else [])) for i, n in enumerate(names) if i
+    }
     alone = {}
     for name in names:
         base = int(RANDOM.integers(10_000, 90_000))
@@ -48,16 +49,27 @@ def world(rows, energy=False):
         for one, time_ns in row.items()
         if energy
     }
-    return worlds.World(alone, writers=writers, convert={"cudnn": (3000, 3100)},
-                        joules=joules, states=(1.0, 1.01, 0.99))  # fmt: skip
+    return worlds.World(
+        alone,
+        writers=writers,
+        convert={"cudnn": (3000, 3100)},
+        joules=joules,
+        states=(1.0, 1.01, 0.99),
+    )
 
 
 def with_noise(case):
     rounds = tuple(
-        replace(one, series={"e2e_ns": np.round(
-            one.series["e2e_ns"][0] * np.exp(RANDOM.normal(0, 0.01, SAMPLES))).astype(np.int64)})
+        replace(
+            one,
+            series={
+                "e2e_ns": np.round(
+                    one.series["e2e_ns"][0] * np.exp(RANDOM.normal(0, 0.01, SAMPLES))
+                ).astype(np.int64)
+            },
+        )
         for one in case.rounds
-    )  # fmt: skip
+    )
     return replace(case, rounds=rounds)
 
 
@@ -95,16 +107,20 @@ def main(rows):
         size = (folder / "parts.json").stat().st_size / 1e6
         words = ["compose", str(folder / "net.toml"), str(folder / "parts.json"), "-q"]
         took = [command_s([*words, "--choose", "time"]) for _ in range(REPEATS)]
-        print(f"{len(held.cases)} rows, {size:.0f} MB: whole command "
-              f"{min(s for s, _ in took):.2f} s of processor time (of {REPEATS}; "
-              f"{sorted(s for s, _ in took)[REPEATS // 2]:.2f} median), "
-              f"{took[-1][1] / 1024:.0f} MiB")  # fmt: skip
+        print(
+            f"{len(held.cases)} rows, {size:.0f} MB: whole command "
+            f"{min(s for s, _ in took):.2f} s of processor time (of {REPEATS}; "
+            f"{sorted(s for s, _ in took)[REPEATS // 2]:.2f} median), "
+            f"{took[-1][1] / 1024:.0f} MiB"
+        )
         print("choice by time: {:.0f} ms, optimal: {}".format(*choice_ms(folder, "time")))
         worlds.save(folder, "parts.json", document(world(LAYERS * 8, energy=True)))
         for goal in ("time", "energy", "edp"):
             took_ms, optimal = choice_ms(folder, goal)
-            print(f"{LAYERS} layers of 7 rows with energy, by {goal}: {took_ms:.0f} ms, "
-                  f"optimal: {optimal}")  # fmt: skip
+            print(
+                f"{LAYERS} layers of 7 rows with energy, by {goal}: {took_ms:.0f} ms, "
+                f"optimal: {optimal}"
+            )
 
 
 if __name__ == "__main__":

@@ -134,9 +134,13 @@ def main() -> None:
         folder.mkdir(parents=True, exist_ok=True)
         for engine in asked["--engine"]:
             compare_ways(
-                engine, specs, asked["--way"] or list(DEFAULT), int(asked["--repeats"]),
-                asked["FLAG"], folder,
-            )  # fmt: skip
+                engine,
+                specs,
+                asked["--way"] or list(DEFAULT),
+                int(asked["--repeats"]),
+                asked["FLAG"],
+                folder,
+            )
 
 
 def compare_ways(

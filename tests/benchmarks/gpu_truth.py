@@ -215,10 +215,14 @@ def cost(folder):
     _, unchecked_s, said_unchecked = bench_run(
         *paths, *words, "--reference", "none", output=folder / "bare.json"
     )
-    samples_s = sum(
-        sum(r["series"]["e2e_ns"]) + sum(r["series"].get("device_ns", []))
-        for case in checked["cases"] for r in case["rounds"]
-    ) / 1e9  # fmt: skip
+    samples_s = (
+        sum(
+            sum(r["series"]["e2e_ns"]) + sum(r["series"].get("device_ns", []))
+            for case in checked["cases"]
+            for r in case["rounds"]
+        )
+        / 1e9
+    )
     init = Counter()
     for case in checked["cases"]:
         for phase, values in case["init"].items():

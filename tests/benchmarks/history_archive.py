@@ -21,8 +21,23 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = ROOT / "tests" / "doubles" / "slowed" / "slowed_engine.py"
 BATCHNORM, ENVIRONMENT, CONV = 12, 20, 27
-FLAGS = ("--rounds", "3", "--iters", "30", "--scale-batch", "2", "--max-time", "0.3",
-         "--check-budget", "0", "--reference", "none", "--threads", "1", "--quiet")  # fmt: skip
+FLAGS = (
+    "--rounds",
+    "3",
+    "--iters",
+    "30",
+    "--scale-batch",
+    "2",
+    "--max-time",
+    "0.3",
+    "--check-budget",
+    "0",
+    "--reference",
+    "none",
+    "--threads",
+    "1",
+    "--quiet",
+)
 
 
 def installed(folder: Path) -> dict[str, str]:

@@ -153,13 +153,15 @@ def otava(series, p_limit: float = 0.001, window: int = 50) -> list[int]:
 def _divide(series, first: int, end: int, p_limit: float, found: set[int]) -> None:
     from scipy.stats import ttest_ind_from_stats
 
-    best = max(range(first + 2, end - 1), key=lambda k: _energy(series[first:end], k - first),
-               default=None)  # fmt: skip
+    best = max(
+        range(first + 2, end - 1), key=lambda k: _energy(series[first:end], k - first), default=None
+    )
     if best is None:
         return
     left, right = series[first:best], series[best:end]
-    test = ttest_ind_from_stats(left.mean(), left.std(), len(left), right.mean(), right.std(),
-                                len(right))  # fmt: skip
+    test = ttest_ind_from_stats(
+        left.mean(), left.std(), len(left), right.mean(), right.std(), len(right)
+    )
     if test.pvalue < p_limit:
         found.add(best)
         _divide(series, first, best, p_limit, found)
@@ -272,8 +274,9 @@ def report(what: str, words: dict[str, int]) -> None:
 
 def main(argv: list[str]) -> None:
     words = {"archives": 100, "cases": 20, "builds": 60, "seed": 1}
-    asked = [word for word in argv if word in ("false", "power", "place", "grow", "controls",
-                                               "tails")]  # fmt: skip
+    asked = [
+        word for word in argv if word in ("false", "power", "place", "grow", "controls", "tails")
+    ]
     flags = [word for word in argv if word not in asked]
     words |= {k.removeprefix("--"): int(v) for k, v in zip(flags[::2], flags[1::2], strict=True)}
     for what in asked or ["false", "power", "place", "grow", "controls"]:
@@ -283,8 +286,11 @@ def main(argv: list[str]) -> None:
             for name, rule in (("Otava's rule", otava), ("ASV's rule", asv)):
                 for kind in ("iid", "spikes", "ar.5"):
                     wrong, four, eight = controls(kind, rule, words)
-                    print(f"{name}, {kind}: {wrong} of {words['archives']} pure noise; "
-                          f"3 % within 4: {four}, within 8: {eight}", flush=True)  # fmt: skip
+                    print(
+                        f"{name}, {kind}: {wrong} of {words['archives']} pure noise; "
+                        f"3 % within 4: {four}, within 8: {eight}",
+                        flush=True,
+                    )
         else:
             report(what, words)
 

@@ -137,21 +137,31 @@ def main() -> None:
             command += ["--iters", str(rounds), "--warmup", "0", "--prepare", prepare]
             command += ["--reference-cache", "off", "-q", "-o", str(output)]
             paths = [str(ROOT), str(ROOT / "schema"), *doubles, os.environ.get("PYTHONPATH", "")]
-            environment = {**os.environ, "TMPDIR": str(folder / "tmp"),
-                           "PYTHONPATH": os.pathsep.join(filter(None, paths))}  # fmt: skip
+            environment = {
+                **os.environ,
+                "TMPDIR": str(folder / "tmp"),
+                "PYTHONPATH": os.pathsep.join(filter(None, paths)),
+            }
             peaks, seconds = watched(command, environment, output, count * rounds)
             size = output.stat().st_size
-        print(f"{count} graphs, {rounds} rounds, --prepare {prepare}: {seconds:.0f} s; "
-              f"document {size / 1e6:.1f} MB")  # fmt: skip
+        print(
+            f"{count} graphs, {rounds} rounds, --prepare {prepare}: {seconds:.0f} s; "
+            f"document {size / 1e6:.1f} MB"
+        )
         names = ("run", "a worker", "together")
-        print(f"{'visits':>12}{''.join(f'{n:>10}' for n in names)}{'processes':>11}{'disk':>10}"
-              f"{'device':>10}")  # fmt: skip
+        print(
+            f"{'visits':>12}{''.join(f'{n:>10}' for n in names)}{'processes':>11}{'disk':>10}"
+            f"{'device':>10}"
+        )
         for place, peak in enumerate(peaks):
             row = (peak.run, peak.worker, peak.together)
             text = "".join(f"{value / 1e6:7.0f} MB" for value in row)
             part = f"{100 * place // PARTS} to {100 * (place + 1) // PARTS} %"
-            print(f"{part:>12}{text}{peak.processes:11}{peak.disk / 1e6:7.0f} MB"
-                  f"{peak.device / 1e6:7.0f} MB", flush=True)  # fmt: skip
+            print(
+                f"{part:>12}{text}{peak.processes:11}{peak.disk / 1e6:7.0f} MB"
+                f"{peak.device / 1e6:7.0f} MB",
+                flush=True,
+            )
 
 
 if __name__ == "__main__":

@@ -65,9 +65,11 @@ def compare(path, folder, units):
             changes[graph] = log - statistics.fmean(alone[key])
     near = sum(abs(change) <= WITHIN for change in changes.values())
     mean = statistics.fmean(changes.values()) if changes else math.nan
-    print(f"= Ray against the same unit alone: {near} of {len(changes)} within 0.2 %, mean "
-          f"{100 * mean:+.3f} %, largest "
-          f"{100 * max(changes.values(), key=abs, default=math.nan):+.2f} %")  # fmt: skip
+    print(
+        f"= Ray against the same unit alone: {near} of {len(changes)} within 0.2 %, mean "
+        f"{100 * mean:+.3f} %, largest "
+        f"{100 * max(changes.values(), key=abs, default=math.nan):+.2f} %"
+    )
 
 
 def main():
@@ -89,8 +91,10 @@ def main():
         except (subprocess.TimeoutExpired, KeyboardInterrupt):
             end([process])
             code = f"{process.returncode} (interrupted)"
-        print(f"= {len(chosen.ops)} graphs with --ray {given['--ray']}: "
-              f"{time.perf_counter() - begin:.1f} s, exit code {code}")  # fmt: skip
+        print(
+            f"= {len(chosen.ops)} graphs with --ray {given['--ray']}: "
+            f"{time.perf_counter() - begin:.1f} s, exit code {code}"
+        )
         print(output.with_suffix(".log").read_text()[-1500 if output.exists() else -6000 :])
         if not output.exists():
             raise SystemExit("no document")

@@ -24,9 +24,18 @@ from bench_run.cli import main as bench_run
 RUNS = 200
 GROWTH_BYTES = 20_000
 WORDS = (
-    "--op", "matmul: m=8 n=8 k=8", "--engine", "numpy", "--rounds", "1", "--iters", "4",
-    "--warmup", "0", "--quiet",
-)  # fmt: skip
+    "--op",
+    "matmul: m=8 n=8 k=8",
+    "--engine",
+    "numpy",
+    "--rounds",
+    "1",
+    "--iters",
+    "4",
+    "--warmup",
+    "0",
+    "--quiet",
+)
 
 
 @dataclass(frozen=True)

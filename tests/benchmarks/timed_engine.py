@@ -25,10 +25,26 @@ SCALE, FOLDER = "TIMED_SCALE", "TIMED_FOLDER"
 """Variables: how much longer everything takes than on the GPUs, and a folder for what processes
 tell each other."""
 ROWS = (
-    (273, 0.7), (258, 1.1), (302, 6.3), (367, 2.3), (19, 3.3), (96, 5.1), (64, 2.4), (48, 2.2),
-    (66, 2.9), (397, 5.1), (474, 1.2), (151, 46.6), (52, 3.0), (122, 1.2), (55, 1.0), (218, 14.2),
-    (189, 1.5), (352, 10.4), (304, 1.7),
-)  # fmt: skip
+    (273, 0.7),
+    (258, 1.1),
+    (302, 6.3),
+    (367, 2.3),
+    (19, 3.3),
+    (96, 5.1),
+    (64, 2.4),
+    (48, 2.2),
+    (66, 2.9),
+    (397, 5.1),
+    (474, 1.2),
+    (151, 46.6),
+    (52, 3.0),
+    (122, 1.2),
+    (55, 1.0),
+    (218, 14.2),
+    (189, 1.5),
+    (352, 10.4),
+    (304, 1.7),
+)
 """Milliseconds of building, and of all samples of a round, for the graphs of `two_gpus.py`: means
 of four runs with `cudnn` on two H200s (2026-11-22)."""
 IMPORT_S, OPEN_S, OPEN_IN_TURN_S, TURNS = 0.7, 0.3, 0.15, 10

@@ -87,8 +87,16 @@ class Setting:
         stack.callback(self.journal.close, done=True)
 
     def session(self, number, found):
-        means = Means(self.pool, self.references, self.options, self.journal, ROOM_BYTES,
-                      Effort(), DeviceLock(()), twice=True)  # fmt: skip
+        means = Means(
+            self.pool,
+            self.references,
+            self.options,
+            self.journal,
+            ROOM_BYTES,
+            Effort(),
+            DeviceLock(()),
+            twice=True,
+        )
         return Session(f"{number}", found, means)
 
     @property
@@ -108,10 +116,14 @@ def measure_all(asked, out):
             rows.append(measure_graph(number, graph, setting, asked.blocks))
         facts = setting.facts
         return {
-            "device": facts.device_kind, "unit": facts.device, "libraries": dict(facts.libraries),
-            "samples": SAMPLES, "cache": asked.cache, "graphs": rows,
+            "device": facts.device_kind,
+            "unit": facts.device,
+            "libraries": dict(facts.libraries),
+            "samples": SAMPLES,
+            "cache": asked.cache,
+            "graphs": rows,
             "seconds": round(time.monotonic() - asked.began, 1),
-        }  # fmt: skip
+        }
 
 
 def measure_graph(number, graph, setting, blocks):
@@ -131,17 +143,22 @@ def measure_graph(number, graph, setting, blocks):
     state = run_all(len(entered), measure, blocks=blocks, samples=SAMPLES)
     session.close()
     took = time.monotonic() - begin
-    print(f"{took:5.1f} s, {built_s:.1f} of them building: {graph.id.name}, {len(found)} plans",
-          flush=True)  # fmt: skip
+    print(
+        f"{took:5.1f} s, {built_s:.1f} of them building: {graph.id.name}, {len(found)} plans",
+        flush=True,
+    )
     plans = [
         row_of(i, o, f, entered, state) for i, (o, f) in enumerate(zip(found, fates, strict=True))
     ]
     return {
-        "name": graph.id.name, "repeat": graph.loaded.repeat, "plans": plans,
-        "blocks": state.blocks, "build_s": round(built_s, 2),
+        "name": graph.id.name,
+        "repeat": graph.loaded.repeat,
+        "plans": plans,
+        "blocks": state.blocks,
+        "build_s": round(built_s, 2),
         "deviation": median([v.deviation for v in visits]),
         "cost": median([v.cost for v in visits]),
-    }  # fmt: skip
+    }
 
 
 def row_of(index, option, fate, entered, state):
@@ -150,10 +167,11 @@ def row_of(index, option, fate, entered, state):
         return row
     logs = state.logs[entered.index(index)]
     return row | {
-        "error": fate.error, "deterministic": fate.deterministic,
+        "error": fate.error,
+        "deterministic": fate.deterministic,
         "workspace": fate.workspace_bytes,
         "logs": [None if math.isnan(v) else round(float(v), 5) for v in logs],
-    }  # fmt: skip
+    }
 
 
 def median(values):
@@ -171,9 +189,13 @@ def main():
     out.mkdir(parents=True, exist_ok=True)
     batch = given["--batch"]
     asked = Asked(
-        tuple(given["GRAPH"] or [SUITE]), tuple(given["--engine"].split(",")), given["--cache"],
-        None if batch is None else int(batch), int(given["--blocks"]), float(given["--seconds"]),
-    )  # fmt: skip
+        tuple(given["GRAPH"] or [SUITE]),
+        tuple(given["--engine"].split(",")),
+        given["--cache"],
+        None if batch is None else int(batch),
+        int(given["--blocks"]),
+        float(given["--seconds"]),
+    )
     save(out / "every.json.gz", measure_all(asked, out))
 
 

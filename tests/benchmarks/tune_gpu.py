@@ -56,8 +56,13 @@ END_S = 15
 answers = []
 
 
-STEPS = {"second": 0, "ordinary": SAMPLE_S, "tuned": COST_S, "energy": ENERGY_S,
-         "every": 2 * EVERY_S}  # fmt: skip
+STEPS = {
+    "second": 0,
+    "ordinary": SAMPLE_S,
+    "tuned": COST_S,
+    "energy": ENERGY_S,
+    "every": 2 * EVERY_S,
+}
 """Seconds that the second tuning leaves for each of the others."""
 
 
@@ -149,21 +154,28 @@ def tune(plan, graphs, number, *extra):
     wall, record = time.monotonic() - begin, tuned_read(path)
     cases = read(record.document.path).cases
     rounds = [len(case.rounds) for case in cases]
-    plan.tell(f"tuning {number}: {wall:.0f} s for {len(record.entries)} graphs, {record.cost}; "
-              f"{np.mean(rounds):.1f} rounds of {len(rounds)} finalists")  # fmt: skip
+    plan.tell(
+        f"tuning {number}: {wall:.0f} s for {len(record.entries)} graphs, {record.cost}; "
+        f"{np.mean(rounds):.1f} rounds of {len(rounds)} finalists"
+    )
     for line in log.read_text().splitlines():
         if line.startswith(("races: ", "took ")):
             plan.tell(f"  {line}")
     whole_s = 5 * plans_of(record) / pace_of(cases)
-    plan.tell(f"  at the pace of its own rounds five of all {plans_of(record)} plans would take "
-              f"{whole_s:.0f} s: the tuning took {100 * wall / whole_s:.0f} % of that")  # fmt: skip
+    plan.tell(
+        f"  at the pace of its own rounds five of all {plans_of(record)} plans would take "
+        f"{whole_s:.0f} s: the tuning took {100 * wall / whole_s:.0f} % of that"
+    )
     return record, wall
 
 
 def plans_of(record):
     """How many an ordinary run of all would measure."""
-    return sum(c.status not in ("duplicate", "unsupported", "not tried")
-               for entry in record.entries for c in entry.candidates)  # fmt: skip
+    return sum(
+        c.status not in ("duplicate", "unsupported", "not tried")
+        for entry in record.entries
+        for c in entry.candidates
+    )
 
 
 def pace_of(cases):
@@ -193,18 +205,25 @@ def compare(first, second, out=None):
         agree = names[0] == names[1] or (names[0] in equals(two) and names[1] in equals(one))
         within += agree
         if names[0] != names[1]:
-            tell(f"  {one.name}: {names[0]} ({one.reason}), then {names[1]} ({two.reason}), "
-                 f"{'within ties' if agree else 'not within ties'}", out)  # fmt: skip
+            tell(
+                f"  {one.name}: {names[0]} ({one.reason}), then {names[1]} ({two.reason}), "
+                f"{'within ties' if agree else 'not within ties'}",
+                out,
+            )
         claims += [math.log(a.time_ns / b.time_ns) for a, b in confirmed_twice(one, two)]
     count = len(pairs)
-    tell(f"the same winner twice: {strict} of {count} ({share(strict, count)}) strictly, {within} "
-         f"({share(within, count)}) within ties", out)  # fmt: skip
+    tell(
+        f"the same winner twice: {strict} of {count} ({share(strict, count)}) strictly, {within} "
+        f"({share(within, count)}) within ties",
+        out,
+    )
     moved = 100 * np.abs(claims)
     tell(
         f"told times of the same plan, {len(moved)} winners and defaults: "
         f"{np.median(moved):.3f} % apart in the median, 95 % within "
-        f"{np.percentile(moved, 95):.3f} %, mean {100 * np.mean(claims):+.3f} %", out,
-    )  # fmt: skip
+        f"{np.percentile(moved, 95):.3f} %, mean {100 * np.mean(claims):+.3f} %",
+        out,
+    )
 
 
 def share(part, whole):
@@ -236,8 +255,11 @@ def regrets(plan, records, data):
     """How much slower winners are than the best plan, where all plans were measured."""
     found = []
     for row in data["graphs"]:
-        truth = {p["name"]: float(np.nanmean(np.array(p["logs"], float)))
-                 for p in row["plans"] if "logs" in p}  # fmt: skip
+        truth = {
+            p["name"]: float(np.nanmean(np.array(p["logs"], float)))
+            for p in row["plans"]
+            if "logs" in p
+        }
         entries = [e for record in records for e in record.entries if e.name == row["name"]]
         for entry in entries if truth else ():
             variant = entry.candidates[entry.winner].variant
@@ -265,10 +287,12 @@ def tuned_cost(plan):
         built[turn] += [int(c.init["build_ns"][0] + c.init["plan_ns"][0]) / 1e6 for c in cases]
     dearer = 1e3 * (np.mean(walls["tuned"]) - np.mean(walls["plain"])) / len(cases)
     spread = 1e3 * np.mean([np.ptp(w) for w in walls.values()]) / len(cases)
-    plan.tell(f"--tuned: build and plan {np.mean(built['tuned']):.1f} ms a graph (median "
-         f"{np.median(built['tuned']):.1f}) against {np.mean(built['plain']):.1f} (median "
-         f"{np.median(built['plain']):.1f}) plain; whole run {dearer:+.1f} ms a graph, where two "
-         f"equal runs differ by {spread:.1f}")  # fmt: skip
+    plan.tell(
+        f"--tuned: build and plan {np.mean(built['tuned']):.1f} ms a graph (median "
+        f"{np.median(built['tuned']):.1f}) against {np.mean(built['plain']):.1f} (median "
+        f"{np.median(built['plain']):.1f}) plain; whole run {dearer:+.1f} ms a graph, where two "
+        f"equal runs differ by {spread:.1f}"
+    )
 
 
 def tune_energy(plan, graphs):
@@ -314,14 +338,20 @@ def exhaustive_s(plan, record, rounds=5):
     plans, pace = plans_of(record), pace_of(cases)
     whole_s = rounds * plans / pace
     visits = sum(len(case.rounds) for case in cases)
-    plan.tell(f"an ordinary run of all {plans} plans with as many samples: {visits} visits at "
-              f"{pace:.1f} a second, so {whole_s:.0f} s")  # fmt: skip
+    plan.tell(
+        f"an ordinary run of all {plans} plans with as many samples: {visits} visits at "
+        f"{pace:.1f} a second, so {whole_s:.0f} s"
+    )
     return whole_s
 
 
 def show(path):
-    print(subprocess.run([*COMMAND, "tune", "--show", str(path)], capture_output=True, text=True,
-                         check=True).stdout, flush=True)  # fmt: skip
+    print(
+        subprocess.run(
+            [*COMMAND, "tune", "--show", str(path)], capture_output=True, text=True, check=True
+        ).stdout,
+        flush=True,
+    )
 
 
 def run(plan, every_nth, most):
@@ -361,9 +391,14 @@ def main():
     if given["--take"] is not None:
         graphs = tuple(paths_of(graphs)[: int(given["--take"])])
     plan = Plan(
-        graphs, tuple(given["--engine"].split(",")), given["--cache"],
-        given["--batch"], out, float(given["--seconds"]), tuple(given["--steps"].split(",")),
-    )  # fmt: skip
+        graphs,
+        tuple(given["--engine"].split(",")),
+        given["--cache"],
+        given["--batch"],
+        out,
+        float(given["--seconds"]),
+        tuple(given["--steps"].split(",")),
+    )
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         with step("the first tuning", out):

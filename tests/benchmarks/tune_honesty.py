@@ -186,9 +186,12 @@ def judge(rule, noise, worlds):
             chosen.append(plan)
         agrees.append(chosen[0] == chosen[1])
     return Row(
-        float(np.mean(regrets)), float(np.percentile(regrets, 95)), float(np.mean(claims)),
-        float(np.mean(agrees)), float(np.mean(used)),
-    )  # fmt: skip
+        float(np.mean(regrets)),
+        float(np.percentile(regrets, 95)),
+        float(np.mean(claims)),
+        float(np.mean(agrees)),
+        float(np.mean(used)),
+    )
 
 
 def main(worlds):

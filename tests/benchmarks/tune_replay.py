@@ -111,8 +111,9 @@ class World:
 
     @property
     def ranks(self):
-        facts = {i: (p["deterministic"], p["error"], p["workspace"])
-                 for i, p in enumerate(self.plans)}  # fmt: skip
+        facts = {
+            i: (p["deterministic"], p["error"], p["workspace"]) for i, p in enumerate(self.plans)
+        }
         return rank_candidates(facts, self.default)
 
     def noise(self, samples):

@@ -80,8 +80,20 @@ def read_ops(path):
 def start(chosen, output, *words):
     ops = [word for op in chosen.ops for word in ("--op", op)]
     sampling = ["--rounds", str(chosen.rounds), "--iters", str(chosen.iters)]
-    command = [sys.executable, "-m", "bench_run", *ops, "--engine", chosen.engine, *sampling,
-               "--reference", chosen.reference, "-o", str(output), *words]  # fmt: skip
+    command = [
+        sys.executable,
+        "-m",
+        "bench_run",
+        *ops,
+        "--engine",
+        chosen.engine,
+        *sampling,
+        "--reference",
+        chosen.reference,
+        "-o",
+        str(output),
+        *words,
+    ]
     paths = [str(ROOT), str(ROOT / "schema"), os.environ.get("PYTHONPATH", "")]
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
     output.with_suffix(".json.journal").unlink(missing_ok=True)
@@ -166,8 +178,10 @@ def compare(alone, together):
         counts[verdict] += 1
         time_ns = math.exp(statistics.fmean(mine))
         row = f"{key[0][-4:]} {key[1]}"[:50]
-        print(f"{row:<50} {time_ns:10.0f} {100 * STEP_NS / time_ns:6.2f} {100 * spread:7.2f} "
-              f"{100 * change:+8.2f} {100 * (half or math.nan):5.2f}  {verdict}")  # fmt: skip
+        print(
+            f"{row:<50} {time_ns:10.0f} {100 * STEP_NS / time_ns:6.2f} {100 * spread:7.2f} "
+            f"{100 * change:+8.2f} {100 * (half or math.nan):5.2f}  {verdict}"
+        )
     if not changes:
         return
     mean = statistics.fmean(changes)
@@ -227,12 +241,16 @@ def tell_times(seconds, graphs):
     print(f"= {graphs} graphs on one GPU: {one:.1f} s")
     if seconds["both"]:
         both = statistics.fmean(seconds["both"])
-        print(f"= {graphs} graphs on each GPU, one after the other: {2 * one:.1f} s; with "
-              f"--parallel measure: {both:.1f} s, {both / (2 * one):.0%}")  # fmt: skip
+        print(
+            f"= {graphs} graphs on each GPU, one after the other: {2 * one:.1f} s; with "
+            f"--parallel measure: {both:.1f} s, {both / (2 * one):.0%}"
+        )
     if seconds["shards"]:
         shards = statistics.fmean(seconds["shards"])
-        print(f"= {graphs} graphs, half of them on each GPU: {shards:.1f} s, {shards / one:.0%} of "
-              "one GPU")  # fmt: skip
+        print(
+            f"= {graphs} graphs, half of them on each GPU: {shards:.1f} s, {shards / one:.0%} of "
+            "one GPU"
+        )
 
 
 def main():

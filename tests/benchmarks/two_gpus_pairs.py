@@ -63,10 +63,12 @@ class Pair:
 
     def keep(self):
         """Why it was not built, or None."""
-        kept = self.on_each(lambda i: self.pools[i].keep(
-            self.cases[i].engine, Keep("plan", self.requests[i])))  # fmt: skip
-        return next((k.case.outcome for k in kept.values()
-                     if k.case.outcome.status != "completed"), None)  # fmt: skip
+        kept = self.on_each(
+            lambda i: self.pools[i].keep(self.cases[i].engine, Keep("plan", self.requests[i]))
+        )
+        return next(
+            (k.case.outcome for k in kept.values() if k.case.outcome.status != "completed"), None
+        )
 
     def visit(self, *places):
         """Logarithm of the time by place."""
@@ -107,8 +109,10 @@ def tell(name, time_ns, moved, control):
     """Whether the change is within 0.2 %."""
     mean, half = interval(moved)
     control_mean, control_half = interval(control)
-    print(f"{name[:50]:<50} {time_ns:9.0f} {100 * STEP_NS / time_ns:6.2f} {100 * mean:+8.3f} "
-          f"{100 * half:6.3f} {100 * control_mean:+8.3f} {100 * control_half:6.3f}")  # fmt: skip
+    print(
+        f"{name[:50]:<50} {time_ns:9.0f} {100 * STEP_NS / time_ns:6.2f} {100 * mean:+8.3f} "
+        f"{100 * half:6.3f} {100 * control_mean:+8.3f} {100 * control_half:6.3f}"
+    )
     return mean, half
 
 
@@ -168,8 +172,10 @@ def main():
     sure = sum(abs(mean) + half <= WITHIN for mean, half in told)
     beyond = sum(abs(mean) - half > WITHIN for mean, half in told)
     overall = 100 * statistics.fmean(mean for mean, _ in told) if told else math.nan
-    print(f"= pairs within a plan: {within} of {len(told)} within 0.2 %, {sure} with the whole "
-          f"interval, {beyond} with it beyond; mean change {overall:+.3f} %")  # fmt: skip
+    print(
+        f"= pairs within a plan: {within} of {len(told)} within 0.2 %, {sure} with the whole "
+        f"interval, {beyond} with it beyond; mean change {overall:+.3f} %"
+    )
 
 
 if __name__ == "__main__":

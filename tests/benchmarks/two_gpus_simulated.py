@@ -63,11 +63,20 @@ def main():
         specs.write_text("".join(f"relu: n={n} c=1 h=1 w=1\n" for n in range(1, count + 1)))
         paths = [scratch, str(HERE), os.environ.get("PYTHONPATH", "")]
         os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
-        os.environ.update({SCALE: given["--scale"], FOLDER: scratch,
-                           "BENCH_RUN_LOCKS": str(folder / "locks")})  # fmt: skip
+        os.environ.update(
+            {SCALE: given["--scale"], FOLDER: scratch, "BENCH_RUN_LOCKS": str(folder / "locks")}
+        )
         keep = given["--keep"] or str(folder / "documents")
-        sys.argv[1:] = ["--engine", "timed", "--specs", str(specs),
-                        "--cycles", given["--cycles"], "--keep", keep]  # fmt: skip
+        sys.argv[1:] = [
+            "--engine",
+            "timed",
+            "--specs",
+            str(specs),
+            "--cycles",
+            given["--cycles"],
+            "--keep",
+            keep,
+        ]
         two_gpus.main()
 
 

@@ -15,18 +15,25 @@ from tests.bench_compare.compose import worlds
 from tests.fuzz import comparisons, mutators
 
 WORLD = worlds.World(
-    {"a": {"e": 1000, "f": 900, "e layout=nhwc": 700}, "b": {"e": 500, "e plan=x": 400, "f": 450},
-     "c": {"e": 100, "f": 100}},
+    {
+        "a": {"e": 1000, "f": 900, "e layout=nhwc": 700},
+        "b": {"e": 500, "e plan=x": 400, "f": 450},
+        "c": {"e": 100, "f": 100},
+    },
     writers={"c": ("b", "a")},
     seams={("a", "b", "e"): 20, ("b", "c", "e"): -30},
     convert={"e": (50, 60)},
     joules={(layer, "e"): 1e-3 for layer in "abc"},
     states=(1.0, 1.1, 0.9),
-)  # fmt: skip
+)
 WORDS = (
-    ("--choose", "time"), ("--choose", "energy"), ("--choose", "edp"), (),
-    ("--choose", "time", "--limit", "error=1e-6"), ("--fix", "a=f", "--baseline", "f"),
-)  # fmt: skip
+    ("--choose", "time"),
+    ("--choose", "energy"),
+    ("--choose", "edp"),
+    (),
+    ("--choose", "time", "--limit", "error=1e-6"),
+    ("--fix", "a=f", "--baseline", "f"),
+)
 FORMATS = ("json", "markdown", "html")
 
 
@@ -35,8 +42,9 @@ def texts():
     """(pipeline, document of the layers, document of the chain, words)."""
     with TemporaryDirectory() as name:
         pipeline = worlds.write_pipeline(WORLD, Path(name)).read_text()
-    parts, chain = (codec.encode(one).decode() for one in
-                    (worlds.parts(WORLD), worlds.chain(WORLD, "e")))  # fmt: skip
+    parts, chain = (
+        codec.encode(one).decode() for one in (worlds.parts(WORLD), worlds.chain(WORLD, "e"))
+    )
     return ((pipeline, parts, chain, ()),)
 
 

@@ -63,10 +63,21 @@ def graph_texts():
 
 
 SPECS = (
-    "conv_fwd+bias+relu", "matmul", "sdpa", "sdpa_bwd", "batchnorm_training", "layernorm_bwd",
-    "moe_grouped_matmul: mode=scatter top_k=2", "moe_grouped_matmul: mode=gather", "maxpool",
-    "reduce_add", "block_scale_quantize", "mx_matmul", "relu6_bwd", "gen_index",
-)  # fmt: skip
+    "conv_fwd+bias+relu",
+    "matmul",
+    "sdpa",
+    "sdpa_bwd",
+    "batchnorm_training",
+    "layernorm_bwd",
+    "moe_grouped_matmul: mode=scatter top_k=2",
+    "moe_grouped_matmul: mode=gather",
+    "maxpool",
+    "reduce_add",
+    "block_scale_quantize",
+    "mx_matmul",
+    "relu6_bwd",
+    "gen_index",
+)
 
 
 def try_graph(value, folder):

@@ -57,5 +57,7 @@ def test_every_interval_holds(checks):
 
 def test_what_is_replayed_takes_no_longer_than_what_is_launched(checks):
     times = {key: one["measured"]["value"] for key, one in checks.items()}
-    assert all(times["replayed", cache] < 1.02 * times["launched", cache]
-               for cache in ("hot", "weights-cold"))  # fmt: skip
+    assert all(
+        times["replayed", cache] < 1.02 * times["launched", cache]
+        for cache in ("hot", "weights-cold")
+    )

@@ -60,5 +60,6 @@ def test_a_run_with_the_record_takes_the_winner_and_opens_no_second_engine(folde
     document = read(path)
     winner = entry.candidates[entry.winner].plan["plan"]
     assert (["cudnn"], winner) == (
-        [e.key for e in document.engines], document.cases[0].plan["plan"],
-    )  # fmt: skip
+        [e.key for e in document.engines],
+        document.cases[0].plan["plan"],
+    )

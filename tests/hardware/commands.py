@@ -88,8 +88,12 @@ def run(section, folder, **variables):
             script = binaries / name
             script.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m {module} "$@"\n')
             script.chmod(0o755)
-    paths = [str(ROOT), str(ROOT / "schema"), variables.pop("PYTHONPATH", ""),
-             os.environ.get("PYTHONPATH", "")]  # fmt: skip
+    paths = [
+        str(ROOT),
+        str(ROOT / "schema"),
+        variables.pop("PYTHONPATH", ""),
+        os.environ.get("PYTHONPATH", ""),
+    ]
     env = {
         **os.environ,
         **variables,
@@ -97,9 +101,14 @@ def run(section, folder, **variables):
         "PYTHONPATH": os.pathsep.join(filter(None, paths)),
     }
     done = subprocess.run(
-        ["sh", "-ec", section.commands], cwd=folder, env=env, capture_output=True, text=True,
-        timeout=280, check=False,
-    )  # fmt: skip
+        ["sh", "-ec", section.commands],
+        cwd=folder,
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=280,
+        check=False,
+    )
     log = f"$ {section.commands}\n{done.stdout}{done.stderr}\nexit code {done.returncode}\n"
     (folder / log_name(section.title)).write_text(log)
     return done

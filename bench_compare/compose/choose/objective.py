@@ -209,8 +209,9 @@ class _Limited:
         if len(self._problem.limits) == 1:
             return None
         free = [n for n, size in enumerate(self._problem.sizes) if n not in fixed and size > 1]
-        spans = {n: max(float(np.ptp(m.costs[n])) / m.bound for m in self._problem.limits)
-                 for n in free}  # fmt: skip
+        spans = {
+            n: max(float(np.ptp(m.costs[n])) / m.bound for m in self._problem.limits) for n in free
+        }
         return max(free, key=lambda n: (spans[n], -n), default=None)
 
     def _at(
@@ -232,8 +233,9 @@ class _Limited:
 
 def _differs(limit: Limit, beyond: Sequence[int], within: Sequence[int]) -> int | None:
     """Where two choices differ most in what is limited."""
-    gaps = [abs(float(row[a] - row[b])) for row, a, b in zip(limit.costs, beyond, within,
-                                                             strict=True)]  # fmt: skip
+    gaps = [
+        abs(float(row[a] - row[b])) for row, a, b in zip(limit.costs, beyond, within, strict=True)
+    ]
     unlike = [n for n, (a, b) in enumerate(zip(beyond, within, strict=True)) if a != b]
     return max(unlike, key=lambda n: gaps[n], default=None)
 

@@ -129,9 +129,7 @@ def defaults(table: Table, network: Network, engine: str, cache: str) -> list[Ro
     return [default_row(table, station, engine, cache) for station in network.stations]
 
 
-def baseline_rows(
-    table: Table, network: Network, name: str, cache: str
-) -> list[Row | None]:  # fmt: skip
+def baseline_rows(table: Table, network: Network, name: str, cache: str) -> list[Row | None]:
     """The rows of a named baseline: an engine's default variant, or a configuration that every
     layer has."""
     if name in table.engines:
@@ -159,9 +157,7 @@ def states_of(table: Table, cache: str) -> list[str]:
     return [better, cache] if better != cache and better in table.caches else [cache]
 
 
-def main_cache(
-    table: Table, network: Network, measured: Sequence[str], *, choosing: bool
-) -> str:  # fmt: skip
+def main_cache(table: Table, network: Network, measured: Sequence[str], *, choosing: bool) -> str:
     """Of what was measured for real, else as `CACHES` has it, where the layers are known; to choose
     from, where most rows are."""
     real = [state for cache in measured for state in states_of(table, cache)]

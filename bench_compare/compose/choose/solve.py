@@ -100,9 +100,11 @@ class _State:
 
 
 def solve(
-    sizes: Sequence[int], factors: Iterable[Factor], branches: int = MOST_BRANCHES,
+    sizes: Sequence[int],
+    factors: Iterable[Factor],
+    branches: int = MOST_BRANCHES,
     entries: int = MOST_ENTRIES,
-) -> Solution:  # fmt: skip
+) -> Solution:
     """`sizes`: how many options each node has. Costs may be infinite, not NaN."""
     state = _State(sizes, {node: set() for node in range(len(sizes))})
     for factor in factors:

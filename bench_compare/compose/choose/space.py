@@ -72,9 +72,14 @@ class Space:
 
 
 def make_space(
-    network: Network, table: Table, prices: Prices, allowed: Sequence[Sequence[Row]], cache: str,
-    limits: Mapping[str, float], frugal: bool,
-) -> Space:  # fmt: skip
+    network: Network,
+    table: Table,
+    prices: Prices,
+    allowed: Sequence[Sequence[Row]],
+    cache: str,
+    limits: Mapping[str, float],
+    frugal: bool,
+) -> Space:
     """`allowed`: the rows each layer may take. `frugal`: energy counts, too."""
     options = [_options(rows, prices, bool(limits), frugal) for rows in allowed]
     maker = _Maker(network, table, prices, options, cache, by_energy=frugal)
@@ -89,9 +94,7 @@ def make_space(
     return Space(problem, tuple(map(tuple, options)), unpriced, sum(map(len, allowed)))
 
 
-def _options(
-    rows: Sequence[Row], prices: Prices, limited: bool, frugal: bool
-) -> list[Row]:  # fmt: skip
+def _options(rows: Sequence[Row], prices: Prices, limited: bool, frugal: bool) -> list[Row]:
     """Of rows with equal neighbours' costs those that none beats in everything that counts."""
     groups: dict[tuple[object, ...], list[Row]] = defaultdict(list)
     for row in rows:
@@ -121,9 +124,11 @@ def _key(row: Row, prices: Prices, limited: bool, frugal: bool) -> tuple[float, 
 
 
 def _limits(
-    network: Network, options: Sequence[Sequence[Row]], limits: Mapping[str, float],
+    network: Network,
+    options: Sequence[Sequence[Row]],
+    limits: Mapping[str, float],
     sizes: Sequence[int],
-) -> Iterator[Limit]:  # fmt: skip
+) -> Iterator[Limit]:
     for name, bound in limits.items():
         power = 2 if name == "error" else 1
         costs = [
@@ -136,9 +141,14 @@ def _limits(
 
 class _Maker:
     def __init__(
-        self, network: Network, table: Table, prices: Prices, options: Sequence[Sequence[Row]],
-        cache: str, by_energy: bool,
-    ) -> None:  # fmt: skip
+        self,
+        network: Network,
+        table: Table,
+        prices: Prices,
+        options: Sequence[Sequence[Row]],
+        cache: str,
+        by_energy: bool,
+    ) -> None:
         self._network, self._table, self._prices = network, table, prices
         self._options, self._cache = options, cache
         self._costs = (prices.energies if by_energy else prices.times).tolist()
@@ -228,8 +238,9 @@ class _Maker:
         ]
         yield _term(writer, node, np.array(rows))
         for edge in edges:
-            finds = [[0.0 if form in some else math.inf for form in self._wanted(edge)]
-                     for some in sets]  # fmt: skip
+            finds = [
+                [0.0 if form in some else math.inf for form in self._wanted(edge)] for some in sets
+            ]
             table = np.array(finds)[:, :, None].repeat(2, axis=2)
             yield _term(edge.reader, node, table.transpose(1, 0, 2))
 

@@ -103,9 +103,12 @@ def _mean(values: Array) -> Array:
 
 
 def total(
-    weights: Mapping[int, float], values: Array, sources: Ints, use: Mask,
+    weights: Mapping[int, float],
+    values: Array,
+    sources: Ints,
+    use: Mask,
     bounds: Array | None = None,
-) -> Total:  # fmt: skip
+) -> Total:
     """Sum of rows, each by its weight, over the columns that `use` marks. `bounds`: of each row's
     systematic error."""
     found = _total(weights, values, sources, use)
@@ -218,9 +221,13 @@ def _moments(values: Array) -> tuple[Array, Array, Array]:
 
 
 def ratio(
-    over: Mapping[int, float], under: Mapping[int, float], values: Array, sources: Ints,
-    use: Mask, bounds: Array | None = None,
-) -> Estimate | None:  # fmt: skip
+    over: Mapping[int, float],
+    under: Mapping[int, float],
+    values: Array,
+    sources: Ints,
+    use: Mask,
+    bounds: Array | None = None,
+) -> Estimate | None:
     """One sum over another. What both share cancels: the interval is that of the difference of
     their logarithms, to first order."""
     a, b = total(over, values, sources, use), total(under, values, sources, use)

@@ -75,8 +75,10 @@ def seam(
     """None where it was not measured. Between engines it cannot be: the larger of their own seams
     stands for it, and never less than nothing, so that no choice gains by what is not known.
     `costs` by number of the row."""
-    found = [_seam_on(table, station, writer, reader, engine)
-             for engine in dict.fromkeys((writer.engine, reader.engine))]  # fmt: skip
+    found = [
+        _seam_on(table, station, writer, reader, engine)
+        for engine in dict.fromkeys((writer.engine, reader.engine))
+    ]
     known = [one for one in found if one is not None]
     if writer.engine == reader.engine or not known:
         return known[0] if known else None
@@ -127,7 +129,7 @@ def conversion(
     reader: Mapping[str, str],
 ) -> Conversion | bool:
     """What a link needs where its sides are of these variants; True: nothing, False: there is no
-    way."""  # fmt: skip
+    way."""
     if sides is None:
         return not (_changes(writer) or _changes(reader))
     here, there = as_variant(sides[0], writer), as_variant(sides[1], reader)
@@ -157,9 +159,17 @@ def assemble(
     for station, row in zip(network.stations, chosen, strict=True):
         repeat = station.layer.repeat
         made.found.append(
-            Piece("layer", station.layer.id, None, row.name, row, row.text, repeat,
-                  {row.number: float(repeat)})
-        )  # fmt: skip
+            Piece(
+                "layer",
+                station.layer.id,
+                None,
+                row.name,
+                row,
+                row.text,
+                repeat,
+                {row.number: float(repeat)},
+            )
+        )
         made.found += converted.get(station.number, [])
         if station.entry is not None:
             _add_seam(network, table, station, chosen, costs, made)
@@ -168,9 +178,13 @@ def assemble(
 
 
 def _add_seam(
-    network: Network, table: Table, station: Station, chosen: Sequence[Row],
-    costs: Sequence[float], made: Pieces,
-) -> None:  # fmt: skip
+    network: Network,
+    table: Table,
+    station: Station,
+    chosen: Sequence[Row],
+    costs: Sequence[float],
+    made: Pieces,
+) -> None:
     assert station.entry is not None
     writer, reader = chosen[station.entry], chosen[station.number]
     made.between_engines += writer.engine != reader.engine
@@ -184,15 +198,28 @@ def _add_seam(
     notes = [found.note] if found.note is not None else []
     notes += [AGAIN] if count > 1 else []
     made.found.append(
-        Piece("seam", station.layer.id, first, name, found.row, reader.engine, count, weights,
-              "; ".join(notes) or None)
-    )  # fmt: skip
+        Piece(
+            "seam",
+            station.layer.id,
+            first,
+            name,
+            found.row,
+            reader.engine,
+            count,
+            weights,
+            "; ".join(notes) or None,
+        )
+    )
 
 
 def _conversions(
-    network: Network, table: Table, chosen: Sequence[Row], costs: Sequence[float], cache: str,
+    network: Network,
+    table: Table,
+    chosen: Sequence[Row],
+    costs: Sequence[float],
+    cache: str,
     made: Pieces,
-) -> dict[int, list[Piece]]:  # fmt: skip
+) -> dict[int, list[Piece]]:
     """By number of the reader, -1 for the user. Readers of one form share one conversion."""
     found: dict[int, list[Piece]] = {}
     seen: set[tuple[int | None, str, Conversion]] = set()
@@ -217,9 +244,14 @@ def _variants(edge: Edge, chosen: Sequence[Row]) -> tuple[Mapping[str, str], Map
 
 
 def _converted(
-    network: Network, table: Table, edge: Edge, need: Conversion, costs: Sequence[float],
-    cache: str, chosen: Sequence[Row],
-) -> Piece:  # fmt: skip
+    network: Network,
+    table: Table,
+    edge: Edge,
+    need: Conversion,
+    costs: Sequence[float],
+    cache: str,
+    chosen: Sequence[Row],
+) -> Piece:
     row = cheapest(table.conversions.get((need, cache), ()), costs)
     reader = "output" if edge.reader is None else network.stations[edge.reader].layer.id
     writer = None if edge.writer is None else network.stations[edge.writer].layer.id

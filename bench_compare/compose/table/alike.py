@@ -20,8 +20,9 @@ if TYPE_CHECKING:
     from bench_compare.model import Source
 
 SETTINGS = (
-    *("timer", "duty", "math", "replay", "executions", "threads", "init", "knobs"), "pass_bytes",
-)  # fmt: skip
+    *("timer", "duty", "math", "replay", "executions", "threads", "init", "knobs"),
+    "pass_bytes",
+)
 """Fields of ``run.settings`` that change what a time means."""
 ENGINE_FACTS: Mapping[str, Callable[[Engine], object]] = {
     "libraries": lambda e: dict(e.libraries),

@@ -85,8 +85,14 @@ class GraphTensors:
 
 
 NO_GRAPH = (
-    OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError,
-)  # fmt: skip
+    OSError,
+    ValueError,
+    KeyError,
+    TypeError,
+    AttributeError,
+    OverflowError,
+    RecursionError,
+)
 
 
 def read_tensors(path: Path) -> GraphTensors | None:
@@ -131,8 +137,9 @@ def _layout(dims: tuple[int, ...], strides: tuple[int, ...]) -> str:
         return ""
     packed, last = PLAIN[len(dims)]
     for name, order in (
-        (packed, range(len(dims))), (last, (0, *range(2, len(dims)), 1)),
-    ):  # fmt: skip
+        (packed, range(len(dims))),
+        (last, (0, *range(2, len(dims)), 1)),
+    ):
         if _is_packed(dims, strides, tuple(order)):
             return name
     return ""

@@ -242,9 +242,13 @@ def _bases(grouped: Mapping[_Key, tuple[list[Case], list[int]]]) -> Mapping[tupl
 
 
 def _row(
-    number: int, key: _Key, cases: Sequence[Case], source: str,
-    bases: Mapping[tuple[str, str], str], lacking: str | None,
-) -> Row:  # fmt: skip
+    number: int,
+    key: _Key,
+    cases: Sequence[Case],
+    source: str,
+    bases: Mapping[tuple[str, str], str],
+    lacking: str | None,
+) -> Row:
     """`lacking`: the series that counts, where it has no samples of that."""
     fingerprint, engine, variant, cache = key
     case = cases[-1]

@@ -286,8 +286,9 @@ def neighbour_level(values: Array) -> Array:
         return np.full(len(values), np.median(values) if len(values) else np.nan)
     windows = np.lib.stride_tricks.sliding_window_view(values, width)
     middle = np.median(windows, axis=1)
-    return np.concatenate([np.repeat(middle[0], NEIGHBOURS), middle,
-                           np.repeat(middle[-1], NEIGHBOURS)])  # fmt: skip
+    return np.concatenate(
+        [np.repeat(middle[0], NEIGHBOURS), middle, np.repeat(middle[-1], NEIGHBOURS)]
+    )
 
 
 def documents_needed(noise: Noise, variance: float) -> int:

@@ -46,8 +46,10 @@ def _lines(made: Composition) -> Iterator[str]:
     if made.chosen is not None:
         yield from _table("Parts", PARTS, [part_cells(part) for part in made.chosen.parts])
     if len(made.front) > 1:
-        points = [(time_text(p.time_ns), joules_text(p.energy_j), "yes" if p.is_chosen else "")
-                  for p in made.front]  # fmt: skip
+        points = [
+            (time_text(p.time_ns), joules_text(p.energy_j), "yes" if p.is_chosen else "")
+            for p in made.front
+        ]
         yield from _table("Time and energy", ("time", "energy", "chosen"), points)
     if made.remarks:
         yield ""

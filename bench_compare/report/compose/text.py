@@ -87,10 +87,15 @@ def _shown(cells: Sequence[str], limit: int) -> int:
 
 
 def _drawn(told: Sequence[tuple[str, list[str]]], limits: Mapping[str, int]) -> list[str]:
-    cells = [[cut(cell, limits.get(name, len(cell) + 1)) for cell in column]
-             for name, column in told]  # fmt: skip
-    text = tabulate(list(zip(*cells, strict=True)), headers=[name for name, _ in told],
-                    tablefmt="simple", disable_numparse=True)  # fmt: skip
+    cells = [
+        [cut(cell, limits.get(name, len(cell) + 1)) for cell in column] for name, column in told
+    ]
+    text = tabulate(
+        list(zip(*cells, strict=True)),
+        headers=[name for name, _ in told],
+        tablefmt="simple",
+        disable_numparse=True,
+    )
     return [line.rstrip() for line in text.splitlines()]
 
 
@@ -155,6 +160,10 @@ def _missing(made: Composition, width: int) -> Iterator[str]:
 
 def _wrapped(text: str, width: int, hang: str = "", first: str = "") -> list[str]:
     return textwrap.wrap(
-        safe(text), width, initial_indent=first, subsequent_indent=hang,
-        break_long_words=True, break_on_hyphens=False,
-    )  # fmt: skip
+        safe(text),
+        width,
+        initial_indent=first,
+        subsequent_indent=hang,
+        break_long_words=True,
+        break_on_hyphens=False,
+    )

@@ -52,8 +52,14 @@ def _lines(history: History) -> Iterator[str]:
 
 
 def _row(event: EventInfo, history: History) -> str:
-    cells = (event.id, place_text(event, history), event.sentence, size_text(event),
-             state_of(event, history), event.causes[0] if event.causes else "")  # fmt: skip
+    cells = (
+        event.id,
+        place_text(event, history),
+        event.sentence,
+        size_text(event),
+        state_of(event, history),
+        event.causes[0] if event.causes else "",
+    )
     return f"| {' | '.join(prose(cell) for cell in cells)} |"
 
 

@@ -46,8 +46,9 @@ def _opening(history: History, width: int) -> Iterator[str]:
         f"{safe(history.title)}: {documents} documents, {series_text(history)}",
         width,
     )
-    yield from _wrapped(f"newest build, against the last accepted level: {counts_text(history)}",
-                        width)  # fmt: skip
+    yield from _wrapped(
+        f"newest build, against the last accepted level: {counts_text(history)}", width
+    )
     noise = noise_text(history)
     if noise and not history.problems:
         yield from _wrapped(noise, width)
@@ -107,6 +108,10 @@ def _next(history: History, width: int) -> Iterator[str]:
 
 def _wrapped(text: str, width: int, first: str = "", hang: str | None = None) -> list[str]:
     return textwrap.wrap(
-        text, width, initial_indent=first, subsequent_indent=first if hang is None else hang,
-        break_long_words=True, break_on_hyphens=False,
-    )  # fmt: skip
+        text,
+        width,
+        initial_indent=first,
+        subsequent_indent=first if hang is None else hang,
+        break_long_words=True,
+        break_on_hyphens=False,
+    )

@@ -87,17 +87,26 @@ def _points(found: Sequence[Candidate]) -> list[list[Any]]:
     ordered = sorted(found, key=lambda one: one.time_ns)
     return [
         [
-            one.label, one.time_ns, one.low_ns, one.high_ns, one.error, one.workspace_bytes,
-            one.energy_j, not any(_beats(other, one) for other in ordered if other is not one),
+            one.label,
+            one.time_ns,
+            one.low_ns,
+            one.high_ns,
+            one.error,
+            one.workspace_bytes,
+            one.energy_j,
+            not any(_beats(other, one) for other in ordered if other is not one),
         ]
         for one in ordered
-    ]  # fmt: skip
+    ]
 
 
 def _beats(one: Candidate, other: Candidate) -> bool:
     """Better in something and worse in nothing; times differ only where intervals are apart."""
-    pairs = [(one.error, other.error), (one.workspace_bytes, other.workspace_bytes),
-             (one.energy_j, other.energy_j)]  # fmt: skip
+    pairs = [
+        (one.error, other.error),
+        (one.workspace_bytes, other.workspace_bytes),
+        (one.energy_j, other.energy_j),
+    ]
     better = [one.high_ns < other.low_ns, *_less(pairs)]
     worse = [other.high_ns < one.low_ns, *_less((b, a) for a, b in pairs)]
     return any(better) and not any(worse)

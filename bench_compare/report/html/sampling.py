@@ -204,13 +204,17 @@ def _short(
     offset, step = _grid(ordered)
     quantiles = _steps(ordered[:, _ranks(samples.shape[1], plan.quantiles)], offset, step)
     least, middle, most = _steps(_envelope(samples, lengths, buckets), offset, step)
-    return offset, step, {
-        "mids": _steps(middles, offset, step),
-        "q": np.diff(quantiles, axis=1, prepend=0),
-        "mid": middle,
-        "down": middle - least,
-        "up": most - middle,
-    }  # fmt: skip
+    return (
+        offset,
+        step,
+        {
+            "mids": _steps(middles, offset, step),
+            "q": np.diff(quantiles, axis=1, prepend=0),
+            "mid": middle,
+            "down": middle - least,
+            "up": most - middle,
+        },
+    )
 
 
 def _envelope(samples: Ints, lengths: tuple[int, ...], per_round: tuple[int, ...]) -> Ints:

@@ -40,8 +40,11 @@ def probe() -> Availability:
     except PackageNotFoundError:
         release = "of unknown version"
     if not glob(_DEVICES):
-        return Availability(False, f"cuDNN frontend {release} is installed, but no NVIDIA GPU is "
-                            f"visible on this machine ({_DEVICES})")  # fmt: skip
+        return Availability(
+            False,
+            f"cuDNN frontend {release} is installed, but no NVIDIA GPU is "
+            f"visible on this machine ({_DEVICES})",
+        )
     return Availability(True, f"cuDNN frontend {release} and an NVIDIA GPU is visible")
 
 

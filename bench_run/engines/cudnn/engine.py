@@ -88,10 +88,13 @@ class CudnnEngine(
         self.devices = device_count()
         device = stream.device
         self.facts = EngineFacts(
-            spec.id, self._versions, device.uuid, device.name,
+            spec.id,
+            self._versions,
+            device.uuid,
+            device.name,
             knobs={name: str(value) for name, value in choice.knobs.items()},
             device_index=device.index,
-        )  # fmt: skip
+        )
 
     def variants(self, graph: Graph) -> tuple[Mapping[str, str], ...]:
         """One, or with ``cudnn:all`` each plan that is listed for the graph."""

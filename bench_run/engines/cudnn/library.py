@@ -218,13 +218,36 @@ REDUCTIONS: Mapping[str, str] = {
 }
 
 KNOBS: Mapping[int, str] = {
-    1: "SWIZZLE", 2: "TILE_SIZE", 4: "EDGE", 11: "MULTIPLY", 12: "SPLIT_K_BUF", 13: "TILEK",
-    14: "STAGES", 15: "REDUCTION_MODE", 17: "SPLIT_K_SLC", 18: "IDX_MODE", 23: "SPECFILT",
-    24: "KERNEL_CFG", 25: "WORKSPACE", 27: "TILE_CGA_M", 28: "TILE_CGA_N", 29: "BLOCK_SIZE",
-    30: "OCCUPANCY", 31: "ARRAY_SIZE_PER_THREAD", 33: "SPLIT_COLS", 34: "TILE_ROWS",
-    35: "TILE_COLS", 36: "LOAD_SIZE", 37: "CTA_COUNT", 38: "STREAM_K", 39: "SPLIT_P_SLC",
-    40: "TILE_M", 41: "TILE_N", 42: "WARP_SPEC_CFG", 43: "SWAP_AB",
-}  # fmt: skip
+    1: "SWIZZLE",
+    2: "TILE_SIZE",
+    4: "EDGE",
+    11: "MULTIPLY",
+    12: "SPLIT_K_BUF",
+    13: "TILEK",
+    14: "STAGES",
+    15: "REDUCTION_MODE",
+    17: "SPLIT_K_SLC",
+    18: "IDX_MODE",
+    23: "SPECFILT",
+    24: "KERNEL_CFG",
+    25: "WORKSPACE",
+    27: "TILE_CGA_M",
+    28: "TILE_CGA_N",
+    29: "BLOCK_SIZE",
+    30: "OCCUPANCY",
+    31: "ARRAY_SIZE_PER_THREAD",
+    33: "SPLIT_COLS",
+    34: "TILE_ROWS",
+    35: "TILE_COLS",
+    36: "LOAD_SIZE",
+    37: "CTA_COUNT",
+    38: "STREAM_K",
+    39: "SPLIT_P_SLC",
+    40: "TILE_M",
+    41: "TILE_N",
+    42: "WARP_SPEC_CFG",
+    43: "SWAP_AB",
+}
 """The backend's number of a knob, as in a plan's name (``k2=0``) → member of `cudnn.knob_type`."""
 
 UNNUMBERED_KNOBS = ("INPUT_TMA_ENABLE", "OUTPUT_TMA_ENABLE")

@@ -26,9 +26,14 @@ if TYPE_CHECKING:
 HOST_PORTS = frozenset(("epsilon", "momentum"))
 """Ports whose scalar cuDNN reads on the host."""
 EXPLICIT = frozenset(
-    ("ConvolutionBwdAttributes", "ConvolutionWrwAttributes", "ReductionAttributes",
-     "SdpaAttributes", "SdpaBackwardAttributes")
-)  # fmt: skip
+    (
+        "ConvolutionBwdAttributes",
+        "ConvolutionWrwAttributes",
+        "ReductionAttributes",
+        "SdpaAttributes",
+        "SdpaBackwardAttributes",
+    )
+)
 """Nodes whose results cuDNN cannot deduce the dims of."""
 
 
@@ -38,9 +43,10 @@ def host_scalars(graph: Graph) -> frozenset[int]:
         uid for node in graph.nodes for port, uid in node.inputs.items() if port in HOST_PORTS
     }
     scales = {
-        node.inputs["scale"] for node in graph.nodes
+        node.inputs["scale"]
+        for node in graph.nodes
         if node.type.startswith("Sdpa") and "scale" in node.inputs
-    }  # fmt: skip
+    }
     marked = {t.uid for t in graph.tensors if t.runtime_scalar or t.value is not None}
     return frozenset(by_port | scales | marked)
 
@@ -119,10 +125,26 @@ class Call:
 # Attention, forward and backward, as cuDNN's frontend takes it.
 
 REFUSED = (
-    "seed", "offset", "dropout_mask", "dropout_scale", "dropout_scale_inv", "block_mask",
-    "descale_q", "descale_k", "descale_v", "descale_s", "scale_s", "scale_o",
-    "rng_dump", "amax_s", "amax_o", "max", "sum_exp", "dbias", "sink_token",
-)  # fmt: skip
+    "seed",
+    "offset",
+    "dropout_mask",
+    "dropout_scale",
+    "dropout_scale_inv",
+    "block_mask",
+    "descale_q",
+    "descale_k",
+    "descale_v",
+    "descale_s",
+    "scale_s",
+    "scale_o",
+    "rng_dump",
+    "amax_s",
+    "amax_o",
+    "max",
+    "sum_exp",
+    "dbias",
+    "sink_token",
+)
 """Ports that are not lowered: dropout, 8-bit scaling, sparse blocks and what goes with them."""
 
 

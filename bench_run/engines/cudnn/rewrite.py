@@ -50,9 +50,14 @@ class Draft:
     def virtual(self, like: Tensor, data_type: str) -> int:
         """A tensor between two nodes, of the dims of `like`."""
         made = replace(
-            like, uid=self._uid(), name="", data_type=data_type, virtual=True, value=None,
+            like,
+            uid=self._uid(),
+            name="",
+            data_type=data_type,
+            virtual=True,
+            value=None,
             runtime_scalar=False,
-        )  # fmt: skip
+        )
         self.tensors.append(made)
         return made.uid
 

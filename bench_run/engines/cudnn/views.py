@@ -72,14 +72,18 @@ def _natural(graph: Graph) -> Iterator[tuple[Tensor, TensorView]]:
     images = any(kind.startswith("Batchnorm") for kind in kinds)
     rank = max(rank, 4) if images or any(kind.startswith("Sdpa") for kind in kinds) else rank
     stats = {
-        uid for node in graph.nodes if node.type.startswith("Sdpa")
+        uid
+        for node in graph.nodes
+        if node.type.startswith("Sdpa")
         for port, uid in (*node.inputs.items(), *node.outputs.items())
         if port in ("stats", "max", "sum_exp", "seq_len_q", "seq_len_kv")
-    }  # fmt: skip
+    }
     tables = {
-        uid for node in graph.nodes for port, uid in node.inputs.items()
+        uid
+        for node in graph.nodes
+        for port, uid in node.inputs.items()
         if port.startswith("page_table")
-    }  # fmt: skip
+    }
     for tensor in graph.tensors:
         if tensor.uid in tables:
             yield tensor, _page_table(tensor)

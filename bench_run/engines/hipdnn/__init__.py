@@ -36,8 +36,11 @@ def probe() -> Availability:
     if find_spec("hipdnn_frontend") is None:
         return Availability(False, f"hipdnn_frontend is not installed; {INSTALL}")
     if not exists("/dev/kfd"):
-        return Availability(False, "hipdnn_frontend is installed, but /dev/kfd is not there: no "
-                            "AMD GPU, or its driver is not loaded")  # fmt: skip
+        return Availability(
+            False,
+            "hipdnn_frontend is installed, but /dev/kfd is not there: no "
+            "AMD GPU, or its driver is not loaded",
+        )
     return Availability(True, "hipdnn_frontend is installed and an AMD GPU is visible")
 
 

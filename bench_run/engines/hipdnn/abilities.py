@@ -12,25 +12,50 @@ from typing import Any
 REQUIRED: dict[str, tuple[str, ...]] = {
     "": ("Graph", "create_handle", "destroy_handle", "DeviceBuffer"),
     "Graph": (
-        "from_json", "validate", "build_operation_graph", "create_execution_plans",
-        "check_support", "build_plans", "get_workspace_size", "execute",
+        "from_json",
+        "validate",
+        "build_operation_graph",
+        "create_execution_plans",
+        "check_support",
+        "build_plans",
+        "get_workspace_size",
+        "execute",
     ),
     "DeviceBuffer": ("ptr", "copy_from_host", "copy_to_host"),
-}  # fmt: skip
+}
 """What no run can do without, by class (``""`` is the module)."""
 
 OPTIONAL: dict[str, tuple[str, ...]] = {
     "": (
-        "DataType", "HeuristicMode", "PluginLoadingMode", "KnobSetting",
-        "engine_id_to_name", "set_engine_plugin_paths", "get_loaded_engine_plugin_paths",
-        "hip_get_device_count", "hip_stream_synchronize", "hip_device_synchronize",
-        "hip_can_use_stream_wait_value", "HipEvent", "HipStallGate", "get_stream",
+        "DataType",
+        "HeuristicMode",
+        "PluginLoadingMode",
+        "KnobSetting",
+        "engine_id_to_name",
+        "set_engine_plugin_paths",
+        "get_loaded_engine_plugin_paths",
+        "hip_get_device_count",
+        "hip_stream_synchronize",
+        "hip_device_synchronize",
+        "hip_can_use_stream_wait_value",
+        "HipEvent",
+        "HipStallGate",
+        "get_stream",
     ),
     "Graph": (
-        "set_io_data_type", "set_intermediate_data_type", "set_compute_data_type",
-        "set_preferred_engine_id_ext", "create_execution_plan_ext", "get_ranked_engine_ids",
-        "get_execution_plan_engine_id", "get_knobs_for_engine", "get_plan_name",
-        "execute_timed_ext", "autotune", "add_all_engines", "get_estimated_max_workspace_size",
+        "set_io_data_type",
+        "set_intermediate_data_type",
+        "set_compute_data_type",
+        "set_preferred_engine_id_ext",
+        "create_execution_plan_ext",
+        "get_ranked_engine_ids",
+        "get_execution_plan_engine_id",
+        "get_knobs_for_engine",
+        "get_plan_name",
+        "execute_timed_ext",
+        "autotune",
+        "add_all_engines",
+        "get_estimated_max_workspace_size",
     ),
     "Handle": ("get_stream", "set_stream", "get_engine_info", "get_loaded_engine_plugin_paths"),
     "DeviceBuffer": ("zeros",),
@@ -38,7 +63,7 @@ OPTIONAL: dict[str, tuple[str, ...]] = {
     "HeuristicMode": ("FALLBACK",),
     "HipEvent": ("record", "elapsed_time"),
     "HipStallGate": ("arm", "release", "timed_out"),
-}  # fmt: skip
+}
 """What came or went between releases, and is done another way, or said to be missing."""
 
 

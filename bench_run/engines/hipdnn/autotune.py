@@ -26,8 +26,10 @@ if TYPE_CHECKING:
     from bench_run.graph.model import Graph
 
 TUNER, ADD, SIZE = (
-    "Graph.autotune", "Graph.add_all_engines", "Graph.get_estimated_max_workspace_size",
-)  # fmt: skip
+    "Graph.autotune",
+    "Graph.add_all_engines",
+    "Graph.get_estimated_max_workspace_size",
+)
 HOW = f"{TUNER}, standard mode, over every engine that takes the graph"
 SEED = 0
 LEAST_BYTES = 1 << 20

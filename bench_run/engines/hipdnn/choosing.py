@@ -185,8 +185,9 @@ class Chooser:
         if knobs:
             raise EngineError(f"hipdnn: {version} has no {HARD}, which --knob needs")
         if not self._library.can.has(SOFT):
-            raise EngineError(f"hipdnn: {version} has neither {HARD} nor {SOFT}: "
-                              "no engine can be chosen")  # fmt: skip
+            raise EngineError(
+                f"hipdnn: {version} has neither {HARD} nor {SOFT}: no engine can be chosen"
+            )
         if self._library.cannot_rank is None and wanted not in self.ranked(native):
             raise self._declined(native, wanted, None)
         with self._library.calling(SOFT):

@@ -184,9 +184,12 @@ class Buffers:
     """
 
     def __init__(
-        self, library: Library, graph: Graph, whole: Buffers | None = None,
+        self,
+        library: Library,
+        graph: Graph,
+        whole: Buffers | None = None,
         own: Collection[int] = (),
-    ) -> None:  # fmt: skip
+    ) -> None:
         """With `whole` only the tensors in `own` get buffers; the others are those of `whole`."""
         self._graph, self._library = graph, library
         self._borrowed: set[int] = set()

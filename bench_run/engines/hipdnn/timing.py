@@ -101,9 +101,13 @@ def open_stream(library: Library, handle: Any, options: EngineOptions) -> HipStr
     flush, may_wait = (None, False) if size is None else _flush(library, number, size)
     gate = None if events is None else find_gate(library, number)
     return HipStream(
-        waiter(library, number), events, gate, flush, flush_may_wait=may_wait,
+        waiter(library, number),
+        events,
+        gate,
+        flush,
+        flush_may_wait=may_wait,
         library=f"hipdnn {library.version}",
-    )  # fmt: skip
+    )
 
 
 def find_events(library: Library, stream: int) -> Events | None:

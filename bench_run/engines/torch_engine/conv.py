@@ -83,9 +83,20 @@ def _widened(x: T, w: T, g: Geometry) -> T:
     """The same with TF32 allowed for this call, whatever the mode of the run."""
     zeros, cudnn = (0,) * len(g.stride), torch.backends.cudnn
     y: T = torch.ops.aten._convolution(
-        x, w, None, g.stride, g.padding, g.dilation, False, zeros, g.groups,
-        cudnn.benchmark, cudnn.deterministic, cudnn.enabled, True,
-    )  # fmt: skip
+        x,
+        w,
+        None,
+        g.stride,
+        g.padding,
+        g.dilation,
+        False,
+        zeros,
+        g.groups,
+        cudnn.benchmark,
+        cudnn.deterministic,
+        cudnn.enabled,
+        True,
+    )
     return y
 
 

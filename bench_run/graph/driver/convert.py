@@ -36,9 +36,15 @@ def _typed(
 ) -> dict[str, Base]:
     """Rows ``word + ending``; ``-`` is the bare word."""
     types = {
-        "-": "float", "fp32": "float", "fp16": "half", "bfp16": "bfloat16", "int8": "int8",
-        "fp64": "double", "fp16fp32": "half", "bfp16fp32": "bfloat16",
-    }  # fmt: skip
+        "-": "float",
+        "fp32": "float",
+        "fp16": "half",
+        "bfp16": "bfloat16",
+        "int8": "int8",
+        "fp64": "double",
+        "fp16fp32": "half",
+        "bfp16fp32": "bfloat16",
+    }
     return {
         word + ending.strip("-"): Base(types[ending], table, convert) for ending in endings.split()
     }
@@ -65,15 +71,31 @@ WITHOUT: dict[str, str] = {
     "groupnorm": _NO_NODE,
     "CAInfer": "is not documented well enough to be converted",
     **dict.fromkeys(
-        ("lrn", "dropout", "rnn", "rnn_seq", "ctc", "cat", "getitem", "rope", "prelu", "glu",
-         "kthvalue", "adam", "reduceextreme", "reducecalculation", "softmarginloss",
-         "multimarginloss", "sum"),
+        (
+            "lrn",
+            "dropout",
+            "rnn",
+            "rnn_seq",
+            "ctc",
+            "cat",
+            "getitem",
+            "rope",
+            "prelu",
+            "glu",
+            "kthvalue",
+            "adam",
+            "reduceextreme",
+            "reducecalculation",
+            "softmarginloss",
+            "multimarginloss",
+            "sum",
+        ),
         _NO_NODE,
     ),
     "convfp8": "is refused by the driver itself",
     "convbfp8": "is refused by the driver itself",
     "???": "is how the log names a type that it does not know",
-}  # fmt: skip
+}
 """Base words that are known and have no graph, with the reason; also with a type behind."""
 
 _ENDINGS = ("fp16", "bfp16", "fp32", "fp64")
@@ -162,9 +184,12 @@ def _convert(words: Words, where: str) -> Converted:
     ask = Ask(words.base, values, frozenset(given), words.from_log, where)
     answer = base.convert(ask, base.data_type)
     return Converted(
-        canonical(words, values, given, base.flags), where,
-        graphs=_graphs(answer, where), reason=answer.reason, notes=answer.notes,
-    )  # fmt: skip
+        canonical(words, values, given, base.flags),
+        where,
+        graphs=_graphs(answer, where),
+        reason=answer.reason,
+        notes=answer.notes,
+    )
 
 
 def _graphs(answer: Answer, where: str) -> tuple[Graph, ...]:

@@ -225,9 +225,15 @@ def transposed(ask: Ask, items: dict[str, Any]) -> dict[str, Any]:
     lengths = tuple(items[axis] for axis in axes)
     extra = tuple(ask.values[f"trans_output_pad_{axis}"] for axis in axes)
     rows = zip(
-        axes, lengths, items["stride"], _taps(items), items["dilation"], items["pad"], extra,
+        axes,
+        lengths,
+        items["stride"],
+        _taps(items),
+        items["dilation"],
+        items["pad"],
+        extra,
         strict=True,
-    )  # fmt: skip
+    )
     outputs = {}
     for axis, length, step, tap, dilation, pad, more in rows:
         if more >= step:

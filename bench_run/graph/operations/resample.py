@@ -17,8 +17,14 @@ from bench_run.graph.operations.base import (
     expect_rank,
 )
 
-_MODES = ("not_set", "maxpool", "avgpool_exclude_padding", "avgpool_include_padding", "bilinear",
-          "nearest")  # fmt: skip
+_MODES = (
+    "not_set",
+    "maxpool",
+    "avgpool_exclude_padding",
+    "avgpool_include_padding",
+    "bilinear",
+    "nearest",
+)
 _PADDINGS = ("padding_not_set", "neg_inf_pad", "zero_pad", "edge_val_pad")
 """Interpolation and edge padding are known by name; nobody computes them, so engines refuse."""
 _LOWEST = {"pre_padding": 0, "post_padding": 0, "stride": 1, "window": 1}

@@ -23,8 +23,13 @@ CACHE_MARGIN = 8.0
 """Caches over memory: the second-level cache of an H200 gives about 2.5 times its memory's rate."""
 CPU_HZ = 6e9
 CPU_FLOPS_A_CYCLE: Mapping[str, float] = {
-    "double": 32, "float": 64, "half": 2048, "bfloat16": 2048, "int8": 4096, "uint8": 4096,
-}  # fmt: skip
+    "double": 32,
+    "float": 64,
+    "half": 2048,
+    "bfloat16": 2048,
+    "int8": 4096,
+    "uint8": 4096,
+}
 CPU_BYTES_A_CYCLE = 192
 CPU_CORES = 512
 """Where the machine does not tell how many it has."""

@@ -49,8 +49,12 @@ def test_a_single_round_chooses_and_predicts_and_says_so(tmp_path):
 
 def test_wrong_rows_are_not_chosen_and_the_reason_is_told(tmp_path):
     document = worlds.parts(TWO)
-    bad = [replace(c, validation=replace(c.validation, status="failed"))
-           if (c.graph.name, c.engine) == ("a", "f") else c for c in document.cases]  # fmt: skip
+    bad = [
+        replace(c, validation=replace(c.validation, status="failed"))
+        if (c.graph.name, c.engine) == ("a", "f")
+        else c
+        for c in document.cases
+    ]
     found = composed(TWO, tmp_path, replace(document, cases=tuple(bad)), choose="time")
     assert found.chosen.choices["a"] == "e"
     (reason,) = [o.excluded for o in found.layers[0].options if o.configuration == "f"]
@@ -75,10 +79,14 @@ def test_a_limit_that_nothing_keeps_is_no_answer(tmp_path):
 
 FRUGAL = World(
     {"a": {"e": 1000, "e plan=slow": 3000, "e plan=even": 1500}, "b": {"e": 1000}},
-    joules={("a", "e"): 9e-3, ("a", "e plan=slow"): 2e-3, ("a", "e plan=even"): 3e-3,
-            ("b", "e"): 1e-3},
+    joules={
+        ("a", "e"): 9e-3,
+        ("a", "e plan=slow"): 2e-3,
+        ("a", "e plan=even"): 3e-3,
+        ("b", "e"): 1e-3,
+    },
     seams={("a", "b", "e"): 200},
-)  # fmt: skip
+)
 
 
 @pytest.mark.parametrize(
@@ -103,8 +111,11 @@ def test_the_corners_of_time_and_energy_are_all_there(tmp_path):
 def test_an_energy_that_was_not_resolved_is_said(tmp_path):
     note = "--energy: not resolved by the counter: an iteration of 3 s"
     document = worlds.parts(FRUGAL)
-    cases = tuple(replace(c, rounds=tuple(replace(r, notes=(note,)) for r in c.rounds))
-                  for c in document.cases if not c.graph.layers)  # fmt: skip
+    cases = tuple(
+        replace(c, rounds=tuple(replace(r, notes=(note,)) for r in c.rounds))
+        for c in document.cases
+        if not c.graph.layers
+    )
     found = composed(FRUGAL, tmp_path, replace(document, cases=cases))
     assert "the energy of 2 rows is not resolved by the device's counter" in found.remarks
 
@@ -153,7 +164,9 @@ def test_hot_and_rotated_rows_give_the_bracket_and_its_name(tmp_path):
     found = composed(CHAIN, tmp_path, *documents)
     assert found.interval == "bracket"
     assert (found.chosen.time.low, found.chosen.time.high) == (
-        pytest.approx(3440), pytest.approx(1.2 * 3440, rel=1e-3))  # fmt: skip
+        pytest.approx(3440),
+        pytest.approx(1.2 * 3440, rel=1e-3),
+    )
 
 
 def test_documents_of_two_devices_are_refused(tmp_path):
@@ -275,5 +288,7 @@ def test_a_bracket_whose_ends_are_not_known_is_no_interval(states, tmp_path):
     table = (worlds.parts(world), replace(rotated, run=run))
     found = composed(world, tmp_path, *table, against=(worlds.chain(world, "e", 1.05),))
     assert ("none", None, [None]) == (
-        found.interval, found.chosen.time.low, [check.holds for check in found.checks],
-    )  # fmt: skip
+        found.interval,
+        found.chosen.time.low,
+        [check.holds for check in found.checks],
+    )

@@ -71,8 +71,9 @@ def test_a_run_in_two_files_is_refused(folder, capsys, words):
     (folder / "copy.json").write_bytes((folder / first).read_bytes())
     code, _, err = told(capsys, "net.toml", *words)
     assert (1, f"bench-compare: copy.json: the same run as {first}; it must not count twice\n") == (
-        code, err,
-    )  # fmt: skip
+        code,
+        err,
+    )
 
 
 def test_where_nothing_was_measured_in_joules_none_are_shown(folder, capsys):
@@ -246,8 +247,14 @@ def test_every_format_names_device_cache_and_baseline(name):
 @pytest.mark.parametrize("name", ["text", "markdown"])
 def test_every_part_check_and_missing_line_is_shown(name):
     text = render(name, composition(), 80).replace("\\", "")
-    wanted = ("conv1 → relu", "conversion", "-600 ns", "-1.2%", "yes",
-              "bench-run net/net.toml --seams -e cudnn --cache rotate -o rotate.json")  # fmt: skip
+    wanted = (
+        "conv1 → relu",
+        "conversion",
+        "-600 ns",
+        "-1.2%",
+        "yes",
+        "bench-run net/net.toml --seams -e cudnn --cache rotate -o rotate.json",
+    )
     assert [word for word in wanted if word not in text] == []
 
 
@@ -277,9 +284,10 @@ def test_lines_of_missing_layers_and_conversions_are_taken_in_each_cache_state(s
     few = replace(document, cases=tuple(c for c in document.cases if c.graph.name != "b"))
     layer = worlds.composed(world, tmp_path, few).missing[0]
     conversion = next(
-        one for one in worlds.composed(world, tmp_path, document, choose="time").missing
+        one
+        for one in worlds.composed(world, tmp_path, document, choose="time").missing
         if one.kind == "conversion"
-    )  # fmt: skip
+    )
     wanted = state if state != "hot" else None
     found = [_flag(line.command, "--cache") for line in (layer, conversion)]
     assert [wanted, None if state == "pass" else wanted] == found
@@ -309,8 +317,12 @@ def test_lines_of_missing_conversions_are_understood_by_bench_run(tmp_path):
     (line,) = [one.command for one in found.missing if one.kind == "conversion"]
     program, *words = shlex.split(line)
     words[words.index("-e") + 1] = "numpy"
-    done = subprocess.run([sys.executable, "-m", "bench_run", *words, "--dry-run"], cwd=tmp_path,
-                          capture_output=True, text=True)  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, "-m", "bench_run", *words, "--dry-run"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+    )
     assert (program, done.returncode) == ("bench-run", 0), done.stderr
     assert "convert_n2c8h4w4_float_nchw_tonhwc" in done.stdout
     assert "convert_n2c8h4w4_float_nhwc_tonchw" in done.stdout

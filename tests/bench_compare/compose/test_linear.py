@@ -62,8 +62,10 @@ def test_rounds_too_few_for_how_far_apart_they_are_make_no_interval():
     every = EVERY[:2]
     summed = total({0: 1.0}, values, sources, every)
     assert [None] * 3 == [
-        summed.estimate.low, summed.elsewhere.low, alone(values, sources, np.zeros(1))[0].low,
-    ]  # fmt: skip
+        summed.estimate.low,
+        summed.elsewhere.low,
+        alone(values, sources, np.zeros(1))[0].low,
+    ]
 
 
 def test_a_ratio_of_sums_that_nearly_cancel_has_no_interval():

@@ -67,8 +67,15 @@ def test_a_chain_is_predicted_by_rows_that_were_measured_as_in_a_pass(tmp_path):
 def test_hot_conversions_stand_for_those_of_a_pass(tmp_path):
     """No pipeline has them as layers, so that none can be measured as in its pass."""
     hot, colder = worlds.parts(LAYOUTS), in_pass(replace(LAYOUTS, convert={}))
-    found = composed(LAYOUTS, tmp_path, hot, colder, choose="time", cache="pass",
-                     fixes=(("a", "e layout=nhwc"), ("b", "e")))  # fmt: skip
+    found = composed(
+        LAYOUTS,
+        tmp_path,
+        hot,
+        colder,
+        choose="time",
+        cache="pass",
+        fixes=(("a", "e layout=nhwc"), ("b", "e")),
+    )
     first = next(part for part in found.chosen.parts if part.kind == "conversion")
     assert (pytest.approx(100), "measured with hot caches") == (first.time_ns, first.note)
 
@@ -97,8 +104,10 @@ def test_between_hot_rows_and_those_of_a_pass_is_a_bracket(tmp_path):
     found = composed(CHAIN, tmp_path, worlds.parts(CHAIN), in_pass(COLDER))
     time = found.chosen.time
     assert (found.interval, time.low, time.value) == (
-        "bracket", pytest.approx(worlds.truth(CHAIN, "e")),
-        pytest.approx(worlds.truth(COLDER, "e")))  # fmt: skip
+        "bracket",
+        pytest.approx(worlds.truth(CHAIN, "e")),
+        pytest.approx(worlds.truth(COLDER, "e")),
+    )
 
 
 def test_choices_are_made_where_most_rows_are(tmp_path):
@@ -130,8 +139,10 @@ def test_rounds_of_different_documents_are_not_one_state(tmp_path):
     world = replace(CHAIN, states=STATES)
     whole = worlds.parts(world)
     alone = replace(whole, cases=tuple(c for c in whole.cases if not c.graph.layers))
-    halves = [replace(alone, cases=tuple(c for c in alone.cases if (c.graph.name == "b") is pick))
-              for pick in (True, False)]  # fmt: skip
+    halves = [
+        replace(alone, cases=tuple(c for c in alone.cases if (c.graph.name == "b") is pick))
+        for pick in (True, False)
+    ]
     together, apart = composed(world, tmp_path, alone), composed(world, tmp_path, *halves)
     assert apart.chosen.time.value == pytest.approx(together.chosen.time.value, rel=1e-3)
     assert apart.chosen.time.high < together.chosen.time.high
@@ -289,8 +300,9 @@ def by_hand(world, choice):
 
 
 @given(world=random_worlds())
-@settings(max_examples=25, deadline=None,
-          suppress_health_check=[HealthCheck.function_scoped_fixture])  # fmt: skip
+@settings(
+    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 def test_no_choice_of_a_planted_world_is_faster_than_the_one_that_is_found(world, tmp_path):
     found = composed(world, tmp_path, choose="time")
     options = [list(world.alone[name]) for name in world.order]

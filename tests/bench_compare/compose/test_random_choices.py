@@ -63,8 +63,11 @@ def writers(draw, names, place):
 def seams(draw, world):
     near = {(a, b) for a, b in itertools.pairwise(world.order)}
     pairs = near | {(writer, name) for name in world.order for writer in world.reads(name)}
-    return {(*pair, engine): draw.choice([0, draw.randint(-90, 90), draw.randint(-99, -60)])
-            for pair in sorted(pairs) for engine in ENGINES}  # fmt: skip
+    return {
+        (*pair, engine): draw.choice([0, draw.randint(-90, 90), draw.randint(-99, -60)])
+        for pair in sorted(pairs)
+        for engine in ENGINES
+    }
 
 
 def by_hand(world, choice):
@@ -99,8 +102,10 @@ def conversions(world, choice):
 
 def keeps(world, choice, limits):
     errors = [(world.repeats.get(n, 1), world.errors[n, choice[n]]) for n in world.order]
-    found = {"error": math.sqrt(sum(r * e * e for r, e in errors)),
-             "worst-error": sum(r * e for r, e in errors)}  # fmt: skip
+    found = {
+        "error": math.sqrt(sum(r * e * e for r, e in errors)),
+        "worst-error": sum(r * e for r, e in errors),
+    }
     return all(found[name] <= bound for name, bound in limits.items())
 
 
@@ -111,8 +116,9 @@ def draw_limits(draw):
 
 @pytest.mark.parametrize("goal", VALUES)
 @given(seed=st.integers(0, 2**32))
-@settings(max_examples=15, deadline=None,
-          suppress_health_check=[HealthCheck.function_scoped_fixture])  # fmt: skip
+@settings(
+    max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 def test_no_choice_of_a_random_world_is_better_than_the_one_that_is_found(goal, seed, tmp_path):
     draw = Random(seed)
     world, limits = random_world(draw, energy=goal != "time"), draw_limits(draw)

@@ -17,8 +17,9 @@ EVERYTHING_FITS, NOTHING_FITS = 1 << 20, 1
 
 
 def costs(draw, shape, holes=True):
-    numbers = draw(st.lists(st.integers(-5, 20), min_size=math.prod(shape),
-                            max_size=math.prod(shape)))  # fmt: skip
+    numbers = draw(
+        st.lists(st.integers(-5, 20), min_size=math.prod(shape), max_size=math.prod(shape))
+    )
     found = np.array(numbers, float).reshape(shape)
     return np.where(found > 17, np.inf, found) if holes else found
 

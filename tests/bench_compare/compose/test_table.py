@@ -40,16 +40,24 @@ def with_engine(document, **changes):
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        (lambda d: changed_machine(d, host="elsewhere"),
-         "machine.host: elsewhere, but doc0.json has host"),
-        (lambda d: changed_machine(d, environment={"MIOPEN_FIND": "1"}),
-         "machine.environment: MIOPEN_FIND 1, but doc0.json has MIOPEN_FIND not set"),
-        (lambda d: with_engine(d, libraries={"blas": "2"}),
-         "engines.e.libraries: blas 2, but doc0.json has blas not set"),
-        (lambda d: with_engine(d, knobs={"TILE": "2"}),
-         "engines.e.knobs: TILE 2, but doc0.json has TILE not set"),
+        (
+            lambda d: changed_machine(d, host="elsewhere"),
+            "machine.host: elsewhere, but doc0.json has host",
+        ),
+        (
+            lambda d: changed_machine(d, environment={"MIOPEN_FIND": "1"}),
+            "machine.environment: MIOPEN_FIND 1, but doc0.json has MIOPEN_FIND not set",
+        ),
+        (
+            lambda d: with_engine(d, libraries={"blas": "2"}),
+            "engines.e.libraries: blas 2, but doc0.json has blas not set",
+        ),
+        (
+            lambda d: with_engine(d, knobs={"TILE": "2"}),
+            "engines.e.knobs: TILE 2, but doc0.json has TILE not set",
+        ),
     ],
-)  # fmt: skip
+)
 def test_documents_that_are_unlike_are_refused_with_file_and_field(change, sentence, tmp_path):
     with pytest.raises(InputError) as caught:
         composed(CHAIN, tmp_path, worlds.parts(CHAIN), change(worlds.parts(CHAIN)))
@@ -183,8 +191,10 @@ TYPES = ("double", "float", "half", "bfloat16")
 def conversions(draw):
     rank = draw(st.sampled_from((4, 5)))
     dims = tuple(draw(st.lists(st.integers(1, 99), min_size=rank, max_size=rank)))
-    ends = [Form(dims, draw(st.sampled_from(TYPES)), draw(st.sampled_from(LAYOUTS[rank])))
-            for _ in range(2)]  # fmt: skip
+    ends = [
+        Form(dims, draw(st.sampled_from(TYPES)), draw(st.sampled_from(LAYOUTS[rank])))
+        for _ in range(2)
+    ]
     return Conversion(*ends)
 
 

@@ -45,8 +45,13 @@ def test_what_nobody_measured_has_no_column():
     made = composition()
     bare = [replace(one, energy=None) for one in (made.chosen, made.baseline)]
     parts = tuple(replace(part, energy_j=None) for part in made.chosen.parts)
-    made = replace(made, chosen=replace(bare[0], parts=parts), baseline=bare[1], front=(),
-                   ratios=replace(made.ratios, energy=None))  # fmt: skip
+    made = replace(
+        made,
+        chosen=replace(bare[0], parts=parts),
+        baseline=bare[1],
+        front=(),
+        ratios=replace(made.ratios, energy=None),
+    )
     assert "energy" in render(composition(), 80)
     heads = [line for line in lines(made, 80) if line.startswith("choice") or " part " in line]
     assert heads

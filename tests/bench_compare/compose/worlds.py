@@ -67,8 +67,10 @@ def graph_text(name):
         {"uid": n, "name": port, "data_type": "float", "dims": DIMS, "strides": (128, 16, 4, 1)}
         for n, port in enumerate(("x", "b", "y"))
     ]
-    node = {"inputs": {"in_0_tensor_uid": 0, "in_1_tensor_uid": 1},
-            "outputs": {"out_0_tensor_uid": 2}}  # fmt: skip
+    node = {
+        "inputs": {"in_0_tensor_uid": 0, "in_1_tensor_uid": 1},
+        "outputs": {"out_0_tensor_uid": 2},
+    }
     return json.dumps({"name": name, "tensors": tensors, "nodes": [node]})
 
 
@@ -128,8 +130,14 @@ def case_of(world, layer, configuration):
 
 
 def chain_case(world, name, layers, time_ns, engine, path, joules=None):
-    made = build.case(name, rounds(world, time_ns, joules), engine=engine, family="chain",
-                      path=path, fingerprint=fingerprint(name))  # fmt: skip
+    made = build.case(
+        name,
+        rounds(world, time_ns, joules),
+        engine=engine,
+        family="chain",
+        path=path,
+        fingerprint=fingerprint(name),
+    )
     prints = tuple(fingerprint(world.graph(one)) for one in layers)
     return replace(made, graph=replace(made.graph, layers=prints))
 
@@ -147,16 +155,27 @@ def pair_cases(world):
             if engine in world.alone[writer] and " " not in engine:
                 seam = world.seams.get((writer, reader, engine), 0)
                 time = world.alone[writer][engine] + world.alone[reader][engine] + seam
-                yield chain_case(world, f"net:{writer}+{reader}", (writer, reader), time,
-                                 engine, f"net.toml#{writer}+{reader}")  # fmt: skip
+                yield chain_case(
+                    world,
+                    f"net:{writer}+{reader}",
+                    (writer, reader),
+                    time,
+                    engine,
+                    f"net.toml#{writer}+{reader}",
+                )
 
 
 def convert_cases(world):
     for engine, times in world.convert.items():
         for (source, target), time in zip((("nchw", "nhwc"), ("nhwc", "nchw")), times, strict=True):
             name = f"convert_{SHAPE}_float_{source}_to{target}"
-            yield build.case(name, rounds(world, time), engine=engine, family="identity",
-                             validation=build.validation())  # fmt: skip
+            yield build.case(
+                name,
+                rounds(world, time),
+                engine=engine,
+                family="identity",
+                validation=build.validation(),
+            )
 
 
 def parts(world, **changes):
@@ -167,8 +186,10 @@ def parts(world, **changes):
         if layer not in world.same
         for configuration in world.alone[layer]
     ]
-    cases = {(c.graph.fingerprint, c.engine, str(c.variant)): c
-             for c in (*alone, *pair_cases(world), *convert_cases(world))}  # fmt: skip
+    cases = {
+        (c.graph.fingerprint, c.engine, str(c.variant)): c
+        for c in (*alone, *pair_cases(world), *convert_cases(world))
+    }
     return build.document(list(cases.values()), **changes)
 
 
@@ -213,7 +234,10 @@ TWO = World(
     seams={("a", "b", "e"): 5, ("b", "c", "e"): 5, ("a", "b", "f"): -5, ("b", "c", "f"): -5},
 )
 LAYOUTS = World(
-    {"a": {"e": 1000, "e layout=nhwc": 700}, "b": {"e": 1000, "e layout=nhwc": 1150},
-     "c": {"e": 1000, "e layout=nhwc": 700}},
+    {
+        "a": {"e": 1000, "e layout=nhwc": 700},
+        "b": {"e": 1000, "e layout=nhwc": 1150},
+        "c": {"e": 1000, "e layout=nhwc": 700},
+    },
     convert={"e": (100, 120)},
-)  # fmt: skip
+)

@@ -15,9 +15,17 @@ DAY = "2026-01-{:02}T03:00:00+00:00"
 
 def doc(number, **changes):
     plain = Doc(
-        id=number, path=f"d{number}.json", run_id=f"run-{number}", label=None,
-        started=DAY.format(number), complete=True, tags={}, commit=None, command=(), cases=3,
-    )  # fmt: skip
+        id=number,
+        path=f"d{number}.json",
+        run_id=f"run-{number}",
+        label=None,
+        started=DAY.format(number),
+        complete=True,
+        tags={},
+        commit=None,
+        command=(),
+        cases=3,
+    )
     return replace(plain, **changes)
 
 

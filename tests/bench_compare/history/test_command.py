@@ -350,10 +350,14 @@ def test_a_case_that_went_is_a_regression(tmp_path, level, kind, capsys):
 def test_another_timer_is_another_series(tmp_path, capsys):
     random = np.random.default_rng(3)
     made = [
-        make.one(n, [1e6 * (2 if n >= 6 else 1)] * 2, random=random,
-                 settings={"cache": "cold" if n >= 6 else "hot"})
+        make.one(
+            n,
+            [1e6 * (2 if n >= 6 else 1)] * 2,
+            random=random,
+            settings={"cache": "cold" if n >= 6 else "hot"},
+        )
         for n in range(12)
-    ]  # fmt: skip
+    ]
     code, found = record(capsys, make.write(tmp_path / "a", made))
     assert (0, {"benchmark changed"}) == (code, {event["kind"] for event in found["events"]})
 
@@ -361,8 +365,9 @@ def test_another_timer_is_another_series(tmp_path, capsys):
 def test_another_host_is_no_step(tmp_path, capsys):
     random = np.random.default_rng(3)
     made = [
-        make.one(n, [1e6 * (1.3 if n >= 6 else 1)] * 3, random=random,
-                 host="new" if n >= 6 else "old")
+        make.one(
+            n, [1e6 * (1.3 if n >= 6 else 1)] * 3, random=random, host="new" if n >= 6 else "old"
+        )
         for n in range(14)
-    ]  # fmt: skip
+    ]
     assert [] == events(capsys, make.write(tmp_path / "a", made))

@@ -22,8 +22,10 @@ def started(folder):
     paths = f"{ROOT}:{ROOT / 'schema'}"
     return subprocess.Popen(
         [sys.executable, "-c", PROGRAM, str(folder)],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={"PYTHONPATH": paths},
-    )  # fmt: skip
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={"PYTHONPATH": paths},
+    )
 
 
 def test_two_processes_make_one_index(tmp_path):

@@ -38,11 +38,17 @@ def gpu(label="a", shift=1.0, cases=7):
     for number in range(cases):
         rows = steady(random, shift * 20_000.0 * (number + 1), rounds=3)
         rounds = [
-            gpu_round(n, {"device_ns": row, "e2e_ns": row + 9_000 - (n == 2)}, row[:4],
-                      cut={"device_ns": number % 3}, host="box-7", device_uuid="GPU-1",
-                      surroundings=beside if n == 1 else None)
+            gpu_round(
+                n,
+                {"device_ns": row, "e2e_ns": row + 9_000 - (n == 2)},
+                row[:4],
+                cut={"device_ns": number % 3},
+                host="box-7",
+                device_uuid="GPU-1",
+                surroundings=beside if n == 1 else None,
+            )
             for n, row in enumerate(rows)
-        ]  # fmt: skip
+        ]
         made.append(
             gpu_case(
                 f'graph {number}, "rounds":[',

@@ -110,12 +110,18 @@ def test_the_case_that_is_slow_on_a_unit_is_found():
 @pytest.mark.parametrize(
     ("slow", "expected"),
     [
-        (12, "all cases together +18 %: unit GPU-1 is slower than GPU-0 in 12 of 12 cases, "
-             "faster in 0"),
-        (1, "all cases together +0 %: within the threshold; unit GPU-1 is slower than GPU-0 in "
-            "1 of 12 cases, faster in 0"),
+        (
+            12,
+            "all cases together +18 %: unit GPU-1 is slower than GPU-0 in 12 of 12 cases, "
+            "faster in 0",
+        ),
+        (
+            1,
+            "all cases together +0 %: within the threshold; unit GPU-1 is slower than GPU-0 in "
+            "1 of 12 cases, faster in 0",
+        ),
     ],
-)  # fmt: skip
+)
 def test_a_slow_unit_is_named_with_the_number_of_its_slow_cases(slow, expected):
     levels = [(5000, 5900)] * slow + [(5000, 5000)] * (12 - slow)
     base, *others = sides(two_devices(levels, [f"g{number}" for number in range(12)]))

@@ -21,8 +21,9 @@ def one(variant, time, spread=0.0, error=0.1, workspace=10, energy=None, name="g
         rounds=[SimpleNamespace(energy_j_per_iteration=energy)],
     )
     side = SimpleNamespace(cases=(case,))
-    return SimpleNamespace(name=name, other_label="b", engine="e", variant=variant, base=None,
-                           other=side)  # fmt: skip
+    return SimpleNamespace(
+        name=name, other_label="b", engine="e", variant=variant, base=None, other=side
+    )
 
 
 def fronts(*cases):

@@ -62,8 +62,10 @@ def test_more_looks_ask_for_more_rounds():
 
 def test_documents_were_not_added_by_looking_at_them():
     base, other = sides()
-    columns = [Columns(np.repeat(np.arange(3), 2) + first, np.tile([0, 1], 3), np.zeros(6, int))
-               for first in (0, 3)]  # fmt: skip
+    columns = [
+        Columns(np.repeat(np.arange(3), 2) + first, np.tile([0, 1], 3), np.zeros(6, int))
+        for first in (0, 3)
+    ]
     one, seven = (estimate(base, other, tuple(columns), looks=count) for count in (1, 7))
     assert one.low == pytest.approx(seven.low)
 

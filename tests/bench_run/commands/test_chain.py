@@ -26,8 +26,12 @@ def run(tmp_path, *words):
 def test_a_pipeline_runs_as_one_case(pipeline, tmp_path):
     code, document = run(tmp_path, pipeline, "--chain")
     (case,) = document.cases
-    assert (0, "net", "chain", 3) == (code, case.graph.name, case.graph.family,
-                                      len(case.graph.layers))  # fmt: skip
+    assert (0, "net", "chain", 3) == (
+        code,
+        case.graph.name,
+        case.graph.family,
+        len(case.graph.layers),
+    )
 
 
 def test_every_layers_output_is_validated_against_the_composed_reference(pipeline, tmp_path):

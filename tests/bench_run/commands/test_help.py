@@ -69,8 +69,12 @@ def test_help_loads_neither_numpy_nor_typing(words):
     paths = f"{ROOT}:{ROOT / 'schema'}"
     done = subprocess.run(
         [sys.executable, "-S", "-c", program],
-        capture_output=True, text=True, cwd=ROOT, check=True, env={"PYTHONPATH": paths},
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        check=True,
+        env={"PYTHONPATH": paths},
+    )
     assert "[]" == done.stderr
 
 
@@ -81,9 +85,12 @@ def test_a_usage_error_loads_neither_numpy_nor_the_options(root):
     )
     done = subprocess.run(
         [sys.executable, "-c", program],
-        capture_output=True, text=True, cwd=root, check=True,
+        capture_output=True,
+        text=True,
+        cwd=root,
+        check=True,
         env={"PYTHONPATH": f"{root}:{root / 'schema'}"},
-    )  # fmt: skip
+    )
     assert "[]" == done.stdout
 
 

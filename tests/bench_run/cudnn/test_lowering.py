@@ -15,10 +15,19 @@ from tests.conformance.opening import CUDNN
 from tests.support_matrix import lowered
 
 REFUSED = (
-    "avgpool_", "bn_backward_unsaved", "dequantized_", "experts_", "layernorm_backward_unsaved",
-    "matmul_grouped", "maxpool_", "pointwise_gen_index", "quantize", "reduction_", "resample_",
+    "avgpool_",
+    "bn_backward_unsaved",
+    "dequantized_",
+    "experts_",
+    "layernorm_backward_unsaved",
+    "matmul_grouped",
+    "maxpool_",
+    "pointwise_gen_index",
+    "quantize",
+    "reduction_",
+    "resample_",
     "sdpa_",
-)  # fmt: skip
+)
 """Families whose small graph of the conformance suite cuDNN does not take, packed and in float:
 its attention wants heads of 8 n elements, its reductions rows or columns."""
 EXCEPT = ("reduction_all", "sdpa_paged")

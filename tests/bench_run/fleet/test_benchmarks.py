@@ -21,8 +21,14 @@ def script(twins, tmp_path):
 
     def run(name, *words):
         command = [sys.executable, str(SCRIPTS / name), "--engine", "twin", "--specs", str(specs)]
-        done = subprocess.run([*command, *words], capture_output=True, text=True, timeout=120,
-                              env=dict(os.environ), check=False)  # fmt: skip
+        done = subprocess.run(
+            [*command, *words],
+            capture_output=True,
+            text=True,
+            timeout=120,
+            env=dict(os.environ),
+            check=False,
+        )
         assert 0 == done.returncode, done.stderr[-2000:]
         return done.stdout
 

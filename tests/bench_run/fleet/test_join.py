@@ -190,7 +190,8 @@ UNLIKE = {
     ),
     "another package": ("package numpy", lambda t: {"machine": {"packages": {"numpy": "0.1"}}}),
     "another variable": (
-        "variable MIOPEN_X", lambda t: {"machine": {"environment": {"MIOPEN_X": "1"}}}
+        "variable MIOPEN_X",
+        lambda t: {"machine": {"environment": {"MIOPEN_X": "1"}}},
     ),
     "another plugin": (
         "plugin_sha256 of engine",
@@ -202,7 +203,7 @@ UNLIKE = {
     ),
     "another label": ("label", lambda t: {"label": "other"}),
     "other graphs": ("graphs and engines", lambda t: {"whole": Whole(8, "cd" * 32)}),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", UNLIKE)

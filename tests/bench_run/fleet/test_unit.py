@@ -18,8 +18,15 @@ LANES = 6
 def results(twins, monkeypatch):
     """What a unit sends of a block whose rounds are prepared side by side."""
     monkeypatch.setattr(units, "undo_inherited_limits", lambda: None)
-    options = Options(op=OPS, engine=("twin",), rounds=3, iterations=150, warmup=1,
-                      reference="none", prepare=LANES)  # fmt: skip
+    options = Options(
+        op=OPS,
+        engine=("twin",),
+        rounds=3,
+        iterations=150,
+        warmup=1,
+        reference="none",
+        prepare=LANES,
+    )
     outline = outline_run(options)
     unit = Unit(options)
     unit.open(outline.engines)

@@ -21,8 +21,9 @@ def tuned(release, plugin, small_graph):
     def run(profile="newest", variables=None, **facts):
         release(profile, **(variables or {}))
         for name, engine, milliseconds in (("a", "SLOW_ENGINE", 2.0), ("b", "FAST_ENGINE", 1.0)):
-            folder = plugin("build", name=f"lib{name}.so", engines=(engine,),
-                            milliseconds=milliseconds, **facts)  # fmt: skip
+            folder = plugin(
+                "build", name=f"lib{name}.so", engines=(engine,), milliseconds=milliseconds, **facts
+            )
         spec = f"hipdnn:autotune@{folder}"
         document = bench_run.run([str(small_graph)], engine=[spec], rounds=1, iterations=5)
         return document.cases[0]
@@ -43,18 +44,40 @@ def test_the_tuners_winner_is_measured_with_its_claim_beside(tuned):
     ("variables", "facts", "status", "words"),
     [
         ({}, {"types": ["NoSuchAttributes"]}, "unsupported", "no engine accepts this graph"),
-        ({"fail": "add_all_engines:HIPDNN_BACKEND_ERROR"}, {}, "unsupported",
-         "Graph.add_all_engines: no engine runs it (HIPDNN_BACKEND_ERROR)"),
-        pytest.param({"fail": "add_all_engines:HANDLE_ERROR"}, {}, "failed",
-                     "Graph.add_all_engines: a fault", marks=pytest.mark.slow),
-        pytest.param({"autotune": "silent"}, {}, "unsupported", "Graph.autotune: no candidates",
-                     marks=pytest.mark.slow),
-        ({"autotune": "liar"}, {}, "failed",
-         "Graph.autotune names FAST_ENGINE its winner, and SLOW_ENGINE is active after it"),
-        ({}, {"untunable": True}, "failed",
-         "none of 2 candidates succeeded: the workspace budget is exceeded"),
+        (
+            {"fail": "add_all_engines:HIPDNN_BACKEND_ERROR"},
+            {},
+            "unsupported",
+            "Graph.add_all_engines: no engine runs it (HIPDNN_BACKEND_ERROR)",
+        ),
+        pytest.param(
+            {"fail": "add_all_engines:HANDLE_ERROR"},
+            {},
+            "failed",
+            "Graph.add_all_engines: a fault",
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
+            {"autotune": "silent"},
+            {},
+            "unsupported",
+            "Graph.autotune: no candidates",
+            marks=pytest.mark.slow,
+        ),
+        (
+            {"autotune": "liar"},
+            {},
+            "failed",
+            "Graph.autotune names FAST_ENGINE its winner, and SLOW_ENGINE is active after it",
+        ),
+        (
+            {},
+            {"untunable": True},
+            "failed",
+            "none of 2 candidates succeeded: the workspace budget is exceeded",
+        ),
     ],
-)  # fmt: skip
+)
 def test_a_tuner_that_finds_nothing_says_why(tuned, variables, facts, status, words):
     outcome = tuned("newest", variables, **facts).outcome
     assert (status, True) == (outcome.status, words in outcome.reason)

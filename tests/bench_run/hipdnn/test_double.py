@@ -19,8 +19,13 @@ def built(module, former=False):
     """A graph with its plans built, and its handle."""
     handle, graph = module.create_handle(), module.Graph()
     assert graph.from_json(graph_text(ADD, former=former)).is_good()
-    for step in ("validate", "build_operation_graph", "create_execution_plans", "check_support",
-                 "build_plans"):  # fmt: skip
+    for step in (
+        "validate",
+        "build_operation_graph",
+        "create_execution_plans",
+        "check_support",
+        "build_plans",
+    ):
         assert getattr(graph, step)(*([handle] if "operation" in step else [])).is_good()
     return handle, graph
 
@@ -176,8 +181,9 @@ def test_a_knob_judges_a_setting_and_returns_an_error(double):
 def test_a_plugins_plan_is_a_number_without_the_handle(double):
     handle, graph = built(double())
     assert ["0x15b46865c717a122_plan_0", "MIOPEN_ENGINE_plan_0"] == [
-        graph.get_plan_name(), graph.get_plan_name(handle),
-    ]  # fmt: skip
+        graph.get_plan_name(),
+        graph.get_plan_name(handle),
+    ]
 
 
 @pytest.mark.parametrize(("profile", "kind"), [("old", "fp8_e4m3"), ("hard", "fp8_e4m3_fnuz")])

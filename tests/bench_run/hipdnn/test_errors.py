@@ -92,8 +92,10 @@ class StrangerError(Exception):
 )
 def test_what_the_bindings_raise_becomes_ours_with_function_version_and_cause(error):
     words = r"hipdnn 1\.2\.0: Graph\.execute: .*lost"
-    with pytest.raises(EngineError, match=words) as caught, \
-            foreign_errors("Graph.execute", "1.2.0"):  # fmt: skip
+    with (
+        pytest.raises(EngineError, match=words) as caught,
+        foreign_errors("Graph.execute", "1.2.0"),
+    ):
         raise error("lost")
     assert isinstance(caught.value.__cause__, error)
 

@@ -32,8 +32,9 @@ def two_graphs(tmp_path):
 
 
 def measured(graphs, spec, rounds=1, **options):
-    document = bench_run.run([graphs], engine=[spec], rounds=rounds, iterations=2 * rounds,
-                             warmup=1, **options)  # fmt: skip
+    document = bench_run.run(
+        [graphs], engine=[spec], rounds=rounds, iterations=2 * rounds, warmup=1, **options
+    )
     return document, {case.graph.path.rpartition("/")[2]: case for case in document.cases}
 
 
@@ -121,14 +122,17 @@ def test_a_document_says_what_the_release_can_do(release, two_graphs):
 def test_both_sides_of_an_a_b_run_carry_the_mark(release, plugin, two_graphs):
     release()
     folder = plugin("waiting", waits=WAITS)
-    document = bench_run.run([two_graphs], a=f"hipdnn@{folder}", b=f"hipdnn@{folder}", rounds=1,
-                             iterations=2, warmup=1)  # fmt: skip
+    document = bench_run.run(
+        [two_graphs], a=f"hipdnn@{folder}", b=f"hipdnn@{folder}", rounds=1, iterations=2, warmup=1
+    )
     row = next(line for line in side_by_side(document).splitlines() if "add" in line)
     assert 2 == row.count("*")
     pair = tuple(engine.key for engine in document.engines)
     shown = oracle_table(document, [pair])
-    assert (2, 1) == (next(x for x in shown.splitlines() if "add" in x).count("*"),
-                      shown.count(UNGATED_MEANS))  # fmt: skip
+    assert (2, 1) == (
+        next(x for x in shown.splitlines() if "add" in x).count("*"),
+        shown.count(UNGATED_MEANS),
+    )
 
 
 def test_a_side_with_a_gate_is_not_held_against_one_without(release, plugin, two_graphs):

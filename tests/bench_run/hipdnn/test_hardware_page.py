@@ -25,8 +25,14 @@ def typed(tmp_path_factory, doubles):
     def type_in(section, release):
         if release not in folders:
             folders[release] = tmp_path_factory.mktemp(release)
-        return run(section, folders[release], PYTHONPATH=str(doubles), PLUGIN_OLD=plugins,
-                   PLUGIN_NEW=plugins, HIPDNN_DOUBLE_PROFILE=release)  # fmt: skip
+        return run(
+            section,
+            folders[release],
+            PYTHONPATH=str(doubles),
+            PLUGIN_OLD=plugins,
+            PLUGIN_NEW=plugins,
+            HIPDNN_DOUBLE_PROFILE=release,
+        )
 
     return type_in
 
@@ -56,14 +62,15 @@ def test_the_page_has_a_command_and_an_expectation_in_every_section():
         pytest.param(
             release,
             section,
-            marks=() if release == "newest" and section.title.startswith(QUICK)
+            marks=()
+            if release == "newest" and section.title.startswith(QUICK)
             else pytest.mark.slow,
             id=f"{release} {section.title}",
         )
         for release in RELEASES
         for section in sections()
     ],
-)  # fmt: skip
+)
 def test_a_command_prints_on_the_double_what_the_page_says(typed, has, release, section):
     done = typed(section, release)
     output = done.stdout + done.stderr
@@ -114,8 +121,11 @@ def test_skipped_tests_leave_their_reasons_for_the_report(tmp_path):
     words = ["-m", "hardware", "-q", f"--junit-xml={tmp_path / 'pytest.xml'}"]
     subprocess.run(
         [sys.executable, "-m", "pytest", "tests/hardware/test_commands.py", *words],
-        cwd=ROOT, check=True, capture_output=True, timeout=120,
-    )  # fmt: skip
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+        timeout=120,
+    )
     pack(tmp_path, tmp_path / "report.tar.zst")
     outcomes = read(tmp_path / "report.tar.zst")["pytest.xml"].decode()
     assert "hipdnn: hipdnn_frontend is not installed" in outcomes

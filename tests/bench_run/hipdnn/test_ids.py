@@ -34,9 +34,14 @@ def test_an_engine_that_is_known_is_named_though_the_release_does_not(name):
 
 @pytest.mark.parametrize(
     "text",
-    ["MIOPEN_ENGINE_DETERMINISTIC", "-6748551569128940061", "11698192504580611555",
-     "0xa258541a6daa1de3", "0XA258541A6DAA1DE3"],
-)  # fmt: skip
+    [
+        "MIOPEN_ENGINE_DETERMINISTIC",
+        "-6748551569128940061",
+        "11698192504580611555",
+        "0xa258541a6daa1de3",
+        "0XA258541A6DAA1DE3",
+    ],
+)
 def test_every_spelling_of_one_engine_is_one_id(text):
     assert -6748551569128940061 == parse_choice(text).id
 

@@ -68,40 +68,67 @@ MEASURES = {
 }
 
 SAYS = {
-    "a wait without words": (replaced("", "hip_stream_synchronize", raising(Wordless())),
-                             r"0\.8\.0: synchronise: Wordless"),
-    "a step without words": (replaced("Graph", "validate", raising(Wordless())),
-                             r"0\.8\.0: Graph\.validate: Wordless"),
-    "an execution without words": (replaced("Graph", "execute", raising(Wordless())),
-                                   r"0\.8\.0: Graph\.execute: Wordless"),
+    "a wait without words": (
+        replaced("", "hip_stream_synchronize", raising(Wordless())),
+        r"0\.8\.0: synchronise: Wordless",
+    ),
+    "a step without words": (
+        replaced("Graph", "validate", raising(Wordless())),
+        r"0\.8\.0: Graph\.validate: Wordless",
+    ),
+    "an execution without words": (
+        replaced("Graph", "execute", raising(Wordless())),
+        r"0\.8\.0: Graph\.execute: Wordless",
+    ),
     "a handle that wants a stream": (
         replaced("", "create_handle", raising(TypeError("incompatible function arguments\nlist"))),
-        r"0\.8\.0: create_handle: incompatible function arguments$"),
-    "a capsule for a stream": (replaced("Handle", "get_stream", returning(object())),
-                               r"Handle\.get_stream gives a object, from which no pointer"),
-    "steps that return nothing": (replaced("Graph", "validate", returning(None)),
-                                  r"Graph\.validate returned NoneType where an Error was"),
-    "an execution that returns nothing": (replaced("Graph", "execute", returning(None)),
-                                          r"Graph\.execute.*NoneType"),
-    "steps that return pairs": (replaced("Graph", "build_plans", returning((None, 1))),
-                                r"Graph\.build_plans returned tuple where an Error was"),
-    "a workspace of None": (replaced("Graph", "get_workspace_size", returning(None)),
-                            r"0\.8\.0: Graph\.get_workspace_size: "),
-    "a negative workspace": (replaced("Graph", "get_workspace_size", returning(-1)),
-                             r"0\.8\.0: DeviceBuffer of -1 bytes for the workspace: "),
-    "a pointer as a property": (replaced("DeviceBuffer", "ptr", lambda f: property(f)),
-                                r"0\.8\.0: DeviceBuffer\.ptr: 'int' object is not callable"),
-    "memory of another library alone": (replaced("", "DeviceBuffer", returning(None)),
-                                        r"has no DeviceBuffer\.ptr: a release that this engine"),
+        r"0\.8\.0: create_handle: incompatible function arguments$",
+    ),
+    "a capsule for a stream": (
+        replaced("Handle", "get_stream", returning(object())),
+        r"Handle\.get_stream gives a object, from which no pointer",
+    ),
+    "steps that return nothing": (
+        replaced("Graph", "validate", returning(None)),
+        r"Graph\.validate returned NoneType where an Error was",
+    ),
+    "an execution that returns nothing": (
+        replaced("Graph", "execute", returning(None)),
+        r"Graph\.execute.*NoneType",
+    ),
+    "steps that return pairs": (
+        replaced("Graph", "build_plans", returning((None, 1))),
+        r"Graph\.build_plans returned tuple where an Error was",
+    ),
+    "a workspace of None": (
+        replaced("Graph", "get_workspace_size", returning(None)),
+        r"0\.8\.0: Graph\.get_workspace_size: ",
+    ),
+    "a negative workspace": (
+        replaced("Graph", "get_workspace_size", returning(-1)),
+        r"0\.8\.0: DeviceBuffer of -1 bytes for the workspace: ",
+    ),
+    "a pointer as a property": (
+        replaced("DeviceBuffer", "ptr", lambda f: property(f)),
+        r"0\.8\.0: DeviceBuffer\.ptr: 'int' object is not callable",
+    ),
+    "memory of another library alone": (
+        replaced("", "DeviceBuffer", returning(None)),
+        r"has no DeviceBuffer\.ptr: a release that this engine",
+    ),
     "keys that are tensors": (
         replaced("Graph", "execute", raising(TypeError("execute(): incompatible function argu"))),
-        r"0\.8\.0: Graph\.execute: execute\(\): incompatible"),
+        r"0\.8\.0: Graph\.execute: execute\(\): incompatible",
+    ),
     "an engine id that is a name": (
         replaced("Graph", "get_execution_plan_engine_id", returning("MIOPEN_ENGINE")),
-        r"0\.8\.0: Graph\.get_execution_plan_engine_id: invalid literal"),
-    "no types": (replaced("", "DataType", lambda _: enum.Enum("DataType", {"F32": 0})),
-                 r"0\.8\.0 has no data type float, which "),
-}  # fmt: skip
+        r"0\.8\.0: Graph\.get_execution_plan_engine_id: invalid literal",
+    ),
+    "no types": (
+        replaced("", "DataType", lambda _: enum.Enum("DataType", {"F32": 0})),
+        r"0\.8\.0 has no data type float, which ",
+    ),
+}
 
 
 @pytest.fixture

@@ -58,8 +58,9 @@ def test_the_plugin_its_hash_and_its_version_are_on_record(open_engine, plugin):
     facts = open_engine(f"hipdnn:MIOPEN_ENGINE@{folder}").facts
     file = folder / "libmiopen_plugin.so"
     assert (str(file), hashlib.sha256(file.read_bytes()).hexdigest()) == (
-        facts.plugin_path, facts.plugin_sha256,
-    )  # fmt: skip
+        facts.plugin_path,
+        facts.plugin_sha256,
+    )
     assert "2.3.4 (libmiopen_plugin)" == facts.libraries["MIOPEN_ENGINE"]
 
 

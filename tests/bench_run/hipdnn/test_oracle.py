@@ -82,9 +82,12 @@ def test_a_search_reaches_later_plain_runs_through_a_shared_cache_only(
     folder = plugin("build", **PLANTED)
     for knob in (SEARCHED, ""):
         document = bench_run.run(
-            [str(small_graph)], engine=[f"hipdnn:MIOPEN_ENGINE{knob}@{folder}"], rounds=1,
-            iterations=10, **caches,
-        )  # fmt: skip
+            [str(small_graph)],
+            engine=[f"hipdnn:MIOPEN_ENGINE{knob}@{folder}"],
+            rounds=1,
+            iterations=10,
+            **caches,
+        )
     assert median_ms * 1e6 == pytest.approx(document.cases[0].summary["device_ns"].median, rel=0.02)
 
 

@@ -154,11 +154,20 @@ SMALL = ("--engine", "hipdnn:MIOPEN_ENGINE", "--rounds", "1", "--iters", "2", "-
 
 
 COUNTED = {
-    "gfx90a": {"FETCH_SIZE": 3072, "WRITE_SIZE": 1024.5, "MemUnitStalled": 3.25,
-               "L2CacheHit": 71.4},
-    "gfx942": {"FETCH_SIZE": 3000, "WRITE_SIZE": 1024, "MemUnitStalled": 1.5,
-               "TCC_HIT_sum": 5120, "TCC_MISS_sum": 2048},
-}  # fmt: skip
+    "gfx90a": {
+        "FETCH_SIZE": 3072,
+        "WRITE_SIZE": 1024.5,
+        "MemUnitStalled": 3.25,
+        "L2CacheHit": 71.4,
+    },
+    "gfx942": {
+        "FETCH_SIZE": 3000,
+        "WRITE_SIZE": 1024,
+        "MemUnitStalled": 1.5,
+        "TCC_HIT_sum": 5120,
+        "TCC_MISS_sum": 2048,
+    },
+}
 
 
 def test_counters_of_each_chip_are_taken_without_gate_and_with_kernels_and_a_trace(

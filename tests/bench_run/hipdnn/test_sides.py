@@ -74,8 +74,11 @@ def slower(tmp_path_factory, doubles):
     env = {**os.environ, "PYTHONPATH": str(doubles), "HIPDNN_DOUBLE_PROFILE": "newest"}
     done = subprocess.run(
         [sys.executable, "-m", "bench_run", str(folder / "add.json"), *words],
-        capture_output=True, text=True, env=env, check=False,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        env=env,
+        check=False,
+    )
     document = read(folder / "sides.json")
     return Sides(done.returncode, done.stdout, document, str(folder / "sides.json"))
 
@@ -103,9 +106,14 @@ def test_the_document_says_how_time_was_taken_and_which_engine_took_it(slower):
     plan = slower.document.cases[1].plan
     assert "hipDNN events, behind a stall gate" == plan["timing"]
     assert ("MIOPEN_ENGINE", "confirmed") == (plan["engine"], plan["attribution"])
-    assert {"handle and plugins", "deserialise", "validate", "operation graph", "plans",
-            "build"} <= {part.rpartition(" ")[0].rpartition(" ")[0]
-                         for part in plan["init"].split(", ")}  # fmt: skip
+    assert {
+        "handle and plugins",
+        "deserialise",
+        "validate",
+        "operation graph",
+        "plans",
+        "build",
+    } <= {part.rpartition(" ")[0].rpartition(" ")[0] for part in plan["init"].split(", ")}
 
 
 def test_one_document_compares_its_two_builds(slower, tmp_path, capsys):
@@ -139,13 +147,24 @@ def test_another_engine_id_is_the_reference(release, plugin, small_graph, tmp_pa
     release()
     right, wrong = plugin("right", engines=("CPU_REFERENCE",)), plugin("wrong", wrong=True)
     output = tmp_path / "run.json"
-    code = main([str(small_graph), "--engine", f"hipdnn:MIOPEN_ENGINE@{wrong}",
-                 "--reference", f"hipdnn:CPU_REFERENCE@{right}", "-o", str(output),
-                 *SMALL])  # fmt: skip
+    code = main(
+        [
+            str(small_graph),
+            "--engine",
+            f"hipdnn:MIOPEN_ENGINE@{wrong}",
+            "--reference",
+            f"hipdnn:CPU_REFERENCE@{right}",
+            "-o",
+            str(output),
+            *SMALL,
+        ]
+    )
     validation = read(output).cases[0].validation
     assert (2, f"hipdnn:CPU_REFERENCE@{right}", 1) == (
-        code, validation.reference, validation.outputs[0].mismatched,
-    )  # fmt: skip
+        code,
+        validation.reference,
+        validation.outputs[0].mismatched,
+    )
 
 
 def test_a_plugin_that_prints_changes_the_locale_leaks_and_forks_spoils_nothing(sides):
@@ -193,8 +212,9 @@ def test_a_plugin_that_dies_while_it_is_loaded_ends_the_run_with_a_sentence(
 def start(folder, words, output):
     command = [sys.executable, "-m", "bench_run", str(folder), *words, "-o", str(output)]
     budget = ["--rounds", "2", "--iters", "4", "--warmup", "1"]
-    return subprocess.Popen([*command, *budget], stdout=subprocess.DEVNULL,
-                            stderr=subprocess.DEVNULL, env=os.environ)  # fmt: skip
+    return subprocess.Popen(
+        [*command, *budget], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=os.environ
+    )
 
 
 @pytest.mark.parametrize("lines", [pytest.param(lines, marks=pytest.mark.slow) for lines in (3, 1)])

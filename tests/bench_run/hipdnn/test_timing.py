@@ -257,8 +257,9 @@ def test_a_plan_is_measured_without_a_gate_where_that_is_asked_for():
     stream.attach(lambda: None)
     stream.leave_gate_open("it was forced open in another round")
     assert (0, "it was forced open in another round") == (
-        stream.gate_depth, stream.no_gate_because,
-    )  # fmt: skip
+        stream.gate_depth,
+        stream.no_gate_because,
+    )
     stream.attach(lambda: None)
     assert (GATE_DEPTH, None) == (stream.gate_depth, stream.no_gate_because)
 

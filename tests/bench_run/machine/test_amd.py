@@ -89,9 +89,12 @@ def test_a_recent_release_tells_everything(amdsmi):
     amdsmi(RECENT)
     found = telemetry_amd.snapshot("uuid-second")
     assert (2100, 1300, 412, 61, ("power cap",)) == (
-        found.sm_clock_mhz, found.memory_clock_mhz, found.power_w, found.temperature_c,
+        found.sm_clock_mhz,
+        found.memory_clock_mhz,
+        found.power_w,
+        found.temperature_c,
         found.throttle,
-    )  # fmt: skip
+    )
 
 
 def test_before_the_samples_nothing_is_asked_that_sleeps(amdsmi):
@@ -149,8 +152,11 @@ def test_an_earlier_release_tells_what_it_can(amdsmi):
     amdsmi(EARLIER)
     found = telemetry_amd.snapshot("hip:0")
     assert (1700, 395, None, ()) == (
-        found.sm_clock_mhz, found.power_w, found.temperature_c, found.throttle,
-    )  # fmt: skip
+        found.sm_clock_mhz,
+        found.power_w,
+        found.temperature_c,
+        found.throttle,
+    )
 
 
 @pytest.mark.parametrize("functions", [RECENT, EARLIER])
@@ -163,8 +169,12 @@ def test_a_device_is_described(amdsmi):
     amdsmi(RECENT)
     device = telemetry_amd.devices()[1]
     assert ("AMD Instinct MI300X", "uuid-second", "gfx942", "6.12.12", 750.0) == (
-        device.name, device.uuid, device.arch, device.driver, device.power_limit_w,
-    )  # fmt: skip
+        device.name,
+        device.uuid,
+        device.arch,
+        device.driver,
+        device.power_limit_w,
+    )
 
 
 def test_the_run_takes_an_amd_devices_telemetry(amdsmi):
@@ -175,8 +185,10 @@ def test_the_run_takes_an_amd_devices_telemetry(amdsmi):
 def test_without_amdsmi_everything_is_unknown(amdsmi, monkeypatch):
     monkeypatch.setitem(sys.modules, "amdsmi", None)
     assert (None, None, ()) == (
-        telemetry_amd.snapshot("hip:0"), telemetry_amd.energy_mj("hip:0"), telemetry_amd.devices(),
-    )  # fmt: skip
+        telemetry_amd.snapshot("hip:0"),
+        telemetry_amd.energy_mj("hip:0"),
+        telemetry_amd.devices(),
+    )
 
 
 def test_a_driver_that_does_not_answer_is_no_error(amdsmi):

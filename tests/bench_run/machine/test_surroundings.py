@@ -40,9 +40,11 @@ def process(folder, pid, parent, ticks=(0, 0, 0, 0), command=b"x", children=None
 def test_the_time_of_a_tree_counts_children_of_all_threads_and_ended_ones(tmp_path, lists):
     kept = {10: {10: [11], 17: [12]}, 11: {11: []}, 12: {12: []}, 13: {13: []}}
     for pid, parent, ticks in (
-        (10, 1, (100, 20, 3, 4)), (11, 10, (50, 0, 0, 0)), (12, 10, (0, 7, 0, 0)),
+        (10, 1, (100, 20, 3, 4)),
+        (11, 10, (50, 0, 0, 0)),
+        (12, 10, (0, 7, 0, 0)),
         (13, 1, (999, 0, 0, 0)),
-    ):  # fmt: skip
+    ):
         process(tmp_path, pid, parent, ticks, children=kept[pid] if lists else None)
     assert 184 / os.sysconf("SC_CLK_TCK") == pytest.approx(tree_time_s(10, tmp_path))
 
@@ -64,8 +66,11 @@ def test_processor_time_of_this_process_is_not_that_of_others():
 
 
 def test_processor_time_of_a_stranger_is_counted():
-    command = [sys.executable, "-c", "import os, time\nif os.fork(): os._exit(0)\nos.setsid()\n"
-               + BUSY.format(2)]  # fmt: skip
+    command = [
+        sys.executable,
+        "-c",
+        "import os, time\nif os.fork(): os._exit(0)\nos.setsid()\n" + BUSY.format(2),
+    ]
     subprocess.run(command, check=True)  # its child belongs to nobody of ours
     watch = HostWatch()
     watch.begin()

@@ -123,9 +123,14 @@ def test_damaged_ceilings_are_none(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(
     ("before", "after", "throttle", "count"),
-    [(1980.0, 1979.0, (), 0), (1980.0, 1500.0, (), 1), (1980.0, 1500.0, ("power cap",), 2),
-     (1980.0, 1980.0, ("power cap",), 0), (None, None, ("power cap",), 1)],
-)  # fmt: skip
+    [
+        (1980.0, 1979.0, (), 0),
+        (1980.0, 1500.0, (), 1),
+        (1980.0, 1500.0, ("power cap",), 2),
+        (1980.0, 1980.0, ("power cap",), 0),
+        (None, None, ("power cap",), 1),
+    ],
+)
 def test_a_clock_that_moved_is_said_and_stale_words_of_nvml_are_not(before, after, throttle, count):
     found = disturbances(
         Telemetry(probed_clock_mhz=before), Telemetry(probed_clock_mhz=after, throttle=throttle)

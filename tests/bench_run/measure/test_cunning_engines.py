@@ -108,7 +108,11 @@ def test_an_engine_that_knows_its_inputs_again_is_not_found(cases):
 
 def test_outputs_that_rightly_do_not_follow_the_inputs_pass():
     document = bench_run.run(
-        [], op=["gen_index: dims=8x8 axis=1", "cmp_gt: dims=4x4"], engine=["numpy"],
-        init=["constant:1"], rounds=1, iterations=2,
-    )  # fmt: skip
+        [],
+        op=["gen_index: dims=8x8 axis=1", "cmp_gt: dims=4x4"],
+        engine=["numpy"],
+        init=["constant:1"],
+        rounds=1,
+        iterations=2,
+    )
     assert {"passed"} == {case.validation.status for case in document.cases}

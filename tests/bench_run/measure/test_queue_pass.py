@@ -124,7 +124,10 @@ def test_one_kernel_takes_what_its_record_says():
     queue = Queue([1184], 800)
     found = _choose(queue, queue, EVENTS, groups([1184], 0), flushes=False)
     assert ([1184] * 3, 32.0, (SINGLE,)) == (
-        found.measured.series["device_ns"], found.bound_ns, found.notes)  # fmt: skip
+        found.measured.series["device_ns"],
+        found.bound_ns,
+        found.notes,
+    )
 
 
 def test_between_several_kernels_lie_the_gaps_of_the_queue_not_of_the_records():
@@ -142,9 +145,14 @@ def test_after_a_flush_several_kernels_keep_their_events():
     assert ((COLD,), False) == (found.notes, found.replaces_events)
 
 
-@pytest.mark.parametrize(("timer", "median_ns", "asked"), [
-    ("cupti", 1_000_000, True), ("auto", 1_000_000, False), ("events", 1_000, False),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("timer", "median_ns", "asked"),
+    [
+        ("cupti", 1_000_000, True),
+        ("auto", 1_000_000, False),
+        ("events", 1_000, False),
+    ],
+)
 def test_only_records_that_will_be_taken_are_waited_for(timer, median_ns, asked):
     stream = SimpleNamespace(timer=timer, flushes=False)
     assert asked is asks_for_records(stream, [median_ns] * 3)

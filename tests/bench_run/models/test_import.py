@@ -119,15 +119,18 @@ def test_what_no_graph_expresses_is_listed(tmp_path):
     (row,) = strange(tmp_path).pipeline.left_out
     multiplications = 2 * (2 * 3 * 4 * 4 + 3 * 4)
     assert ("aten.cumsum.default", 1, 12 / (12 + multiplications)) == (
-        row.operation, row.count, row.share,
-    )  # fmt: skip
+        row.operation,
+        row.count,
+        row.share,
+    )
 
 
 def test_what_it_left_is_an_input_for_what_follows(tmp_path):
     pipeline = strange(tmp_path).pipeline
     assert (["x", "cumsum"], "cumsum") == (
-        [each.name for each in pipeline.inputs], pipeline.layers[1].links["a"].text,
-    )  # fmt: skip
+        [each.name for each in pipeline.inputs],
+        pipeline.layers[1].links["a"].text,
+    )
 
 
 def test_a_write_through_a_view_is_listed_and_never_lost(tmp_path):
@@ -136,8 +139,9 @@ def test_a_write_through_a_view_is_listed_and_never_lost(tmp_path):
     pipeline = save(model_of(found, "net", "float"), tmp_path).pipeline
     left_out = [row.operation for row in pipeline.left_out]
     assert (["aten.slice_scatter.default"], "slice_scatter") == (
-        left_out, pipeline.by_id["two"].links["a"].text,
-    )  # fmt: skip
+        left_out,
+        pipeline.by_id["two"].links["a"].text,
+    )
 
 
 def test_an_imported_model_runs_as_a_chain(tmp_path, capsys):
@@ -252,8 +256,9 @@ def test_padding_that_onnx_leaves_to_the_reader_is_worked_out(how, pads, onnx_fi
     from bench_run.models.onnx_file import read_onnx
 
     attributes = {"auto_pad": how, "strides": [2, 2]}
-    path = onnx_file([("Conv", ["x", "w"], ["y"], attributes)], (1, 3, 8, 8), (1, 4, 4, 4),
-                     w=(4, 3, 3, 3))  # fmt: skip
+    path = onnx_file(
+        [("Conv", ["x", "w"], ["y"], attributes)], (1, 3, 8, 8), (1, 4, 4, 4), w=(4, 3, 3, 3)
+    )
     (call,) = read_onnx(path).calls
     assert pads == (call.attributes["pad"], call.attributes["pad_post"])
 
@@ -264,10 +269,12 @@ def test_padding_that_onnx_leaves_to_the_reader_is_worked_out(how, pads, onnx_fi
         ([("MatMul", ["x", "none"], ["y"])], "MatMul (one of its operands has no known dims)"),
         ([("Conv", ["x", "w"], ["y"])], "Conv (w is 4x3x3x3, expected 4x5x3x3)"),
         ([("NonZero", ["x"], ["y"])], "NonZero (no operation of hipDNN does this)"),
-        ([("Other", ["x"], ["z"], {"domain": "own"}), ("Relu", ["z"], ["y"])],
-         "Relu (one of its operands has no known dims)"),
+        (
+            [("Other", ["x"], ["z"], {"domain": "own"}), ("Relu", ["z"], ["y"])],
+            "Relu (one of its operands has no known dims)",
+        ),
     ],
-)  # fmt: skip
+)
 def test_an_onnx_file_that_gives_no_graph_says_why(nodes, message, onnx_file, tmp_path, capsys):
     path = onnx_file(nodes, (1, 5, 9, 9), None, w=(4, 3, 3, 3))
     assert 1 == main(["import", path, "-o", str(tmp_path / "out")])

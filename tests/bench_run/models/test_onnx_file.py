@@ -31,8 +31,10 @@ def node(operation, inputs, outputs="y", **attributes):
 
 def write(folder, nodes, dims=X, held=None, opset=18, kind=TensorProto.DOUBLE):
     """A model of x, which gives y."""
-    ends = [helper.make_tensor_value_info(name, kind, shape) for name, shape in
-            (("x", dims), ("y", None))]  # fmt: skip
+    ends = [
+        helper.make_tensor_value_info(name, kind, shape)
+        for name, shape in (("x", dims), ("y", None))
+    ]
     values = [numpy_helper.from_array(np.asarray(v), name) for name, v in (held or {}).items()]
     graph = helper.make_graph(nodes, "net", ends[:1], ends[1:], values)
     sets = [helper.make_opsetid("", opset), helper.make_opsetid("own", 1)]
@@ -66,41 +68,63 @@ EXPRESSED = {
     "clip from below": ([node("Clip", "x low")], {"held": {"low": np.array(-0.3)}}),
     "leaky and elu": ([node("LeakyRelu", "x", "a", alpha=0.2), node("Elu", "a", alpha=0.5)], {}),
     "square": ([node("Pow", "x p")], {"held": {"p": np.array(2.0)}}),
-    "sum by an operand": (
-        [node("ReduceSum", "x a", keepdims=1)], {"held": {"a": np.array([1])}}),
+    "sum by an operand": ([node("ReduceSum", "x a", keepdims=1)], {"held": {"a": np.array([1])}}),
     "largest and smaller": ([node("ReduceMax", "x", "m"), node("Min", "x m")], {}),
-    "a bias of one row": ([node("Gemm", "x b c")], {"held": {"b": weights(6, 3),
-                                                           "c": weights(1, 3)}}),
+    "a bias of one row": (
+        [node("Gemm", "x b c")],
+        {"held": {"b": weights(6, 3), "c": weights(1, 3)}},
+    ),
     "slices of two axes": (
         [node("Relu", "x", "r"), node("Slice", "r s e a", "z"), node("Exp", "z")],
-        {"held": {"s": np.array([1, 2]), "e": np.array([3, 5]), "a": np.array([0, 1])}}),
+        {"held": {"s": np.array([1, 2]), "e": np.array([3, 5]), "a": np.array([0, 1])}},
+    ),
     "constants by number": (
-        [node("Constant", "", "two", value_float=2.0), node("Cast", "two", "d", to=11),
-         node("Mul", "x d")], {}),
+        [
+            node("Constant", "", "two", value_float=2.0),
+            node("Cast", "two", "d", to=11),
+            node("Mul", "x d"),
+        ],
+        {},
+    ),
     "transposed convolution": (
-        [node("ConvTranspose", "x w b", strides=[2, 2], pads=[1, 1, 1, 1],
-              output_padding=[1, 1])],
-        {"dims": (2, 4, 5, 5), "held": {"w": weights(4, 3, 3, 3), "b": weights(3)}}),
+        [node("ConvTranspose", "x w b", strides=[2, 2], pads=[1, 1, 1, 1], output_padding=[1, 1])],
+        {"dims": (2, 4, 5, 5), "held": {"w": weights(4, 3, 3, 3), "b": weights(3)}},
+    ),
     "quantised weights": (
-        [node("DequantizeLinear", "q scale", "f"), node("Cast", "f", "w", to=11),
-         node("MatMul", "x w")],
-        {"opset": 19, "held": {"q": np.arange(18, dtype=np.int8).reshape(6, 3),
-                               "scale": np.float32(0.25)}}),
+        [
+            node("DequantizeLinear", "q scale", "f"),
+            node("Cast", "f", "w", to=11),
+            node("MatMul", "x w"),
+        ],
+        {
+            "opset": 19,
+            "held": {"q": np.arange(18, dtype=np.int8).reshape(6, 3), "scale": np.float32(0.25)},
+        },
+    ),
     "an initial value as activation": (
-        [node("Relu", "k", "r"), node("Add", "x r")], {"held": {"k": weights(4, 6)}}),
-}  # fmt: skip
+        [node("Relu", "k", "r"), node("Add", "x r")],
+        {"held": {"k": weights(4, 6)}},
+    ),
+}
 LISTED = {
     "another vendor's": (node("Relu", "x", "z", domain="own"), {}, "an operation of own, not of"),
-    "softmax of several axes": (node("Softmax", "x", "z"), {"dims": (2, 3, 4), "opset": 11},
-                                "no operation of hipDNN does this with its attributes"),
-    "a bias for each row": (node("Gemm", "x b c", "z"),
-                            {"held": {"b": weights(6, 4), "c": weights(4, 1)}},
-                            "no operation of hipDNN does this with its attributes"),
-    "axes by attribute": (node("Add", "x b", "z", broadcast=1, axis=0),
-                          {"held": {"b": weights(4)}, "opset": 6},
-                          "no operation of hipDNN does this with its attributes"),
+    "softmax of several axes": (
+        node("Softmax", "x", "z"),
+        {"dims": (2, 3, 4), "opset": 11},
+        "no operation of hipDNN does this with its attributes",
+    ),
+    "a bias for each row": (
+        node("Gemm", "x b c", "z"),
+        {"held": {"b": weights(6, 4), "c": weights(4, 1)}},
+        "no operation of hipDNN does this with its attributes",
+    ),
+    "axes by attribute": (
+        node("Add", "x b", "z", broadcast=1, axis=0),
+        {"held": {"b": weights(4)}, "opset": 6},
+        "no operation of hipDNN does this with its attributes",
+    ),
     "whole numbers": (node("Shape", "x", "z", start=0), {}, "no operation of hipDNN does this"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", EXPRESSED)
@@ -131,8 +155,12 @@ def test_axes_that_are_not_known_are_not_taken_for_all(tmp_path):
 
 
 def test_what_has_no_known_dims_says_so(tmp_path):
-    nodes = [node("NonZero", "x", "n"), node("Cast", "n", "f", to=11), node("Relu", "f", "z"),
-             node("Relu", "x")]  # fmt: skip
+    nodes = [
+        node("NonZero", "x", "n"),
+        node("Cast", "n", "f", to=11),
+        node("Relu", "f", "z"),
+        node("Relu", "x"),
+    ]
     reasons = {row.operation: row.reason for row in saved(write(tmp_path, nodes)).pipeline.left_out}
     assert "one of its operands has no known dims" == reasons["Relu"]
 
@@ -159,8 +187,11 @@ def test_weights_in_bfloat16_are_read(tmp_path):
 @pytest.fixture
 def outside(tmp_path):
     """A model whose weights lie in a file of their own."""
-    path = write(tmp_path, [node("MatMul", "x w", "m"), node("Reshape", "m s")],
-                 held={"w": weights(6, 200), "s": np.array([2, -1])})  # fmt: skip
+    path = write(
+        tmp_path,
+        [node("MatMul", "x w", "m"), node("Reshape", "m s")],
+        held={"w": weights(6, 200), "s": np.array([2, -1])},
+    )
     model = onnx.load(path)
     onnx.save(model, path, save_as_external_data=True, location="w.bin", size_threshold=0)
     return path
@@ -181,8 +212,9 @@ def test_a_file_of_data_that_is_not_there_is_one_line(outside, capsys):
 def test_functions_of_the_models_own_are_looked_into(tmp_path):
     path = write(tmp_path, [node("Twice", "x", domain="own")])
     model = onnx.load(path)
-    twice = helper.make_function("own", "Twice", ["a"], ["b"], [node("Add", "a a", "b")],
-                                 [helper.make_opsetid("", 18)])  # fmt: skip
+    twice = helper.make_function(
+        "own", "Twice", ["a"], ["b"], [node("Add", "a a", "b")], [helper.make_opsetid("", 18)]
+    )
     model.functions.append(twice)
     onnx.save(model, path)
     assert (0.0, ()) == difference(path)
@@ -271,4 +303,4 @@ def test_names_of_inputs_that_mean_something_in_a_link_are_changed(tmp_path):
     assert (["x_0", "x_0_2", "x_0_3", "t_0"], 2) == (
         sorted(found, key=["x_0", "x_0_2", "x_0_3", "t_0"].index),
         len(read_chain(made.path).graph.places),
-    )  # fmt: skip
+    )

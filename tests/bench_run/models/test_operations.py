@@ -29,12 +29,14 @@ def first(x, module):
 EXPRESSED = {
     "transposed convolution": (first, (2, 3, 5, 5), nn.ConvTranspose2d(3, 4, 3, 2, 1, 1)),
     "grouped transposed convolution": (
-        first, (2, 4, 5, 5), nn.ConvTranspose2d(4, 6, 3, 2, 1, groups=2, bias=False)),
+        first,
+        (2, 4, 5, 5),
+        nn.ConvTranspose2d(4, 6, 3, 2, 1, groups=2, bias=False),
+    ),
     "transposed convolution of rows": (first, (2, 4, 9), nn.ConvTranspose1d(4, 6, 4, 2, 1)),
     "padding by name": (first, (2, 3, 9, 9), nn.Conv2d(3, 4, 4, padding="same", dilation=2)),
     "depthwise": (first, (2, 4, 9, 9), nn.Conv2d(4, 8, 3, groups=4)),
-    "activations with numbers": (
-        lambda x: F.softplus(F.elu(F.leaky_relu(x, 0.3), 0.5)), (3, 4)),
+    "activations with numbers": (lambda x: F.softplus(F.elu(F.leaky_relu(x, 0.3), 0.5)), (3, 4)),
     "clamp": (lambda x: torch.clamp(x, -0.5, 0.5), (3, 4)),
     "hardtanh": (lambda x: F.hardtanh(x, 0, 6), (3, 4)),
     "powers": (lambda x: x.pow(2) + x**-1, (3, 4)),
@@ -51,21 +53,30 @@ EXPRESSED = {
     "activation of a batched product": (lambda x: F.relu(F.relu(x) @ x.mT), (2, 3, 4)),
     "bias that is computed": (lambda x: F.linear(x, F.relu(x), F.relu(x)[:, 0]), (3, 4)),
     "filters' bias that is computed": (
-        lambda x: F.relu(F.conv2d(x, F.relu(x), F.relu(x)[:, 0, 0, 0])), (3, 4, 2, 2)),
+        lambda x: F.relu(F.conv2d(x, F.relu(x), F.relu(x)[:, 0, 0, 0])),
+        (3, 4, 2, 2),
+    ),
     "last axis taken apart": (lambda x: F.relu(x).unbind(-1)[2] * 2, (2, 3, 4)),
     "reductions over one element": (
-        lambda x: (F.relu(x).sum(1) + F.relu(x).mean(1) + F.relu(x).amax(1)) * 2, (3, 1, 4)),
+        lambda x: (F.relu(x).sum(1) + F.relu(x).mean(1) + F.relu(x).amax(1)) * 2,
+        (3, 1, 4),
+    ),
     "part of an axis": (lambda x: F.relu(x).narrow(1, 1, 2) * 2, (3, 4)),
     "attention with a known mask": (
         lambda x: F.scaled_dot_product_attention(
-            F.relu(x), x, x, torch.tensor([[1, 0], [1, 1]], dtype=torch.bool)), (3, 2, 2, 4)),
+            F.relu(x), x, x, torch.tensor([[1, 0], [1, 1]], dtype=torch.bool)
+        ),
+        (3, 2, 2, 4),
+    ),
     "attention with a mask that is computed": (
-        lambda x: F.scaled_dot_product_attention(F.relu(x), x, x, F.relu(x[:1])), (3, 2, 4, 4)),
+        lambda x: F.scaled_dot_product_attention(F.relu(x), x, x, F.relu(x[:1])),
+        (3, 2, 4, 4),
+    ),
     "axis moved": (lambda x: F.relu(x).movedim(0, -1) * 2, (2, 3, 4)),
     "axes swapped": (lambda x: F.relu(x).swapaxes(0, -1) * 2, (2, 3, 4)),
     "dropout in inference": (lambda x, drop: F.relu(drop(x * 2)), (2, 3, 4, 4), nn.Dropout2d()),
     "bounds from one side": (lambda x: x.clamp(max=0.5) + x.clamp_min(-0.5), (3, 4)),
-}  # fmt: skip
+}
 LISTED = {
     "reversed scale": (lambda x: F.relu(x.pow(3)), "no operation of hipDNN does this with its "),
     "cat": (lambda x: F.relu(torch.cat([x, x])), "no operation of hipDNN does this"),
@@ -146,8 +157,11 @@ def test_each_graph_has_the_type_of_its_data(tmp_path):
     chain = read_chain(made.path).graph
     written = [place.graph.outputs[0].data_type for place in chain.places]
     assert ((), "half", "half", 5) == (
-        made.pipeline.left_out, written[0], written[-1], written.count("float"),
-    )  # fmt: skip
+        made.pipeline.left_out,
+        written[0],
+        written[-1],
+        written.count("float"),
+    )
 
 
 def test_parts_of_an_input_that_nobody_reads_as_a_whole_are_inputs(tmp_path):

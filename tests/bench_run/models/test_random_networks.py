@@ -55,8 +55,13 @@ def over(call):
 
 
 def convolved(draw, x):
-    conv = (nn.Conv1d, nn.Conv2d)[x.ndim - 3](x.shape[1], draw.choice((1, 4)), draw.choice((1, 3)),
-                                            draw.choice((1, 2)), draw.choice((1, 2)))  # fmt: skip
+    conv = (nn.Conv1d, nn.Conv2d)[x.ndim - 3](
+        x.shape[1],
+        draw.choice((1, 4)),
+        draw.choice((1, 3)),
+        draw.choice((1, 2)),
+        draw.choice((1, 2)),
+    )
     norm = [nn.BatchNorm2d(conv.out_channels)] if x.ndim == 4 and draw.random() < 0.5 else []
     return with_statistics(nn.Sequential(conv, *norm, nn.ReLU(inplace=draw.random() < 0.3)))
 
@@ -76,12 +81,19 @@ STEPS = (
     over(lambda v, along: v.select(along, -1)),
     over(lambda v, along: v.unbind(along)[0] * v.unbind(along)[-1]),
     over(lambda v, along: v.chunk(2, along)[0]),
-    permuted, reshaped, sliced, convolved, permuted, reshaped, sliced, convolved,
+    permuted,
+    reshaped,
+    sliced,
+    convolved,
+    permuted,
+    reshaped,
+    sliced,
+    convolved,
     lambda draw, x: nn.Linear(x.shape[-1], draw.choice((1, 3, 4))),
     lambda draw, x: nn.Sequential(nn.Linear(x.shape[-1], 3), nn.GELU()),
     lambda _draw, x: nn.LayerNorm(x.shape[-1]),
     lambda draw, x: nn.ConvTranspose2d(x.shape[1], 2, draw.choice((1, 2)), draw.choice((1, 2))),
-)  # fmt: skip
+)
 """A draw and what is read → what is done with it; some of them to some ranks only."""
 
 
@@ -156,8 +168,13 @@ class Recorded(torch.fx.Interpreter):
         found = super().run_node(n)
         parts = enumerate(found) if isinstance(found, (list, tuple)) else ()
         named = {n.name: found, **{f"{n.name}.{i}": part for i, part in parts}}
-        self.values.update({k: v.detach().clone().contiguous().numpy() for k, v in named.items()
-                            if isinstance(v, torch.Tensor)})  # fmt: skip
+        self.values.update(
+            {
+                k: v.detach().clone().contiguous().numpy()
+                for k, v in named.items()
+                if isinstance(v, torch.Tensor)
+            }
+        )
         return found
 
 
@@ -166,8 +183,11 @@ def recorded(exported, x):
 
     whole = _without_writes(exported)
     signature, held = whole.graph_signature, {**whole.state_dict, **whole.constants}
-    targets = {**signature.inputs_to_parameters, **signature.inputs_to_buffers,
-               **signature.inputs_to_lifted_tensor_constants}  # fmt: skip
+    targets = {
+        **signature.inputs_to_parameters,
+        **signature.inputs_to_buffers,
+        **signature.inputs_to_lifted_tensor_constants,
+    }
     names = [node.name for node in whole.graph.nodes if node.op == "placeholder"]
     found = Recorded(whole.graph_module)
     found.values = {}

@@ -39,9 +39,16 @@ def test_both_directions_are_timed_apart(run_quickly):
 def test_a_named_tensor_is_filled_as_asked(bench_run_command, tmp_path):
     np.save(tmp_path / "b.npy", np.full((4, 8), 2.0, np.float32))
     done = bench_run_command(
-        "--op", "mul: dims=4x8", "--init", "x=constant:3", "--init", f"b=file:{tmp_path}/b.npy",
-        "--save-outputs", tmp_path / "out", *QUICK,
-    )  # fmt: skip
+        "--op",
+        "mul: dims=4x8",
+        "--init",
+        "x=constant:3",
+        "--init",
+        f"b=file:{tmp_path}/b.npy",
+        "--save-outputs",
+        tmp_path / "out",
+        *QUICK,
+    )
     assert 0 == done.returncode, done.stderr
     (path,) = (tmp_path / "out").rglob("*.safetensors")
     assert path.read_bytes().endswith(np.full(32, 6.0, np.float32).tobytes())

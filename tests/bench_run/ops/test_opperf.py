@@ -16,17 +16,29 @@ QUICK = {"warmup": 1, "runs": 2, "engine": ["numpy"], "rounds": 1}
 
 SPECS = {
     "shapes of two operands": (
-        "add", {"lhs": (4, 8), "rhs": (4, 8), "dtype": "float32"}, "add: dims=4x8 dtype=float32"),
+        "add",
+        {"lhs": (4, 8), "rhs": (4, 8), "dtype": "float32"},
+        "add: dims=4x8 dtype=float32",
+    ),
     "a second operand that is broadcast": (
-        "mul", {"lhs": (4, 8), "rhs": (1, 8)}, "mul: dims=4x8 rhs_dims=1x8"),
+        "mul",
+        {"lhs": (4, 8), "rhs": (1, 8)},
+        "mul: dims=4x8 rhs_dims=1x8",
+    ),
     "one operand": ("relu", {"data": (2, 3, 4)}, "relu: dims=2x3x4"),
     "a product": ("matmul", {"lhs": (8, 16), "rhs": (16, 4)}, "matmul: m=8 n=4 k=16"),
     "a batch of products": (
-        "gemm", {"lhs": (2, 8, 16), "rhs": (2, 16, 4)}, "matmul: b=2 m=8 n=4 k=16"),
+        "gemm",
+        {"lhs": (2, 8, 16), "rhs": (2, 16, 4)},
+        "matmul: b=2 m=8 n=4 k=16",
+    ),
     "an image": (
-        "maxpool", {"data": (1, 2, 8, 8), "r": 2, "s": 2}, "maxpool: n=1 c=2 h=8 w=8 r=2 s=2"),
+        "maxpool",
+        {"data": (1, 2, 8, 8), "r": 2, "s": 2},
+        "maxpool: n=1 c=2 h=8 w=8 r=2 s=2",
+    ),
     "parameters": ("conv_fwd", {"n": 1, "pad": (1, 0)}, "conv_fwd: n=1 pad=1x0"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", SPECS)

@@ -7,13 +7,15 @@ from bench_run.graph.make import make_graphs
 MATMUL = "matmul: m=64 n=48 k=512 dtype=half"
 PLANTED = {
     "one element of a convolution": (
-        "one-element", "conv_fwd: n=1 c=8 h=9 w=9 k=8 r=3 s=3 dtype=half"),
+        "one-element",
+        "conv_fwd: n=1 c=8 h=9 w=9 k=8 r=3 s=3 dtype=half",
+    ),
     "one element of a product": ("one-element", MATMUL),
     "a bias of one unit in the last place in float": ("bias", "mul: n=2 c=8 h=16 w=16"),
     "a bias of one unit in the last place in half": ("bias", "add: n=2 c=8 h=16 w=16 dtype=half"),
     "a bias of one unit in half products": ("bias", MATMUL),
     "sums in half": ("half-sums", MATMUL),
-}  # fmt: skip
+}
 
 
 def words(flag, values):

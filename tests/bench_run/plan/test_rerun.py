@@ -16,11 +16,13 @@ def comparison(document, verdicts):
     """What bench-compare writes, as far as it is read back."""
     cases = [
         {
-            "fingerprint": case.graph.fingerprint, "verdict": verdict, "base": None,
+            "fingerprint": case.graph.fingerprint,
+            "verdict": verdict,
+            "base": None,
             "other": {"engine": case.engine, "path": case.graph.path},
         }
         for case, verdict in zip(document.cases, verdicts, strict=True)
-    ]  # fmt: skip
+    ]
     return {"kind": "bench-compare", "cases": cases}
 
 

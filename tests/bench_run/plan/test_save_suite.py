@@ -26,8 +26,11 @@ def renumbered(name):
     for tensor in data["tensors"]:
         tensor["uid"] += 100
         tensor["name"] += "_again"
-    text = re.sub(r'_tensor_uid": (\d+)', lambda m: f'_tensor_uid": {int(m[1]) + 100}',
-                  json.dumps(data["nodes"]))  # fmt: skip
+    text = re.sub(
+        r'_tensor_uid": (\d+)',
+        lambda m: f'_tensor_uid": {int(m[1]) + 100}',
+        json.dumps(data["nodes"]),
+    )
     return {**data, "nodes": json.loads(text)}
 
 
@@ -63,8 +66,19 @@ def test_a_miopen_log_as_it_is_becomes_a_suite_with_its_repeats(tmp_path, capsys
 def test_the_suite_runs_and_keeps_its_counts_when_it_is_saved_again(captured, tmp_path, capsys):
     first, second = tmp_path / "first.toml", tmp_path / "second.toml"
     main([str(captured), "--save-suite", str(first), "--dry-run"])
-    assert 0 == main([str(first), "--save-suite", str(second), "--engine", "numpy", "--rounds",
-                      "1", "--iters", "1"])  # fmt: skip
+    assert 0 == main(
+        [
+            str(first),
+            "--save-suite",
+            str(second),
+            "--engine",
+            "numpy",
+            "--rounds",
+            "1",
+            "--iters",
+            "1",
+        ]
+    )
     assert repeats(first) == repeats(second)
 
 

@@ -72,8 +72,13 @@ def test_a_record_of_another_device_or_driver_does_not_hold(record, devices, sai
     ],
 )
 def test_an_engine_holds_with_its_libraries_device_and_plugin(record, changed, said):
-    known = replace(record.environment.engines[0], key="e", libraries={"lib": "1"},
-                    device_kind="A", plugin_sha256="one")  # fmt: skip
+    known = replace(
+        record.environment.engines[0],
+        key="e",
+        libraries={"lib": "1"},
+        device_kind="A",
+        plugin_sha256="one",
+    )
     facts = EngineFacts(None, {"lib": "1"}, "GPU-1", "A", plugin_sha256="one")
     assert said == engine_problem(known, replace(facts, **changed))
 
@@ -99,8 +104,10 @@ def test_of_entries_of_one_graph_the_one_with_its_name_is_taken(record):
         return found and found.reason
 
     assert ("other", first.reason, None) == (
-        entry_of(), entry_of(name="new"), entry_of(fingerprint="f")
-    )  # fmt: skip
+        entry_of(),
+        entry_of(name="new"),
+        entry_of(fingerprint="f"),
+    )
 
 
 def test_entries_of_one_graph_with_winners_that_differ_are_told(record):
@@ -108,8 +115,10 @@ def test_entries_of_one_graph_with_winners_that_differ_are_told(record):
     other = (first.winner + 1) % len(first.candidates)
     again = replace(first, name="again", winner=other)
     (said,) = remarks(replace(record, entries=(first, again)), here(device(), cache="rotate"))
-    assert f"--tuned: {first.name}, again: one graph with 2 winners in the record; that of the " \
-           "same name is taken, else the first" == said  # fmt: skip
+    assert (
+        f"--tuned: {first.name}, again: one graph with 2 winners in the record; that of the "
+        "same name is taken, else the first" == said
+    )
 
 
 def test_the_very_unit_gets_no_note(record):

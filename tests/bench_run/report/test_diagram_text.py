@@ -10,8 +10,10 @@ import pytest
 from bench_run.graph.make import OPS, make_graphs
 from bench_run.report.diagram import dot, mermaid
 
-FORMS = {dot: (r"^  n(\d+) \[label=", r"^  n(\d+) -> n(\d+)$"),
-         mermaid: (r'^  n(\d+)\["', r"^  n(\d+) --> n(\d+)$")}  # fmt: skip
+FORMS = {
+    dot: (r"^  n(\d+) \[label=", r"^  n(\d+) -> n(\d+)$"),
+    mermaid: (r'^  n(\d+)\["', r"^  n(\d+) --> n(\d+)$"),
+}
 """Function → how a box and an edge look."""
 EVIL = '"] --> n9\\" <script>'
 

@@ -21,9 +21,12 @@ def compared(verdict, needed_unit="pair", gate="e2e_ns", path="g.json"):
     metric = {"verdict": verdict, "needed_unit": needed_unit}
     side = {"path": path}
     return {
-        "gate": gate, "variant": {}, "metrics": {"e2e_ns": metric},
-        "base": {**side, "engine": "a"}, "other": {**side, "engine": "b"},
-    }  # fmt: skip
+        "gate": gate,
+        "variant": {},
+        "metrics": {"e2e_ns": metric},
+        "base": {**side, "engine": "a"},
+        "other": {**side, "engine": "b"},
+    }
 
 
 def test_an_unclear_pair_keeps_both_of_its_cases_open():
@@ -46,8 +49,15 @@ def test_what_is_not_comparable_gets_no_more_rounds():
 
 
 def test_the_sentence_counts_what_is_decided_and_what_is_left():
-    record = {"cases": [compared("same"), compared("faster"), compared("same"),
-                        compared("unclear"), compared("unclear", "document")]}  # fmt: skip
+    record = {
+        "cases": [
+            compared("same"),
+            compared("faster"),
+            compared("same"),
+            compared("unclear"),
+            compared("unclear", "document"),
+        ]
+    }
     expected = (
         "3 of 5 pairs decided (2 same, 1 faster), 1 open, 1 open that only more documents decide"
     )
@@ -64,9 +74,15 @@ def verdicts(path, *words):
 def test_bench_compare_says_of_the_document_what_ended_its_rounds(graph_folder, tmp_path):
     path = tmp_path / "ab.json"
     bench_run.run(
-        [str(graph_folder)], a="numpy", b="numpy", until="decided", threshold_ratio=0.5,
-        max_rounds=5, output=str(path), **QUICK,
-    )  # fmt: skip
+        [str(graph_folder)],
+        a="numpy",
+        b="numpy",
+        until="decided",
+        threshold_ratio=0.5,
+        max_rounds=5,
+        output=str(path),
+        **QUICK,
+    )
     document = files.read(path)
     assert ("decided", 0.5, 5) == (
         document.run.settings.until,
@@ -92,9 +108,15 @@ def test_against_a_stored_base_only_open_cases_get_more_rounds(graph_folder, tmp
     base, path = tmp_path / "base.json", tmp_path / "new.json"
     bench_run.run([str(graph_folder)], engine=["numpy"], output=str(base), **QUICK)
     document = bench_run.run(
-        [str(graph_folder)], engine=["numpy"], until="decided", against=str(base),
-        threshold_ratio=0.5, max_rounds=4, output=str(path), **QUICK,
-    )  # fmt: skip
+        [str(graph_folder)],
+        engine=["numpy"],
+        until="decided",
+        against=str(base),
+        threshold_ratio=0.5,
+        max_rounds=4,
+        output=str(path),
+        **QUICK,
+    )
     said = verdicts(base, str(path), "--threshold", "50%")
     for case in document.cases:
         assert len(case.rounds) in looks(3, 4)
@@ -129,7 +151,12 @@ def test_a_base_without_a_common_case_is_said_and_the_results_are_kept(small_gra
     bench_run.run([], op=["relu: dims=3x5"], engine=["numpy"], output=str(base), **few)
     with pytest.raises(UsageError, match=r"^--until decided: nothing compared"):
         bench_run.run(
-            [str(small_graph)], engine=["numpy"], until="decided", against=str(base),
-            max_rounds=3, output=str(path), **few,
-        )  # fmt: skip
+            [str(small_graph)],
+            engine=["numpy"],
+            until="decided",
+            against=str(base),
+            max_rounds=3,
+            output=str(path),
+            **few,
+        )
     assert 3 == len(files.read(path).cases[0].rounds)

@@ -86,9 +86,14 @@ def test_rounds_that_differ_are_not():
 
 def test_a_precision_adds_rounds_and_the_document_says_which_rule_stopped(small_graph):
     document = bench_run.run(
-        [str(small_graph)], engine=["numpy"], rounds=3, iterations=3, warmup=0,
-        precision_ratio=1e-9, max_rounds=5,
-    )  # fmt: skip
+        [str(small_graph)],
+        engine=["numpy"],
+        rounds=3,
+        iterations=3,
+        warmup=0,
+        precision_ratio=1e-9,
+        max_rounds=5,
+    )
     case = document.cases[0]
     assert (5, "max rounds") == (len(case.rounds), case.stopped_by)
 

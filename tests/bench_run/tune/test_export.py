@@ -21,10 +21,14 @@ def record_of(*rows, libraries=None):
     for number, (spec, engine, chosen, variant) in enumerate(rows):
         graph = next(iter(make_graphs(spec)))
         graphs[fingerprint(graph)] = graph
-        winner = SimpleNamespace(engine=engine, case_variant=chosen, variant=variant, plan={},
-                                 time_ns=2e6)  # fmt: skip
-        entries.append(SimpleNamespace(name=f"g{number}", fingerprint=fingerprint(graph), winner=0,
-                                       candidates=(winner,)))  # fmt: skip
+        winner = SimpleNamespace(
+            engine=engine, case_variant=chosen, variant=variant, plan={}, time_ns=2e6
+        )
+        entries.append(
+            SimpleNamespace(
+                name=f"g{number}", fingerprint=fingerprint(graph), winner=0, candidates=(winner,)
+            )
+        )
     engines = (SimpleNamespace(libraries=libraries or {}),)
     environment = SimpleNamespace(engines=engines)
     return SimpleNamespace(entries=tuple(entries), environment=environment), graphs
@@ -34,8 +38,10 @@ def test_a_convolutions_winner_is_a_rule_with_dims_and_strides():
     row = (CONV, "hipdnn:all", {"engine": "MIOPEN_ENGINE"}, {"plan": "MIOPEN_ENGINE"})
     (rule,) = json.loads(export("hipdnn", *record_of(row)).text)["engine_overrides"]
     assert ("conv_fprop", "MIOPEN_ENGINE", [2, 4, 8, 8]) == (
-        rule["op"], rule["engine_name"], rule["tensors"][0]["dim"],
-    )  # fmt: skip
+        rule["op"],
+        rule["engine_name"],
+        rule["tensors"][0]["dim"],
+    )
 
 
 def test_winners_that_share_a_key_and_differ_are_refused():
@@ -54,8 +60,10 @@ def test_knobs_are_written_and_it_is_said_that_they_are_not_applied():
 
 
 def test_a_winner_that_is_another_graph_is_left_out():
-    rows = [(CONV, "hipdnn:all", {"engine": "A"}, {}),
-            (CONV + " dtype=half", "hipdnn:all", {"engine": "B"}, {"layout": "nhwc"})]  # fmt: skip
+    rows = [
+        (CONV, "hipdnn:all", {"engine": "A"}, {}),
+        (CONV + " dtype=half", "hipdnn:all", {"engine": "B"}, {"layout": "nhwc"}),
+    ]
     made = export("hipdnn", *record_of(*rows))
     assert (1, True) == (len(made.notes), "layout" in made.notes[0])
 

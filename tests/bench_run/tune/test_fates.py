@@ -28,19 +28,22 @@ def test_what_is_within_a_limit_stays(limits):
         (Limits(workspace_bytes=99), KNOWN, "workspace 100 bytes, at most 99 are allowed"),
         (Limits(error=1.0), Fate("ok"), "error not known, at most 1 is allowed"),
         (
-            Limits(workspace_bytes=0), Fate("ok"),
+            Limits(workspace_bytes=0),
+            Fate("ok"),
             "its workspace is not known, at most 0 bytes are allowed",
         ),
         (
-            Limits(deterministic=True), Fate("ok", deterministic=False),
+            Limits(deterministic=True),
+            Fate("ok", deterministic=False),
             "not deterministic: two runs gave other bytes",
         ),
         (
-            Limits(deterministic=True), Fate("ok"),
+            Limits(deterministic=True),
+            Fate("ok"),
             "not known to be deterministic: its outputs were not compared",
         ),
     ],
-)  # fmt: skip
+)
 def test_what_is_beyond_a_limit_or_not_known_is_out_and_says_why(limits, fate, said):
     found = _limited(fate, limits)
     assert ("over a limit", said) == (found.status, found.reason)

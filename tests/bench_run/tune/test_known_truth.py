@@ -61,8 +61,19 @@ def test_the_default_and_all_plans_run_on_one_engine_so_in_one_process(entry):
 
 @pytest.mark.slow
 def test_an_engine_that_runs_plans_only_by_a_name_of_its_own_is_tuned_too(known_run):
-    done = known_run("tune", "small_add.json", "--engine", "known+apart", "--rounds", "3",
-                     "--space", "plan=best,slow", "-o", "apart.json", "-q")  # fmt: skip
+    done = known_run(
+        "tune",
+        "small_add.json",
+        "--engine",
+        "known+apart",
+        "--rounds",
+        "3",
+        "--space",
+        "plan=best,slow",
+        "-o",
+        "apart.json",
+        "-q",
+    )
     entry = tuned_read(known_run.desk / "apart.json").entries[0]
     assert (0, "known:all+apart") == (done.returncode, entry.candidates[entry.winner].engine)
 
@@ -111,24 +122,45 @@ def test_no_journal_is_left(tuned, known_run):
 
 
 def test_a_run_takes_the_winner_and_says_so(tuned, known_run):
-    done = known_run("small_add.json", "--tuned", "tuned.json", "--rounds", "1", "--iters", "3",
-                     "-o", "taken.json", "-q")  # fmt: skip
+    done = known_run(
+        "small_add.json",
+        "--tuned",
+        "tuned.json",
+        "--rounds",
+        "1",
+        "--iters",
+        "3",
+        "-o",
+        "taken.json",
+        "-q",
+    )
     case = read(known_run.desk / "taken.json").cases[0]
     assert ("near", 0) == (case.plan["plan"], done.returncode)
     assert any(note.startswith("tuned: plan=near") for note in case.notes)
 
 
 def test_a_record_of_another_library_is_not_applied_and_the_case_says_why(tuned, known_run):
-    done = known_run("small_add.json", "--tuned", "tuned.json", "--rounds", "1", "--iters", "3",
-                     "-o", "other.json", KNOWN_VERSION="2.0")  # fmt: skip
+    done = known_run(
+        "small_add.json",
+        "--tuned",
+        "tuned.json",
+        "--rounds",
+        "1",
+        "--iters",
+        "3",
+        "-o",
+        "other.json",
+        KNOWN_VERSION="2.0",
+    )
     case = read(known_run.desk / "other.json").cases[0]
     assert ("usual", True) == (case.plan["plan"], "known 1.0, here is 2.0" in case.notes[-1])
     assert "1 of them by default: the record is of known 1.0" in done.stderr
 
 
 def test_a_mismatch_can_be_an_error(tuned, known_run):
-    done = known_run("small_add.json", "--tuned", "tuned.json", "--tuned-mismatch", "error",
-                     KNOWN_VERSION="2.0")  # fmt: skip
+    done = known_run(
+        "small_add.json", "--tuned", "tuned.json", "--tuned-mismatch", "error", KNOWN_VERSION="2.0"
+    )
     assert (1, 1) == (done.returncode, done.stderr.count("bench-run:"))
 
 
@@ -137,12 +169,23 @@ def test_a_graph_without_an_entry_runs_by_default(tuned, known_run):
     from tests.support import graph_json
 
     (known_run.desk / "other_add.json").write_text(json.dumps(graph_json("other", (3, 5))))
-    known_run("other_add.json", "--tuned", "tuned.json", "--rounds", "1", "--iters", "3",
-              "-o", "without.json", "-q")  # fmt: skip
+    known_run(
+        "other_add.json",
+        "--tuned",
+        "tuned.json",
+        "--rounds",
+        "1",
+        "--iters",
+        "3",
+        "-o",
+        "without.json",
+        "-q",
+    )
     case = read(known_run.desk / "without.json").cases[0]
     assert ("usual", "not tuned: the record has no entry for this graph") == (
-        case.plan["plan"], case.notes[-1],
-    )  # fmt: skip
+        case.plan["plan"],
+        case.notes[-1],
+    )
 
 
 @pytest.mark.slow
@@ -170,8 +213,9 @@ def test_where_every_winner_is_the_default_there_is_nothing_to_verify(tuned, kno
 
 
 def test_energy_of_a_processor_is_refused(known_run, known_words):
-    done = known_run("tune", *known_words, "--space", "plan=all", "--objective", "energy",
-                     "-o", "joules.json")  # fmt: skip
+    done = known_run(
+        "tune", *known_words, "--space", "plan=all", "--objective", "energy", "-o", "joules.json"
+    )
     assert (1, 1) == (done.returncode, done.stderr.count("energy is not counted"))
 
 
@@ -185,14 +229,28 @@ def test_knobs_are_an_axis_with_the_engines_own_values(known_run, known_words):
     done = known_run("tune", *known_words, "--space", "knob:SPEED=all", "-o", "knobs.json", "-q")
     entry = tuned_read(known_run.desk / "knobs.json").entries[0]
     assert (0, {"knob:SPEED": "4"}) == (
-        done.returncode, dict(entry.candidates[entry.winner].variant),
-    )  # fmt: skip
+        done.returncode,
+        dict(entry.candidates[entry.winner].variant),
+    )
 
 
 @pytest.mark.slow
 def test_drift_moves_no_winner(known_run):
-    known_run("tune", "small_add.json", "--engine", "known+drift", "--rounds", "3", "--iters", "60",
-              "--space", "plan=best,slow,near", "-o", "drift.json", "-q")  # fmt: skip
+    known_run(
+        "tune",
+        "small_add.json",
+        "--engine",
+        "known+drift",
+        "--rounds",
+        "3",
+        "--iters",
+        "60",
+        "--space",
+        "plan=best,slow,near",
+        "-o",
+        "drift.json",
+        "-q",
+    )
     entry = tuned_read(known_run.desk / "drift.json").entries[0]
     assert "near" == entry.candidates[entry.winner].variant.get("plan")
 
@@ -223,9 +281,24 @@ def test_one_combination_for_all_graphs_is_the_best_in_total(known_run):
 
     for name, width in (("one", 4), ("two", 6)):
         (known_run.desk / f"{name}.json").write_text(json.dumps(graph_json(name, (4, width))))
-    known_run("tune", "one.json", "two.json", "--engine", "known", "--space", "knob:SPEED=1,2,4",
-              "--scope", "global", "--rounds", "3", "--iters", "30", "-o", "whole.json",
-              "-q")  # fmt: skip
+    known_run(
+        "tune",
+        "one.json",
+        "two.json",
+        "--engine",
+        "known",
+        "--space",
+        "knob:SPEED=1,2,4",
+        "--scope",
+        "global",
+        "--rounds",
+        "3",
+        "--iters",
+        "30",
+        "-o",
+        "whole.json",
+        "-q",
+    )
     record = tuned_read(known_run.desk / "whole.json")
     chosen = [total for total in record.whole.totals if total.chosen]
     assert [{"knob:SPEED": "4"}] == [dict(total.variant) for total in chosen]
@@ -238,8 +311,22 @@ def test_the_example_of_the_readme_tunes_the_smoke_suite_on_the_processor(known_
     words = "suite:smoke --space engine=numpy,torch --space layout=nchw,nhwc"
     readme = (known_run.root / "README.md").read_text(encoding="utf-8")
     assert f"bench-run tune {words}\n" in readme
-    done = known_run("tune", *words.split(), "--rounds", "3", "--iters", "9", "--max-time", "1",
-                     "--check-budget", "0", "--budget", "60s", "-o", "smoke.json")  # fmt: skip
+    done = known_run(
+        "tune",
+        *words.split(),
+        "--rounds",
+        "3",
+        "--iters",
+        "9",
+        "--max-time",
+        "1",
+        "--check-budget",
+        "0",
+        "--budget",
+        "60s",
+        "-o",
+        "smoke.json",
+    )
     record = tuned_read(known_run.desk / "smoke.json")
     assert (0, 7) == (done.returncode, len(record.entries))
     assert all(entry.candidates[entry.winner].time_ns for entry in record.entries)
@@ -250,8 +337,21 @@ def test_a_fused_graph_races_against_the_chain_of_its_nodes(known_run):
 
     name = "conv_fwd+bias+relu_n16c16h16w16k16r3s3p1_float_nchw.json"
     shutil.copy(known_run.root / "graphs" / "smoke" / name, known_run.desk)
-    done = known_run("tune", name, "--engine", "numpy", "--space", "fusion=on,off", "--rounds", "3",
-                     "--iters", "9", "-o", "fusion.json", "-q")  # fmt: skip
+    done = known_run(
+        "tune",
+        name,
+        "--engine",
+        "numpy",
+        "--space",
+        "fusion=on,off",
+        "--rounds",
+        "3",
+        "--iters",
+        "9",
+        "-o",
+        "fusion.json",
+        "-q",
+    )
     entry = tuned_read(known_run.desk / "fusion.json").entries[0]
     chain = next(c for c in entry.candidates if c.variant.get("fusion") == "off")
     assert (0, "ok", True) == (done.returncode, chain.status, chain.blocks > 0)

@@ -108,9 +108,12 @@ def test_a_race_in_which_all_fail_ends():
 
 def test_a_budget_that_is_gone_ends_the_race_and_is_said():
     state = run_race(
-        2, 0, lambda plans, _: {p: Visit(0.0, 0.01, 1.0) for p in plans}, SETTINGS,
+        2,
+        0,
+        lambda plans, _: {p: Visit(0.0, 0.01, 1.0) for p in plans},
+        SETTINGS,
         is_over=lambda: True,
-    )  # fmt: skip
+    )
     assert ("budget", 1) == (state.stopped_by, state.blocks)
 
 

@@ -43,8 +43,9 @@ def test_a_gain_near_the_margin_is_rarely_settled_by_five_noisy_rounds():
 def test_a_time_that_is_not_known_as_well_as_promised_is_not_settled():
     one = [Finalist(0, 0, 0.004 * np.array([-1.3, 0.4, -0.6, 0.8, 0.7]))]
     assert (True, {0}) == (
-        standard_error(one[0]) > CLAIM, open_finalists(one, 0, MARGIN, LOOKS, MOST)
-    )  # fmt: skip
+        standard_error(one[0]) > CLAIM,
+        open_finalists(one, 0, MARGIN, LOOKS, MOST),
+    )
 
 
 def test_what_no_number_of_rounds_would_reach_asks_for_none():

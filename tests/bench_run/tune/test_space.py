@@ -115,8 +115,10 @@ def test_a_budget_that_is_none_is_refused(text):
 def test_limits_are_read_together():
     limits = read_limits(["error=1e-3", "workspace=256MiB", "deterministic"])
     assert (1e-3, 256 * 2**20, True) == (
-        limits.error, limits.workspace_bytes, limits.deterministic,
-    )  # fmt: skip
+        limits.error,
+        limits.workspace_bytes,
+        limits.deterministic,
+    )
 
 
 @pytest.mark.parametrize("text", ["error", "workspace=", "speed=3", "deterministic=yes"])

@@ -27,8 +27,9 @@ def rounds(draw, time, count):
 
 
 def test_totals_weigh_each_graph_by_how_often_it_occurs():
-    found = total_gain(suite([(3, [0.0] * 5, [0.0] * 5), (1, [math.log(2)] * 5, [0.0] * 9)]),
-                       {0: 1, 1: 1}, 1)  # fmt: skip
+    found = total_gain(
+        suite([(3, [0.0] * 5, [0.0] * 5), (1, [math.log(2)] * 5, [0.0] * 9)]), {0: 1, 1: 1}, 1
+    )
     assert (5, 4, 1.25) == pytest.approx((found.default_ns, found.tuned_ns, found.ratio.estimate))
 
 
@@ -36,8 +37,10 @@ def test_the_interval_holds_the_true_gain_as_often_as_it_says():
     held, truth = 0, (2 * 3 + 5 * 1.1) / (2 * 2 + 5)
     for seed in range(400):
         draw = np.random.default_rng(seed)
-        rows = [(2, rounds(draw, 3, 5), rounds(draw, 2, 5)),
-                (5, rounds(draw, 1.1, 9), rounds(draw, 1, 20))]  # fmt: skip
+        rows = [
+            (2, rounds(draw, 3, 5), rounds(draw, 2, 5)),
+            (5, rounds(draw, 1.1, 9), rounds(draw, 1, 20)),
+        ]
         gain = total_gain(suite(rows), {0: 1, 1: 1}, 1).ratio
         held += gain.low <= truth <= gain.high
     assert 0.92 <= held / 400 <= 0.98

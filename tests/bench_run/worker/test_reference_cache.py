@@ -90,9 +90,17 @@ def test_a_single_bit_that_changed_is_found_and_the_entry_removed(data, tmp_path
 
 @pytest.mark.parametrize(
     "text",
-    ["", "{", "[]", "null", '{"key": 1}', f'{{"key": "{KEYS[0]}"}}',
-     f'{{"key": "{KEYS[0]}", "files": []}}', f'{{"key": "{KEYS[0]}", "files": {{"3.npy": 1}}}}'],
-)  # fmt: skip
+    [
+        "",
+        "{",
+        "[]",
+        "null",
+        '{"key": 1}',
+        f'{{"key": "{KEYS[0]}"}}',
+        f'{{"key": "{KEYS[0]}", "files": []}}',
+        f'{{"key": "{KEYS[0]}", "files": {{"3.npy": 1}}}}',
+    ],
+)
 def test_a_damaged_list_is_no_entry(cache, tmp_path, text):
     (cache.folder / KEYS[0] / LIST).write_text(text)
     assert not cache.fetch(KEYS[0], NAMES, tmp_path / "had")
@@ -191,10 +199,12 @@ print(had)
     running = [
         subprocess.Popen(
             [sys.executable, "-c", program, str(me), str(tmp_path)],
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
         )
         for me in range(3)
-    ]  # fmt: skip
+    ]
     for process in running:
         out, error = process.communicate(timeout=120)
         assert "" == error
@@ -283,9 +293,14 @@ def test_a_folder_that_cannot_be_is_a_usage_error(tmp_path):
 
 @pytest.mark.parametrize(
     ("asked", "base", "expected"),
-    [(None, "/c", "/c/bench-run/references"), (None, "c", "/h/.cache/bench-run/references"),
-     (None, "", "/h/.cache/bench-run/references"), ("off", "/c", None), ("d", "/c", "d")],
-)  # fmt: skip
+    [
+        (None, "/c", "/c/bench-run/references"),
+        (None, "c", "/h/.cache/bench-run/references"),
+        (None, "", "/h/.cache/bench-run/references"),
+        ("off", "/c", None),
+        ("d", "/c", "d"),
+    ],
+)
 def test_the_folder_is_that_of_the_flag_else_the_users(monkeypatch, asked, base, expected):
     monkeypatch.setenv("XDG_CACHE_HOME", base)
     monkeypatch.setenv("HOME", "/h")

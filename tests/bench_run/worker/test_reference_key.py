@@ -22,13 +22,24 @@ from bench_run.worker.reference_cache import code_digest, graph_digest, key_of, 
 INPUTS = inputs_of(GRAPH, Data(3))
 
 TENSOR = {
-    "uid": 99, "data_type": "double", "dims": (7, 7), "strides": (1, 7), "virtual": True,
-    "value": 0.5, "runtime_scalar": True, "alignment": 1, "ragged_offset_uid": 1,
-}  # fmt: skip
+    "uid": 99,
+    "data_type": "double",
+    "dims": (7, 7),
+    "strides": (1, 7),
+    "virtual": True,
+    "value": 0.5,
+    "runtime_scalar": True,
+    "alignment": 1,
+    "ragged_offset_uid": 1,
+}
 NODE = {
-    "type": "MatmulAttributes", "compute_data_type": "double", "inputs": {"x": 99},
-    "outputs": {"y": 99}, "attributes": {"stride": (2, 2)}, "input_lists": {"peer_stats": (1,)},
-}  # fmt: skip
+    "type": "MatmulAttributes",
+    "compute_data_type": "double",
+    "inputs": {"x": 99},
+    "outputs": {"y": 99},
+    "attributes": {"stride": (2, 2)},
+    "input_lists": {"peer_stats": (1,)},
+}
 GRAPHS = {"io_data_type": "double", "intermediate_data_type": "half", "compute_data_type": "half"}
 WITHOUT_MEANING = {"name": "other", "extras": {"a": 1}, "preferred_engine_id": 4}
 

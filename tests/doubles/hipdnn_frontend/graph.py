@@ -279,8 +279,11 @@ class Graph:
 
     def _run(self, pack):
         engine, graph = self._engine, self._graph
-        key = tuple((pack[t.uid], device.memory_at(pack[t.uid])[0].writes) for t in graph.inputs
-                    if not t.runtime_scalar and t.span)  # fmt: skip
+        key = tuple(
+            (pack[t.uid], device.memory_at(pack[t.uid])[0].writes)
+            for t in graph.inputs
+            if not t.runtime_scalar and t.span
+        )
         if key not in self._storages:
             self._storages = {
                 key: _results(graph, _inputs(graph, pack), engine.plugin.get("wrong", False))

@@ -20,26 +20,49 @@ PARAMETERS = (
     Parameter("skv", None, "key length; as s", code="t", follows="s"),
     Parameter("d", 64, "head size of queries and keys", code="d", always=True),
     Parameter("dv", None, "head size of values; as d", code="v", follows="d"),
-    Parameter("mask", "none", "keys a query may see: all, or none after its own (counted from the"
-              " first or the last)", "choice", "", shape=False,
-              choices=("none", "causal", "causal_bottom_right")),
-    Parameter("window", None, "how many earlier keys stay visible", code="window", least=0,
-              shape=False),
+    Parameter(
+        "mask",
+        "none",
+        "keys a query may see: all, or none after its own (counted from the first or the last)",
+        "choice",
+        "",
+        shape=False,
+        choices=("none", "causal", "causal_bottom_right"),
+    ),
+    Parameter(
+        "window", None, "how many earlier keys stay visible", code="window", least=0, shape=False
+    ),
     Parameter("bias", False, "with an additive bias of the scores", "flag", "bias", shape=False),
-    Parameter("scale", None, "factor of the scores, 1/sqrt(d) when not given", "float", "scale",
-              shape=False),
+    Parameter(
+        "scale",
+        None,
+        "factor of the scores, 1/sqrt(d) when not given",
+        "float",
+        "scale",
+        shape=False,
+    ),
     DTYPE,
-    Parameter("layout", "bhsd", "memory order of q, k, v and o", "choice", "", shape=False,
-              choices=("bhsd", "bshd", "sbhd"), always=True),
-)  # fmt: skip
+    Parameter(
+        "layout",
+        "bhsd",
+        "memory order of q, k, v and o",
+        "choice",
+        "",
+        shape=False,
+        choices=("bhsd", "bshd", "sbhd"),
+        always=True,
+    ),
+)
 
 _FORWARD = (
-    Parameter("stats", False, "also writes the log-sum-exp of each row", "flag", "stats",
-              shape=False),
-    Parameter("lengths", False, "with real lengths of padded sequences", "flag", "lengths",
-              shape=False),
+    Parameter(
+        "stats", False, "also writes the log-sum-exp of each row", "flag", "stats", shape=False
+    ),
+    Parameter(
+        "lengths", False, "with real lengths of padded sequences", "flag", "lengths", shape=False
+    ),
     Parameter("sink", False, "with one sink logit per head", "flag", "sink", shape=False),
-)  # fmt: skip
+)
 
 SHAPES = {
     "small": ("b=2 h=4 hk=2 s=8 d=8", "b=1 h=2 s=6 skv=9 d=16 dv=8"),
@@ -118,13 +141,25 @@ def _backward(builder: Builder, params: Params, _: Value | None) -> Value:
 
 RECIPES: tuple[Recipe, ...] = (
     Recipe(
-        "sdpa", "attention", "scaled dot-product attention", _forward,
-        (*PARAMETERS, *_FORWARD), SHAPES, aliases=("sdpa_fwd", "attention"),
-        backward=("sdpa_bwd",), complete=complete,
+        "sdpa",
+        "attention",
+        "scaled dot-product attention",
+        _forward,
+        (*PARAMETERS, *_FORWARD),
+        SHAPES,
+        aliases=("sdpa_fwd", "attention"),
+        backward=("sdpa_bwd",),
+        complete=complete,
         dtypes=("float", "half", "bfloat16", "double"),
     ),
     Recipe(
-        "sdpa_bwd", "attention", "gradients of attention", _backward, PARAMETERS, SHAPES,
-        direction="bwd", complete=complete,
+        "sdpa_bwd",
+        "attention",
+        "gradients of attention",
+        _backward,
+        PARAMETERS,
+        SHAPES,
+        direction="bwd",
+        complete=complete,
     ),
-)  # fmt: skip
+)

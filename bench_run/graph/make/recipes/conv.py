@@ -33,20 +33,26 @@ PARAMETERS = (
     Parameter("r", None, f"filter height, {_FILTER} when not given", code="r", always=True),
     Parameter("s", None, f"filter width, {_FILTER} when not given", code="s", always=True),
     Parameter("pad", (0,), "zeros before (and after) each axis", "ints", "p", least=0),
-    Parameter("pad_post", None, "zeros after, where they differ", "ints", "q", least=0,
-              follows="pad"),
+    Parameter(
+        "pad_post", None, "zeros after, where they differ", "ints", "q", least=0, follows="pad"
+    ),
     Parameter("stride", (1,), "step between outputs", "ints", "u"),
     Parameter("dilation", (1,), "step between filter taps, 1 is dense", "ints", "l"),
     Parameter("groups", 1, "groups; channels make it depthwise", code="g"),
     Parameter(
-        "mode", "cross_correlation", "whether the filter is mirrored", "choice", "", shape=False,
+        "mode",
+        "cross_correlation",
+        "whether the filter is mirrored",
+        "choice",
+        "",
+        shape=False,
         choices=("cross_correlation", "convolution"),
     ),
     DTYPE,
     LAYOUT,
     layout_row("wlayout", "memory order of the filter, n for k; as layout", "filter", "layout"),
     layout_row("ylayout", "memory order of the output; as layout", "out", "layout"),
-)  # fmt: skip
+)
 
 SHAPES = {
     "small": (
@@ -106,9 +112,14 @@ def output_lengths(params: Params) -> Dims:
     lengths = image_dims(params)[2:]
     taps = filter_lengths(params)
     rows = zip(
-        lengths, taps, params["pad"], params["pad_post"], params["stride"], params["dilation"],
+        lengths,
+        taps,
+        params["pad"],
+        params["pad_post"],
+        params["stride"],
+        params["dilation"],
         strict=True,
-    )  # fmt: skip
+    )
     return tuple((i + a + b - dl * (r - 1) - 1) // st + 1 for i, r, a, b, st, dl in rows)
 
 
@@ -158,9 +169,12 @@ def _data_gradient(builder: Builder, params: Params, _: Value | None) -> Value:
     dy, w = builder.tensor("dy", *made.y), builder.tensor("w", *made.w)
     dx = builder.result("conv_dgrad", made.x[0], order_of(params["layout"]), name="dx")
     builder.node(
-        "ConvolutionBwdAttributes", "conv_dgrad", {"dy": dy, "w": w}, {"dx": dx.uid},
+        "ConvolutionBwdAttributes",
+        "conv_dgrad",
+        {"dy": dy, "w": w},
+        {"dx": dx.uid},
         made.attributes,
-    )  # fmt: skip
+    )
     return dx
 
 
@@ -169,9 +183,12 @@ def _weight_gradient(builder: Builder, params: Params, _: Value | None) -> Value
     x, dy = builder.tensor("x", *made.x), builder.tensor("dy", *made.y)
     dw = builder.result("conv_wgrad", made.w[0], order_of(params["wlayout"]), name="dw")
     builder.node(
-        "ConvolutionWrwAttributes", "conv_wgrad", {"x": x, "dy": dy}, {"dw": dw.uid},
+        "ConvolutionWrwAttributes",
+        "conv_wgrad",
+        {"x": x, "dy": dy},
+        {"dw": dw.uid},
         made.attributes,
-    )  # fmt: skip
+    )
     return dw
 
 
@@ -183,11 +200,21 @@ _FLOATS = ("float", "half", "bfloat16", "double")
 
 RECIPES: tuple[Recipe, ...] = (
     _row(
-        "conv_fwd", "convolution y = x * w", _forward, aliases=("conv",),
-        backward=("conv_dgrad", "conv_wgrad"), dtypes=(*_FLOATS, "int8"),
+        "conv_fwd",
+        "convolution y = x * w",
+        _forward,
+        aliases=("conv",),
+        backward=("conv_dgrad", "conv_wgrad"),
+        dtypes=(*_FLOATS, "int8"),
     ),
-    _row("conv_dgrad", "its data gradient dx", _data_gradient, aliases=("conv_bwd",),
-         direction="bwd"),
-    _row("conv_wgrad", "its weight gradient dw", _weight_gradient, aliases=("conv_wrw",),
-         direction="bwd"),
-)  # fmt: skip
+    _row(
+        "conv_dgrad", "its data gradient dx", _data_gradient, aliases=("conv_bwd",), direction="bwd"
+    ),
+    _row(
+        "conv_wgrad",
+        "its weight gradient dw",
+        _weight_gradient,
+        aliases=("conv_wrw",),
+        direction="bwd",
+    ),
+)

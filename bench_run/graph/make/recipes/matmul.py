@@ -27,17 +27,38 @@ PARAMETERS = (
     K,
     DTYPE,
     Parameter(
-        "layout", "nn", "memory order of A and B: n row-major, t column-major", "choice", "",
-        choices=("nn", "nt", "tn", "tt"), shape=False, always=True,
+        "layout",
+        "nn",
+        "memory order of A and B: n row-major, t column-major",
+        "choice",
+        "",
+        choices=("nn", "nt", "tn", "tt"),
+        shape=False,
+        always=True,
     ),
     Parameter(
         "c_layout", "row", "memory order of C", "choice", "c", choices=("row", "col"), shape=False
     ),
-    Parameter("broadcast", "none", "operand that all batches share", "choice", "shared",
-              choices=("none", "a", "b"), shape=False),
-    Parameter("out", None, "data type of C; as dtype, of int8 int32", "dtype", "to",
-              shape=False, follows="dtype", choices=(*_FLOATS, *_FP8, "int8", "int32")),
-)  # fmt: skip
+    Parameter(
+        "broadcast",
+        "none",
+        "operand that all batches share",
+        "choice",
+        "shared",
+        choices=("none", "a", "b"),
+        shape=False,
+    ),
+    Parameter(
+        "out",
+        None,
+        "data type of C; as dtype, of int8 int32",
+        "dtype",
+        "to",
+        shape=False,
+        follows="dtype",
+        choices=(*_FLOATS, *_FP8, "int8", "int32"),
+    ),
+)
 
 SHAPES = {
     "small": ("m=5 n=7 k=3", "batch=2 m=4 n=3 k=8"),
@@ -109,9 +130,12 @@ def _dequantized(builder: Builder, name: str, dims: Dims, layout: str, block: Di
         f"{name}_dequantized", dims, strides_of(dims, layout), builder.compute, virtual=True
     )
     builder.node(
-        "BlockScaleDequantizeAttributes", f"dequantize_{name}", {"x": x, "scale": scale}, {"y": y},
+        "BlockScaleDequantizeAttributes",
+        f"dequantize_{name}",
+        {"x": x, "scale": scale},
+        {"y": y},
         {"block_size": block, "is_negative_scale": False},
-    )  # fmt: skip
+    )
     return y
 
 
@@ -138,9 +162,12 @@ def _build_moe(builder: Builder, params: Params, _: Value | None) -> Value:
         inputs["token_ks"] = builder.tensor("token_ks", (1, rows, 1), None, "int32")
     y = builder.result("moe_grouped_matmul", (1, target, n), channel=2, name="output")
     builder.node(
-        "MoeGroupedMatmulAttributes", "moe_grouped_matmul", inputs, {"output": y.uid},
+        "MoeGroupedMatmulAttributes",
+        "moe_grouped_matmul",
+        inputs,
+        {"output": y.uid},
         {"mode": mode, "top_k": top},
-    )  # fmt: skip
+    )
     return y
 
 
@@ -177,38 +204,77 @@ _MOE_SHAPES = {
 
 RECIPES: tuple[Recipe, ...] = (
     _row(
-        "matmul", "gemm", "matrix product C = A·B, optionally batched",
-        build=_build, parameters=PARAMETERS, shapes=SHAPES, aliases=("gemm",), complete=complete,
+        "matmul",
+        "gemm",
+        "matrix product C = A·B, optionally batched",
+        build=_build,
+        parameters=PARAMETERS,
+        shapes=SHAPES,
+        aliases=("gemm",),
+        complete=complete,
         dtypes=(*_FLOATS, *_FP8, "int8"),
     ),
     _row(
-        "mx_matmul", "gemm", "product of two block-scaled fp8 matrices",
-        build=_build_mx, complete=_complete_mx, dtypes=("fp8_e4m3", "fp8_e5m2"),
+        "mx_matmul",
+        "gemm",
+        "product of two block-scaled fp8 matrices",
+        build=_build_mx,
+        complete=_complete_mx,
+        dtypes=("fp8_e4m3", "fp8_e5m2"),
         parameters=(
-            M, N, K,
-            Parameter("block", 32, "elements that share a scale", code="block"), DTYPE,
-            Parameter("out", "bfloat16", "data type of C", "dtype", "to", shape=False,
-                      choices=("float", "half", "bfloat16")),
+            M,
+            N,
+            K,
+            Parameter("block", 32, "elements that share a scale", code="block"),
+            DTYPE,
+            Parameter(
+                "out",
+                "bfloat16",
+                "data type of C",
+                "dtype",
+                "to",
+                shape=False,
+                choices=("float", "half", "bfloat16"),
+            ),
         ),
         shapes={
-            "small": ("m=32 n=32 k=64",), "common": ("m=512 n=512 k=512",),
-            "large": ("m=4096 n=4096 k=4096",), "skewed": ("m=16 n=4096 k=2048",),
+            "small": ("m=32 n=32 k=64",),
+            "common": ("m=512 n=512 k=512",),
+            "large": ("m=4096 n=4096 k=4096",),
+            "skewed": ("m=16 n=4096 k=2048",),
         },
         defaults={"dtype": "fp8_e4m3"},
     ),
     _row(
-        "moe_grouped_matmul", "moe", "each token through the matrix of its expert",
-        build=_build_moe, complete=_complete_moe,
-        backward=("moe_grouped_matmul_bwd",), shapes=_MOE_SHAPES,
+        "moe_grouped_matmul",
+        "moe",
+        "each token through the matrix of its expert",
+        build=_build_moe,
+        complete=_complete_moe,
+        backward=("moe_grouped_matmul_bwd",),
+        shapes=_MOE_SHAPES,
         parameters=(
             *_MOE,
-            Parameter("mode", "none", "how rows are found", "choice", "", shape=False,
-                      choices=("none", "gather", "scatter")),
-            Parameter("top_k", 1, "experts each token goes to", code="top", shape=False), DTYPE,
+            Parameter(
+                "mode",
+                "none",
+                "how rows are found",
+                "choice",
+                "",
+                shape=False,
+                choices=("none", "gather", "scatter"),
+            ),
+            Parameter("top_k", 1, "experts each token goes to", code="top", shape=False),
+            DTYPE,
         ),
     ),
     _row(
-        "moe_grouped_matmul_bwd", "moe", "gradient of the experts' matrices",
-        build=_build_moe_bwd, parameters=(*_MOE, DTYPE), shapes=_MOE_SHAPES, direction="bwd",
+        "moe_grouped_matmul_bwd",
+        "moe",
+        "gradient of the experts' matrices",
+        build=_build_moe_bwd,
+        parameters=(*_MOE, DTYPE),
+        shapes=_MOE_SHAPES,
+        direction="bwd",
     ),
-)  # fmt: skip
+)

@@ -21,12 +21,27 @@ from bench_run.graph.make.recipes.recipe import (
 EPS = Parameter("eps", 1e-5, "added to the variance", "float", "eps", shape=False)
 _FLOATS = ("float", "half", "bfloat16", "double")
 
-STATS = Parameter("stats", None, "data type of the statistics; the compute type", "dtype", "stats",
-                  choices=_FLOATS, shape=False)  # fmt: skip
-AFFINE = Parameter("affine", None, "data type of scale and bias; as stats", "dtype", "affine",
-                   choices=_FLOATS, shape=False)  # fmt: skip
-SAVED = Parameter("saved", True, "with saved mean and inverse variance", "flag", "saved",
-                  shape=False)  # fmt: skip
+STATS = Parameter(
+    "stats",
+    None,
+    "data type of the statistics; the compute type",
+    "dtype",
+    "stats",
+    choices=_FLOATS,
+    shape=False,
+)
+AFFINE = Parameter(
+    "affine",
+    None,
+    "data type of scale and bias; as stats",
+    "dtype",
+    "affine",
+    choices=_FLOATS,
+    shape=False,
+)
+SAVED = Parameter(
+    "saved", True, "with saved mean and inverse variance", "flag", "saved", shape=False
+)
 RUNNING = Parameter("running", False, "updates running statistics", "flag", "running", shape=False)
 
 _IMAGE = image_rows(32, 64, 28)
@@ -150,13 +165,18 @@ def _batchnorm_bwd_relu(builder: Builder, params: Params, _: Value | None) -> Va
     masked = builder.result("relu_bwd", dims, order, name="dx")
     builder.last = True
     builder.node(
-        "BatchnormInferenceAttributes", "batchnorm_inference", {"x": x, **ports},
+        "BatchnormInferenceAttributes",
+        "batchnorm_inference",
+        {"x": x, **ports},
         {"y": normed.uid},
-    )  # fmt: skip
+    )
     builder.node(
-        "PointwiseAttributes", "relu_bwd", {"in_0": dy, "in_1": normed.uid},
-        {"out_0": masked.uid}, {"operation": "relu_bwd"},
-    )  # fmt: skip
+        "PointwiseAttributes",
+        "relu_bwd",
+        {"in_0": dy, "in_1": normed.uid},
+        {"out_0": masked.uid},
+        {"operation": "relu_bwd"},
+    )
     dx = builder.result("batchnorm_bwd", dims, order, name="dx")
     kept = {key: ports[key] for key in ("scale", "mean", "inv_variance")}
     outputs = {"dx": dx.uid, **_shared(builder, params, value, "dscale", "dbias")}
@@ -225,9 +245,12 @@ def _layernorm_bwd(builder: Builder, params: Params, _: Value | None) -> Value:
     for name in ("dscale", "dbias"):
         outputs[name] = builder.tensor(name, affine)
     builder.node(
-        "LayernormBackwardAttributes", "layernorm_bwd", inputs, outputs,
+        "LayernormBackwardAttributes",
+        "layernorm_bwd",
+        inputs,
+        outputs,
         {"normalized_dim_count": last},
-    )  # fmt: skip
+    )
     return dx
 
 
@@ -265,44 +288,116 @@ def _rmsnorm_bwd(builder: Builder, params: Params, _: Value | None) -> Value:
     return dx
 
 
-_PHASE = Parameter("phase", "inference", "training also writes the statistics", "choice", "",
-                   choices=("inference", "training"), shape=False)  # fmt: skip
+_PHASE = Parameter(
+    "phase",
+    "inference",
+    "training also writes the statistics",
+    "choice",
+    "",
+    choices=("inference", "training"),
+    shape=False,
+)
 _BIAS = Parameter("bias", False, "with a bias", "flag", "bias", shape=False)
-_MOMENTUM = Parameter("momentum", 0.1, "share of the batch in the running statistics", "float",
-                      "momentum", shape=False)  # fmt: skip
+_MOMENTUM = Parameter(
+    "momentum",
+    0.1,
+    "share of the batch in the running statistics",
+    "float",
+    "momentum",
+    shape=False,
+)
 
 
 def _batch(name: str, summary: str, build: Any, *extra: Parameter, **more: Any) -> Recipe:
     return Recipe(
-        name, "normalization", summary, build, (*_IMAGE, STATS, AFFINE, *extra, DTYPE, LAYOUT),
-        BATCHNORM_SHAPES, complete=partial(_complete_images, name), **more,
-    )  # fmt: skip
+        name,
+        "normalization",
+        summary,
+        build,
+        (*_IMAGE, STATS, AFFINE, *extra, DTYPE, LAYOUT),
+        BATCHNORM_SHAPES,
+        complete=partial(_complete_images, name),
+        **more,
+    )
 
 
 def _over_rows(name: str, summary: str, build: Any, *extra: Parameter, **more: Any) -> Recipe:
     return Recipe(
-        name, "normalization", summary, build, (*ROWS, STATS, *extra, DTYPE), ROW_SHAPES,
-        complete=partial(_complete_rows, name), **more,
-    )  # fmt: skip
+        name,
+        "normalization",
+        summary,
+        build,
+        (*ROWS, STATS, *extra, DTYPE),
+        ROW_SHAPES,
+        complete=partial(_complete_rows, name),
+        **more,
+    )
 
 
 RECIPES: tuple[Recipe, ...] = (
-    _batch("batchnorm_inference", "batch norm from mean and inverse variance", _inference,
-           aliases=("bn_inference",), backward=("batchnorm_bwd",), chains=True),
-    _batch("batchnorm_inference_variance", "batch norm from mean and variance",
-           _inference_variance, EPS, aliases=("bn_inference_variance",),
-           backward=("batchnorm_bwd",), chains=True),
-    _batch("batchnorm_training", "batch norm with the statistics of the batch", _training, EPS,
-           SAVED, RUNNING, _MOMENTUM, aliases=("batchnorm", "bn_training"),
-           backward=("batchnorm_bwd",), chains=True),
-    _batch("batchnorm_bwd", "gradients of batch norm", _batchnorm_bwd, SAVED,
-           aliases=("bn_bwd",), direction="bwd"),
-    _batch("batchnorm_bwd_relu", "gradients of batch norm + relu", _batchnorm_bwd_relu,
-           aliases=("bn_bwd_relu",), direction="bwd"),
-    _over_rows("layernorm", "layer norm over the last axes", _layernorm, EPS, _PHASE,
-               backward=("layernorm_bwd",), chains=True),
+    _batch(
+        "batchnorm_inference",
+        "batch norm from mean and inverse variance",
+        _inference,
+        aliases=("bn_inference",),
+        backward=("batchnorm_bwd",),
+        chains=True,
+    ),
+    _batch(
+        "batchnorm_inference_variance",
+        "batch norm from mean and variance",
+        _inference_variance,
+        EPS,
+        aliases=("bn_inference_variance",),
+        backward=("batchnorm_bwd",),
+        chains=True,
+    ),
+    _batch(
+        "batchnorm_training",
+        "batch norm with the statistics of the batch",
+        _training,
+        EPS,
+        SAVED,
+        RUNNING,
+        _MOMENTUM,
+        aliases=("batchnorm", "bn_training"),
+        backward=("batchnorm_bwd",),
+        chains=True,
+    ),
+    _batch(
+        "batchnorm_bwd",
+        "gradients of batch norm",
+        _batchnorm_bwd,
+        SAVED,
+        aliases=("bn_bwd",),
+        direction="bwd",
+    ),
+    _batch(
+        "batchnorm_bwd_relu",
+        "gradients of batch norm + relu",
+        _batchnorm_bwd_relu,
+        aliases=("bn_bwd_relu",),
+        direction="bwd",
+    ),
+    _over_rows(
+        "layernorm",
+        "layer norm over the last axes",
+        _layernorm,
+        EPS,
+        _PHASE,
+        backward=("layernorm_bwd",),
+        chains=True,
+    ),
     _over_rows("layernorm_bwd", "gradients of layer norm", _layernorm_bwd, direction="bwd"),
-    _over_rows("rmsnorm", "RMS norm over the last axes", _rmsnorm, EPS, _BIAS, _PHASE,
-               backward=("rmsnorm_bwd",), chains=True),
+    _over_rows(
+        "rmsnorm",
+        "RMS norm over the last axes",
+        _rmsnorm,
+        EPS,
+        _BIAS,
+        _PHASE,
+        backward=("rmsnorm_bwd",),
+        chains=True,
+    ),
     _over_rows("rmsnorm_bwd", "gradients of RMS norm", _rmsnorm_bwd, _BIAS, direction="bwd"),
-)  # fmt: skip
+)

@@ -28,14 +28,23 @@ if TYPE_CHECKING:
 DIMS = Parameter("dims", None, "lengths of any rank, row-major, in place of n c d h w", "dims", "")
 
 OPERAND = Parameter(
-    "rhs", "same", "second operand: same shape, one number per channel, or a scalar", "choice", "",
-    choices=("same", "channel", "scalar"), shape=False,
-)  # fmt: skip
+    "rhs",
+    "same",
+    "second operand: same shape, one number per channel, or a scalar",
+    "choice",
+    "",
+    choices=("same", "channel", "scalar"),
+    shape=False,
+)
 
 RHS_DIMS = Parameter(
-    "rhs_dims", None, "lengths of the second operand, broadcast to the first", "dims", "rhs",
+    "rhs_dims",
+    None,
+    "lengths of the second operand, broadcast to the first",
+    "dims",
+    "rhs",
     shape=False,
-)  # fmt: skip
+)
 
 SHAPES = {
     "small": ("n=2 c=3 h=4 w=5",),
@@ -161,9 +170,12 @@ def _build_convert(builder: Builder, params: Params, _: Value | None) -> Value:
     order = x.order if params["to_layout"] is None else order_of(params["to_layout"])
     y = builder.result("convert", x.dims, order, channel=x.channel, data_type=params["to"])
     builder.node(
-        "PointwiseAttributes", "convert", {"in_0": x.uid}, {"out_0": y.uid},
+        "PointwiseAttributes",
+        "convert",
+        {"in_0": x.uid},
+        {"out_0": y.uid},
         {"operation": "identity"},
-    )  # fmt: skip
+    )
     return y
 
 
@@ -200,9 +212,12 @@ def _build_bias(builder: Builder, _: Params, chained: Value | None) -> Value:
     bias = builder.operand("bias", dims, chained.order)
     y = builder.result("bias", chained.dims, chained.order, channel=chained.channel)
     builder.node(
-        "PointwiseAttributes", "bias", {"in_0": chained.uid, "in_1": bias}, {"out_0": y.uid},
+        "PointwiseAttributes",
+        "bias",
+        {"in_0": chained.uid, "in_1": bias},
+        {"out_0": y.uid},
         {"operation": "add"},
-    )  # fmt: skip
+    )
     return y
 
 
@@ -211,25 +226,45 @@ def _recipe(name: str, family: str, summary: str, mode: Mode, **more: Any) -> Re
     make: Callable[..., Value] = more.pop("make", _build)
     operands = (OPERAND, RHS_DIMS) if mode.inputs == 2 and make is _build else ()
     return Recipe(
-        name, family, summary, partial(make, mode, name),
+        name,
+        family,
+        summary,
+        partial(make, mode, name),
         (*image_rows(32, 64, 28), DIMS, *operands, *extra, DTYPE, LAYOUT),
-        SHAPES, complete=partial(complete, name), chains=True, **more,
-    )  # fmt: skip
+        SHAPES,
+        complete=partial(complete, name),
+        chains=True,
+        **more,
+    )
 
 
 def _activation(
-    name: str, mode: str, summary: str, extra: tuple[Parameter, ...], attributes: Mapping[str, str],
+    name: str,
+    mode: str,
+    summary: str,
+    extra: tuple[Parameter, ...],
+    attributes: Mapping[str, str],
     aliases: tuple[str, ...] = (),
-) -> tuple[Recipe, Recipe]:  # fmt: skip
+) -> tuple[Recipe, Recipe]:
     gradient = f"{name}_bwd"
     forward = _recipe(
-        name, "activations", summary, Mode(f"{mode}_fwd", 1, attributes), extra=extra,
-        aliases=(f"{name}_fwd", *aliases), backward=(gradient,),
-    )  # fmt: skip
+        name,
+        "activations",
+        summary,
+        Mode(f"{mode}_fwd", 1, attributes),
+        extra=extra,
+        aliases=(f"{name}_fwd", *aliases),
+        backward=(gradient,),
+    )
     backward = _recipe(
-        gradient, "activations", f"gradient of {name}", Mode(f"{mode}_bwd", 2, attributes),
-        extra=extra, make=_build_gradient, direction="bwd",
-    )  # fmt: skip
+        gradient,
+        "activations",
+        f"gradient of {name}",
+        Mode(f"{mode}_bwd", 2, attributes),
+        extra=extra,
+        make=_build_gradient,
+        direction="bwd",
+    )
     return forward, backward
 
 
@@ -265,24 +300,61 @@ def _plain(family: str) -> Iterator[Recipe]:
 RECIPES: tuple[Recipe, ...] = (
     *(recipe for row in _ACTIVATIONS for recipe in _activation(*row)),
     *_plain("math"),
-    _recipe("gen_index", "math", "index along an axis",
-            Mode("gen_index", 1, {"axis": "axis_tensor_uid"}), extra=(AXIS,)),
+    _recipe(
+        "gen_index",
+        "math",
+        "index along an axis",
+        Mode("gen_index", 1, {"axis": "axis_tensor_uid"}),
+        extra=(AXIS,),
+    ),
     *_plain("arithmetic"),
-    Recipe("bias", "arithmetic", "adds one number per channel to what it follows", _build_bias,
-           (DTYPE,), {}, chains=True, only_after=True),
-    Recipe("convert", "arithmetic", "the same values in another type or memory order",
-           _build_convert,
-           (*image_rows(32, 64, 28), DIMS, DTYPE, LAYOUT,
-            Parameter("to", None, "type of the result; as dtype", "dtype", "to", shape=False,
-                      follows="dtype", choices=_NUMBERS),
-            layout_row("to_layout", "memory order of the result; as layout", "to", "layout")),
-           {"small": ("n=2 c=3 h=4 w=5 to_layout=nhwc",),
+    Recipe(
+        "bias",
+        "arithmetic",
+        "adds one number per channel to what it follows",
+        _build_bias,
+        (DTYPE,),
+        {},
+        chains=True,
+        only_after=True,
+    ),
+    Recipe(
+        "convert",
+        "arithmetic",
+        "the same values in another type or memory order",
+        _build_convert,
+        (
+            *image_rows(32, 64, 28),
+            DIMS,
+            DTYPE,
+            LAYOUT,
+            Parameter(
+                "to",
+                None,
+                "type of the result; as dtype",
+                "dtype",
+                "to",
+                shape=False,
+                follows="dtype",
+                choices=_NUMBERS,
+            ),
+            layout_row("to_layout", "memory order of the result; as layout", "to", "layout"),
+        ),
+        {
+            "small": ("n=2 c=3 h=4 w=5 to_layout=nhwc",),
             "common": ("n=32 c=64 h=28 w=28 to_layout=nhwc",),
             "large": ("n=64 c=256 h=56 w=56 to_layout=nhwc",),
-            "skewed": ("n=1 c=8192 h=1 w=3 to_layout=nhwc",)},
-           complete=_complete_convert),
+            "skewed": ("n=1 c=8192 h=1 w=3 to_layout=nhwc",),
+        },
+        complete=_complete_convert,
+    ),
     *_plain("logic"),
     _recipe("logical_not", "logic", "not x", Mode("logical_not", 1, {})),
-    _recipe("binary_select", "logic", "x where the mask is set, else b",
-            Mode("binary_select", 3, {}), make=_build_select),
-)  # fmt: skip
+    _recipe(
+        "binary_select",
+        "logic",
+        "x where the mask is set, else b",
+        Mode("binary_select", 3, {}),
+        make=_build_select,
+    ),
+)

@@ -21,10 +21,26 @@ _SHAPE = (
     DTYPE,
 )
 
-_TO = Parameter("to", "fp8_e4m3", "data type of the quantised tensor", "dtype", "to", choices=_FP8,
-                shape=False, always=True)  # fmt: skip
-_FROM = Parameter("source", "fp8_e4m3", "data type of the quantised tensor", "dtype", "from",
-                  choices=_FP8, shape=False, always=True)  # fmt: skip
+_TO = Parameter(
+    "to",
+    "fp8_e4m3",
+    "data type of the quantised tensor",
+    "dtype",
+    "to",
+    choices=_FP8,
+    shape=False,
+    always=True,
+)
+_FROM = Parameter(
+    "source",
+    "fp8_e4m3",
+    "data type of the quantised tensor",
+    "dtype",
+    "from",
+    choices=_FP8,
+    shape=False,
+    always=True,
+)
 
 _SHAPES = {
     "small": ("m=4 n=64", "m=3 n=8 block=4"),
@@ -46,9 +62,12 @@ def _dequantize(builder: Builder, params: Params, _: Value | None) -> Value:
     scale = builder.tensor("scale", (m, n // block), None, "fp8_e8m0")
     y = builder.result("block_scale_dequantize", (m, n), channel=1)
     builder.node(
-        "BlockScaleDequantizeAttributes", "block_scale_dequantize", {"x": x, "scale": scale},
-        {"y": y.uid}, {"block_size": (block,), "is_negative_scale": False},
-    )  # fmt: skip
+        "BlockScaleDequantizeAttributes",
+        "block_scale_dequantize",
+        {"x": x, "scale": scale},
+        {"y": y.uid},
+        {"block_size": (block,), "is_negative_scale": False},
+    )
     return y
 
 
@@ -58,22 +77,34 @@ def _quantize(builder: Builder, params: Params, _: Value | None) -> Value:
     y = builder.result("block_scale_quantize", (m, n), channel=1, data_type=params["to"])
     scale = builder.tensor("scale", (m, n // block), None, "fp8_e8m0")
     builder.node(
-        "BlockScaleQuantizeAttributes", "block_scale_quantize", {"x": x},
-        {"y": y.uid, "scale": scale}, {"block_size": block},
-    )  # fmt: skip
+        "BlockScaleQuantizeAttributes",
+        "block_scale_quantize",
+        {"x": x},
+        {"y": y.uid, "scale": scale},
+        {"block_size": block},
+    )
     return y
 
 
 RECIPES: tuple[Recipe, ...] = (
     Recipe(
-        "block_scale_quantize", "quantization", "to fp8 with one scale for each block", _quantize,
-        (*_SHAPE, _TO), _SHAPES, complete=partial(_complete, "block_scale_quantize"),
+        "block_scale_quantize",
+        "quantization",
+        "to fp8 with one scale for each block",
+        _quantize,
+        (*_SHAPE, _TO),
+        _SHAPES,
+        complete=partial(_complete, "block_scale_quantize"),
         dtypes=("float", "half", "bfloat16"),
     ),
     Recipe(
-        "block_scale_dequantize", "quantization", "from fp8 with one scale for each block",
-        _dequantize, (*_SHAPE, _FROM), _SHAPES,
+        "block_scale_dequantize",
+        "quantization",
+        "from fp8 with one scale for each block",
+        _dequantize,
+        (*_SHAPE, _FROM),
+        _SHAPES,
         complete=partial(_complete, "block_scale_dequantize"),
         dtypes=("float", "half", "bfloat16"),
     ),
-)  # fmt: skip
+)

@@ -59,9 +59,16 @@ ALL_IMAGE_LAYOUTS = tuple(name for names in IMAGE_LAYOUTS.values() for name in n
 def layout_row(key: str, words: str, code: str = "", follows: str | None = None) -> Parameter:
     """A row for a layout; one that follows another is shown only where it differs."""
     return Parameter(
-        key, None, words, "choice", code, ALL_IMAGE_LAYOUTS,
-        shape=False, always=follows is None, follows=follows,
-    )  # fmt: skip
+        key,
+        None,
+        words,
+        "choice",
+        code,
+        ALL_IMAGE_LAYOUTS,
+        shape=False,
+        always=follows is None,
+        follows=follows,
+    )
 
 
 SPATIAL = Parameter("spatial", None, "number of spatial axes, 1 to 3 (else as given)", code=None)

@@ -65,9 +65,12 @@ def _reduction(mode: str, builder: Builder, params: Params, chained: Value | Non
     out = tuple(1 if axis in axes else d for axis, d in enumerate(dims))
     y = builder.result(f"reduce_{mode}", out, channel=len(dims) - 1)
     builder.node(
-        "ReductionAttributes", f"reduce_{mode}", {"in": x}, {"out": y.uid},
+        "ReductionAttributes",
+        f"reduce_{mode}",
+        {"in": x},
+        {"out": y.uid},
         {"mode": mode, "is_deterministic": False},
-    )  # fmt: skip
+    )
     return y
 
 
@@ -75,10 +78,11 @@ _POOLING = (
     *image_rows(16, 64, 56),
     Parameter("window", (2,), "lengths of the window", "ints", "r", always=True),
     Parameter("pad", (0,), "cells before (and after) each axis", "ints", "p", least=0),
-    Parameter("pad_post", None, "cells after, where they differ", "ints", "q", least=0,
-              follows="pad"),
+    Parameter(
+        "pad_post", None, "cells after, where they differ", "ints", "q", least=0, follows="pad"
+    ),
     Parameter("stride", None, "step between windows; as window", "ints", "u", follows="window"),
-)  # fmt: skip
+)
 
 _INDEX = Parameter("index", False, "with the position of each winner", "flag", "index", shape=False)
 
@@ -152,22 +156,39 @@ def _pooling(
     gradient = f"{name}_bwd"
     rows = (*_POOLING, *extra, DTYPE, LAYOUT)
     forward = Recipe(
-        name, "pooling", summary, partial(_pool, mode, name), rows, _POOLING_SHAPES,
-        complete=partial(_complete_pooling, name), aliases=(f"{name}_fwd",), backward=(gradient,),
-    )  # fmt: skip
+        name,
+        "pooling",
+        summary,
+        partial(_pool, mode, name),
+        rows,
+        _POOLING_SHAPES,
+        complete=partial(_complete_pooling, name),
+        aliases=(f"{name}_fwd",),
+        backward=(gradient,),
+    )
     backward = Recipe(
-        gradient, "pooling", f"gradient of {name}", partial(_pool_bwd, mode, gradient),
-        (*_POOLING, DTYPE, LAYOUT), _POOLING_SHAPES, direction="bwd",
+        gradient,
+        "pooling",
+        f"gradient of {name}",
+        partial(_pool_bwd, mode, gradient),
+        (*_POOLING, DTYPE, LAYOUT),
+        _POOLING_SHAPES,
+        direction="bwd",
         complete=partial(_complete_pooling, gradient),
-    )  # fmt: skip
+    )
     return forward, backward
 
 
 RECIPES: tuple[Recipe, ...] = (
     *(
         Recipe(
-            f"reduce_{mode}", "reduction", f"{words} over axes", partial(_reduction, mode),
-            _REDUCTION, _REDUCTION_SHAPES, complete=partial(_complete_reduction, f"reduce_{mode}"),
+            f"reduce_{mode}",
+            "reduction",
+            f"{words} over axes",
+            partial(_reduction, mode),
+            _REDUCTION,
+            _REDUCTION_SHAPES,
+            complete=partial(_complete_reduction, f"reduce_{mode}"),
             chains=True,
         )
         for mode, words in SUMMARIES.items()
@@ -175,4 +196,4 @@ RECIPES: tuple[Recipe, ...] = (
     *_pooling("maxpool", "maxpool", "largest of each window", (_INDEX,)),
     *_pooling("avgpool", "avgpool_exclude_padding", "mean of each window, padding left out", ()),
     *_pooling("avgpool_padded", "avgpool_include_padding", "mean of each window and padding", ()),
-)  # fmt: skip
+)

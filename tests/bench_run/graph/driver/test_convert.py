@@ -110,9 +110,19 @@ def test_graphs_of_many_commands_appear_once() -> None:
 
 
 LINES = st.sampled_from(
-    ("convfp16", "convbfp16 -m trans", "conv -z same", "bnorm -m 1", "pool -W 2x3x9x9", "activ",
-     "gemm", "reduce", "layernorm -m 1", "CBAInfer -F 4")
-)  # fmt: skip
+    (
+        "convfp16",
+        "convbfp16 -m trans",
+        "conv -z same",
+        "bnorm -m 1",
+        "pool -W 2x3x9x9",
+        "activ",
+        "gemm",
+        "reduce",
+        "layernorm -m 1",
+        "CBAInfer -F 4",
+    )
+)
 
 
 @given(LINES, st.integers(1, 64))

@@ -36,6 +36,16 @@ def test_a_line_gives_the_outcome_beside_it(line: str, expected: str) -> None:
 
 def test_the_lines_cover_forty_commands_and_every_converter() -> None:
     bases = {word for line, _ in _rows() for word in line.split() if word[:1].isalpha()}
-    wanted = {"conv", "bnorm", "pool", "activ", "CBAInfer", "gemm", "softmax", "layernorm",
-              "reduce", "tensorop"}  # fmt: skip
+    wanted = {
+        "conv",
+        "bnorm",
+        "pool",
+        "activ",
+        "CBAInfer",
+        "gemm",
+        "softmax",
+        "layernorm",
+        "reduce",
+        "tensorop",
+    }
     assert (set(), True) == (wanted - bases, len(_rows()) >= 40)

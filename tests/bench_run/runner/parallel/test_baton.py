@@ -122,8 +122,10 @@ def test_while_a_device_cools_nobody_touches_it_where_another_case_is_ready():
     baton = Baton()
     turns = [baton.group([name]).turn(name) for name in "abc"]
     turns[0].claim("alone")
-    waits = [threading.Thread(target=turns[1].claim, args=("alone",)),
-             threading.Thread(target=turns[2].claim, args=("shared",))]  # fmt: skip
+    waits = [
+        threading.Thread(target=turns[1].claim, args=("alone",)),
+        threading.Thread(target=turns[2].claim, args=("shared",)),
+    ]
     waits[0].start()
     while not baton._ready:
         time.sleep(0.001)

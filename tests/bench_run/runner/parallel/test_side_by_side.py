@@ -124,8 +124,11 @@ def test_a_run_that_is_killed_while_rounds_are_prepared_loses_none(tmp_path):
 def visit(graph, engine, place=0):
     from types import SimpleNamespace as Bare
 
-    case = Bare(id=f"{graph}{engine}{place}", engine=Bare(key=engine),
-                graph=Bare(id=Bare(path=graph), turns_with=None))  # fmt: skip
+    case = Bare(
+        id=f"{graph}{engine}{place}",
+        engine=Bare(key=engine),
+        graph=Bare(id=Bare(path=graph), turns_with=None),
+    )
     return Visit(case, 0, place)
 
 
@@ -137,9 +140,12 @@ def test_engines_of_a_graph_stand_ready_together_but_no_engine_twice():
 
 @pytest.mark.parametrize(
     ("reason", "expected"),
-    [("CUDA error: out of memory", True), ("cuMemAlloc_v2: CUDA_ERROR_OUT_OF_MEMORY", True),
-     ("no kernel image", False)],
-)  # fmt: skip
+    [
+        ("CUDA error: out of memory", True),
+        ("cuMemAlloc_v2: CUDA_ERROR_OUT_OF_MEMORY", True),
+        ("no kernel image", False),
+    ],
+)
 def test_what_failed_for_lack_of_memory_is_tried_alone(reason, expected):
     from types import SimpleNamespace as Bare
 
@@ -148,10 +154,13 @@ def test_what_failed_for_lack_of_memory_is_tried_alone(reason, expected):
 
 @pytest.mark.parametrize(
     ("left", "expected"),
-    [("terminate called after throwing an instance of 'std::bad_alloc'", True),
-     ("torch.AcceleratorError: CUDA error: out of memory", True),
-     ('in malloc_consolidate: File "allocator.cpp"', False), (None, False)],
-)  # fmt: skip
+    [
+        ("terminate called after throwing an instance of 'std::bad_alloc'", True),
+        ("torch.AcceleratorError: CUDA error: out of memory", True),
+        ('in malloc_consolidate: File "allocator.cpp"', False),
+        (None, False),
+    ],
+)
 def test_what_crashed_for_lack_of_memory_is_tried_alone(left, expected):
     from types import SimpleNamespace as Bare
 

@@ -23,11 +23,13 @@ NAME = "g on twin"
 
 def measured(index, median_ns, beside=(), notes=(), timing=None):
     samples = np.full(20, round(median_ns), np.int64)
-    one = Round(index, "2026-01-01T00:00:00Z", 1, 0, series={"e2e_ns": samples},
-                device_timing=timing)  # fmt: skip
+    one = Round(
+        index, "2026-01-01T00:00:00Z", 1, 0, series={"e2e_ns": samples}, device_timing=timing
+    )
     graph = GraphId("g", "g.json", "0" * 64, "f", "add", "float")
-    case = Case(NAME, graph, "twin", rounds=(one,), notes=notes,
-                init={"build_ns": np.array([index + 1])})  # fmt: skip
+    case = Case(
+        NAME, graph, "twin", rounds=(one,), notes=notes, init={"build_ns": np.array([index + 1])}
+    )
     return with_companions(case, beside)
 
 
@@ -75,8 +77,9 @@ def test_a_difference_that_rounds_have_among_themselves_moves_no_case():
 
 def test_a_step_of_the_clock_moves_no_case():
     """Records of kernels come in steps of 32 ns, 1.4 % of these."""
-    voids = [tried(2_304, *[2_336] * 4, timing=timing)[1][0].void
-             for timing in ("kernel records", None)]  # fmt: skip
+    voids = [
+        tried(2_304, *[2_336] * 4, timing=timing)[1][0].void for timing in ("kernel records", None)
+    ]
     assert [False, True] == [bool(void) for void in voids]
 
 

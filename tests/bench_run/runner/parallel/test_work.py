@@ -50,9 +50,12 @@ def worked_off(work, seconds):
 
 
 @given(
-    graphs=st.integers(1, 9), rounds=st.integers(1, 6), lanes=st.integers(1, 14),
-    engines=st.sampled_from([("numpy",), ("numpy", "torch")]), seed=st.integers(0, 99),
-)  # fmt: skip
+    graphs=st.integers(1, 9),
+    rounds=st.integers(1, 6),
+    lanes=st.integers(1, 14),
+    engines=st.sampled_from([("numpy",), ("numpy", "torch")]),
+    seed=st.integers(0, 99),
+)
 def test_every_visit_is_made_once_and_no_process_has_a_case_twice(
     graphs, rounds, lanes, engines, seed
 ):
