@@ -22,9 +22,10 @@ STAMP := $(VENV)/installed-run
 TEST_STAMP := $(VENV)/installed-test$(EXTRAS)
 
 LINT := $(VENV)/lint
+VENDOR := bench_compare/report/html/assets/vendor
 LINT_STAMP := $(LINT)/installed
 
-.PHONY: run test test-slow fuzz test-gpu test-hardware check lint support tables bench clean
+.PHONY: run test test-slow fuzz test-gpu test-hardware check lint plotly support tables bench clean
 
 run: $(STAMP)
 	$(BIN)/bench-run graphs/ -o run_a.json $(RUN_FLAGS) $(KEPT) --quiet
@@ -62,6 +63,12 @@ lint: $(TEST_STAMP) $(LINT_STAMP)
 	$(BIN)/mypy
 	PATH="$(abspath $(BIN)):$$PATH" $(LINT)/node_modules/.bin/eslint \
 	  --config $(LINT)/eslint.config.js bench_compare/report/html/assets
+
+# The plotly.js of the page, at the version and hash that .ci/package-lock.json pins.
+plotly: $(LINT_STAMP)
+	mkdir -p $(VENDOR)
+	cp $(LINT)/node_modules/plotly.js-basic-dist-min/plotly-basic.min.js $(VENDOR)
+	cp $(LINT)/node_modules/plotly.js-basic-dist-min/LICENSE $(VENDOR)/plotly-LICENSE
 
 support: $(TEST_STAMP)
 	$(BIN)/python -m tests.support_matrix

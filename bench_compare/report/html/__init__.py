@@ -11,9 +11,7 @@ import base64
 import hashlib
 import html
 from importlib.resources import files
-from importlib.util import find_spec
 from itertools import chain
-from pathlib import Path
 from string import Template
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +28,8 @@ if TYPE_CHECKING:
 
     from bench_compare.model import Comparison, View
 
+PLOTLY_FILE, HEADER = "assets/vendor/plotly-basic.min.js", 100
+"""plotly.js as npm publishes it (`make plotly`), and the bytes that begin with its version."""
 ENTRY = "main"
 """The module of ours that starts the page; each is a file under ``assets``."""
 ESCAPED = "<>&\u2028\u2029"
@@ -113,16 +113,8 @@ def digest(text: str | bytes) -> str:
 
 
 def _plotly_js() -> bytes:
-    """The file that `plotly.offline` gives the text of, without an import of all of plotly, which
-    takes longer than to write a small page."""
-    spec = find_spec("plotly")
-    for folder in (spec and spec.submodule_search_locations) or ():
-        path = Path(folder, "package_data", "plotly.min.js")
-        if path.is_file():
-            return path.read_bytes()
-    from plotly.offline import get_plotlyjs
-
-    return str(get_plotlyjs()).encode("utf-8")
+    """The basic bundle of plotly.js: scatter, bar and pie."""
+    return files("bench_compare.report.html").joinpath(PLOTLY_FILE).read_bytes()
 
 
 def _inline() -> tuple[str, str]:
@@ -135,10 +127,10 @@ def _inline() -> tuple[str, str]:
 
 def _from_network() -> tuple[str, str]:
     """The same bytes from plotly's own server, which the browser checks by their hash."""
-    from plotly.offline import get_plotlyjs_version
-
-    address = f"https://cdn.plot.ly/plotly-{get_plotlyjs_version()}.min.js"
-    check = f'integrity="sha256-{digest(_plotly_js())}" crossorigin="anonymous"'
+    data = _plotly_js()
+    version = data[:HEADER].partition(b") v")[2].split()[0].decode("ascii")
+    address = f"https://cdn.plot.ly/plotly-basic-{version}.min.js"
+    check = f'integrity="sha256-{digest(data)}" crossorigin="anonymous"'
     return f'<script src="{address}" {check}></script>\n', address
 
 

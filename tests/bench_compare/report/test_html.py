@@ -5,14 +5,16 @@ import math
 import re
 import subprocess
 import sys
+from importlib.resources import files
 
 import pytest
 
 from bench_compare.errors import UsageError
 from bench_compare.model import Verdict, View
-from bench_compare.report.html import CHUNK, details, embedded, render
+from bench_compare.report.html import CHUNK, PLOTLY_FILE, details, embedded, render
 from bench_compare.report.html.details import blocks
 from tests.bench_compare.report.unblock import unblocked
+from tests.conftest import ROOT
 
 CDN = View(plotlyjs="cdn")
 
@@ -130,3 +132,9 @@ def test_only_the_page_loads_plotly():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "False" == done.stdout.strip()
+
+
+def test_the_page_carries_the_plotly_that_is_pinned():
+    pinned = json.loads((ROOT / ".ci" / "package.json").read_text("utf-8"))["devDependencies"]
+    header = (files("bench_compare.report.html") / PLOTLY_FILE).read_text("utf-8")[:100]
+    assert f"(basic - minified) v{pinned['plotly.js-basic-dist-min']}\n" in header
