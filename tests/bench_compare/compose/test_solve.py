@@ -11,9 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bench_compare.compose.choose.objective import Limit, Problem, Term, corners, least, minimise
-from bench_compare.compose.choose.solve import Factor, solve
-
-EVERYTHING_FITS, NOTHING_FITS = 1 << 20, 1
 
 
 def costs(draw, shape, holes=True):
@@ -30,33 +27,49 @@ def networks(draw):
     pairs = list(itertools.combinations(range(len(sizes)), 2))
     linked = draw(st.lists(st.sampled_from(pairs), unique=True)) if pairs else []
     nodes = [*((n,) for n in range(len(sizes))), *linked]
-    return sizes, [Factor(one, costs(draw, [sizes[n] for n in one])) for one in nodes]
-
-
-def cost_of(factors, choice):
-    return sum(float(f.costs[tuple(choice[n] for n in f.nodes)]) for f in factors)
+    return sizes, [
+        Term(one, costs(draw, lengths), np.zeros(lengths))
+        for one in nodes
+        if (lengths := [sizes[n] for n in one])
+    ]
 
 
 def every_choice(sizes):
     return itertools.product(*map(range, sizes))
 
 
-@given(networks(), st.sampled_from((EVERYTHING_FITS, NOTHING_FITS)))
+@given(networks())
 @settings(max_examples=150, deadline=None)
-def test_the_solver_finds_what_trying_everything_finds(network, entries):
-    sizes, factors = network
-    found = solve(sizes, factors, entries=entries)
-    best = min(cost_of(factors, choice) for choice in every_choice(sizes))
-    assert (found.optimal, found.cost) == (True, best)
+def test_the_solver_finds_what_trying_everything_finds(network):
+    problem = Problem(tuple(network[0]), tuple(network[1]))
+    found = minimise(problem, 1.0, 0.0)
+    best = min(problem.takes(choice)[0] for choice in every_choice(problem.sizes))
+    assert (found.optimal, found.time) == (True, best)
     if found.choice:
-        assert best == cost_of(factors, found.choice)
+        assert best == problem.takes(found.choice)[0]
+
+
+def hard(nodes, options):
+    """Every node has costs with every other one."""
+    generator = np.random.default_rng(0)
+    tables = [(pair, generator.random((options,) * 2)) for pair in pairs_of(nodes)]
+    return Problem((options,) * nodes, tuple(Term(pair, t, t) for pair, t in tables))
 
 
 def test_a_search_that_is_cut_short_says_so():
-    generator = np.random.default_rng(0)
-    pairs = itertools.combinations(range(6), 2)
-    factors = [Factor(pair, generator.random((3, 3))) for pair in pairs]
-    assert not solve([3] * 6, factors, branches=3, entries=NOTHING_FITS).optimal
+    found = minimise(hard(10, 4), 1.0, 0.0, nodes=1)
+    assert (False, True) == (found.optimal, 0 < found.gap < 1)
+
+
+def test_the_same_problem_has_the_same_answer_among_equals():
+    flat = Problem(
+        (4,) * 6, tuple(Term(pair, np.ones((4, 4)), np.ones((4, 4))) for pair in pairs_of(6))
+    )
+    assert 1 == len({minimise(flat, 1.0, 0.0).choice for _ in range(5)})
+
+
+def pairs_of(nodes):
+    return itertools.combinations(range(nodes), 2)
 
 
 @st.composite
