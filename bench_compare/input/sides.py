@@ -8,8 +8,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bench_schema.merge import summaries
-
 from bench_compare.errors import InputError, UsageError
 from bench_compare.model import Side
 
@@ -257,6 +255,8 @@ def split_document(document: Document) -> dict[Unit, Document]:
 
 def _split_case(case: Case, host: str, device: str) -> Iterator[tuple[Unit, Case]]:
     """What a round does not say is what the document says."""
+    from bench_schema.merge import summaries  # loads NumPy
+
     of_round = [(each.host or host, each.device_uuid or device) for each in case.rounds]
     units = dict.fromkeys(of_round or [(host, device)])
     for unit in units:

@@ -6,8 +6,6 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
-from bench_run.machine.telemetry import pci_address
-
 THREAD_VARIABLES = (
     "OMP_NUM_THREADS",
     "OPENBLAS_NUM_THREADS",
@@ -85,6 +83,8 @@ def parse_cpus(text: str) -> set[int]:
 def stay_near(device: str) -> None:
     """Hold this process, and what it starts, to the processors near a device, as far as it may use
     them."""
+    from bench_run.machine.telemetry import pci_address  # loads NumPy
+
     wanted = cpus_near(pci_address(device)) & os.sched_getaffinity(0)
     for task in os.listdir("/proc/self/task") if wanted else ():
         with suppress(OSError):  # it has ended

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from bench_run.options import Options
     from bench_run.plan.engines import PlannedEngine
     from bench_run.runner.planning import Planned
-    from bench_run.worker.parent.launcher import Templates
+    from bench_run.worker.parent.templates import Templates
 
 VERSION = "0.1.0"
 

@@ -24,7 +24,14 @@ from bench_run.engines.spec import parse_spec
 from bench_run.errors import BenchRunError
 from bench_run.worker.guardian import die_with_parent
 from bench_run.worker.main import leave, main
-from bench_run.worker.messages import FORK, MESSAGE_BYTES, Ended, Forked, Preload, Ready
+from bench_run.worker.template_messages import (
+    FORK,
+    MESSAGE_BYTES,
+    Ended,
+    Forked,
+    Preload,
+    Ready,
+)
 
 REAP_S = 0.05
 """How often ended workers are looked for."""

@@ -107,7 +107,3 @@ def test_the_table_has_no_circle():
     order = list(MAY_IMPORT)
     upward = [(a, b) for a in order for b in MAY_IMPORT[a] if order.index(b) >= order.index(a)]
     assert [] == upward
-
-
-def test_at_most_eight_modules_stand_at_the_top():
-    assert len(list(PACKAGE.glob("*.py"))) <= 8

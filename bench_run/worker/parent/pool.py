@@ -38,8 +38,9 @@ from bench_run.worker.messages import (
     Visited,
     case_of,
 )
-from bench_run.worker.parent.launcher import Launcher, Templates
+from bench_run.worker.parent.launcher import Launcher
 from bench_run.worker.parent.process import Worker
+from bench_run.worker.parent.templates import Templates
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

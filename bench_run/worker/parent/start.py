@@ -13,7 +13,14 @@ import threading
 import time
 from typing import TYPE_CHECKING, Protocol
 
-from bench_run.worker.messages import FORK, MESSAGE_BYTES, Ended, Forked, Preload, Ready
+from bench_run.worker.template_messages import (
+    FORK,
+    MESSAGE_BYTES,
+    Ended,
+    Forked,
+    Preload,
+    Ready,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

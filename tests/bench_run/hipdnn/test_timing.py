@@ -14,7 +14,7 @@ from bench_run.engines.hipdnn.loading import Library
 from bench_run.errors import EngineError, EngineUnavailableError
 from bench_run.measure.loop import SamplingBudget, measure, on_device
 from bench_run.streams import hip
-from bench_run.streams.hip import GATE_DEPTH, Gate, HipStream
+from bench_run.streams.hip import GATE_DEPTH, Gate, HipPythonEvents, HipStream
 from bench_run.tensors.seeded.inputs import make_inputs
 from tests.conformance.graphs import FAMILIES
 
@@ -356,7 +356,7 @@ def test_events_of_hip_python_stand_in():
         hipEventRecord=lambda event, stream: (0,),
         hipEventElapsedTime=lambda begin, end: (0, 0.125),
     )
-    events = hip.HipPythonEvents(hip, 2)
+    events = HipPythonEvents(hip, 2)
     assert 0.125 == events.elapsed_ms(events.record(), events.record())
 
 

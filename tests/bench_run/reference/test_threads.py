@@ -44,8 +44,8 @@ def small_parts(monkeypatch):
     monkeypatch.setattr(pointwise, "BLOCK_ELEMENTS", 2**8)
     for name, size in {
         "convolution.SCRATCH_BYTES": 2**12,
-        "attention_scores.BLOCK_ELEMENTS": 2**8,
-        "layernorm.PART_ELEMENTS": 2**8,
+        "attention.BLOCK_ELEMENTS": 2**8,
+        "norms.PART_ELEMENTS": 2**8,
     }.items():
         monkeypatch.setattr(f"bench_run.reference.{name}", size)
 
