@@ -16,7 +16,7 @@ from bench_compare.model import Source, Verdict
 from bench_compare.policy import Policy
 from tests.bench_compare.build import case, document, engine, round_
 
-TWO_UNITS = Path(__file__).resolve().parents[4] / "shared" / "documents" / "two_units"
+TWO_UNITS = Path(__file__).resolve().parents[2] / "data" / "documents" / "two_units"
 
 
 def on(unit, index, level_ns, host=None):
@@ -135,7 +135,6 @@ def test_that_units_differ_is_the_question_and_no_reservation():
     assert not any("another unit" in text for text in compare(base, others, Policy()).warnings)
 
 
-@pytest.mark.skipif(not TWO_UNITS.is_dir(), reason="the measured documents are not here")
 def test_two_measured_units_differ_in_the_convolutions_by_up_to_18_percent():
     paths = [TWO_UNITS / f"{name}.json.zst" for name in ("solo_1", "solo_2", "solo1_1", "solo1_2")]
     base, *others = sides(*(Source(str(path), files.read(path), "bench") for path in paths))
