@@ -1,9 +1,15 @@
-"""Expected outputs that are kept across runs, in a folder of bounded size.
+"""Expected outputs of earlier runs, in a folder of bounded size.
 
-An entry is a folder named by its key (`reference_key.py`): a file for each output, and a list of
-them with their sizes and CRC-32. It appears whole or not at all, and is believed where key, names,
-sizes and sums agree; one that is damaged is removed and computed again. Several processes may use
-the folder at the same time.
+An entry is a folder named by its key (see the second half of this module): a file for each output,
+and a list of them with their sizes and CRC-32. It appears whole or not at all, and is believed
+where key, names, sizes and sums agree; one that is damaged is removed and computed again.
+
+An index (SQLite) has a row for each entry with its bytes and the order of use, so that neither a
+store nor a look-up lists the folder. The entries are the truth: the index is rebuilt from them
+where it is missing, damaged or another version's. A row is written before its entry appears and
+goes after the entry has gone, so that a process that is killed in between leaves at most a row too
+many: that counts as room taken until its turn to make room comes. Several processes, on several
+hosts too, may use the folder at the same time.
 """
 
 from __future__ import annotations
@@ -20,7 +26,7 @@ import sys
 import time
 import zlib
 from collections.abc import Mapping
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import fields, is_dataclass
 from functools import lru_cache
 from importlib import metadata
@@ -32,7 +38,8 @@ import numpy as np
 from bench_run.machine.host import cpu_model
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    import sqlite3
+    from collections.abc import Callable, Collection, Iterable
 
     from bench_run.graph.model import Graph
     from bench_run.tensors.layout import Storages
@@ -44,10 +51,34 @@ LARGEST_SHARE = 4
 """An entry takes at most this part (1/4) of that, and of the space that is left on the disk."""
 FORGOTTEN_S = 3600.0
 """What a process left half written so long ago, nobody writes any more."""
+BUSY_S = 30.0
+"""Longest wait for another process that writes to the index, or rebuilds it."""
 LIST = "files.json"
-HIDDEN = ".reference-"
+INDEX = "index.sqlite"
+PARTS = "unfinished"
+"""Folder of entries that are being written or removed."""
+FORMER_PARTS = ".reference-*"
+"""How these were called when they lay among the entries."""
 KEY = re.compile("[0-9a-f]{64}")
 CHUNK = 1 << 20
+
+VERSION = 1
+SCHEMA = (
+    "DROP TABLE IF EXISTS entries",
+    "DROP TABLE IF EXISTS total",
+    "CREATE TABLE entries (key TEXT PRIMARY KEY, bytes INTEGER NOT NULL, used INTEGER NOT NULL)",
+    "CREATE INDEX by_use ON entries (used)",
+    "CREATE TABLE total (bytes INTEGER NOT NULL)",
+    "INSERT INTO total VALUES (0)",
+    "CREATE TRIGGER stored AFTER INSERT ON entries BEGIN"
+    " UPDATE total SET bytes = bytes + NEW.bytes; END",
+    "CREATE TRIGGER removed AFTER DELETE ON entries BEGIN"
+    " UPDATE total SET bytes = bytes - OLD.bytes; END",
+    f"PRAGMA user_version = {VERSION}",
+)
+"""`used` numbers the uses in their order, whatever the clocks of several hosts say."""
+UNUSABLE = ("locked", "unable to open", "disk I/O error", "is full")
+"""What SQLite says where the index is not to blame; else it is damaged."""
 
 _numbers = itertools.count()
 
@@ -62,29 +93,25 @@ class ReferenceCache:
     def fetch(self, key: str, names: Collection[str], target: Path) -> bool:
         """Have the files of these names in a new folder `target`; returns whether they are."""
         entry = self.folder / key
-        if not entry.is_dir() or not self._is_whole(entry, key, names):
+        if not entry.is_dir():
+            return False
+        try:
+            size = _check_files(entry, key, names)
+        except (ValueError, FileNotFoundError):
+            self._remove_damaged(key)
+            return False
+        except OSError:
             return False
         try:
             target.mkdir(parents=True)
             for name in names:
-                _place(entry / name, target / name)
+                _link_or_copy(entry / name, target / name)
         except OSError:  # removed meanwhile, or no space left
             shutil.rmtree(target, ignore_errors=True)
             return False
-        with suppress(OSError):
-            os.utime(entry)
-        return True
-
-    def _is_whole(self, entry: Path, key: str, names: Collection[str]) -> bool:
-        try:
-            rows = _read_list(entry, key, names)
-            for name in names:
-                _check(entry / name, rows[name])
-        except (ValueError, FileNotFoundError):
-            self._remove(entry)
-            return False
-        except OSError:
-            return False
+        with suppress(OSError):  # a folder that may only be read
+            os.utime(entry)  # for an index that is rebuilt
+            self._with_index(lambda index: _note_use(index, key, size))
         return True
 
     def store(self, key: str, source: Path) -> None:
@@ -97,67 +124,137 @@ class ReferenceCache:
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         if size > shutil.disk_usage(self.folder).free // LARGEST_SHARE:
             return
-        self._make_room(size)
-        part = self._hidden()
-        part.mkdir()
+        part = self._new_part()
+        part.mkdir(parents=True)
         try:
             rows = {path.name: _sums(path) for path in paths}
             for path in paths:
-                _place(path, part / path.name)
-            (part / LIST).write_text(json.dumps({"key": key, "files": rows}), encoding="utf-8")
-            _rename(part, entry)
+                _link_or_copy(path, part / path.name)
+            listed = json.dumps({"key": key, "files": rows})
+            (part / LIST).write_text(listed, encoding="utf-8")
+            self._with_index(lambda index: self._make_room(index, key, size + len(listed)))
+            part.rename(entry)
+        except OSError as error:
+            # Another process was faster: what it stored is the same, even where a third one has
+            # removed it meanwhile.
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                raise
         finally:
             shutil.rmtree(part, ignore_errors=True)
+            _remove_forgotten((self.folder / PARTS).iterdir())
 
-    def _hidden(self) -> Path:
-        """A new name that is no entry's."""
-        return self.folder / f"{HIDDEN}{os.getpid()}-{next(_numbers)}-{time.monotonic_ns()}"
-
-    def _make_room(self, size: int) -> None:
-        """For a new entry of so many bytes."""
-        for path in self.folder.glob(f"{HIDDEN}*"):
-            with suppress(OSError):
-                if time.time() - path.stat().st_mtime > FORGOTTEN_S:
-                    shutil.rmtree(path, ignore_errors=True)
-        rows = sorted(self._entries())
-        total = size + sum(taken for _, taken, _ in rows)
-        for _, taken, path in rows:
+    def _make_room(self, index: sqlite3.Connection, key: str, size: int) -> None:
+        """Count a new entry of so many bytes, and remove those that were used longest ago. Raises
+        `ValueError` where the index is damaged."""
+        _note_use(index, key, size)
+        while True:
+            (total,) = index.execute("SELECT bytes FROM total").fetchone() or (None,)
+            if not isinstance(total, int) or total < size:
+                raise ValueError("the sum is damaged")
             if total <= self._most_bytes:
                 return
-            self._remove(path)
-            total -= taken
+            (oldest,) = index.execute("SELECT key FROM entries ORDER BY used LIMIT 1").fetchone()
+            if oldest == key or KEY.fullmatch(str(oldest)) is None:
+                raise ValueError("a row is damaged")
+            self._remove_entry(oldest)
+            index.execute("DELETE FROM entries WHERE key = ?", (oldest,))
 
-    def _entries(self) -> Iterator[tuple[float, int, Path]]:
-        """When they were used last, their bytes and where they are. Whatever else lies in the
-        folder is none of ours."""
+    def _remove_damaged(self, key: str) -> None:
+        self._remove_entry(key)
+        with suppress(OSError):
+            self._with_index(
+                lambda index: index.execute("DELETE FROM entries WHERE key = ?", (key,))
+            )
+
+    def _remove_entry(self, key: str) -> None:
+        """At once for everybody; whoever reads it keeps what is open."""
+        entry, part = self.folder / key, self._new_part()
+        with suppress(OSError):
+            part.parent.mkdir(exist_ok=True)
+            entry.rename(part)
+            shutil.rmtree(part, ignore_errors=True)
+
+    def _new_part(self) -> Path:
+        """A new name for what is not an entry yet, or no longer."""
+        name = f"{os.getpid()}-{next(_numbers)}-{time.monotonic_ns()}"
+        return self.folder / PARTS / name
+
+    def _with_index(self, work: Callable[[sqlite3.Connection], object]) -> None:
+        """Work on the index in one transaction. Raises `OSError` where it cannot be written."""
+        try:
+            import sqlite3
+        except ImportError as error:  # a Python that was built without it
+            raise OSError(f"no index: {error}") from error
+        path = self.folder / INDEX
+        for is_last in (False, True):
+            try:
+                # A rollback journal, not a write-ahead log: that needs memory that all processes
+                # share, which those of several hosts do not have. Nothing is synchronised with the
+                # disk: what a power failure damages is rebuilt.
+                with closing(sqlite3.connect(path, BUSY_S, isolation_level=None)) as index:
+                    index.execute("PRAGMA synchronous = OFF")
+                    index.execute("BEGIN IMMEDIATE")
+                    if index.execute("PRAGMA user_version").fetchone() != (VERSION,):
+                        self._rebuild(index)
+                    work(index)
+                    index.execute("COMMIT")
+                    return
+            except (sqlite3.DatabaseError, ValueError) as error:
+                unusable = any(words in str(error) for words in UNUSABLE)
+                if is_last or unusable or not os.access(path, os.W_OK):
+                    raise OSError(f"{INDEX}: {error}") from error
+            for damaged in (path, path.with_name(f"{INDEX}-journal")):
+                damaged.unlink(missing_ok=True)
+
+    def _rebuild(self, index: sqlite3.Connection) -> None:
+        """From the entries, by the time of their last use. Whatever else lies in the folder is not
+        ours."""
+        for statement in SCHEMA:
+            index.execute(statement)
+        entries = []
         for path in self.folder.iterdir():
             with suppress(OSError):
                 if KEY.fullmatch(path.name) and (path / LIST).is_file():
                     size = sum(file.stat().st_size for file in path.iterdir())
-                    yield path.stat().st_mtime, size, path
-
-    def _remove(self, entry: Path) -> None:
-        """At once for everybody; whoever reads it keeps what is open."""
-        gone = self._hidden()
-        with suppress(OSError):
-            entry.rename(gone)
-            shutil.rmtree(gone, ignore_errors=True)
+                    entries.append((path.stat().st_mtime, path.name, size))
+        for _, key, size in sorted(entries):
+            _note_use(index, key, size)
+        _remove_forgotten(self.folder.glob(FORMER_PARTS))
 
 
-def _read_list(entry: Path, key: str, names: Collection[str]) -> Mapping[str, Any]:
-    """Raises `ValueError` where it is not that of this key and these files."""
-    found = json.loads((entry / LIST).read_bytes())
-    if not isinstance(found, dict) or found.get("key") != key:
+def _note_use(index: sqlite3.Connection, key: str, size: int) -> None:
+    """The entry is the one that was used last; it may be unknown to the index."""
+    index.execute("DELETE FROM entries WHERE key = ?", (key,))
+    index.execute(
+        "INSERT INTO entries SELECT ?, ?, coalesce(max(used), 0) + 1 FROM entries", (key, size)
+    )
+
+
+def _remove_forgotten(parts: Iterable[Path]) -> None:
+    """Remove what a process that was killed has left."""
+    with suppress(OSError):
+        for path in parts:
+            if time.time() - path.stat().st_mtime > FORGOTTEN_S:
+                shutil.rmtree(path, ignore_errors=True)
+
+
+def _check_files(entry: Path, key: str, names: Collection[str]) -> int:
+    """The bytes of an entry. Raises `ValueError` where it is not that of this key and these files,
+    as they were stored."""
+    raw = (entry / LIST).read_bytes()
+    listed = json.loads(raw)
+    if not isinstance(listed, dict) or listed.get("key") != key:
         raise ValueError("another key")
-    rows = found.get("files")
+    rows = listed.get("files")
     if not isinstance(rows, dict) or rows.keys() != set(names):
         raise ValueError("other files")
-    return rows
-
-
-def _check(path: Path, row: object) -> None:
-    if _sums(path) != row:
-        raise ValueError(f"{path.name} is damaged")
+    size = len(raw)
+    for name in names:
+        sums = _sums(entry / name)
+        if sums != rows[name]:
+            raise ValueError(f"{name} is damaged")
+        size += sums["bytes"]
+    return size
 
 
 def _sums(path: Path) -> dict[str, int]:
@@ -168,22 +265,12 @@ def _sums(path: Path) -> dict[str, int]:
     return {"bytes": size, "crc32": crc}
 
 
-def _place(source: Path, target: Path) -> None:
+def _link_or_copy(source: Path, target: Path) -> None:
     """A second name for the file, else a copy of it: nobody writes to it any more."""
     try:
         os.link(source, target)
     except OSError:
         shutil.copyfile(source, target)
-
-
-def _rename(part: Path, entry: Path) -> None:
-    """Another process may have been faster: what it stored is the same, even where a third one has
-    removed it meanwhile."""
-    try:
-        part.rename(entry)
-    except OSError as error:
-        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
-            raise
 
 
 # A name for what a float64 reference is computed from and by what.
@@ -216,8 +303,8 @@ def graph_digest(graph: Graph) -> str:
 def _plain(value: Any) -> Any:
     """Nested tuples that are equal where the values mean the same."""
     if is_dataclass(value):
-        kept = (field.name for field in fields(value) if field.name not in NAMES)
-        return type(value).__name__, *((name, _plain(getattr(value, name))) for name in kept)
+        names = (field.name for field in fields(value) if field.name not in NAMES)
+        return type(value).__name__, *((name, _plain(getattr(value, name))) for name in names)
     if isinstance(value, Mapping):
         return "mapping", *sorted((repr(key), _plain(item)) for key, item in value.items())
     if isinstance(value, (frozenset, set)):
@@ -237,7 +324,7 @@ def inputs_digest(inputs: Storages) -> str:
 
 @lru_cache(maxsize=1)
 def provenance(package: Path = PACKAGE) -> str | None:
-    """By what is computed here; None where that is unknown."""
+    """Digest of what computes here; None where that is unknown."""
     code = code_digest(package)
     if code is None:
         return None
@@ -245,12 +332,12 @@ def provenance(package: Path = PACKAGE) -> str | None:
     blas = np.show_config(mode="dicts")["Build Dependencies"]["blas"]
     kernels = sorted((k, v) for k, v in os.environ.items() if k.startswith("OPENBLAS_CORETYPE"))
     machine = platform.machine(), sys.byteorder, cpu_model()
-    found = (code, versions, blas.get("name"), blas.get("version"), kernels, machine)
-    return hashlib.sha256(repr(found).encode()).hexdigest()
+    provided = (code, versions, blas.get("name"), blas.get("version"), kernels, machine)
+    return hashlib.sha256(repr(provided).encode()).hexdigest()
 
 
 def code_digest(package: Path) -> str | None:
-    """Of the sources, by their paths in the package."""
+    """Digest of the sources and their paths in the package."""
     paths = [path for room in ROOMS for path in sorted((package / room).rglob("*.py"))]
     digest = hashlib.sha256()
     try:

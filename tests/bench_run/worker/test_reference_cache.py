@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import shutil
+import sqlite3
 import subprocess
 import sys
 import tempfile
 import time
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +21,7 @@ import bench_run
 from bench_run.errors import UsageError
 from bench_run.runner.references import cache_folder
 from bench_run.worker import reference_cache
-from bench_run.worker.reference_cache import LIST, ReferenceCache
+from bench_run.worker.reference_cache import INDEX, LIST, PARTS, ReferenceCache
 
 KEYS = [f"{number:064x}" for number in range(10)]
 NAMES = ["3.npy", "7.npy"]
@@ -85,7 +87,8 @@ def test_a_single_bit_that_changed_is_found_and_the_entry_removed(data, tmp_path
     raw[data.draw(st.integers(0, len(raw) - 1))] ^= 1 << data.draw(st.integers(0, 7))
     path.write_bytes(raw)
     assert not cache.fetch(KEYS[0], NAMES, base / "had")
-    assert [] == list(cache.folder.iterdir())
+    assert [] == entries(cache.folder)
+    assert [] == list((cache.folder / PARTS).iterdir())
 
 
 @pytest.mark.parametrize(
@@ -122,7 +125,7 @@ def test_a_full_disk_costs_the_entry_nothing(cache, tmp_path, monkeypatch):
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(reference_cache, "_place", full)
+    monkeypatch.setattr(reference_cache, "_link_or_copy", full)
     assert not cache.fetch(KEYS[0], NAMES, tmp_path / "had")
     assert not (tmp_path / "had").exists()
     monkeypatch.undo()
@@ -136,15 +139,14 @@ def size_of(folder):
 def test_what_was_used_longest_ago_makes_room(tmp_path, computed):
     room = 5 * size_of(computed) + 2000
     cache = ReferenceCache(tmp_path / "cache", room)
-    for place, key in enumerate(KEYS[:4]):
+    for key in KEYS[:4]:
         cache.store(key, computed)
-        os.utime(cache.folder / key, (place, place))
     assert cache.fetch(KEYS[0], NAMES, tmp_path / "had")
     for key in KEYS[4:6]:
         cache.store(key, computed)
-    kept = {path.name for path in cache.folder.iterdir()}
-    assert KEYS[0] in kept
-    assert KEYS[1] not in kept
+    names = {path.name for path in entries(cache.folder)}
+    assert KEYS[0] in names
+    assert KEYS[1] not in names
     assert size_of(cache.folder) <= room
 
 
@@ -166,12 +168,122 @@ def test_what_others_have_in_the_folder_is_left_alone(tmp_path, computed):
 
 
 def test_what_a_killed_process_left_goes_after_an_hour(cache, computed):
-    old, new = (cache.folder / f".reference-{name}" for name in ("old", "new"))
+    old, new = (cache.folder / PARTS / name for name in ("old", "new"))
     for path in (old, new):
         path.mkdir()
     os.utime(old, (time.time() - 4000,) * 2)
     cache.store(KEYS[1], computed)
     assert (False, True) == (old.exists(), new.exists())
+
+
+def without_index(folder):
+    """As a version of this tool without an index left it, with what it was writing."""
+    for path in (folder / INDEX, *(folder / PARTS).iterdir()):
+        path.unlink()
+    (folder / PARTS).rmdir()
+    part = folder / ".reference-1-2-3"
+    part.mkdir()
+    os.utime(part, (1, 1))
+
+
+def test_the_entries_of_an_older_folder_are_had_and_make_room_in_the_order_of_their_use(
+    tmp_path, computed
+):
+    cache = ReferenceCache(tmp_path / "cache", 5 * size_of(computed) + 2000)
+    for key in KEYS[:4]:
+        cache.store(key, computed)
+    without_index(cache.folder)
+    for moment, key in enumerate((KEYS[1], KEYS[3], KEYS[0], KEYS[2])):
+        os.utime(cache.folder / key, (moment, moment))
+    for key in KEYS[4:7]:
+        cache.store(key, computed)
+    assert {KEYS[0], KEYS[2], *KEYS[4:7]} == {path.name for path in entries(cache.folder)}
+    assert not list(cache.folder.glob(".*"))
+
+
+@settings(max_examples=20, deadline=None)
+@given(data=st.data())
+def test_a_damaged_index_costs_no_run_its_end(data, tmp_path_factory):
+    base = tmp_path_factory.mktemp("index")
+    (base / "computed").mkdir()
+    np.save(base / "computed" / "3.npy", np.arange(100.0))
+    cache = ReferenceCache(base / "cache", 4500)
+    for key in KEYS[:4]:
+        cache.store(key, base / "computed")
+    path = cache.folder / INDEX
+    raw = bytearray(path.read_bytes())
+    kind = data.draw(st.sampled_from(["bit", "shorter", "empty", "text", "journal"]))
+    if kind == "bit":
+        raw[data.draw(st.integers(0, len(raw) - 1))] ^= 1 << data.draw(st.integers(0, 7))
+    elif kind == "shorter":
+        raw = raw[: data.draw(st.integers(1, len(raw) - 1))]
+    elif kind == "journal":
+        path.with_name(f"{INDEX}-journal").write_bytes(data.draw(st.binary()))
+    path.write_bytes({"empty": b"", "text": b"no database, " * 100}.get(kind, raw))
+    for number, key in enumerate(KEYS[4:7]):
+        cache.store(key, base / "computed")
+        assert cache.fetch(key, ["3.npy"], base / f"had-{number}")
+    assert size_of(cache.folder) <= 4500
+
+
+def test_an_index_that_cannot_be_is_an_error_of_the_system(tmp_path, computed):
+    cache = ReferenceCache(tmp_path / "cache")
+    (cache.folder / INDEX).mkdir(parents=True)
+    with pytest.raises(OSError, match=r"index.sqlite: unable to open"):
+        cache.store(KEYS[0], computed)
+    assert [] == entries(cache.folder)
+
+
+@pytest.mark.parametrize("moment", ["rename", "_remove_entry"])
+def test_a_process_that_is_killed_while_it_stores_leaves_a_folder_that_goes_on(
+    tmp_path, computed, monkeypatch, moment
+):
+    cache = ReferenceCache(tmp_path / "cache", 4 * size_of(computed) + 2000)
+    for key in KEYS[:4]:
+        cache.store(key, computed)
+
+    def killed(*_):
+        os.kill(os.getpid(), 9)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path if moment == "rename" else ReferenceCache, moment, killed)
+        assert -9 == exit_code(lambda: cache.store(KEYS[4], computed), root=True)
+    for key in KEYS[5:9]:
+        cache.store(key, computed)
+        assert size_of(cache.folder) - size_of(cache.folder / PARTS) <= 4 * size_of(computed) + 2000
+    assert cache.fetch(KEYS[8], NAMES, tmp_path / "had")
+
+
+def test_a_store_neither_lists_the_folder_nor_reads_more_rows_where_there_are_more(
+    tmp_path, computed, monkeypatch
+):
+    cache = ReferenceCache(tmp_path / "cache")
+    cache.store("f" * 64, computed)
+    listed, steps = [], []
+    scandir, iterdir, connect = os.scandir, Path.iterdir, sqlite3.connect
+
+    def counting(*arguments, **options):
+        index = connect(*arguments, **options)
+        index.set_progress_handler(lambda: steps.append(1) and None, 1)
+        return index
+
+    def steps_of_one_store(key):
+        with monkeypatch.context() as patched:
+            patched.setattr(os, "scandir", lambda *a: (listed.append(Path(*a)), scandir(*a))[1])
+            patched.setattr(Path, "iterdir", lambda own: (listed.append(own), iterdir(own))[1])
+            patched.setattr(sqlite3, "connect", counting)
+            steps.clear()
+            cache.store(key, computed)
+        return len(steps)
+
+    few = steps_of_one_store(KEYS[0])
+    with closing(sqlite3.connect(cache.folder / INDEX)) as index:
+        rows = [(f"{number:064x}", 1, -number) for number in range(100, 20_000)]
+        index.executemany("INSERT INTO entries VALUES (?, ?, ?)", rows)
+        index.commit()
+    assert few == steps_of_one_store(KEYS[1])
+    assert cache.folder not in listed
+    assert cache.folder / PARTS in listed
 
 
 def test_processes_that_store_read_and_evict_at_the_same_time_see_whole_entries_only(tmp_path):
@@ -210,7 +322,7 @@ print(had)
         assert "" == error
         assert int(out) > 20
     assert size_of(tmp_path / "cache") <= 4 * 60_000 // 3
-    assert not list((tmp_path / "cache").glob(".*"))
+    assert not list((tmp_path / "cache" / PARTS).iterdir())
 
 
 OP = ("matmul: m=8 n=8 k=8",)
@@ -244,13 +356,13 @@ def test_a_second_run_reads_what_the_first_computed_unless_it_is_damaged(tmp_pat
     assert [path] == entries(tmp_path / "kept")
 
 
-def as_nobody(work):
-    """The exit code of a process that does this work without the rights of root."""
+def exit_code(work, *, root=False):
+    """The exit code of a process that does this work, by default without the rights of root."""
     pid = os.fork()
     if pid == 0:
         code = 99
         try:
-            if os.geteuid() == 0:
+            if os.geteuid() == 0 and not root:
                 os.setuid(65534)
             code = int(work())
         finally:
@@ -271,8 +383,8 @@ def test_a_folder_that_may_only_be_read_is_read(cache):
             shared.store(KEYS[1], own / "had")
         return 7
 
-    assert 1 == as_nobody(lambda: shared.fetch(KEYS[0], NAMES, own / "had"))
-    assert 7 == as_nobody(store)
+    assert 1 == exit_code(lambda: shared.fetch(KEYS[0], NAMES, own / "had"))
+    assert 7 == exit_code(store)
     shutil.rmtree(own)
 
 
@@ -327,4 +439,4 @@ def test_an_entry_that_another_stored_and_a_third_removed_meanwhile_is_no_error(
     monkeypatch.setattr(Path, "rename", rename_late)
     cache.store(KEYS[1], computed)
     assert lost
-    assert not [path for path in cache.folder.iterdir() if path.name.startswith(".")]
+    assert not list((cache.folder / PARTS).iterdir())
