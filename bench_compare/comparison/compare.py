@@ -12,12 +12,14 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
+from bench_schema.identity import is_tuned
 
 from bench_compare.comparison.circumstances.notes import (
     case_notes,
     disturbed_warnings,
     sample_notes,
 )
+from bench_compare.comparison.circumstances.pairs import pair_differences
 from bench_compare.comparison.circumstances.settings import differences, stopping_warnings
 from bench_compare.comparison.judging.estimates import (
     ComparisonInputs,
@@ -41,11 +43,10 @@ from bench_compare.comparison.regressions import (
     bad_limits,
     bad_news,
     beside_warnings,
-    crossed,
     problems,
     warnings,
 )
-from bench_compare.input.align import align
+from bench_compare.input.align import align, engines_compared
 from bench_compare.metrics import GATES, METRICS, PerRound
 from bench_compare.model import CaseComparison, Comparison, Detail, Verdict
 from bench_compare.parallel import share_out, side_by_side
@@ -283,7 +284,15 @@ def compare(
         for move in movements((base, match.other), match.measured, cases, policy)
     ]
     used = {name for match in matches for name in match.measured}
-    unlike = [difference for other in others for difference in differences(base, other)]
+    unlike = [
+        one
+        for match in matches
+        for one in (
+            *differences(base, match.other),
+            *pair_differences(match.pairs, base, match.other),
+        )
+    ]
+    unlike.sort(key=lambda one: not one.must_agree)
     deciding = {case.gate for case in cases}
     moved = [move for move in found if move.metric in deciding]
     bad = (*bad_news(cases, moved, policy), *bad_limits(unlike, policy))
@@ -302,7 +311,7 @@ def compare(
         bad_news=bad,
         problems=problems(cases, (unlike, seen), bad, policy),
         warnings=(
-            *warnings(base, others, cases, crossed(base, others)),
+            *warnings(base, others, cases, [e for m in matches for e in _unasked(base, m)]),
             *(text for m in matches for text in unit_warnings((base, m.other), m.measured)),
             *stopping_warnings((base, *others), policy),
             *disturbed_warnings((base, *others)),
@@ -315,6 +324,13 @@ def compare(
         sensitivity=seen,
         policy=_policy_text(policy, chosen),
     )
+
+
+def _unasked(base: Side, match: Match) -> list[tuple[str, str]]:
+    """Engines that are compared though nobody grouped by engine: documents differ."""
+    paths = {source.path for source in base.sources}
+    asked = paths & {source.path for source in match.other.sources}
+    return [] if asked else engines_compared(match.pairs)
 
 
 def _decided(
@@ -372,11 +388,12 @@ def _but_per_round(
 
 def _judged(matches: Sequence[Match], policy: Policy) -> list[Match]:
     adjusted = _adjusted(matches)
+    names = [[pair.side.name for pair in match.pairs] for match in matches]
     return [
         replace(
             match,
             results={
-                name: judged(one, adjusted[number, name], _names(match.pairs), policy)
+                name: judged(one, adjusted[number, name], names[number], policy)
                 for name, one in match.measured.items()
             },
         )
@@ -399,11 +416,6 @@ def _adjusted(matches: Sequence[Match]) -> dict[tuple[int, str], Tested]:
 
 def _p(measured: Measured | ExactMeasured | None) -> Array:
     return measured.estimates.p if isinstance(measured, Measured) else np.empty(0)
-
-
-def _names(pairs: Sequence[Pair]) -> list[str]:
-    sides = (pair.base if pair.other is None else pair.other for pair in pairs)
-    return [side.name for side in sides if side is not None]
 
 
 def _cases(
@@ -429,19 +441,18 @@ def _case(
     """`measured`: the results, the row of the case, the metric that decides it."""
     number, label = name
     results, row, gate = measured
-    side = pair.base if pair.other is None else pair.other
-    assert side is not None, "a pair has a side"
+    side = pair.side
     graph = side.cases[-1].graph
     decided = None if gate is None else (results[gate], row)
     verdict, make_reason = _headline(pair, decided, became, notes)
     return CaseComparison(
         id=number,
         name=pair.name,
-        fingerprint=graph.fingerprint,
+        fingerprint=pair.fingerprint,
         family=graph.family,
         data_type=graph.data_type,
-        engine=_engine(pair),
-        variant=side.cases[-1].variant,
+        engine=pair.engine,
+        variant={} if is_tuned(side.cases[-1]) else side.cases[-1].variant,
         other_label=label,
         base=pair.base,
         other=pair.other,
@@ -452,11 +463,6 @@ def _case(
         changes=became,
         notes=notes,
     )
-
-
-def _engine(pair: Pair) -> str:
-    engines = [side.engine for side in (pair.base, pair.other) if side is not None]
-    return " → ".join(dict.fromkeys(engines))
 
 
 def _headline(

@@ -10,7 +10,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from bench_compare.input.align import identity
+from bench_schema.identity import engine_name
+
 from bench_compare.metrics import GATES
 from bench_compare.model import Change, Verdict
 from bench_compare.rounds.lazy import facts
@@ -149,7 +150,7 @@ def changes(base: CaseSide | None, other: CaseSide | None) -> tuple[Change, ...]
     found: list[Change] = []
     if not (_sound(base) and _sound(other)):
         found += [*_completion(base, other), *_presence(base, other), *_validation(base, other)]
-    same_engine = identity(base.engine) == identity(other.engine)
+    same_engine = engine_name(base.engine).spec == engine_name(other.engine).spec
     found += _lost(base, other, LOSSES if same_engine else LOSSES_OF_ANY)
     if same_engine:
         found += [Change(Verdict.LOST, text) for text in weaker_checks(base.cases, other.cases)]

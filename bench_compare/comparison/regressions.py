@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from bench_compare.comparison.circumstances.settings import DEVICE_LIMITS, mixed
 from bench_compare.comparison.judging.results import verdict_of
 from bench_compare.comparison.judging.verdict import percent
-from bench_compare.input.align import across_engines
 from bench_compare.metrics import METRICS, PHASES, Rate
 from bench_compare.model import BadNews, Verdict
 from bench_compare.policy import ALWAYS_BAD, SUITE
@@ -164,23 +163,14 @@ def _apart(cases: Sequence[CaseComparison]) -> str:
     return f"; base has {', '.join(base)}, other has {', '.join(other)}"
 
 
-def crossed(base: Side, others: Sequence[Side]) -> list[Side]:
-    """Sides that are compared across engines though nobody grouped by engine: documents differ."""
-    paths = {source.path for source in base.sources}
-    return [
-        other
-        for other in others
-        if across_engines(base, other) and not paths & {source.path for source in other.sources}
-    ]
-
-
 def warnings(
     base: Side,
     others: Sequence[Side],
     cases: Sequence[CaseComparison],
-    unasked: Sequence[Side],
+    engines: Sequence[tuple[str, str]],
 ) -> tuple[str, ...]:
-    """What a reader must see before any number; `unasked` are compared across engines."""
+    """What a reader must see before any number; `engines`: those of base and of other that are held
+    against each other though nobody asked for it."""
     sides = (base, *others)
     found = [sentence for side in sides for sentence in mixed(side)]
     for side in sides:
@@ -195,9 +185,7 @@ def warnings(
             shared_engines = set(base.engines) & set(other.engines)
             if shared_engines and not other.is_unit:  # of one run on several units
                 found.append(f"{base.label} and {other.label} hold the same run")
-    found += [
-        f"engines are compared: {base.engines[0]} against {side.engines[0]}" for side in unasked
-    ]
+    found += [f"engines are compared: {first} against {second}" for first, second in engines]
     unlike = sum(case.verdict is Verdict.INCOMPARABLE for case in cases)
     if unlike:
         graphs = "graph has" if unlike == 1 else "graphs have"

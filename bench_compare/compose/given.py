@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
+from bench_schema.identity import engine_name
+
 from bench_compare.compose.against import measured_chains
 from bench_compare.compose.choose.select import (
     Asked,
@@ -22,7 +24,6 @@ from bench_compare.compose.table.alike import check_alike, surroundings
 from bench_compare.compose.table.network import read_network
 from bench_compare.compose.table.rows import Table, read_table
 from bench_compare.errors import InputError, UsageError
-from bench_compare.input.align import identity
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -194,7 +195,9 @@ def _engines(source: Source, globs: Sequence[str]) -> frozenset[str]:
     keys = {case.engine for case in source.document.cases}
     if not globs:
         return frozenset(keys)
-    return frozenset(k for k in keys if any(fnmatchcase(identity(k), glob) for glob in globs))
+    return frozenset(
+        k for k in keys if any(fnmatchcase(engine_name(k).spec, glob) for glob in globs)
+    )
 
 
 def blocked(given: Given) -> list[Missing]:

@@ -9,13 +9,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+from bench_schema.identity import engine_name
 
 from bench_compare.comparison.judging.calibration import Calibration, Entry
 from bench_compare.errors import InputError
 from bench_compare.history.archive import Choice, load_archive
 from bench_compare.history.index import files_of, indexed
 from bench_compare.history.steps.noise import DIFFERENCE_DOF, Grid, noise_of
-from bench_compare.input.align import identity
 from bench_compare.metrics import GATES
 
 if TYPE_CHECKING:
@@ -51,7 +51,9 @@ def _entries(connection: sqlite3.Connection, folder: Path) -> Iterator[Entry]:
         archive, _ = load_archive(connection, Choice(folder, metric=metric))
         for (engine, unit), rows in _places(archive).items():
             columns = np.flatnonzero([column.unit == unit for column in archive.columns])
-            entry = _entry((*unit.rsplit(" ", 1), identity(engine), metric), archive, rows, columns)
+            entry = _entry(
+                (*unit.rsplit(" ", 1), engine_name(engine).spec, metric), archive, rows, columns
+            )
             if entry is not None:
                 yield entry
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+from bench_schema.identity import engine_name, engine_names, is_tuned, without_device
 
 from bench_compare.comparison.circumstances.settings import (
     DEVICE_LIMITS,
@@ -19,7 +20,6 @@ from bench_compare.comparison.circumstances.settings import (
 )
 from bench_compare.comparison.judging import observations
 from bench_compare.comparison.outcomes import checked, complaint, wrong
-from bench_compare.input.align import identity
 from bench_compare.metrics import METRICS, PerRound, Sampled
 from bench_compare.model import CaseSide
 from bench_compare.rounds.lazy import facts, gather
@@ -45,9 +45,9 @@ class SeriesKey(NamedTuple):
 
     fingerprint: str
     engine: str
-    """Without the path of its plugin."""
+    """What the user calls it: without circumstances such as device and plugin path."""
     variant: str
-    """JSON."""
+    """JSON; empty where a tuning chose it."""
     device_kind: str
     timer: str
     cache: str
@@ -127,7 +127,7 @@ def digest(document: Document) -> Digest:
 
 def _cases(document: Document) -> list[CaseRow]:
     engines = {engine.key: engine for engine in document.engines}
-    names = _engine_names(document)
+    names = _engine_names(document.engines)
     keys = [
         _key(case, engines[case.engine], names[case.engine], document.run.settings)
         for case in document.cases
@@ -146,15 +146,16 @@ def _cases(document: Document) -> list[CaseRow]:
     ]
 
 
-def _engine_names(document: Document) -> dict[str, str]:
-    """Keys to names without plugin paths, which stay where one engine ran from several."""
-    names = {engine.key: identity(engine.key) for engine in document.engines}
-    crowded = {name for name, times in Counter(names.values()).items() if times > 1}
-    return {key: key if name in crowded else name for key, name in names.items()}
+def _engine_names(engines: Sequence[Engine]) -> dict[str, str]:
+    """Keys to what the user calls the engines; levels on several devices are told apart by their
+    unit."""
+    shared = {engine.key: without_device(engine.key) for engine in engines}
+    names = engine_names(shared.values())
+    return {key: names[name] for key, name in shared.items()}
 
 
 def _key(case: Case, engine: Engine, name: str, settings: Settings) -> SeriesKey:
-    variant = json.dumps(dict(case.variant), sort_keys=True)
+    variant = json.dumps({} if is_tuned(case) else dict(case.variant), sort_keys=True)
     how = (settings.timer, settings.cache, settings.duty, settings.math)
     return SeriesKey(case.graph.fingerprint, name, variant, engine.device_kind, *how, "")
 
@@ -272,7 +273,7 @@ def _device_facts(device: Device) -> Iterator[tuple[str, str]]:
 
 
 def _engine_facts(engine: Engine) -> Iterator[tuple[str, str]]:
-    name = identity(engine.key)
+    name = engine_name(engine.key).spec
     for library, version in engine.libraries.items():
         yield f"{name} library {library}", version
     for knob, value in engine.knobs.items():

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
 Result = TypeVar("Result")
-VERSION = 3
+VERSION = 4
 NAME = "history.sqlite"
 WAIT_S = 120.0
 """For another process that writes the same index."""

@@ -1,254 +1,215 @@
-"""Which case is which: the same graph meaning, variant and engine on both sides.
+"""Cases of two sides into pairs, as `bench_schema.identity` says which is which.
 
-Names do not align cases, meanings do, so a renamed graph meets itself. The same name with another
-meaning is a row of its own and no comparison.
+The same name with another meaning is a row of its own and no comparison.
 """
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from dataclasses import dataclass, replace
-from pathlib import PurePath
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from collections import defaultdict
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from bench_schema.identity import (
+    CIRCUMSTANCES,
+    CaseIdentity,
+    Held,
+    engine_name,
+    gather,
+    identify,
+    is_tuned,
+    variant_key,
+)
 
 from bench_compare.errors import InputError
 from bench_compare.model import CaseSide
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Mapping, Sequence
 
     from bench_schema.document import Case
 
     from bench_compare.model import Side
 
 
-class Key(NamedTuple):
-    fingerprint: str
-    engine: str
-    """Without the path of its plugin: two builds of one engine meet. Empty where engines are what
-    is compared."""
-    variant: tuple[tuple[str, str], ...]
-    twin: str
-    """Name of the graph, and the end of its path where names do not tell it apart, where a document
-    holds the same meaning more than once; else empty."""
-
-
 @dataclass(frozen=True, eq=False)
 class Pair:
     """A case of base, of other, or of both."""
 
-    key: Key
     base: CaseSide | None
     other: CaseSide | None
+    apart: Mapping[str, object] = field(default_factory=dict)
+    """What told it from other cases of its graph (`bench_schema.identity.Group`)."""
     unlike: str | None = None
     """Why the two must not be compared, though they look like the same case."""
 
     @property
-    def name(self) -> str:
-        """Of the graph, other's if there is one; with the end of its path where a twin has it."""
+    def side(self) -> CaseSide:
+        """Other, if it is there."""
         side = self.base if self.other is None else self.other
         assert side is not None, "a pair has a side"
-        end = self.key.twin.removesuffix(side.name).removesuffix("/")
-        return f"{side.name} ({end})" if end else side.name
+        return side
 
+    @property
+    def name(self) -> str:
+        """Of the graph; with the end of its path where a twin has it."""
+        end = self.apart.get("path")
+        return f"{self.side.name} ({'/'.join(end)})" if isinstance(end, tuple) else self.side.name
 
-def identity(engine_key: str) -> str:
-    """What is left of an engine's key without ``@PATH``."""
-    return engine_key.split("@", 1)[0]
+    @property
+    def fingerprint(self) -> str:
+        """Of the graph as it was given, where one of the sides has it so."""
+        sides = [side for side in (self.other, self.base) if side is not None]
+        given = [side for side in sides if not is_tuned(side.cases[-1])]
+        return (*given, *sides)[0].cases[-1].graph.fingerprint
 
-
-def engine_names(sides: Iterable[Side]) -> dict[str, str]:
-    """Engine key → the name it aligns by. A document that runs one engine from several plugin
-    paths keeps them apart, in all documents."""
-    keys = list(dict.fromkeys(key for side in sides for key in side.engines))
-    documents = [source.document for side in sides for source in side.sources]
-    crowded = {
-        name
-        for document in documents
-        for name, count in Counter(identity(e.key) for e in document.engines).items()
-        if count > 1
-    }
-    return {key: key if identity(key) in crowded else identity(key) for key in keys}
-
-
-def across_engines(base: Side, other: Side) -> bool:
-    """Whether engines are what differs: each side has one, and not the same."""
-    names = engine_names((base, other))
-    return (
-        len(base.engines) == len(other.engines) == 1
-        and names[base.engines[0]] != names[other.engines[0]]
-    )
+    @property
+    def engine(self) -> str:
+        """What the user calls it, ``a → b`` where the sides differ; with its circumstances where
+        these tell the case from others."""
+        keys = [side.engine for side in (self.base, self.other) if side is not None]
+        if self.apart.keys().isdisjoint(CIRCUMSTANCES):
+            keys = [engine_name(key).spec for key in keys]
+        return " → ".join(dict.fromkeys(keys))
 
 
 def align(base: Side, other: Side) -> list[Pair]:
     """Pairs in the order of base, then what only other has. Raises `InputError` for duplicates."""
-    names = engine_names((base, other))
-    if across_engines(base, other):
-        names = dict.fromkeys(names, "")
-    keyed = [list(_keys(side, names)) for side in (base, other)]
-    twins = _twins(keyed)
-    depth = _path_depth(keyed, twins)
-    left, right = (
-        _cases(side, keys, twins, depth) for side, keys in zip((base, other), keyed, strict=True)
-    )
-    left, right = _with_missing((base, left), (other, right))
-    if _foreign(left) != _foreign(right):
-        left, right = _by_name(left), _by_name(right)
-    pairs = [Pair(key, side, right.get(key)) for key, side in left.items()]
-    pairs += [Pair(key, None, side) for key, side in right.items() if key not in left]
-    return list(_mark_unlike(pairs))
+    sides = (base, other)
+    cases = [_cases(side) for side in sides]
+    held = [Held(n, number, one) for n, some in enumerate(cases) for number, _, one in some]
+    flat = [(number, case) for some in cases for number, case, _ in some]
+    pairs = []
+    for group in gather(held):
+        found: list[list[tuple[int, Case]]] = [[], []]
+        for place in group.members:
+            found[held[place].side].append(flat[place])
+        first, second = (_case_side(*one) for one in zip(sides, found, strict=True))
+        pairs.append(Pair(first, second, group.apart))
+    return _mark_unlike(_with_missing(pairs, sides))
 
 
-Keyed: TypeAlias = "list[tuple[int, Case, Key]]"
-"""Number of the document in its side, a case of it, and what it aligns by."""
-
-
-def _keys(side: Side, names: dict[str, str]) -> Iterator[tuple[int, Case, Key]]:
-    engines = set(side.engines)
+def _cases(side: Side) -> list[tuple[int, Case, CaseIdentity]]:
+    """Number of the document in its side, a case of it, and which it is."""
+    found = []
+    wanted = set(side.engines)
     for number, source in enumerate(side.sources):
-        for case in source.document.cases:
-            if case.engine in engines:
-                variant = tuple(sorted(case.variant.items())) if case.variant else ()
-                yield number, case, Key(case.graph.fingerprint, names[case.engine], variant, "")
+        engines = {engine.key: engine for engine in source.document.engines}
+        found += [
+            (number, case, identify(case, engines[case.engine]))
+            for case in source.document.cases
+            if case.engine in wanted
+        ]
+    return found
 
 
-def _twins(sides: Iterable[Keyed]) -> set[Key]:
-    """Keys that some document holds more than once: the same graph under several names."""
-    counted = (Counter((number, key) for number, _, key in keys) for keys in sides)
-    return {key for counts in counted for (_, key), times in counts.items() if times > 1}
+def _case_side(side: Side, held: Sequence[tuple[int, Case]]) -> CaseSide | None:
+    """Raises `InputError` where a document holds it twice."""
+    if not held:
+        return None
+    first: dict[int, Case] = {}
+    for number, case in held:
+        if first.setdefault(number, case) is not case:
+            raise InputError(
+                f"{side.sources[number].path}: graph {case.graph.name!r} on engine "
+                f"{case.engine!r} is there twice (cases {first[number].id} and {case.id}): "
+                "duplicate cases cannot be compared"
+            )
+    last = held[-1][1]
+    return CaseSide(last.graph.name, last.engine, tuple(first.values()), tuple(first))
 
 
-def _path_depth(sides: Iterable[Keyed], twins: set[Key]) -> int:
-    """How many last parts of their paths tell twins of one name apart; 0 where names do."""
-    groups: dict[object, list[tuple[str, ...]]] = defaultdict(list)
-    for side, keys in enumerate(sides):
-        for number, case, key in keys:
-            if key in twins:
-                path = PurePath(case.graph.path).parts
-                groups[side, number, key, case.graph.name].append(path)
-    depth = 0
-    for paths in groups.values():
-        while len({path[len(path) - min(depth, len(path)) :] for path in paths}) < len(set(paths)):
-            depth += 1
-    return depth
-
-
-def _twin(case: Case, depth: int) -> str:
-    return (
-        "/".join((*PurePath(case.graph.path).parts[-depth:], case.graph.name))
-        if depth
-        else (case.graph.name)
-    )
-
-
-def _cases(side: Side, keys: Keyed, twins: set[Key], depth: int) -> dict[Key, CaseSide]:
-    found: dict[Key, list[tuple[int, Case]]] = defaultdict(list)
-    for number, case, plain in keys:
-        key = plain._replace(twin=_twin(case, depth)) if plain in twins else plain
-        held = found[key]
-        if held and held[-1][0] == number:
-            _refuse(side, number, held[-1][1], case)
-        held.append((number, case))
-    return {key: _case_side(held) for key, held in found.items()}
-
-
-def _with_missing(
-    *sides: tuple[Side, dict[Key, CaseSide]],
-) -> list[dict[Key, CaseSide]]:
+def _with_missing(pairs: Sequence[Pair], sides: tuple[Side, Side]) -> list[Pair]:
     """Each case with the number of documents that should hold it and do not: those that hold
     another case of its piece. A piece is what documents of either side hold together, so that a
     suite that is split over documents misses nothing."""
-    piece = _pieces([cases for _, cases in sides])
-    result = []
-    for side, cases in sides:
-        holders: dict[Key, set[int]] = defaultdict(set)
-        for key, one in cases.items():
-            holders[piece[key]].update(one.sources)
+    piece = _pieces(pairs)
+    missing: list[list[int]] = []
+    for number, side in enumerate(sides):
+        holders: dict[int, set[int]] = defaultdict(set)
+        for first, pair in zip(piece, pairs, strict=True):
+            one = (pair.base, pair.other)[number]
+            holders[first].update(() if one is None else one.sources)
         empty = set(range(len(side.sources))) - set().union(*holders.values())
-        holding = {first: len(held | empty) for first, held in holders.items()}
-        result.append(
-            {
-                key: replace(one, missing=missing) if missing else one
-                for key, one in cases.items()
-                for missing in (holding[piece[key]] - len(one.sources),)
-            }
-        )
-    return result
+        missing.append([len(holders[first] | empty) for first in piece])
+    return [
+        replace(pair, base=_lacking(pair.base, base), other=_lacking(pair.other, other))
+        for pair, base, other in zip(pairs, *missing, strict=True)
+    ]
 
 
-def _pieces(sides: Iterable[dict[Key, CaseSide]]) -> dict[Key, Key]:
-    """Each case to the first one of its piece."""
-    leader: dict[Key, Key] = {}
-
-    def first(key: Key) -> Key:
-        while leader[key] != key:
-            leader[key] = leader[leader[key]]
-            key = leader[key]
-        return key
-
-    for cases in sides:
-        held: dict[int, Key] = {}
-        for key, one in cases.items():
-            leader.setdefault(key, key)
-            for number in one.sources:
-                leader[first(key)] = first(held.setdefault(number, key))
-    return {key: first(key) for key in leader}
+def _lacking(one: CaseSide | None, holding: int) -> CaseSide | None:
+    lacks = 0 if one is None else holding - len(one.sources)
+    return replace(one, missing=lacks) if one is not None and lacks else one
 
 
-def _case_side(held: list[tuple[int, Case]]) -> CaseSide:
-    last = held[-1][1]
-    numbers, cases = zip(*held, strict=True)
-    return CaseSide(last.graph.name, last.engine, cases, numbers)
+def _pieces(pairs: Sequence[Pair]) -> list[int]:
+    """Of each pair the first one of its piece."""
+    leader = list(range(len(pairs)))
+
+    def first(place: int) -> int:
+        while leader[place] != place:
+            leader[place] = leader[leader[place]]
+            place = leader[place]
+        return place
+
+    held: dict[tuple[int, int], int] = {}
+    for place, pair in enumerate(pairs):
+        for side, one in enumerate((pair.base, pair.other)):
+            for number in () if one is None else one.sources:
+                leader[first(place)] = first(held.setdefault((side, number), place))
+    return [first(place) for place in range(len(pairs))]
 
 
-def _refuse(side: Side, number: int, first: Case, second: Case) -> None:
-    path = side.sources[number].path
-    raise InputError(
-        f"{path}: graph {second.graph.name!r} on engine {second.engine!r} is there twice "
-        f"(cases {first.id} and {second.id}): duplicate cases cannot be compared"
+def _mark_unlike(pairs: Sequence[Pair]) -> list[Pair]:
+    """Join what only base and only other have of one name, as far as their engines and variants are
+    not several."""
+    alone = [pair for pair in pairs if pair.base is None or pair.other is None]
+    held = [Held(int(pair.base is None), 0, _by_name(pair.side.cases[-1])) for pair in alone]
+    joined: dict[int, Pair | None] = {}
+    for group in gather(held):
+        if len(group.members) == 2:
+            first, second = (alone[place] for place in group.members)
+            if first.other is not None:
+                first, second = second, first
+            if first.base is not None and second.other is not None:
+                unlike = _unlike(first.base.cases[0], second.other.cases[0])
+                if unlike is not None:
+                    joined[id(first)] = replace(first, other=second.other, unlike=unlike)
+                    joined[id(second)] = None
+    every = (joined.get(id(pair), pair) for pair in pairs)
+    return [pair for pair in every if pair is not None]
+
+
+def _by_name(case: Case) -> CaseIdentity:
+    graph = case.graph
+    return CaseIdentity(
+        f"name:{graph.name}", graph.name, graph.path, case.engine, variant_key(case.variant)
     )
 
 
-def _foreign(cases: dict[Key, CaseSide]) -> set[str]:
-    """The kinds of fingerprint in use: our own have none, imported ones start with ``kind:``."""
-    return {key.fingerprint.partition(":")[0] if ":" in key.fingerprint else "" for key in cases}
+def _unlike(base: Case, other: Case) -> str | None:
+    """What differs of two graphs of one name; None where they are one graph."""
+    first, second = base.graph, other.graph
+    if first.fingerprint == second.fingerprint:
+        return None
+    if first.data_type != second.data_type:
+        return (
+            f"same name, another data type: {first.data_type} in base, {second.data_type} in other"
+        )
+    prints = f"{first.fingerprint[:12]}, {second.fingerprint[:12]}"
+    return f"same name, another meaning: shapes, types or parameters differ ({prints})"
 
 
-def _by_name(cases: dict[Key, CaseSide]) -> dict[Key, CaseSide]:
-    """The same cases under their names, which is all that documents of two tools share. Of several
-    with one name the first stays under it."""
-    renamed: dict[Key, CaseSide] = {}
-    for key, side in cases.items():
-        by_name = Key(f"name:{side.name}", key.engine, key.variant, "")
-        renamed[key if by_name in renamed else by_name] = side
-    return renamed
-
-
-def _mark_unlike(pairs: list[Pair]) -> Iterator[Pair]:
-    """Join what only base and only other have where name, engine and variant are the same."""
-    waiting: dict[tuple[object, ...], Pair] = {}
-    for pair in pairs:
-        if pair.base is None and pair.other is not None:
-            waiting.setdefault((pair.other.name, pair.key.engine, pair.key.variant), pair)
-    joined: set[int] = set()
-    result = []
-    for pair in pairs:
-        partner = None
-        if pair.other is None and pair.base is not None:
-            partner = waiting.get((pair.base.name, pair.key.engine, pair.key.variant))
-        if partner is None or id(partner) in joined:
-            result.append(pair)
-            continue
-        joined.add(id(partner))
-        result.append(Pair(pair.key, pair.base, partner.other, _unlike(pair, partner)))
-    return (pair for pair in result if id(pair) not in joined)
-
-
-def _unlike(pair: Pair, partner: Pair) -> str:
-    assert pair.base is not None, "only what base has looks for a partner"
-    assert partner.other is not None, "only what other has waits for one"
-    types = [side.cases[0].graph.data_type for side in (pair.base, partner.other)]
-    if types[0] != types[1]:
-        return f"same name, another data type: {types[0]} in base, {types[1]} in other"
-    first, second = pair.key.fingerprint[:12], partner.key.fingerprint[:12]
-    return f"same name, another meaning: shapes, types or parameters differ ({first}, {second})"
+def engines_compared(pairs: Sequence[Pair]) -> list[tuple[str, str]]:
+    """What the user calls the engines of base and of other, where they are not the same."""
+    return list(
+        dict.fromkeys(
+            (first, second)
+            for pair in pairs
+            if pair.base is not None and pair.other is not None
+            for first, second in [
+                (engine_name(pair.base.engine).spec, engine_name(pair.other.engine).spec)
+            ]
+            if first != second
+        )
+    )

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from bench_schema.identity import case_key, without_device
 
 from bench_compare.errors import InputError, UsageError
 from bench_compare.model import Side
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from bench_schema.document import Case, Document
+    from bench_schema.identity import CaseKey
 
     from bench_compare.model import Source
 
@@ -38,8 +40,6 @@ def group(sources: Sequence[Source], grouping: Grouping) -> tuple[Side, list[Sid
     """
     by = _known(grouping.by)
     if by == "unit":
-        # it needs NumPy
-
         refuse_twice(sources)
         sides = sides_by_unit(sources)
     else:
@@ -206,10 +206,6 @@ def _alone(side: Side, by: str) -> str:
 
 Unit = tuple[str, str]
 """Host and device."""
-Identity = tuple[str, str, tuple[tuple[str, str], ...]]
-"""What a case is on every unit: meaning, engine, variant."""
-
-OWN_DEVICE = re.compile(r"\+device=\d+")
 NO_OVERLAP = (
     "no case ran on each of the {} units ({}): measure the same graphs on each, with "
     "bench-run --device all or with a run on each host"
@@ -226,7 +222,8 @@ def sides_by_unit(sources: Sequence[Source]) -> list[Side]:
     names = unit_names(parts)
     if len(parts) < 2:
         raise InputError(f"everything ran on one unit, {next(iter(names.values()), 'unknown')}")
-    shared = set.intersection(*(_identities(part) for part in parts.values()))
+    keys = [{case_key(c) for one in part for c in one.document.cases} for part in parts.values()]
+    shared = set.intersection(*keys)
     if not shared:
         raise InputError(NO_OVERLAP.format(len(parts), ", ".join(names.values())))
     return [_units_side(names[unit], part, shared) for unit, part in parts.items()]
@@ -249,7 +246,7 @@ def split_document(document: Document) -> dict[Unit, Document]:
     cases: dict[Unit, list[Case]] = defaultdict(list)
     for case in document.cases:
         for unit, part in _split_case(case, document.machine.host, devices[case.engine]):
-            cases[unit].append(replace(part, engine=OWN_DEVICE.sub("", part.engine)))
+            cases[unit].append(replace(part, engine=without_device(part.engine)))
     return {unit: _document(document, unit, found) for unit, found in cases.items()}
 
 
@@ -277,7 +274,7 @@ def _document(document: Document, unit: Unit, cases: Sequence[Case]) -> Document
     used = {case.engine for case in cases}
     engines = {}
     for engine in document.engines:
-        key = OWN_DEVICE.sub("", engine.key)
+        key = without_device(engine.key)
         if key in used and (key not in engines or engine.device == unit[1]):
             engines[key] = replace(engine, key=key, device=unit[1])
     machine = replace(document.machine, host=unit[0])
@@ -286,18 +283,10 @@ def _document(document: Document, unit: Unit, cases: Sequence[Case]) -> Document
     )
 
 
-def _identity(case: Case) -> Identity:
-    return case.graph.fingerprint, case.engine, tuple(sorted(case.variant.items()))
-
-
-def _identities(sources: Iterable[Source]) -> set[Identity]:
-    return {_identity(case) for source in sources for case in source.document.cases}
-
-
-def _units_side(name: str, sources: Sequence[Source], shared: set[Identity]) -> Side:
+def _units_side(name: str, sources: Sequence[Source], shared: set[CaseKey]) -> Side:
     kept = []
     for source in sources:
-        cases = tuple(case for case in source.document.cases if _identity(case) in shared)
+        cases = tuple(case for case in source.document.cases if case_key(case) in shared)
         if cases:
             kept.append(replace(source, document=replace(source.document, cases=cases)))
     keys = (engine.key for source in kept for engine in source.document.engines)

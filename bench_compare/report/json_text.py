@@ -157,7 +157,9 @@ def _case_side(side: CaseSide | None) -> dict[str, Any] | None:
     last = side.cases[-1]
     return {
         "name": side.name,
+        "case": last.id,
         "engine": side.engine,
+        "variant": dict(last.variant),
         "path": last.graph.path,
         "sha256": last.graph.sha256,
         "documents": list(side.sources),

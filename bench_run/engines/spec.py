@@ -81,14 +81,6 @@ def on_device(spec: EngineSpec, index: int) -> EngineSpec:
     return replace(spec, text=with_option(spec.text, f"{DEVICE}{index}"), device=index)
 
 
-def without_device(text: str) -> str:
-    """A spec's text without its device: what its copies on several devices have in common."""
-    head, has_path, path = text.partition("@")
-    name, *options = head.split("+")
-    kept = [option for option in options if not option.startswith(DEVICE)]
-    return "+".join((name, *kept)) + has_path + path
-
-
 def refuse_unknown(spec: EngineSpec, *, options: tuple[str, ...], plugin: bool = False) -> None:
     """Raises `UsageError` for options that are not among `options`, and for a path that the engine
     has no use for."""

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from bench_schema.codec import encode
 from bench_schema.document import SCHEMA_VERSION, Document, Part
 from bench_schema.files import read
+from bench_schema.identity import variant_key
 from bench_schema.merge import find_device
 from bench_schema.packing import writing_bytes
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from bench_schema.document import Case, Device, Engine, Machine, Run
+    from bench_schema.identity import Variant
 
 
 # In what the parts of a merged document differ, though they should not.
@@ -162,7 +164,7 @@ class CaseFacts:
     graph: tuple[str, str]
     """Fingerprint and name."""
     engine: str
-    variant: tuple[tuple[str, str], ...]
+    variant: Variant
     status: str
     validation: str | None
     rounds: int
@@ -235,7 +237,7 @@ def _facts(case: Case) -> CaseFacts:
         case.id,
         (case.graph.fingerprint, case.graph.name),
         case.engine,
-        tuple(sorted(case.variant.items())),
+        variant_key(case.variant),
         case.outcome.status,
         None if case.validation is None else case.validation.status,
         len(case.rounds),

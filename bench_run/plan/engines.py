@@ -10,9 +10,11 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from bench_schema.identity import without_device
+
 from bench_run.engines import choose_auto, engine_module
 from bench_run.engines.base import EngineOptions, EngineSpec, SupportsKnobs
-from bench_run.engines.spec import on_device, without_device
+from bench_run.engines.spec import on_device
 from bench_run.errors import UsageError
 
 if TYPE_CHECKING:

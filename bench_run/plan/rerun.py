@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
+
+from bench_schema.identity import CaseIdentity, Held, gather
 
 from bench_run.errors import UsageError
 
@@ -15,7 +17,6 @@ if TYPE_CHECKING:
     from bench_run.options import Options
     from bench_run.plan.cases import PlannedCase, PlannedGraph
 
-Sides: TypeAlias = "list[tuple[str, Mapping[str, Any]]]"
 OPEN_VERDICTS = ("slower", "unclear")
 NONE_WANTED = "--rerun-from: none of its cases is among these graphs and engines"
 
@@ -25,6 +26,8 @@ class Wanted:
     """Pairs of (fingerprint, engine key) to measure, and where their graphs lie."""
 
     pairs: frozenset[tuple[str, str]]
+    every: frozenset[tuple[str, str]]
+    """The same of all cases of the comparison, as far as it lists them."""
     paths: tuple[str, ...]
     engines: tuple[str, ...]
 
@@ -40,33 +43,29 @@ def read_wanted(path: str) -> Wanted:
     kind = record.get("kind") if isinstance(record, dict) else None
     if kind not in READERS:
         raise UsageError(f"--rerun-from: {path}: expected what bench-compare --json writes")
-    sides = READERS[kind](record)
+    every = READERS[kind](record)
+    sides = [(fingerprint, side) for fingerprint, side, is_open in every if is_open]
     if not sides:
         raise UsageError(f"--rerun-from: {path}: no case is {' or '.join(OPEN_VERDICTS)}")
     return Wanted(
         pairs=frozenset((fingerprint, side["engine"]) for fingerprint, side in sides),
+        every=frozenset((fingerprint, side["engine"]) for fingerprint, side, _ in every),
         paths=tuple(dict.fromkeys(_file(side["path"]) for _, side in sides)),
         engines=tuple(dict.fromkeys(side["engine"] for _, side in sides)),
     )
 
 
-def _of_comparison(record: Mapping[str, Any]) -> Sides:
-    return [(c["fingerprint"], c["other"] or c["base"]) for c in record["cases"] if _is_open(c)]
-
-
-def _of_history(record: Mapping[str, Any]) -> Sides:
-    return [(case["fingerprint"], case) for case in record["rerun"]]
-
-
-READERS: dict[str, Callable[[Mapping[str, Any]], Sides]] = {
-    "bench-compare": _of_comparison,
-    "bench-compare history": _of_history,
+READERS: dict[str, Callable[[Mapping[str, Any]], list[tuple[str, Mapping[str, Any], bool]]]] = {
+    "bench-compare": lambda record: [
+        (case["fingerprint"], case["other"] or case["base"], case["verdict"] in OPEN_VERDICTS)
+        for case in record["cases"]
+    ],
+    "bench-compare history": lambda record: [
+        (case["fingerprint"], case, True) for case in record["rerun"]
+    ],
 }
-"""Kind of a JSON report → fingerprints of its open cases, each with graph path and engine key."""
-
-
-def _is_open(case: Mapping[str, Any]) -> bool:
-    return case["verdict"] in OPEN_VERDICTS
+"""Kind of a JSON report → fingerprints of its cases, each with graph path and engine key, and
+whether it is open."""
 
 
 def _file(path: str) -> str:
@@ -100,10 +99,24 @@ def wanted_graphs(
 
 
 def select_wanted(cases: tuple[PlannedCase, ...], wanted: Wanted | None) -> tuple[PlannedCase, ...]:
-    """The cases that a comparison left open; all without one. Raises `UsageError` for none."""
+    """The cases that a comparison left open, whatever their circumstances are now; all without one.
+    Raises `UsageError` for none."""
     if wanted is None:
         return cases
-    chosen = tuple(c for c in cases if (c.graph.id.fingerprint, c.engine.key) in wanted.pairs)
+    planned = dict.fromkeys((case.graph.id.fingerprint, case.engine.key) for case in cases)
+    pairs = [*sorted(wanted.every), *planned]
+    held = [
+        Held(int(place >= len(wanted.every)), 0, CaseIdentity(fingerprint, "", "", engine))
+        for place, (fingerprint, engine) in enumerate(pairs)
+    ]
+    open_pairs = {
+        pairs[place]
+        for group in gather(held)
+        if any(held[n].side == 0 and pairs[n] in wanted.pairs for n in group.members)
+        for place in group.members
+        if held[place].side == 1
+    }
+    chosen = tuple(c for c in cases if (c.graph.id.fingerprint, c.engine.key) in open_pairs)
     if not chosen:
         raise UsageError(NONE_WANTED)
     return chosen

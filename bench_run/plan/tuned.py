@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bench_schema.errors import DocumentError
+from bench_schema.identity import TUNED_NOTE
 
 from bench_run.engines.spec import parse_spec
 from bench_run.errors import GraphError, UsageError
@@ -283,7 +284,7 @@ def _winner(
         return graph
     if graph.id.fingerprint != winner.fingerprint:
         return "its rewritten graph is not the one that was tuned"
-    told = f"tuned: {_text(winner)} ({entry.reason})"
+    told = f"{TUNED_NOTE}{_text(winner)} ({entry.reason})"
     tuned = variant_case(graph, engines[winner.engine], winner.case_variant)
     return with_note(tuned, told)
 

@@ -46,24 +46,16 @@ DECIDED = ("faster", "slower", "same", "clock")
 OPEN = "unclear"
 
 
-class CaseKey(NamedTuple):
-    """How a case of this run is called in a comparison's JSON."""
-
-    path: str
-    engine: str
-    variant: tuple[tuple[str, str], ...]
-
-
 @dataclass(frozen=True)
 class Decisions:
     """What one look found."""
 
     counts: Mapping[str, int]
     """Verdicts that are decided."""
-    decided: frozenset[CaseKey]
-    """Cases in decided pairs; they may be in open ones, too."""
-    open: frozenset[CaseKey]
-    """Cases that more rounds may decide."""
+    decided: frozenset[str]
+    """Ids of cases in decided pairs; they may be in open ones, too."""
+    open: frozenset[str]
+    """Ids of cases that more rounds may decide."""
     unclear: int
     """Pairs that are open."""
     without: Mapping[str, int]
@@ -93,10 +85,6 @@ def check_until(options: Options, engines: Sequence[PlannedEngine]) -> None:
             files.read(path)
         elif not path.is_dir() and not glob.glob(options.against, recursive=True):
             raise UsageError(f"--against: {options.against}: no such file")
-
-
-def key_of(case: PlannedCase) -> CaseKey:
-    return CaseKey(case.graph.id.path, case.engine.key, tuple(sorted(case.variant.items())))
 
 
 class Referee:
@@ -146,31 +134,24 @@ def read_decisions(record: Mapping[str, Any], paired: bool) -> Decisions:
     """`record` is what ``bench-compare --json`` writes; `paired`: both sides are of this run."""
     counts: Counter[str] = Counter()
     without: Counter[str] = Counter()
-    decided: set[CaseKey] = set()
-    still: set[CaseKey] = set()
+    decided: set[str] = set()
+    still: set[str] = set()
     unclear = 0
     sides = ("base", "other") if paired else ("other",)
     for case in record["cases"]:
+        ids = [case[name]["case"] for name in sides if case[name] is not None]
         metric = case["metrics"].get(case["gate"])
         if metric is None:
             without["not comparable"] += 1
         elif metric["verdict"] in DECIDED:
             counts[metric["verdict"]] += 1
-            decided.update(_keys(case, sides))
+            decided.update(ids)
         elif metric["needed_unit"] == "document":
             without["open that only more documents decide"] += 1
         else:
             unclear += 1
-            still.update(_keys(case, sides))
+            still.update(ids)
     return Decisions(dict(counts), frozenset(decided), frozenset(still), unclear, dict(without))
-
-
-def _keys(case: Mapping[str, Any], sides: Sequence[str]) -> Iterator[CaseKey]:
-    variant = tuple(sorted(case["variant"].items()))
-    for name in sides:
-        side = case[name]
-        if side is not None:
-            yield CaseKey(side["path"], side["engine"], variant)
 
 
 MAX_ROUNDS = "max rounds"
@@ -218,8 +199,8 @@ def until_decided(rounds: Sampling, progress: Progress, options: Options, refere
     for until in looks(options.rounds, options.max_rounds):
         rounds.measure(until, [state.case for state in due])
         found = referee.look()
-        due = [state for state in states if key_of(state.case) in found.open]
-        decided = [state for state in states if key_of(state.case) in found.decided - found.open]
+        due = [state for state in states if state.case.id in found.open]
+        decided = [state for state in states if state.case.id in found.decided - found.open]
         progress.say(f"after {until} rounds: {found.sentence(referee.what)}")
         if not due:
             break

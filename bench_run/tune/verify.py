@@ -6,6 +6,8 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from bench_schema.identity import variant_key
+
 from bench_run.errors import EngineUnavailableError, UsageError
 from bench_run.machine.devices import devices
 from bench_run.plan.cases import PlannedCase
@@ -113,7 +115,7 @@ def _why(notes: Sequence[str]) -> str:
 
 def _differ(default: PlannedCase, tuned: PlannedCase) -> bool:
     def key(case: PlannedCase) -> tuple[object, ...]:
-        return case.graph.id.fingerprint, case.engine.key, sorted(case.variant.items())
+        return case.graph.id.fingerprint, case.engine.key, variant_key(case.variant)
 
     return key(default) != key(tuned)
 

@@ -11,10 +11,11 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from bench_schema.identity import engine_name
 
 from bench_compare.comparison.judging import observations
 from bench_compare.errors import InputError
-from bench_compare.input.align import align, identity
+from bench_compare.input.align import align
 from bench_compare.metrics import GATES
 from bench_compare.model import Side
 from bench_compare.rounds.lazy import gather
@@ -94,7 +95,7 @@ def _place(one: CaseSide, side: Side) -> tuple[str, str, str]:
     """Host, device and engine of the last document that holds a case."""
     document = side.sources[one.sources[-1]].document
     engine = next(e for e in document.engines if e.key == one.engine)
-    return document.machine.host, engine.device, identity(one.engine)
+    return document.machine.host, engine.device, engine_name(one.engine).spec
 
 
 def calibrate(sources: Sequence[Source]) -> Calibration:
@@ -112,7 +113,7 @@ def _groups(sources: Sequence[Source]) -> Iterator[tuple[tuple[str, str, str], S
     found: dict[tuple[str, str, str], list[tuple[Source, str]]] = {}
     for source in sources:
         for engine in source.document.engines:
-            place = (source.document.machine.host, engine.device, identity(engine.key))
+            place = (source.document.machine.host, engine.device, engine_name(engine.key).spec)
             found.setdefault(place, []).append((source, engine.key))
     for place, members in found.items():
         held = dict.fromkeys(source for source, _ in members)

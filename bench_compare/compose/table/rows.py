@@ -14,11 +14,11 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 import numpy as np
+from bench_schema.identity import engine_names
 
 from bench_compare.comparison.judging.observations import sampled
 from bench_compare.compose.table.forms import Conversion, conversion_of
 from bench_compare.errors import InputError
-from bench_compare.input.align import identity
 from bench_compare.model import CaseSide
 from bench_compare.rounds.lazy import columns_of, facts, gather
 
@@ -201,11 +201,12 @@ def _grouped(
     found: dict[_Key, tuple[list[Case], list[int]]] = {}
     for number, source in enumerate(sources):
         cache = source.document.run.settings.cache
+        names = engine_names(engine.key for engine in source.document.engines)
         for case in source.document.cases:
             if case.engine not in engines[number]:
                 continue
             variant = tuple(sorted(case.variant.items()))
-            engine = identity(case.engine).removesuffix(EVERY)
+            engine = names[case.engine].removesuffix(EVERY)
             key = (case.graph.fingerprint, engine, variant, cache)
             cases, numbers = found.setdefault(key, ([], []))
             if number not in numbers:

@@ -12,9 +12,10 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
+from bench_schema.identity import without_device
+
 from bench_run.engines import engine_module
 from bench_run.engines.base import SupportsEnvironment, SupportsFork
-from bench_run.engines.spec import without_device
 from bench_run.machine.affinity import thread_environment
 from bench_run.worker.parent.start import Template
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bench_compare.errors import InputError
-from bench_compare.input.align import align, engine_names
+from bench_compare.input.align import align
 from tests.bench_compare.build import case, document, engine, side
 
 
@@ -38,13 +38,15 @@ def test_what_only_one_side_has_is_a_row():
     ]
 
 
-def test_variants_do_not_meet():
-    assert pairs(
-        [case("g", variant={"layout": "nchw"})], [case("g", variant={"layout": "nhwc"})]
-    ) == [
-        ("g", None, True),
-        (None, "g", True),
-    ]
+LAYOUTS = [case("g", variant={"layout": layout}) for layout in ("nchw", "nhwc")]
+
+
+def test_the_only_variant_of_a_graph_on_either_side_meets():
+    assert [("g", "g", True)] == pairs(LAYOUTS[:1], LAYOUTS[1:])
+
+
+def test_of_several_variants_only_the_same_meet():
+    assert [("g", None, True), ("g", "g", True)] == pairs(LAYOUTS, LAYOUTS[1:])
 
 
 def test_two_builds_of_one_engine_meet():
@@ -55,7 +57,8 @@ def test_two_builds_of_one_engine_meet():
 def test_two_builds_in_one_document_are_kept_apart():
     keys = ("hipdnn:1@/old", "hipdnn:1@/new")
     both = side("a", document([case("g", engine=key) for key in keys]))
-    assert engine_names((both,)) == dict(zip(keys, keys, strict=True))
+    one = side("b", document([case("g", engine=keys[1])]))
+    assert list(keys) == [pair.engine for pair in align(both, one)]
 
 
 def test_sides_with_one_engine_each_are_compared_across_engines():

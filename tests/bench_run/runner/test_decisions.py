@@ -12,31 +12,29 @@ from bench_schema.numbers.looks import looks
 
 import bench_run
 from bench_run.errors import UsageError
-from bench_run.runner.stopping import CaseKey, read_decisions
+from bench_run.runner.stopping import read_decisions
 
 QUICK = {"iterations": 30, "warmup": 1, "rounds": 3}
 
 
 def compared(verdict, needed_unit="pair", gate="e2e_ns", path="g.json"):
     metric = {"verdict": verdict, "needed_unit": needed_unit}
-    side = {"path": path}
     return {
         "gate": gate,
-        "variant": {},
         "metrics": {"e2e_ns": metric},
-        "base": {**side, "engine": "a"},
-        "other": {**side, "engine": "b"},
+        "base": {"case": f"{path} on a"},
+        "other": {"case": f"{path} on b"},
     }
 
 
 def test_an_unclear_pair_keeps_both_of_its_cases_open():
     found = read_decisions({"cases": [compared("unclear"), compared("same", path="h.json")]}, True)
-    assert {CaseKey("g.json", "a", ()), CaseKey("g.json", "b", ())} == found.open
+    assert {"g.json on a", "g.json on b"} == found.open
 
 
 def test_against_a_stored_base_only_the_cases_of_this_run_are_open():
     found = read_decisions({"cases": [compared("unclear", "round")]}, False)
-    assert {CaseKey("g.json", "b", ())} == found.open
+    assert {"g.json on b"} == found.open
 
 
 def test_what_only_more_documents_decide_gets_no_more_rounds():

@@ -1,0 +1,64 @@
+"""Circumstances of the cases that were paired: where they differ, the header says so."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from bench_schema.identity import engine_name, identify
+
+from bench_compare.model import SettingDifference
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from bench_schema.document import Engine
+    from bench_schema.identity import CaseIdentity
+
+    from bench_compare.input.align import Pair
+    from bench_compare.model import CaseSide, Side
+
+SHOWN = 4
+"""Values of one side that are listed."""
+
+CIRCUMSTANCES: Mapping[str, tuple[Callable[[CaseIdentity], str], bool]] = {
+    "threads of the engine": (lambda one: engine_name(one.engine).threads or "not set", True),
+    "variant": (lambda one: ", ".join(f"{a}={v}" for a, v in one.asked) or "none", False),
+    "device unit": (lambda one: one.unit, False),
+    "plan": (lambda one: "tuned" if one.is_tuned else "default", False),
+}
+"""Name of a difference → how a case tells it, and whether numbers mean the same thing only where
+it agrees."""
+
+
+def pair_differences(pairs: Sequence[Pair], base: Side, other: Side) -> Iterator[SettingDifference]:
+    """What cases that were paired do not share, beside their engines' names."""
+    engines = [_engines(side) for side in (base, other)]
+    both = [
+        (_last(pair.base, engines[0]), _last(pair.other, engines[1]))
+        for pair in pairs
+        if pair.base is not None and pair.other is not None and pair.unlike is None
+    ]
+    for name, (read, must_agree) in CIRCUMSTANCES.items():
+        if name == "device unit" and other.is_unit:
+            continue
+        unlike = [(a, b) for a, b in ((read(x), read(y)) for x, y in both) if a != b]
+        if unlike:
+            count = "" if len(unlike) == len(both) else f" ({len(unlike)} of {len(both)} cases)"
+            first, second = (_listed(values) for values in zip(*unlike, strict=True))
+            yield SettingDifference(name, first, second + count, other.label, must_agree)
+
+
+def _listed(values: Sequence[str]) -> str:
+    found = list(dict.fromkeys(values))
+    more = f" and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
+    return " and ".join(found[:SHOWN]) + more
+
+
+def _engines(side: Side) -> list[Mapping[str, Engine]]:
+    return [{engine.key: engine for engine in one.document.engines} for one in side.sources]
+
+
+def _last(side: CaseSide, engines: Sequence[Mapping[str, Engine]]) -> CaseIdentity:
+    """Of the last document that holds the case."""
+    case = side.cases[-1]
+    return identify(case, engines[side.sources[-1]][case.engine])

@@ -1,0 +1,319 @@
+"""Which case is which: the one definition for all that pairs, joins or names cases.
+
+A case is a graph, what the user calls the engine, and the variants that the user asked for. Device,
+host, plugin path, threads and a tuned plan are circumstances: recorded, shown where they differ,
+and no part of the name. `gather` looks at the graph first: where each document and each side has
+one case of it, these are one case, whatever differs. Only where there are several do engine, spec
+and variant decide, then the graph's name, and circumstances last.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from functools import lru_cache
+from pathlib import PurePath
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from bench_schema.document import Case, Engine
+
+Variant: TypeAlias = tuple[tuple[str, str], ...]
+
+TUNED_NOTE = "tuned: "
+"""A case's note on the winner of a record begins so: its variant was chosen, not asked for."""
+
+DEVICE, THREADS = "+device=", "+threads="
+_OPTION = re.compile(r"\+(device|threads)=(\d+)(?=\+|$)")
+_REWRITTEN = re.compile(r"#(?:dtype|layout|fusion)=[^#]*$")
+"""How the path of a graph goes on that was made from the one in the file."""
+_SUFFIX = re.compile(r" (?:math=(?P<math>\w+)|#(?P<number>\d+))$")
+
+
+# --- engines ---
+
+
+class EngineName(NamedTuple):
+    """The parts of an engine's key; what is not in it is empty."""
+
+    family: str
+    """``cudnn``"""
+    spec: str
+    """As the user wrote it, without circumstances: ``cudnn:plan=5+knob:split=2``."""
+    device: str = ""
+    threads: str = ""
+    math: str = ""
+    """Arithmetic that a tuning gave it."""
+    plugin_path: str = ""
+    number: str = ""
+    """Of several of one spec in a run, from the second on."""
+
+
+@lru_cache(maxsize=4096)
+def engine_name(key: str) -> EngineName:
+    """An engine's key taken apart: ``name[:id][+option…][@path]``, and what a run adds to it."""
+    added = {"math": "", "number": ""}
+    while found := _SUFFIX.search(key):
+        added |= {name: text for name, text in found.groupdict().items() if text is not None}
+        key = key[: found.start()]
+    head, _, path = key.partition("@")
+    options = dict(_OPTION.findall(head))
+    spec = _OPTION.sub("", head)
+    return EngineName(
+        re.split(r"[:+]", spec, maxsplit=1)[0],
+        spec,
+        options.get("device", ""),
+        options.get("threads", ""),
+        added["math"],
+        path,
+        added["number"],
+    )
+
+
+def without_device(key: str) -> str:
+    """An engine's key without ``+device=N``: what its copies on several devices have in common."""
+    head, at, path = key.partition("@")
+    return re.sub(r"\+device=\d+(?=\+| |$)", "", head) + at + path
+
+
+def engine_names(keys: Iterable[str]) -> dict[str, str]:
+    """Each key to what the user calls the engine. Of a document that has several with one name they
+    keep their keys."""
+    names = {key: engine_name(key).spec for key in dict.fromkeys(keys)}
+    times = Counter(names.values())
+    return {key: name if times[name] == 1 else key for key, name in names.items()}
+
+
+# --- cases ---
+
+
+class CaseKey(NamedTuple):
+    """What a case is called, whatever run it is of."""
+
+    fingerprint: str
+    engine: str
+    """As the user calls it."""
+    variant: Variant
+    """As the user asked for it."""
+
+
+def case_key(case: Case) -> CaseKey:
+    asked = () if is_tuned(case) else variant_key(case.variant)
+    return CaseKey(case.graph.fingerprint, engine_name(case.engine).spec, asked)
+
+
+def variant_key(variant: Mapping[str, str]) -> Variant:
+    return tuple(sorted(variant.items())) if variant else ()
+
+
+def is_tuned(case: Case) -> bool:
+    """Whether a tuning chose its variant."""
+    return any(note.startswith(TUNED_NOTE) for note in case.notes)
+
+
+class CaseIdentity(NamedTuple):
+    """All that may tell a case from others, whatever run it is of."""
+
+    fingerprint: str
+    name: str
+    path: str
+    engine: str
+    """Its key."""
+    variant: Variant = ()
+    is_tuned: bool = False
+    unit: str = ""
+    """Device: uuid, else index, or ``cpu``."""
+    device_index: str = ""
+    """What the run called the device."""
+
+    @property
+    def asked(self) -> Variant:
+        """The variant, unless a tuning chose it."""
+        return () if self.is_tuned else self.variant
+
+
+def identify(case: Case, engine: Engine) -> CaseIdentity:
+    graph = case.graph
+    index = engine_name(case.engine).device if engine.device_index is None else engine.device_index
+    return CaseIdentity(
+        graph.fingerprint,
+        graph.name,
+        graph.path,
+        case.engine,
+        variant_key(case.variant),
+        bool(case.notes) and is_tuned(case),
+        engine.device,
+        str(index),
+    )
+
+
+class Held(NamedTuple):
+    """A case where it stands."""
+
+    side: int
+    document: int
+    """Number in its side."""
+    case: CaseIdentity
+
+
+class Group(NamedTuple):
+    """What is one case on all sides."""
+
+    members: list[int]
+    """Places in what was gathered, in its order."""
+    apart: Mapping[str, object]
+    """What told it from other cases of its graph (`LEVELS`), most important first, and its value of
+    that."""
+
+
+def gather(held: Sequence[Held]) -> list[Group]:
+    """Every case in one group, in the order of their first ones. Where a document holds several of
+    one group nothing tells them apart."""
+    graphs: dict[str, list[int]] = defaultdict(list)
+    for place, graph in enumerate(_graphs(held)):
+        graphs[graph].append(place)
+    found: list[Group] = []
+    for members in graphs.values():
+        found += _split(held, members, 0, {})
+    return sorted(found, key=lambda group: group.members[0])
+
+
+def _split(
+    held: Sequence[Held], members: list[int], first: int, apart: Mapping[str, object]
+) -> Iterator[Group]:
+    """By the first level that tells cases of one document, or of one side, from each other."""
+    cases = [held[place] for place in members]
+    if _is_crowded(cases):
+        for number, (name, read) in enumerate(LEVELS[first:], first):
+            values = read(cases)
+            if _tells_apart(cases, values, by_side=name in NAMES):
+                parts: dict[object, list[int]] = defaultdict(list)
+                for place, value in zip(members, values, strict=True):
+                    parts[value].append(place)
+                for value, part in parts.items():
+                    yield from _split(held, part, number + 1, {**apart, name: value})
+                return
+    yield Group(members, apart)
+
+
+def _is_crowded(cases: Sequence[Held]) -> bool:
+    """Whether a document has several, or a side several that are no repeats of one."""
+    if len(cases) == 1 or (len(cases) == 2 and cases[0].side != cases[1].side):
+        return False
+    if len({(one.side, one.document) for one in cases}) < len(cases):
+        return True
+    names = {(one.side, engine_name(one.case.engine).spec, one.case.asked) for one in cases}
+    return len(names) > len({one.side for one in cases})
+
+
+def _tells_apart(cases: Sequence[Held], values: Sequence[object], by_side: bool) -> bool:
+    """A level on which the cases of each document agree would only hide pairs."""
+    first: dict[object, object] = {}
+    return any(
+        first.setdefault(one.side if by_side else one[:2], value) != value
+        for one, value in zip(cases, values, strict=True)
+    )
+
+
+# --- what tells cases of one graph apart ---
+
+
+def _variants(cases: Sequence[Held]) -> list[Variant]:
+    """As asked for; a tuned one is that of the other cases which it chose, if there is one."""
+    known = {one.case.variant for one in cases if not one.case.is_tuned}
+    return [one.case.variant if one.case.variant in known else one.case.asked for one in cases]
+
+
+def _paths(cases: Sequence[Held]) -> list[tuple[str, ...]]:
+    """As many last parts of the graphs' paths as tell those of one document apart."""
+    parts = [PurePath(one.case.path).parts for one in cases]
+    depth = 0
+    while True:
+        tails = [part[max(len(part) - depth, 0) :] for part in parts]
+        known: dict[object, set[tuple[str, ...]]] = defaultdict(set)
+        whole: dict[object, set[tuple[str, ...]]] = defaultdict(set)
+        for one, tail, part in zip(cases, tails, parts, strict=True):
+            known[one[:2]].add(tail)
+            whole[one[:2]].add(part)
+        if all(len(known[place]) == len(whole[place]) for place in whole):
+            return tails
+        depth += 1
+
+
+def _devices(cases: Sequence[Held]) -> list[str]:
+    """Units of hardware where the sides have some in common, else what their runs called them."""
+    units = [{one.case.unit for one in cases if one.side == side} for side in (0, 1)]
+    shared = not all(units) or units[0] & units[1]
+    return [one.case.unit if shared else one.case.device_index for one in cases]
+
+
+def _of_engine(part: str) -> Callable[[Sequence[Held]], list[str]]:
+    place = EngineName._fields.index(part)
+    return lambda cases: [engine_name(one.case.engine)[place] for one in cases]
+
+
+NAMES = ("engine", "spec", "variant")
+"""What is a case's name beside its graph; of repeats everything else may differ."""
+CIRCUMSTANCES = ("device", "threads", "math", "plugin path", "number")
+"""Levels of the engine's key that are no part of its name."""
+LEVELS: tuple[tuple[str, Callable[[Sequence[Held]], Sequence[object]]], ...] = (
+    ("engine", _of_engine("family")),
+    ("spec", _of_engine("spec")),
+    ("variant", _variants),
+    ("graph", lambda cases: [one.case.name for one in cases]),
+    ("path", _paths),
+    ("device", _devices),
+    ("threads", _of_engine("threads")),
+    ("math", _of_engine("math")),
+    ("plugin path", _of_engine("plugin_path")),
+    ("number", _of_engine("number")),
+    ("tuned plan", lambda cases: [one.case.variant for one in cases]),
+    ("meaning", lambda cases: [one.case.fingerprint for one in cases]),
+)
+
+
+# --- graphs ---
+
+
+def _graphs(held: Sequence[Held]) -> list[str]:
+    """The meaning of each case's graph, as it was before a tuning rewrote it; the names where the
+    documents are of two tools, which share no more."""
+    graphs = [one.case.fingerprint for one in held]
+    if any(one.case.is_tuned for one in held):
+        given = graphs_given([one.case for one in held if not one.case.is_tuned])
+        graphs = [
+            original(one.case, given) if one.case.is_tuned else one.case.fingerprint for one in held
+        ]
+    kinds: list[set[str]] = [set(), set()]
+    for one, graph in zip(held, graphs, strict=True):
+        kinds[one.side].add(graph[: graph.find(":") + 1])
+    if not all(kinds) or kinds[0] == kinds[1]:
+        return graphs
+    first: dict[tuple[int, str], str] = {}
+    return [
+        f"name:{one.case.name}"
+        if first.setdefault((one.side, one.case.name), graph) == graph
+        else graph
+        for one, graph in zip(held, graphs, strict=True)
+    ]
+
+
+def graphs_given(cases: Iterable[CaseIdentity]) -> dict[tuple[str, str], str]:
+    """Name and path, and name alone, of graphs that nothing rewrote → fingerprint."""
+    found: dict[tuple[str, str], str] = {}
+    for case in cases:
+        found[case.name, case.path] = case.fingerprint
+        found.setdefault((case.name, ""), case.fingerprint)
+    return found
+
+
+def original(case: CaseIdentity, given: Mapping[tuple[str, str], str]) -> str:
+    """Fingerprint of the graph that a rewritten one was made from; its own for any other, and where
+    that is unknown. A rewritten graph keeps its name."""
+    path = _REWRITTEN.sub("", case.path)
+    if path == case.path:
+        return case.fingerprint
+    named = given.get((case.name, ""), case.fingerprint)
+    return given.get((case.name, path), named)
