@@ -4,14 +4,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
-from bench_run.engines.base import Availability, EngineModule, SupportsIdProbe
+from bench_run.engines.base import (
+    Availability,
+    EngineAbilities,
+    EngineModule,
+    ModuleAbilities,
+    PlanAbilities,
+)
 from bench_run.errors import EngineUnavailableError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from importlib.metadata import EntryPoint
+
+    from bench_run.engines.base import Engine, EngineOptions, EngineSpec
 
 ENGINES = {
     "numpy": "bench_run.engines.numpy_engine",
@@ -98,8 +106,9 @@ def availability(text: str) -> Availability:
     opened."""
     name, _, identifier = text.partition(":")
     module = engine_module(name)
-    if identifier and isinstance(module, SupportsIdProbe):
-        return module.probe_id(identifier)
+    probe_id = module.ABILITIES.probe_id
+    if identifier and probe_id is not None:
+        return probe_id(identifier)
     return module.probe()
 
 
@@ -131,4 +140,41 @@ def _load(entry: EntryPoint) -> EngineModule:
         raise EngineUnavailableError(
             f"{entry.value} is not an engine: it lacks {', '.join(missing)}"
         )
-    return cast("EngineModule", module)
+    return ThirdParty(
+        module.NAME,
+        module.SUMMARY,
+        module.INSTALL,
+        getattr(module, "ABILITIES", ModuleAbilities()),
+        module.probe,
+        module.open,
+    )
+
+
+# Engines of third parties, whose records of abilities may be missing: then they are empty.
+
+
+@dataclass
+class ThirdParty:
+    """The `EngineModule` of an entry."""
+
+    NAME: str
+    SUMMARY: str
+    INSTALL: str
+    ABILITIES: ModuleAbilities
+    probe: Callable[[], Availability]
+    open_engine: Callable[[EngineSpec, EngineOptions], Any]
+
+    def open(self, spec: EngineSpec, options: EngineOptions) -> Engine:
+        from bench_run.streams.base import StreamAbilities
+
+        engine = self.open_engine(spec, options)
+        plan = engine.plan
+        engine.plan = lambda built: _with_abilities(plan(built), PlanAbilities())
+        _with_abilities(engine.stream, StreamAbilities())
+        return cast("Engine", _with_abilities(engine, EngineAbilities()))
+
+
+def _with_abilities(thing: Any, none: object) -> Any:
+    if not hasattr(thing, "abilities"):
+        thing.abilities = none
+    return thing

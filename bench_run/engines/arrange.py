@@ -11,14 +11,7 @@ from dataclasses import replace
 from itertools import cycle
 from typing import TYPE_CHECKING
 
-from bench_run.engines.base import (
-    CopiesInputs,
-    Home,
-    KeepsInputs,
-    LocatesOutputs,
-    RunsUncaptured,
-    SharesMemory,
-)
+from bench_run.engines.base import Home, PlanAbilities
 from bench_run.engines.chain import ChainPlan
 from bench_run.errors import BenchRunError, EngineError
 from bench_run.graph.chain import weights_of
@@ -59,6 +52,15 @@ class RotatingPlan:
         self._shared = shared
 
     @property
+    def abilities(self) -> PlanAbilities:
+        return PlanAbilities(
+            locate_outputs=self.locate_outputs,
+            changed_inputs=self.changed_inputs,
+            captured=self.captured,
+            uncaptured=self.uncaptured,
+        )
+
+    @property
     def facts(self) -> PlanFacts:
         first = self._plans[0].facts
         chosen = {**first.chosen, "buffer copies": str(len(self._plans))}
@@ -72,8 +74,9 @@ class RotatingPlan:
         first, *others = self._plans
         first.upload(inputs)
         for plan in others:
-            if isinstance(plan, CopiesInputs):
-                plan.copy_inputs(first)
+            copy_inputs = plan.abilities.copy_inputs
+            if copy_inputs is not None:
+                copy_inputs(first)
             else:
                 plan.upload(inputs)
 
@@ -86,17 +89,17 @@ class RotatingPlan:
         self._next = (self._next + 1) % len(self._plans)
         self._last.run()
 
-    @property
     def captured(self) -> Captured | None:
-        first = self._plans[0]
-        return first.captured if isinstance(first, RunsUncaptured) else None
+        """That of the first copy."""
+        captured = self._plans[0].abilities.captured
+        return None if captured is None else captured()
 
     @contextmanager
     def uncaptured(self) -> Iterator[Callable[[], None]]:
         """The copies in turn."""
         with ExitStack() as stack:
-            plans = [plan for plan in self._plans if isinstance(plan, RunsUncaptured)]
-            turns = cycle([stack.enter_context(plan.uncaptured()) for plan in plans])
+            able = [plan.abilities.uncaptured for plan in self._plans]
+            turns = cycle([stack.enter_context(each()) for each in able if each is not None])
             yield lambda: next(turns)()
 
     def download(self) -> dict[int, Storage]:
@@ -104,11 +107,12 @@ class RotatingPlan:
 
     def locate_outputs(self, *, upcoming: bool) -> Mapping[int, Storage | int]:
         plan = self._plans[self._next] if upcoming else self._last
-        return plan.locate_outputs(upcoming=upcoming) if isinstance(plan, LocatesOutputs) else {}
+        locate = plan.abilities.locate_outputs
+        return {} if locate is None else locate(upcoming=upcoming)
 
     def changed_inputs(self, inputs: Storages) -> tuple[int, ...]:
-        keeping = (plan for plan in self._plans if isinstance(plan, KeepsInputs))
-        return tuple(sorted({uid for plan in keeping for uid in plan.changed_inputs(inputs)}))
+        able = [plan.abilities.changed_inputs for plan in self._plans]
+        return tuple(sorted({uid for each in able if each is not None for uid in each(inputs)}))
 
     def close(self) -> None:
         for plan in reversed(self._plans):
@@ -167,4 +171,5 @@ def _homes(first: Plan, graph: Graph) -> dict[int, Home]:
 
 def _share(plan: Plan, homes: dict[int, Home]) -> frozenset[int]:
     """The uids for which that was done."""
-    return plan.share(homes) if homes and isinstance(plan, SharesMemory) else frozenset()
+    share = plan.abilities.share
+    return share(homes) if homes and share is not None else frozenset()

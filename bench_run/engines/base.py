@@ -1,4 +1,8 @@
-"""The protocols of an engine, its plans and its stream. Hardly any code.
+"""The protocols of an engine and its plans, and the records of what some can do beside.
+
+Every engine, plan and stream (`streams/base.py`) satisfies a small protocol. Its `abilities` are a
+frozen record of optional functions: None is an ability that it does not have. Records are made
+when they are asked for, so that plans and the memory they hold are not tied to themselves.
 
 The caller keeps every clock and every loop: an engine prepares a graph once and runs it many
 times, and never times itself. Host data travels as storages (`tensors/storage.py`).
@@ -11,7 +15,7 @@ exception of a foreign library becomes one of these in the engine's own file, it
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -102,12 +106,82 @@ class PlanFacts:
     buffer_bytes: int | None = None
 
 
+@dataclass(frozen=True)
+class Home:
+    """Where a tensor lies: in the memory of a plan's tensor."""
+
+    plan: Plan
+    uid: int
+    offset: int = 0
+    """Elements after the start of that tensor."""
+
+
+class Captured(Protocol):
+    """Work of a device that was captured, to be launched as one."""
+
+    def launch(self) -> None:
+        """Enqueue it."""
+
+    def again(self, work: Callable[[], None]) -> Captured:
+        """Other work, captured in the same way."""
+
+    def close(self) -> None:
+        """Give it back."""
+
+
+class LocateOutputs(Protocol):
+    """The type of `PlanAbilities.locate_outputs`."""
+
+    def __call__(self, *, upcoming: bool) -> Mapping[int, Storage | int]:
+        """By uid, the memory of each output of the last run, or with `upcoming` that which the
+        next run will write: in the host's memory a storage that shares it, else the address on the
+        device. Empty where that is not known."""
+
+
+@dataclass(frozen=True)
+class PlanAbilities:
+    """What some plans can do."""
+
+    locate_outputs: LocateOutputs | None = None
+    """Tells where its outputs lie. Without it it cannot be seen whether each timed iteration wrote
+    them; other iterations are checked in their place."""
+    changed_inputs: Callable[[Storages], tuple[int, ...]] | None = None
+    """Uids of the inputs whose bytes on the device are no longer these, which were uploaded."""
+    copy_inputs: Callable[[Any], None] | None = None
+    """As `upload`, from another plan of its graph, by the same engine."""
+    share: Callable[[Mapping[int, Home]], frozenset[int]] | None = None
+    """From now on these tensors are read and written in the memory of other plans of its engine.
+    Returns the uids for which that is so. Called before anything else, and once more for a case
+    within a pass."""
+    searches: bool = False
+    """Its first execution searches for the fastest way to run it, and is timed as a phase of its
+    own."""
+    witness: Callable[[], Mapping[str, str]] | None = None
+    """What its library, which times executions by itself, says in words; asked after the samples:
+    never one of them."""
+    runs_of_parts: Callable[[], tuple[Callable[[], None], ...]] | None = None
+    """What `run` of a plan made of plans calls, one after another."""
+    keep: Callable[[], None] | None = None
+    """What it enqueued was captured, maybe as a part: its results stay where they are."""
+    replay: Callable[[Captured], None] | None = None
+    """From now on `run` launches this, and `close` closes it."""
+    captured: Callable[[], Captured | None] | None = None
+    """What `run` launches; None: it was not captured."""
+    uncaptured: Callable[[], AbstractContextManager[Callable[[], None]]] | None = None
+    """Gives what enqueues one execution as it was before the capture; afterwards the results are
+    those of the captured work again."""
+
+
 class Plan(Protocol):
     """A graph compiled by an engine, with its buffers. One execution at a time."""
 
     @property
     def facts(self) -> PlanFacts:
         """Read after measuring: some things show only then."""
+
+    @property
+    def abilities(self) -> PlanAbilities:
+        """What it can do beside."""
 
     def upload(self, inputs: Storages) -> None:
         """Copy the inputs into the plan's buffers."""
@@ -125,113 +199,57 @@ class Plan(Protocol):
         """Give the buffers back."""
 
 
-@runtime_checkable
-class LocatesOutputs(Protocol):
-    """Optional, of a plan: where its outputs lie. Without it it cannot be seen whether each timed
-    iteration wrote them; other iterations are checked in their place."""
+TraceEvent: TypeAlias = dict[str, Any]
+"""A complete event of Chrome's trace format; instants in microseconds."""
 
-    def locate_outputs(self, *, upcoming: bool) -> Mapping[int, Storage | int]:
-        """By uid, the memory of each output of the last run, or with `upcoming` that which the
-        next run will write: in the host's memory a storage that shares it, else the address on the
-        device. Empty where that is not known."""
+KNOB_VARIANT = "knob:"
+"""Before a knob's name in a variant: ``{"knob:TILE_SIZE": "2"}``."""
 
 
-@runtime_checkable
-class KeepsInputs(Protocol):
-    """Optional, of a plan: whether its inputs are still what was uploaded."""
-
-    def changed_inputs(self, inputs: Storages) -> tuple[int, ...]:
-        """Uids of the inputs whose bytes on the device are no longer these."""
-
-
-@runtime_checkable
-class CopiesInputs(Protocol):
-    """Optional, of a plan: it takes its inputs from where another one of its graph has them."""
-
-    def copy_inputs(self, other: Any) -> None:
-        """As `upload`, from a plan of the same engine."""
-
-
-@runtime_checkable
-class SearchesInFirstRun(Protocol):
-    """A plan whose first execution may search for the fastest way to run it."""
-
-    searches: bool
-    """Whether this one's does; it is timed as a phase of its own."""
-
-
-@runtime_checkable
-class SupportsWitness(Protocol):
-    """A plan whose library times executions by itself."""
-
-    def witness(self) -> Mapping[str, str]:
-        """What it says, in words, asked after the samples: never one of them."""
+def knobs_of_variant(variant: Mapping[str, str]) -> dict[str, str]:
+    """The knobs that a variant sets, by name."""
+    found = (key for key in variant if key.startswith(KNOB_VARIANT))
+    return {key.removeprefix(KNOB_VARIANT): variant[key] for key in found}
 
 
 @dataclass(frozen=True)
-class Home:
-    """Where a tensor lies: in the memory of a plan's tensor."""
+class EngineAbilities:
+    """What some engines can do."""
 
-    plan: Plan
-    uid: int
-    offset: int = 0
-    """Elements after the start of that tensor."""
-
-
-@runtime_checkable
-class SharesMemory(Protocol):
-    """Optional, of a plan: its tensors may lie in the memory of other plans of its engine."""
-
-    def share(self, homes: Mapping[int, Home]) -> frozenset[int]:
-        """From now on these tensors are read and written there. Returns the uids for which that is
-        so. Called before anything else, and once more for a case within a pass."""
-
-
-class Captured(Protocol):
-    """Work of a device that was captured, to be launched as one."""
-
-    def launch(self) -> None:
-        """Enqueue it."""
-
-    def again(self, work: Callable[[], None]) -> Captured:
-        """Other work, captured in the same way."""
-
-    def close(self) -> None:
-        """Give it back."""
-
-
-@runtime_checkable
-class Replayable(Protocol):
-    """Optional, of a plan: what it runs can be replaced by its captured form."""
-
-    def keep(self) -> None:
-        """What it enqueued was captured, maybe as a part: its results stay where they are."""
-
-    def replay(self, captured: Captured) -> None:
-        """From now on `run` launches this, and `close` closes it."""
-
-
-@runtime_checkable
-class RunsUncaptured(Protocol):
-    """Optional, of a plan that can be captured: its work as it was before."""
-
-    captured: Captured | None
-    """What `run` launches; None: it was not captured."""
-
-    def uncaptured(self) -> AbstractContextManager[Callable[[], None]]:
-        """What enqueues one execution; afterwards the results are those of the captured work
-        again."""
+    choices: Callable[[Graph], Iterable[Mapping[str, str]]] | None = None
+    """Lists what a person can choose from, as `bench-run engines GRAPH` shows it: engines or
+    plans, best first, with their knobs."""
+    alternatives: Callable[[Graph], Sequence[Mapping[str, str]]] | None = None
+    """Variants worth trying for the best way to run a graph."""
+    plans: Callable[[Graph], Sequence[Mapping[str, str]]] | None = None
+    """A variant for each plan of the graph, in an order that is the same every time. The engine
+    runs each beside its own choice, in one process: its `build` takes these variants whatever its
+    id."""
+    knob_values: Callable[[Graph, Mapping[str, str]], Mapping[str, tuple[str, ...]]] | None = None
+    """By knob, the values that it takes, for the engine that the spec or the variant names. The
+    engine takes them in a variant (`KNOB_VARIANT`)."""
+    devices: int | None = None
+    """How many accelerators ``--device`` chooses from; None: there is no choice, or the engine's id
+    leaves none."""
+    part: Callable[[object], Plan] | None = None
+    """A plan of what was built that can be a part of a chain (see `engines/chain.py`): on one set
+    of buffers whatever the cache state, neither captured nor run."""
+    arrange: Callable[[Callable[[], Plan], Graph], Plan] | None = None
+    """The plan that a function makes of parts, in the cache state of the run: made several times
+    where copies take turns, run once, and captured where the run replays."""
+    trace: Callable[[Plan, int], list[TraceEvent]] | None = None
+    """What a profiler of the library's own recorded of so many iterations of a plan."""
 
 
 class Engine(Protocol):
-    """What every engine can do; the protocols named `Supports…` below are what some can do.
-
-    An engine of ours names its abilities as base classes, so that a misspelt one is a type error;
-    one of a third party may just have the members.
-    """
+    """What every engine can do."""
 
     facts: EngineFacts
     stream: Stream
+
+    @property
+    def abilities(self) -> EngineAbilities:
+        """What it can do beside."""
 
     def variants(self, graph: Graph) -> tuple[Mapping[str, str], ...]:
         """The variants of this engine for a graph, each a case; ``({},)`` for just one."""
@@ -249,100 +267,34 @@ class Engine(Protocol):
         """Give everything back."""
 
 
-@runtime_checkable
-class SupportsChoices(Protocol):
-    """An engine that lists what a person can choose from."""
+@dataclass(frozen=True)
+class Oracle:
+    """How a library is made to search for the fastest way to run a graph."""
 
-    def choices(self, graph: Graph) -> Iterable[Mapping[str, str]]:
-        """What `bench-run engines GRAPH` shows: engines or plans, best first, with their knobs."""
-
-
-@runtime_checkable
-class SupportsAlternatives(Protocol):
-    """An engine that has several ways to run a graph."""
-
-    def alternatives(self, graph: Graph) -> Sequence[Mapping[str, str]]:
-        """Variants worth trying for the best one."""
-
-
-@runtime_checkable
-class ListsPlans(Protocol):
-    """An engine that runs each of its plans beside its own choice, in one process: its `build`
-    takes these variants whatever its id."""
-
-    def plans(self, graph: Graph) -> Sequence[Mapping[str, str]]:
-        """A variant for each plan of the graph, in an order that is the same every time."""
-
-
-KNOB_VARIANT = "knob:"
-"""Before a knob's name in a variant: ``{"knob:TILE_SIZE": "2"}``."""
-
-
-def knobs_of_variant(variant: Mapping[str, str]) -> dict[str, str]:
-    """The knobs that a variant sets, by name."""
-    found = (key for key in variant if key.startswith(KNOB_VARIANT))
-    return {key.removeprefix(KNOB_VARIANT): variant[key] for key in found}
-
-
-@runtime_checkable
-class ListsKnobValues(Protocol):
-    """An engine that knows which values its knobs take, and takes them in a variant
-    (`KNOB_VARIANT`)."""
-
-    def knob_values(
-        self, graph: Graph, variant: Mapping[str, str]
-    ) -> Mapping[str, tuple[str, ...]]:
-        """By knob, for the engine that the spec or the variant names."""
-
-
-@runtime_checkable
-class SupportsDevices(Protocol):
-    """An engine that runs on one of several accelerators."""
-
-    devices: int | None
-    """How many ``--device`` chooses from; None: the engine's id leaves no choice."""
-
-
-@runtime_checkable
-class SupportsParts(Protocol):
-    """An engine whose plans can be parts of a chain (see `engines/chain.py`)."""
-
-    def part(self, built: object) -> Plan:
-        """A plan on one set of buffers whatever the cache state, neither captured nor run."""
-
-    def arrange(self, make: Callable[[], Plan], graph: Graph) -> Plan:
-        """The plan that `make` makes of parts, in the cache state of the run: made several times
-        where copies take turns, run once, and captured where the run replays."""
-
-
-TraceEvent: TypeAlias = dict[str, Any]
-"""A complete event of Chrome's trace format; instants in microseconds."""
-
-
-@runtime_checkable
-class SupportsTrace(Protocol):
-    """An engine whose library has a profiler of its own."""
-
-    def trace(self, plan: Plan, iterations: int) -> list[TraceEvent]:
-        """What it recorded of some iterations of the plan."""
-
-
-@runtime_checkable
-class SupportsKnobs(Protocol):
-    """An engine's module whose engines take ``--knob``, or ``+knob:KEY=VALUE`` in their spec."""
-
-    KNOBS: str
-    """Where the names of the knobs come from, in a few words."""
-
-
-@runtime_checkable
-class SupportsOracle(Protocol):
-    """An engine's module whose library can search for the fastest way to run a graph."""
-
-    ORACLE_KNOB: str
+    knob: str
     """The knob, as ``KEY=VALUE``, that makes it search."""
-    SEARCHING_IDS: tuple[str, ...]
+    searching_ids: tuple[str, ...]
     """Ids that search in any case: they have no default to compare with."""
+
+
+@dataclass(frozen=True)
+class ModuleAbilities:
+    """What the modules of some engines have beside."""
+
+    environment: Callable[[EngineSpec, EngineOptions], Mapping[str, str]] | None = None
+    """Variables that the worker's process needs from its start: the library reads its settings
+    from the environment when it loads."""
+    preload: Callable[[EngineSpec], bool] | None = None
+    """Imports the libraries in one process, without touching a device, to be used in forks of it.
+    False: not for this spec, since its workers must be started afresh."""
+    probe_id: Callable[[str], Availability] | None = None
+    """As `probe`, for the spec ``NAME:identifier``."""
+    profiler: str | None = None
+    """Its row of `profilers.PROFILERS`; None: NVIDIA's."""
+    knobs: str | None = None
+    """Where the names of the knobs come from, in a few words, of engines that take ``--knob``, or
+    ``+knob:KEY=VALUE`` in their spec."""
+    oracle: Oracle | None = None
 
 
 class EngineModule(Protocol):
@@ -356,6 +308,7 @@ class EngineModule(Protocol):
     """One line for `bench-run engines`."""
     INSTALL: str
     """What to type to get it."""
+    ABILITIES: ModuleAbilities
 
     def probe(self) -> Availability:
         """Whether it can run here, without running foreign code that the user did not name."""
@@ -365,35 +318,3 @@ class EngineModule(Protocol):
 
         Raises `EngineUnavailableError`, and `UsageError` for an id or option it does not know.
         """
-
-
-@runtime_checkable
-class SupportsEnvironment(Protocol):
-    """An engine's module whose library reads its settings from the environment when it loads."""
-
-    def environment(self, spec: EngineSpec, options: EngineOptions) -> Mapping[str, str]:
-        """Variables that the worker's process needs from its start."""
-
-
-@runtime_checkable
-class SupportsFork(Protocol):
-    """An engine's module whose libraries may be imported in one process and used in forks of it."""
-
-    def preload(self, spec: EngineSpec) -> bool:
-        """Import them without touching a device. False: not for this spec, since its workers must
-        be started afresh."""
-
-
-@runtime_checkable
-class SupportsIdProbe(Protocol):
-    """An engine's module that knows of each id whether it can run here."""
-
-    def probe_id(self, identifier: str) -> Availability:
-        """As `probe`, for the spec ``NAME:identifier``."""
-
-
-@runtime_checkable
-class NamesProfiler(Protocol):
-    """An engine's module that names its row of `profilers.PROFILERS`; without one: NVIDIA's."""
-
-    PROFILER: str

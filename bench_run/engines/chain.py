@@ -1,6 +1,6 @@
 """Chains on any engine: a plan made of plans, which pass memory to each other where they can.
 
-Where a plan cannot read what another one wrote (`SharesMemory`), it reads a copy that is made once,
+Where a plan cannot read what another one wrote (`share`), it reads a copy that is made once,
 before anything is timed: the plans then run back to back, and the plan's facts say so. The results
 are the same either way. `build` and `plan` take plain graphs as well.
 """
@@ -13,13 +13,8 @@ from typing import TYPE_CHECKING
 
 from bench_run.engines.base import (
     Home,
-    KeepsInputs,
-    LocatesOutputs,
+    PlanAbilities,
     PlanFacts,
-    Replayable,
-    RunsUncaptured,
-    SharesMemory,
-    SupportsParts,
 )
 from bench_run.errors import EngineError, UnsupportedGraphError
 from bench_run.graph.chain import ChainGraph
@@ -82,25 +77,21 @@ def plan(engine: Engine, built: object) -> Plan:
     """Compile what `build` made."""
     if not isinstance(built, BuiltChain):
         return engine.plan(built)
-    places, make = built.graph.places, _part(engine)
-    if isinstance(engine, SupportsParts):
-        return engine.arrange(
-            lambda: ChainPlan(built.graph, _plans(places, built.parts, make)), built.graph
-        )
-    return ChainPlan(built.graph, _plans(places, built.parts, make))
+
+    def make() -> ChainPlan:
+        return ChainPlan(built.graph, _plans(built.graph.places, built.parts, engine))
+
+    arrange = engine.abilities.arrange
+    return make() if arrange is None else arrange(make, built.graph)
 
 
 def plan_around(engine: Engine, graph: ChainGraph, given: Mapping[int, Plan]) -> ChainPlan:
     """A chain in whose places `given` plans are that exist already, which stay their owner's to
     close; not yet linked."""
     places = [place for index, place in enumerate(graph.places) if index not in given]
-    made = iter(_plans(places, _build(engine, graph, places, {}).parts, _part(engine)))
+    made = iter(_plans(places, _build(engine, graph, places, {}).parts, engine))
     every = [given[i] if i in given else next(made) for i in range(len(graph.places))]
     return ChainPlan(graph, every, frozenset(given))
-
-
-def _part(engine: Engine) -> Callable[[object], Plan]:
-    return engine.part if isinstance(engine, SupportsParts) else engine.plan
 
 
 def _built(engine: Engine, place: Place, variant: Mapping[str, str]) -> object:
@@ -110,13 +101,13 @@ def _built(engine: Engine, place: Place, variant: Mapping[str, str]) -> object:
         raise EngineError(f"layer {place.id}: {error}", detail=error.detail) from error
 
 
-def _plans(
-    places: Sequence[Place], parts: Sequence[object], make: Callable[[object], Plan]
-) -> list[Plan]:
+def _plans(places: Sequence[Place], parts: Sequence[object], engine: Engine) -> list[Plan]:
+    part = engine.abilities.part
+    make = engine.plan if part is None else part
     plans: list[Plan] = []
-    for place, part in zip(places, parts, strict=True):
+    for place, built in zip(places, parts, strict=True):
         try:
-            plans.append(make(part))
+            plans.append(make(built))
         except (UnsupportedGraphError, EngineError) as error:
             for each in plans:
                 each.close()
@@ -140,6 +131,19 @@ class ChainPlan:
         self.captured: Captured | None = None
         self._linked: frozenset[int] | None = None
         """None until it is tried."""
+
+    @property
+    def abilities(self) -> PlanAbilities:
+        return PlanAbilities(
+            locate_outputs=self.locate_outputs,
+            changed_inputs=self.changed_inputs,
+            share=self.share,
+            runs_of_parts=self.runs_of_parts,
+            keep=self.keep,
+            replay=self.replay,
+            captured=lambda: self.captured,
+            uncaptured=self.uncaptured,
+        )
 
     @property
     def facts(self) -> PlanFacts:
@@ -204,7 +208,8 @@ class ChainPlan:
             alias = self._graph.aliases.get(new)
             if alias is not None:
                 homes[uid] = self._home(alias, outer)
-        return plan.share(homes) if homes and isinstance(plan, SharesMemory) else frozenset()
+        share = plan.abilities.share
+        return share(homes) if homes and share is not None else frozenset()
 
     def _home(self, alias: Alias, outer: Mapping[int, Home]) -> Home:
         """An input that lies in another chain is read there: the plan that holds it here may come
@@ -244,8 +249,8 @@ class ChainPlan:
         for plan in self.parts:
             plan.run()
 
-    @property
     def runs_of_parts(self) -> tuple[Callable[[], None], ...]:
+        """The whole where it was captured."""
         return (self.run,) if self.captured is not None else tuple(p.run for p in self.parts)
 
     def download(self) -> dict[int, Storage]:
@@ -258,9 +263,10 @@ class ChainPlan:
         """Of all plans, or none: they are of one engine."""
         found: dict[int, Storage | int] = {}
         for place, plan in self._rows:
-            if not isinstance(plan, LocatesOutputs):
+            locate = plan.abilities.locate_outputs
+            if locate is None:
                 return {}
-            places = plan.locate_outputs(upcoming=upcoming)
+            places = locate(upcoming=upcoming)
             found.update({place.uids[uid]: where for uid, where in places.items()})
         return found if len(found) == len(self._graph.outputs) else {}
 
@@ -269,14 +275,16 @@ class ChainPlan:
         changed: list[int] = []
         for place, plan in self._rows:
             mine = {u: inputs[new] for u, new in place.uids.items() if new in inputs}
-            if mine and isinstance(plan, KeepsInputs):
-                changed += (place.uids[uid] for uid in plan.changed_inputs(mine))
+            changed_inputs = plan.abilities.changed_inputs
+            if mine and changed_inputs is not None:
+                changed += (place.uids[uid] for uid in changed_inputs(mine))
         return tuple(changed)
 
     def keep(self) -> None:
         for plan in self.parts:
-            if isinstance(plan, Replayable):
-                plan.keep()
+            keep = plan.abilities.keep
+            if keep is not None:
+                keep()
 
     def replay(self, captured: Captured) -> None:
         self.keep()
@@ -286,12 +294,10 @@ class ChainPlan:
     @contextmanager
     def uncaptured(self) -> Iterator[Callable[[], None]]:
         with ExitStack() as stack:
-            runs = [
-                stack.enter_context(part.uncaptured())
-                if isinstance(part, RunsUncaptured)
-                else part.run
-                for part in self.parts
-            ]
+            runs = []
+            for part in self.parts:
+                uncaptured = part.abilities.uncaptured
+                runs.append(part.run if uncaptured is None else stack.enter_context(uncaptured()))
             yield lambda: _each(runs)
 
     def close(self) -> None:

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 from bench_schema.document import Telemetry
 
 from bench_run.machine import amd as telemetry_amd
-from bench_run.streams.base import SupportsClockProbe
 
 if TYPE_CHECKING:
     from bench_run.streams.base import Stream
@@ -152,7 +151,8 @@ def observe(device: str, stream: Stream, *, at_once: bool = False) -> Telemetry 
     """What the device says now, and its clock as a kernel on the stream counts it; `at_once` as
     for `snapshot`."""
     told = snapshot(device, at_once=at_once)
-    probed_mhz = stream.probe_clock_mhz() if isinstance(stream, SupportsClockProbe) else None
+    probe_clock_mhz = stream.abilities.probe_clock_mhz
+    probed_mhz = None if probe_clock_mhz is None else probe_clock_mhz()
     if probed_mhz is None:
         return told
     return replace(Telemetry() if told is None else told, probed_clock_mhz=probed_mhz)

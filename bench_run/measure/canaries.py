@@ -18,8 +18,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from bench_run.engines.base import LocatesOutputs
-from bench_run.streams.base import RunsBefore, WatchesMemory
 from bench_run.tensors.layout import poison_byte
 
 if TYPE_CHECKING:
@@ -28,7 +26,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from bench_run.engines.base import Plan
+    from bench_run.engines.base import LocateOutputs, Plan
     from bench_run.graph.model import Graph, Tensor
     from bench_run.streams.base import DeviceWatch, Stream
     from bench_run.tensors.layout import Storage, Storages
@@ -119,13 +117,14 @@ class HostCanaries:
     and data of ours, which made a chain of eleven layers of 155 µs in all 13 % longer. So where
     iterations are short one on canaries comes before each sample, untimed, and another one or two
     without: these leave the caches as a sample expects them, and no rhythm of an engine escapes.
-    Where other layers run before each sample (`RunsBefore`) they do so before these runs too, and a
-    part of the samples does without.
+    Where other layers run before each sample (`runs_before`) they do so before these runs too, and
+    a part of the samples does without.
     """
 
-    plan: LocatesOutputs
+    locate_outputs: LocateOutputs
     run: Callable[[], None]
     stream: Stream
+    runs_before: Callable[[], bool] | None
     watched: tuple[Watched, ...]
     draw: Random
     watching: bool = True
@@ -140,7 +139,7 @@ class HostCanaries:
     def before(self) -> None:
         if not self.beside:
             self._put_out()
-        elif not isinstance(self.stream, RunsBefore) or not self.stream.runs_before:
+        elif self.runs_before is None or not self.runs_before():
             self._watch(self.run)
             if self.draw.random() < AGAIN_SHARE:
                 self.run()
@@ -163,12 +162,12 @@ class HostCanaries:
             self._look()
 
     def _put_out(self) -> None:
-        places = self.plan.locate_outputs(upcoming=True)
+        places = self.locate_outputs(upcoming=True)
         for each in self.watched:
             _bytes(places[each.uid])[each.offsets] = each.canaries
 
     def _look(self) -> None:
-        places = self.plan.locate_outputs(upcoming=False)
+        places = self.locate_outputs(upcoming=False)
         seen = [(each, _bytes(places[each.uid])[each.offsets]) for each in self.watched]
         self.looked += 1
         self.untouched += any(each.untouched(values) for each, values in seen)
@@ -192,7 +191,7 @@ class DeviceCanaries:
     as a sample expects it. Which samples are is drawn at random, so no rhythm of an engine escapes.
     """
 
-    plan: LocatesOutputs
+    locate_outputs: LocateOutputs
     run: Callable[[], None]
     mark: Callable[[], object]
     watched: Watched
@@ -233,7 +232,7 @@ class DeviceCanaries:
         self.watch.look(self._address(upcoming=False))
 
     def _address(self, *, upcoming: bool) -> int:
-        found = self.plan.locate_outputs(upcoming=upcoming)[self.watched.uid]
+        found = self.locate_outputs(upcoming=upcoming)[self.watched.uid]
         assert isinstance(found, int)
         return found
 
@@ -276,17 +275,19 @@ def _watch(tensor: Tensor, storage: Any, draw: np.random.Generator) -> Watched |
 def canaries_of(plan: Plan, stream: Stream, graph: Graph, outputs: Storages, name: str) -> Canaries:
     """Canaries in the plan's outputs, where the plan says where these lie."""
     watched = watch_outputs(graph, outputs, name)
-    if not watched or not isinstance(plan, LocatesOutputs):
+    locate, abilities = plan.abilities.locate_outputs, stream.abilities
+    if not watched or locate is None:
         return NoCanaries()
-    places = plan.locate_outputs(upcoming=True)
+    places = locate(upcoming=True)
     if not places:
         return NoCanaries()
+    draw = Random(name)  # noqa: S311
     if not isinstance(next(iter(places.values())), int):
-        return HostCanaries(plan, plan.run, stream, watched, Random(name))  # noqa: S311
-    if not isinstance(stream, WatchesMemory):
+        return HostCanaries(locate, plan.run, stream, abilities.runs_before, watched, draw)
+    if abilities.watch is None:
         return NoCanaries()
     largest = max(watched, key=lambda each: graph.by_uid[each.uid].elements)
-    watch = stream.watch(largest.offsets, largest.canaries)
+    watch = abilities.watch(largest.offsets, largest.canaries)
     if watch is None:
         return NoCanaries()
-    return DeviceCanaries(plan, plan.run, stream.mark, largest, watch, Random(name))  # noqa: S311
+    return DeviceCanaries(locate, plan.run, stream.mark, largest, watch, draw)

@@ -16,7 +16,6 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bench_run.engines.base import SupportsAlternatives
 from bench_run.errors import EngineError, UnsupportedGraphError
 from bench_run.measure.loop import REST_S, SamplingBudget, on_device
 
@@ -83,9 +82,10 @@ def _matrix_rate(engine: Engine, kind: str) -> float | None:
     graph = product(kind)
     inputs = make_inputs(graph, 0)
     variants: Sequence[Mapping[str, str]] = ({},)
-    if isinstance(engine, SupportsAlternatives):
+    alternatives = engine.abilities.alternatives
+    if alternatives is not None:
         try:
-            variants = engine.alternatives(graph)
+            variants = alternatives(graph)
         except (UnsupportedGraphError, EngineError):
             return None
     rates = [_rate(engine, graph, inputs, variant) for variant in variants]

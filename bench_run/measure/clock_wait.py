@@ -11,7 +11,6 @@ import time
 from typing import TYPE_CHECKING
 
 from bench_run.machine.telemetry import highest_clock_mhz
-from bench_run.streams.base import SupportsClockProbe
 
 if TYPE_CHECKING:
     from bench_run.streams.base import Stream
@@ -46,7 +45,8 @@ def clock_is_back(device: str, stream: Stream, rest_s: float) -> bool:
 def _low_clock_mhz(device: str, stream: Stream, rest_s: float) -> float | None:
     """The clock where it is to be waited for."""
     highest = _reachable_mhz.get(device) or highest_clock_mhz(device)
-    if rest_s <= 0 or highest is None or not isinstance(stream, SupportsClockProbe):
+    probe_clock_mhz = stream.abilities.probe_clock_mhz
+    if rest_s <= 0 or highest is None or probe_clock_mhz is None:
         return None
-    clock = stream.probe_clock_mhz()
+    clock = probe_clock_mhz()
     return None if clock is None or clock >= BACK_RATIO * highest else clock

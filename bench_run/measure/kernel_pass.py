@@ -20,11 +20,17 @@ from typing import TYPE_CHECKING
 
 from bench_schema.document import Kernel
 
-from bench_run.engines.base import RunsUncaptured
 from bench_run.errors import EngineError, EngineUnavailableError
-from bench_run.measure.loop import Measured, SamplingBudget, forced_gates, on_device, why_ungated
+from bench_run.measure.loop import (
+    Measured,
+    SamplingBudget,
+    flushes_caches,
+    forced_gates,
+    on_device,
+    why_ungated,
+)
 from bench_run.streams import cupti
-from bench_run.streams.base import TOO_MANY, ExpectsLaunches, Flushes, SupportsKernelRecords
+from bench_run.streams.base import TOO_MANY
 from bench_run.streams.cupti import demangle
 
 if TYPE_CHECKING:
@@ -78,12 +84,14 @@ def gaps(plan: Plan, stream: Stream, kernels: int, kernel_sum_ns: float) -> Gaps
 def inner_gap_ns(plan: Plan, stream: Stream, kernels: int, kernel_sum_ns: float) -> float | None:
     """Inside of a device graph; None where none is replayed, or none of several executions can be
     captured."""
-    if not isinstance(plan, RunsUncaptured) or plan.captured is None:
+    abilities = plan.abilities
+    captured = None if abilities.captured is None else abilities.captured()
+    if captured is None or abilities.uncaptured is None:
         return None
     count = 2 * _count(kernel_sum_ns, MOST)
     try:
-        with plan.uncaptured() as run:
-            several = plan.captured.again(lambda: _repeat(run, count))
+        with abilities.uncaptured() as run:
+            several = captured.again(lambda: _repeat(run, count))
         with closing(several):
             several.launch()  # loads it
             stream.synchronize()
@@ -189,7 +197,7 @@ def record_kernels(
     """The measured series and, where the timer asks for it, the kernels' own times."""
     why = why_ungated(stream)
     notes = () if why is None else (f"{why}: {UNGATED}",)
-    if not isinstance(stream, SupportsKernelRecords):
+    if stream.abilities.kernel_timer is None:
         return Recorded(measured, notes=notes)
     events = Recorded(measured, notes=notes, bound_ns=None if notes else EVENTS_BOUND_NS)
     if not asks_for_records(stream, measured.series.get("device_ns", ())):
@@ -198,12 +206,12 @@ def record_kernels(
         _recover(plan, stream, statistics.median(measured.series["device_ns"]))
         groups = _record(plan, stream, budget, len(measured.series["device_ns"]))
         several = groups is not None and len(groups[0]) > 1
-        hot = _hot_sums(plan, stream) if several and stream.flushes else None
+        hot = _hot_sums(plan, stream) if several and flushes_caches(stream) else None
     except EngineUnavailableError as error:
         return replace(events, notes=(*notes, str(error)))
     if groups is None:
         return replace(events, notes=(*notes, UNCLEAR))
-    recorded = _choose(plan, stream, events, groups, stream.flushes, hot)
+    recorded = _choose(plan, stream, events, groups, flushes_caches(stream), hot)
     return replace(recorded, notes=(*notes, *recorded.notes))
 
 
@@ -219,7 +227,7 @@ class KernelTimes:
         """None where the timer asks for none of an execution that takes about so long, and where
         there are none to be had."""
         stream = self._stream
-        if not isinstance(stream, SupportsKernelRecords) or why_ungated(stream) is not None:
+        if why_ungated(stream) is not None:
             return None
         if not asks_for_records(stream, [estimate_ns]):
             return None
@@ -227,7 +235,7 @@ class KernelTimes:
             groups = _record(self._plan, stream, budget, budget.iterations)
         except EngineUnavailableError:
             return None
-        if not groups or (len(groups[0]) > 1 and stream.flushes):
+        if not groups or (len(groups[0]) > 1 and flushes_caches(stream)):
             return None
         return self._times(groups)
 
@@ -247,7 +255,7 @@ class KernelTimes:
 def prepare_records(stream: Stream) -> None:
     """Load CUPTI's bindings, which takes a third of a second, before anything is measured, and have
     it take hold of the device, which takes 60 ms at the first time in a process."""
-    if isinstance(stream, SupportsKernelRecords) and stream.timer in ("auto", "cupti"):
+    if stream.abilities.kernel_timer in ("auto", "cupti"):
         with suppress(EngineUnavailableError):
             cupti.prepare()
 
@@ -255,30 +263,28 @@ def prepare_records(stream: Stream) -> None:
 def count_launches(plan: Plan, stream: Stream) -> None:
     """Engines that cannot count their launches expect the most that there may be. Where that is
     more than fits behind the gate, the records of one execution say how many there are."""
-    if why_ungated(stream) != TOO_MANY or not isinstance(stream, ExpectsLaunches):
-        return
-    if not isinstance(stream, SupportsKernelRecords) or stream.timer not in ("auto", "cupti"):
+    expect, timer = stream.abilities.expect, stream.abilities.kernel_timer
+    if why_ungated(stream) != TOO_MANY or expect is None or timer not in ("auto", "cupti"):
         return
     with suppress(EngineUnavailableError):
         with cupti.Recorder() as recorder:
             plan.run()
             stream.synchronize()
         if recorder.records:
-            stream.expect(len(recorder.records))
+            expect(len(recorder.records))
 
 
 def asks_for_records(stream: Stream, device_ns: Sequence[int]) -> bool:
     """Whether the timer wants the kernels' own times of what took so long."""
-    if not device_ns or not isinstance(stream, SupportsKernelRecords):
-        return False
-    if stream.timer == "auto":
+    timer = stream.abilities.kernel_timer
+    if device_ns and timer == "auto":
         return statistics.median(device_ns) < SHORT_NS and cupti.available()
-    return stream.timer == "cupti"
+    return bool(device_ns) and timer == "cupti"
 
 
 def _recover(plan: Plan, stream: Stream, execution_ns: float) -> None:
     """What ran between the timed passes and this one filled the device's caches with other data."""
-    if execution_ns <= 0 or (isinstance(stream, Flushes) and stream.flushes):
+    if execution_ns <= 0 or flushes_caches(stream):
         return
     wanted = min(MOST_RECOVERIES, round(RECOVERY_NS / execution_ns), stream.gate_depth)
     with stream.gate():

@@ -11,11 +11,10 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING
 
 from bench_run.measure.canaries import Canaries, NoCanaries
 from bench_run.measure.clock import read_clock
-from bench_run.streams.base import Flushes, GateOpensByForce
 
 if TYPE_CHECKING:
     from bench_run.engines.base import Plan
@@ -32,15 +31,6 @@ BUSY_BLOCK_NS = 10_000_000
 REST_S = 0.05
 """Rest in cool duty before such a block would be exceeded: after it an H200 is back at its highest
 clock."""
-
-
-@runtime_checkable
-class RunsInParts(Protocol):
-    """Optional, of a plan made of plans."""
-
-    @property
-    def runs_of_parts(self) -> tuple[Callable[[], None], ...]:
-        """What `run` calls, one after another."""
 
 
 @dataclass(frozen=True)
@@ -165,14 +155,14 @@ def _runs(plan: Plan) -> tuple[Callable[[], None], ...]:
     """What one execution calls. The parts of a chain are called from the timing loop as any plan
     is: a loop of the chain's own would be in what two graphs take together and in neither alone,
     a quarter of a microsecond for each seam."""
-    return plan.runs_of_parts if isinstance(plan, RunsInParts) else (plan.run,)
+    runs_of_parts = plan.abilities.runs_of_parts
+    return (plan.run,) if runs_of_parts is None else runs_of_parts()
 
 
 def _rehearsal(stream: Stream) -> tuple[tuple[None, tuple[()]], ...]:
     """Right after something pushed everything out of the processor's caches: the timing loop once
     without work. Else its own code, fetched from afar, is a microsecond of each sample."""
-    is_cold = stream.clock == "host" and isinstance(stream, Flushes) and stream.flushes
-    return ((None, ()),) if is_cold else ()
+    return ((None, ()),) if stream.clock == "host" and flushes_caches(stream) else ()
 
 
 def on_device(
@@ -243,14 +233,22 @@ def _rest(plan: Plan, stream: Stream, budget: SamplingBudget, estimate_ns: int) 
         stream.synchronize()
 
 
+def flushes_caches(stream: Stream) -> bool:
+    """Whether something brings the caches into their state before each iteration."""
+    flushes = stream.abilities.flushes
+    return flushes is not None and flushes()
+
+
 def forced_gates(stream: Stream) -> int:
     """How many gates opened by force so far."""
-    return stream.forced_gates if isinstance(stream, GateOpensByForce) else 0
+    forced = stream.abilities.forced_gates
+    return 0 if forced is None else forced()
 
 
 def why_ungated(stream: Stream) -> str | None:
     """Why the plan runs without the gate that its stream has, in a few words; None: it does not."""
-    return stream.no_gate_because if isinstance(stream, GateOpensByForce) else None
+    because = stream.abilities.no_gate_because
+    return None if because is None else because()
 
 
 def _block_size(stream: Stream, budget: SamplingBudget, estimate_ns: int, share: float) -> int:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from bench_schema.document import GraphId, Work
 
 from bench_run.engines import engine_module
-from bench_run.engines.base import SupportsOracle
 from bench_run.engines.spec import KNOB, parse_spec, with_option
 from bench_run.errors import UsageError
 from bench_run.graph.chain import ChainGraph, chain_fingerprint, layer_fingerprints
@@ -126,28 +125,28 @@ def with_oracles(specs: Iterable[EngineSpec]) -> Iterator[EngineSpec]:
 
 
 def _search(spec: EngineSpec) -> str:
-    module = engine_module(spec.name)
-    if not isinstance(module, SupportsOracle):
+    oracle = engine_module(spec.name).ABILITIES.oracle
+    if oracle is None:
         raise UsageError(f"--oracle: engine {spec.text} has no search to compare its default with")
     if spec.id is None:
         raise UsageError(
             f"--oracle: name the engine that searches: {spec.name}:ID or {spec.name}:all"
         )
-    if spec.id in module.SEARCHING_IDS:
+    if spec.id in oracle.searching_ids:
         raise UsageError(
             f"--oracle: {spec.name}:{spec.id} searches in any case and has no default "
             f"beside it: name the engine that searches: {spec.name}:ID or "
             f"{spec.name}:all"
         )
-    return KNOB + module.ORACLE_KNOB
+    return KNOB + oracle.knob
 
 
 def oracle_pairs(keys: Sequence[str]) -> tuple[tuple[str, str], ...]:
     """Keys of the engines that belong together, default first."""
     searches = {
-        f"+{KNOB}{module.ORACLE_KNOB}"
-        for module in (engine_module(parse_spec(key).name) for key in keys)
-        if isinstance(module, SupportsOracle)
+        f"+{KNOB}{oracle.knob}"
+        for oracle in (engine_module(parse_spec(key).name).ABILITIES.oracle for key in keys)
+        if oracle is not None
     }
     return tuple(
         (key.replace(search, ""), key)

@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bench_run.engines import engine_module
-from bench_run.engines.base import SupportsKnobs
 from bench_run.errors import GraphError, UsageError
+from bench_run.plan.engines import takes_knobs
 from bench_run.tensors.seeded.init_plan import parse_init, unused_names
 from bench_run.tensors.seeded.roles import leaves_choice, roles
 
@@ -82,7 +81,7 @@ def partly_taken(
     """Notes. `devices`: how many each engine can choose from, None for no choice; `clocks` by which
     each is timed. An option that no engine takes was refused before."""
     if options.knob:
-        without = [e for e in engines if not isinstance(engine_module(e.spec.name), SupportsKnobs)]
+        without = [e for e in engines if not takes_knobs(e.spec)]
         yield from _note("--knob", without, "without knobs")
     if options.devices != (0,):
         without = [e for e in engines if devices[e.key] is None]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from bench_schema.identity import without_device
 
 from bench_run.engines import choose_auto, engine_module
-from bench_run.engines.base import EngineOptions, EngineSpec, SupportsKnobs
+from bench_run.engines.base import EngineOptions, EngineSpec
 from bench_run.engines.spec import on_device
 from bench_run.errors import UsageError
 
@@ -79,8 +79,7 @@ def engine_options(options: Options) -> EngineOptions:
 def plan_engines(options: Options, specs: Sequence[EngineSpec]) -> tuple[PlannedEngine, ...]:
     """One row per engine; with ``--a``/``--b`` the second is compared with the first."""
     chosen = engine_options(options)
-    takers = (spec for spec in specs if isinstance(engine_module(spec.name), SupportsKnobs))
-    if options.knob and next(takers, None) is None:
+    if options.knob and not any(takes_knobs(spec) for spec in specs):
         raise UsageError(f"--knob: no engine of this run has knobs ({_names(specs)})")
     keys = unique([spec.text for spec in specs])
     references = [options.reference] * len(specs)
@@ -90,6 +89,10 @@ def plan_engines(options: Options, specs: Sequence[EngineSpec]) -> tuple[Planned
         PlannedEngine(key, spec, of_spec(chosen, spec), reference, build_limit(options, spec))
         for key, spec, reference in zip(keys, specs, references, strict=True)
     )
+
+
+def takes_knobs(spec: EngineSpec) -> bool:
+    return engine_module(spec.name).ABILITIES.knobs is not None
 
 
 def _names(specs: Sequence[EngineSpec]) -> str:
@@ -105,7 +108,7 @@ def build_limit(options: Options, spec: EngineSpec) -> float | None:
 
 def of_spec(options: EngineOptions, spec: EngineSpec) -> EngineOptions:
     """The options with the device and the knobs that the spec names."""
-    if spec.knobs and not isinstance(engine_module(spec.name), SupportsKnobs):
+    if spec.knobs and not takes_knobs(spec):
         raise UsageError(f"engine {spec.text}: {spec.name} has no knobs")
     device = options.device if spec.device is None else spec.device
     threads = options.threads if spec.threads is None else spec.threads

@@ -11,13 +11,13 @@ import subprocess
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING
 
 from bench_run.errors import EngineError
 from bench_run.tensors.data import inputs_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from bench_schema.document import Kernel
 
@@ -53,28 +53,20 @@ class Counted:
     notes: tuple[str, ...] = ()
 
 
-class Profiler(Protocol):
-    """A row of `table.PROFILERS`: a program that reads hardware counters."""
+@dataclass(frozen=True)
+class Profiler:
+    """A row of `table.PROFILERS`: a program that reads hardware counters. What runs raises
+    `EngineError`."""
 
-    TOOL: str
-
-    def why_not(self) -> str | None:
-        """Why nothing can be recorded here, in a sentence; None where it can."""
-
-    def count(
-        self, case: Profiled, counters: str, environment: Mapping[str, str], timeout_s: float
-    ) -> Counted:
-        """The case's kernels with a set of counters. Raises `EngineError`."""
-
-
-@runtime_checkable
-class TracesKernels(Protocol):
-    """A profiler that sees kernels which no recorder inside of the process does."""
-
-    def trace(
-        self, case: Profiled, environment: Mapping[str, str], timeout_s: float
-    ) -> list[TraceEvent]:
-        """Events of `ITERATIONS` iterations. Raises `EngineError`."""
+    tool: str
+    why_not: Callable[[], str | None]
+    """Why nothing can be recorded here, in a sentence; None where it can."""
+    count: Callable[[Profiled, str, Mapping[str, str], float], Counted]
+    """The kernels of a case with a set of counters, in an environment and within so many
+    seconds."""
+    trace: Callable[[Profiled, Mapping[str, str], float], list[TraceEvent]] | None = None
+    """Events of `ITERATIONS` iterations, by one that sees kernels which no recorder inside of the
+    process does."""
 
 
 def save(case: Profiled, folder: Path) -> Path:

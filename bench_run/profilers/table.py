@@ -5,18 +5,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from bench_run.engines import engine_module
-from bench_run.engines.base import NamesProfiler
 from bench_run.profilers import amd, ncu
+from bench_run.profilers.base import Profiler
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from bench_run.profilers.base import Profiler
-
-PROFILERS: Mapping[str, Profiler] = {ncu.TOOL: ncu, amd.TOOL: amd}
+PROFILERS: Mapping[str, Profiler] = {
+    row.tool: row
+    for row in (
+        Profiler(ncu.TOOL, ncu.why_not, ncu.count),
+        Profiler(amd.TOOL, amd.why_not, amd.count, amd.trace),
+    )
+}
 
 
 def profiler_of(engine: str) -> Profiler:
     """The profiler that sees the kernels of an engine, by the engine's name."""
-    module = engine_module(engine)
-    return PROFILERS[module.PROFILER if isinstance(module, NamesProfiler) else ncu.TOOL]
+    name = engine_module(engine).ABILITIES.profiler
+    return PROFILERS[ncu.TOOL if name is None else name]

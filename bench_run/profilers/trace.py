@@ -13,11 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bench_run.engines.base import SupportsTrace
 from bench_run.files import writing
 from bench_run.profilers.base import ITERATIONS
 from bench_run.streams import cupti
-from bench_run.streams.base import SupportsKernelRecords
 from bench_run.streams.cupti import demangle
 
 if TYPE_CHECKING:
@@ -45,9 +43,10 @@ def leave_part(engine: Engine, plan: Plan, case_id: str, folder: str) -> None:
 
 def _events(engine: Engine, plan: Plan) -> list[TraceEvent]:
     stream = engine.stream
-    if isinstance(engine, SupportsTrace):
-        return engine.trace(plan, ITERATIONS)
-    if isinstance(stream, SupportsKernelRecords) and cupti.available():
+    trace = engine.abilities.trace
+    if trace is not None:
+        return trace(plan, ITERATIONS)
+    if stream.abilities.kernel_timer is not None and cupti.available():
         return _device_events(plan, stream)
     return _host_events(_iterations(plan, stream, time.perf_counter_ns))
 

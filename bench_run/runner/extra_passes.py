@@ -12,7 +12,7 @@ from bench_schema.document import Case
 from bench_run.errors import EngineError, EngineUnavailableError, OutputError
 from bench_run.files import write_text_file
 from bench_run.profilers import ncu
-from bench_run.profilers.base import Profiled, TracesKernels
+from bench_run.profilers.base import Profiled
 from bench_run.profilers.table import profiler_of
 from bench_run.profilers.trace import join_parts, leave_events
 from bench_run.worker.messages import Trace
@@ -74,7 +74,7 @@ def _without_tool(rounds: Rounds) -> dict[str, list[str]]:
     engines: dict[str, list[str]] = {}
     for name in dict.fromkeys(case.engine.spec.name for case in rounds.completed()):
         profiler = profiler_of(name)
-        reason = profiler.why_not() if isinstance(profiler, TracesKernels) else None
+        reason = None if profiler.trace is None else profiler.why_not()
         if reason is not None:
             engines.setdefault(reason, []).append(name)
     return engines
@@ -85,7 +85,7 @@ def _trace_case(
 ) -> str | None:
     """Leave the events of the case in `folder`; what went wrong, else None."""
     profiler = profiler_of(case.engine.spec.name)
-    if not isinstance(profiler, TracesKernels) or profiler.why_not() is not None:
+    if profiler.trace is None or profiler.why_not() is not None:
         graph = case.graph.loaded.graph
         request = Trace(case.id, graph, case.variant, rounds.data(case), folder)
         problem = pool.trace(case.engine, request)
@@ -119,18 +119,18 @@ def _count(
         progress.say("--counters: no case ran on a GPU; there are no counters")
     for case in cases:
         profiler = profiler_of(case.engine.spec.name)
-        if profiler.TOOL not in missing:
-            missing[profiler.TOOL] = reason = profiler.why_not()
+        if profiler.tool not in missing:
+            missing[profiler.tool] = reason = profiler.why_not()
             if reason is not None:
                 progress.say(f"--counters: {reason}; there are no counters")
-        if missing[profiler.TOOL] is None:
+        if missing[profiler.tool] is None:
             profiled, environment = _profiled(rounds, case)
             try:
                 counted = profiler.count(profiled, counters, environment, options.timeout_s)
             except (EngineError, EngineUnavailableError) as error:
                 progress.say(f"--counters: {case.id}: {error}")
             else:
-                note = f"kernels and their times are those of the counters' pass ({profiler.TOOL})"
+                note = f"kernels and their times are those of the counters' pass ({profiler.tool})"
                 for missed in counted.notes:
                     progress.say(f"--counters: {case.id}: {missed}")
                 save(_part(case, counted.kernels, note, *counted.notes))

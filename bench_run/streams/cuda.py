@@ -15,9 +15,10 @@ from __future__ import annotations
 
 import ctypes
 import statistics
+from abc import ABC, abstractmethod
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from ctypes import c_float, c_uint32, c_uint64, c_void_p
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -27,13 +28,9 @@ from bench_run.streams.base import (
     CACHES,
     TOO_MANY,
     WAITED,
-    CopiesMemory,
-    ExpectsLaunches,
-    GateOpensByForce,
-    RestoresGate,
-    SupportsClockProbe,
-    SupportsKernelRecords,
-    WatchesMemory,
+    DeviceMemory,
+    DeviceWatch,
+    StreamAbilities,
     flushed_bytes,
 )
 from bench_run.streams.cuda_driver import RELAXED_CAPTURE, DeviceFacts, Driver, driver
@@ -208,27 +205,66 @@ def clock_of(timer: str) -> str:
     return {"host": "host", "cupti": "cupti"}.get(timer, "events")
 
 
-class CudaAbilities(
-    SupportsClockProbe,
-    SupportsKernelRecords,
-    ExpectsLaunches,
-    GateOpensByForce,
-    RestoresGate,
-    WatchesMemory,
-    CopiesMemory,
-    Protocol,
-):
+class CudaAbilities(ABC):
     """What a stream on NVIDIA's driver can, whichever library made it."""
 
+    timer: str
+    forced_gates: int
+    no_gate_because: str | None
+    gate_depth: int
+    _gated: bool
     _flush: Callable[[], None] | None
+
+    @property
+    def abilities(self) -> StreamAbilities:
+        return StreamAbilities(
+            probe_clock_mhz=self.probe_clock_mhz,
+            kernel_timer=self.timer,
+            flushes=self.flushes,
+            without_flush=self.without_flush,
+            expect=self.expect,
+            forced_gates=lambda: self.forced_gates,
+            no_gate_because=lambda: self.no_gate_because,
+            leave_gate_open=self.leave_gate_open,
+            gate_settings=self.gate_settings,
+            restore_gate=self.restore_gate,
+            watch=self.watch,
+            memory=self.memory,
+        )
+
+    @abstractmethod
+    def probe_clock_mhz(self) -> float | None: ...
+
+    @abstractmethod
+    def expect(self, launches: int) -> None: ...
+
+    @abstractmethod
+    def leave_gate_open(self, why: str) -> None: ...
+
+    @abstractmethod
+    def watch(
+        self, offsets: npt.NDArray[np.int64], values: npt.NDArray[np.uint8]
+    ) -> DeviceWatch | None: ...
+
+    @abstractmethod
+    def memory(self) -> DeviceMemory | None: ...
+
+    def gate_settings(self) -> tuple[object, ...]:
+        return self.gate_depth, self._gated, self.no_gate_because
+
+    def restore_gate(self, settings: tuple[Any, ...]) -> None:
+        self.gate_depth, self._gated, self.no_gate_because = settings
+
+    def flushes(self) -> bool:
+        return self._flush is not None
 
     @contextmanager
     def without_flush(self) -> Iterator[None]:
-        kept, self._flush, self.flushes = self._flush, None, False
+        kept, self._flush = self._flush, None
         try:
             yield
         finally:
-            self._flush, self.flushes = kept, kept is not None
+            self._flush = kept
 
 
 class CudaStream(CudaMemory, CudaAbilities):
@@ -254,10 +290,8 @@ class CudaStream(CudaMemory, CudaAbilities):
         self._probe = ClockProbe(self.driver, self.handle)
         size = flushed_bytes(cache, 2 * device.l2_bytes, pass_bytes)
         self._flush = None if size is None else self._reader(size)
-        self.flushes = self._flush is not None
         self._correction_ns: float | None = None
         self.forced_gates = 0
-        self.no_gate_because: str | None = None
         self._gated = True
         self.gate_depth = 0
         self.expect(1)
@@ -274,12 +308,6 @@ class CudaStream(CudaMemory, CudaAbilities):
 
     def leave_gate_open(self, why: str) -> None:
         self._gated, self.no_gate_because = False, why
-
-    def gate_settings(self) -> tuple[object, ...]:
-        return self.gate_depth, self._gated, self.no_gate_because
-
-    def restore_gate(self, settings: tuple[Any, ...]) -> None:
-        self.gate_depth, self._gated, self.no_gate_because = settings
 
     def probe_clock_mhz(self) -> float:
         return self._probe.megahertz()

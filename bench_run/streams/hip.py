@@ -21,7 +21,7 @@ from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, Protocol
 
 from bench_run.errors import BenchRunError, EngineError
-from bench_run.streams.base import WAITED
+from bench_run.streams.base import WAITED, StreamAbilities
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -146,6 +146,18 @@ class HipStream:
         self._gate_closed_once = self.gate_is_gone = False
         self.gate_left_open = False
         self.clock = "host" if events is None else "events"
+
+    @property
+    def abilities(self) -> StreamAbilities:
+        return StreamAbilities(
+            without_flush=self.without_flush,
+            forced_gates=lambda: self.forced_gates,
+            no_gate_because=lambda: self.no_gate_because,
+            leave_gate_open=self.leave_gate_open,
+            gate_is_gone=lambda: self.gate_is_gone,
+            gate_settings=self.gate_settings,
+            restore_gate=self.restore_gate,
+        )
 
     @property
     def timing(self) -> str:

@@ -14,7 +14,7 @@ from pathlib import Path
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
-from bench_run.streams.base import flushed_bytes
+from bench_run.streams.base import StreamAbilities, flushed_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -32,7 +32,7 @@ class HostStream:
 
     clock = "host"
     gate_depth = 0
-    runs_before = False
+    _runs_before = False
     mark = staticmethod(perf_counter_ns)
     flush: Callable[[], None]
 
@@ -47,6 +47,15 @@ class HostStream:
         if flushed is not None:
             self.flush = _reader(flushed)
 
+    @property
+    def abilities(self) -> StreamAbilities:
+        return StreamAbilities(
+            flushes=self.flushes,
+            without_flush=self.without_flush,
+            run_before=self.run_before,
+            runs_before=lambda: self._runs_before,
+        )
+
     @contextmanager
     def run_before(self, run: Callable[[], None], left_bytes: int) -> Iterator[None]:
         """`left_bytes` of other memory are read before that, no more than for ``pass`` alone."""
@@ -58,11 +67,11 @@ class HostStream:
                 read()
             run()
 
-        self.flush, self.runs_before = flush, True
+        self.flush, self._runs_before = flush, True
         try:
             yield
         finally:
-            self.flush, self.runs_before = alone, False
+            self.flush, self._runs_before = alone, False
 
     @contextmanager
     def without_flush(self) -> Iterator[None]:
@@ -72,7 +81,6 @@ class HostStream:
         finally:
             self.flush = alone
 
-    @property
     def flushes(self) -> bool:
         return self.flush != self.synchronize
 

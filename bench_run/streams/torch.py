@@ -69,10 +69,8 @@ class TorchStream(CudaAbilities):
                 self._gate = Gate(self._driver, self._handle)
         size = flushed_bytes(cache, 2 * l2_bytes(device), pass_bytes)
         self._flush = None if size is None else self._reader(size)
-        self.flushes = self._flush is not None
         self._correction_ns: float | None = None
         self.forced_gates = 0
-        self.no_gate_because: str | None = None
         self._gated = True
         self.gate_depth = 0
         self.expect(1)
@@ -114,12 +112,6 @@ class TorchStream(CudaAbilities):
     def leave_gate_open(self, why: str) -> None:
         if self._gated:
             self._gated, self.no_gate_because = False, why
-
-    def gate_settings(self) -> tuple[object, ...]:
-        return self.gate_depth, self._gated, self.no_gate_because
-
-    def restore_gate(self, settings: tuple[Any, ...]) -> None:
-        self.gate_depth, self._gated, self.no_gate_because = settings
 
     def probe_clock_mhz(self) -> float | None:
         return None if self._probe is None else self._probe.megahertz()

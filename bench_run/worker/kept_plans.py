@@ -23,7 +23,6 @@ from bench_run.measure.clock_wait import wait_for_clock
 from bench_run.measure.energy import measure_energy
 from bench_run.measure.kernel_pass import KernelTimes, prepare_records
 from bench_run.measure.loop import SamplingBudget, end_to_end, on_device, quiet
-from bench_run.streams.base import RestoresGate
 from bench_run.tensors.data import inputs_of
 from bench_run.validate.expected import make_checker
 from bench_run.validate.outputs import validation
@@ -156,7 +155,8 @@ class KeptPlans:
     ) -> KeptPlan:
         stream = self._engine.stream
         prepare_records(stream)
-        gate = stream.gate_settings() if isinstance(stream, RestoresGate) else ()
+        settings = stream.abilities.gate_settings
+        gate = () if settings is None else settings()
         return KeptPlan(plan, first_run_ns, KernelTimes(plan, stream), gate, run, results)
 
     def visit(self, request: Visit, announce: Phase) -> Visited:
@@ -164,8 +164,9 @@ class KeptPlans:
         engine, kept = self._engine, self._plans[request.name]
         stream, began = engine.stream, time.perf_counter_ns()
         budget = affordable(request.budget, kept.first_run_ns)
-        if isinstance(stream, RestoresGate):
-            stream.restore_gate(kept.gate)
+        restore_gate = stream.abilities.restore_gate
+        if restore_gate is not None:
+            restore_gate(kept.gate)
         if engine.facts.device != "cpu":
             announce("settle", 0)
             wait_for_clock(engine.facts.device, stream, budget.rest_s)

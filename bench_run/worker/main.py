@@ -15,11 +15,9 @@ from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING, Any
 
 from bench_run.engines import engine_module
-from bench_run.engines.base import ListsKnobValues, ListsPlans, SupportsChoices, SupportsDevices
 from bench_run.errors import BenchRunError, EngineError
 from bench_run.machine.affinity import pin_process, stay_near
 from bench_run.measure.clock import read_clock
-from bench_run.streams.base import GateWearsOut
 from bench_run.worker.guardian import start_guardian
 from bench_run.worker.messages import (
     Answered,
@@ -83,8 +81,8 @@ class EngineServer:
 
     def is_worn(self) -> bool:
         """Whether the gate that a new process has is gone in this one."""
-        stream = None if self._engine is None else self._engine.stream
-        return isinstance(stream, GateWearsOut) and stream.gate_is_gone
+        is_gone = None if self._engine is None else self._engine.stream.abilities.gate_is_gone
+        return is_gone is not None and is_gone()
 
     def announce(self, phase: str, checked_ns: int = 0) -> None:
         self._pipe.send(PhaseStarted(phase, checked_ns))
@@ -114,7 +112,7 @@ class EngineServer:
             stay_near(engine.facts.device)
         if request.options.threads is not None and engine.facts.device == "cpu":
             pin_process(request.options.threads)
-        devices = engine.devices if isinstance(engine, SupportsDevices) else None
+        devices = engine.abilities.devices
         return Opened(engine.facts, engine.stream.clock, self._import_ns, devices)
 
     def run_case(self, request: RunCase) -> Case:
@@ -130,8 +128,8 @@ class EngineServer:
         return tuple(self.engine.variants(request.graph))
 
     def plans(self, request: Plans) -> tuple[Mapping[str, str], ...] | None:
-        engine = self.engine
-        return tuple(engine.plans(request.graph)) if isinstance(engine, ListsPlans) else None
+        plans = self.engine.abilities.plans
+        return None if plans is None else tuple(plans(request.graph))
 
     def keep(self, request: Keep) -> Kept:
         gc.collect()
@@ -155,16 +153,13 @@ class EngineServer:
         return self._kept
 
     def knob_values(self, request: KnobValues) -> Mapping[str, tuple[str, ...]]:
-        engine = self.engine
-        if not isinstance(engine, ListsKnobValues):
-            return {}
-        return engine.knob_values(request.graph, request.variant)
+        knob_values = self.engine.abilities.knob_values
+        return {} if knob_values is None else knob_values(request.graph, request.variant)
 
     def choices(self, request: Choices) -> tuple[Mapping[str, str], ...]:
-        engine = self.engine
-        if isinstance(engine, SupportsChoices):
-            return tuple(engine.choices(request.graph))
-        return tuple(engine.variants(request.graph))
+        choices = self.engine.abilities.choices
+        list_choices = self.engine.variants if choices is None else choices
+        return tuple(list_choices(request.graph))
 
     def attempt(self, request: Attempt) -> None:
         from bench_run.worker.evaluate import attempt

@@ -13,10 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from bench_schema.document import Checks, Validation
 
-from bench_run.engines.base import KeepsInputs, LocatesOutputs
 from bench_run.errors import BenchRunError, EngineError
 from bench_run.graph.dtypes import array_type
-from bench_run.streams.base import CopiesMemory
 from bench_run.tensors.data import Data, inputs_of
 from bench_run.tensors.host_memory import in_place
 from bench_run.tensors.layout import describe
@@ -53,7 +51,7 @@ if TYPE_CHECKING:
 
     from bench_run.engines.base import Plan
     from bench_run.graph.model import Graph
-    from bench_run.streams.base import DeviceMemory, Stream
+    from bench_run.streams.base import Stream
     from bench_run.tensors.layout import Storages
 
     Addresses = Mapping[int, int]
@@ -69,7 +67,9 @@ class OutputReader:
 
     def __init__(self, plan: Plan, stream: Stream, graph: Graph) -> None:
         self._plan, self._stream = plan, stream
-        self._memory = _memory_of(plan, stream)
+        memory = stream.abilities.memory
+        self._locate = plan.abilities.locate_outputs
+        self._memory = None if self._locate is None or memory is None else memory()
         outputs = () if self._memory is None else graph.outputs
         self._kinds = {t.uid: (t.span, array_type(t.data_type)) for t in outputs}
         self._in_place: list[Storages] = []
@@ -106,9 +106,9 @@ class OutputReader:
         return outputs
 
     def _addresses(self) -> Addresses | None:
-        if self._memory is None or not isinstance(self._plan, LocatesOutputs):
+        if self._memory is None or self._locate is None:
             return None
-        found = self._plan.locate_outputs(upcoming=False)
+        found = self._locate(upcoming=False)
         places = {uid: place for uid, place in found.items() if isinstance(place, int)}
         return places if places.keys() == self._kinds.keys() else None
 
@@ -173,11 +173,6 @@ class OutputReader:
 
 def _aligned(size: int) -> int:
     return -(-size // ALIGNMENT) * ALIGNMENT
-
-
-def _memory_of(plan: Plan, stream: Stream) -> DeviceMemory | None:
-    copies = isinstance(plan, LocatesOutputs) and isinstance(stream, CopiesMemory)
-    return stream.memory() if copies and isinstance(stream, CopiesMemory) else None
 
 
 # What is kept of a round's outputs while its samples are taken; nothing is checked here.
@@ -318,7 +313,7 @@ class OutputKeeper:
     @property
     def looks_at_inputs(self) -> bool:
         """Whether `run_again` compares them."""
-        if not self.wanted or not isinstance(self.plan, KeepsInputs):
+        if not self.wanted or self.plan.abilities.changed_inputs is None:
             return False
         size = sum(tensor.bytes for tensor in self.subject.graph.inputs)
         return self.subject.round_index == 0 or size <= INPUT_BYTES_EACH_ROUND
@@ -333,8 +328,9 @@ class OutputKeeper:
         self._held = []
         self._repeat()
         self.after = self._reader.read()
-        if self.looks_at_inputs and isinstance(self.plan, KeepsInputs):
-            self.changed_inputs = self.plan.changed_inputs(inputs)
+        changed_inputs = self.plan.abilities.changed_inputs
+        if self.looks_at_inputs and changed_inputs is not None:
+            self.changed_inputs = changed_inputs(inputs)
 
     @property
     def wants_other_inputs(self) -> bool:

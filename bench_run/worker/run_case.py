@@ -27,7 +27,6 @@ from bench_schema.document import (
 from bench_schema.numbers.summary import warmup_cut
 
 from bench_run.engines import chain
-from bench_run.engines.base import SearchesInFirstRun, SupportsWitness
 from bench_run.errors import EngineError, UnsupportedGraphError
 from bench_run.machine.surroundings import HostWatch, others_on
 from bench_run.machine.telemetry import disturbances, highest_clock_mhz, observe
@@ -43,7 +42,6 @@ from bench_run.measure.kernel_pass import (
 )
 from bench_run.measure.loop import SamplingBudget, measure, why_ungated
 from bench_run.measure.memory import ProcessPeak
-from bench_run.streams.base import GateOpensByForce
 from bench_run.tensors.data import inputs_of
 from bench_run.worker.messages import case_of
 from bench_run.worker.outputs import (
@@ -182,7 +180,7 @@ def _first_run(
     _open_gate(engine.stream, request.no_gate)
     plan.poison()
     engine.stream.synchronize()
-    if isinstance(plan, SearchesInFirstRun) and plan.searches:
+    if plan.abilities.searches:
         with timeline.time("search"):
             plan.run()
             engine.stream.synchronize()
@@ -196,8 +194,9 @@ def _first_run(
 
 def _open_gate(stream: Stream, why: str | None) -> None:
     """No gate for this plan where the run wants none."""
-    if why is not None and isinstance(stream, GateOpensByForce):
-        stream.leave_gate_open(why)
+    leave_gate_open = stream.abilities.leave_gate_open
+    if why is not None and leave_gate_open is not None:
+        leave_gate_open(why)
 
 
 def _measured_case(
@@ -323,10 +322,11 @@ def affordable(budget: SamplingBudget, first_run_ns: int) -> SamplingBudget:
 
 def ask_witness(plan: Plan) -> Mapping[str, str]:
     """What the library's own clock says; where it fails, why: the samples are taken already."""
-    if not isinstance(plan, SupportsWitness):
+    witness = plan.abilities.witness
+    if witness is None:
         return {}
     try:
-        return plan.witness()
+        return witness()
     except EngineError as error:
         return {"witness": f"failed: {error}"}
 

@@ -1,7 +1,7 @@
 """A template process: it imports an engine's libraries once, never opens the device, and forks
 workers, which then start in milliseconds where importing PyTorch takes seconds.
 
-Only for engines that say so (`SupportsFork`): a GPU's context must not exist before the fork, and
+Only for engines that say so (`preload`): a GPU's context must not exist before the fork, and
 on the processor every worker is to have an address layout of its own. Run as a program:
 ``python -m bench_run.worker.template DESCRIPTOR``, a Unix socket that speaks `Preload`, then the
 descriptors of a worker's pipe and output for each fork. Answers are `Ready`, `Forked` and `Ended`.
@@ -19,7 +19,6 @@ import socket
 import sys
 
 from bench_run.engines import engine_module
-from bench_run.engines.base import SupportsFork
 from bench_run.engines.spec import parse_spec
 from bench_run.errors import BenchRunError
 from bench_run.worker.guardian import die_with_parent
@@ -41,8 +40,8 @@ def preload(request: Preload) -> bool:
     """Whether workers of this spec may be forked from here."""
     try:
         spec = parse_spec(request.spec)
-        module = engine_module(spec.name)
-        if not isinstance(module, SupportsFork) or not module.preload(spec):
+        preload_engine = engine_module(spec.name).ABILITIES.preload
+        if preload_engine is None or not preload_engine(spec):
             return False
     except BenchRunError:
         return False  # a fresh worker says why

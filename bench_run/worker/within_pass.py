@@ -16,16 +16,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bench_run.engines import chain
-from bench_run.engines.base import LocatesOutputs
 from bench_run.errors import EngineError, UnsupportedGraphError
 from bench_run.graph.chain import ChainGraph
-from bench_run.streams.base import PausesFlush, RunsBefore
 from bench_run.tensors.seeded.inputs import make_chain_inputs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from bench_run.engines.base import Engine, Plan
+    from bench_run.engines.base import Engine, LocateOutputs, Plan
     from bench_run.graph.chain import Place, Surroundings
     from bench_run.graph.model import Tensor
     from bench_run.streams.base import Stream
@@ -53,12 +51,13 @@ class Within:
 def within_pass(engine: Engine, request: RunCase, plan: Plan, inputs: Storages) -> Iterator[Within]:
     """Changes nothing where nothing of the like was asked for. `inputs`: what the plan has."""
     asked, stream = request.surroundings, engine.stream
+    run_before = stream.abilities.run_before
     if request.is_pass:
         del inputs
         with _as_it_leaves_them(stream) as before:
             yield Within(plan.upload, {FACT: before})
         return
-    if asked is None or not isinstance(stream, RunsBefore):
+    if asked is None or run_before is None:
         del inputs  # whoever called needs them no longer
         yield Within(plan.upload, {})
         return
@@ -73,7 +72,7 @@ def within_pass(engine: Engine, request: RunCase, plan: Plan, inputs: Storages) 
     try:
         found.upload(inputs)
         del inputs
-        with stream.run_before(found.run, asked.left_bytes):
+        with run_before(found.run, asked.left_bytes):
             yield found.within
     finally:
         with suppress(EngineError):  # the case is measured already
@@ -83,10 +82,11 @@ def within_pass(engine: Engine, request: RunCase, plan: Plan, inputs: Storages) 
 @contextmanager
 def _as_it_leaves_them(stream: Stream) -> Iterator[str]:
     """The caches of a whole pass; what the document says of them."""
-    if not isinstance(stream, PausesFlush):
+    without_flush = stream.abilities.without_flush
+    if without_flush is None:
         yield "as many bytes are read as a pass touches, though it is the whole pass"
         return
-    with stream.without_flush():
+    with without_flush():
         yield "nothing: it is the whole pass"
 
 
@@ -94,13 +94,14 @@ def _as_it_leaves_them(stream: Stream) -> Iterator[str]:
 class _Restore:
     """Puts values into what a plan wrote last."""
 
-    plan: LocatesOutputs
+    locate_outputs: LocateOutputs
+    """Of that plan."""
     uid: int
     offset: int
     values: Storage
 
     def __call__(self) -> None:
-        memory = self.plan.locate_outputs(upcoming=False)[self.uid]
+        memory = self.locate_outputs(upcoming=False)[self.uid]
         assert isinstance(memory, np.ndarray)
         there, raw = memory.view(np.uint8), self.values.view(np.uint8)
         begin = self.offset * self.values.itemsize
@@ -114,7 +115,9 @@ class _Pass:
         self._asked, self._plan, self._stream = asked, plan, engine.stream
         self._graph, self._seed = request.graph, request.data.seed
         own = plan.parts if isinstance(plan, chain.ChainPlan) else (plan,)
-        self.is_linked = asked.linked and all(isinstance(part, LocatesOutputs) for part in own)
+        self.is_linked = asked.linked and all(
+            part.abilities.locate_outputs is not None for part in own
+        )
         given = dict(zip(asked.own, own, strict=True)) if self.is_linked else {}
         self._chain = chain.plan_around(engine, asked.chain, given)
         self._before = [self._chain.parts[index].run for index in asked.before]
@@ -171,9 +174,9 @@ class _Pass:
                 whole[alias.offset : alias.offset + tensor.span] = value
             elif new in linked:
                 index, uid = around.where[alias.uid]
-                writer = self._chain.parts[index]
-                assert isinstance(writer, LocatesOutputs)
-                yield _Restore(writer, uid, alias.offset, value.copy())
+                locate = self._chain.parts[index].abilities.locate_outputs
+                assert locate is not None
+                yield _Restore(locate, uid, alias.offset, value.copy())
 
     def _own_inputs(self, inputs: Storages) -> Iterator[tuple[Place, Tensor, Storage]]:
         """Inputs of the case where it is in the chain; links within a pair are none."""

@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from bench_run.engines import numpy_engine
-from bench_run.engines.base import Availability, EngineSpec
+from bench_run.engines.base import Availability, EngineAbilities, EngineSpec, ModuleAbilities
 from bench_run.measure import clock_wait
 from bench_run.streams.host import HostStream
 
@@ -74,6 +74,9 @@ def preload(spec):
     return True
 
 
+ABILITIES = ModuleAbilities(preload=preload)
+
+
 def open(spec, options):  # noqa: A001 - the protocol's name
     for _ in range(TURNS):  # those that open at once all get on, and end together
         wait(OPEN_S / TURNS)
@@ -94,7 +97,11 @@ class Stream(HostStream):
         seconds *= float(os.environ.get(SCALE, "1"))
         self._low.write_text(str(time.monotonic() + seconds))
 
-    def probe_clock_mhz(self):
+    @property
+    def abilities(self):
+        return replace(super().abilities, probe_clock_mhz=self._probe_clock_mhz)
+
+    def _probe_clock_mhz(self):
         try:
             low = time.monotonic() < float(self._low.read_text())
         except (OSError, ValueError):  # nothing ran yet, or it is being written
@@ -103,7 +110,7 @@ class Stream(HostStream):
 
 
 class Timed:
-    devices = 2
+    abilities = EngineAbilities(devices=2)
 
     def __init__(self, options):
         name = f"TIMED-{options.device}"

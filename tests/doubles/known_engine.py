@@ -17,13 +17,20 @@ import numpy as np
 import psutil
 
 from bench_run.engines import numpy_engine
-from bench_run.engines.base import Availability, EngineSpec, PlanFacts
+from bench_run.engines.base import (
+    Availability,
+    EngineAbilities,
+    EngineSpec,
+    ModuleAbilities,
+    PlanAbilities,
+    PlanFacts,
+)
 from bench_run.streams.host import HostStream
 
 NAME = "known"
 SUMMARY = "has known times; for tests"
 INSTALL = "nothing to install"
-KNOBS = "made up"
+ABILITIES = ModuleAbilities(knobs="made up")
 
 TIMES_NS = {
     "usual": 20_000,
@@ -89,6 +96,10 @@ class Known:
         version = os.environ.get("KNOWN_VERSION", "1.0")
         self.facts = replace(engine.facts, libraries={"known": version})
 
+    @property
+    def abilities(self):
+        return EngineAbilities(knob_values=self.knob_values)
+
     def variants(self, graph):
         return tuple({"plan": name} for name in TIMES_NS) if self.spec.id == "all" else ({},)
 
@@ -113,11 +124,17 @@ class Known:
 
 
 class KnownBeside(Known):
+    @property
+    def abilities(self):
+        return replace(super().abilities, plans=self.plans)
+
     def plans(self, graph):
         return tuple({"plan": name} for name in TIMES_NS)
 
 
 class KnownPlan:
+    abilities = PlanAbilities()
+
     def __init__(self, plan, name, true_ns, stream):
         self.plan, self.name, self.stream = plan, name, stream
         self.runs = 0

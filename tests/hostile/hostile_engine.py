@@ -22,7 +22,7 @@ import numpy as np
 from cunning import CUNNING
 
 from bench_run.engines import numpy_engine
-from bench_run.engines.base import Availability, EngineSpec
+from bench_run.engines.base import Availability, EngineSpec, ModuleAbilities, PlanAbilities
 
 NAME = "hostile"
 SUMMARY = "misbehaves on request; for tests"
@@ -39,6 +39,9 @@ def preload(spec):
     if spec.id == "hang-preload":
         time.sleep(1000)
     return "fork" in spec.options
+
+
+ABILITIES = ModuleAbilities(preload=preload)
 
 
 def open(spec, options):  # noqa: A001 - the protocol's name
@@ -92,9 +95,19 @@ class HostilePlan:
         self.answer = self.key = None
         self.inputs = {}
         self.poison, self.close = plan.poison, plan.close
-        if self.way not in LAZY_OUT_OF_REACH:
-            self.locate_outputs = plan.locate_outputs
+        self.locate_outputs = plan.locate_outputs
         self.changed_inputs = plan.changed_inputs
+
+    @property
+    def abilities(self):
+        told = PlanAbilities(changed_inputs=self.changed_inputs)
+        if self.way in LAZY_OUT_OF_REACH:
+            return told
+        return replace(told, locate_outputs=self._locate_outputs)
+
+    def _locate_outputs(self, *, upcoming):
+        """As some ways of being cunning change it meanwhile."""
+        return self.locate_outputs(upcoming=upcoming)
 
     def upload(self, inputs):
         self.inputs = inputs

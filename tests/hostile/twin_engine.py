@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from bench_run.engines import numpy_engine
-from bench_run.engines.base import Availability, EngineSpec
+from bench_run.engines.base import Availability, EngineAbilities, EngineSpec, ModuleAbilities
 from bench_run.machine.device_lock import lock_folder
 
 NAME = "twin"
@@ -33,13 +33,16 @@ def preload(spec):
     return True
 
 
+ABILITIES = ModuleAbilities(preload=preload)
+
+
 def open(spec, options):  # noqa: A001 - the protocol's name
     inner = numpy_engine.open(EngineSpec("numpy", "numpy"), replace(options, device=0))
     return Twin(inner, options.device, spec.id == "slow")
 
 
 class Twin:
-    devices = 2
+    abilities = EngineAbilities(devices=2)
 
     def __init__(self, inner, device, slow):
         self.inner = inner

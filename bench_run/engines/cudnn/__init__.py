@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from bench_run.engines.base import Availability
+from bench_run.engines.base import Availability, ModuleAbilities
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 NAME = "cudnn"
 SUMMARY = "NVIDIA cuDNN; cudnn:ENGINE_ID, cudnn:plan=NAME, cudnn:index=N, cudnn:all"
-KNOBS = "the backend's knobs; bench-run --list-engines GRAPH shows them"
 INSTALL = "pip install 'dnn-bench[cudnn]'"
 
 _DEVICES = "/dev/nvidia[0-9]*"
@@ -68,3 +67,10 @@ def open(spec: EngineSpec, options: EngineOptions) -> Engine:  # noqa: A001 - a 
     from bench_run.engines.cudnn.engine import open_engine
 
     return open_engine(spec, options)
+
+
+ABILITIES = ModuleAbilities(
+    environment=environment,
+    preload=preload,
+    knobs="the backend's knobs; bench-run --list-engines GRAPH shows them",
+)

@@ -9,14 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from bench_run.engines.arrange import arrange
 from bench_run.engines.base import (
+    EngineAbilities,
     EngineFacts,
-    ListsKnobValues,
-    ListsPlans,
-    Replayable,
-    SupportsAlternatives,
-    SupportsChoices,
-    SupportsDevices,
-    SupportsParts,
     knobs_of_variant,
 )
 from bench_run.engines.chain import ChainPlan
@@ -58,14 +52,7 @@ MOST_VARIANTS = 200
 MOST_ALTERNATIVES = 8
 
 
-class CudnnEngine(
-    SupportsChoices,
-    SupportsAlternatives,
-    SupportsDevices,
-    SupportsParts,
-    ListsKnobValues,
-    ListsPlans,
-):
+class CudnnEngine:
     def __init__(
         self,
         cudnn: Any,
@@ -85,7 +72,7 @@ class CudnnEngine(
         self._handle = cudnn.create_handle()
         cudnn.set_stream(handle=self._handle, stream=stream.handle.value)
         self._versions = versions(cudnn)
-        self.devices = device_count()
+        self._devices = device_count()
         device = stream.device
         self.facts = EngineFacts(
             spec.id,
@@ -94,6 +81,18 @@ class CudnnEngine(
             device.name,
             knobs={name: str(value) for name, value in choice.knobs.items()},
             device_index=device.index,
+        )
+
+    @property
+    def abilities(self) -> EngineAbilities:
+        return EngineAbilities(
+            choices=self.choices,
+            alternatives=self.alternatives,
+            plans=self.plans,
+            knob_values=self.knob_values,
+            devices=self._devices,
+            part=self.part,
+            arrange=self.arrange,
         )
 
     def variants(self, graph: Graph) -> tuple[Mapping[str, str], ...]:
@@ -251,10 +250,11 @@ class CudnnEngine(
             self._launches = self._cuda.launches(plan.run)
         self._cuda.expect(self._launches)
         if self._replay:
-            assert isinstance(plan, Replayable)
+            replay = plan.abilities.replay
+            assert replay is not None
             captured = self._cuda.capture(plan.run)
             captured.launch()
-            plan.replay(captured)
+            replay(captured)
             self._cuda.expect(1)
 
     def peak_bytes(self) -> int | None:

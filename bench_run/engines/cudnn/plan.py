@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bench_run.engines.base import PlanFacts
+from bench_run.engines.base import PlanAbilities, PlanFacts
 from bench_run.engines.cudnn.library import failures, foreign
 from bench_run.errors import EngineError
 from bench_run.graph.dtypes import DTYPES, array_type
@@ -74,6 +74,19 @@ class CudnnPlan:
                     raise
 
         return run
+
+    @property
+    def abilities(self) -> PlanAbilities:
+        return PlanAbilities(
+            locate_outputs=self.locate_outputs,
+            changed_inputs=self.changed_inputs,
+            copy_inputs=self.copy_inputs,
+            share=self.share,
+            keep=self.keep,
+            replay=self.replay,
+            captured=lambda: self.captured,
+            uncaptured=self.uncaptured,
+        )
 
     def share(self, homes: Mapping[int, Home]) -> frozenset[int]:
         """Memory that holds an input spread out is nobody else's, nor are scalars of the host."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from bench_run.engines.base import Availability
+from bench_run.engines.base import Availability, ModuleAbilities, Oracle
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,10 +22,7 @@ NAME = "hipdnn"
 SUMMARY = (
     "AMD's hipDNN; hipdnn[:ENGINE|:ID|:all|:autotune][@plugin path], A/B of two builds of a plugin"
 )
-KNOBS = "Graph.get_knobs_for_engine; bench-run --list-engines GRAPH shows them"
-ORACLE_KNOB, SEARCHING_IDS = "global.benchmarking=1", ("autotune",)
 INSTALL = "it comes with ROCm's hipDNN; --hipdnn-prefix DIR finds it"
-PROFILER = "rocprofv3"
 
 
 def probe() -> Availability:
@@ -55,3 +52,11 @@ def environment(spec: EngineSpec, options: EngineOptions) -> Mapping[str, str]:
     from bench_run.engines.hipdnn.opening import arm_environment
 
     return arm_environment(spec, options)
+
+
+ABILITIES = ModuleAbilities(
+    environment=environment,
+    profiler="rocprofv3",
+    knobs="Graph.get_knobs_for_engine; bench-run --list-engines GRAPH shows them",
+    oracle=Oracle(knob="global.benchmarking=1", searching_ids=("autotune",)),
+)

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from bench_run.engines.arrange import ROTATE, WEIGHTS_COLD, arrange, copies
 from bench_run.engines.base import (
+    EngineAbilities,
     EngineFacts,
-    ListsPlans,
     PlanFacts,
-    SupportsParts,
     knobs_of_variant,
 )
 from bench_run.engines.hipdnn.autotune import (
@@ -108,13 +107,24 @@ def _searches(knobs: Mapping[str, str]) -> bool:
     return forced or int(knobs.get(BENCHMARKING, "0"), 0) != 0
 
 
-class HipdnnEngine(SupportsParts, ListsPlans):
+class HipdnnEngine:
     def __init__(self, opened: Opened) -> None:
         self._opened = opened
         self._chooser = Chooser(opened.library, opened.handle)
         self._parts: dict[int, tuple[Built, CompiledGraph]] = {}
-        self.facts, self.devices = opened.facts, opened.devices
+        self.facts = opened.facts
         self.stream: Stream = opened.stream
+
+    @property
+    def abilities(self) -> EngineAbilities:
+        return EngineAbilities(
+            choices=self.choices,
+            plans=self.plans,
+            knob_values=self.knob_values,
+            devices=self._opened.devices,
+            part=self.part,
+            arrange=self.arrange,
+        )
 
     def variants(self, graph: Graph) -> tuple[Mapping[str, str], ...]:
         """With ``all`` one for each engine that accepts the graph."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from bench_run.engines.base import PlanAbilities
 from bench_run.engines.hipdnn.abilities import field
 from bench_run.engines.hipdnn.errors import check, failure, is_good
 from bench_run.errors import BenchRunError
@@ -65,13 +66,17 @@ class HipdnnPlan:
         if len(sets) > 1:
             self.run = self._run_in_turn  # type: ignore[method-assign]
         stream.attach(self.run)
-        self.searches = searches
+        self._searches = searches
         """The first execution with benchmarking on looks for the fastest algorithm."""
 
     @property
     def facts(self) -> PlanFacts:
         """How it is timed shows only when it was tried."""
         return replace(self._facts, chosen={**self._facts.chosen, "timing": self._stream.timing})
+
+    @property
+    def abilities(self) -> PlanAbilities:
+        return PlanAbilities(share=self.share, searches=self._searches, witness=self.witness)
 
     def share(self, homes: Mapping[int, Home]) -> frozenset[int]:
         """For plans of one set of buffers, as parts of a chain are."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from bench_run.engines.base import Availability
+from bench_run.engines.base import Availability, ModuleAbilities
 
 if TYPE_CHECKING:
     from bench_run.engines.base import Engine, EngineOptions, EngineSpec
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 NAME = "numpy"
 SUMMARY = "NumPy and its BLAS on the CPU, float32 arithmetic"
 INSTALL = "comes with this package"
+ABILITIES = ModuleAbilities()
 
 
 def probe() -> Availability:

@@ -10,12 +10,13 @@ import numpy as np
 
 from bench_run.engines.arrange import arrange
 from bench_run.engines.base import (
+    EngineAbilities,
     EngineFacts,
     EngineOptions,
     EngineSpec,
     Plan,
+    PlanAbilities,
     PlanFacts,
-    SupportsParts,
 )
 from bench_run.engines.numpy_engine.kernels import KERNELS
 from bench_run.engines.numpy_engine.op import Op, check_types
@@ -60,6 +61,14 @@ class NumpyPlan:
             buffer_bytes=sum(homes[tensor.uid].nbytes for tensor in ends),
         )
 
+    @property
+    def abilities(self) -> PlanAbilities:
+        return PlanAbilities(
+            locate_outputs=self.locate_outputs,
+            changed_inputs=self.changed_inputs,
+            share=self.share,
+        )
+
     def share(self, homes: Mapping[int, Home]) -> frozenset[int]:
         """Planned anew over the memory of others: calls hold views of it."""
         own = dict(self.program.homes)
@@ -102,7 +111,7 @@ class NumpyPlan:
         self.program.homes.clear()
 
 
-class NumpyEngine(SupportsParts):
+class NumpyEngine:
     def __init__(self, options: EngineOptions) -> None:
         self.stream: Stream = HostStream(options.cache, pass_bytes=options.pass_bytes)
         self._cache = options.cache
@@ -111,6 +120,10 @@ class NumpyEngine(SupportsParts):
         )
         # Overflow to infinity is a result here; a context manager in every run costs 1.3 µs.
         self._errors: dict[str, Any] | None = dict(np.seterr(all="ignore"))
+
+    @property
+    def abilities(self) -> EngineAbilities:
+        return EngineAbilities(part=self.part, arrange=self.arrange)
 
     def variants(self, graph: Graph) -> tuple[Mapping[str, str], ...]:  # noqa: ARG002
         return ({},)

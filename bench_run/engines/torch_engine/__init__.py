@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from bench_run.engines.base import Availability
+from bench_run.engines.base import Availability, ModuleAbilities
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -82,3 +82,6 @@ def _gpu_in_sight() -> bool:
     from os.path import exists
 
     return any(exists(path) for path in _DEVICES)
+
+
+ABILITIES = ModuleAbilities(environment=environment, preload=preload, probe_id=probe_id)

@@ -12,11 +12,8 @@ import torch
 
 from bench_run.engines.arrange import arrange
 from bench_run.engines.base import (
+    EngineAbilities,
     EngineFacts,
-    Replayable,
-    SupportsDevices,
-    SupportsParts,
-    SupportsTrace,
 )
 from bench_run.engines.chain import ChainPlan
 from bench_run.engines.processor import processor_name
@@ -59,7 +56,7 @@ def torch_events(plan: Plan, stream: Stream, iterations: int, *, on_gpu: bool) -
 REPLAY_LAUNCHES = 1
 
 
-class TorchEngine(SupportsDevices, SupportsTrace, SupportsParts):
+class TorchEngine:
     def __init__(
         self, spec: EngineSpec, options: EngineOptions, device: torch.device, resources: ExitStack
     ) -> None:
@@ -72,7 +69,13 @@ class TorchEngine(SupportsDevices, SupportsTrace, SupportsParts):
         """Memory of what is captured, for the copies of a graph, which take turns."""
         self.stream, self._expect_launches = _stream(device, options)
         self.facts = _facts(spec, device, self._compile)
-        self.devices = _devices(spec, device)
+        self._devices = _devices(spec, device)
+
+    @property
+    def abilities(self) -> EngineAbilities:
+        return EngineAbilities(
+            devices=self._devices, part=self.part, arrange=self.arrange, trace=self.trace
+        )
 
     def variants(self, graph: Graph) -> tuple[Mapping[str, str], ...]:  # noqa: ARG002
         return ({},)
@@ -114,9 +117,10 @@ class TorchEngine(SupportsDevices, SupportsTrace, SupportsParts):
         if self._compile or self._replay:
             plan.run()
         if self._replay:
-            assert isinstance(plan, Replayable)
+            replay = plan.abilities.replay
+            assert replay is not None
             captured = DeviceGraph(plan.run, self._pool)
-            plan.replay(captured)
+            replay(captured)
             self._pool = captured.pool
             plan.run()
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import torch
 
-from bench_run.engines.base import PlanFacts
+from bench_run.engines.base import PlanAbilities, PlanFacts
 from bench_run.engines.torch_engine import (
     attention,
     batchnorm,
@@ -92,6 +92,18 @@ class TorchPlan:
         self._leaves = False
         """Whether that memory is also for what is captured later."""
         self.facts = PlanFacts(buffer_bytes=sum(home.nbytes for home in self._homes.values()))
+
+    @property
+    def abilities(self) -> PlanAbilities:
+        return PlanAbilities(
+            locate_outputs=self.locate_outputs,
+            changed_inputs=self.changed_inputs,
+            share=self.share,
+            keep=self.keep,
+            replay=self.replay,
+            captured=lambda: self.captured,
+            uncaptured=self.uncaptured,
+        )
 
     def share(self, homes: Mapping[int, Home]) -> frozenset[int]:
         """Inputs are other plans' inputs or results; results take the place of other plans'."""

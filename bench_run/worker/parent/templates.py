@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 from bench_schema.identity import without_device
 
 from bench_run.engines import engine_module
-from bench_run.engines.base import SupportsEnvironment, SupportsFork
 from bench_run.machine.affinity import thread_environment
 from bench_run.worker.parent.start import Template
 
@@ -27,11 +26,11 @@ if TYPE_CHECKING:
 
 def own_environment(engine: PlannedEngine) -> Mapping[str, str]:
     """Variables that the engine's process needs from its start."""
-    module = engine_module(engine.spec.name)
+    environment = engine_module(engine.spec.name).ABILITIES.environment
     threads = thread_environment(engine.options.threads)
-    if not isinstance(module, SupportsEnvironment):
+    if environment is None:
         return threads
-    return {**module.environment(engine.spec, engine.options), **threads}
+    return {**environment(engine.spec, engine.options), **threads}
 
 
 def family(engine: PlannedEngine) -> str:
@@ -65,7 +64,8 @@ class Templates:
 
     def are_used_by(self, engine: PlannedEngine) -> bool:
         """Whether its workers may be forked."""
-        return self._fresh == "fork" and isinstance(engine_module(engine.spec.name), SupportsFork)
+        module = engine_module(engine.spec.name)
+        return self._fresh == "fork" and module.ABILITIES.preload is not None
 
     def started(self, engine: PlannedEngine) -> Template | None:
         """The engine's template, where there is one already."""

@@ -7,7 +7,7 @@ import pytest
 
 from bench_run.engines import chain
 from bench_run.engines.arrange import arrange
-from bench_run.engines.base import EngineFacts, PlanFacts
+from bench_run.engines.base import EngineAbilities, EngineFacts, PlanAbilities, PlanFacts
 from bench_run.engines.chain import ChainPlan
 from bench_run.errors import UnsupportedGraphError
 from bench_run.measure.kernel_pass import record_kernels
@@ -214,7 +214,7 @@ def test_an_input_that_was_written_into_is_found():
 class PlainPlan:
     """A plan of an engine that has nothing but what the protocol asks for."""
 
-    facts = PlanFacts()
+    facts, abilities = PlanFacts(), PlanAbilities()
 
     def __init__(self, plan):
         self.plan = plan
@@ -223,7 +223,7 @@ class PlainPlan:
 
 
 class PlainEngine:
-    facts = EngineFacts(None, {}, "cpu", "cpu")
+    facts, abilities = EngineFacts(None, {}, "cpu", "cpu"), EngineAbilities()
 
     def __init__(self, engine):
         self.engine, self.stream, self.build = engine, HostStream(), engine.build

@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 
 from bench_run.engines.arrange import RotatingPlan, copies
-from bench_run.engines.base import PlanFacts
+from bench_run.engines.base import PlanAbilities, PlanFacts
 from tests.conformance.data import case, misses
 from tests.conformance.opening import opened, outputs
 
 
 class Scripted:
+    abilities = PlanAbilities()
     facts = PlanFacts(chosen={"plan": "a"}, buffer_bytes=100)
 
     def __init__(self, number, log):

@@ -10,11 +10,11 @@ import pytest
 
 from bench_run import engines
 from bench_run.engines import choose_auto, engine_module, known_names, list_engines
-from bench_run.engines.base import Availability
+from bench_run.engines.base import Availability, ModuleAbilities
 from bench_run.errors import EngineUnavailableError, UsageError
 
 MODULE = """
-from bench_run.engines.base import Availability
+from bench_run.engines.base import Availability, ModuleAbilities
 NAME = "stranger"
 SUMMARY = "an engine from elsewhere"
 INSTALL = "pip install stranger"
@@ -114,7 +114,8 @@ def machines(monkeypatch):
 
         def module(name):
             answer = Availability(able.get(name, False), f"{name} says so")
-            return SimpleNamespace(probe=lambda: answer, probe_id=lambda _: answer)
+            abilities = ModuleAbilities(probe_id=lambda _: answer)
+            return SimpleNamespace(probe=lambda: answer, ABILITIES=abilities)
 
         monkeypatch.setattr(engines, "import_module", module)
 

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from bench_run.engines.base import PlanAbilities
 from bench_run.engines.hipdnn import timing
 from bench_run.engines.hipdnn.loading import Library
 from bench_run.errors import EngineError, EngineUnavailableError
@@ -265,6 +266,8 @@ def test_a_plan_is_measured_without_a_gate_where_that_is_asked_for():
 
 
 class Plan:
+    abilities = PlanAbilities()
+
     def run(self):
         """Enqueues nothing: the scripted events tell the time."""
 
@@ -351,12 +354,12 @@ def test_the_runtime_is_the_one_that_is_loaded(tmp_path):
 
 
 def test_events_of_hip_python_stand_in():
-    hip = SimpleNamespace(
+    bindings = SimpleNamespace(
         hipEventCreate=lambda: (0, object()),
         hipEventRecord=lambda event, stream: (0,),
         hipEventElapsedTime=lambda begin, end: (0, 0.125),
     )
-    events = HipPythonEvents(hip, 2)
+    events = HipPythonEvents(bindings, 2)
     assert 0.125 == events.elapsed_ms(events.record(), events.record())
 
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 
+from bench_run.engines.base import PlanAbilities
 from bench_run.errors import EngineError
+from bench_run.streams.base import StreamAbilities
 
 
 class Device:
     """Its stream as well. Marks cost something, as events do."""
 
-    timer, clock, flushes = "auto", "events", False
+    clock = "events"
+    abilities = StreamAbilities(kernel_timer="auto", flushes=lambda: False)
 
     def __init__(self, inner, between, mark=1300, depth=100, refuses=False):
         self.inner, self.between, self.mark_ns = inner, between, mark
@@ -71,6 +74,10 @@ class DevicePlan:
         self.device, self.kernels, self.results = device, list(kernels), "captured"
         self.captured = device.capture(self._enqueue)
         self.run = self.captured.launch
+
+    @property
+    def abilities(self):
+        return PlanAbilities(captured=lambda: self.captured, uncaptured=self.uncaptured)
 
     def _enqueue(self):
         self.device.enqueued += self.kernels

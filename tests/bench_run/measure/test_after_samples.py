@@ -16,7 +16,7 @@ from bench_run.measure.loop import Measured, SamplingBudget
 from bench_run.profilers import ncu
 from bench_run.profilers.trace import join_parts
 from bench_run.streams import cupti
-from bench_run.streams.base import TOO_MANY
+from bench_run.streams.base import TOO_MANY, StreamAbilities
 from bench_run.streams.cupti import KernelRecord, demangle
 
 DEVICE = Device(0, "GPU", "GPU-1", "580.1", "sm_90", 1, 1, 1980.0, 3201.0, 700.0)
@@ -55,18 +55,15 @@ def test_a_kernel_is_counted_for_one_iteration():
 
 
 def test_without_a_timer_that_records_the_series_stay_as_they_are():
-    found = record_kernels(None, object(), SamplingBudget(0, 2), MEASURED)
+    stream = SimpleNamespace(abilities=StreamAbilities())
+    found = record_kernels(None, stream, SamplingBudget(0, 2), MEASURED)
     assert (MEASURED, (), ()) == (found.measured, found.kernels, found.notes)
 
 
 def test_why_a_plan_runs_without_a_gate_is_said():
-    class Stream:
-        forced_gates, no_gate_because, timer = 0, "the gate does not close", "events"
-
-        def leave_gate_open(self, why):
-            """One is enough."""
-
-    found = record_kernels(None, Stream(), SamplingBudget(0, 2), MEASURED)
+    abilities = StreamAbilities(no_gate_because=lambda: "the gate does not close")
+    stream = SimpleNamespace(abilities=abilities)
+    found = record_kernels(None, stream, SamplingBudget(0, 2), MEASURED)
     assert (f"the gate does not close: {UNGATED}",) == found.notes
 
 
@@ -145,13 +142,18 @@ def test_a_plain_name_needs_no_demangling():
 class Queue:
     """A stream with a gate behind which nine hundred launches fit."""
 
-    forced_gates, no_gate_because, timer, flushes = 0, TOO_MANY, "auto", False
+    no_gate_because, timer = TOO_MANY, "auto"
+
+    @property
+    def abilities(self):
+        return StreamAbilities(
+            kernel_timer=self.timer,
+            expect=self.expect,
+            no_gate_because=lambda: self.no_gate_because,
+        )
 
     def expect(self, launches):
         self.no_gate_because = None if launches <= 900 else TOO_MANY
-
-    def leave_gate_open(self, why):
-        self.no_gate_because = why
 
     def synchronize(self):
         """Nothing is under way."""

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import itertools
+from types import SimpleNamespace
 
 import pytest
 
 from bench_run.measure import clock_wait as module
 from bench_run.measure.clock_wait import clock_is_back, wait_for_clock
+from bench_run.streams.base import StreamAbilities
 
 
 class Scripted:
@@ -17,7 +19,11 @@ class Scripted:
         self._clocks = itertools.chain(clocks_mhz, itertools.repeat(clocks_mhz[-1]))
         self.probes = 0
 
-    def probe_clock_mhz(self):
+    @property
+    def abilities(self):
+        return StreamAbilities(probe_clock_mhz=self._probe_clock_mhz)
+
+    def _probe_clock_mhz(self):
         self.probes += 1
         return next(self._clocks)
 
@@ -56,7 +62,8 @@ def test_sustained_duty_and_unknown_devices_are_not_waited_for(name, rest_s):
 
 
 def test_a_stream_without_a_clock_is_not_waited_for():
-    assert wait_for_clock("gpu", object(), 0.01) is None
+    stream = SimpleNamespace(abilities=StreamAbilities())
+    assert wait_for_clock("gpu", stream, 0.01) is None
 
 
 @pytest.mark.parametrize(("mhz", "back"), [(1500.0, False), (1980.0, True)])

@@ -76,7 +76,7 @@ def test_an_engine_that_works_only_when_it_is_watched_is_not_found_in_short_iter
 @pytest.mark.parametrize(("estimate_ns", "works"), [(LONG_NS, 5), (LONG_NS - 1, 0)])
 def test_an_engine_that_works_only_when_it_is_watched_works_in_long_iterations(estimate_ns, works):
     plan, worked = Watches(), []
-    canaries = HostCanaries(plan, plan.run, HostStream(), (PLACE,), Random(0))
+    canaries = HostCanaries(plan.locate_outputs, plan.run, HostStream(), None, (PLACE,), Random(0))
     canaries.choose(estimate_ns)
     for _ in range(5):
         canaries.before()
@@ -87,8 +87,9 @@ def test_an_engine_that_works_only_when_it_is_watched_works_in_long_iterations(e
 
 def test_within_a_pass_the_layers_before_run_before_every_iteration_on_canaries_or_not():
     stream, order = HostStream("pass", pass_bytes=1 << 20), []
-    plan = Watches()
-    canaries = HostCanaries(plan, lambda: order.append("case"), stream, (PLACE,), Random(0))
+    locate, runs_before = Watches().locate_outputs, stream.abilities.runs_before
+    run = lambda: order.append("case")  # noqa: E731
+    canaries = HostCanaries(locate, run, stream, runs_before, (PLACE,), Random(0))
     canaries.choose(1000)
     with stream.run_before(lambda: order.append("rest"), 0):
         for _ in range(100):

@@ -6,12 +6,16 @@ from contextlib import contextmanager
 
 import pytest
 
+from bench_run.engines.base import PlanAbilities
 from bench_run.measure.canaries import NoCanaries
 from bench_run.measure.loop import SamplingBudget, measure, quiet
+from bench_run.streams.base import StreamAbilities
 
 
 class ScriptedStream:
     """Advances its own clock: each run takes the next duration."""
+
+    abilities = StreamAbilities()
 
     def __init__(self, durations, clock="host", gate_depth=0, correction=0.0):
         self.durations = list(durations)
@@ -50,6 +54,8 @@ class ScriptedStream:
 
 
 class ScriptedPlan:
+    abilities = PlanAbilities()
+
     def __init__(self, stream):
         self.stream = stream
         self.runs = 0
@@ -111,6 +117,10 @@ class FlushingStream(ScriptedStream):
     """On the processor; each flush takes ten times as long as a sample."""
 
     flushes = True
+
+    @property
+    def abilities(self):
+        return StreamAbilities(flushes=lambda: self.flushes)
 
     def flush(self):
         super().flush()

@@ -22,6 +22,7 @@ from bench_run.measure.kernel_pass import (
     gaps,
 )
 from bench_run.measure.loop import Measured
+from bench_run.streams.base import StreamAbilities
 from bench_run.streams.cupti import KernelRecord
 from tests.bench_run.measure.replayed import Device, DevicePlan
 
@@ -29,7 +30,10 @@ times = st.integers(500, 100_000)
 
 
 class Queue:
-    """A device that runs kernels of these durations with these gaps, and marks that cost some."""
+    """A device that runs kernels of these durations with these gaps, and marks that cost some. Both
+    a stream and a plan."""
+
+    abilities = SimpleNamespace(captured=None, forced_gates=None)
 
     def __init__(self, kernels, gap, mark=1300, depth=100):
         self.kernels, self.gap, self.mark_ns, self.gate_depth = kernels, gap, mark, depth
@@ -154,5 +158,5 @@ def test_after_a_flush_several_kernels_keep_their_events():
     ],
 )
 def test_only_records_that_will_be_taken_are_waited_for(timer, median_ns, asked):
-    stream = SimpleNamespace(timer=timer, flushes=False)
+    stream = SimpleNamespace(abilities=StreamAbilities(kernel_timer=timer))
     assert asked is asks_for_records(stream, [median_ns] * 3)

@@ -49,8 +49,8 @@ def test_what_a_cache_state_reads_can_be_left_out():
     stream = HostStream("pass", pass_bytes=1 << 20)
     alone = stream.flush
     with stream.without_flush():
-        assert (False, None) == (stream.flushes, stream.flush())
-    assert (True, alone) == (stream.flushes, stream.flush)
+        assert (False, None) == (stream.flushes(), stream.flush())
+    assert (True, alone) == (stream.flushes(), stream.flush)
 
 
 @pytest.mark.parametrize(("left", "read"), [(LEAST_READ_BYTES, True), (0, False)])

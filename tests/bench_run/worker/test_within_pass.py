@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from bench_run.engines.base import EngineAbilities, PlanAbilities
 from bench_run.errors import EngineError, UnsupportedGraphError
 from bench_run.graph.chain import Surroundings
 from bench_run.streams.host import HostStream
@@ -17,6 +18,8 @@ from tests.conformance.opening import engine_params, opened
 
 class Refuses:
     """An engine that takes no layer, or has no memory for any."""
+
+    abilities = EngineAbilities()
 
     def __init__(self, error):
         self._error, self.stream = error, HostStream("pass", pass_bytes=4096)
@@ -126,7 +129,7 @@ def test_a_graph_that_only_means_the_same_as_a_layer_keeps_memory_of_its_own(eng
 def test_where_the_engine_cannot_run_them_bytes_are_read_and_the_case_says_why(error, why):
     engine = Refuses(error)
     alone = engine.stream.flush
-    plan = SimpleNamespace(upload=None)
+    plan = SimpleNamespace(upload=None, abilities=PlanAbilities())
     with within_pass(engine, request(1), plan, {}) as within:
         assert engine.stream.flush == alone
     told = within.told
@@ -135,7 +138,7 @@ def test_where_the_engine_cannot_run_them_bytes_are_read_and_the_case_says_why(e
 
 
 def test_elsewhere_nothing_is_said():
-    plan = SimpleNamespace(upload=None)
+    plan = SimpleNamespace(upload=None, abilities=PlanAbilities())
     asked = SimpleNamespace(surroundings=None, is_pass=False)
     with within_pass(Refuses(MemoryError()), asked, plan, {}) as within:
         assert ({}, None) == (within.told, within.restore)

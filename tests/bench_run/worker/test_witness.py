@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
+from bench_run.engines.base import PlanAbilities
 from bench_run.errors import EngineError
 from bench_run.worker.run_case import ask_witness
 
 
-class Failing:
-    def witness(self):
-        raise EngineError("hipdnn 1.4: execute_timed_ext: it returned None")
+def fail():
+    raise EngineError("hipdnn 1.4: execute_timed_ext: it returned None")
+
+
+def plan(**abilities):
+    return SimpleNamespace(abilities=PlanAbilities(**abilities))
 
 
 def test_a_witness_that_fails_is_told_and_loses_nothing():
     assert {"witness": "failed: hipdnn 1.4: execute_timed_ext: it returned None"} == ask_witness(
-        Failing()
+        plan(witness=fail)
     )
 
 
 def test_a_plan_without_one_says_nothing():
-    assert {} == ask_witness(object())
+    assert {} == ask_witness(plan())

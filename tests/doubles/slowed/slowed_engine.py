@@ -11,7 +11,7 @@ import os
 from dataclasses import replace
 
 from bench_run.engines import numpy_engine
-from bench_run.engines.base import Availability, EngineSpec
+from bench_run.engines.base import Availability, EngineAbilities, EngineSpec
 
 NAME = "slowed"
 SUMMARY = "repeats NumPy's work, more often from version to version; for histories"
@@ -35,6 +35,8 @@ def repeats(graph):
 
 
 class Slowed:
+    abilities = EngineAbilities()
+
     def __init__(self, engine):
         version = os.environ.get("SLOWED_VERSION", "1.0")
         self.engine = engine
@@ -66,6 +68,10 @@ class SlowedPlan:
     def run(self):
         for _ in range(self.times):
             self.plan.run()
+
+    @property
+    def abilities(self):
+        return replace(self.plan.abilities, share=self.share)
 
     def share(self, homes):
         """Memory is that of the plans within."""

@@ -8,8 +8,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from bench_run.engines.base import PlanAbilities
 from bench_run.errors import EngineError
 from bench_run.graph.make import make_graphs
+from bench_run.streams.base import StreamAbilities
 from bench_run.streams.host import HostStream
 from bench_run.validate.settings import ValidationSettings
 from bench_run.worker.outputs import OutputKeeper, OutputReader, Subject
@@ -49,8 +51,9 @@ class Stream(HostStream):
         super().__init__()
         self._memory = memory
 
-    def memory(self):
-        return self._memory
+    @property
+    def abilities(self):
+        return StreamAbilities(memory=lambda: self._memory)
 
 
 class Counting:
@@ -70,6 +73,10 @@ class Counting:
 
     def download(self):
         raise AssertionError("outputs are where the plan says")
+
+    @property
+    def abilities(self):
+        return PlanAbilities(locate_outputs=self.locate_outputs)
 
     def locate_outputs(self, *, upcoming):
         return {uid: int(home.ctypes.data) for uid, home in self.homes.items()}

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from bench_run.engines.base import PlanAbilities
 from bench_run.graph.make import make_graphs
 from bench_run.streams.host import HostStream
 from bench_run.tensors.layout import to_storage
@@ -31,6 +32,8 @@ def folder(tmp_path):
 
 class LeftBehind:
     """A plan whose runs leave these outputs, the last of them for ever."""
+
+    abilities = PlanAbilities()
 
     def __init__(self, runs):
         self.left = [{OUTPUT.uid: to_storage(array, OUTPUT)} for array in runs]
