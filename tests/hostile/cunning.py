@@ -14,7 +14,7 @@ import numpy as np
 
 
 def _home(plan):
-    return plan.plan.program.homes[plan.graph.outputs[0].uid]
+    return plan.plan.homes[plan.graph.outputs[0].uid]
 
 
 def _work(plan):
@@ -33,7 +33,7 @@ def remember(plan):
 
 def remember_by_content(plan):
     """Copies its answer for as long as the inputs are what they were."""
-    homes = plan.plan.program.homes
+    homes = plan.plan.homes
     key = hashlib.sha256(b"".join(homes[t.uid].tobytes() for t in plan.graph.inputs)).digest()
     if plan.key != key:
         plan.key = key
@@ -67,7 +67,7 @@ def leave_to_a_thread(plan):
 
 def change_and_restore_inputs(plan):
     """Computes with an input that is easier."""
-    home = plan.plan.program.homes[plan.graph.inputs[0].uid]
+    home = plan.plan.homes[plan.graph.inputs[0].uid]
     before = home.copy()
     home[...] = 0
     plan.plan.run()
@@ -79,7 +79,7 @@ def reallocate(plan):
     """Moves its outputs after the first run; those it told of stay as they are."""
     if plan.runs == 1:
         _work(plan)
-        old = {t.uid: plan.plan.program.homes[t.uid].copy() for t in plan.graph.outputs}
+        old = {t.uid: plan.plan.homes[t.uid].copy() for t in plan.graph.outputs}
         plan.locate_outputs = lambda *, upcoming: old
         return True
     return False

@@ -216,7 +216,7 @@ def _scribbles(plan):
     """Computes in the memory of an input."""
     graph = plan.graph
     plan.plan.run()
-    inner = plan.plan.program.homes[graph.inputs[0].uid]
+    inner = plan.plan.homes[graph.inputs[0].uid]
     inner[...] = inner + 1
     return True
 
@@ -237,7 +237,7 @@ def _block(_):
 def _half(plan):
     """Computes the first half of the output, the rest is left as it was."""
     graph = plan.graph
-    home = plan.plan.program.homes[graph.outputs[0].uid]
+    home = plan.plan.homes[graph.outputs[0].uid]
     kept = home.copy()
     plan.plan.run()
     home[home.size // 2 :] = kept[home.size // 2 :]

@@ -1,157 +1,230 @@
-"""Scaled dot-product attention, forward, by blocks of rows of one head.
+"""Scaled dot-product attention, forward and backward, by blocks of rows of one head.
 
-p = softmax(s) over the keys in sight, o = p·v; a row that sees no key gives 0. Keys that no row of
-a block sees are left out of its products. See `attention_parts` for s.
+s = scale·(q·kᵀ) + bias, p = softmax(s) over the keys in sight, o = p·v; a row that sees no key
+gives 0. Keys that no row of a block sees are left out of its products. Consecutive query heads
+share a head of k or v.
+
+Sequences. Padded: seq_len_q and seq_len_kv hold one real length each; rows and keys past them are
+unused. Paged: k and v are pages [pages, Hk, page size, D], named by page_table_k and page_table_v
+[sequences, pages of one]; a q with a batch of 1 then holds the sequences one after another,
+seq_len_q rows each.
 """
 
 from __future__ import annotations
 
 import math
-from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
-from bench_run.engines.numpy_engine.attention_parts import (
-    Attention,
-    Block,
-    of_head,
-    refuse_uncertain,
-    rows_of,
-    shared,
-)
-from bench_run.engines.numpy_engine.attention_parts import Sequence as Tokens
-from bench_run.engines.numpy_engine.attention_sequences import plan_sequences
+from bench_run.engines.numpy_engine.common import refusal, total_to
+from bench_run.errors import EngineError
+from bench_run.graph.operations.sdpa import band
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator
 
-    from bench_run.engines.numpy_engine.op import Op
-    from bench_run.engines.numpy_engine.program import Program
+    from bench_run.engines.numpy_engine.common import Array
+    from bench_run.graph.operations import View
 
-Array: TypeAlias = npt.NDArray[Any]
+Place: TypeAlias = tuple[int, int, slice]
+"""Batch, head and rows in an array of [B, H, S, …]."""
 
-EMPTY = {"stats": -math.inf, "max": -math.inf, "sum_exp": 0.0, "amax_s": 0.0, "amax_o": 0.0}
-"""What a row that belongs to no sequence gives, and where the maxima over all rows begin."""
+BLOCK_SCORES = 2**18
+"""Scores of one head held at a time: they and what they are made from stay in the cache."""
 LOWEST = -1e38
 """Stands for the maximum of nothing: e^(−∞ − LOWEST) is 0, where −∞ − −∞ would be NaN."""
-AFTER = ("descale_v", "scale_s", "descale_s")
+FACTORS = ("descale_q", "descale_k", "descale_v", "descale_s", "scale_s", "scale_o")
+DROPOUT = {"dropout_mask", "dropout_scale", "dropout_scale_inv"}
+
+
+def refuse(node: View) -> None:
+    if node.attribute("alibi_mask"):
+        raise refusal(node, "the slopes of alibi_mask are not documented")
+    if node.attribute("dropout_probability") or DROPOUT & node.tensors.keys():
+        raise refusal(node, "dropout: its random numbers differ from engine to engine")
+    if "block_mask" in node.tensors:
+        raise refusal(node, "the meaning of block_mask is not documented")
+    if node.attribute("padding_mask") and "seq_len_kv" not in node.tensors:
+        raise refusal(node, "padding_mask without seq_len_q and seq_len_kv")
+    q, count = node["q"].dims, node["k"].dims[0]
+    for port in FACTORS:
+        dims = node[port].dims if port in node.tensors else (1,)
+        for_heads = len(dims) > 1 and math.prod(dims[2:]) == 1 and dims[0] == q[0]
+        if math.prod(dims) != 1 and not (for_heads and q[1] % dims[1] == 0):
+            raise refusal(node, f"{port} is neither one number nor one for each head")
+    if "page_table_k" in node.tensors:
+        count = node["page_table_k"].dims[0]
+        _refuse_pages(node, count)
+    for port in ("seq_len_q", "seq_len_kv"):
+        lengths = node.get(port)
+        if lengths is not None and lengths.elements != count:
+            raise refusal(node, f"{lengths.elements} sequence lengths for {count} sequences")
+
+
+def _refuse_pages(node: View, count: int) -> None:
+    if "seq_len_kv" not in node.tensors:
+        raise refusal(node, "pages need page_table_k, page_table_v and seq_len_kv")
+    room = node["page_table_k"].elements // count * node["k"].dims[2]
+    stated = node.attribute("max_seq_len_kv")
+    if stated is not None and not room - node["k"].dims[2] < stated <= room:
+        raise refusal(node, f"pages of {room} keys contradict a max_seq_len_kv of {stated}")
+    if node["q"].dims[0] == 1 < count and "seq_len_q" not in node.tensors:
+        raise refusal(node, "packed queries need seq_len_q")
+
+
+def attention(
+    node: View,
+    q: Array,
+    k: Array,
+    v: Array,
+    sink_token: Array | None = None,
+    **inputs: Array,
+) -> dict[str, Array]:
+    """A sink is one more logit of each head that takes part in the softmax and has no value.
+    Rows of no sequence give 0, statistics of nothing. amax_o does not count scale_o."""
+    if "page_table_k" in inputs:
+        k, v = _joined(k, inputs["page_table_k"]), _joined(v, inputs["page_table_v"])
+    o = np.zeros((*q.shape[:3], v.shape[3]), q.dtype)
+    top, logarithm = (np.full((*q.shape[:3], 1), -math.inf, q.dtype) for _ in range(2))
+    sums, largest = np.zeros(top.shape, q.dtype), 0.0
+    for block in _blocks(node, _scaled(node, q, inputs), k, v, inputs):
+        highest = block.scores.max(1, keepdims=True, initial=-math.inf)
+        sink = None if sink_token is None else sink_token.reshape(-1)[block.rows[1]]
+        if sink is not None:
+            highest = np.maximum(highest, sink)
+        top[block.rows] = highest
+        highest = np.maximum(highest, LOWEST)
+        p = np.exp(block.scores - highest)
+        total = p.sum(1, keepdims=True)
+        if sink is not None:
+            total += np.exp(sink - highest)
+        sums[block.rows], logarithm[block.rows] = total, np.log(total) + highest
+        divisor = np.maximum(total, np.finfo(total.dtype).tiny)  # 0: a row that sees nothing
+        o[block.rows] = p @ v[block.values] / divisor
+        if "amax_s" in node.tensors:
+            largest = max(largest, (p / divisor).max(initial=0.0))
+    for port in ("descale_v", "scale_s", "descale_s"):
+        if port in inputs:
+            o *= _for_heads(inputs[port], q)
+    outputs = {"stats": logarithm, "max": top, "sum_exp": sums, "amax_s": np.asarray(largest)}
+    if "amax_o" in node.tensors:
+        outputs["amax_o"] = np.abs(o).max(initial=0.0)
+    return outputs | {"o": o * _for_heads(inputs["scale_o"], q) if "scale_o" in inputs else o}
+
+
+def attention_backward(
+    node: View, q: Array, k: Array, v: Array, o: Array, do: Array, stats: Array, **inputs: Array
+) -> dict[str, Array]:
+    """P = exp(s − stats), Δ = Σ_d dO·O, dS = P∘(dO·Vᵀ − Δ); dQ = scale·dS·K, dK = scale·dSᵀ·Q and
+    dV = Pᵀ·dO, summed over the query heads that share a head of k or v; dbias = dS summed to its
+    dims."""
+    scale = _scale(node, inputs)
+    delta = (do * o).sum(-1, keepdims=True)
+    known = np.maximum(stats.reshape(delta.shape), LOWEST)  # −∞ where a row saw nothing
+    dq, dk, dv = (np.zeros(x.shape, x.dtype) for x in (q, k, v))
+    dims = node["dbias"].dims if "dbias" in node.tensors else ()
+    dbias = np.zeros((*(1,) * (4 - len(dims)), *dims), q.dtype)
+    for block in _blocks(node, _scaled(node, q, inputs), k, v, inputs):
+        p = np.exp(block.scores - known[block.rows])
+        dv[block.values] += p.T @ do[block.rows]
+        ds = p * (do[block.rows] @ v[block.values].T - delta[block.rows])
+        dq[block.rows] = (ds @ k[block.keys]) * scale
+        dk[block.keys] += (ds.T @ q[block.rows]) * scale
+        if dims:
+            batch, head, rows = block.rows
+            wanted = (slice(batch, batch + 1), slice(head, head + 1), rows, block.keys[2])
+            pairs = zip(dbias.shape, wanted, strict=True)
+            part = dbias[tuple(slice(0, 1) if length == 1 else at for length, at in pairs)]
+            part += total_to(ds[None, None], part.shape)
+    return {"dq": dq, "dk": dk, "dv": dv, "dbias": dbias}
+
+
+def _scale(node: View, inputs: dict[str, Array]) -> float:
+    if "scale" in inputs:
+        return float(inputs["scale"].item())
+    value = node.attribute("attn_scale_value")
+    return 1.0 / math.sqrt(node["q"].dims[3]) if value is None else float(value)
+
+
+def _scaled(node: View, q: Array, inputs: dict[str, Array]) -> Array:
+    scaled = q * _scale(node, inputs)
+    for port in ("descale_q", "descale_k"):
+        if port in inputs:
+            scaled *= _for_heads(inputs[port], q)
+    return scaled
+
+
+def _for_heads(factor: Array, q: Array) -> Array | float:
+    """One number, or one for each batch and group of consecutive heads, against [B, H, S, D]."""
+    if factor.size == 1:
+        return float(factor.item())
+    given = factor.reshape(*factor.shape[:2], 1, 1)
+    return np.repeat(given, q.shape[1] // given.shape[1], axis=1)
+
+
+def _joined(pool: Array, table: Array) -> Array:
+    """The pages of each sequence one after another: [sequences, heads, keys, size]."""
+    table = table.reshape(len(table), -1)
+    pages = np.take(pool, table, axis=0, mode="clip").swapaxes(1, 2)
+    return pages.reshape(len(table), pool.shape[1], -1, pool.shape[3])
 
 
 @dataclass(frozen=True)
-class Forward:
-    """The arrays of one node."""
+class Block:
+    """Some rows of one head of one sequence, and the keys that any of them may see."""
 
-    attention: Attention
-    o: Array
-    results: dict[str, Array]
-    """Statistics as [B, H, Sq, 1], maxima over all as one number."""
-    sink: Array | None
-    after: tuple[Array, ...]
-    """Factors of o for each (batch, head)."""
-    last: tuple[Array, ...]
-    """Factors of o that amax_o does not count."""
-
-    def make(self, p: Program, sequences: Sequence[Tokens]) -> None:
-        p.call(self.o.fill, 0.0)
-        for port, value in self.results.items():
-            p.call(value.fill, EMPTY[port])
-        for sequence in sequences:
-            for block in self.attention.blocks(sequence):
-                with p.frame():
-                    self._block(p, sequence, block)
-
-    def _block(self, p: Program, sequence: Tokens, block: Block) -> None:
-        scores = self.attention.scores(p, sequence, block)
-        top, total = self._softmax(p, sequence, block, scores)
-        v = sequence.v[shared(block.head, self.attention.q, sequence.v), block.keys]
-        o = rows_of(self.o, sequence, block)
-        with p.target(o, o.shape) as result:
-            p.call(np.matmul, scores, p.source(v, v.shape), result)
-        self._divide(p, o, total)
-        self._factored(p, o, self.after, sequence, block)
-        if "amax_s" in self.results:
-            self._divide(p, scores, total)
-            self._raise_to(p, "amax_s", scores)
-        if "amax_o" in self.results:
-            self._raise_to(p, "amax_o", o)
-        self._factored(p, o, self.last, sequence, block)
-        del top
-
-    def _softmax(
-        self, p: Program, sequence: Tokens, block: Block, scores: Array
-    ) -> tuple[Array, Array]:
-        """exp(s − maximum) in place of s; maxima and sums by row."""
-        top, total = (p.scratch((len(scores), 1), scores.dtype) for _ in range(2))
-        p.call(np.maximum.reduce, scores, axis=1, keepdims=True, out=top, initial=-math.inf)
-        sink = None if self.sink is None else self.sink[block.head : block.head + 1].reshape(())
-        if sink is not None:
-            p.each(np.maximum, top, sink, out=top)
-        self._keep(p, "max", top, sequence, block)
-        p.each(np.maximum, top, LOWEST, out=top)
-        p.each(np.subtract, scores, top, out=scores)
-        p.each(np.exp, scores, out=scores)
-        p.call(np.add.reduce, scores, axis=1, keepdims=True, out=total)
-        if sink is not None:
-            share = p.scratch(total.shape, total.dtype)
-            p.each(np.subtract, sink, top, out=share)
-            p.each(np.exp, share, out=share)
-            p.each(np.add, total, share, out=total)
-        self._keep(p, "sum_exp", total, sequence, block)
-        if "stats" in self.results:
-            logarithm = p.scratch(total.shape, total.dtype)
-            p.each(np.log, total, out=logarithm)
-            p.each(np.add, logarithm, top, out=logarithm)
-            self._keep(p, "stats", logarithm, sequence, block)
-        return top, total
-
-    def _keep(self, p: Program, port: str, value: Array, sequence: Tokens, block: Block) -> None:
-        if port in self.results:
-            p.copy(rows_of(self.results[port], sequence, block), value)
-
-    def _divide(self, p: Program, value: Array, total: Array) -> None:
-        """A sum of 0 is that of a row which sees nothing, and stays 0."""
-        divisor = p.scratch(total.shape, total.dtype)
-        p.each(np.maximum, total, np.finfo(total.dtype).tiny, out=divisor)
-        p.each(np.divide, value, divisor, out=value)
-
-    def _factored(
-        self, p: Program, o: Array, factors: tuple[Array, ...], sequence: Tokens, block: Block
-    ) -> None:
-        for factor in factors:
-            p.each(np.multiply, o, of_head(factor, self.attention.q, sequence, block), out=o)
-
-    def _raise_to(self, p: Program, port: str, values: Array) -> None:
-        """The largest magnitude so far."""
-        magnitude = p.scratch(values.shape, values.dtype)
-        largest = p.scratch((), values.dtype)
-        p.each(np.absolute, values, out=magnitude)
-        p.call(np.maximum.reduce, magnitude, axis=None, out=largest, initial=0.0)
-        result = self.results[port]
-        p.each(np.maximum, result, largest, out=result)
+    rows: Place
+    """Of q, o and the statistics."""
+    keys: Place
+    """Of k."""
+    values: Place
+    """Of v: the same keys."""
+    scores: Array
+    """[rows, keys]: scale·(q·kᵀ) + bias, −∞ where out of sight."""
 
 
-def attention(op: Op) -> None:
-    refuse_uncertain(op)
-    q = op.read("q")
-    with ExitStack() as stack:
-        o = stack.enter_context(op.writing("o"))
-        ports = [port for port in EMPTY if op.has(port)]
-        results = {port: stack.enter_context(op.writing(port)) for port in ports}
-        for port in ("stats", "max", "sum_exp"):
-            if port in results:
-                results[port] = results[port].reshape(*q.shape[:3], 1)
-        sink = op.read_or_none("sink_token")
-        after = (op.read_or_none(port) for port in AFTER)
-        last = op.read_or_none("scale_o")
-        forward = Forward(
-            attention=Attention.of(op),
-            o=o,
-            results=results,
-            sink=None if sink is None else sink.reshape(-1),
-            after=tuple(factor for factor in after if factor is not None),
-            last=() if last is None else (last,),
-        )
-        plan_sequences(op, forward.make)
+def _blocks(node: View, q: Array, k: Array, v: Array, inputs: dict[str, Array]) -> Iterator[Block]:
+    """`q` is scaled already."""
+    bias, mask, heads = inputs.get("attn_mask"), band(node.node.attributes), q.shape[1]
+    if bias is not None:
+        bias = np.broadcast_to(bias, (*q.shape[:3], k.shape[2]))
+    packed, first = len(q) < len(k), 0
+    lengths = zip(
+        _lengths(inputs.get("seq_len_q"), q.shape[2], len(k)),
+        _lengths(inputs.get("seq_len_kv"), k.shape[2], len(k)),
+        strict=True,
+    )
+    for sequence, (queries, keys) in enumerate(lengths):
+        if first + queries > q.shape[2]:
+            raise EngineError(f"numpy: seq_len_q adds up to more than the {q.shape[2]} rows of q")
+        batch, shift = 0 if packed else sequence, keys - queries if mask.bottom_right else 0
+        step = max(1, BLOCK_SCORES // max(1, keys))
+        for start in range(0, queries, step):
+            i = np.arange(start, min(start + step, queries)) + shift
+            low = 0 if mask.left is None else min(max(0, i[0] - mask.left), keys)
+            high = keys if mask.right is None else min(max(low, i[-1] + 1 + mask.right), keys)
+            j, seen = np.arange(low, high), slice(low, high)
+            hidden = np.zeros((i.size, j.size), np.bool_)
+            if mask.right is not None:
+                hidden |= j > i[:, None] + mask.right
+            if mask.left is not None:
+                hidden |= j < i[:, None] - mask.left
+            for head in range(heads):
+                rows = slice(first + start, first + start + i.size)
+                key = (sequence, head // (heads // k.shape[1]), seen)
+                scores = q[batch, head, rows] @ k[key].T
+                if bias is not None:
+                    scores += bias[batch, head, rows, seen]
+                scores[hidden] = -math.inf
+                value = (sequence, head // (heads // v.shape[1]), seen)
+                yield Block((batch, head, rows), key, value, scores)
+        first += queries if packed else 0
+
+
+def _lengths(given: Array | None, most: int, count: int) -> list[int]:
+    lengths: list[int] = [most] * count if given is None else given.reshape(-1).tolist()
+    if min(lengths) < 0 or max(lengths) > most:
+        raise EngineError(f"numpy: a sequence length of {lengths} lies outside of 0 … {most}")
+    return lengths

@@ -1,12 +1,18 @@
-"""Which function plans which node type."""
+"""Which function computes which node type, and which one refuses what is not computed.
+
+A kernel takes a node (`View`: attributes and tensors by port) and its inputs as keyword arguments
+by port, with the tensor's dims, in the node's compute type (`INDICES` in int64). It returns the
+outputs by port, in any order of the axes in memory; the engine rounds them. Outputs that the node
+does not have may be among them.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
 from bench_run.engines.numpy_engine import (
     attention,
-    attention_backward,
     batchnorm,
     block_scale,
     conv,
@@ -17,9 +23,12 @@ from bench_run.engines.numpy_engine import (
     reduction,
     resample,
 )
-from bench_run.engines.numpy_engine.op import Op
+from bench_run.engines.numpy_engine.common import Array
 
-Kernel = Callable[[Op], None]
+if TYPE_CHECKING:
+    from bench_run.graph.operations import View
+
+Kernel = Callable[..., dict[str, Array]]
 
 KERNELS: Mapping[str, Kernel] = {
     "BatchnormAttributes": batchnorm.training,
@@ -43,5 +52,34 @@ KERNELS: Mapping[str, Kernel] = {
     "ResampleBwdAttributes": resample.resample_backward,
     "ResampleFwdAttributes": resample.resample,
     "SdpaAttributes": attention.attention,
-    "SdpaBackwardAttributes": attention_backward.attention_backward,
+    "SdpaBackwardAttributes": attention.attention_backward,
 }
+
+REFUSALS: Mapping[str, Callable[[View], None]] = {
+    "BatchnormAttributes": batchnorm.refuse,
+    "BatchnormBackwardAttributes": batchnorm.refuse,
+    "BlockScaleQuantizeAttributes": block_scale.refuse,
+    "LayernormBackwardAttributes": norms.refuse,
+    "MoeGroupedMatmulAttributes": moe.refuse,
+    "PointwiseAttributes": pointwise.refuse,
+    "ReductionAttributes": reduction.refuse,
+    "ResampleBwdAttributes": resample.refuse,
+    "ResampleFwdAttributes": resample.refuse,
+    "SdpaAttributes": attention.refuse,
+    "SdpaBackwardAttributes": attention.refuse,
+}
+"""Raise `UnsupportedGraphError`. Node types without a row are computed whatever they say."""
+
+INDICES = frozenset(
+    (
+        "first_token_offset",
+        "index",
+        "page_table_k",
+        "page_table_v",
+        "seq_len_kv",
+        "seq_len_q",
+        "token_index",
+        "token_ks",
+    )
+)
+"""Ports whose integers are places, counts or lengths, not numbers to compute with."""

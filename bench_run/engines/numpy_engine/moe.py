@@ -2,64 +2,56 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
+
+from bench_run.engines.numpy_engine.common import refusal
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from bench_run.engines.numpy_engine.op import Op
-
-Array: TypeAlias = npt.NDArray[Any]
-
-PORTS = {"none": (), "gather": ("token_index",), "scatter": ("token_index", "token_ks")}
+    from bench_run.engines.numpy_engine.common import Array
+    from bench_run.graph.operations import View
 
 
-def forward(op: Op) -> None:
-    mode, top_k = op.attribute("mode", "none"), int(op.attribute("top_k", 0))
-    if mode not in PORTS:
-        raise op.refusal(f"mode {mode!r} is not one of {', '.join(PORTS)}")
-    token, weight, offsets = op.read("token")[0], op.read("weight"), _integers(op, OFFSETS)
-    index = [_integers(op, port) for port in PORTS[mode]]
-    with op.writing("output") as output:
-
-        def run() -> None:
-            rows = token[index[0].reshape(-1)] if mode == "gather" else token
-            target: Array | slice = slice(None)
-            if mode == "scatter":
-                target = index[0].reshape(-1) * top_k + index[1].reshape(-1)
-            products = np.zeros((rows.shape[0], weight.shape[2]), rows.dtype)
-            for expert, group in _groups(offsets, len(weight), rows.shape[0]):
-                np.matmul(rows[group], weight[expert], out=products[group])
-            output.fill(0.0)
-            output[0, target] = products
-
-        op.program.call(run)
+def refuse(node: View) -> None:
+    if node.attribute("mode") not in (None, "none", "gather", "scatter"):
+        raise refusal(node, f"mode {node.attribute('mode')!r} is not one of none, gather, scatter")
 
 
-def weight_gradient(op: Op) -> None:
+def forward(
+    node: View,
+    token: Array,
+    weight: Array,
+    first_token_offset: Array,
+    token_index: Array | None = None,
+    token_ks: Array | None = None,
+) -> dict[str, Array]:
+    """output[r] = token[r]·weight[expert of r]; token's rows are gathered by token_index first, or
+    scattered to row token_index·top_k + token_ks afterwards."""
+    rows, mode = token[0], node.attribute("mode")
+    if mode == "gather" and token_index is not None:
+        rows = rows[token_index.reshape(-1)]
+    products = np.zeros((len(rows), weight.shape[2]), rows.dtype)
+    for expert, group in _groups(first_token_offset, len(weight), len(rows)):
+        products[group] = rows[group] @ weight[expert]
+    if mode == "scatter" and token_index is not None and token_ks is not None:
+        places = token_index.reshape(-1) * node.attribute("top_k") + token_ks.reshape(-1)
+        output = np.zeros(node["output"].dims, rows.dtype)
+        output[0, places] = products
+        return {"output": output}
+    return {"output": products[None]}
+
+
+def weight_gradient(
+    node: View, token: Array, doutput: Array, first_token_offset: Array
+) -> dict[str, Array]:
     """dweight[e] = Σ token[r]ᵀ·doutput[r] over the rows of the expert's groups."""
-    if op.attribute("mode", "none") != "none":
-        raise op.refusal(f"what mode {op.attribute('mode')!r} does backward is not documented")
-    token, doutput = op.read("token")[0], op.read("doutput")[0]
-    offsets = _integers(op, OFFSETS)
-    with op.writing("dweight") as dweight:
-
-        def run() -> None:
-            dweight.fill(0.0)
-            for expert, group in _groups(offsets, len(dweight), len(token)):
-                dweight[expert] += token[group].T @ doutput[group]
-
-        op.program.call(run)
-
-
-OFFSETS = "first_token_offset"
-
-
-def _integers(op: Op, port: str) -> Array:
-    return op.program.read(op.tensor(port).uid, np.dtype(np.int64))
+    dweight = np.zeros(node["dweight"].dims, token.dtype)
+    for expert, group in _groups(first_token_offset, len(dweight), token.shape[1]):
+        dweight[expert] += token[0, group].T @ doutput[0, group]
+    return {"dweight": dweight}
 
 
 def _groups(offsets: Array, experts: int, rows: int) -> Iterator[tuple[int, slice]]:

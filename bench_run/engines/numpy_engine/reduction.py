@@ -2,78 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
-from bench_run.engines.numpy_engine.sums import total
+from bench_run.engines.numpy_engine.common import mean, refusal, total
+from bench_run.graph.operations.reduction import reduced_axes
 
 if TYPE_CHECKING:
-    from bench_run.engines.numpy_engine.op import Op
+    from collections.abc import Callable, Mapping
 
-Array: TypeAlias = npt.NDArray[Any]
-Axes: TypeAlias = tuple[int, ...]
-Reduce: TypeAlias = Callable[["Op", Array, Axes, Array], None]
+    from bench_run.engines.numpy_engine.common import Array, Axes
+    from bench_run.graph.operations import View
 
 
-def reduction(op: Op) -> None:
-    mode, x = op.attribute("mode"), op.read("in")
+def refuse(node: View) -> None:
+    mode = node.attribute("mode")
     if mode not in MODES:
-        raise op.refusal(f"no reduction mode {mode!r}; known are {', '.join(MODES)}")
-    with op.writing("out") as out:
-        if x.ndim != out.ndim:
-            raise op.refusal(f"{x.shape} does not reduce to {out.shape}")
-        axes = tuple(i for i, n in enumerate(x.shape) if out.shape[i] != n)
-        if not axes or any(out.shape[axis] != 1 for axis in axes):
-            raise op.refusal(f"{x.shape} does not reduce to {out.shape}")
-        MODES[mode](op, x, axes, out)
+        raise refusal(node, f"no reduction mode {mode!r}; known are {', '.join(MODES)}")
 
 
-def _by(ufunc: np.ufunc, before: np.ufunc | None = None) -> Reduce:
-    """A reduction by a ufunc, of the values that another one gives."""
-
-    def reduce(op: Op, x: Array, axes: Axes, out: Array) -> None:
-        p = op.program
-        values = x
-        if before is not None:
-            values = p.scratch_like(x)
-            p.each(before, x, out=values)
-        if ufunc is np.add:
-            total(p, values, axes, out)
-        else:
-            p.call(ufunc.reduce, values, axis=axes, out=out, keepdims=True)
-
-    return reduce
+def reduction(node: View, **inputs: Array) -> dict[str, Array]:
+    """`in` is no name for an argument."""
+    axes = reduced_axes(node["in"].dims, node["out"].dims)
+    return {"out": MODES[node.attribute("mode")](inputs["in"], axes)}
 
 
-def _average(op: Op, x: Array, axes: Axes, out: Array) -> None:
-    total(op.program, x, axes, out)
-    op.program.each(np.multiply, out, out.size / x.size, out=out)
+def product_without_zeros(x: Array, axes: Axes) -> Array:
+    return np.multiply.reduce(np.where(x == 0, x.dtype.type(1), x), axes, keepdims=True)
 
 
-def _euclidean(op: Op, x: Array, axes: Axes, out: Array) -> None:
-    _by(np.add, np.square)(op, x, axes, out)
-    op.program.each(np.sqrt, out, out=out)
-
-
-def _product_without_zeros(op: Op, x: Array, axes: Axes, out: Array) -> None:
-    p = op.program
-    values, zero = p.scratch_like(x), p.scratch_like(x)
-    p.each(np.equal, x, 0.0, out=zero)
-    p.each(np.add, x, zero, out=values)  # a zero becomes 1, the rest stays
-    _by(np.multiply)(op, values, axes, out)
-
-
-MODES: Mapping[str, Reduce] = {
-    "add": _by(np.add),
-    "amax": _by(np.maximum, np.absolute),
-    "avg": _average,
-    "max": _by(np.maximum),
-    "min": _by(np.minimum),
-    "mul": _by(np.multiply),
-    "mul_no_zeros": _product_without_zeros,
-    "norm1": _by(np.add, np.absolute),
-    "norm2": _euclidean,
+MODES: Mapping[str, Callable[[Array, Axes], Array]] = {
+    "add": total,
+    "amax": lambda x, axes: np.maximum.reduce(np.abs(x), axes, keepdims=True),
+    "avg": mean,
+    "max": lambda x, axes: np.maximum.reduce(x, axes, keepdims=True),
+    "min": lambda x, axes: np.minimum.reduce(x, axes, keepdims=True),
+    "mul": lambda x, axes: np.multiply.reduce(x, axes, keepdims=True),
+    "mul_no_zeros": product_without_zeros,
+    "norm1": lambda x, axes: total(np.abs(x), axes),
+    "norm2": lambda x, axes: np.sqrt(total(np.square(x), axes)),
 }

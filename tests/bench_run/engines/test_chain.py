@@ -205,7 +205,7 @@ def test_an_input_that_was_written_into_is_found():
     with opened("numpy") as engine:
         plan = chain.plan(engine, chain.build(engine, made, {}))
         plan.upload(inputs)
-        home = next(iter(plan.parts[0].program.homes.values()))
+        home = next(iter(plan.parts[0].homes.values()))
         home[0] += 1
         assert [made.inputs[0].uid] == list(plan.changed_inputs(inputs))
         plan.close()
@@ -311,10 +311,10 @@ def test_memory_is_shared_before_a_plan_is_finished():
     with opened("numpy") as engine:
         built = chain.build(engine, made, {})
         parts = [engine.part(part) for part in built.parts]
-        finish = lambda plan: seen.append(plan.parts[1].program.homes)  # noqa: E731
+        finish = lambda plan: seen.append(plan.parts[1].homes)  # noqa: E731
         plan = arrange(lambda: ChainPlan(made, parts), made, "hot", 0, finish)
         (homes,) = seen
-        written = plan.parts[0].program.homes
+        written = plan.parts[0].homes
     pairs = itertools.product(homes.values(), written.values())
     assert any(np.shares_memory(*pair) for pair in pairs)
 
