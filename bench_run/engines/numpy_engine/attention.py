@@ -188,35 +188,32 @@ class Block:
 def _blocks(node: View, q: Array, k: Array, v: Array, inputs: dict[str, Array]) -> Iterator[Block]:
     """`q` is scaled already."""
     bias, mask, heads = inputs.get("attn_mask"), band(node.node.attributes), q.shape[1]
+    left, right = (math.inf if bound is None else bound for bound in (mask.left, mask.right))
     if bias is not None:
         bias = np.broadcast_to(bias, (*q.shape[:3], k.shape[2]))
     packed, first = len(q) < len(k), 0
-    lengths = zip(
-        _lengths(inputs.get("seq_len_q"), q.shape[2], len(k)),
-        _lengths(inputs.get("seq_len_kv"), k.shape[2], len(k)),
-        strict=True,
-    )
-    for sequence, (queries, keys) in enumerate(lengths):
-        if first + queries > q.shape[2]:
-            raise EngineError(f"numpy: seq_len_q adds up to more than the {q.shape[2]} rows of q")
-        batch, shift = 0 if packed else sequence, keys - queries if mask.bottom_right else 0
+    lengths = _lengths(inputs.get("seq_len_q"), q.shape[2], len(k))
+    lengths_kv = _lengths(inputs.get("seq_len_kv"), k.shape[2], len(k))
+    if packed and sum(lengths) > q.shape[2]:
+        raise EngineError(
+            f"numpy: seq_len_q adds up to {sum(lengths)}, past {q.shape[2]} rows of q"
+        )
+    for sequence, (queries, keys) in enumerate(zip(lengths, lengths_kv, strict=True)):
+        batch = 0 if packed else sequence
         step = max(1, BLOCK_SCORES // max(1, keys))
         for start in range(0, queries, step):
-            i = np.arange(start, min(start + step, queries)) + shift
-            low = 0 if mask.left is None else min(max(0, i[0] - mask.left), keys)
-            high = keys if mask.right is None else min(max(low, i[-1] + 1 + mask.right), keys)
-            j, seen = np.arange(low, high), slice(low, high)
-            hidden = np.zeros((i.size, j.size), np.bool_)
-            if mask.right is not None:
-                hidden |= j > i[:, None] + mask.right
-            if mask.left is not None:
-                hidden |= j < i[:, None] - mask.left
+            i = np.arange(start, min(start + step, queries))
+            rows = slice(first + start, first + start + i.size)
+            diagonal = i + (keys - queries) if mask.bottom_right else i
+            low = int(min(max(0, diagonal[0] - left), keys))
+            high = int(min(max(low, diagonal[-1] + 1 + right), keys))
+            distance = np.arange(low, high) - diagonal[:, None]
+            hidden, seen = (distance > right) | (distance < -left), slice(low, high)
             for head in range(heads):
-                rows = slice(first + start, first + start + i.size)
                 key = (sequence, head // (heads // k.shape[1]), seen)
                 scores = q[batch, head, rows] @ k[key].T
                 if bias is not None:
-                    scores += bias[batch, head, rows, seen]
+                    scores += bias[batch, head, i[0] : i[-1] + 1, seen]
                 scores[hidden] = -math.inf
                 value = (sequence, head // (heads // v.shape[1]), seen)
                 yield Block((batch, head, rows), key, value, scores)
