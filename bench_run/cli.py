@@ -9,15 +9,13 @@ from errno import ENAMETOOLONG
 
 from bench_schema.streams import write_text
 
-from bench_run.commands import ALIASES, COMMANDS, DEFAULT
+from bench_run.commands import ALIASES, COMMANDS, DEFAULT, Outcome
 from bench_run.text import visible
 
 TYPE_CHECKING = False  # importing typing would cost half the time of --help
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
-
-    from bench_run.commands.outcome import Outcome
 
 
 AGAIN_S = 0.005
@@ -107,7 +105,7 @@ def _guarded(command: str, words: Sequence[str]) -> int:
 
 def _usage_error(command: str, words: Sequence[str], usage: str) -> int:
     """One line that names what is wrong."""
-    from bench_run.commands.words.suggest import bad_flag
+    from bench_run.commands.help import bad_flag
 
     general = f"invalid arguments: {' '.join(words) or '(none)'}; see bench-run {command} --help"
     _complain(bad_flag(command, words, usage) or general)
@@ -117,7 +115,7 @@ def _usage_error(command: str, words: Sequence[str], usage: str) -> int:
 def _mistake(arguments: dict[str, Any]) -> str | None:
     if not arguments.get("GRAPH"):
         return None
-    from bench_run.commands.words.suggest import mistaken_command
+    from bench_run.commands.help import mistaken_command
 
     return mistaken_command(arguments["GRAPH"])
 

@@ -39,7 +39,8 @@ BELOW = {
         "reference": ("errors", "graph"),
         "tensors": ("errors", "files", "graph", "reference"),
         "report": ("graph", "text"),
-        "options": ("errors", "tensors"),
+        "settings": (),
+        "options": ("errors", "settings", "tensors"),
         "engines": ("errors", "files", "text", "graph", "streams", "machine", "tensors"),
         "validate": ("errors", "files", "graph", "reference", "tensors"),
         "measure": ("errors", "graph", "streams", "machine", "tensors", "engines"),
@@ -102,6 +103,7 @@ BELOW = {
         "models": ("errors", "files", "graph"),
         "commands": (
             "tune",
+            "settings",
             "errors",
             "files",
             "text",
@@ -124,7 +126,8 @@ BELOW = {
     "bench_schema": {
         "csv_cells": (),
         "errors": (),
-        "provenance": (),
+        "settings": (),
+        "provenance": ("settings",),
         "streams": (),
         "document": ("provenance",),
         "numbers": ("provenance", "document"),

@@ -7,6 +7,9 @@ from collections import Counter
 from statistics import median
 from typing import TYPE_CHECKING
 
+from bench_schema.document import Settings
+from bench_schema.settings import rows_of
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
@@ -24,13 +27,7 @@ ORDER = (
     "other processes",
     "knob",
     "environment",
-    "timer",
-    "cache",
-    "duty",
-    "math",
-    "replay",
-    "executions",
-    "threads",
+    *(row.word for row in rows_of(Settings).values() if row.agree == "must"),
     "device times",
     "vendor caches",
     "graphs",

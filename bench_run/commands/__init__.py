@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import sys
+
 COMMANDS = {
     "run": "bench_run.commands.run",
     "doctor": "bench_run.commands.doctor",
@@ -26,3 +29,19 @@ ALIASES = {
     "--describe": "describe",
 }
 """Flags that stand for a command, wherever they occur."""
+
+
+class Outcome:
+    """What a command answers. No dataclass: help answers, too, and would take twice as long."""
+
+    def __init__(self, text: str, exit_code: int = 0, remarks: tuple[str, ...] = ()) -> None:
+        self.text = text
+        """For stdout; empty for nothing."""
+        self.exit_code = exit_code
+        self.remarks = remarks
+        """For stderr, after the text, one line each."""
+
+
+def command_line() -> tuple[str, ...]:
+    """How this process was called, program name shortened."""
+    return (os.path.basename(sys.argv[0]), *sys.argv[1:])

@@ -5,14 +5,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from bench_run.commands.words.topics import ENGINES, entries
+from bench_run.commands import Outcome
+from bench_run.commands.usage import SHARED, TOPIC_TEXTS
 
 TYPE_CHECKING = False  # keeps --help fast
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from typing import Any
 
-    from bench_run.commands.outcome import Outcome
     from bench_run.graph.make.recipes.recipe import Recipe
     from bench_run.graph.model import Graph
     from bench_run.options import Options
@@ -32,14 +32,13 @@ Examples:
   bench-run coverage
   bench-run coverage --engine cudnn
 
-{ENGINES}
+{TOPIC_TEXTS["engines"]}
 Other options:
-{entries("--timeout", "--build-timeout", "--config", "--help")}"""
+{SHARED}"""
 
 
 def answer(arguments: Mapping[str, Any]) -> Outcome:
     """Raises `BenchRunError` where an engine that was named is not available."""
-    from bench_run.commands.outcome import Outcome
     from bench_run.options import read_options
 
     return Outcome(coverage(read_options(arguments)))

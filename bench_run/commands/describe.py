@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from bench_run.commands.words.topics import ENGINES, INPUT, entries
+from bench_run.commands import Outcome
+from bench_run.commands.usage import SHARED, TOPIC_TEXTS
 
 TYPE_CHECKING = False  # keeps --help fast
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from bench_run.commands.outcome import Outcome
     from bench_run.commands.supporting_engines import SupportingEngines
     from bench_run.graph.model import Graph
     from bench_run.options import Options
@@ -31,17 +31,16 @@ Drawing:
   --diagram FILE        draw the graph (only one): .svg, .html, .dot (Graphviz)
                         or .mmd (Mermaid)
 
-{INPUT}
-{ENGINES}
+{TOPIC_TEXTS["input"]}
+{TOPIC_TEXTS["engines"]}
 Other options:
-{entries("--timeout", "--build-timeout", "--config", "--help")}"""
+{SHARED}"""
 
 WIDTH = 80
 
 
 def answer(arguments: Mapping[str, Any]) -> Outcome:
     """Raises `BenchRunError` where a graph or an engine cannot be used."""
-    from bench_run.commands.outcome import Outcome
     from bench_run.options import read_options
 
     return Outcome(descriptions(read_options(arguments), arguments["--diagram"]))

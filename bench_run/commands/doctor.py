@@ -11,6 +11,8 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
+from bench_run.commands import Outcome
+
 TYPE_CHECKING = False  # keeps --help fast
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -18,7 +20,6 @@ if TYPE_CHECKING:
 
     from bench_schema.document import Device, Machine
 
-    from bench_run.commands.outcome import Outcome
 
 USAGE = """Report what this machine has for benchmarks (devices, engines, libraries,
 plugins, tools, permissions), and how to get what is missing.
@@ -77,7 +78,6 @@ COUNTERS_FILE = "/proc/driver/nvidia/params"
 
 
 def answer(arguments: Mapping[str, Any]) -> Outcome:
-    from bench_run.commands.outcome import Outcome
 
     if not arguments.get("--engine"):
         return Outcome(doctor())

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from bench_run.commands.words.topics import ENGINES, INPUT, entries
+from bench_run.commands import Outcome
+from bench_run.commands.usage import SHARED, TOPIC_TEXTS
 
 TYPE_CHECKING = False  # keeps --help fast
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from bench_run.commands.outcome import Outcome
     from bench_run.options import Options
     from bench_run.plan.cases import PlannedCase
     from bench_run.worker.parent.pool import WorkerPool
@@ -27,17 +27,16 @@ Examples:
   bench-run engines
   bench-run engines --engine cudnn graph.json
 
-{ENGINES}
-{INPUT}
+{TOPIC_TEXTS["engines"]}
+{TOPIC_TEXTS["input"]}
 Other options:
-{entries("--timeout", "--build-timeout", "--config", "--help")}"""
+{SHARED}"""
 
 WIDTH = 80
 
 
 def answer(arguments: Mapping[str, Any]) -> Outcome:
     """Raises `BenchRunError` where a graph or an engine cannot be used."""
-    from bench_run.commands.outcome import Outcome
     from bench_run.options import read_options
 
     return Outcome(engine_list(read_options(arguments)))

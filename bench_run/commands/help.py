@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from bench_run.commands import COMMANDS, DEFAULT
-from bench_run.commands.words.topics import TOPICS, entries
+import os
+
+from bench_run.commands import ALIASES, COMMANDS, DEFAULT, Outcome
+from bench_run.commands.usage import FLAGS, TOPIC_TEXTS, entries
+from bench_run.settings import REMOVED
 
 TYPE_CHECKING = False  # importing typing would cost half the time of --help
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Iterator, Mapping, Sequence
     from typing import Any
 
-    from bench_run.commands.outcome import Outcome
 
 USAGE = """Show help for a topic or a command.
 
@@ -46,20 +48,6 @@ have to be measured with the same settings, but for the cache.
 GUIDES = {"networks": NETWORKS}
 """Topics that describe no flags of their own."""
 
-FIRST = (
-    "--op",
-    "--engine",
-    "--device",
-    "--iters",
-    "--rounds",
-    "--reference",
-    "--output",
-    "--label",
-    "--markdown",
-    "--quiet",
-)
-"""The flags of the first page."""
-
 PAGE = f"""bench-run: run hipDNN operation graphs, validate outputs, time every iteration.
 
 Usage:
@@ -81,7 +69,7 @@ Examples:
   bench-compare before.json after.json           compare two runs
 
 The options used most:
-{entries(*FIRST)}
+{entries(row for row in FLAGS.values() if row.common)}
 Commands (a file or folder with such a name is given as ./engines):
   doctor                what this machine has, and how to get what is missing
   engines               engines that can run here; with GRAPH their plans, knobs
@@ -110,7 +98,6 @@ def page(command: str) -> str:
 
 def answer(arguments: Mapping[str, Any]) -> Outcome:
     """Raises `UsageError` for a word that is neither a topic nor a command."""
-    from bench_run.commands.outcome import Outcome
 
     return Outcome(_text(arguments["WORD"]))
 
@@ -119,14 +106,94 @@ def _text(word: str | None) -> str:
     if word is None:
         return PAGE
     if word == "all":
-        return "\n".join(TOPICS.values())
+        return "\n".join(TOPIC_TEXTS.values())
     if word in GUIDES:
         return GUIDES[word]
-    if word not in TOPICS and word not in COMMANDS:
-        from bench_run.commands.words.suggest import nearest
+    if word not in TOPIC_TEXTS and word not in COMMANDS:
         from bench_run.errors import UsageError
 
-        known = (*TOPICS, *GUIDES, *COMMANDS, "all")
+        known = (*TOPIC_TEXTS, *GUIDES, *COMMANDS, "all")
         raise UsageError(f"no help on {word!r}{nearest(word, known)}")
-    both = [TOPICS.get(word), page(word) if word in COMMANDS else None]
+    both = [TOPIC_TEXTS.get(word), page(word) if word in COMMANDS else None]
     return "\n".join(text for text in both if text is not None)
+
+
+# --- what is wrong with a command line that cannot be parsed, and what was probably meant ---
+
+
+def nearest(word: str, known: Collection[str]) -> str:
+    """``; did you mean …?`` where a known word is close, else the known words."""
+    import difflib
+
+    close = difflib.get_close_matches(word, sorted(known), 1)
+    return f"; did you mean {close[0]}?" if close else f"; choose from {', '.join(known)}"
+
+
+def bad_flag(command: str, words: Sequence[str], usage: str) -> str | None:
+    """A sentence about the first flag that is unknown, ambiguous, repeated or lacks its value; None
+    where the flags are fine."""
+    given: set[str] = set()
+    shapes = dict(_flags(usage))
+    for position, word in enumerate(words):
+        name, equals, _ = word.partition("=")
+        if not word.startswith("-") or word in ("-", "--"):
+            continue
+        if not word.startswith("--"):
+            name, equals = word[:2], word[2:]
+        matches = [name] if name in shapes else [f for f in shapes if f.startswith(name)]
+        if not matches:
+            return _unknown(command, name, shapes)
+        if len(matches) > 1:
+            return f"{name} is ambiguous: {' or '.join(matches)}"
+        has_value, repeatable = shapes[matches[0]]
+        if has_value and not equals and position == len(words) - 1:
+            return f"{name} needs a value; see {_help(command)}"
+        if not has_value and equals and word.startswith("--"):
+            return f"{name} takes no value"
+        if matches[0] in given and not repeatable:
+            return f"{name} is given twice"
+        given.add(matches[0])
+    return None
+
+
+def _flags(usage: str) -> Iterator[tuple[str, tuple[bool, bool]]]:
+    """Each flag that a usage text describes: whether it has a value, and may be given again."""
+    for line in usage.splitlines():
+        if not line.startswith("  -"):
+            continue
+        head = line.strip().partition("  ")[0].replace(",", "").split()
+        names = [word for word in head if word.startswith("-")]
+        for name in names:
+            yield name, (len(head) > len(names), f"[{names[-1]}=" in usage)
+
+
+def _unknown(command: str, name: str, known: Collection[str]) -> str:
+    if name in REMOVED:
+        return f"there is no flag {name} any more; {REMOVED[name]} says the same"
+    if name in FLAGS:
+        return f"bench-run {command} has no flag {name}; see bench-run {command} --help"
+    import difflib
+
+    possible = sorted({*known, *ALIASES})
+    begun = [flag for flag in possible if flag.startswith(name)]
+    close = begun[:1] or difflib.get_close_matches(name, possible, 1)
+    return f"no flag {name}" + (f"; did you mean {close[0]}?" if close else f"; see {_help('all')}")
+
+
+def _help(command: str) -> str:
+    return "bench-run help all" if command in ("run", "all") else f"bench-run {command} --help"
+
+
+def mistaken_command(words: Sequence[str]) -> str | None:
+    """A sentence about a graph argument that exists nowhere and looks like a command."""
+    import difflib
+
+    for word in words:
+        if os.path.lexists(word):
+            continue
+        if word in COMMANDS:
+            return f"{word} is a command and comes first: bench-run {word} …"
+        close = difflib.get_close_matches(word, list(COMMANDS), 1, 0.75)
+        if close and word.isalpha():
+            return f"{word}: no such file or command; did you mean {close[0]}?"
+    return None

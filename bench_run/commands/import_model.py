@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from bench_run.commands import Outcome
+
 TYPE_CHECKING = False  # importing typing would cost as much as parsing
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
-    from bench_run.commands.outcome import Outcome
     from bench_run.models.lower import Refused
     from bench_run.models.model import Model
     from bench_run.models.save import Imported
@@ -53,7 +54,6 @@ CHOICES = {
 def answer(arguments: Mapping[str, Any]) -> Outcome:
     from pathlib import Path
 
-    from bench_run.commands.outcome import Outcome
     from bench_run.models.lower import Lowering, fuse, take_apart
     from bench_run.models.operations import LOWERINGS
     from bench_run.models.save import save_model

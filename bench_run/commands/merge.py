@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from bench_run.commands import Outcome
+
 TYPE_CHECKING = False  # keeps --help fast
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from typing import Any
 
-    from bench_run.commands.outcome import Outcome
     from bench_run.fleet.join import Joined
 
 USAGE = """Merge the documents of a run that was split with --shard, or of several runs
@@ -38,7 +39,6 @@ case failed, or parts are unlike; 2 outputs differ from the reference.
 
 def answer(arguments: Mapping[str, Any]) -> Outcome:
     """Raises `BenchRunError` and `DocumentError` where nothing is written."""
-    from bench_run.commands.outcome import Outcome
     from bench_run.errors import UsageError
     from bench_run.fleet.join import join_documents
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from bench_run.commands.words.topics import TOPICS
+from bench_run.commands import Outcome, command_line
+from bench_run.commands.usage import FLAGS, TOPIC_TEXTS, repeatable
+from bench_run.settings import STDOUT
 
 TYPE_CHECKING = False  # importing typing would cost as much as parsing
 if TYPE_CHECKING:
@@ -11,26 +13,21 @@ if TYPE_CHECKING:
 
     from bench_schema.document import Document
 
-    from bench_run.commands.outcome import Outcome
     from bench_run.options import Options
 
-USAGE = """Usage:
-  bench-run [options] [--engine=SPEC]... [--op=SPEC]... [--miopen-driver=LINE]...
-            [--tag=KV]... [--knob=KV]... [--init=RULE]... [--plugin-path=DIR]... [GRAPH]...
+USAGE = f"""Usage:
+  bench-run [options] {repeatable(FLAGS.values())} [GRAPH]...
 
-""" + "\n".join(TOPICS.values())
+""" + "\n".join(TOPIC_TEXTS.values())
 
 
 def answer(arguments: Mapping[str, Any]) -> Outcome:
     """Raises `BenchRunError` where nothing can be run."""
-    from bench_run.commands.outcome import Outcome, command_line
     from bench_run.errors import IncompleteRunError
     from bench_run.options import read_options
 
     options = read_options(arguments)
     if options.dry_run:
-        from bench_run.commands.cases import case_list
-
         return Outcome(case_list(options))
     missing: list[str] = []
     try:
@@ -44,6 +41,18 @@ def answer(arguments: Mapping[str, Any]) -> Outcome:
     remarks = (*_remarks(options, document), *missing)
     code = exit_code(document) or (1 if missing else 0)
     return Outcome("".join(lines), code, remarks)
+
+
+def case_list(options: Options) -> str:
+    """The cases of a run, one line each; for several devices engines are opened, since only they
+    know how many there are."""
+    from bench_run.runner.planning import plan_closed
+
+    planned = plan_closed(options)
+    notes = [f"note: {note}" for note in planned.gathered.notes]
+    lines = [f"{case.id}  ({case.graph.id.path})" for case in planned.cases]
+    effort = f"{options.iterations} iterations in {options.rounds} rounds each"
+    return "\n".join([*notes, *lines, f"{len(lines)} cases, {effort}"])
 
 
 def _run(options: Options, command: Sequence[str]) -> Document:
@@ -65,7 +74,6 @@ def _exported(options: Options, document: Document, missing: list[str]) -> Itera
 
     from bench_run.errors import OutputError
     from bench_run.files import write_text_file
-    from bench_run.options.settings import STDOUT
     from bench_run.report.formats import FORMATS
 
     if options.output == STDOUT:
@@ -94,7 +102,6 @@ def _without_golden(options: Options, document: Document) -> Iterator[str]:
 
 def _shown(options: Options, document: Document) -> Iterator[str]:
     """The table, unless stdout has another answer."""
-    from bench_run.options.settings import STDOUT
     from bench_run.plan.cases import oracle_pairs
     from bench_run.report.console import details, side_by_side, table
     from bench_run.report.formats import FORMATS

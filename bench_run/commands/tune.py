@@ -2,85 +2,24 @@
 
 from __future__ import annotations
 
-from bench_run.commands.words.topics import entries
+from bench_run.commands import Outcome, command_line
+from bench_run.commands.usage import FLAGS, TUNE_FLAGS, entries, repeatable
 
 TYPE_CHECKING = False  # keeps --help fast
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from bench_run.commands.outcome import Outcome
 
-SHARED = entries(
-    "--op",
-    "--miopen-driver",
-    "--shapes",
-    "--direction",
-    "--scale-batch",
-    "--sdpa-scale",
-    "--engine",
-    "--plugin-path",
-    "--plugin-mode",
-    "--hipdnn-prefix",
-    "--device",
-    "--knob",
-    "--math",
-    "--cache-dir",
-    "--warm-caches",
-    "--warmup",
-    "--iters",
-    "--rounds",
-    "--max-time",
-    "--timeout",
-    "--build-timeout",
-    "--timer",
-    "--cache",
-    "--duty",
-    "--fresh",
-    "--energy",
-    "--reference",
-    "--tolerance",
-    "--rtol",
-    "--atol",
-    "--golden",
-    "--reference-cache",
-    "--check-budget",
-    "--init",
-    "--seed",
-    "--resume",
-    "--config",
-    "--quiet",
-    "--help",
-)
+SHARED = [row for row in FLAGS.values() if row.tune]
 
 USAGE = f"""Try the variants of every graph, choose the best, and keep a record of all.
 
 Usage:
-  bench-run tune [options] [--space=AXIS]... [--limit=RULE]...
-            [--engine=SPEC]... [--op=SPEC]... [--miopen-driver=LINE]...
-            [--knob=KV]... [--init=RULE]... [--plugin-path=DIR]... [GRAPH]...
+  bench-run tune [options] {repeatable((*TUNE_FLAGS.values(), *SHARED))} [GRAPH]...
 
 What is tried, and for what:
-  --space AXIS          AXIS=VALUE,VALUE...; give it again for more axes:
-                        engine=SPEC,...  dtype=half,bfloat16,...
-                        layout=nchw,nhwc  math=fp32,tf32,fast  fusion=on,off
-                        plan=all  knob:NAME=all (as the engine lists them)
-  --scope SCOPE         layer: the best of each graph; global: one combination
-                        for all graphs (default layer)
-  --objective O         time, energy or edp, their product (default time);
-                        joules take a second for each look, on a device that
-                        counts them
-  --limit RULE          error=X (relative L2), workspace=SIZE such as 256MiB, or
-                        deterministic; candidates beyond it are left out
-  --margin P            a gain that is worth leaving the default, and the
-                        difference within which candidates are equal
-                        (default 0.5%)
-  --budget T            time for all of it, such as 90s, 10m or 2h; every
-                        finalist gets its --rounds even so, and a record that
-                        took longer says by how much
-  -o, --output FILE     the record (default tuned.json)
-  --document FILE       result document of the finalists (default beside the
-                        record: tuned.document.json.gz)
+{entries(TUNE_FLAGS.values())}  -o, --output FILE     the record (default tuned.json)
 
 With a record in place of the first GRAPH:
   --show                print it as a table
@@ -89,7 +28,7 @@ With a record in place of the first GRAPH:
   --export KIND:FILE    hipdnn:FILE (engine override file) or tunableop:FILE
 
 As for a run:
-{SHARED}
+{entries(SHARED)}
 Examples:
   bench-run tune suite:smoke --space engine=numpy,torch --space layout=nchw,nhwc
   bench-run tune suite:resnet50 --engine cudnn --space plan=all -o resnet.json
@@ -127,14 +66,12 @@ def answer(arguments: Mapping[str, Any]) -> Outcome:
 def _show(path: str, _arguments: Mapping[str, Any]) -> Outcome:
     from bench_schema.tuning import tuned_read
 
-    from bench_run.commands.outcome import Outcome
     from bench_run.report.tuning import tuning_table
 
     return Outcome(tuning_table(tuned_read(path)))
 
 
 def _verify(path: str, arguments: Mapping[str, Any]) -> Outcome:
-    from bench_run.commands.outcome import Outcome, command_line
     from bench_run.options.read import read_options
     from bench_run.report.tuning import verified_table
     from bench_run.tune.verify import verify
@@ -150,7 +87,6 @@ def _verify(path: str, arguments: Mapping[str, Any]) -> Outcome:
 def _export(path: str, arguments: Mapping[str, Any]) -> Outcome:
     from pathlib import Path
 
-    from bench_run.commands.outcome import Outcome
     from bench_run.errors import UsageError
     from bench_run.files import writing
     from bench_run.options.read import read_options
@@ -174,7 +110,6 @@ WITH_RECORD = {"--show": _show, "--verify": _verify, "--export": _export}
 def _tune(arguments: Mapping[str, Any]) -> Outcome:
     from bench_schema.tuning import tuned_save
 
-    from bench_run.commands.outcome import Outcome, command_line
     from bench_run.files import writing
     from bench_run.options.read import read_options
     from bench_run.report.tuning import tuning_table

@@ -15,11 +15,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from bench_schema.codec import encode
-from bench_schema.document import SCHEMA_VERSION, Document, Part
+from bench_schema.document import SCHEMA_VERSION, Document, Part, Settings
 from bench_schema.files import read
 from bench_schema.identity import variant_key
 from bench_schema.merge import find_device
 from bench_schema.packing import writing_bytes
+from bench_schema.settings import rows_of
 
 from bench_run.errors import UsageError
 from bench_run.files import writing
@@ -35,32 +36,10 @@ if TYPE_CHECKING:
 
 UNIT = ("device", "device_index", "key")
 """What may differ between engines of one key: which unit it was."""
-ESSENTIAL = (
-    "timer",
-    "cache",
-    "duty",
-    "math",
-    "replay",
-    "warmup",
-    "iterations",
-    "rounds",
-    "min_time_s",
-    "max_time_s",
-    "precision_ratio",
-    "seed",
-    "reference",
-    "tolerance",
-    "rtol",
-    "atol",
-    "check_budget_s",
-    "init",
-    "executions",
-    "knobs",
-    "until",
-    "threads",
-    "pass_bytes",
+ESSENTIAL = tuple(
+    f"setting {name}" for name, row in rows_of(Settings).items() if row.merge == "one value"
 )
-"""Settings of which a document has one value: parts that differ in them stay apart."""
+"""Facts of which a document has one value: parts that differ in them stay apart."""
 LISTED = ("package ", "variable ")
 """Facts that are there or not."""
 CHOICE_OF_DEVICES = "_VISIBLE_DEVICES"
@@ -95,7 +74,7 @@ def _difference(name: str, facts: Sequence[tuple[str, Mapping[str, Any]]]) -> Di
     (where, first), *others = having
     for path, value in others:
         if value != first:
-            essential = name.removeprefix("setting ") in ESSENTIAL
+            essential = name in ESSENTIAL
             return Difference(
                 name, f"{_text(first)} in {where}", f"{_text(value)} in {path}", essential
             )

@@ -1,7 +1,12 @@
-"""The settings of a run: `Options`, its flags, and how both are read and checked."""
+"""The settings of a run: `Options`, and how its values are read and checked."""
 
-from bench_run.options.flags import FLAGS
-from bench_run.options.read import checked, read_options
-from bench_run.options.settings import Options
+from bench_schema.settings import as_dataclass
 
-__all__ = ["FLAGS", "Options", "checked", "read_options"]
+from bench_run.options.read import checked, read_options, read_tune_options
+from bench_run.settings import STDOUT, Options, TuneOptions
+
+__all__ = ["STDOUT", "Options", "TuneOptions", "checked", "read_options", "read_tune_options"]
+
+for rows in (Options, TuneOptions):
+    as_dataclass(rows)
+    rows.__module__ = __name__  # so that unpickling one imports this package first

@@ -1,118 +1,332 @@
-"""From docopt's dictionary to `Options` that make sense together.
+"""From the words of a command line and a configuration file to `Options` that make sense together.
 
-Precedence: flags, then the configuration file, then the defaults of `Options`.
+Both give their values by the rows of the settings (``max-time = 2`` or ``max_time = 2`` in a file),
+so both accept and refuse the same words. Flags win over the file, the file over the defaults.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import fields, replace
+import sys
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from bench_schema.settings import Setting, rows_of
+
 from bench_run.errors import UsageError
-from bench_run.options.flags import config_values, flag_values
-from bench_run.options.settings import STDOUT, Options
+from bench_run.settings import STDOUT, Options, TuneOptions
 from bench_run.tensors.seeded.init_plan import parse_init
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
+
+MOST_SHARDS = 10_000
+SPANS_S = {"s": 1.0, "m": 60.0, "h": 3600.0}
 
 
-def _pair_side(arguments: Mapping[str, Any], side: str) -> str | None:
-    """``--AId 1 --APath P`` as the engine spec ``hipdnn:1@P``."""
-    engine_id, path = arguments.get(f"--{side}Id"), arguments.get(f"--{side}Path")
-    if engine_id is None and path is None:
+# --- one value from its text; each raises `UsageError` that names the flag ---
+
+
+def read_text(_flag: str, value: str) -> str:
+    return value
+
+
+def read_whole(flag: str, value: str, least: int) -> int:
+    try:
+        number = int(value)
+    except ValueError:
+        raise UsageError(f"{flag}: expected a whole number, got {value!r}") from None
+    if number < least:
+        raise UsageError(f"{flag}: expected at least {least}, got {number}")
+    return number
+
+
+def read_choice(flag: str, value: str, choices: tuple[str, ...]) -> str:
+    if value not in choices:
+        raise UsageError(f"{flag}: no choice {value!r}; choose from {', '.join(choices)}")
+    return value
+
+
+def read_devices(flag: str, value: str) -> tuple[int, ...] | None:
+    """``2``, ``0,2`` or ``all``."""
+    if value == "all":
         return None
-    if engine_id is None:
-        raise UsageError(f"--{side}Path goes with --{side}Id")
-    return f"hipdnn:{engine_id}" + (f"@{path}" if path is not None else "")
+    found = value.split(",")
+    if not all(part.isdecimal() for part in found) or len(set(found)) < len(found):
+        raise UsageError(
+            f"{flag}: expected a device number, several such as 0,2, or all: {value!r}"
+        )
+    return tuple(map(int, found))
+
+
+def read_number(flag: str, value: str) -> float:
+    try:
+        number = float(value)
+    except ValueError:
+        raise UsageError(f"{flag}: expected a number, got {value!r}") from None
+    if not math.isfinite(number) or number < 0:
+        raise UsageError(f"{flag}: expected a finite number of at least 0, got {value}")
+    return number
+
+
+def read_seconds(flag: str, value: str) -> float:
+    number = read_number(flag, value.removesuffix("s").strip())
+    if number == 0:
+        raise UsageError(f"{flag}: expected more than 0 seconds")
+    return number
+
+
+def read_limit(flag: str, value: str) -> float | None:
+    return None if value == "none" else read_seconds(flag, value)
+
+
+def read_ratio(flag: str, value: str) -> float:
+    percent = value.endswith("%")
+    number = read_number(flag, value.removesuffix("%"))
+    number = number / 100 if percent else number
+    if not 0 < number < 1:
+        raise UsageError(f"{flag}: expected a share such as 1% or 0.01, got {value}")
+    return number
+
+
+def read_pair(flag: str, value: str) -> tuple[str, str]:
+    key, equals, rest = value.partition("=")
+    if not equals or not key:
+        raise UsageError(f"{flag}: expected KEY=VALUE, got {value!r}")
+    return key, rest
+
+
+def read_switch(flag: str, value: str) -> bool:
+    if value not in ("true", "false"):
+        raise UsageError(f"{flag}: expected true or false, got {value!r}")
+    return value == "true"
+
+
+def read_shard(flag: str, value: str) -> str:
+    """``2/8``, without leading zeros."""
+    index, slash, count = value.partition("/")
+    if not (slash and index.isdecimal() and count.isdecimal()):
+        raise UsageError(f"{flag}: expected I/N such as 2/8, got {value!r}")
+    if not 1 <= int(index) <= int(count):
+        raise UsageError(f"{flag}: expected a share from 1/{int(count)} up to N/N, got {value}")
+    if int(count) > MOST_SHARDS:
+        raise UsageError(f"{flag}: at most {MOST_SHARDS} shards, got {value}")
+    return f"{int(index)}/{int(count)}"
+
+
+def read_span(flag: str, text: str) -> float:
+    """Seconds of ``90``, ``90s``, ``10m``, ``2h``."""
+    factor = SPANS_S.get(text[-1:])
+    try:
+        number = read_number(flag, text[:-1] if factor is not None else text)
+    except UsageError:
+        number = 0.0
+    if number == 0:
+        raise UsageError(f"{flag}: expected a time such as 90, 90s, 10m or 2h, got {text!r}")
+    return number * (1.0 if factor is None else factor)
+
+
+READERS: Mapping[str, Callable[[str, str], Any]] = {
+    "text": read_text,
+    "output file": read_text,
+    "output folder": read_text,
+    "switch": read_switch,
+    "number": read_number,
+    "seconds": read_seconds,
+    "limit": read_limit,
+    "span": read_span,
+    "ratio": read_ratio,
+    "pair": read_pair,
+    "devices": read_devices,
+    "shard": read_shard,
+}
+"""Kinds of settings that need no more of their row than its name."""
+
+
+def read_value(row: Setting, where: str, text: str) -> Any:
+    """The value of one text; `where` names the flag, or the file with the key."""
+    if row.kind == "choice":
+        return read_choice(where, text, row.choices)
+    if row.kind == "whole":
+        return read_whole(where, text, row.least)
+    return READERS[row.kind](where, text)
+
+
+def read_values(row: Setting, where: str, texts: list[str]) -> Any:
+    """The value of a setting that may be given again."""
+    values = (read_value(row, where, text) for text in texts)
+    return dict(values) if isinstance(row.default, dict) else tuple(values)
+
+
+# --- all values ---
+
+
+def flag_values(arguments: Mapping[str, Any], cls: type) -> dict[str, Any]:
+    """The fields that the command line sets; docopt gives None, False or [] for what is absent."""
+    values: dict[str, Any] = {}
+    for name, row in rows_of(cls).items():
+        given = arguments.get(row.flag)
+        if given is None or given is False or given == []:
+            continue
+        if given is True:
+            values[name] = True
+        else:
+            values[name] = (read_values if row.many else read_value)(row, row.flag, given)
+    return values
+
+
+def _config_text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def config_values(path: str) -> dict[str, Any]:
+    """The fields that a TOML file sets. Unknown keys and tables are errors that name the file."""
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
+    try:
+        table = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UsageError(f"--config: {path}: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise UsageError(f"--config: {path}: {error}") from None
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise UsageError(f"--config: {path}: not TOML: {error}") from None
+    rows = {row.flag: row for row in rows_of(Options).values() if row.flag}
+    values: dict[str, Any] = {}
+    for key, value in table.items():
+        flag = "--" + key.replace("_", "-")
+        if key == "graphs":
+            values["graphs"] = tuple(map(str, value if isinstance(value, list) else [value]))
+            continue
+        if flag not in rows:
+            known = ", ".join(sorted(["graphs", *(flag[2:] for flag in rows)]))
+            raise UsageError(f"--config: {path}: unknown key {key!r}; known keys are {known}")
+        row, where = rows[flag], f"{path}: {key}"
+        if row.many:
+            values[row.name] = read_values(row, where, _items(where, value))
+        elif isinstance(value, (list, dict)):
+            raise UsageError(f"--config: {where}: expected one value")
+        else:
+            values[row.name] = read_value(row, where, _config_text(value))
+    return values
+
+
+def _items(where: str, value: object) -> list[str]:
+    if isinstance(value, dict):
+        return [f"{key}={_config_text(item)}" for key, item in value.items()]
+    if isinstance(value, list):
+        return [_config_text(item) for item in value]
+    if isinstance(value, str):
+        return [value]
+    raise UsageError(f"--config: {where}: expected a list or a table")
 
 
 def read_options(arguments: Mapping[str, Any]) -> Options:
     """Options from docopt's dictionary; raises `UsageError` that names the flag."""
-    values: dict[str, Any] = {}
-    if arguments.get("--config") is not None:
-        values.update(config_values(arguments["--config"]))
-    values.update(flag_values(arguments))
+    path = arguments.get("--config")
+    values = {} if path is None else config_values(path)
+    values |= flag_values(arguments, Options)
     if arguments.get("GRAPH"):
         values["graphs"] = tuple(arguments["GRAPH"])
-    for side in ("A", "B"):
-        spec = _pair_side(arguments, side)
-        if spec is not None:
-            if values.get(side.lower()) is not None:
-                raise UsageError(f"--{side}Id and --{side.lower()} name the same side; give one")
-            values[side.lower()] = spec
-    known = {field.name for field in fields(Options)}
-    assert set(values) <= known
     return checked(replace(Options(), **values))
 
 
-def _check_caches(options: Options) -> None:
-    """Raises `UsageError` where caches or what needs its own are named twice."""
-    if options.warm_caches and options.cache_dir is not None:
-        raise UsageError("--warm-caches and --cache-dir name different caches; give one")
-    if options.oracle and options.vendor_caches != "fresh":
-        raise UsageError(
-            "--oracle needs caches of its own for each side: leave out --cache-dir "
-            "and --warm-caches"
-        )
-    if options.oracle and options.a is not None:
-        raise UsageError("--oracle and --a/--b: give one or the other")
-
-
-def _check_added_rounds(options: Options) -> None:
-    """Raises `UsageError` where rules that add rounds contradict each other, or nothing uses what
-    was set for them."""
-    if options.until is not None and options.precision_ratio is not None:
-        raise UsageError("--until and --precision: give one or the other")
-    if options.until is not None and options.oracle:
-        raise UsageError("--until and --oracle: give one or the other")
-    for name, field in (("--against", "against"), ("--threshold", "threshold_ratio")):
-        if options.until is None and getattr(options, field) != getattr(Options, field):
-            raise UsageError(f"{name} goes with --until decided")
-    if not options.adds_rounds and options.max_rounds != Options.max_rounds:
-        raise UsageError("--max-rounds goes with --precision or --until, which add rounds")
-    if options.adds_rounds and options.max_rounds < options.rounds:
-        raise UsageError(
-            f"--max-rounds {options.max_rounds} is less than --rounds {options.rounds}"
-        )
+def read_tune_options(arguments: Mapping[str, Any]) -> TuneOptions:
+    """What only `bench-run tune` is asked for; raises `UsageError` that names the flag."""
+    return replace(TuneOptions(), **flag_values(arguments, TuneOptions))
 
 
 def checked(options: Options) -> Options:
-    """The options, if they make sense together."""
-    if (options.a is None) != (options.b is None):
-        raise UsageError("--a and --b go together: two engines to compare")
-    _check_caches(options)
-    if options.a is not None and options.engine:
-        raise UsageError("--a/--b and --engine: give one or the other")
-    if options.a is not None and (options.devices is None or len(options.devices) > 1):
-        raise UsageError(
-            "--a/--b compare two engines on one --device; "
-            "for two devices name them: --a cudnn+device=0 --b cudnn+device=1"
-        )
-    longest = math.inf if options.max_time_s is None else options.max_time_s
-    if options.min_time_s is not None and options.min_time_s > longest:
-        raise UsageError(f"--min-time {options.min_time_s:g} is more than --max-time {longest:g}")
-    _check_added_rounds(options)
-    if options.cache == "pass" and not options.seams:
-        raise UsageError("--cache pass goes with --seams; a chain leaves its caches so by itself")
-    if options.iterations < options.rounds:
-        raise UsageError(
-            f"--iters {options.iterations} is less than --rounds {options.rounds}: "
-            "each round needs at least one iteration"
-        )
-    if options.tuned is not None and (options.a is not None or len(options.engine) > 1):
-        raise UsageError("--tuned names its engines itself: give at most one --engine")
+    """The options, if they make sense together. Raises `UsageError` with the first rule that they
+    break."""
+    for is_broken, sentence in RULES:
+        if is_broken(options):
+            raise UsageError(sentence.format(o=options))
     parse_init(options.init)
-    _check_output(options)
     return options
 
 
-def _check_output(options: Options) -> None:
-    if options.resume and options.output in (None, STDOUT):
-        raise UsageError("--resume needs -o FILE: the run to continue")
-    texts = (options.csv, options.csv_samples, options.markdown)
-    if options.output == STDOUT and STDOUT in texts:
-        raise UsageError("-o - and a text format: only one can go to stdout ('-')")
-    if options.trace == STDOUT:
-        raise UsageError("--trace: a trace is a file; it does not go to stdout ('-')")
+RULES: tuple[tuple[Callable[[Options], bool], str], ...] = (
+    (
+        lambda o: (o.a is None) != (o.b is None),
+        "--a and --b go together: two engines to compare",
+    ),
+    (
+        lambda o: o.warm_caches and o.cache_dir is not None,
+        "--warm-caches and --cache-dir name different caches; give one",
+    ),
+    (
+        lambda o: o.oracle and o.vendor_caches != "fresh",
+        "--oracle needs caches of its own for each side: leave out --cache-dir and --warm-caches",
+    ),
+    (
+        lambda o: o.oracle and o.a is not None,
+        "--oracle and --a/--b: give one or the other",
+    ),
+    (
+        lambda o: o.a is not None and bool(o.engine),
+        "--a/--b and --engine: give one or the other",
+    ),
+    (
+        lambda o: o.a is not None and (o.devices is None or len(o.devices) > 1),
+        "--a/--b compare two engines on one --device; "
+        "for two devices name them: --a cudnn+device=0 --b cudnn+device=1",
+    ),
+    (
+        lambda o: (o.min_time_s or 0) > (math.inf if o.max_time_s is None else o.max_time_s),
+        "--min-time {o.min_time_s:g} is more than --max-time {o.max_time_s:g}",
+    ),
+    (
+        lambda o: o.until is not None and o.precision_ratio is not None,
+        "--until and --precision: give one or the other",
+    ),
+    (
+        lambda o: o.until is not None and o.oracle,
+        "--until and --oracle: give one or the other",
+    ),
+    (
+        lambda o: o.until is None and o.against is not None,
+        "--against goes with --until decided",
+    ),
+    (
+        lambda o: o.until is None and o.threshold_ratio != Options.threshold_ratio,
+        "--threshold goes with --until decided",
+    ),
+    (
+        lambda o: not o.adds_rounds and o.max_rounds != Options.max_rounds,
+        "--max-rounds goes with --precision or --until, which add rounds",
+    ),
+    (
+        lambda o: o.adds_rounds and o.max_rounds < o.rounds,
+        "--max-rounds {o.max_rounds} is less than --rounds {o.rounds}",
+    ),
+    (
+        lambda o: o.cache == "pass" and not o.seams,
+        "--cache pass goes with --seams; a chain leaves its caches so by itself",
+    ),
+    (
+        lambda o: o.iterations < o.rounds,
+        "--iters {o.iterations} is less than --rounds {o.rounds}: "
+        "each round needs at least one iteration",
+    ),
+    (
+        lambda o: o.tuned is not None and (o.a is not None or len(o.engine) > 1),
+        "--tuned names its engines itself: give at most one --engine",
+    ),
+    (
+        lambda o: o.resume and o.output in (None, STDOUT),
+        "--resume needs -o FILE: the run to continue",
+    ),
+    (
+        lambda o: o.output == STDOUT and STDOUT in (o.csv, o.csv_samples, o.markdown),
+        "-o - and a text format: only one can go to stdout ('-')",
+    ),
+    (
+        lambda o: o.trace == STDOUT,
+        "--trace: a trace is a file; it does not go to stdout ('-')",
+    ),
+)
+"""Options that do not go together: when, and the sentence that says so."""

@@ -80,7 +80,7 @@ def partly_taken(
 ) -> Iterator[str]:
     """Notes. `devices`: how many each engine can choose from, None for no choice; `clocks` by which
     each is timed. An option that no engine takes was refused before."""
-    if options.knob:
+    if options.knobs:
         without = [e for e in engines if not takes_knobs(e.spec)]
         yield from _note("--knob", without, "without knobs")
     if options.devices != (0,):

@@ -67,7 +67,7 @@ def engine_options(options: Options) -> EngineOptions:
         cache=options.cache,
         timer=options.timer,
         replay=options.replay,
-        knobs=dict(options.knob),
+        knobs=dict(options.knobs),
         plugin_paths=options.plugin_path,
         plugin_mode=options.plugin_mode,
         prefix=options.hipdnn_prefix,
@@ -79,7 +79,7 @@ def engine_options(options: Options) -> EngineOptions:
 def plan_engines(options: Options, specs: Sequence[EngineSpec]) -> tuple[PlannedEngine, ...]:
     """One row per engine; with ``--a``/``--b`` the second is compared with the first."""
     chosen = engine_options(options)
-    if options.knob and not any(takes_knobs(spec) for spec in specs):
+    if options.knobs and not any(takes_knobs(spec) for spec in specs):
         raise UsageError(f"--knob: no engine of this run has knobs ({_names(specs)})")
     keys = unique([spec.text for spec in specs])
     references = [options.reference] * len(specs)

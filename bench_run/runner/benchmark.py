@@ -5,9 +5,10 @@ from __future__ import annotations
 import uuid
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from bench_schema.document import SCHEMA_VERSION, Document, Engine, Run, Settings, Tool
+from bench_schema.settings import RecordedSettings, rows_of
 
 from bench_run.errors import IncompleteRunError, OutputError, UsageError
 from bench_run.machine.devices import device_names, devices, refuse_busy, users_of
@@ -216,32 +217,11 @@ def make_header(
 def settings_of(
     options: Options, timer: str, worker_start: Literal["exec", "fork"] = "exec"
 ) -> Settings:
-    return Settings(
-        timer=timer,
-        cache=options.cache,
-        duty=options.duty,
-        math=options.math,
-        replay=options.replay,
-        warmup=options.warmup,
-        iterations=options.iterations,
-        rounds=options.rounds,
-        min_time_s=options.min_time_s,
-        max_time_s=options.max_time_s,
-        precision_ratio=options.precision_ratio,
-        timeout_s=options.timeout_s,
-        seed=options.seed,
-        reference=options.reference,
-        tolerance=options.tolerance,
-        rtol=options.rtol,
-        atol=options.atol,
-        check_budget_s=options.check_budget_s,
-        init=options.init,
-        executions=options.executions,
-        knobs=dict(options.knob),
-        threads=options.threads,
-        vendor_caches=options.vendor_caches,
-        worker_start=worker_start,
-        max_rounds=options.max_rounds if options.adds_rounds else None,
-        until=options.until,
-        threshold_ratio=options.threshold_ratio if options.until is not None else None,
-    )
+    """The settings that a document keeps of these options; what a rule did not use is not known."""
+    given: dict[str, Any] = {name: vars(options)[name] for name in rows_of(RecordedSettings)}
+    given["timer"] = timer
+    if not options.adds_rounds:
+        given["max_rounds"] = None
+    if options.until is None:
+        given["threshold_ratio"] = None
+    return Settings(**given, vendor_caches=options.vendor_caches, worker_start=worker_start)

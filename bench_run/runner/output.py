@@ -12,54 +12,44 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from bench_schema.document import Settings
 from bench_schema.files import read, save
 from bench_schema.journal import Journal, journal_path, ordered, read_journal, seal
 from bench_schema.merge import find_device, merge_cases, with_rates
 from bench_schema.packing import remove_unfinished
+from bench_schema.settings import rows_of
 
 from bench_run.errors import OutputError, UsageError
 from bench_run.files import writing
-from bench_run.options.settings import STDOUT
+from bench_run.options import STDOUT, Options
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from bench_schema.document import Case, Document
 
-    from bench_run.options import Options
     from bench_run.plan.cases import PlannedCase
 
 
 # What a run is asked to write: whether it can be is known before anything is measured.
 
-FILES = {
-    "--output": "output",
-    "--csv": "csv",
-    "--csv-samples": "csv_samples",
-    "--markdown": "markdown",
-    "--trace": "trace",
-}
-DIRECTORIES = {
-    "--write-golden": "write_golden",
-    "--save-outputs": "save_outputs",
-    "--save-graphs": "save_graphs",
-}
 OWN_KIND = "hipdnn:"
 """In front of the directory of ``--write-golden``."""
 
 
 def check_destinations(options: Options) -> None:
     """Raises `OutputError`, which names the flag, the path and what is in the way."""
-    for flag, field in FILES.items():
-        path = getattr(options, field)
-        problem = None if path in (None, STDOUT) else _file_problem(Path(path))
+    for name, row in rows_of(Options).items():
+        path = vars(options)[name]
+        if path is None:
+            continue
+        problem = None
+        if row.kind == "output file" and path != STDOUT:
+            problem = _file_problem(Path(path))
+        elif row.kind == "output folder":
+            problem = _directory_problem(Path(path.removeprefix(OWN_KIND)))
         if problem is not None:
-            raise OutputError(f"{flag}: cannot write {path}: {problem}")
-    for flag, field in DIRECTORIES.items():
-        path = getattr(options, field)
-        problem = None if path is None else _directory_problem(Path(path.removeprefix(OWN_KIND)))
-        if problem is not None:
-            raise OutputError(f"{flag}: cannot write {path}: {problem}")
+            raise OutputError(f"{row.flag}: cannot write {path}: {problem}")
 
 
 def _file_problem(path: Path) -> str | None:
@@ -148,9 +138,6 @@ class OutputLock:
 # A case is its graph's meaning, its engine with everything that is known of it, its variant, and
 # every setting that shapes a sample.
 
-UNKNOWN_IN_VERSION_1 = ("init", "executions", "knobs")
-"""Settings that this tool always writes, but that older documents do not have."""
-
 UNIT = ("device", "device_index")
 """Which unit an engine ran on: in a fleet it stands for many, and each round names its own."""
 
@@ -181,13 +168,13 @@ def differences(
 
 
 def _settings(earlier: Document, header: Document) -> Iterator[Difference]:
-    before = asdict(earlier.run.settings)
-    for name, value in asdict(header.run.settings).items():
-        if name == "device_parallelism" and header.parts:
+    before, now = (vars(document.run.settings) for document in (earlier, header))
+    for name, row in rows_of(Settings).items():
+        if row.resume == "same if known" and before[name] is None:
             continue
-        unknown = before[name] is None and name in UNKNOWN_IN_VERSION_1
-        if not unknown:
-            yield from _changed(name, before[name], value)
+        if row.resume == "same on one host" and header.parts:
+            continue
+        yield from _changed(name, before[name], now[name])
 
 
 def _engines(earlier: Document, header: Document) -> Iterator[Difference]:

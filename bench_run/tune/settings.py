@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
+from bench_schema.settings import MATHS
 from bench_schema.tuning import Limits
 
 from bench_run.engines import PROCESSOR_ENGINES, choose_auto
@@ -15,8 +16,8 @@ from bench_run.engines.spec import parse_spec
 from bench_run.errors import UsageError
 from bench_run.graph.dtypes import ALIASES
 from bench_run.graph.variants import DATA_TYPES, LAYOUTS
-from bench_run.options.readers import choice_reader, read_number, read_ratio
-from bench_run.options.settings import STDOUT
+from bench_run.options import STDOUT, TuneOptions, read_tune_options
+from bench_run.options.read import read_number
 from bench_run.tune.choosing import FEWEST, ROUNDS_AT_MOST
 
 if TYPE_CHECKING:
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
 # ``knob:NAME=all`` take them from the engine's own list for the graph.
 
 ALL = "all"
-MATHS = ("fp32", "tf32", "fast")
 CHOICES: Mapping[str, Sequence[str]] = {
     "dtype": DATA_TYPES,
     "layout": tuple(LAYOUTS),
@@ -109,23 +109,19 @@ def _chosen(axis: str, value: str) -> str:
     return value
 
 
-SCOPES = ("layer", "global")
-OBJECTIVES = ("time", "energy", "edp")
-DEFAULT_MARGIN = 0.005
 ACCELERATOR_ITERATIONS = 300
 ENERGY_MARGIN = math.log(1.01)
 UNITS = {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "B": 1}
-SPANS_S = {"s": 1.0, "m": 60.0, "h": 3600.0}
 
 
 @dataclass(frozen=True)
 class Tuning:
     space: Space
-    scope: Any = "layer"
-    objective: Any = "time"
+    scope: Literal["layer", "global"] = TuneOptions.scope
+    objective: Literal["time", "energy", "edp"] = TuneOptions.objective
     limits: Limits = field(default_factory=Limits)
     budget_s: float | None = None
-    margin_ratio: float = DEFAULT_MARGIN
+    margin_ratio: float = TuneOptions.margin_ratio
     record: str = "tuned.json"
     document: str = "tuned.document.json.gz"
     cache: str = "hot"
@@ -146,21 +142,19 @@ def read_tuning(arguments: Mapping[str, Any], options: Options) -> Tuning:
     record = options.output or Tuning.record
     if record == STDOUT:
         raise UsageError("tune: -o - is not possible: the record is read again, name a file")
-    margin = arguments.get("--margin")
-    budget = arguments.get("--budget")
-    scope, objective = arguments.get("--scope") or "layer", arguments.get("--objective") or "time"
-    space = parse_space(arguments.get("--space") or (), options.engine)
+    given = read_tune_options(arguments)
+    space = parse_space(given.space, options.engine)
     if not space.axes and len(space.engines) < 2:
         raise UsageError("nothing to choose from: name an axis, such as --space plan=all")
     tuning = Tuning(
         space=space,
-        scope=choice_reader(SCOPES)("--scope", scope),
-        objective=choice_reader(OBJECTIVES)("--objective", objective),
-        limits=read_limits(arguments.get("--limit") or ()),
-        budget_s=None if budget is None else read_span("--budget", budget),
-        margin_ratio=DEFAULT_MARGIN if margin is None else read_ratio("--margin", margin),
+        scope=given.scope,
+        objective=given.objective,
+        limits=read_limits(given.limit),
+        budget_s=given.budget_s,
+        margin_ratio=given.margin_ratio,
         record=record,
-        document=arguments.get("--document") or default_document(record),
+        document=given.document or default_document(record),
         cache=arguments.get("--cache") or usual_cache(space.engines),
         iterations=None if arguments.get("--iters") else usual_iterations(space.engines, options),
     )
@@ -226,18 +220,6 @@ def run_options(options: Options, tuning: Tuning) -> Options:
         until="settled" if adds else None,
         max_rounds=ROUNDS_AT_MOST * options.rounds if adds else options.max_rounds,
     )
-
-
-def read_span(flag: str, text: str) -> float:
-    """Seconds of ``90``, ``90s``, ``10m``, ``2h``."""
-    factor = SPANS_S.get(text[-1:])
-    try:
-        number = read_number(flag, text[:-1] if factor is not None else text)
-    except UsageError:
-        number = 0.0
-    if number == 0:
-        raise UsageError(f"{flag}: expected a time such as 90, 90s, 10m or 2h, got {text!r}")
-    return number * (1.0 if factor is None else factor)
 
 
 def read_limits(texts: Sequence[str]) -> Limits:

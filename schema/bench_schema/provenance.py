@@ -6,6 +6,8 @@ from collections.abc import Mapping  # noqa: TC003  annotations are read at run 
 from dataclasses import dataclass, field
 from typing import Literal
 
+from bench_schema.settings import RecordedSettings, as_dataclass, rows, setting
+
 
 @dataclass(frozen=True, slots=True)
 class Tool:
@@ -13,62 +15,28 @@ class Tool:
     version: str
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """How the samples were taken. A comparison checks the first five fields first."""
+@rows(frozen=True)
+class Settings(RecordedSettings[None]):
+    """How the samples were taken: what was asked for, and what became of it."""
 
-    timer: str
-    """``host``, ``events`` or ``cupti``: which clock filled the main series."""
-    cache: str
-    """``hot``, ``cold`` or ``rotate``."""
-    duty: str
-    """``cool`` (rests between blocks) or ``sustained``."""
-    math: str
-    """``fp32``, ``tf32`` or ``fast``: what float32 arithmetic may be replaced with."""
-    replay: bool
-    """Whether a captured graph was replayed in place of single launches."""
-    warmup: int
-    """Iterations before the samples, in each round."""
-    iterations: int
-    """Samples asked for, over all rounds."""
-    rounds: int
-    min_time_s: float | None
-    max_time_s: float | None
-    precision_ratio: float | None
-    """Half width of the median's interval at which no further round is added."""
-    timeout_s: float | None
-    seed: int
-    """Seeds the inputs and the order of the cases in each round."""
-    reference: str
-    tolerance: str
-    """Name of the tolerance table: ``default``, ``hipdnn``."""
-    rtol: float | None
-    atol: float | None
-    check_budget_s: float
-    """Seconds a round may spend on validating the outputs of timed iterations."""
-    init: tuple[str, ...] | None = None
-    """How inputs were filled, as asked for; empty: seeded by their roles."""
-    executions: int | None = None
-    """Executions that make one sample."""
-    knobs: Mapping[str, str] | None = None
-    """Settings of engines that were asked for; `Engine.knobs` has those that an engine took."""
-    threads: int | None = None
-    """Processor threads that an engine was held to; None: not held to a number."""
-    max_rounds: int | None = None
-    until: Literal["decided", "settled"] | None = None
-    """``decided``: rounds were added until each pair had a verdict; ``settled``: until a tuning's
-    choice would not change any more."""
-    threshold_ratio: float | None = None
-    """Smallest change of interest to ``until``; 0.01 is 1 %."""
-    worker_start: Literal["exec", "fork"] | None = None
-    round_preparation: Literal["alone", "side by side"] | None = None
+    worker_start: Literal["exec", "fork"] | None = setting(None, agree="free", merge="listed")
+    round_preparation: Literal["alone", "side by side"] | None = setting(
+        None, agree="free", merge="listed"
+    )
     """Whether plans of several rounds were prepared at the same time."""
-    device_parallelism: Literal["none", "prepare", "measure"] | None = None
+    device_parallelism: Literal["none", "prepare", "measure"] | None = setting(
+        None, agree="free", resume="same on one host", merge="listed"
+    )
     """What several devices of a host did at the same time."""
-    vendor_caches: Literal["fresh", "shared", "user"] | None = None
+    vendor_caches: Literal["fresh", "shared", "user"] | None = setting(
+        None, agree="should", merge="listed"
+    )
     """Caches of the vendor's libraries: made for the run, in a named folder, or the user's own."""
-    pass_bytes: int | None = None
+    pass_bytes: int | None = setting(None, word="bytes of a pass")
     """In the cache state *pass*: how much is touched before each iteration."""
+
+
+as_dataclass(Settings)
 
 
 @dataclass(frozen=True, slots=True)

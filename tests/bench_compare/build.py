@@ -33,6 +33,7 @@ from bench_schema.document import (
     Work,
 )
 from bench_schema.numbers.summary import summarize, warmup_cut
+from bench_schema.settings import rows_of
 
 from bench_compare.model import Side, Source
 
@@ -63,7 +64,7 @@ def settings(**changes: Any) -> Settings:
         "atol": None,
         "check_budget_s": 1.0,
     }
-    return Settings(**{**values, **changes})
+    return Settings(**{**dict.fromkeys(rows_of(Settings)), **values, **changes})
 
 
 def engine(key: str = "numpy", **changes: Any) -> Engine:

@@ -51,7 +51,6 @@ BAD = [
     ({"precision": "1%", "max_rounds": "4"}, "--max-rounds 4 is less than --rounds 5"),
     ({"max_rounds": "9"}, "--max-rounds goes with --precision"),
     ({"resume": True}, "--resume needs -o FILE"),
-    ({"APath": "p"}, "--APath goes with --AId"),
     ({"config": "/no/such/file.toml"}, "--config: /no/such/file.toml: No such file"),
 ]
 
@@ -68,12 +67,6 @@ def test_an_unknown_configuration_key_is_an_error_that_names_it(tmp_path):
     path.write_text("warm_up = 3\n")
     with pytest.raises(UsageError, match="unknown key 'warm_up'; known keys are a, against, atol"):
         options(config=str(path))
-
-
-def test_ids_and_paths_become_two_hipdnn_specs():
-    flags = {"--AId": "1", "--BId": "2", "--APath": "/p a", "--BPath": None}
-    chosen = read_options(flags)
-    assert (chosen.a, chosen.b) == ("hipdnn:1@/p a", "hipdnn:2")
 
 
 def test_the_python_api_refuses_what_the_command_line_refuses():

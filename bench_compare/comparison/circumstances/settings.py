@@ -5,6 +5,9 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from bench_schema.document import Settings
+from bench_schema.settings import rows_of
+
 from bench_compare.metrics import GATES
 from bench_compare.model import SettingDifference
 from bench_compare.rounds.lazy import facts
@@ -13,40 +16,39 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from bench_schema.document import Device, Document, Engine
+    from bench_schema.settings import Setting
 
     from bench_compare.model import Side
     from bench_compare.policy import Policy
 
+
+def _settings(
+    agree: str, unknown: str | None = None
+) -> dict[str, Callable[[Document], str | None]]:
+    """Of each setting with this agreement, its word and how a document tells it."""
+
+    def reader(row: Setting) -> Callable[[Document], str | None]:
+        def read(document: Document) -> str | None:
+            text = row.text(vars(document.run.settings)[row.name])
+            return unknown if text is None else text
+
+        return read
+
+    return {row.word: reader(row) for row in rows_of(Settings).values() if row.agree == agree}
+
+
 MUST_AGREE: dict[str, Callable[[Document], str | None]] = {
-    "timer": lambda d: d.run.settings.timer,
-    "cache": lambda d: d.run.settings.cache,
-    "bytes of a pass": lambda d: _known(d.run.settings.pass_bytes),
-    "duty": lambda d: d.run.settings.duty,
-    "math": lambda d: d.run.settings.math,
-    "replay": lambda d: "yes" if d.run.settings.replay else "no",
-    "init": lambda d: None if d.run.settings.init is None else ", ".join(d.run.settings.init),
-    "executions": lambda d: _known(d.run.settings.executions),
-    "knobs": lambda d: None if d.run.settings.knobs is None else _table(d.run.settings.knobs),
-    "threads": lambda d: _known(d.run.settings.threads),
+    **_settings("must"),
     "device times": lambda d: _joined(
         frozenset().union(*{facts(case.rounds).timings for case in d.cases})
     ),
-    "check budget": lambda d: f"{d.run.settings.check_budget_s:g} s",
 }
 """Where one of these differs, the numbers do not mean the same thing; nor do those of unlike kinds
 of device (`differences`). What a document does not tell (None: older versions) is not held against
 it. Data types are part of a graph's meaning, so `align` sees to them."""
 
 SHOULD_AGREE: dict[str, Callable[[Document], str | None]] = {
-    "tolerance": lambda d: d.run.settings.tolerance,
-    "rtol": lambda d: _text(d.run.settings.rtol),
-    "atol": lambda d: _text(d.run.settings.atol),
-    "reference": lambda d: d.run.settings.reference,
-    "seed": lambda d: str(d.run.settings.seed),
-    "vendor caches": lambda d: _text(d.run.settings.vendor_caches),
-    "iterations": lambda d: str(d.run.settings.iterations),
-    "rounds": lambda d: str(d.run.settings.rounds),
-    "warm-up": lambda d: str(d.run.settings.warmup),
+    **_settings("should", unknown="unknown"),
     "host": lambda d: d.machine.host,
     "cpu": lambda d: _text(d.machine.cpu.model),
     "os": lambda d: d.machine.os,
@@ -73,10 +75,6 @@ DEVICE_LIMITS: dict[str, Callable[[Device], float | None]] = {
 }
 """What a device was held to: with another limit the same device is another device."""
 LIMIT_UNITS = {"power limit": "W", "clocks": "MHz", "memory clocks": "MHz"}
-
-
-def _known(value: object) -> str | None:
-    return None if value is None else str(value)
 
 
 def _text(value: object) -> str:

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from bench_schema.document import Settings
+from bench_schema.settings import rows_of
+
 from bench_compare.compose.model import Surroundings
 from bench_compare.errors import InputError
 from bench_compare.rounds.lazy import facts
@@ -19,9 +22,11 @@ if TYPE_CHECKING:
 
     from bench_compare.model import Source
 
-SETTINGS = (
-    *("timer", "duty", "math", "replay", "executions", "threads", "init", "knobs"),
-    "pass_bytes",
+OWN_ROWS = ("cache", "check_budget_s")
+"""Settings that must agree elsewhere: layers have a row for each state of the cache, and what is
+checked between the samples is not in them."""
+SETTINGS = tuple(
+    name for name, row in rows_of(Settings).items() if row.agree == "must" and name not in OWN_ROWS
 )
 """Fields of ``run.settings`` that change what a time means."""
 ENGINE_FACTS: Mapping[str, Callable[[Engine], object]] = {

@@ -19,6 +19,7 @@ from bench_schema.document import (
     Tool,
     Validation,
 )
+from bench_schema.settings import rows_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -183,26 +184,23 @@ def machine(facts: Mapping[str, Any], host: str | None) -> Machine:
 
 def settings(config: Mapping[str, Any], timer: str) -> Settings:
     cache = text(config.get("cache_mode"))
-    return Settings(
-        timer=timer,
-        cache=UNKNOWN if cache is None else CACHES.get(cache, cache),
-        duty=UNKNOWN,
-        math=UNKNOWN,
-        replay=False,
-        warmup=whole(config.get("warmup_iters")) or 0,
-        iterations=whole(config.get("iters", config.get("benchmark_iters"))) or 0,
-        rounds=1,
-        min_time_s=None,
-        max_time_s=None,
-        precision_ratio=None,
-        timeout_s=None,
-        seed=whole(config.get("seed")) or 0,
-        reference=text(config.get("validate")) or UNKNOWN,
-        tolerance=UNKNOWN,
-        rtol=number(config.get("rtol")),
-        atol=number(config.get("atol")),
-        check_budget_s=0.0,
-    )
+    known: dict[str, Any] = {
+        "timer": timer,
+        "cache": UNKNOWN if cache is None else CACHES.get(cache, cache),
+        "duty": UNKNOWN,
+        "math": UNKNOWN,
+        "replay": False,
+        "warmup": whole(config.get("warmup_iters")) or 0,
+        "iterations": whole(config.get("iters", config.get("benchmark_iters"))) or 0,
+        "rounds": 1,
+        "seed": whole(config.get("seed")) or 0,
+        "reference": text(config.get("validate")) or UNKNOWN,
+        "tolerance": UNKNOWN,
+        "rtol": number(config.get("rtol")),
+        "atol": number(config.get("atol")),
+        "check_budget_s": 0.0,
+    }
+    return Settings(**{**dict.fromkeys(rows_of(Settings)), **known})
 
 
 def document(

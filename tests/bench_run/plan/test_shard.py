@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from bench_run.engines.spec import parse_spec
 from bench_run.errors import UsageError
 from bench_run.options import Options
-from bench_run.options.readers import read_shard
+from bench_run.options.read import read_shard
 from bench_run.plan.engines import plan_engines
 from bench_run.plan.shard import SLACK, estimate_us, needs_processor, shards_of
 from bench_run.runner.planning import outline_run, plan_closed

@@ -13,7 +13,7 @@ from tests.support import graph_json
 QUICK = {"rounds": 1, "iterations": 2, "warmup": 0}
 
 REFUSED = {
-    "knob": ({"knob": [("a", "b")]}, r"^--knob: no engine of this run has knobs \(numpy\)"),
+    "knob": ({"knobs": {"a": "b"}}, r"^--knob: no engine of this run has knobs \(numpy\)"),
     "device": ({"device": 3}, r"^--device 3: none of these engines has a choice of devices"),
     "events": ({"timer": "events"}, r"^--timer events: no engine of this run has a device clock"),
     "cupti": ({"timer": "cupti"}, r"^--timer cupti: no engine of this run has a device clock"),

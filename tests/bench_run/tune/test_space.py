@@ -7,10 +7,11 @@ import pytest
 from bench_run.errors import UsageError
 from bench_run.graph.chain import ChainGraph
 from bench_run.graph.make import make_graphs
+from bench_run.options.read import read_span
 from bench_run.plan.cases import plan_graph
 from bench_run.plan.load import make_graph
 from bench_run.plan.tuned import rewritten
-from bench_run.tune.settings import parse_space, read_limits, read_size, read_span
+from bench_run.tune.settings import parse_space, read_limits, read_size
 
 CONV = "conv_fwd+bias+relu: n=2 c=4 h=8 w=8 k=4 r=3 s=3 pad=1"
 

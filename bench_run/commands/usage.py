@@ -1,0 +1,83 @@
+"""The usage and help texts that come from the rows of the settings.
+
+docopt reads them, and ``--help`` shows them, so a flag is described once.
+"""
+
+from __future__ import annotations
+
+from bench_schema.settings import Setting, rows_of
+
+from bench_run.settings import NO_SETTINGS, TOPICS, Options, TuneOptions
+
+TYPE_CHECKING = False  # importing typing would cost half the time of --help
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+INDENT = " " * 24
+WIDTH = 80
+SECTIONS = [title for titles in TOPICS.values() for title in titles]
+FLAGS = {
+    row.flag: row
+    for row in sorted(
+        (row for row in (*rows_of(Options).values(), *NO_SETTINGS) if row.flag),
+        key=lambda row: (SECTIONS.index(row.section), not row.common),
+    )
+}
+"""Every flag of a run, section by section, what people use most first, else as in the table."""
+TUNE_FLAGS = {row.flag: row for row in rows_of(TuneOptions).values()}
+"""Those that only `bench-run tune` has."""
+
+
+def entry(row: Setting) -> str:
+    """The lines that describe a flag."""
+    names = row.flag if row.short is None else f"{row.short}, {row.flag}"
+    head = f"  {names} {row.metavar}".rstrip()
+    lines = [""]
+    for word in _described(row).split():
+        if len(lines[-1]) + 1 + len(word) > WIDTH - len(INDENT):
+            lines.append("")
+        lines[-1] = f"{lines[-1]} {word}".lstrip()
+    first = head.ljust(len(INDENT)) if len(head) <= len(INDENT) - 2 else f"{head}\n{INDENT}"
+    return first + f"\n{INDENT}".join(lines) + "\n"
+
+
+def entries(rows: Iterable[Setting]) -> str:
+    return "".join(map(entry, rows))
+
+
+def _described(row: Setting) -> str:
+    """The help of a row with its choices and its default."""
+    text = row.help
+    if text.endswith(":"):
+        *first, last = row.choices
+        text = f"{text} {', '.join(first)} or {last}"
+    default = row.default
+    if default is None or default is False or row.many:
+        return text
+    if row.kind == "ratio" and isinstance(default, float):
+        return f"{text} (default {100 * default:g}%)"
+    return f"{text} (default {str(default).removesuffix('.0')})"
+
+
+def section(title: str) -> str:
+    """A heading and its flags."""
+    return f"{title}:\n{entries(row for row in FLAGS.values() if row.section == title)}"
+
+
+TOPIC_TEXTS = {name: "\n".join(map(section, titles)) for name, titles in TOPICS.items()}
+"""Topic to its text, in the order of `bench-run help all`."""
+
+
+SHARED = entries(FLAGS[flag] for flag in ("--timeout", "--build-timeout", "--config", "--help"))
+"""What commands read that open engines without measuring."""
+
+
+def repeatable(rows: Iterable[Setting]) -> str:
+    """The part of a usage that tells docopt which flags may be given again."""
+    lines = [""]
+    for row in rows:
+        word = f"[{row.flag}={'KV' if '=' in row.metavar else row.metavar}]..."
+        if row.many and len(lines[-1]) + len(word) > WIDTH - 13:
+            lines.append("")
+        lines[-1] += f" {word}" if row.many else ""
+    return "\n           ".join(lines).strip()

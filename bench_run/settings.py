@@ -1,0 +1,504 @@
+"""Every setting of a run: those of `RecordedSettings`, and those that leave no trace in a sample.
+
+One field is one row: its default, its flag, its help and how its text is read. From the rows come
+the usage and help of the commands, the keys of ``--config``, and the checks of values. This module
+stays light, because help needs it; `bench_run.options` makes the dataclasses.
+"""
+
+from __future__ import annotations
+
+from bench_schema.settings import RecordedSettings, Setting, rows, setting
+
+TYPE_CHECKING = False  # importing typing would cost half the time of --help
+if TYPE_CHECKING:
+    from typing import Literal, NoReturn
+else:
+    NoReturn = None
+
+STDOUT = "-"
+"""As the name of a file."""
+
+TOPICS = {
+    "input": ("Graphs", "Input data"),
+    "engines": ("Engines", "hipDNN plugins"),
+    "measure": ("Sampling", "Conditions", "Separate passes, after the samples"),
+    "validate": ("Validation",),
+    "output": ("Output files ('-' writes to stdout, in place of the table)", "The run"),
+}
+"""Topics of ``bench-run help`` with their sections."""
+FILES = TOPICS["output"][0]
+
+SHAPES = ("small", "common", "large", "skewed", "all")
+SDPA_SCALES = ("one", "rsqrt")
+DIRECTIONS = ("fwd", "bwd", "both")
+
+
+@rows(frozen=True)
+class Options(RecordedSettings[NoReturn]):
+    """Everything a run needs to know. Its defaults are those of the command line."""
+
+    graphs: tuple[str, ...] = setting(())
+    op: tuple[str, ...] = setting(
+        (),
+        flag="--op SPEC",
+        section="Graphs",
+        help="make graphs from operation names, shapes and types; also 'family:activations' or "
+        "'all' (graphs/README.md)",
+        common=True,
+        tune=True,
+    )
+    miopen_driver: tuple[str, ...] = setting(
+        (),
+        flag="--miopen-driver LINE",
+        section="Graphs",
+        help="a MIOpenDriver command line, or a file of them (a log will do)",
+        tune=True,
+    )
+    shapes: str = setting(
+        "common",
+        flag="--shapes SET",
+        section="Graphs",
+        help="shapes where --op names none:",
+        choices=SHAPES,
+        tune=True,
+    )
+    direction: str | None = setting(
+        None,
+        flag="--direction D",
+        section="Graphs",
+        help="gradients for --op:",
+        choices=DIRECTIONS,
+        tune=True,
+    )
+    scale_batch: int | None = setting(
+        None,
+        flag="--scale-batch N",
+        section="Graphs",
+        help="reduce the batch of every graph to at most N",
+        kind="whole",
+        tune=True,
+    )
+    sdpa_scale: str | None = setting(
+        None,
+        flag="--sdpa-scale S",
+        section="Graphs",
+        help="scale of attention graphs that store none: one, or rsqrt for 1/sqrt(head size); "
+        "without it the engine hipdnn refuses them",
+        choices=SDPA_SCALES,
+        tune=True,
+    )
+    save_graphs: str | None = setting(
+        None,
+        flag="--save-graphs DIR",
+        section="Graphs",
+        help="write the graphs of --op and --miopen-driver to DIR",
+        kind="output folder",
+    )
+    save_suite: str | None = setting(
+        None,
+        flag="--save-suite FILE",
+        section="Graphs",
+        help="write all graphs as a suite (.toml) with how often each occurs, equal ones once: "
+        "for folders that HIPDNN_LOG_GRAPH_DIR filled, and for logs",
+    )
+    chain: bool = setting(
+        False,
+        flag="--chain",
+        section="Graphs",
+        help="run each pipeline (.toml) as one case: its graphs one after another, handing their "
+        "results on",
+    )
+    seams: bool = setting(
+        False,
+        flag="--seams",
+        section="Graphs",
+        help="run each graph of a pipeline alone, and each pair of neighbours as one case; with "
+        "--chain the whole as well, in the same rounds",
+    )
+    rerun_from: str | None = setting(
+        None,
+        flag="--rerun-from FILE",
+        section="Graphs",
+        help="only the cases that a JSON report of bench-compare calls slower or unclear",
+    )
+    ray: str | None = setting(
+        None,
+        flag="--ray ADDRESS",
+        section="Graphs",
+        help="measure on all GPUs of a Ray cluster ('auto' for the one of this host, or 'local' "
+        "for one of just this host); a graph stays on one GPU. Needs dnn-bench[ray]",
+    )
+    shard: str | None = setting(
+        None,
+        flag="--shard I/N",
+        section="Graphs",
+        help="only share I of N, from 1/N to N/N; `bench-run merge` makes one document of all",
+        kind="shard",
+    )
+    tuned: str | None = setting(
+        None,
+        flag="--tuned FILE",
+        section="Graphs",
+        help="the winners of a record of bench-run tune in place of the defaults; where graph, "
+        "libraries, driver or device are others, the default runs and its case says why",
+    )
+    tuned_mismatch: str = setting(
+        "default",
+        flag="--tuned-mismatch M",
+        section="Graphs",
+        help="default, or error: run nothing where an entry does not fit",
+        choices=("default", "error"),
+    )
+    dry_run: bool = setting(
+        False,
+        flag="--dry-run",
+        section="Graphs",
+        help="list the cases and stop",
+        common=True,
+    )
+    engine: tuple[str, ...] = setting(
+        (),
+        flag="-e, --engine SPEC",
+        section="Engines",
+        help="name[:id][+option][@plugin path]; give it again for more engines, which are "
+        "measured in turn (default auto)",
+        common=True,
+        tune=True,
+    )
+    a: str | None = setting(
+        None,
+        flag="--a SPEC",
+        section="Engines",
+        help="with --b: compare two engines in one run; the outputs of B are validated against "
+        "those of A",
+        common=True,
+    )
+    b: str | None = setting(
+        None,
+        flag="--b SPEC",
+        section="Engines",
+        help="the second engine",
+        common=True,
+    )
+    device: int | tuple[int, ...] | None = setting(
+        0,
+        flag="--device N",
+        section="Engines",
+        help="index of the accelerator, or several as in 0,2, or all; several are measured in "
+        "turn, because they share power, host and bus. For one engine only: ENGINE+device=N",
+        kind="devices",
+        common=True,
+        tune=True,
+    )
+    """None: every one that an engine sees."""
+    parallel: str | None = setting(
+        None,
+        flag="--parallel HOW",
+        section="Engines",
+        help="with several devices: prepare (side by side, measured in turn: the default) or "
+        "measure (all at once; round 1 of each case, and every fifth after it, alone, to see "
+        "whether that changes its time: then it stays alone)",
+        choices=("prepare", "measure"),
+    )
+    require_idle: bool = setting(
+        False,
+        flag="--require-idle",
+        section="Engines",
+        help="refuse a device on which other processes are",
+    )
+    oracle: bool = setting(
+        False,
+        flag="--oracle",
+        section="Engines",
+        help="beside each engine the same one after its own search for the fastest way, and how "
+        "much the default leaves on the table (hipdnn:ID or hipdnn:all)",
+    )
+    cache_dir: str | None = setting(
+        None,
+        flag="--cache-dir DIR",
+        section="Engines",
+        help="library caches on disk: read and keep them in DIR; without it each run starts with "
+        "empty ones",
+        tune=True,
+    )
+    warm_caches: bool = setting(
+        False,
+        flag="--warm-caches",
+        section="Engines",
+        help="library caches of the user: use those, which a run else leaves alone",
+        tune=True,
+    )
+    plugin_path: tuple[str, ...] = setting(
+        (),
+        flag="--plugin-path DIR",
+        section="hipDNN plugins",
+        help="folder of engine plugins",
+        common=True,
+        tune=True,
+    )
+    plugin_mode: str = setting(
+        "absolute",
+        flag="--plugin-mode MODE",
+        section="hipDNN plugins",
+        help="absolute: only these plugins; additive: also those that hipDNN finds by itself",
+        choices=("absolute", "additive"),
+        tune=True,
+    )
+    hipdnn_prefix: str | None = setting(
+        None,
+        flag="--hipdnn-prefix DIR",
+        section="hipDNN plugins",
+        help="installation prefix in which to look for hipdnn_frontend",
+        tune=True,
+    )
+    against: str | None = setting(
+        None,
+        flag="--against FILE",
+        section="Sampling",
+        help="with --until decided: judge against this result document of an earlier run instead "
+        "of engines of this one (also a folder or a glob)",
+    )
+    fresh: str = setting(
+        "fork",
+        flag="--fresh HOW",
+        section="Sampling",
+        help="how a round starts its processes: fork, from a template that has imported the GPU "
+        "library (where that is safe), or exec, each from nothing",
+        choices=("fork", "exec"),
+        tune=True,
+    )
+    prepare: int | None = setting(
+        None,
+        flag="--prepare N",
+        section="Sampling",
+        help="processes that prepare rounds at the same time on a GPU, while one measures "
+        "(default: as cores and memory allow)",
+        kind="whole",
+    )
+    build_timeout_s: float | None = setting(
+        None,
+        flag="--build-timeout S",
+        section="Sampling",
+        help="limit for building a plan (default 60 for each variant of ENGINE:all, else as "
+        "--timeout)",
+        kind="seconds",
+        tune=True,
+    )
+    energy: bool = setting(
+        False,
+        flag="--energy",
+        section="Separate passes, after the samples",
+        help="joules per iteration, over one second in each round",
+        tune=True,
+    )
+    trace: str | None = setting(
+        None,
+        flag="--trace FILE",
+        section="Separate passes, after the samples",
+        help="Chrome trace of a few iterations",
+        kind="output file",
+    )
+    counters: str | None = setting(
+        None,
+        flag="--counters SET",
+        section="Separate passes, after the samples",
+        help="hardware counters",
+    )
+    golden: str | None = setting(
+        None,
+        flag="--golden DIR",
+        section="Validation",
+        help="folder with golden tensors",
+        tune=True,
+    )
+    write_golden: str | None = setting(
+        None,
+        flag="--write-golden DIR",
+        section="Validation",
+        help="write inputs and reference outputs as golden tensors; 'hipdnn:DIR' writes hipDNN's "
+        "own file format",
+        kind="output folder",
+    )
+    reference_cache: str | None = setting(
+        None,
+        flag="--reference-cache D",
+        section="Validation",
+        help="references kept across runs: folder of those in float64, or 'off' (default "
+        "~/.cache/bench-run/references)",
+        tune=True,
+    )
+    mismatches: int = setting(
+        5,
+        flag="--mismatches N",
+        section="Validation",
+        help="worst mismatches to record per output",
+        least=0,
+    )
+    save_outputs: str | None = setting(
+        None,
+        flag="--save-outputs DIR",
+        section="Validation",
+        help="write the outputs of the first execution",
+        kind="output folder",
+    )
+    output: str | None = setting(
+        None,
+        flag="-o, --output FILE",
+        section=FILES,
+        help="result document (.json, .json.gz, .json.zst); '-' when all is measured: nothing is "
+        "kept of a run that is killed",
+        kind="output file",
+        common=True,
+    )
+    csv: str | None = setting(
+        None,
+        flag="--csv FILE",
+        section=FILES,
+        help="one row per case",
+        kind="output file",
+        common=True,
+    )
+    csv_samples: str | None = setting(
+        None,
+        flag="--csv-samples FILE",
+        section=FILES,
+        help="one row per iteration",
+        kind="output file",
+    )
+    markdown: str | None = setting(
+        None,
+        flag="--markdown FILE",
+        section=FILES,
+        help="table in Markdown",
+        kind="output file",
+        common=True,
+    )
+    label: str | None = setting(
+        None,
+        flag="--label NAME",
+        section="The run",
+        help="name of this run; documents with the same label are repeats of one measurement",
+        common=True,
+    )
+    tag: tuple[tuple[str, str], ...] = setting(
+        (),
+        flag="--tag KEY=VALUE",
+        section="The run",
+        help="metadata to store",
+        kind="pair",
+    )
+    resume: bool = setting(
+        False,
+        flag="--resume",
+        section="The run",
+        help="continue the unfinished run of the output file",
+        common=True,
+        tune=True,
+    )
+    quiet: bool = setting(
+        False,
+        flag="-q, --quiet",
+        section="The run",
+        help="no progress and no table",
+        common=True,
+        tune=True,
+    )
+    verbose: bool = setting(
+        False,
+        flag="-v, --verbose",
+        section="The run",
+        help="all statistics of every case",
+        common=True,
+    )
+
+    @property
+    def vendor_caches(self) -> Literal["fresh", "shared", "user"]:
+        """Which caches on disk the engines' libraries use."""
+        if self.warm_caches:
+            return "user"
+        return "fresh" if self.cache_dir is None else "shared"
+
+    @property
+    def adds_rounds(self) -> bool:
+        """Whether a rule adds rounds to those asked for."""
+        return self.until is not None or self.precision_ratio is not None
+
+    @property
+    def devices(self) -> tuple[int, ...] | None:
+        """The devices asked for, in order; None for every one."""
+        return (self.device,) if isinstance(self.device, int) else self.device
+
+
+@rows(frozen=True)
+class TuneOptions:
+    """What `bench-run tune` is asked for beside the settings of a run."""
+
+    space: tuple[str, ...] = setting(
+        (),
+        flag="--space AXIS",
+        help="AXIS=VALUE,VALUE...; give it again for more axes: engine=SPEC,...; "
+        "dtype=half,bfloat16,...; layout=nchw,nhwc; math=fp32,tf32,fast; fusion=on,off; plan=all; "
+        "knob:NAME=all (as the engine lists them)",
+    )
+    scope: Literal["layer", "global"] = setting(
+        "layer",
+        flag="--scope SCOPE",
+        help="layer: the best of each graph; global: one combination for all graphs",
+        choices=("layer", "global"),
+    )
+    objective: Literal["time", "energy", "edp"] = setting(
+        "time",
+        flag="--objective O",
+        help="time, energy or edp, their product; joules take a second for each look, on a device "
+        "that counts them",
+        choices=("time", "energy", "edp"),
+    )
+    limit: tuple[str, ...] = setting(
+        (),
+        flag="--limit RULE",
+        help="error=X (relative L2), workspace=SIZE such as 256MiB, or deterministic; candidates "
+        "beyond it are left out",
+    )
+    margin_ratio: float = setting(
+        0.005,
+        flag="--margin P",
+        help="a gain that is worth leaving the default, and the difference within which "
+        "candidates are equal",
+        kind="ratio",
+    )
+    budget_s: float | None = setting(
+        None,
+        flag="--budget T",
+        help="time for all of it, such as 90s, 10m or 2h; every finalist gets its --rounds even "
+        "so, and a record that took longer says by how much",
+        kind="span",
+    )
+    document: str | None = setting(
+        None,
+        flag="--document FILE",
+        help="result document of the finalists (default beside the record: tuned.document.json.gz)",
+    )
+
+
+CONFIG = Setting(
+    None,
+    flag="--config FILE",
+    section="The run",
+    help="read any of these settings from TOML; flags win",
+    common=True,
+    tune=True,
+)
+HELP = Setting(
+    False, flag="-h, --help", section="The run", help="show help", common=True, tune=True
+)
+VERSION = Setting(False, flag="--version", section="The run", help="show the version")
+NO_SETTINGS = (CONFIG, HELP, VERSION)
+"""Flags that set nothing."""
+
+REMOVED = {
+    "--AId": "--a hipdnn:ID",
+    "--BId": "--b hipdnn:ID",
+    "--APath": "--a hipdnn:ID@PATH",
+    "--BPath": "--b hipdnn:ID@PATH",
+}
+"""Flags of old, and what says the same."""

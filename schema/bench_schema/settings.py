@@ -1,0 +1,396 @@
+"""The table of settings: one field of a class is one row, and both commands read it.
+
+A row says how a setting is given (flag, type, choices, help), and what it means elsewhere: whether
+two documents that differ in it can be compared, a run can be resumed or its shards be merged.
+`RecordedSettings` has the rows of what a result document keeps; `bench_run.settings` has the rest
+of a run's. A new setting of the document also needs its place in the schema (`schema/README.md`).
+
+Help shows these rows, so nothing here imports `typing` or `dataclasses`: that would double its
+time. A class of rows becomes the frozen dataclass that a type checker sees when `as_dataclass`
+makes it one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from dataclasses import dataclass as rows
+    from typing import Any, Generic, Literal, NoReturn, TypeAlias, TypeVar
+
+    Agreement: TypeAlias = Literal["must", "should", "free"]
+    Resuming: TypeAlias = Literal["same", "same if known", "same on one host"]
+    Merging: TypeAlias = Literal["one value", "listed"]
+
+    T = TypeVar("T")
+    Unknown = TypeVar("Unknown", bound=None)
+else:
+
+    class Generic:
+        def __class_getitem__(cls, _unknown):
+            return cls
+
+    def rows(**_how):
+        return lambda cls: cls
+
+    Unknown = NoReturn = None
+
+__all__ = ["RecordedSettings", "Setting", "as_dataclass", "rows", "rows_of", "setting"]
+
+_ROWS: dict[type, dict[str, Setting]] = {}
+"""Class → the rows that it adds to those of its base."""
+
+TIMERS = ("auto", "events", "cupti", "host")
+CACHES = ("hot", "cold", "rotate", "weights-cold", "pass")
+DUTIES = ("cool", "sustained")
+MATHS = ("fp32", "tf32", "fast")
+TOLERANCES = ("default", "hipdnn")
+
+
+class Setting:
+    """A row; its field's name is set where the class of rows is made."""
+
+    name = ""
+
+    def __init__(
+        self,
+        default: object,
+        *,
+        flag: str = "",
+        section: str = "",
+        help: str = "",  # noqa: A002  the word of help
+        kind: str = "",
+        choices: tuple[str, ...] = (),
+        least: int = 1,
+        unit: str = "",
+        common: bool = False,
+        tune: bool = False,
+        word: str = "",
+        agree: Agreement = "must",
+        resume: Resuming = "same",
+        merge: Merging = "one value",
+    ) -> None:
+        self.default = default
+        *short, named = flag.split(", ")
+        self.short = short[0] if short else None
+        self.flag, _, self.metavar = named.partition(" ")
+        """As in ``--iters`` and ``N``; no metavar: a switch."""
+        self.section = section
+        """Under which heading help lists it."""
+        self.help = help
+        self.kind = kind or _kind(default, choices)
+        """How its text is read: see `bench_run.options.read.READERS`."""
+        self.choices = choices
+        self.least = least
+        """Smallest whole number."""
+        self.many = isinstance(default, (tuple, dict)) and kind != "devices"
+        """Whether the flag may be given again."""
+        self.unit = unit
+        self.common = common
+        """Whether the first page of help shows it."""
+        self.tune = tune
+        """Whether `bench-run tune` reads it."""
+        self._word = word
+        self.agree = agree
+        """*must*: where two documents differ in it their numbers do not mean the same; *should*:
+        a comparison says how they differ."""
+        self.resume = resume
+        """*same if known*: older documents do not have it; *same on one host*: those of a fleet
+        may differ."""
+        self.merge = merge
+        """*one value*: parts that differ in it stay apart; *listed*: they can be merged, and the
+        document lists the difference."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+        _ROWS.setdefault(owner, {})[name] = self
+
+    @property
+    def word(self) -> str:
+        """What sentences call it."""
+        return self._word or self.name.replace("_", " ")
+
+    def text(self, value: object) -> str | None:
+        """A value as sentences show it; None: not known."""
+        if value is None:
+            return None
+        if isinstance(value, bool):
+            return "yes" if value else "no"
+        if isinstance(value, Mapping):
+            return ", ".join(f"{key} {item}" for key, item in sorted(value.items())) or "none"
+        if isinstance(value, tuple):
+            return ", ".join(value)
+        return f"{value:g} {self.unit}" if self.unit else str(value)
+
+
+def _kind(default: object, choices: tuple[str, ...]) -> str:
+    """The usual way to read a value of this type."""
+    if choices:
+        return "choice"
+    if isinstance(default, bool):
+        return "switch"
+    return "whole" if isinstance(default, int) else "text"
+
+
+def setting(default: T, **row: Any) -> T:
+    """A field with its row: the keywords of `Setting`."""
+    field: T = Setting(default, **row)  # type: ignore[assignment]  # the row, until `as_dataclass`
+    return field
+
+
+def rows_of(cls: type) -> dict[str, Setting]:
+    """The rows of a class by field, those of its base first."""
+    return {
+        name: row for base in reversed(cls.__mro__) for name, row in _ROWS.get(base, {}).items()
+    }
+
+
+def as_dataclass(cls: type) -> None:
+    """Make a class of rows, and its bases before it, the frozen dataclass that it declares."""
+    from dataclasses import dataclass, field
+
+    for base in reversed(cls.__mro__):
+        if base not in _ROWS or "__dataclass_fields__" in vars(base):
+            continue
+        for name, row in _ROWS[base].items():
+            if isinstance(row.default, dict):
+                setattr(base, name, field(default_factory=row.default.copy))
+            else:
+                setattr(base, name, row.default)
+        dataclass(frozen=True)(base)
+
+
+@rows(frozen=True)
+class RecordedSettings(Generic[Unknown]):
+    """What shapes a run's samples: given on the command line, kept by the document, in its order.
+
+    `Unknown` is what a document has for a setting that older versions or other tools do not tell:
+    None there, and nothing in the options of a run.
+    """
+
+    timer: str = setting(
+        "auto",
+        flag="--timer T",
+        section="Conditions",
+        help="clock of device times:",
+        choices=TIMERS,
+        tune=True,
+    )
+    cache: str = setting(
+        "hot",
+        flag="--cache C",
+        section="Conditions",
+        help="device caches before each iteration: hot, cold, rotate, weights-cold, which rotates "
+        "weights only, or pass (with --seams), as a pass of the pipeline leaves them",
+        choices=CACHES,
+        common=True,
+        tune=True,
+    )
+    duty: str = setting(
+        "cool",
+        flag="--duty D",
+        section="Conditions",
+        help="cool (pauses between blocks of iterations) or sustained",
+        choices=DUTIES,
+        tune=True,
+    )
+    math: str = setting(
+        "fp32",
+        flag="--math MODE",
+        section="Engines",
+        help="float32 arithmetic: fp32 (strict), tf32 or fast",
+        choices=MATHS,
+        tune=True,
+    )
+    replay: bool = setting(
+        False,
+        flag="--replay",
+        section="Conditions",
+        help="capture the work once as a device graph and replay it",
+    )
+    warmup: int = setting(
+        10,
+        flag="--warmup N",
+        section="Sampling",
+        help="untimed iterations at the start of each round",
+        least=0,
+        common=True,
+        tune=True,
+        word="warm-up",
+        agree="should",
+    )
+    iterations: int = setting(
+        100,
+        flag="--iters N",
+        section="Sampling",
+        help="timed iterations of a case, all rounds together",
+        common=True,
+        tune=True,
+        agree="should",
+    )
+    rounds: int = setting(
+        5,
+        flag="--rounds N",
+        section="Sampling",
+        help="independent rounds, each in a fresh process and in a new order",
+        common=True,
+        tune=True,
+        agree="should",
+    )
+    min_time_s: float | None = setting(
+        None,
+        flag="--min-time S",
+        section="Sampling",
+        help="continue until a case has S seconds of samples, device and end-to-end samples each",
+        kind="seconds",
+        agree="free",
+    )
+    max_time_s: float | None = setting(
+        10.0,
+        flag="--max-time S",
+        section="Sampling",
+        help="stop a case at S seconds of samples, each as above, on the processor with what "
+        "--cache puts before them, or 'none' for no limit",
+        kind="limit",
+        tune=True,
+        agree="free",
+    )
+    precision_ratio: float | None = setting(
+        None,
+        flag="--precision P",
+        section="Sampling",
+        help="add rounds until the median is known to P, such as 1%",
+        kind="ratio",
+        common=True,
+        agree="free",
+    )
+    """Half width of the median's interval at which no further round is added."""
+    timeout_s: float | Unknown = setting(
+        300.0,
+        flag="--timeout S",
+        section="Sampling",
+        help="kill a worker that is silent for S seconds",
+        kind="seconds",
+        tune=True,
+        agree="free",
+        merge="listed",
+    )
+    seed: int = setting(
+        0,
+        flag="--seed N",
+        section="Input data",
+        help="seed of the inputs and of the order of cases",
+        least=0,
+        tune=True,
+        agree="should",
+    )
+    reference: str = setting(
+        "auto",
+        flag="--reference R",
+        section="Validation",
+        help="what outputs are compared with: auto, numpy, torch, golden, none or an engine",
+        common=True,
+        tune=True,
+        agree="should",
+    )
+    tolerance: str = setting(
+        "default",
+        flag="--tolerance T",
+        section="Validation",
+        help="table of allowed errors:",
+        choices=TOLERANCES,
+        tune=True,
+        agree="should",
+    )
+    rtol: float | None = setting(
+        None,
+        flag="--rtol X",
+        section="Validation",
+        help="allowed relative error, for every output",
+        kind="number",
+        common=True,
+        tune=True,
+        agree="should",
+    )
+    atol: float | None = setting(
+        None,
+        flag="--atol X",
+        section="Validation",
+        help="allowed absolute error, for every output",
+        kind="number",
+        common=True,
+        tune=True,
+        agree="should",
+    )
+    check_budget_s: float = setting(
+        0.2,
+        flag="--check-budget S",
+        section="Validation",
+        help="seconds per round for validating timed iterations",
+        kind="number",
+        tune=True,
+        word="check budget",
+        unit="s",
+    )
+    init: tuple[str, ...] | Unknown = setting(
+        (),
+        flag="--init RULE",
+        section="Input data",
+        help="how inputs are filled: [NAME=]normal|uniform|integers|constant:V|file:PATH",
+        tune=True,
+        resume="same if known",
+    )
+    executions: int | Unknown = setting(
+        1,
+        flag="--executions N",
+        section="Sampling",
+        help="executions per sample, for short kernels",
+        resume="same if known",
+    )
+    knobs: Mapping[str, str] | Unknown = setting(
+        {},
+        flag="--knob KEY=VALUE",
+        section="Engines",
+        help="set a tuning knob of the engine; for one engine only: ENGINE+knob:KEY=VALUE",
+        kind="pair",
+        tune=True,
+        resume="same if known",
+    )
+    """As asked for; `Engine.knobs` has those that an engine took."""
+    threads: int | None = setting(
+        None,
+        flag="--threads N",
+        section="Engines",
+        help="hold engines on the CPU to N threads on N cores; for one engine only: "
+        "ENGINE+threads=N",
+        kind="whole",
+    )
+    max_rounds: int | Unknown = setting(
+        30,
+        flag="--max-rounds N",
+        section="Sampling",
+        help="upper limit of rounds for --precision and --until",
+        agree="free",
+        merge="listed",
+    )
+    until: str | None = setting(
+        None,
+        flag="--until decided",
+        section="Sampling",
+        help="add rounds until each pair of engines (--a/--b, or the first --engine and each other "
+        "one) is faster, slower or the same, as bench-compare judges",
+        choices=("decided",),
+        common=True,
+        agree="free",
+    )
+    """``decided``, or ``settled``: until a tuning's choice would not change any more."""
+    threshold_ratio: float | Unknown = setting(
+        0.01,
+        flag="--threshold T",
+        section="Sampling",
+        help="with --until decided: smallest change of interest",
+        kind="ratio",
+        agree="free",
+        merge="listed",
+    )
