@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from bench_run.commands import Outcome
-from bench_run.commands.usage import SHARED, TOPIC_TEXTS
+from bench_run.commands.usage import SHARED, topic
 
 TYPE_CHECKING = False  # keeps --help fast
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ Examples:
   bench-run coverage
   bench-run coverage --engine cudnn
 
-{TOPIC_TEXTS["engines"]}
+{topic("engines")}
 Other options:
 {SHARED}"""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bench_run.commands import Outcome
-from bench_run.commands.usage import SHARED, TOPIC_TEXTS
+from bench_run.commands.usage import SHARED, topic
 
 TYPE_CHECKING = False  # keeps --help fast
 if TYPE_CHECKING:
@@ -31,8 +31,8 @@ Drawing:
   --diagram FILE        draw the graph (only one): .svg, .html, .dot (Graphviz)
                         or .mmd (Mermaid)
 
-{TOPIC_TEXTS["input"]}
-{TOPIC_TEXTS["engines"]}
+{topic("input")}
+{topic("engines")}
 Other options:
 {SHARED}"""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bench_run.commands import Outcome
-from bench_run.commands.usage import SHARED, TOPIC_TEXTS
+from bench_run.commands.usage import SHARED, topic
 
 TYPE_CHECKING = False  # keeps --help fast
 if TYPE_CHECKING:
@@ -27,8 +27,8 @@ Examples:
   bench-run engines
   bench-run engines --engine cudnn graph.json
 
-{TOPIC_TEXTS["engines"]}
-{TOPIC_TEXTS["input"]}
+{topic("engines")}
+{topic("input")}
 Other options:
 {SHARED}"""
 

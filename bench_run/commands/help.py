@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 
 from bench_run.commands import ALIASES, COMMANDS, DEFAULT, Outcome
-from bench_run.commands.usage import FLAGS, TOPIC_TEXTS, entries
-from bench_run.settings import REMOVED
+from bench_run.commands.usage import FLAGS, all_topics, entries, topic
+from bench_run.settings import REMOVED, TOPICS
 
 TYPE_CHECKING = False  # importing typing would cost half the time of --help
 if TYPE_CHECKING:
@@ -106,15 +106,15 @@ def _text(word: str | None) -> str:
     if word is None:
         return PAGE
     if word == "all":
-        return "\n".join(TOPIC_TEXTS.values())
+        return all_topics()
     if word in GUIDES:
         return GUIDES[word]
-    if word not in TOPIC_TEXTS and word not in COMMANDS:
+    if word not in TOPICS and word not in COMMANDS:
         from bench_run.errors import UsageError
 
-        known = (*TOPIC_TEXTS, *GUIDES, *COMMANDS, "all")
+        known = (*TOPICS, *GUIDES, *COMMANDS, "all")
         raise UsageError(f"no help on {word!r}{nearest(word, known)}")
-    both = [TOPIC_TEXTS.get(word), page(word) if word in COMMANDS else None]
+    both = [topic(word) if word in TOPICS else None, page(word) if word in COMMANDS else None]
     return "\n".join(text for text in both if text is not None)
 
 

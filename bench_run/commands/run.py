@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bench_run.commands import Outcome, command_line
-from bench_run.commands.usage import FLAGS, TOPIC_TEXTS, repeatable
+from bench_run.commands.usage import FLAGS, all_topics, repeatable
 from bench_run.settings import STDOUT
 
 TYPE_CHECKING = False  # importing typing would cost as much as parsing
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 USAGE = f"""Usage:
   bench-run [options] {repeatable(FLAGS.values())} [GRAPH]...
 
-""" + "\n".join(TOPIC_TEXTS.values())
+{all_topics()}"""
 
 
 def answer(arguments: Mapping[str, Any]) -> Outcome:

@@ -59,13 +59,17 @@ def _described(row: Setting) -> str:
     return f"{text} (default {str(default).removesuffix('.0')})"
 
 
-def section(title: str) -> str:
-    """A heading and its flags."""
-    return f"{title}:\n{entries(row for row in FLAGS.values() if row.section == title)}"
+def topic(name: str) -> str:
+    """The sections of a topic, each a heading and its flags."""
+    return "\n".join(
+        f"{title}:\n{entries(row for row in FLAGS.values() if row.section == title)}"
+        for title in TOPICS[name]
+    )
 
 
-TOPIC_TEXTS = {name: "\n".join(map(section, titles)) for name, titles in TOPICS.items()}
-"""Topic to its text, in the order of `bench-run help all`."""
+def all_topics() -> str:
+    """In the order of `bench-run help all`."""
+    return "\n".join(map(topic, TOPICS))
 
 
 SHARED = entries(FLAGS[flag] for flag in ("--timeout", "--build-timeout", "--config", "--help"))

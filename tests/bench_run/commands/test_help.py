@@ -12,8 +12,11 @@ import pytest
 from bench_run.cli import main
 from bench_run.commands import COMMANDS
 from bench_run.commands.help import GUIDES, NETWORKS, PAGE, page
-from bench_run.commands.usage import FLAGS, TOPIC_TEXTS
+from bench_run.commands.usage import FLAGS, topic
+from bench_run.settings import TOPICS
 from tests.conftest import ROOT
+
+TOPIC_TEXTS = {name: topic(name) for name in TOPICS}
 
 
 def flags_of(text):
