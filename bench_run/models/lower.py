@@ -330,7 +330,7 @@ def joined(numbers: Dims) -> str:
     return "x".join(map(str, numbers)) or "1"
 
 
-def _identity(to: Lowering, call: Call) -> None:
+def identity(to: Lowering, call: Call) -> None:
     to.views[call.outputs[0]] = to.view(call.inputs[0])
 
 
@@ -338,7 +338,7 @@ def _reshape(to: Lowering, call: Call) -> None:
     to.leave(call, to.view(call.inputs[0]))
 
 
-def _permute(to: Lowering, call: Call) -> None:
+def permute(to: Lowering, call: Call) -> None:
     to.views[call.outputs[0]] = permuted(to.view(call.inputs[0]), call.attributes["order"])
 
 
@@ -349,7 +349,7 @@ def _slice(to: Lowering, call: Call) -> None:
     to.views[call.outputs[0]] = part
 
 
-def _select(to: Lowering, call: Call) -> None:
+def select(to: Lowering, call: Call) -> None:
     a = call.attributes
     part = to.slice(call, to.view(call.inputs[0]), a["axis"], a["start"], 1)
     to.leave(call, part)
@@ -366,11 +366,11 @@ def _split(to: Lowering, call: Call) -> None:
 
 Row = Callable[[Lowering, Call], None]
 VIEWS: dict[str, Row] = {
-    "identity": _identity,
+    "identity": identity,
     "reshape": _reshape,
-    "permute": _permute,
+    "permute": permute,
     "slice": _slice,
-    "select": _select,
+    "select": select,
     "split": _split,
     "unbind": _split,
 }

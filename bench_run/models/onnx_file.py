@@ -96,7 +96,7 @@ def _same(node: Node, window: Dims, *, upper: bool) -> tuple[Dims, Dims]:
     return (small, large) if upper else (large, small)
 
 
-def _conv(node: Node) -> Made | None:
+def conv(node: Node) -> Made | None:
     window = node.shape(1)[2:]
     padding = _padding(node, window)
     if padding is None or not window:
@@ -104,7 +104,7 @@ def _conv(node: Node) -> Made | None:
     return "conv", (node.input(0), node.input(1), node.input(2)), _steps(node, padding)
 
 
-def _conv_transpose(node: Node) -> Made | None:
+def conv_transpose(node: Node) -> Made | None:
     """The gradient of a convolution for its data: what it pads, this cuts off."""
     window = node.shape(1)[2:]
     padding = _padding(node, window)
@@ -126,7 +126,7 @@ def _steps(node: Node, padding: tuple[Dims, Dims]) -> dict[str, Any]:
     }
 
 
-def _batch_norm(node: Node) -> Made | None:
+def batch_norm(node: Node) -> Made | None:
     trains = node.get("training_mode", 0) or (node.opset < 7 and not node.get("is_test", 0))
     if trains or len(node.outputs) > 1 or not node.get("spatial", 1) or len(node.inputs) < 5:
         return None
@@ -145,7 +145,7 @@ def _binary(kind: str) -> Row:
     )
 
 
-def _clip(node: Node) -> Made | None:
+def clip(node: Node) -> Made | None:
     """Bounds are attributes before version 11, and may be missing."""
     bounds = {}
     for place, name in ((1, "min"), (2, "max")):
@@ -190,12 +190,12 @@ def _softmax(node: Node) -> Made | None:
     return None if joined else ("softmax", (node.input(0),), {"axis": axis})
 
 
-def _gelu(node: Node) -> Made:
+def gelu(node: Node) -> Made:
     kind = "gelu_tanh" if node.get("approximate", "none") == "tanh" else "gelu"
     return kind, (node.input(0),), {}
 
 
-def _gemm(node: Node) -> Made | None:
+def gemm(node: Node) -> Made | None:
     if node.get("alpha", 1.0) != 1.0 or node.get("beta", 1.0) != 1.0 or node.get("transA", 0):
         return None
     row = node.shape(1)[0 if node.get("transB", 0) else 1 :][:1]
@@ -267,13 +267,13 @@ def _norm(kind: str, operands: int) -> Row:
     return make
 
 
-def _transpose(node: Node) -> Made | None:
+def transpose(node: Node) -> Made | None:
     axes = range(len(node.shape()))
     order = tuple(node.get("perm", axes[::-1]))
     return ("permute", (node.input(0),), {"order": order}) if sorted(order) == [*axes] else None
 
 
-def _reshape(node: Node) -> Made | None:
+def reshape(node: Node) -> Made | None:
     """The same elements, as far as that is known."""
     counts = [math.prod(node.dims.get(name or "", ())) for name in (node.inputs[0], *node.outputs)]
     return ("reshape", (node.input(0),), {}) if len(set(counts[:2])) == 1 else None
@@ -303,7 +303,7 @@ def _slice(node: Node) -> Made | None:
     return "slice", (node.input(0),), {"parts": tuple(parts)}
 
 
-def _gather(node: Node) -> Made | None:
+def gather(node: Node) -> Made | None:
     index = node.known.get(node.input(1) or "")
     if index is None or index.size != 1:
         return None
@@ -314,19 +314,19 @@ def _gather(node: Node) -> Made | None:
     return "select", (node.input(0),), {"axis": axis, "start": at}
 
 
-def _split(node: Node) -> Made | None:
+def split(node: Node) -> Made | None:
     axis = node.axis(0)
     return None if axis is None else ("split", (node.input(0),), {"axis": axis})
 
 
-def _quotient(a: Array, b: Array) -> Array | None:
+def quotient(a: Array, b: Array) -> Array | None:
     whole = all(np.issubdtype(each.dtype, np.integer) for each in (a, b))
     if whole and not np.all(b):
         return None
     return np.asarray(np.trunc(a / b).astype(a.dtype) if whole else a / b)
 
 
-def _dequantized(quantized: Array, scale: Array, zero: Array | None = None) -> Array | None:
+def dequantized(quantized: Array, scale: Array, zero: Array | None = None) -> Array | None:
     """By one scale for all; what has several is no weight that we know."""
     if scale.size != 1:
         return None
@@ -338,20 +338,20 @@ FOLDS: dict[str, Callable[..., Any]] = {
     "Add": np.add,
     "Sub": np.subtract,
     "Mul": np.multiply,
-    "Div": _quotient,
+    "Div": quotient,
     "Pow": np.power,
     "Sqrt": np.sqrt,
     "Neg": np.negative,
     "Cast": lambda value: value,
     "Identity": lambda value: value,
-    "DequantizeLinear": _dequantized,
+    "DequantizeLinear": dequantized,
 }
 """Operations on constants, as exporters leave them behind. A cast changes no value here."""
 
 TABLE: dict[str, Row] = {
-    "Conv": _conv,
-    "ConvTranspose": _conv_transpose,
-    "BatchNormalization": _batch_norm,
+    "Conv": conv,
+    "ConvTranspose": conv_transpose,
+    "BatchNormalization": batch_norm,
     **{
         name: _unary(name.lower())
         for name in (
@@ -372,11 +372,11 @@ TABLE: dict[str, Row] = {
             "Tan",
         )
     },
-    "Clip": _clip,
+    "Clip": clip,
     "LeakyRelu": _with("leaky_relu", "alpha", "slope", 0.01),
     "Elu": _with("elu", "alpha", "alpha", 1.0),
     "Swish": _with("swish", "alpha", "beta", 1.0),
-    "Gelu": _gelu,
+    "Gelu": gelu,
     "Pow": _pow,
     "Cast": _unary("cast"),
     **{name: _binary(name.lower()) for name in ("Add", "Sub", "Mul", "Div")},
@@ -384,7 +384,7 @@ TABLE: dict[str, Row] = {
         name: _several(kind)
         for name, kind in (("Max", "max_op"), ("Min", "min_op"), ("Sum", "add"))
     },
-    "Gemm": _gemm,
+    "Gemm": gemm,
     "MatMul": lambda node: ("matmul", (node.input(0), node.input(1), None), {}),
     "MaxPool": _pool("maxpool"),
     "AveragePool": _pool("avgpool"),
@@ -405,12 +405,12 @@ TABLE: dict[str, Row] = {
     "LayerNormalization": _norm("layernorm", 3),
     "RMSNormalization": _norm("rmsnorm", 2),
     "Softmax": _softmax,
-    **dict.fromkeys(("Reshape", "Flatten", "Squeeze", "Unsqueeze"), _reshape),
+    **dict.fromkeys(("Reshape", "Flatten", "Squeeze", "Unsqueeze"), reshape),
     **{name: _unary("identity") for name in ("Identity", "Dropout")},
-    "Transpose": _transpose,
+    "Transpose": transpose,
     "Slice": _slice,
-    "Gather": _gather,
-    "Split": _split,
+    "Gather": gather,
+    "Split": split,
 }
 """ONNX operations by name; those that are not here no graph expresses."""
 

@@ -58,7 +58,7 @@ def _act(call: Call) -> str:
     return f"+{call.attributes['act']}" if "act" in call.attributes else ""
 
 
-def _conv(to: Lowering, call: Call) -> None:
+def conv(to: Lowering, call: Call) -> None:
     x, w, a = to.view(call.inputs[0]), to.view(call.inputs[1]), call.attributes
     shape, layout = to.image(x)
     taps = " ".join(f"{k}={v}" for k, v in zip(TAPS[len(x.dims) - 2], w.dims[2:], strict=True))
@@ -75,7 +75,7 @@ def _conv(to: Lowering, call: Call) -> None:
     to.views[call.outputs[0]] = y
 
 
-def _conv_transpose(to: Lowering, call: Call) -> None:
+def conv_transpose(to: Lowering, call: Call) -> None:
     """As the data gradient of the convolution that goes the other way; a bias is added to it."""
     x, w, a = to.view(call.inputs[0]), to.view(call.inputs[1]), call.attributes
     dims = to.model.dims[call.outputs[0]]
@@ -98,7 +98,7 @@ def _act_gradient(to: Lowering, call: Call) -> tuple[str, ...]:
     return (f"{call.attributes['act']}_bwd: dims={joined(to.model.dims[call.outputs[0]])}",)
 
 
-def _batchnorm(to: Lowering, call: Call) -> None:
+def batchnorm(to: Lowering, call: Call) -> None:
     x = to.view(call.inputs[0])
     if len(x.dims) == 2:
         x = to.reshape(call, x, (*x.dims, 1))
@@ -116,7 +116,7 @@ def _batchnorm(to: Lowering, call: Call) -> None:
     to.leave(call, to.emit(call, spec, operands, like=x, gradients=gradients))
 
 
-def _unary(to: Lowering, call: Call) -> None:
+def unary(to: Lowering, call: Call) -> None:
     """Attributes are words of the spec, as in ``slope=0.2``."""
     x, kind = _at_least_one(to.view(call.inputs[0])), RENAMED.get(call.kind, call.kind)
     words = "".join(f" {key}={value!r}" for key, value in call.attributes.items())
@@ -126,7 +126,7 @@ def _unary(to: Lowering, call: Call) -> None:
     to.views[call.outputs[0]] = y
 
 
-def _cast(to: Lowering, call: Call) -> None:
+def cast(to: Lowering, call: Call) -> None:
     x, kind = _at_least_one(to.view(call.inputs[0])), to.data_type(call)
     name = call.inputs[0]
     source = to.float_type(name) if isinstance(name, str) and not x.is_weight else kind
@@ -137,7 +137,7 @@ def _cast(to: Lowering, call: Call) -> None:
     to.views[call.outputs[0]] = to.emit(call, spec, {"x": x}, like=x, data_type=source)
 
 
-def _binary(to: Lowering, call: Call) -> None:
+def binary(to: Lowering, call: Call) -> None:
     a, b = (_at_least_one(to.view(name)) for name in call.inputs)
     wanted = to.model.dims[call.outputs[0]] or (1,)
     if (a.dims != wanted or a.is_weight) and call.kind in COMMUTES and b.dims == wanted:
@@ -165,13 +165,13 @@ def _channel_bias(to: Lowering, call: Call) -> None:
     to.views[call.outputs[0]] = to.emit(call, spec, operands, like=x)
 
 
-def _linear(to: Lowering, call: Call) -> None:
+def linear(to: Lowering, call: Call) -> None:
     if len(to.view(call.inputs[1]).dims) != 2:
         raise UnsupportedCallError("a vector as its weight")
     _product(to, call, permuted(to.view(call.inputs[1]), (1, 0)), "nt")
 
 
-def _matmul(to: Lowering, call: Call) -> None:
+def matmul(to: Lowering, call: Call) -> None:
     a, b = to.view(call.inputs[0]), to.view(call.inputs[1])
     if len(b.dims) == 2:
         _product(to, call, b, "nn")
@@ -227,7 +227,7 @@ def _rows(to: Lowering, call: Call, a: View) -> tuple[View, tuple[Axis, ...]]:
     return flat, tuple(counted)
 
 
-def _pool(to: Lowering, call: Call) -> None:
+def pool(to: Lowering, call: Call) -> None:
     x, a = to.view(call.inputs[0]), call.attributes
     shape, layout = to.image(x)
     items = " ".join(f"{key}={joined(a[key])}" for key in ("window", "pad", "stride"))
@@ -247,7 +247,7 @@ def _reduce(to: Lowering, call: Call) -> None:
     to.leave(call, to.emit(call, spec, {"x": x}))
 
 
-def _mean(to: Lowering, call: Call) -> None:
+def mean(to: Lowering, call: Call) -> None:
     x, axes = to.view(call.inputs[0]), call.attributes["axes"]
     if len(x.dims) == 4 and axes == (2, 3):
         shape, layout = to.image(x)
@@ -258,7 +258,7 @@ def _mean(to: Lowering, call: Call) -> None:
     to.leave(call, to.emit(call, spec, {"x": x}))
 
 
-def _rmsnorm(to: Lowering, call: Call) -> None:
+def rmsnorm(to: Lowering, call: Call) -> None:
     x, a = to.view(call.inputs[0]), call.attributes
     name = call.inputs[1]
     normalised = x.dims[len(x.dims) - a["last"] :]
@@ -271,7 +271,7 @@ def _rmsnorm(to: Lowering, call: Call) -> None:
     to.views[call.outputs[0]] = to.emit(call, spec, operands, like=x, gradients=gradients)
 
 
-def _layernorm(to: Lowering, call: Call) -> None:
+def layernorm(to: Lowering, call: Call) -> None:
     x, a = to.view(call.inputs[0]), call.attributes
     normalised = x.dims[len(x.dims) - a["last"] :]
     defaults = (np.ones(normalised), np.zeros(normalised))
@@ -287,7 +287,7 @@ def _layernorm(to: Lowering, call: Call) -> None:
     to.views[call.outputs[0]] = y
 
 
-def _sdpa(to: Lowering, call: Call) -> None:
+def sdpa(to: Lowering, call: Call) -> None:
     q, k, v, *masks = (to.view(name) for name in call.inputs)
     if len(q.dims) != 4:
         raise UnsupportedCallError(f"attention of {len(q.dims)} axes")
@@ -372,21 +372,21 @@ _UNARY = (
 
 LOWERINGS: dict[str, Row] = {
     **VIEWS,
-    "conv": _conv,
-    "conv_transpose": _conv_transpose,
-    "cast": _cast,
-    "batchnorm": _batchnorm,
-    **dict.fromkeys(_UNARY, _unary),
-    **dict.fromkeys((*COMMUTES, "sub", "div"), _binary),
+    "conv": conv,
+    "conv_transpose": conv_transpose,
+    "cast": cast,
+    "batchnorm": batchnorm,
+    **dict.fromkeys(_UNARY, unary),
+    **dict.fromkeys((*COMMUTES, "sub", "div"), binary),
     "channel_bias": _channel_bias,
-    "linear": _linear,
-    "matmul": _matmul,
-    **dict.fromkeys(("maxpool", "avgpool", "avgpool_padded"), _pool),
-    "mean": _mean,
+    "linear": linear,
+    "matmul": matmul,
+    **dict.fromkeys(("maxpool", "avgpool", "avgpool_padded"), pool),
+    "mean": mean,
     **{f"reduce_{mode}": _reduce for mode in ("add", "max", "min", "mul", "norm1", "norm2")},
-    "rmsnorm": _rmsnorm,
-    "layernorm": _layernorm,
-    "sdpa": _sdpa,
+    "rmsnorm": rmsnorm,
+    "layernorm": layernorm,
+    "sdpa": sdpa,
     "softmax": _softmax,
 }
 """Kind of a call to what makes layers of it."""

@@ -72,7 +72,7 @@ def _conv_transpose(a: Arguments) -> Made | None:
     return _conv({**a, "transposed": True})
 
 
-def _batch_norm(a: Arguments) -> Made | None:
+def batch_norm(a: Arguments) -> Made | None:
     if a.get("training") or a["running_mean"] is None:
         return None
     operands = (a["input"], a["weight"], a["bias"], a["running_mean"], a["running_var"])
@@ -86,7 +86,7 @@ def _unary(kind: str, **attributes: Any) -> Callable[[Arguments], Made]:
     return make
 
 
-def _gelu(a: Arguments) -> Made:
+def gelu(a: Arguments) -> Made:
     return ("gelu_tanh" if a["approximate"] == "tanh" else "gelu"), (a["self"],), {}
 
 
@@ -95,12 +95,12 @@ def _with(kind: str, **words: str) -> Callable[[Arguments], Made]:
     return lambda a: (kind, (a["self"],), {key: float(a[name]) for name, key in words.items()})
 
 
-def _elu(a: Arguments) -> Made | None:
+def elu(a: Arguments) -> Made | None:
     plain = (a["scale"], a["input_scale"]) == (1, 1)
     return ("elu", (a["self"],), {"alpha": float(a["alpha"])}) if plain else None
 
 
-def _softplus(a: Arguments) -> Made | None:
+def softplus(a: Arguments) -> Made | None:
     """Beyond the threshold PyTorch takes the argument itself, which is the same in float32."""
     return ("softplus", (a["self"],), {"beta": float(a["beta"])}) if a["threshold"] >= 20 else None
 
@@ -141,7 +141,7 @@ def _reduce(kind: str) -> Callable[[Arguments], Made]:
     return make
 
 
-def _rms_norm(a: Arguments) -> Made:
+def rms_norm(a: Arguments) -> Made:
     """Without one, the smallest step of the type is what is added."""
     eps = STEPS[str(a["input"].meta["val"].dtype)] if a["eps"] is None else a["eps"]
     last = len(a["normalized_shape"])
@@ -173,7 +173,7 @@ def _pool(kind: str) -> Callable[[Arguments], Made | None]:
     return make
 
 
-def _adaptive(a: Arguments) -> Made | None:
+def adaptive(a: Arguments) -> Made | None:
     dims = a["self"].meta["val"].shape[2:]
     wanted = _pair(a["output_size"], len(dims))
     if len(wanted) != len(dims):
@@ -184,7 +184,7 @@ def _adaptive(a: Arguments) -> Made | None:
     return "avgpool", (a["self"],), {"window": window, "stride": window, "pad": (0,) * len(dims)}
 
 
-def _addmm(a: Arguments) -> Made | None:
+def addmm(a: Arguments) -> Made | None:
     """What is added is one number for each column."""
     columns = tuple(a["mat2"].meta["val"].shape[1:])
     plain = (a["alpha"], a["beta"]) == (1, 1)
@@ -192,12 +192,12 @@ def _addmm(a: Arguments) -> Made | None:
     return ("matmul", (a["mat1"], a["mat2"], a["self"]), {}) if plain and fits else None
 
 
-def _layer_norm(a: Arguments) -> Made | None:
+def layer_norm(a: Arguments) -> Made | None:
     last = len(a["normalized_shape"])
     return "layernorm", (a["input"], a["weight"], a["bias"]), {"eps": a["eps"], "last": last}
 
 
-def _sdpa(a: Arguments) -> Made | None:
+def sdpa(a: Arguments) -> Made | None:
     if a["dropout_p"]:
         return None
     attributes = {"causal": a["is_causal"], "scale": a["scale"]}
@@ -205,7 +205,7 @@ def _sdpa(a: Arguments) -> Made | None:
     return "sdpa", (a["query"], a["key"], a["value"], *masks), attributes
 
 
-def _permute(a: Arguments) -> Made:
+def permute(a: Arguments) -> Made:
     rank = len(a["self"].meta["val"].shape)
     return "permute", (a["self"],), {"order": tuple(axis % rank for axis in a["dims"])}
 
@@ -218,23 +218,23 @@ def _transpose(a: Arguments) -> Made:
     return "permute", (a["self"],), {"order": tuple(order)}
 
 
-def _transpose_last(a: Arguments) -> Made | None:
+def transpose_last(a: Arguments) -> Made | None:
     """Of matrices both axes; ``T`` of more axes turns all of them round."""
     rank = len(a["self"].meta["val"].shape)
     return _transpose({**a, "dim0": -2, "dim1": -1}) if rank == 2 else None
 
 
-def _transpose_matrices(a: Arguments) -> Made:
+def transpose_matrices(a: Arguments) -> Made:
     return _transpose({**a, "dim0": -2, "dim1": -1})
 
 
-def _swap(a: Arguments) -> Made:
+def swap(a: Arguments) -> Made:
     names = (("axis0", "axis1"), ("dim0", "dim1"))
     (pair,) = (pair for pair in names if pair[0] in a)
     return _transpose({**a, "dim0": a[pair[0]], "dim1": a[pair[1]]})
 
 
-def _move(a: Arguments) -> Made:
+def move(a: Arguments) -> Made:
     """One axis to another place, the others in their order."""
     rank = len(a["self"].meta["val"].shape)
     source, target = a["source"] % rank, a["destination"] % rank
@@ -243,12 +243,12 @@ def _move(a: Arguments) -> Made:
     return "permute", (a["self"],), {"order": tuple(order)}
 
 
-def _unbind(a: Arguments) -> Made:
+def unbind(a: Arguments) -> Made:
     rank = len(a["self"].meta["val"].shape)
     return "unbind", (a["self"],), {"axis": a["dim"] % rank}
 
 
-def _dropout(a: Arguments) -> Made | None:
+def dropout(a: Arguments) -> Made | None:
     """At random, unless it is asked to let everything pass."""
     drops = a["train"] and a["p"]
     return None if drops else ("identity", (a["input"] if "input" in a else a["self"],), {})
@@ -266,22 +266,22 @@ def _slice(a: Arguments) -> Made | None:
     return "slice", (a["self"],), {"parts": ((axis, begin, stop - begin),)}
 
 
-def _narrow(a: Arguments) -> Made | None:
+def narrow(a: Arguments) -> Made | None:
     return _slice({**a, "end": a["start"] + a["length"], "step": 1}) if a["start"] >= 0 else None
 
 
-def _select(a: Arguments) -> Made:
+def select(a: Arguments) -> Made:
     dims = a["self"].meta["val"].shape
     axis = a["dim"] % len(dims)
     return "select", (a["self"],), {"axis": axis, "start": a["index"] % int(dims[axis])}
 
 
-def _split(a: Arguments) -> Made:
+def split(a: Arguments) -> Made:
     rank = len(a["self"].meta["val"].shape)
     return "split", (a["self"],), {"axis": a["dim"] % rank}
 
 
-def _expand(a: Arguments) -> Made | None:
+def expand(a: Arguments) -> Made | None:
     dims, sizes = tuple(a["self"].meta["val"].shape), tuple(a["size"])
     same = len(sizes) == len(dims) and all(
         size in (-1, have) for have, size in zip(dims, sizes, strict=True)
@@ -327,19 +327,19 @@ TABLE: dict[str, Callable[[Arguments], Made | None]] = {
     "convolution": lambda a: None if any(a["output_padding"]) and not a["transposed"] else _conv(a),
     "conv_transpose1d": _conv_transpose,
     **{f"conv_transpose{n}d.input": _conv_transpose for n in (2, 3)},
-    **dict.fromkeys(("batch_norm", NORM), _batch_norm),
+    **dict.fromkeys(("batch_norm", NORM), batch_norm),
     **{f"{name}{tail}": _unary(name) for name in _ACTIVATIONS for tail in ("", "_")},
     **{f"silu{tail}": _unary("swish") for tail in ("", "_")},
     **{f"relu6{tail}": _unary("relu6") for tail in ("", "_")},
     **{f"leaky_relu{t}": _with("leaky_relu", negative_slope="slope") for t in ("", "_")},
-    **{f"elu{tail}": _elu for tail in ("", "_")},
-    "softplus": _softplus,
+    **{f"elu{tail}": elu for tail in ("", "_")},
+    "softplus": softplus,
     **{f"hardtanh{tail}": _clip("min_val", "max_val") for tail in ("", "_")},
     **{f"clamp{tail}": _clip("min", "max") for tail in ("", "_")},
     **{f"clamp_min{tail}": _clip("min", "") for tail in ("", "_")},
     **{f"clamp_max{tail}": _clip("", "max") for tail in ("", "_")},
     "pow.Tensor_Scalar": _pow,
-    "gelu": _gelu,
+    "gelu": gelu,
     **{
         f"{n}{t}.{of}": _binary(n)
         for n in ("add", "sub", "mul", "div")
@@ -350,39 +350,39 @@ TABLE: dict[str, Callable[[Arguments], Made | None]] = {
     "minimum": _binary("min_op"),
     **dict.fromkeys(("to.dtype", "_to_copy", "type_as"), _unary("cast")),
     "linear": lambda a: ("linear", (a["input"], a["weight"], a["bias"]), {}),
-    "addmm": _addmm,
+    "addmm": addmm,
     "mm": lambda a: ("matmul", (a["self"], a["mat2"], None), {}),
     "bmm": lambda a: ("matmul", (a["self"], a["mat2"], None), {}),
     "matmul": lambda a: ("matmul", (a["self"], a["other"], None), {}),
     **{f"max_pool{n}d": _pool("maxpool") for n in (1, 2, 3)},
     **{f"avg_pool{n}d": _pool("avgpool") for n in (1, 2, 3)},
-    **{f"adaptive_avg_pool{n}d": _adaptive for n in (1, 2, 3)},
+    **{f"adaptive_avg_pool{n}d": adaptive for n in (1, 2, 3)},
     **dict.fromkeys(("mean", "mean.dim"), _reduce("mean")),
     **dict.fromkeys(("sum", "sum.dim_IntList"), _reduce("reduce_add")),
     "amax": _reduce("reduce_max"),
     "amin": _reduce("reduce_min"),
-    "layer_norm": _layer_norm,
-    "rms_norm": _rms_norm,
-    "scaled_dot_product_attention": _sdpa,
+    "layer_norm": layer_norm,
+    "rms_norm": rms_norm,
+    "scaled_dot_product_attention": sdpa,
     **dict.fromkeys(
         ("softmax.int", "_softmax"), lambda a: ("softmax", (a["self"],), {"axis": a["dim"]})
     ),
     **{name: _unary("reshape") for name in _RESHAPE},
     **{name: _unary("identity") for name in _IDENTITY},
-    **{f"{name}{tail}": _dropout for name in _DROPOUTS for tail in ("", "_")},
-    "permute": _permute,
+    **{f"{name}{tail}": dropout for name in _DROPOUTS for tail in ("", "_")},
+    "permute": permute,
     "transpose.int": _transpose,
     "t": _transpose,
-    "numpy_T": _transpose_last,
-    "mT": _transpose_matrices,
-    **dict.fromkeys(("swapaxes", "swapdims"), _swap),
-    "movedim.int": _move,
+    "numpy_T": transpose_last,
+    "mT": transpose_matrices,
+    **dict.fromkeys(("swapaxes", "swapdims"), swap),
+    "movedim.int": move,
     "slice.Tensor": _slice,
-    "narrow": _narrow,
-    "select.int": _select,
-    **dict.fromkeys(("split.Tensor", "split_with_sizes", "chunk"), _split),
-    "unbind.int": _unbind,
-    "expand": _expand,
+    "narrow": narrow,
+    "select.int": select,
+    **dict.fromkeys(("split.Tensor", "split_with_sizes", "chunk"), split),
+    "unbind.int": unbind,
+    "expand": expand,
 }
 """ATen's operations by name (``.default`` left out); those that are not here no graph expresses."""
 

@@ -87,7 +87,7 @@ def _ints(parameter: Parameter, text: str) -> tuple[int, ...] | None:
     return found if len(found) == len(items) else None
 
 
-def _real(_: Parameter, text: str) -> float | None:
+def real(_: Parameter, text: str) -> float | None:
     try:
         value = float(text)
     except ValueError:
@@ -95,15 +95,15 @@ def _real(_: Parameter, text: str) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def _flag(_: Parameter, text: str) -> bool | None:
+def flag(_: Parameter, text: str) -> bool | None:
     return {"1": True, "0": False, "true": True, "false": False}.get(text)
 
 
-def _choice(parameter: Parameter, text: str) -> str | None:
+def choice(parameter: Parameter, text: str) -> str | None:
     return text if text in parameter.choices else None
 
 
-def _dtype(parameter: Parameter, text: str) -> str | None:
+def dtype(parameter: Parameter, text: str) -> str | None:
     name = ALIASES.get(text, text)
     return name if name in (parameter.choices or DTYPES) else None
 
@@ -112,8 +112,8 @@ _PARSERS: dict[Kind, Callable[[Parameter, str], Any]] = {
     "int": _whole,
     "ints": _ints,
     "dims": _ints,
-    "float": _real,
-    "flag": _flag,
-    "choice": _choice,
-    "dtype": _dtype,
+    "float": real,
+    "flag": flag,
+    "choice": choice,
+    "dtype": dtype,
 }

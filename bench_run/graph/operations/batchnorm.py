@@ -46,7 +46,7 @@ def _check(view: View) -> None:
     expect_scalar(view, "epsilon", "momentum")
 
 
-def _check_training(view: View) -> None:
+def check_training(view: View) -> None:
     _check(view)
     expect_together(view, *_RUNNING)
     for port in ("next_running_mean", "next_running_variance"):
@@ -54,13 +54,13 @@ def _check_training(view: View) -> None:
             raise view.port_error(port, f"needs the inputs {', '.join(_RUNNING)}")
 
 
-def _check_backward(view: View) -> None:
+def check_backward(view: View) -> None:
     _check(view)
     expect_like(view, "dy", "x")
     expect_together(view, "mean", "inv_variance")
 
 
-def _flops_backward(view: View) -> int:
+def flops_backward(view: View) -> int:
     return view["x"].elements * (10 if view.get("mean") is not None else 13)
 
 
@@ -111,7 +111,7 @@ ROWS = (
             Port("next_running_mean", required=False),
             Port("next_running_variance", required=False),
         ),
-        check=_check_training,
+        check=check_training,
         flops=lambda view: 7 * view["x"].elements,
     ),
     Operation(
@@ -127,7 +127,7 @@ ROWS = (
             _PEERS,
         ),
         outputs=(Port("dx"), Port("dscale"), Port("dbias")),
-        check=_check_backward,
-        flops=_flops_backward,
+        check=check_backward,
+        flops=flops_backward,
     ),
 )

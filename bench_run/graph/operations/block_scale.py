@@ -21,7 +21,7 @@ def blocks(dims: tuple[int, ...], block_size: tuple[int, ...]) -> tuple[int, ...
     return tuple(-(-length // size) for length, size in zip(dims, sizes, strict=True))
 
 
-def _check_dequantize(view: View) -> None:
+def check_dequantize(view: View) -> None:
     expect_like(view, "y", "x")
     dims, sizes = view["x"].dims, view.attribute("block_size")
     if not 1 <= len(sizes) <= len(dims) or min(sizes) < 1:
@@ -30,7 +30,7 @@ def _check_dequantize(view: View) -> None:
     expect_dims(view, "scale", blocks(dims, sizes), "one scale for each block of x")
 
 
-def _check_quantize(view: View) -> None:
+def check_quantize(view: View) -> None:
     dims, size = view["x"].dims, view.attribute("block_size")
     if size < 1:
         raise view.parameter_error("block_size", f"is {size}, expected 1 or more")
@@ -56,7 +56,7 @@ ROWS = (
             Parameter("block_size", "ints", required=True),
             Parameter("is_negative_scale", "bool", default=False),
         ),
-        check=_check_dequantize,
+        check=check_dequantize,
         flops=lambda view: view["x"].elements,
     ),
     Operation(
@@ -70,7 +70,7 @@ ROWS = (
             Parameter("axis", "int", absent="omit"),
             Parameter("transpose", "bool", default=False),
         ),
-        check=_check_quantize,
+        check=check_quantize,
         flops=lambda view: 3 * view["x"].elements,
     ),
 )

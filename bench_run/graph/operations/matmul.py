@@ -9,7 +9,7 @@ from __future__ import annotations
 from bench_run.graph.operations.base import Operation, Port, View, expect_dims, expect_rank
 
 
-def _check(view: View) -> None:
+def check(view: View) -> None:
     rank = len(view["a"].dims)
     expect_rank(view, "a", 2, 8)
     for port in ("b", "c"):
@@ -32,7 +32,7 @@ ROWS = (
         family="matmul",
         inputs=(Port("a"), Port("b")),
         outputs=(Port("c"),),
-        check=_check,
+        check=check,
         flops=lambda view: 2 * view["c"].elements * view["a"].dims[-1],
     ),
 )

@@ -40,7 +40,7 @@ def _check_groups(view: View, weight: str) -> None:
         raise view.port_error("first_token_offset", what)
 
 
-def _check_forward(view: View) -> None:
+def check_forward(view: View) -> None:
     _check_groups(view, "weight")
     mode, index = view.attribute("mode"), view.get("token_index")
     if mode != "not_set" and (index is None) != (mode == "none"):
@@ -75,7 +75,7 @@ def _check_index(view: View) -> None:
             raise view.port_error(port, what)
 
 
-def _check_backward(view: View) -> None:
+def check_backward(view: View) -> None:
     _check_groups(view, "dweight")
     columns = view["dweight"].dims[2]
     expect_dims(view, "doutput", (1, view["token"].dims[1], columns), "rows of token")
@@ -106,7 +106,7 @@ ROWS = (
             Parameter("mode", "enum", default="none", choices=MOE_MODES),
             Parameter("top_k", "int", default=0),
         ),
-        check=_check_forward,
+        check=check_forward,
         flops=lambda view: _flops(view, "weight"),
     ),
     Operation(
@@ -115,7 +115,7 @@ ROWS = (
         family="moe",
         inputs=(Port("doutput"), Port("token"), _OFFSET),
         outputs=(Port("dweight"),),
-        check=_check_backward,
+        check=check_backward,
         flops=lambda view: _flops(view, "dweight"),
     ),
 )

@@ -95,7 +95,7 @@ def _check_inv_rms(view: View) -> None:
         raise view.port_error("inv_rms", what)
 
 
-def _rms_flops(view: View) -> int:
+def rms_flops(view: View) -> int:
     return view["x"].elements * (4 if view.get("bias") is None else 5)
 
 
@@ -146,7 +146,7 @@ ROWS = (
         outputs=(Port("y"), Port("inv_rms", required=False, absent="omit")),
         parameters=(_RMS_PHASE,),
         check=_check_rms,
-        flops=_rms_flops,
+        flops=rms_flops,
     ),
     Operation(
         type="RMSNormBackwardAttributes",

@@ -131,7 +131,7 @@ def _check_clips(view: View) -> None:
         raise view.parameter_error("relu_upper_clip", what)
 
 
-def _check(view: View) -> None:
+def check(view: View) -> None:
     _check_clips(view)
     name = view.attribute("operation")
     mode = POINTWISE_MODES.get(name)
@@ -171,7 +171,7 @@ ROWS = (
             *(Parameter(name, "float") for name in _NUMBERS),
         ),
         place="inputs",
-        check=_check,
+        check=check,
         flops=_flops,
     ),
 )

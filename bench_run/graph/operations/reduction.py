@@ -40,7 +40,7 @@ def reduced_axes(in_dims: tuple[int, ...], out_dims: tuple[int, ...]) -> tuple[i
     return tuple(i for i, (a, b) in enumerate(zip(in_dims, out_dims, strict=True)) if a != b)
 
 
-def _check(view: View) -> None:
+def check(view: View) -> None:
     if view.attribute("mode") not in REDUCTION_MODES:
         choices = ", ".join(REDUCTION_MODES)
         raise view.parameter_error("mode", f"is {view.attribute('mode')}, expected {choices}")
@@ -66,7 +66,7 @@ ROWS = (
             Parameter("is_deterministic", "bool", default=False),
         ),
         flat_ports=True,
-        check=_check,
+        check=check,
         flops=lambda view: REDUCTION_MODES[view.attribute("mode")] * view["in"].elements,
     ),
 )

@@ -179,7 +179,7 @@ def _flops_forward(view: View) -> int | None:
     return 2 * batch * heads * pairs * (head_size + value_size)
 
 
-def _flops_backward(view: View) -> int | None:
+def flops_backward(view: View) -> int | None:
     forward = _flops_forward(view)
     return None if forward is None else forward * 5 // 2
 
@@ -260,7 +260,7 @@ BACKWARD = Operation(
     parameters=_SHARED,
     place="parameters",
     check=_check,
-    flops=_flops_backward,
+    flops=flops_backward,
     meaning=_meaning,
 )
 

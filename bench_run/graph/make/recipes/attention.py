@@ -122,7 +122,7 @@ def _forward(builder: Builder, params: Params, _: Value | None) -> Value:
     return o
 
 
-def _backward(builder: Builder, params: Params, _: Value | None) -> Value:
+def backward(builder: Builder, params: Params, _: Value | None) -> Value:
     dims = _dims(params)
     inputs = {name: _tensor(builder, name, dims[name], params) for name in ("q", "k", "v", "o")}
     inputs["do"] = _tensor(builder, "do", dims["o"], params)
@@ -156,7 +156,7 @@ RECIPES: tuple[Recipe, ...] = (
         "sdpa_bwd",
         "attention",
         "gradients of attention",
-        _backward,
+        backward,
         PARAMETERS,
         SHAPES,
         direction="bwd",

@@ -164,7 +164,7 @@ def _forward(builder: Builder, params: Params, _: Value | None) -> Value:
     return y
 
 
-def _data_gradient(builder: Builder, params: Params, _: Value | None) -> Value:
+def data_gradient(builder: Builder, params: Params, _: Value | None) -> Value:
     made = shapes(params)
     dy, w = builder.tensor("dy", *made.y), builder.tensor("w", *made.w)
     dx = builder.result("conv_dgrad", made.x[0], order_of(params["layout"]), name="dx")
@@ -178,7 +178,7 @@ def _data_gradient(builder: Builder, params: Params, _: Value | None) -> Value:
     return dx
 
 
-def _weight_gradient(builder: Builder, params: Params, _: Value | None) -> Value:
+def weight_gradient(builder: Builder, params: Params, _: Value | None) -> Value:
     made = shapes(params)
     x, dy = builder.tensor("x", *made.x), builder.tensor("dy", *made.y)
     dw = builder.result("conv_wgrad", made.w[0], order_of(params["wlayout"]), name="dw")
@@ -208,12 +208,12 @@ RECIPES: tuple[Recipe, ...] = (
         dtypes=(*_FLOATS, "int8"),
     ),
     _row(
-        "conv_dgrad", "its data gradient dx", _data_gradient, aliases=("conv_bwd",), direction="bwd"
+        "conv_dgrad", "its data gradient dx", data_gradient, aliases=("conv_bwd",), direction="bwd"
     ),
     _row(
         "conv_wgrad",
         "its weight gradient dw",
-        _weight_gradient,
+        weight_gradient,
         aliases=("conv_wrw",),
         direction="bwd",
     ),

@@ -90,7 +90,7 @@ def matrix_order(rank: int, layout: str) -> tuple[int, ...]:
     return (*range(rank - 2), *(rank - 2 + axis for axis in last))
 
 
-def _build(builder: Builder, params: Params, _: Value | None) -> Value:
+def build(builder: Builder, params: Params, _: Value | None) -> Value:
     a_order, b_order = (_MATRIX[letter] for letter in params["layout"])
     a_dims = (*_operand_batch(params, "a"), params["m"], params["k"])
     b_dims = (*_operand_batch(params, "b"), params["k"], params["n"])
@@ -104,13 +104,13 @@ def _build(builder: Builder, params: Params, _: Value | None) -> Value:
     return c
 
 
-def _complete_mx(params: Params) -> Params:
+def complete_mx(params: Params) -> Params:
     if params["k"] % params["block"]:
         raise UsageError(f"mx_matmul: block={params['block']} does not divide k={params['k']}")
     return params
 
 
-def _build_mx(builder: Builder, params: Params, _: Value | None) -> Value:
+def build_mx(builder: Builder, params: Params, _: Value | None) -> Value:
     """A column-major and B row-major, each with one scale for `block` steps along k."""
     m, n, k, block = (params[key] for key in ("m", "n", "k", "block"))
     a = _dequantized(builder, "a", (m, k), "col", (block,))
@@ -139,13 +139,13 @@ def _dequantized(builder: Builder, name: str, dims: Dims, layout: str, block: Di
     return y
 
 
-def _complete_moe(params: Params) -> Params:
+def complete_moe(params: Params) -> Params:
     if params["mode"] == "none" and params["top_k"] != 1:
         raise UsageError("moe_grouped_matmul: top_k needs mode=gather or mode=scatter")
     return params
 
 
-def _build_moe(builder: Builder, params: Params, _: Value | None) -> Value:
+def build_moe(builder: Builder, params: Params, _: Value | None) -> Value:
     """Rows of a group go through one expert; `tokens` is the number of rows per expert choice."""
     t, k, n, e, top = (params[key] for key in ("tokens", "k", "n", "experts", "top_k"))
     mode: str = params["mode"]
@@ -171,7 +171,7 @@ def _build_moe(builder: Builder, params: Params, _: Value | None) -> Value:
     return y
 
 
-def _build_moe_bwd(builder: Builder, params: Params, _: Value | None) -> Value:
+def build_moe_bwd(builder: Builder, params: Params, _: Value | None) -> Value:
     t, k, n, e = (params[key] for key in ("tokens", "k", "n", "experts"))
     inputs = {
         "doutput": builder.tensor("doutput", (1, t, n)),
@@ -207,7 +207,7 @@ RECIPES: tuple[Recipe, ...] = (
         "matmul",
         "gemm",
         "matrix product C = A·B, optionally batched",
-        build=_build,
+        build=build,
         parameters=PARAMETERS,
         shapes=SHAPES,
         aliases=("gemm",),
@@ -218,8 +218,8 @@ RECIPES: tuple[Recipe, ...] = (
         "mx_matmul",
         "gemm",
         "product of two block-scaled fp8 matrices",
-        build=_build_mx,
-        complete=_complete_mx,
+        build=build_mx,
+        complete=complete_mx,
         dtypes=("fp8_e4m3", "fp8_e5m2"),
         parameters=(
             M,
@@ -249,8 +249,8 @@ RECIPES: tuple[Recipe, ...] = (
         "moe_grouped_matmul",
         "moe",
         "each token through the matrix of its expert",
-        build=_build_moe,
-        complete=_complete_moe,
+        build=build_moe,
+        complete=complete_moe,
         backward=("moe_grouped_matmul_bwd",),
         shapes=_MOE_SHAPES,
         parameters=(
@@ -272,7 +272,7 @@ RECIPES: tuple[Recipe, ...] = (
         "moe_grouped_matmul_bwd",
         "moe",
         "gradient of the experts' matrices",
-        build=_build_moe_bwd,
+        build=build_moe_bwd,
         parameters=(*_MOE, DTYPE),
         shapes=_MOE_SHAPES,
         direction="bwd",

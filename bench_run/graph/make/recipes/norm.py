@@ -103,7 +103,7 @@ def _shared(builder: Builder, params: Params, x: Value, *names: str) -> dict[str
     }
 
 
-def _inference(builder: Builder, params: Params, chained: Value | None) -> Value:
+def inference(builder: Builder, params: Params, chained: Value | None) -> Value:
     x = _image(builder, params, chained)
     ports = _shared(builder, params, x, "mean", "inv_variance", "scale", "bias")
     y = builder.result("batchnorm_inference", x.dims, x.order)
@@ -113,7 +113,7 @@ def _inference(builder: Builder, params: Params, chained: Value | None) -> Value
     return y
 
 
-def _inference_variance(builder: Builder, params: Params, chained: Value | None) -> Value:
+def inference_variance(builder: Builder, params: Params, chained: Value | None) -> Value:
     name = "batchnorm_inference_variance"
     x = _image(builder, params, chained)
     ports = _shared(builder, params, x, "mean", "variance", "scale", "bias")
@@ -125,7 +125,7 @@ def _inference_variance(builder: Builder, params: Params, chained: Value | None)
     return y
 
 
-def _training(builder: Builder, params: Params, chained: Value | None) -> Value:
+def training(builder: Builder, params: Params, chained: Value | None) -> Value:
     x = _image(builder, params, chained)
     inputs = {"x": x.uid, **_shared(builder, params, x, "scale", "bias")}
     inputs["epsilon"] = builder.constant("epsilon", params["eps"])
@@ -142,7 +142,7 @@ def _training(builder: Builder, params: Params, chained: Value | None) -> Value:
     return y
 
 
-def _batchnorm_bwd(builder: Builder, params: Params, chained: Value | None) -> Value:
+def batchnorm_bwd(builder: Builder, params: Params, chained: Value | None) -> Value:
     dims, order = image_dims(params), order_of(params["layout"])
     dy = builder.operand("dy", dims, order) if chained is None else chained.uid
     x = Value(builder.operand("x", dims, order), dims, order, 1)
@@ -154,7 +154,7 @@ def _batchnorm_bwd(builder: Builder, params: Params, chained: Value | None) -> V
     return dx
 
 
-def _batchnorm_bwd_relu(builder: Builder, params: Params, _: Value | None) -> Value:
+def batchnorm_bwd_relu(builder: Builder, params: Params, _: Value | None) -> Value:
     """dy goes back through relu, whose input is recomputed by inference, then through the norm."""
     dims, order = image_dims(params), order_of(params["layout"])
     x, dy = builder.operand("x", dims, order), builder.operand("dy", dims, order)
@@ -212,7 +212,7 @@ def _kind(builder: Builder, params: Params) -> str:
     return builder.compute if params["stats"] is None else str(params["stats"])
 
 
-def _layernorm(builder: Builder, params: Params, chained: Value | None) -> Value:
+def layernorm(builder: Builder, params: Params, chained: Value | None) -> Value:
     x, last = _rows(builder, params, chained), params["last"]
     affine = _affine_dims(x.dims, last)
     inputs = {
@@ -232,7 +232,7 @@ def _layernorm(builder: Builder, params: Params, chained: Value | None) -> Value
     return y
 
 
-def _layernorm_bwd(builder: Builder, params: Params, _: Value | None) -> Value:
+def layernorm_bwd(builder: Builder, params: Params, _: Value | None) -> Value:
     dims, last = _row_dims(params), params["last"]
     affine, stats = _affine_dims(dims, last), _row_dims_of_stats(dims, last)
     kind = _kind(builder, params)
@@ -254,7 +254,7 @@ def _layernorm_bwd(builder: Builder, params: Params, _: Value | None) -> Value:
     return dx
 
 
-def _rmsnorm(builder: Builder, params: Params, chained: Value | None) -> Value:
+def rmsnorm(builder: Builder, params: Params, chained: Value | None) -> Value:
     x, last = _rows(builder, params, chained), params["last"]
     affine = _affine_dims(x.dims, last)
     inputs = {"x": x.uid, "scale": builder.tensor("scale", affine)}
@@ -272,7 +272,7 @@ def _rmsnorm(builder: Builder, params: Params, chained: Value | None) -> Value:
     return y
 
 
-def _rmsnorm_bwd(builder: Builder, params: Params, _: Value | None) -> Value:
+def rmsnorm_bwd(builder: Builder, params: Params, _: Value | None) -> Value:
     dims, last = _row_dims(params), params["last"]
     affine = _affine_dims(dims, last)
     inputs = {name: builder.tensor(name, dims) for name in ("dy", "x")}
@@ -338,7 +338,7 @@ RECIPES: tuple[Recipe, ...] = (
     _batch(
         "batchnorm_inference",
         "batch norm from mean and inverse variance",
-        _inference,
+        inference,
         aliases=("bn_inference",),
         backward=("batchnorm_bwd",),
         chains=True,
@@ -346,7 +346,7 @@ RECIPES: tuple[Recipe, ...] = (
     _batch(
         "batchnorm_inference_variance",
         "batch norm from mean and variance",
-        _inference_variance,
+        inference_variance,
         EPS,
         aliases=("bn_inference_variance",),
         backward=("batchnorm_bwd",),
@@ -355,7 +355,7 @@ RECIPES: tuple[Recipe, ...] = (
     _batch(
         "batchnorm_training",
         "batch norm with the statistics of the batch",
-        _training,
+        training,
         EPS,
         SAVED,
         RUNNING,
@@ -367,7 +367,7 @@ RECIPES: tuple[Recipe, ...] = (
     _batch(
         "batchnorm_bwd",
         "gradients of batch norm",
-        _batchnorm_bwd,
+        batchnorm_bwd,
         SAVED,
         aliases=("bn_bwd",),
         direction="bwd",
@@ -375,29 +375,29 @@ RECIPES: tuple[Recipe, ...] = (
     _batch(
         "batchnorm_bwd_relu",
         "gradients of batch norm + relu",
-        _batchnorm_bwd_relu,
+        batchnorm_bwd_relu,
         aliases=("bn_bwd_relu",),
         direction="bwd",
     ),
     _over_rows(
         "layernorm",
         "layer norm over the last axes",
-        _layernorm,
+        layernorm,
         EPS,
         _PHASE,
         backward=("layernorm_bwd",),
         chains=True,
     ),
-    _over_rows("layernorm_bwd", "gradients of layer norm", _layernorm_bwd, direction="bwd"),
+    _over_rows("layernorm_bwd", "gradients of layer norm", layernorm_bwd, direction="bwd"),
     _over_rows(
         "rmsnorm",
         "RMS norm over the last axes",
-        _rmsnorm,
+        rmsnorm,
         EPS,
         _BIAS,
         _PHASE,
         backward=("rmsnorm_bwd",),
         chains=True,
     ),
-    _over_rows("rmsnorm_bwd", "gradients of RMS norm", _rmsnorm_bwd, _BIAS, direction="bwd"),
+    _over_rows("rmsnorm_bwd", "gradients of RMS norm", rmsnorm_bwd, _BIAS, direction="bwd"),
 )

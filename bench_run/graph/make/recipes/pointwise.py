@@ -152,7 +152,7 @@ def _build(mode: Mode, name: str, builder: Builder, params: Params, chained: Val
     return y
 
 
-def _complete_convert(params: Params) -> Params:
+def complete_convert(params: Params) -> Params:
     out = dict(complete("convert", params))
     out["to"] = out["dtype"] if out["to"] is None else out["to"]
     if out["dims"] is not None and out["to_layout"] is not None:
@@ -165,7 +165,7 @@ def _complete_convert(params: Params) -> Params:
     return out
 
 
-def _build_convert(builder: Builder, params: Params, _: Value | None) -> Value:
+def build_convert(builder: Builder, params: Params, _: Value | None) -> Value:
     x = start(builder, params, None)
     order = x.order if params["to_layout"] is None else order_of(params["to_layout"])
     y = builder.result("convert", x.dims, order, channel=x.channel, data_type=params["to"])
@@ -179,7 +179,7 @@ def _build_convert(builder: Builder, params: Params, _: Value | None) -> Value:
     return y
 
 
-def _build_select(
+def build_select(
     mode: Mode, name: str, builder: Builder, params: Params, chained: Value | None
 ) -> Value:
     """in_2 is the condition, in_0 what is taken where it holds, in_1 what is taken elsewhere."""
@@ -204,7 +204,7 @@ def _build_gradient(
     return dx
 
 
-def _build_bias(builder: Builder, _: Params, chained: Value | None) -> Value:
+def build_bias(builder: Builder, _: Params, chained: Value | None) -> Value:
     if chained is None:
         raise UsageError("bias: follows another operation: conv_fwd+bias, matmul+bias")
     axes = range(len(chained.dims))
@@ -312,7 +312,7 @@ RECIPES: tuple[Recipe, ...] = (
         "bias",
         "arithmetic",
         "adds one number per channel to what it follows",
-        _build_bias,
+        build_bias,
         (DTYPE,),
         {},
         chains=True,
@@ -322,7 +322,7 @@ RECIPES: tuple[Recipe, ...] = (
         "convert",
         "arithmetic",
         "the same values in another type or memory order",
-        _build_convert,
+        build_convert,
         (
             *image_rows(32, 64, 28),
             DIMS,
@@ -346,7 +346,7 @@ RECIPES: tuple[Recipe, ...] = (
             "large": ("n=64 c=256 h=56 w=56 to_layout=nhwc",),
             "skewed": ("n=1 c=8192 h=1 w=3 to_layout=nhwc",),
         },
-        complete=_complete_convert,
+        complete=complete_convert,
     ),
     *_plain("logic"),
     _recipe("logical_not", "logic", "not x", Mode("logical_not", 1, {})),
@@ -355,6 +355,6 @@ RECIPES: tuple[Recipe, ...] = (
         "logic",
         "x where the mask is set, else b",
         Mode("binary_select", 3, {}),
-        make=_build_select,
+        make=build_select,
     ),
 )

@@ -56,7 +56,7 @@ def _complete(op: str, params: Params) -> Params:
     return params
 
 
-def _dequantize(builder: Builder, params: Params, _: Value | None) -> Value:
+def dequantize(builder: Builder, params: Params, _: Value | None) -> Value:
     m, n, block = params["m"], params["n"], params["block"]
     x = builder.tensor("x", (m, n), None, params["source"])
     scale = builder.tensor("scale", (m, n // block), None, "fp8_e8m0")
@@ -71,7 +71,7 @@ def _dequantize(builder: Builder, params: Params, _: Value | None) -> Value:
     return y
 
 
-def _quantize(builder: Builder, params: Params, _: Value | None) -> Value:
+def quantize(builder: Builder, params: Params, _: Value | None) -> Value:
     m, n, block = params["m"], params["n"], params["block"]
     x = builder.tensor("x", (m, n))
     y = builder.result("block_scale_quantize", (m, n), channel=1, data_type=params["to"])
@@ -91,7 +91,7 @@ RECIPES: tuple[Recipe, ...] = (
         "block_scale_quantize",
         "quantization",
         "to fp8 with one scale for each block",
-        _quantize,
+        quantize,
         (*_SHAPE, _TO),
         _SHAPES,
         complete=partial(_complete, "block_scale_quantize"),
@@ -101,7 +101,7 @@ RECIPES: tuple[Recipe, ...] = (
         "block_scale_dequantize",
         "quantization",
         "from fp8 with one scale for each block",
-        _dequantize,
+        dequantize,
         (*_SHAPE, _FROM),
         _SHAPES,
         complete=partial(_complete, "block_scale_dequantize"),

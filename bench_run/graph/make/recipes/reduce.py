@@ -45,7 +45,7 @@ _REDUCTION_SHAPES = {
 }
 
 
-def _complete_reduction(op: str, params: Params) -> Params:
+def complete_reduction(op: str, params: Params) -> Params:
     rank = len(params["dims"])
     axes = (rank - 1,) if params["axes"] is None else tuple(sorted(set(params["axes"])))
     if axes[-1] >= rank:
@@ -55,7 +55,7 @@ def _complete_reduction(op: str, params: Params) -> Params:
     return {**params, "axes": axes}
 
 
-def _reduction(mode: str, builder: Builder, params: Params, chained: Value | None) -> Value:
+def reduction(mode: str, builder: Builder, params: Params, chained: Value | None) -> Value:
     if chained is None:
         dims: Dims = params["dims"]
         x, axes = builder.tensor("x", dims), params["axes"]
@@ -185,10 +185,10 @@ RECIPES: tuple[Recipe, ...] = (
             f"reduce_{mode}",
             "reduction",
             f"{words} over axes",
-            partial(_reduction, mode),
+            partial(reduction, mode),
             _REDUCTION,
             _REDUCTION_SHAPES,
-            complete=partial(_complete_reduction, f"reduce_{mode}"),
+            complete=partial(complete_reduction, f"reduce_{mode}"),
             chains=True,
         )
         for mode, words in SUMMARIES.items()
