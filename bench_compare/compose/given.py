@@ -226,6 +226,7 @@ def without_answer(
     given: Given, missing: Sequence[Missing], problems: Sequence[str]
 ) -> Composition:
     asked, sources = given.inputs.asked, given.inputs.sources
+    names: dict[str | None, Objective] = {"time": "time", "energy": "energy", "edp": "edp"}
     return Composition(
         pipeline=given.network.pipeline.name,
         path=str(given.network.path),
@@ -234,7 +235,7 @@ def without_answer(
         documents=tuple(source.path for source in sources),
         surroundings=surroundings(sources, given.wanted, given.cache),
         baseline_name=given.baseline,
-        choose=_objective(asked.choose),
+        choose=names.get(asked.choose),
         limits=dict(asked.limits),
         fixed=dict(given.fixes),
         optimal=None,
@@ -252,11 +253,6 @@ def without_answer(
         remarks=given.remarks,
         problems=tuple(problems),
     )
-
-
-def _objective(name: str | None) -> Objective | None:
-    names: dict[str | None, Objective] = {"time": "time", "energy": "energy", "edp": "edp"}
-    return names.get(name)
 
 
 def idle_power_w(sources: Sequence[Source]) -> float | None:

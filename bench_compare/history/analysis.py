@@ -73,7 +73,9 @@ def analyse(
         builds=_builds(archive),
         series=tuple(table),
         events=tuple(told),
-        unclear=tuple(_unclear(one) for one in odd),
+        unclear=tuple(
+            Unclear(series.identifier(one.row), math.exp(one.shift), one.needed) for one in odd
+        ),
         suggestions=_suggestions(context, told, odd)[: asked.suggestions],
         bands=tuple(Band(p.first, p.last, p.entry.kind, p.entry.note) for p in accepted),
         noise=_noise(findings, rows),
@@ -123,10 +125,6 @@ def _builds(archive: Archive) -> tuple[BuildInfo, ...]:
         )
         for number, build in enumerate(archive.builds)
     )
-
-
-def _unclear(one: Odd) -> Unclear:
-    return Unclear(series.identifier(one.row), math.exp(one.shift), one.needed)
 
 
 def _unused(accepted: Sequence[Placed], events: Sequence[EventInfo], archive: Archive) -> list[str]:

@@ -152,15 +152,11 @@ def _build(name: str, docs: Sequence[Doc], by: str) -> Build:
     shown = name
     if by == "started":
         shown = f"{first.moment:%Y-%m-%d %H:%M:%S}"
-    elif by == "commit" and _is_hash(name):
+    elif by == "commit" and (len(name) >= 12 and all(sign in "0123456789abcdef" for sign in name)):
         shown = name[:10]
     aliases = {name, shown, *(doc.run_id for doc in docs), *(doc.path for doc in docs)}
     aliases |= {doc.label for doc in docs if doc.label is not None}
     return Build(shown, frozenset(aliases), first.started, tuple(docs))
-
-
-def _is_hash(text: str) -> bool:
-    return len(text) >= 12 and all(sign in "0123456789abcdef" for sign in text)
 
 
 def told_apart(builds: Sequence[Build]) -> list[Build]:

@@ -165,6 +165,11 @@ def _case(case: Case, key: SeriesKey, host: str, engine: Engine) -> CaseRow:
     bad = status == "completed" and wrong(case)
     reason = complaint((case,)) if bad else case.outcome.reason
     kernels = json.dumps([(kernel.name, kernel.count) for kernel in case.kernels])
+    # As the rounds say, else as the machine and the engine do.
+    places = facts(case.rounds).places
+    hosts = {where for where, _ in places if where is not None}
+    devices = {device for _, device in places if device is not None}
+    where = hosts.pop() if len(hosts) == 1 else host
     return CaseRow(
         key=key,
         name=case.graph.name,
@@ -175,18 +180,9 @@ def _case(case: Case, key: SeriesKey, host: str, engine: Engine) -> CaseRow:
         reason=reason,
         plan=json.dumps(dict(case.plan), sort_keys=True),
         kernels=hashlib.sha256(kernels.encode()).hexdigest()[:16] if case.kernels else None,
-        unit=_unit(case, host, engine),
+        unit=f"{where} {devices.pop() if len(devices) == 1 else engine.device}",
         checked=checked(case),
     )
-
-
-def _unit(case: Case, host: str, engine: Engine) -> str:
-    """As the rounds say, else as the machine and the engine do."""
-    places = facts(case.rounds).places
-    hosts = {where for where, _ in places if where is not None}
-    devices = {device for _, device in places if device is not None}
-    where = hosts.pop() if len(hosts) == 1 else host
-    return f"{where} {devices.pop() if len(devices) == 1 else engine.device}"
 
 
 def _levels(cases: Sequence[Case]) -> Iterator[LevelRow]:

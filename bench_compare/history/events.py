@@ -350,6 +350,8 @@ def _from_state(context: Context, group: Sequence[StateChange]) -> EventInfo:
     names = sorted({archive.series[row].name for row in rows})
     before = {change.row: [change.before] for change in group}
     after = {change.row: [change.after] for change in group}
+    series = archive.series[group[0].row]
+    who = f"{series.name} on {series.about}" if len(group) == 1 else _who(names, len(group))
     return EventInfo(
         id="",
         kind=lead.kind,
@@ -372,13 +374,5 @@ def _from_state(context: Context, group: Sequence[StateChange]) -> EventInfo:
         gates=bad and latest >= context.since,
         causes=tuple(causes(archive, rows, before, after)),
         suggestions=(look(archive, lead.before, lead.after, names),),
-        sentence=_state_sentence(archive, group, names, latest),
+        sentence=f"{who}: {group[0].text}, since {archive.builds[latest].name}",
     )
-
-
-def _state_sentence(
-    archive: Archive, group: Sequence[StateChange], names: Sequence[str], build: int
-) -> str:
-    series = archive.series[group[0].row]
-    who = f"{series.name} on {series.about}" if len(group) == 1 else _who(names, len(group))
-    return f"{who}: {group[0].text}, since {archive.builds[build].name}"

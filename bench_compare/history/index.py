@@ -126,7 +126,7 @@ def indexed(
         try:
             return _used(place, wanted, use, remarks)
         except sqlite3.DatabaseError as error:
-            if _locked(error):
+            if isinstance(error, sqlite3.OperationalError) and "locked" in str(error):
                 raise InputError(f"{place}: another process holds the index: {error}") from None
             remarks = [f"{place}: made anew ({error})"]
         try:
@@ -143,7 +143,12 @@ def _used(
     use: Callable[[sqlite3.Connection], Result],
     remarks: Sequence[str],
 ) -> tuple[Result, list[str]]:
-    connection = _opened(":memory:" if place is None else str(place))
+    name = ":memory:" if place is None else str(place)
+    connection = _made(name)
+    version = connection.execute("PRAGMA user_version").fetchone()[0]
+    if version != VERSION:
+        connection.close()
+        raise sqlite3.DatabaseError(f"version {version}, known is {VERSION}")
     passed_over: list[str] = []
     try:
         passed_over = update(connection, wanted)
@@ -166,19 +171,6 @@ def _may_be_ours(place: Path) -> bool:
         return True
     mark = header[MARK_AT : MARK_AT + 4]
     return not header or (header.startswith(b"SQLite format 3") and mark in (MARK, b"\0" * 4))
-
-
-def _locked(error: sqlite3.DatabaseError) -> bool:
-    return isinstance(error, sqlite3.OperationalError) and "locked" in str(error)
-
-
-def _opened(name: str) -> sqlite3.Connection:
-    connection = _made(name)
-    version = connection.execute("PRAGMA user_version").fetchone()[0]
-    if version != VERSION:
-        connection.close()
-        raise sqlite3.DatabaseError(f"version {version}, known is {VERSION}")
-    return connection
 
 
 def _made(name: str) -> sqlite3.Connection:
@@ -221,17 +213,15 @@ def update(
         batch = _read_all([wanted[name] for name in names])
         with _writing(connection):
             for name, stamp, held in zip(names, stamps, batch, strict=True):
-                if not _has(connection, name, stamp):  # another process was faster
+                query = "SELECT size, mtime_ns FROM file WHERE path = ?"
+                if not bool(
+                    connection.execute(query, (name,)).fetchone() == stamp
+                ):  # another process was faster
                     _keep(connection, name, stamp, held)
         if tell is not None:
             tell(first + len(batch), len(new))
     found = connection.execute("SELECT path, problem FROM file WHERE problem IS NOT NULL")
     return [f"{name}: passed over, {problem}" for name, problem in sorted(found)]
-
-
-def _has(connection: sqlite3.Connection, name: str, stamp: tuple[int, int]) -> bool:
-    query = "SELECT size, mtime_ns FROM file WHERE path = ?"
-    return bool(connection.execute(query, (name,)).fetchone() == stamp)
 
 
 def _stamp(path: Path) -> tuple[int, int]:

@@ -249,12 +249,36 @@ def compose(pipeline: Pipeline, graphs: Mapping[str, Graph], path: Path) -> Chai
     for link in pipeline.outputs:
         if link.layer is not None:
             find(last[link.layer].graph.outputs, link.tensor, f"{path}: output {link.text}")
-    groups = _groups(readers)
+    # Readers of each input of the pipeline: first the one with the largest memory, which
+    # has it for all.
+    groups: dict[str, list[_Reader]] = {}
+    for reader in readers:
+        if reader.link.layer is None:
+            groups.setdefault(reader.link.tensor, []).append(reader)
+    for group in groups.values():
+        group.sort(key=lambda reader: (reader.link.offset, -reader.tensor.span))
     aliases = {**_between(readers, last), **_shared_inputs(groups)}
     weights = frozenset(_compose_weights(pipeline, places, readers))
-    rules = _rules(pipeline, groups, path)
+    # How inputs of the pipeline are filled, by id of the place that has their memory.
+    rules: dict[str, tuple[str, ...]] = {}
+    for each in pipeline.inputs:
+        if each.init is not None and each.name in groups:
+            owner = groups[each.name][0]
+            rule = _rule(owner.tensor, each.init, path)
+            rules[owner.place.id] = (*rules.get(owner.place.id, ()), rule)
     placed = [replace(p, init=(*p.init, *rules.get(p.id, ()))) for _, p in places]
-    return _chain(pipeline.name, placed, aliases, weights)
+    first = placed[0].graph
+    return ChainGraph(
+        name=pipeline.name,
+        io_data_type=first.io_data_type,
+        intermediate_data_type=first.intermediate_data_type,
+        compute_data_type=first.compute_data_type,
+        tensors=tuple(tensor for place in placed for tensor in place.placed.tensors),
+        nodes=tuple(node for place in placed for node in place.placed.nodes),
+        weights=weights,
+        places=tuple(placed),
+        aliases=aliases,
+    )
 
 
 def _places(
@@ -319,37 +343,12 @@ def _between(readers: Iterable[_Reader], last: Mapping[str, Place]) -> dict[int,
     return made
 
 
-def _groups(readers: Sequence[_Reader]) -> dict[str, list[_Reader]]:
-    """Readers of each input of the pipeline: first the one with the largest memory, which has it
-    for all."""
-    groups: dict[str, list[_Reader]] = {}
-    for reader in readers:
-        if reader.link.layer is None:
-            groups.setdefault(reader.link.tensor, []).append(reader)
-    for group in groups.values():
-        group.sort(key=lambda reader: (reader.link.offset, -reader.tensor.span))
-    return groups
-
-
 def _shared_inputs(groups: Mapping[str, list[_Reader]]) -> dict[int, Alias]:
     return {
         reader.tensor.uid: _alias(reader, owner.tensor, reader.link.offset - owner.link.offset)
         for owner, *others in groups.values()
         for reader in others
     }
-
-
-def _rules(
-    pipeline: Pipeline, groups: Mapping[str, list[_Reader]], path: Path
-) -> dict[str, tuple[str, ...]]:
-    """How inputs of the pipeline are filled, by id of the place that has their memory."""
-    rules: dict[str, tuple[str, ...]] = {}
-    for each in pipeline.inputs:
-        if each.init is not None and each.name in groups:
-            owner = groups[each.name][0]
-            rule = _rule(owner.tensor, each.init, path)
-            rules[owner.place.id] = (*rules.get(owner.place.id, ()), rule)
-    return rules
 
 
 def _alias(reader: _Reader, source: Tensor, offset: int) -> Alias:
@@ -380,20 +379,3 @@ def _compose_weights(
         own = weights_of(place.graph) if layer.weights is None else frozenset(named)
         yield from (place.uids[uid] for uid in own if place.uids[uid] not in linked)
     yield from (u for u, link in linked.items() if link.layer is None and link.tensor in declared)
-
-
-def _chain(
-    name: str, places: Sequence[Place], aliases: Mapping[int, Alias], weights: frozenset[int]
-) -> ChainGraph:
-    first = places[0].graph
-    return ChainGraph(
-        name=name,
-        io_data_type=first.io_data_type,
-        intermediate_data_type=first.intermediate_data_type,
-        compute_data_type=first.compute_data_type,
-        tensors=tuple(tensor for place in places for tensor in place.placed.tensors),
-        nodes=tuple(node for place in places for node in place.placed.nodes),
-        weights=weights,
-        places=tuple(places),
-        aliases=aliases,
-    )

@@ -143,7 +143,11 @@ def _check_ports(seen: View, ports: tuple[Port, ...], used: object, place: str) 
             raise GraphError(f"{seen.where}.{seen.operation.port_place(port.name)}", "is missing")
         if tensor is not None and port.hint in INTEGER_HINTS and not _is_integer(tensor):
             raise seen.port_error(port.name, f"is {tensor.data_type}, expected integers")
-        if tensor is not None and place == "outputs" and not _can_hold(port, tensor):
+        if (
+            tensor is not None
+            and place == "outputs"
+            and not (port.hint == "block_scale" or DTYPES[tensor.data_type].kind != "scale")
+        ):
             what = "holds powers of two: it can be the scale of blocks, not a result"
             raise seen.port_error(port.name, f"is {tensor.data_type}, which {what}")
         if port.numbered:
@@ -152,10 +156,6 @@ def _check_ports(seen: View, ports: tuple[Port, ...], used: object, place: str) 
         known = ", ".join(port.name for port in ports)
         what = f"{sorted(names)[0]!r} is not a port of {seen.node.type}, expected {known}"
         raise GraphError(f"{seen.where}.{place}", what)
-
-
-def _can_hold(port: Port, tensor: Tensor) -> bool:
-    return port.hint == "block_scale" or DTYPES[tensor.data_type].kind != "scale"
 
 
 def _is_integer(tensor: Tensor) -> bool:

@@ -30,7 +30,9 @@ _MEMORY_ORDER = {"row": "mn", "col": "nm"}
 def strides_of(dims: tuple[int, ...], layout: str) -> tuple[int, ...]:
     """Packed strides, in elements. `row` and `col` order the last two dims, batches outside."""
     if layout in _MEMORY_ORDER:
-        return _matrix_strides(dims, layout)
+        rows, columns = dims[-2:]
+        batch = tuple(rows * columns * stride for stride in packed(dims[:-2]))
+        return (*batch, columns, 1) if layout == "row" else (*batch, 1, rows)
     axes, order = LOGICAL_AXES[layout], layout
     lengths = dict(zip(axes, dims, strict=True))
     return tuple(math.prod(lengths[a] for a in order[order.index(axis) + 1 :]) for axis in axes)
@@ -79,9 +81,3 @@ def is_packed(dims: tuple[int, ...], strides: tuple[int, ...]) -> bool:
 
 def _same(dims: tuple[int, ...], one: tuple[int, ...], two: tuple[int, ...]) -> bool:
     return all(d == 1 or s == t for d, s, t in zip(dims, one, two, strict=True))
-
-
-def _matrix_strides(dims: tuple[int, ...], layout: str) -> tuple[int, ...]:
-    rows, columns = dims[-2:]
-    batch = tuple(rows * columns * stride for stride in packed(dims[:-2]))
-    return (*batch, columns, 1) if layout == "row" else (*batch, 1, rows)

@@ -85,7 +85,8 @@ def _batched(graph: Graph) -> tuple[set[int], int]:
         uid
         for node in graph.nodes
         for port, uid in _ports(node)
-        if port in BATCHED.get(node.type, ()) and len(graph.by_uid[uid].dims) >= _least_rank(node)
+        if port in BATCHED.get(node.type, ())
+        and len(graph.by_uid[uid].dims) >= (3 if node.type == "MatmulAttributes" else 1)
     }
     if all(node.type == POINTWISE for node in graph.nodes):
         found = {uid for uid in graph.produced if len(graph.by_uid[uid].dims) >= 3}
@@ -98,10 +99,6 @@ def _batched(graph: Graph) -> tuple[set[int], int]:
 
 def _ports(node: Node) -> list[tuple[str, int]]:
     return [*node.inputs.items(), *node.outputs.items()]
-
-
-def _least_rank(node: Node) -> int:
-    return 3 if node.type == "MatmulAttributes" else 1
 
 
 def _neighbours(graph: Graph, found: set[int], length: int) -> set[int]:
@@ -148,14 +145,10 @@ def scaled(graph: Graph, meaning: str) -> tuple[Graph, tuple[str, ...]]:
         if node.type not in TYPES or has_scale(node):
             nodes.append(node)
             continue
-        value = _value(graph, node, meaning)
+        head_size = graph.by_uid[node.inputs["q"]].dims[3]
+        value = 1.0 if meaning == "one" else 1 / math.sqrt(head_size)
         nodes.append(replace(node, attributes={**node.attributes, "attn_scale_value": value}))
         notes.append(
             f"{node.label}: the file stores no scale, taken as {value:.6g} (--sdpa-scale {meaning})"
         )
     return (replace(graph, nodes=tuple(nodes)) if notes else graph), tuple(notes)
-
-
-def _value(graph: Graph, node: Node, meaning: str) -> float:
-    head_size = graph.by_uid[node.inputs["q"]].dims[3]
-    return 1.0 if meaning == "one" else 1 / math.sqrt(head_size)

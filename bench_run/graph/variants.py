@@ -38,7 +38,9 @@ def with_data_type(graph: Graph, data_type: str) -> Graph | None:
     chosen = {
         tensor.uid
         for tensor in graph.tensors
-        if tensor.uid in data and _is_exchangeable(tensor) and tensor.data_type in DATA_TYPES
+        if tensor.uid in data
+        and (not tensor.virtual and tensor.value is None and not tensor.runtime_scalar)
+        and tensor.data_type in DATA_TYPES
     }
     if not chosen:
         return None
@@ -47,10 +49,6 @@ def with_data_type(graph: Graph, data_type: str) -> Graph | None:
         for tensor in graph.tensors
     )
     return check(replace(graph, tensors=tensors, io_data_type=data_type))
-
-
-def _is_exchangeable(tensor: Tensor) -> bool:
-    return not tensor.virtual and tensor.value is None and not tensor.runtime_scalar
 
 
 def with_layout(graph: Graph, layout: str) -> Graph | None:

@@ -119,24 +119,21 @@ class Lowering:
     def _lower_or_refuse(self, call: Call) -> None:
         """A joined call that no graph expresses is lowered part by part: some of them may be."""
         try:
-            self._lower(call)
+            lowering = self.table.get(call.kind)
+            if lowering is None:
+                reason = call.attributes.get("reason", "no operation of hipDNN does this")
+                raise UnsupportedCallError(reason)
+            made = len(self.layers)
+            try:
+                lowering(self, call)
+            except (UnsupportedCallError, UsageError, GraphError):
+                del self.layers[made:]  # copies for something that was not to be
+                raise
         except (UnsupportedCallError, UsageError, GraphError) as error:
             for part in call.parts:
                 self._lower_or_refuse(part)
             if not call.parts:
                 self._refuse(call, str(error))
-
-    def _lower(self, call: Call) -> None:
-        lowering = self.table.get(call.kind)
-        if lowering is None:
-            reason = call.attributes.get("reason", "no operation of hipDNN does this")
-            raise UnsupportedCallError(reason)
-        made = len(self.layers)
-        try:
-            lowering(self, call)
-        except (UnsupportedCallError, UsageError, GraphError):
-            del self.layers[made:]  # copies for something that was not to be
-            raise
 
     def _add_input(self, name: str) -> None:
         dims = self.model.dims[name]
@@ -414,7 +411,26 @@ def _users(model: Model) -> Counter[str]:
 
 def _joined(before: Call, call: Call, weights: dict[str, Array]) -> Call | None:
     if call.kind == "batchnorm" and before.kind == "conv" and "act" not in before.attributes:
-        return _folded(before, call, weights)
+        # y = (w·x + b − mean)·s + bias with s = scale/√(var + eps) is a convolution
+        # too.
+        w_name, b_name = before.inputs[1], before.inputs[2]
+        if w_name not in weights or (b_name is not None and b_name not in weights):
+            return None
+        if call.inputs[3] not in weights or call.inputs[4] not in weights:
+            return None
+        w = float64(weights[str(w_name)])
+        variance = float64(weights[str(call.inputs[4])]) + call.attributes["eps"]
+        if not np.all(variance > 0):
+            return None
+        old = np.zeros(len(w)) if b_name is None else float64(weights[str(b_name)])
+        _, scale_name, bias_name, mean, _ = call.inputs
+        scale = _or(weights, scale_name, np.ones(len(w)))
+        bias = _or(weights, bias_name, np.zeros(len(w)))
+        factor = scale / np.sqrt(variance)
+        names = f"{call.outputs[0]}.w", f"{call.outputs[0]}.bias"
+        weights[names[0]] = w * factor.reshape((-1,) + (1,) * (w.ndim - 1))
+        weights[names[1]] = (old - float64(weights[str(mean)])) * factor + bias
+        return replace(before, inputs=(before.inputs[0], *names), outputs=call.outputs)
     if call.kind in ACTIVATIONS and before.kind in TAKES_ACTIVATION:
         if "act" in before.attributes:
             return None
@@ -422,28 +438,6 @@ def _joined(before: Call, call: Call, weights: dict[str, Array]) -> Call | None:
             before, outputs=call.outputs, attributes={**before.attributes, "act": call.kind}
         )
     return None
-
-
-def _folded(conv: Call, norm: Call, weights: dict[str, Array]) -> Call | None:
-    """y = (w·x + b − mean)·s + bias with s = scale/√(var + eps) is a convolution too."""
-    w_name, b_name = conv.inputs[1], conv.inputs[2]
-    if w_name not in weights or (b_name is not None and b_name not in weights):
-        return None
-    if norm.inputs[3] not in weights or norm.inputs[4] not in weights:
-        return None
-    w = float64(weights[str(w_name)])
-    variance = float64(weights[str(norm.inputs[4])]) + norm.attributes["eps"]
-    if not np.all(variance > 0):
-        return None
-    old = np.zeros(len(w)) if b_name is None else float64(weights[str(b_name)])
-    _, scale_name, bias_name, mean, _ = norm.inputs
-    scale = _or(weights, scale_name, np.ones(len(w)))
-    bias = _or(weights, bias_name, np.zeros(len(w)))
-    factor = scale / np.sqrt(variance)
-    names = f"{norm.outputs[0]}.w", f"{norm.outputs[0]}.bias"
-    weights[names[0]] = w * factor.reshape((-1,) + (1,) * (w.ndim - 1))
-    weights[names[1]] = (old - float64(weights[str(mean)])) * factor + bias
-    return replace(conv, inputs=(conv.inputs[0], *names), outputs=norm.outputs)
 
 
 def _or(weights: dict[str, Array], name: str | float | None, otherwise: Array) -> Array:

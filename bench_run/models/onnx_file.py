@@ -541,7 +541,10 @@ class _Reader:
         if node.domain not in DOMAINS or not node.output:
             return None
         if node.op_type == "Constant":
-            return self._constant(attributes)
+            if "value" in attributes:
+                return _array(self.onnx, attributes["value"])
+            plain = [v for k, v in attributes.items() if k.startswith(("value_float", "value_int"))]
+            return np.array(plain[0]) if plain else None
         if node.op_type == "Shape" and not attributes and any(n in self.dims for n in node.input):
             return np.array(self.dims[node.input[0]], np.int64)
         if node.op_type not in FOLDS or not all(name in self.weights for name in node.input):
@@ -552,12 +555,6 @@ class _Reader:
         except (ValueError, TypeError):  # NumPy's, of operands that do not go together
             return None
         return None if found is None else np.asarray(found)
-
-    def _constant(self, attributes: Mapping[str, Any]) -> Array | None:
-        if "value" in attributes:
-            return _array(self.onnx, attributes["value"])
-        plain = [v for k, v in attributes.items() if k.startswith(("value_float", "value_int"))]
-        return np.array(plain[0]) if plain else None
 
     def _call(self, node: Any, number: int, attributes: dict[str, Any]) -> Call:
         inputs = tuple(name or None for name in node.input)

@@ -162,7 +162,16 @@ def _shared_inputs(
 def _filled(each: Lowered, tensor: str, array: Array, *, weights: bool) -> str | None:
     if weights:
         return f"file:{WEIGHTS}/{_file_name(each, tensor)}"
-    return _rule(each.graph, tensor, array)
+    # Filters and matrices that keep the variance of what they read, small biases; a number
+    # as it is, the rest by its role.
+    if array.size == 1:
+        return f"constant:{float(array.reshape(-1)[0])!r}"
+    if tensor == "w" or (tensor == "b" and len(array.shape) > 1):
+        dims = next(t.dims for t in each.graph.inputs if t.name == tensor)
+        fan_in = math.prod(dims[1:]) if tensor == "w" else dims[-2]
+        bound = math.sqrt(3 / max(1, fan_in))
+        return f"uniform:-{bound:.6f}:{bound:.6f}"
+    return BIAS if tensor in ("bias", "b") else None
 
 
 def _layer(
@@ -194,19 +203,6 @@ def _layer(
 
 def _link(view: View) -> Link:
     return Link(view.tensor, view.layer, view.offset)
-
-
-def _rule(graph: Graph, tensor: str, array: Array) -> str | None:
-    """Filters and matrices that keep the variance of what they read, small biases; a number as it
-    is, the rest by its role."""
-    if array.size == 1:
-        return f"constant:{float(array.reshape(-1)[0])!r}"
-    if tensor == "w" or (tensor == "b" and len(array.shape) > 1):
-        dims = next(t.dims for t in graph.inputs if t.name == tensor)
-        fan_in = math.prod(dims[1:]) if tensor == "w" else dims[-2]
-        bound = math.sqrt(3 / max(1, fan_in))
-        return f"uniform:-{bound:.6f}:{bound:.6f}"
-    return BIAS if tensor in ("bias", "b") else None
 
 
 def _file_name(each: Lowered, tensor: str) -> str:

@@ -514,16 +514,12 @@ def _held_once(tensor: Any, known: dict[object, Array]) -> Array:
     """One array for all names of a tensor, which models may share between modules."""
     key = tensor.data_ptr(), tuple(tensor.shape), tensor.stride(), tensor.dtype
     if key not in known:
-        known[key] = _array(tensor)
+        import torch
+
+        plain = tensor.detach().cpu()
+        found: Array = (plain.float() if plain.dtype == torch.bfloat16 else plain).numpy()
+        known[key] = found
     return known[key]
-
-
-def _array(tensor: Any) -> Array:
-    import torch
-
-    plain = tensor.detach().cpu()
-    found: Array = (plain.float() if plain.dtype == torch.bfloat16 else plain).numpy()
-    return found
 
 
 def _dims(node: Any) -> dict[str, tuple[int, ...]]:
@@ -540,12 +536,12 @@ def _types(node: Any) -> dict[str, str]:
     value = node.meta["val"]
     several = isinstance(value, (list, tuple))
     parts = {f"{node.name}.{i}": part for i, part in enumerate(value)} if several else {}
-    kinds = {n: str(v.dtype) for n, v in (parts or {node.name: value}).items() if _is_tensor(v)}
+    kinds = {
+        n: str(v.dtype)
+        for n, v in (parts or {node.name: value}).items()
+        if (hasattr(v, "dtype") and hasattr(v, "shape"))
+    }
     return {n: names.get(kind, kind.removeprefix("torch.")) for n, kind in kinds.items()}
-
-
-def _is_tensor(value: Any) -> bool:
-    return hasattr(value, "dtype") and hasattr(value, "shape")
 
 
 def _fixed(node: Any, value: Any) -> tuple[int, ...]:

@@ -193,7 +193,9 @@ class _Maker:
     def links(self) -> Iterator[Term]:
         groups: dict[tuple[int | None, str], list[Edge]] = defaultdict(list)
         for edge in self._network.edges:
-            if self._is_varied(edge):
+            # Whether some option of either end could want a conversion.
+            ends = [end for end in (edge.writer, edge.reader) if end is not None]
+            if any(_rewrite(row) != (None, None) for end in ends for row in self._options[end]):
                 groups[edge.writer, edge.output].append(edge)
         for edges in groups.values():
             alike = [edge for edge in edges if self._is_shareable(edge)]
@@ -202,11 +204,6 @@ class _Maker:
                 yield from self._shared(alike, wanted)
                 edges = [edge for edge in edges if edge not in alike]
             yield from map(self._single, edges)
-
-    def _is_varied(self, edge: Edge) -> bool:
-        """Whether some option of either end could want a conversion."""
-        ends = [end for end in (edge.writer, edge.reader) if end is not None]
-        return any(_rewrite(row) != (None, None) for end in ends for row in self._options[end])
 
     def _is_shareable(self, edge: Edge) -> bool:
         sides = forms(edge, self._network)

@@ -129,19 +129,8 @@ def _total(weights: Mapping[int, float], values: Array, sources: Ints, use: Mask
         sums = [float((factors * _mean(cells[:, columns == one])).sum()) for one in whole]
         variance = float(np.var(sums, ddof=1))
         return Total(value, variance / len(sums), len(sums) - 1, "documents", variance)
-    return _over_rounds(value, factors, cells, columns)
-
-
-def _whole_documents(cells: Array, columns: Ints) -> list[int]:
-    """Documents that hold every row, where no other one holds any."""
-    known = {int(one): np.isfinite(cells[:, columns == one]).any(axis=1) for one in set(columns)}
-    held = {one: rows for one, rows in known.items() if rows.any()}
-    return sorted(held) if all(rows.all() for rows in held.values()) else []
-
-
-def _over_rounds(value: float, factors: Array, cells: Array, columns: Ints) -> Total:
-    """Documents add up; each has its own rounds, so variances add, and degrees of freedom as by
-    Satterthwaite."""
+    # Documents add up; each has its own rounds, so variances add, and degrees of freedom as
+    # by Satterthwaite.
     documents = each_of(columns)
     held = np.stack([np.isfinite(cells[:, columns == d]).any(axis=1) for d in documents], axis=1)
     shares = factors / held.sum(axis=1)
@@ -160,6 +149,13 @@ def _over_rounds(value: float, factors: Array, cells: Array, columns: Ints) -> T
     spread = sum(v * v / dof for v, dof in parts)
     dof = variance * variance / spread if spread else 1.0
     return Total(value, variance, dof, "rounds", states)
+
+
+def _whole_documents(cells: Array, columns: Ints) -> list[int]:
+    """Documents that hold every row, where no other one holds any."""
+    known = {int(one): np.isfinite(cells[:, columns == one]).any(axis=1) for one in set(columns)}
+    held = {one: rows for one, rows in known.items() if rows.any()}
+    return sorted(held) if all(rows.all() for rows in held.values()) else []
 
 
 def unsettled(parts: Sequence[tuple[float, int]], value: float) -> float:
@@ -201,11 +197,7 @@ def alone(values: Array, sources: Ints, bounds: Array) -> list[Estimate]:
     summed = np.where(by_document, apart / np.maximum(held * (held - 1), 1), summed)
     dof = np.where(by_document, held - 1, dof)
     half = t_quantile(COVERAGE, dof) * np.sqrt(summed) + bounds
-    return _logarithms(value, half)
-
-
-def _logarithms(value: Array, half: Array) -> list[Estimate]:
-    """`_logarithmic` of each. Times of single rows are above zero."""
+    # `_logarithmic` of each. Times of single rows are above zero.
     with np.errstate(divide="ignore", invalid="ignore"):
         parts = np.where(half / value <= MOST_LOG, half / value, np.nan)
     rows = zip(value.tolist(), np.exp(parts).tolist(), strict=True)

@@ -172,44 +172,33 @@ def assemble(
         )
         made.found += converted.get(station.number, [])
         if station.entry is not None:
-            _add_seam(network, table, station, chosen, costs, made)
+            assert station.entry is not None
+            writer, reader = chosen[station.entry], chosen[station.number]
+            made.between_engines += writer.engine != reader.engine
+            found = seam(table, station, writer, reader, costs)
+            first, count = network.stations[station.entry].layer.id, station.layer.repeat
+            name = f"{first} → {station.layer.id}"
+            if found is None:
+                made.gaps.append(Gap(reader.engine, station=station))
+                found = Seam(None, {}, "not measured")
+            weights = {number: count * weight for number, weight in found.weights.items()}
+            notes = [found.note] if found.note is not None else []
+            notes += [AGAIN] if count > 1 else []
+            made.found.append(
+                Piece(
+                    "seam",
+                    station.layer.id,
+                    first,
+                    name,
+                    found.row,
+                    reader.engine,
+                    count,
+                    weights,
+                    "; ".join(notes) or None,
+                )
+            )
     made.found += converted.get(-1, [])
     return made
-
-
-def _add_seam(
-    network: Network,
-    table: Table,
-    station: Station,
-    chosen: Sequence[Row],
-    costs: Sequence[float],
-    made: Pieces,
-) -> None:
-    assert station.entry is not None
-    writer, reader = chosen[station.entry], chosen[station.number]
-    made.between_engines += writer.engine != reader.engine
-    found = seam(table, station, writer, reader, costs)
-    first, count = network.stations[station.entry].layer.id, station.layer.repeat
-    name = f"{first} → {station.layer.id}"
-    if found is None:
-        made.gaps.append(Gap(reader.engine, station=station))
-        found = Seam(None, {}, "not measured")
-    weights = {number: count * weight for number, weight in found.weights.items()}
-    notes = [found.note] if found.note is not None else []
-    notes += [AGAIN] if count > 1 else []
-    made.found.append(
-        Piece(
-            "seam",
-            station.layer.id,
-            first,
-            name,
-            found.row,
-            reader.engine,
-            count,
-            weights,
-            "; ".join(notes) or None,
-        )
-    )
 
 
 def _conversions(
@@ -224,7 +213,9 @@ def _conversions(
     found: dict[int, list[Piece]] = {}
     seen: set[tuple[int | None, str, Conversion]] = set()
     for edge in network.edges:
-        variants = _variants(edge, chosen)
+        ends = (edge.writer, edge.reader)
+        first, second = ({} if end is None else chosen[end].variant for end in ends)
+        variants = first, second
         need = conversion(edge, forms(edge, network), *variants)
         assert need is not False, "no choice has a link without a way"
         if need is True or (edge.writer, edge.output, need) in seen:
@@ -235,12 +226,6 @@ def _conversions(
             made.gaps.append(Gap(piece.configuration, conversion=need))
         found.setdefault(-1 if edge.reader is None else edge.reader, []).append(piece)
     return found
-
-
-def _variants(edge: Edge, chosen: Sequence[Row]) -> tuple[Mapping[str, str], Mapping[str, str]]:
-    ends = (edge.writer, edge.reader)
-    first, second = ({} if end is None else chosen[end].variant for end in ends)
-    return first, second
 
 
 def _converted(

@@ -99,27 +99,23 @@ def read_tensors(path: Path) -> GraphTensors | None:
     """None where the file cannot be read, or is no graph."""
     try:
         tree = json.loads(path.read_bytes())
-        return _tensors(tree)
+        forms, names = {}, {}
+        for row in tree["tensors"]:
+            dims = tuple(int(length) for length in row["dims"])
+            strides = tuple(int(step) for step in row["strides"])
+            form = Form(dims, str(row["data_type"]), _layout(dims, strides))
+            names[row["uid"]] = str(row.get("name") or row["uid"])
+            forms[names[row["uid"]]] = forms[str(row["uid"])] = form
+        read = _ports(tree, "inputs", names)
+        written = _ports(tree, "outputs", names)
+        virtual = {names[row["uid"]] for row in tree["tensors"] if row.get("virtual")}
+        return GraphTensors(
+            forms,
+            tuple(name for name in read if name not in written and name not in virtual),
+            tuple(name for name in written if name not in virtual),
+        )
     except NO_GRAPH:
         return None
-
-
-def _tensors(tree: Any) -> GraphTensors:
-    forms, names = {}, {}
-    for row in tree["tensors"]:
-        dims = tuple(int(length) for length in row["dims"])
-        strides = tuple(int(step) for step in row["strides"])
-        form = Form(dims, str(row["data_type"]), _layout(dims, strides))
-        names[row["uid"]] = str(row.get("name") or row["uid"])
-        forms[names[row["uid"]]] = forms[str(row["uid"])] = form
-    read = _ports(tree, "inputs", names)
-    written = _ports(tree, "outputs", names)
-    virtual = {names[row["uid"]] for row in tree["tensors"] if row.get("virtual")}
-    return GraphTensors(
-        forms,
-        tuple(name for name in read if name not in written and name not in virtual),
-        tuple(name for name in written if name not in virtual),
-    )
 
 
 def _ports(tree: Any, side: str, names: Mapping[Any, str]) -> dict[str, None]:

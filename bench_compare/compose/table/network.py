@@ -86,7 +86,13 @@ def read_network(path: Path, table: Table) -> Network:
         before = stations[-1].fingerprint if stations and pipeline.is_linked else None
         entry = number - 1 if before is not None else None
         if (before, fingerprint) not in pairs:
-            entry = _reads(layer, number, numbers, entry)
+            before = entry
+            # The layer right before where it reads that one or none, else the last
+            # one that it reads.
+            writers = [
+                numbers[link.layer] for link in layer.links.values() if link.layer is not None
+            ]
+            entry = before if number - 1 in writers else max(writers, default=before)
         writer = None if entry is None else pipeline.order[entry].id
         stations.append(
             Station(
@@ -160,12 +166,6 @@ def _fingerprint(
         if found is not None:
             return found
     return known.get(content(layer))
-
-
-def _reads(layer: Layer, number: int, numbers: Mapping[str, int], before: int | None) -> int | None:
-    """The layer right before where it reads that one or none, else the last one that it reads."""
-    writers = [numbers[link.layer] for link in layer.links.values() if link.layer is not None]
-    return before if number - 1 in writers else max(writers, default=before)
 
 
 def _representatives(pipeline: Pipeline) -> dict[tuple[str, str], tuple[str, str]]:

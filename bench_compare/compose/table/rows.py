@@ -261,6 +261,8 @@ def _row(
         path = case.graph.path.partition("#")[0]
         named = bases.get((case.graph.name, ""), fingerprint)
         given = bases.get((case.graph.name, path), named)
+    # Of a call, its execution and the wait for it, more than half is not the execution.
+    device, whole = (case.summary.get(name) for name in SERIES)
     return Row(
         number=number,
         fingerprint=fingerprint,
@@ -277,7 +279,9 @@ def _row(
         error=max(errors, default=None),
         workspace_bytes=None if case.memory is None else case.memory.workspace_bytes,
         unresolved=notes[-1] if notes else None,
-        is_launch_bound=_is_launch_bound(case),
+        is_launch_bound=device is not None
+        and whole is not None
+        and 2 * device.median < whole.median,
         source=source,
         case=case.id,
     )
@@ -303,12 +307,6 @@ def _error(case: Case) -> float | None:
     return max(known, default=None)
 
 
-def _is_launch_bound(case: Case) -> bool:
-    """Of a call, its execution and the wait for it, more than half is not the execution."""
-    device, whole = (case.summary.get(name) for name in SERIES)
-    return device is not None and whole is not None and 2 * device.median < whole.median
-
-
 def _unresolved(case: Case) -> str | None:
     notes = facts(case.rounds).notes
     return next((note for note in notes if "not resolved" in note), None) if notes else None
@@ -331,15 +329,15 @@ def _energies(sides: Sequence[CaseSide], sources: Ints, rounds: Ints) -> Array:
     found = np.full((len(sides), len(place)), np.nan)
     for number, side in enumerate(sides):
         for case, source in zip(side.cases, side.sources, strict=True):
-            for one in case.rounds if _has_energy(case) else ():
+            columns = columns_of(case.rounds)
+            for one in (
+                case.rounds
+                if (columns is None or bool(columns.table.numbers["energy_j"][0][columns.place]))
+                else ()
+            ):
                 joules = one.energy_j_per_iteration
                 if joules is None or not 0 < joules < MOST_JOULES:
                     continue  # a counter that wrapped says nothing
                 if (source, one.index) in place:
                     found[number, place[source, one.index]] = joules
     return found
-
-
-def _has_energy(case: Case) -> bool:
-    columns = columns_of(case.rounds)
-    return columns is None or bool(columns.table.numbers["energy_j"][0][columns.place])

@@ -69,19 +69,16 @@ def rethought(track: Track, bounds: Sequence[int]) -> Track:
     left = Residuals(tuple(_residuals(settled(track, bounds), bounds)))
     if left.pairs < LEAST_PAIRS:
         return track
-    guess = _after(track.guess, left.correlation, 1 / left.pairs)
+    error = 1 / left.pairs
+    # A guess that the value contradicts counts less.
+    apart = (left.correlation - track.guess.mean) ** 2 - error
+    guess = met(Guess(track.guess.mean, max(track.guess.variance, apart)), left.correlation, error)
     rho = guess.counted(white=1.0, margin=1.0)
     if rho <= track.correlation:
         return track
     grown = correlated(track.correlation, rho)
     variance = track.variance * grown
     return replace(track, guess=guess, correlation=rho, variance=variance)
-
-
-def _after(guess: Guess, value: float, error: float) -> Guess:
-    """A guess that the value contradicts counts less."""
-    apart = (value - guess.mean) ** 2 - error
-    return met(Guess(guess.mean, max(guess.variance, apart)), value, error)
 
 
 def _residuals(track: Track, bounds: Sequence[int]) -> Iterator[Array]:

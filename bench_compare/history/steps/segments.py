@@ -181,7 +181,17 @@ def supported(track: Track, first: int, split: int, end: int) -> float:
     """
     before, after = np.arange(first, split), np.arange(split, end)
     test, rest = (before, after) if len(before) < len(after) else (after, before)
-    moved, scale = _moved(track, test, rest)
+    # How far documents are from the level of the other side, and their standard deviations;
+    # for units that both sides have.
+    moved, scales = [np.empty(0)], [np.empty(0)]
+    for unit in np.unique(track.unit[test]):
+        others = rest[track.unit[rest] == unit]
+        if others.size:
+            mine = test[track.unit[test] == unit]
+            level = _centre(track.raw[others], np.sqrt(track.variance[others]), track.reach)
+            moved.append(track.raw[mine] - level)
+            scales.append(np.sqrt(track.variance[mine]))
+    moved, scale = np.concatenate(moved), np.concatenate(scales)
     if not moved.size:
         return 0.0
     away = moved / scale
@@ -193,20 +203,6 @@ def supported(track: Track, first: int, split: int, end: int) -> float:
     counts = np.array([len(rest)]), np.array([moved.size])
     gain *= len(rest) / (len(rest) + moved.size) / float(inflation(*counts, track.correlation)[0])
     return float(normal_score(np.array(math.sqrt(max(gain, 0.0))), track.dof))
-
-
-def _moved(track: Track, test: Ints, rest: Ints) -> tuple[Array, Array]:
-    """How far documents are from the level of the other side, and their standard deviations; for
-    units that both sides have."""
-    moved, scales = [np.empty(0)], [np.empty(0)]
-    for unit in np.unique(track.unit[test]):
-        others = rest[track.unit[rest] == unit]
-        if others.size:
-            mine = test[track.unit[test] == unit]
-            level = _centre(track.raw[others], np.sqrt(track.variance[others]), track.reach)
-            moved.append(track.raw[mine] - level)
-            scales.append(np.sqrt(track.variance[mine]))
-    return np.concatenate(moved), np.concatenate(scales)
 
 
 def _centre(values: Array, scale: Array, reach: float) -> float:

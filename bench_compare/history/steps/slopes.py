@@ -130,16 +130,12 @@ def _ramp(values: Array, weight: Array) -> tuple[int, int, float] | None:
         if last - begin < LEAST_DOCUMENTS:
             continue
         rise = np.clip((at - begin) / (last - begin), 0, 1)
-        lost = _residual(values, weight, rise)
+        # Of the line a + b · rise, by weighted least squares.
+        total = weight.sum()
+        x, y = rise - (weight * rise).sum() / total, values - (weight * values).sum() / total
+        along = float((weight * x * x).sum())
+        slope = float((weight * x * y).sum()) / along if along > 0 else 0.0
+        lost = float((weight * (y - slope * x) ** 2).sum())
         if best is None or lost < best[2]:
             best = (int(begin), int(last), lost)
     return best
-
-
-def _residual(values: Array, weight: Array, rise: Array) -> float:
-    """Of the line a + b · rise, by weighted least squares."""
-    total = weight.sum()
-    x, y = rise - (weight * rise).sum() / total, values - (weight * values).sum() / total
-    along = float((weight * x * x).sum())
-    slope = float((weight * x * y).sum()) / along if along > 0 else 0.0
-    return float((weight * (y - slope * x) ** 2).sum())

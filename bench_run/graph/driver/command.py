@@ -99,30 +99,23 @@ def _no_flag(name: str, base: str, table: Sequence[Flag]) -> str:
 
 def _value(flag: Flag, name: str, text: str, where: str) -> Any:
     if flag.kind == "text":
-        return _choice(flag, name, text, where)
+        # Layouts are read in either case, though the driver takes lower case by long
+        # names only.
+        spelled = text.upper() if flag.long.endswith("layout") else text
+        if flag.choices and spelled not in flag.choices:
+            raise GraphError(where, f"{name} {text}: choose from {', '.join(flag.choices)}")
+        return spelled
     if flag.kind == "float":
-        return _real(name, text, where)
+        try:
+            value = float(text)
+        except ValueError:
+            value = math.nan
+        if not math.isfinite(value):
+            raise GraphError(where, f"{name} {text}: expected a finite number")
+        return value
     if _WHOLE.fullmatch(text) is None or int(text) < flag.least:
         raise GraphError(where, f"{name} {text}: expected a whole number from {flag.least}")
     return int(text)
-
-
-def _choice(flag: Flag, name: str, text: str, where: str) -> str:
-    """Layouts are read in either case, though the driver takes lower case by long names only."""
-    spelled = text.upper() if flag.long.endswith("layout") else text
-    if flag.choices and spelled not in flag.choices:
-        raise GraphError(where, f"{name} {text}: choose from {', '.join(flag.choices)}")
-    return spelled
-
-
-def _real(name: str, text: str, where: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not math.isfinite(value):
-        raise GraphError(where, f"{name} {text}: expected a finite number")
-    return value
 
 
 def canonical(words: Words, values: Values, given: set[str], table: Sequence[Flag]) -> str:

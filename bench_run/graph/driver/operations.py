@@ -30,7 +30,10 @@ def read_descriptor(ask: Ask, flag: str) -> Descriptor:
     if not tail:
         return Descriptor(dims, axes or None)
     if not tail[0].isdigit():
-        return Descriptor(dims, _named(ask, flag, tail.lower(), axes))
+        layout = tail.lower()
+        if not axes or sorted(layout) != sorted(axes):
+            raise ask.error(flag, f"layout {layout.upper()} does not fit its lengths")
+        return Descriptor(dims, layout)
     strides = _numbers(tail)
     if strides is None or len(strides) != len(dims):
         raise ask.error(flag, f"expected {len(dims)} strides joined by x")
@@ -39,12 +42,6 @@ def read_descriptor(ask: Ask, flag: str) -> Descriptor:
 
 def _numbers(text: str) -> tuple[int, ...] | None:
     return tuple(map(int, text.split("x"))) if _LIST.fullmatch(text) else None
-
-
-def _named(ask: Ask, flag: str, layout: str, axes: str) -> str:
-    if not axes or sorted(layout) != sorted(axes):
-        raise ask.error(flag, f"layout {layout.upper()} does not fit its lengths")
-    return layout
 
 
 # activ, activfp16, and the activation numbers that other operations use.

@@ -201,20 +201,18 @@ def _decode(value: Any, kind: str, data_type: str, where: str) -> Constant:
     if kind == "int":
         return fields.as_int(value, where, "value")
     if kind == "code":
-        return _from_code(value, data_type, where)
+        import numpy as np
+
+        if default_value_type(data_type) != "Float8Value":
+            raise fields.error(
+                where, "data_type", data_type, "an 8-bit float, as value_type is one"
+            )
+        (code,) = fields.as_bytes([value], where, "value")
+        number = float(np.uint8(code).view(array_type(data_type)))
+        if not np.isfinite(number):
+            raise fields.error(where, "value", value, "the code of a finite number")
+        return number
     return fields.as_float(value, where, "value")
-
-
-def _from_code(value: Any, data_type: str, where: str) -> float:
-    import numpy as np
-
-    if default_value_type(data_type) != "Float8Value":
-        raise fields.error(where, "data_type", data_type, "an 8-bit float, as value_type is one")
-    (code,) = fields.as_bytes([value], where, "value")
-    number = float(np.uint8(code).view(array_type(data_type)))
-    if not np.isfinite(number):
-        raise fields.error(where, "value", value, "the code of a finite number")
-    return number
 
 
 def write_constant(value: Constant, value_type: str, data_type: str) -> Constant:

@@ -82,7 +82,13 @@ def _node(node: Node) -> dict[str, Any]:
     }
     inputs = _ports(row.inputs, {**node.inputs, **node.input_lists})
     outputs = _ports(row.outputs, node.outputs)
-    parameters = _parameters(row, node.attributes)
+    written: dict[str, Any] = {}
+    for parameter in row.parameters:
+        value = node.attributes.get(parameter.name, parameter.default)
+        if parameter.absent == "omit" and value == parameter.default:
+            continue
+        written[parameter.name] = None if value is None else _value(parameter, value)
+    parameters = written
     if row.flat_ports:
         return data | inputs | outputs | parameters
     for place, content in (("inputs", inputs), ("outputs", outputs), (row.place, parameters)):
@@ -97,27 +103,15 @@ def _ports(ports: tuple[Port, ...], used: Mapping[str, Any]) -> dict[str, Any]:
     written: dict[str, Any] = {}
     for port in ports:
         if port.numbered:
-            written[port.key] = [uid for name, uid in used.items() if _numbered(name, port)]
+            written[port.key] = [
+                uid for name, uid in used.items() if (name.rpartition("_")[0] == port.name)
+            ]
         elif port.many:
             written[port.key] = list(used.get(port.name, ()))
         elif port.name in used:
             written[port.key] = used[port.name]
         elif port.absent == "null":
             written[port.key] = None
-    return written
-
-
-def _numbered(name: str, port: Port) -> bool:
-    return name.rpartition("_")[0] == port.name
-
-
-def _parameters(row: Operation, attributes: Mapping[str, Any]) -> dict[str, Any]:
-    written: dict[str, Any] = {}
-    for parameter in row.parameters:
-        value = attributes.get(parameter.name, parameter.default)
-        if parameter.absent == "omit" and value == parameter.default:
-            continue
-        written[parameter.name] = None if value is None else _value(parameter, value)
     return written
 
 
@@ -189,7 +183,12 @@ class _Scattered:
 def read_node(value: Any, where: str, graph_compute_type: str) -> Node:
     """One entry of ``nodes``; ports and parameters that are missing are left to the checks."""
     data = fields.as_object(value, where)
-    row = _operation(data, where)
+    name = data.get("type")
+    if name is None:
+        raise GraphError(f"{where}.type", "is missing")
+    row = _TYPES.get(name.lower()) if isinstance(name, str) else None
+    if row is None:
+        raise fields.error(where, "type", name, f"a node type: {', '.join(OPERATIONS)}")
     scattered = _Scattered(data, where)
     for key in ("type", "name", "compute_data_type"):
         scattered.places[_FLAT].pop(key, None)
@@ -206,16 +205,6 @@ def read_node(value: Any, where: str, graph_compute_type: str) -> Node:
         input_lists=lists,
         extras=scattered.left_over(row),
     )
-
-
-def _operation(data: dict[str, Any], where: str) -> Operation:
-    name = data.get("type")
-    if name is None:
-        raise GraphError(f"{where}.type", "is missing")
-    row = _TYPES.get(name.lower()) if isinstance(name, str) else None
-    if row is None:
-        raise fields.error(where, "type", name, f"a node type: {', '.join(OPERATIONS)}")
-    return row
 
 
 def _compute_type(data: dict[str, Any], where: str, graph_compute_type: str) -> str:
@@ -382,12 +371,11 @@ def _find_non_finite(value: Any, place: str) -> str | None:
         return place or "the value"
     items: Any = ()
     if isinstance(value, dict):
-        items = ((_inner(place, key), item) for key, item in value.items())
+        items = (
+            ((f"{place}.{fields.show_key(key)}" if place else fields.show_key(key)), item)
+            for key, item in value.items()
+        )
     elif isinstance(value, list):
         items = ((f"{place}[{index}]", item) for index, item in enumerate(value))
     found = (_find_non_finite(item, inner) for inner, item in items)
     return next((where for where in found if where is not None), None)
-
-
-def _inner(place: str, key: str) -> str:
-    return f"{place}.{fields.show_key(key)}" if place else fields.show_key(key)

@@ -45,7 +45,11 @@ def graph_name(ops: Iterable[str], parameters: Iterable[Parameter], params: Para
     rows = list(parameters)
     shape = "".join(_segment(row, params) for row in rows if _in_shape(row))
     fixed = (_segment(row, params) for key in _AFTER_SHAPE for row in rows if row.key == key)
-    choices = (_segment(row, params) for row in rows if _is_choice(row))
+    choices = (
+        _segment(row, params)
+        for row in rows
+        if (row.key not in _AFTER_SHAPE and not _in_shape(row))
+    )
     return "_".join(part for part in ("+".join(ops), shape, *fixed, *choices) if part)
 
 
@@ -53,10 +57,6 @@ def _in_shape(row: Parameter) -> bool:
     if row.code is None or row.kind not in ("int", "ints", "dims"):
         return False
     return len(row.code) == 1 or (row.kind == "dims" and row.code == "")
-
-
-def _is_choice(row: Parameter) -> bool:
-    return row.key not in _AFTER_SHAPE and not _in_shape(row)
 
 
 def _segment(row: Parameter, params: Params) -> str:
@@ -309,7 +309,10 @@ def _has_own_shape(spec: Spec, chain: Chain) -> bool:
 
 def _assignments(spec: Spec, chain: Chain, classes: tuple[str, ...]) -> Iterator[Mapping[str, Any]]:
     """Typed parameters of each graph: default shapes (if any) × every combination of values."""
-    rows = _rows(chain)
+    # The chain's parameters, `dtype` narrowed to the types that all its operations take.
+    rows = chain_parameters(chain)
+    types = tuple(t for t in chain[0].dtypes if all(t in r.dtypes for r in chain))
+    rows = rows | {"dtype": replace(rows["dtype"], choices=types)}
     items = [(key, texts) for key, texts in spec.items if key in rows]
     values = [_typed(spec, rows[key], texts) for key, texts in items]
     if math.prod(map(len, values)) > MOST_GRAPHS:
@@ -325,13 +328,6 @@ def _typed(spec: Spec, row: Parameter, texts: tuple[str, ...]) -> list[Any]:
         names = (ALIASES.get(text, text) if row.kind == "dtype" else text for text in texts)
         texts = tuple(name for name in names if name in row.choices)
     return [parse_value(row, text, spec.text) for text in texts]
-
-
-def _rows(chain: Chain) -> dict[str, Parameter]:
-    """The chain's parameters, `dtype` narrowed to the types that all its operations take."""
-    rows = chain_parameters(chain)
-    types = tuple(t for t in chain[0].dtypes if all(t in r.dtypes for r in chain))
-    return rows | {"dtype": replace(rows["dtype"], choices=types)}
 
 
 def _default_shapes(

@@ -88,7 +88,9 @@ def sweep_partner(template: str) -> str:
 def select(names: tuple[str, ...]) -> Selection:
     """Graphs among the files of a tree; what lies under a sweep or in golden data is none."""
     known = set(names)
-    bundles = {str(PurePosixPath(n).parent) for n in names if _base(n) == "graph.template.json"}
+    bundles = {
+        str(PurePosixPath(n).parent) for n in names if n.rpartition("/")[2] == "graph.template.json"
+    }
     graphs: list[str] = []
     sweeps: list[tuple[str, str]] = []
     skipped: list[tuple[str, str]] = []
@@ -102,20 +104,14 @@ def select(names: tuple[str, ...]) -> Selection:
             graphs.append(name)
         elif what == TEMPLATE and sweep_partner(name) in known:
             sweeps.append((name, sweep_partner(name)))
-        elif what in (TEMPLATE, SWEEP) or _graph_of(name) not in known:
+        elif (
+            what in (TEMPLATE, SWEEP)
+            or (name.removesuffix(".json").rpartition(".")[0] + ".json") not in known
+        ):
             skipped.append((name, what))
     used = {partner for _, partner in sweeps}
     rest = tuple(entry for entry in skipped if entry[0] not in used)
     return Selection(tuple(graphs), tuple(sweeps), rest)
-
-
-def _graph_of(sidecar: str) -> str:
-    """The graph that ``NAME.meta.json`` and its like belong to."""
-    return sidecar.removesuffix(".json").rpartition(".")[0] + ".json"
-
-
-def _base(name: str) -> str:
-    return name.rpartition("/")[2]
 
 
 def _is_inside(name: str, bundles: set[str]) -> bool:
@@ -191,36 +187,36 @@ def is_archive(path: str) -> bool:
 def read_archive(path: Path, shown: str, limits: Limits = LIMITS) -> Source:
     """The archive's graphs and their golden data as a source. Raises `GraphError`."""
     try:
-        with contextlib.closing(_members(path)) as members:
+        with contextlib.closing(
+            _zip_members(path) if path.name.lower().endswith(".zip") else _tar_members(path)
+        ) as members:
             trusted = _trusted(members, shown, path.stat().st_size, limits)
-            return _collect(trusted, shown, limits)
+            files: dict[str, bytes] = {}
+            side: list[str] = []
+            with contextlib.ExitStack() as stack:
+                keeper: TemporaryDirectory[str] | None = None
+                for member in trusted:
+                    if SIDE_FILE.fullmatch(member.name):
+                        if keeper is None:
+                            keeper = TemporaryDirectory(prefix="bench-run-")
+                            stack.push(keeper)
+                        folder = Path(keeper.name)
+                        target = folder / member.name
+                        target.parent.mkdir(parents=True, exist_ok=True)
+                        stream = member.open()
+                        if stream is not None:
+                            with stream, target.open("xb") as file:
+                                shutil.copyfileobj(stream, file, 1 << 20)
+                        side.append(member.name)
+                    elif member.name.endswith(".json"):
+                        files[member.name] = _content(member, shown, limits)
+                stack.pop_all()  # all went well: the data stay for as long as the source
+            root = None if keeper is None else Path(keeper.name)
+            names = tuple(sorted((*files, *side)))
+            return Source(f"{shown}!", names, files.__getitem__, root, keeper)
     except _BROKEN as error:
         reason = (str(error).splitlines() or [type(error).__name__])[0].rstrip(":")
         raise GraphError(shown, f"cannot be read as an archive: {reason}") from error
-
-
-def _collect(members: Iterator[_Member], shown: str, limits: Limits) -> Source:
-    files: dict[str, bytes] = {}
-    side: list[str] = []
-    with contextlib.ExitStack() as stack:
-        keeper: TemporaryDirectory[str] | None = None
-        for member in members:
-            if SIDE_FILE.fullmatch(member.name):
-                if keeper is None:
-                    keeper = TemporaryDirectory(prefix="bench-run-")
-                    stack.push(keeper)
-                _unpack(member, Path(keeper.name))
-                side.append(member.name)
-            elif member.name.endswith(".json"):
-                files[member.name] = _content(member, shown, limits)
-        stack.pop_all()  # all went well: the data stay for as long as the source
-    root = None if keeper is None else Path(keeper.name)
-    names = tuple(sorted((*files, *side)))
-    return Source(f"{shown}!", names, files.__getitem__, root, keeper)
-
-
-def _members(path: Path) -> Generator[_Member, None, None]:
-    return _zip_members(path) if path.name.lower().endswith(".zip") else _tar_members(path)
 
 
 def _tar_members(path: Path) -> Generator[_Member, None, None]:
@@ -247,7 +243,20 @@ def _trusted(
     seen: set[str] = set()
     total = 0
     for count, member in enumerate(members, 1):
-        name = _inner_name(member.name, shown)
+        # The name without ``./``. Raises where it would leave the archive or cannot be
+        # shown.
+        parts = [part for part in member.name.split("/") if part not in ("", ".")]
+        outside = (
+            member.name.startswith("/")
+            or ".." in parts
+            or "\\" in member.name
+            or ":" in member.name[:3]
+        )
+        if outside or not member.name.isprintable():
+            raise GraphError(
+                shown, f"contains the name {member.name!r}, which points outside the archive"
+            )
+        name = "/".join(parts)
         total += member.size_bytes
         if count > limits.members:
             raise GraphError(shown, f"has more than {limits.members:,} members")
@@ -269,15 +278,6 @@ def _trusted(
         yield _Member(name, member.size_bytes, member.kind, member.open)
 
 
-def _inner_name(name: str, shown: str) -> str:
-    """The name without ``./``. Raises where it would leave the archive or cannot be shown."""
-    parts = [part for part in name.split("/") if part not in ("", ".")]
-    outside = name.startswith("/") or ".." in parts or "\\" in name or ":" in name[:3]
-    if outside or not name.isprintable():
-        raise GraphError(shown, f"contains the name {name!r}, which points outside the archive")
-    return "/".join(parts)
-
-
 def _content(member: _Member, shown: str, limits: Limits) -> bytes:
     place = f"{shown}!{member.name}"
     stream = member.open()
@@ -290,15 +290,6 @@ def _content(member: _Member, shown: str, limits: Limits) -> bytes:
             place, f"is larger than {limits.graph_bytes >> 20} MiB, the limit for a graph"
         )
     return data
-
-
-def _unpack(member: _Member, folder: Path) -> None:
-    target = folder / member.name
-    target.parent.mkdir(parents=True, exist_ok=True)
-    stream = member.open()
-    if stream is not None:
-        with stream, target.open("xb") as file:
-            shutil.copyfileobj(stream, file, 1 << 20)
 
 
 # What the user named → the files to load: folders, globs, archives and single files.
@@ -336,7 +327,18 @@ Found = Task | str
 def find(argument: str) -> Iterator[Found]:
     """Everything behind one argument, in order. Raises `GraphError` where nothing is."""
     if os.path.isdir(argument):
-        yield from _all_of(_folder_tree(argument))
+        # The files below a folder, sorted. Hidden folders and links to folders are left
+        # out.
+        names: list[str] = []
+        for place, folders, inside in os.walk(argument, onerror=_refuse):
+            folders[:] = sorted(name for name in folders if not name.startswith("."))
+            prefix = os.path.relpath(place, argument)
+            prefix = "" if prefix == "." else prefix.replace(os.sep, "/") + "/"
+            names += [prefix + name for name in inside]
+        shown = os.path.join(argument, "")
+        yield from _all_of(
+            _tree(Source(shown, tuple(sorted(names)), partial(_read, shown), Path(argument)))
+        )
     elif os.path.exists(argument):
         yield from _file(argument)
     elif glob.has_magic(argument):
@@ -410,18 +412,6 @@ def _tree(source: Source) -> Tree:
 def _flat_tree(folder: str, names: list[str]) -> Tree:
     shown = os.path.join(folder, "")
     return _tree(Source(shown, tuple(names), partial(_read, shown), Path(folder or ".")))
-
-
-def _folder_tree(folder: str) -> Tree:
-    """The files below a folder, sorted. Hidden folders and links to folders are left out."""
-    names: list[str] = []
-    for place, folders, inside in os.walk(folder, onerror=_refuse):
-        folders[:] = sorted(name for name in folders if not name.startswith("."))
-        prefix = os.path.relpath(place, folder)
-        prefix = "" if prefix == "." else prefix.replace(os.sep, "/") + "/"
-        names += [prefix + name for name in inside]
-    shown = os.path.join(folder, "")
-    return _tree(Source(shown, tuple(sorted(names)), partial(_read, shown), Path(folder)))
 
 
 def _refuse(error: OSError) -> None:

@@ -139,7 +139,13 @@ def _load_graph(task: Task) -> LoadedGraph | LoadFailure:
     try:
         text = source.read(task.name)
         digest = hashlib.sha256(text).hexdigest()
-        graph = _read(text, task.path)
+        value = parse_json(text, task.path)
+        what = _other_kind(value)
+        if what is not None:
+            raise _NoGraphError(what)
+        if sweep.is_template(text):
+            raise _NoGraphError("a sweep template, not a graph: its values are placeholders")
+        graph = read_graph_object(value, task.path)
         load_ns = time.perf_counter_ns() - begin_ns
         metadata = _metadata(task)
     except GraphError as error:
@@ -154,16 +160,6 @@ def _load_graph(task: Task) -> LoadedGraph | LoadFailure:
         metadata=metadata,
         notes=graph_notes(graph),
     )
-
-
-def _read(text: bytes, path: str) -> Graph:
-    value = parse_json(text, path)
-    what = _other_kind(value)
-    if what is not None:
-        raise _NoGraphError(what)
-    if sweep.is_template(text):
-        raise _NoGraphError("a sweep template, not a graph: its values are placeholders")
-    return read_graph_object(value, path)
 
 
 _OTHER_KINDS: tuple[tuple[str, Callable[[Any], bool]], ...] = (

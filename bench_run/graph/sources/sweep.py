@@ -82,6 +82,10 @@ def _read_case(row: Any, where: str) -> SweepCase:
     entries = fields.as_list(values.pop("tensors", []), where, "values.tensors")
     patches = fields.as_list(data.get("tensor_patches", []), where, "tensor_patches")
     golden = fields.as_object(data.get("golden", {}), where, "golden").get("path")
+    default = f"golden/{case_id}"
+    path = default if golden is None else fields.as_text(golden, where, "golden.path")
+    if path.startswith("/") or ".." in path.split("/"):
+        raise fields.error(where, "golden.path", path, "a path inside of the sweep's folder")
     return SweepCase(
         id=case_id,
         values=values,
@@ -90,7 +94,7 @@ def _read_case(row: Any, where: str) -> SweepCase:
             _with_uid(p, f"{where}.tensor_patches[{i}]")[1] for i, p in enumerate(patches)
         ),
         metadata=fields.as_object(data.get("metadata"), where, "metadata"),
-        golden_path=_inner_path(golden, f"golden/{case_id}", where),
+        golden_path=path,
     )
 
 
@@ -99,19 +103,21 @@ def _with_uid(value: Any, where: str) -> tuple[int, dict[str, Any]]:
     return fields.as_int(data.get("uid"), where, "uid"), data
 
 
-def _inner_path(value: Any, default: str, where: str) -> str:
-    path = default if value is None else fields.as_text(value, where, "golden.path")
-    if path.startswith("/") or ".." in path.split("/"):
-        raise fields.error(where, "golden.path", path, "a path inside of the sweep's folder")
-    return path
-
-
 def fill_in(template: Any, case: SweepCase, where: str) -> tuple[Any, tuple[str, ...]]:
     """The JSON value of one case's graph, and the values of the case that nothing asked for."""
     lookup = _Lookup(case, where)
     filled = _resolve(template, lookup, None, "")
     for patch in case.patches:
-        _apply(patch, filled, where)
+        tensors = filled.get("tensors", []) if isinstance(filled, dict) else []
+        found = [t for t in tensors if isinstance(t, dict) and t.get("uid") == patch["uid"]]
+        if not found:
+            raise GraphError(where, f"tensor_patches: the template has no tensor {patch['uid']}")
+        for tensor in found:
+            tensor.update(fields.as_object(patch.get("set", {}), f"{where}: tensor_patches", "set"))
+            for key in fields.as_list(
+                patch.get("remove", []), f"{where}: tensor_patches", "remove"
+            ):
+                tensor.pop(key, None)
     return filled, tuple(sorted(set(case.values) - lookup.used))
 
 
@@ -134,14 +140,3 @@ def _dig(values: Any, path: str) -> Any:
             return _MISSING
         values = values[part]
     return values
-
-
-def _apply(patch: dict[str, Any], graph: Any, where: str) -> None:
-    tensors = graph.get("tensors", []) if isinstance(graph, dict) else []
-    found = [t for t in tensors if isinstance(t, dict) and t.get("uid") == patch["uid"]]
-    if not found:
-        raise GraphError(where, f"tensor_patches: the template has no tensor {patch['uid']}")
-    for tensor in found:
-        tensor.update(fields.as_object(patch.get("set", {}), f"{where}: tensor_patches", "set"))
-        for key in fields.as_list(patch.get("remove", []), f"{where}: tensor_patches", "remove"):
-            tensor.pop(key, None)
