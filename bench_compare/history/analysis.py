@@ -65,9 +65,15 @@ def analyse(
     rows = len(archive.series)
     odd = odd_heads(findings.tracks[:rows], findings.steps, len(archive.builds) - 1, least)
     table = series.infos(context, [one.row for one in odd])
-    unused = _unused(accepted, events, archive)
+    unused = [
+        f"{placed.entry.where}: no event of the archive is there"
+        for placed in accepted
+        if not any(_matches(placed, event, archive) for event in events)
+    ]
+    first, last = archive.builds[0], archive.builds[-1]
+    count = len(archive.builds)
     return History(
-        title=_title(archive),
+        title=f"{count} build{'' if count == 1 else 's'}, {first.name} to {last.name}",
         metric=archive.metric,
         unit=METRICS[archive.metric].unit,
         builds=_builds(archive),
@@ -83,12 +89,6 @@ def analyse(
         remarks=(*remarks, *unused, *_other_unit(archive), *_unfinished(archive)),
         problems=_problems(archive),
     )
-
-
-def _title(archive: Archive) -> str:
-    first, last = archive.builds[0], archive.builds[-1]
-    count = len(archive.builds)
-    return f"{count} build{'' if count == 1 else 's'}, {first.name} to {last.name}"
 
 
 def _pins(archive: Archive, accepted: Sequence[Placed]) -> dict[int, list[int]]:
@@ -125,15 +125,6 @@ def _builds(archive: Archive) -> tuple[BuildInfo, ...]:
         )
         for number, build in enumerate(archive.builds)
     )
-
-
-def _unused(accepted: Sequence[Placed], events: Sequence[EventInfo], archive: Archive) -> list[str]:
-    """Entries that match nothing: a step that was accepted there is no longer seen."""
-    return [
-        f"{placed.entry.where}: no event of the archive is there"
-        for placed in accepted
-        if not any(_matches(placed, event, archive) for event in events)
-    ]
 
 
 def _matches(placed: Placed, event: EventInfo, archive: Archive) -> bool:

@@ -110,7 +110,16 @@ def load_archive(connection: sqlite3.Connection, choice: Choice) -> tuple[Archiv
     builds, remarks = builds_of(docs, choice.by, choice.repo)
     builds = told_apart(builds)
     metrics = GATES if choice.metric is None else (choice.metric,)
-    series = _series(connection, choice.filter, _metrics(connection, metrics))
+    # Series → the first of the metrics that any document has of it. Raises `InputError`
+    # where no series has one.
+    found: dict[int, str] = {}
+    for name in metrics:
+        query = "SELECT DISTINCT series FROM level WHERE metric = ?"
+        for (number,) in connection.execute(query, (name,)):
+            found.setdefault(number, name)
+    if not found:
+        raise InputError(f"no document has {' or '.join(METRICS[name].title for name in metrics)}")
+    series = _series(connection, choice.filter, found)
     columns = _columns(connection, builds)
     archive = _filled(connection, builds, columns, series)
     return archive, [*copies, *bad, *remarks]
@@ -126,19 +135,6 @@ def _dated(docs: Sequence[Doc]) -> tuple[list[Doc], list[str]]:
         else:
             kept.append(doc)
     return kept, remarks
-
-
-def _metrics(connection: sqlite3.Connection, metrics: Sequence[str]) -> dict[int, str]:
-    """Series → the first of the metrics that any document has of it. Raises `InputError` where no
-    series has one."""
-    found: dict[int, str] = {}
-    for name in metrics:
-        query = "SELECT DISTINCT series FROM level WHERE metric = ?"
-        for (number,) in connection.execute(query, (name,)):
-            found.setdefault(number, name)
-    if not found:
-        raise InputError(f"no document has {' or '.join(METRICS[name].title for name in metrics)}")
-    return found
 
 
 def _series(

@@ -176,20 +176,6 @@ def told_apart(builds: Sequence[Build]) -> list[Build]:
 def _in_history(names: Sequence[str], repo: Path) -> tuple[list[str], list[str]]:
     """Names in the order of the repository's commits; one that it does not know stays behind the
     one before which it started."""
-    commits = _commits(repo)
-    place = {name: _place(name, commits) for name in names}
-    known = sorted((n for n in names if place[n] is not None), key=lambda n: place[n] or 0)
-    order = list(known)
-    for at, name in enumerate(names):
-        if place[name] is None:
-            before = next((n for n in reversed(names[:at]) if n in order), None)
-            order.insert(0 if before is None else order.index(before) + 1, name)
-    unknown = [name for name in names if place[name] is None]
-    remarks = [f"{repo}: does not know {name}, which is placed by its start" for name in unknown]
-    return order, remarks
-
-
-def _commits(repo: Path) -> list[str]:
     command = ["git", "-C", str(repo), "rev-list", "--all", "--topo-order", "--reverse"]
     try:
         done = subprocess.run(  # noqa: S603 - git, with words of our own
@@ -202,7 +188,17 @@ def _commits(repo: Path) -> list[str]:
     if done.returncode:
         why = (done.stderr.strip().splitlines() or ["git failed"])[-1]
         raise InputError(f"--repo: {repo}: {why}")
-    return done.stdout.split()
+    commits = done.stdout.split()
+    place = {name: _place(name, commits) for name in names}
+    known = sorted((n for n in names if place[n] is not None), key=lambda n: place[n] or 0)
+    order = list(known)
+    for at, name in enumerate(names):
+        if place[name] is None:
+            before = next((n for n in reversed(names[:at]) if n in order), None)
+            order.insert(0 if before is None else order.index(before) + 1, name)
+    unknown = [name for name in names if place[name] is None]
+    remarks = [f"{repo}: does not know {name}, which is placed by its start" for name in unknown]
+    return order, remarks
 
 
 def _place(name: str, commits: Sequence[str]) -> int | None:

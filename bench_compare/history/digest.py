@@ -127,7 +127,11 @@ def digest(document: Document) -> Digest:
 
 def _cases(document: Document) -> list[CaseRow]:
     engines = {engine.key: engine for engine in document.engines}
-    names = _engine_names(document.engines)
+    # Keys to what the user calls the engines; levels on several devices are told apart by
+    # their unit.
+    shared = {engine.key: without_device(engine.key) for engine in document.engines}
+    called = engine_names(shared.values())
+    names = {key: called[name] for key, name in shared.items()}
     keys = [
         _key(case, engines[case.engine], names[case.engine], document.run.settings)
         for case in document.cases
@@ -144,14 +148,6 @@ def _cases(document: Document) -> list[CaseRow]:
         else row
         for case, row in zip(document.cases, rows, strict=True)
     ]
-
-
-def _engine_names(engines: Sequence[Engine]) -> dict[str, str]:
-    """Keys to what the user calls the engines; levels on several devices are told apart by their
-    unit."""
-    shared = {engine.key: without_device(engine.key) for engine in engines}
-    names = engine_names(shared.values())
-    return {key: names[name] for key, name in shared.items()}
 
 
 def _key(case: Case, engine: Engine, name: str, settings: Settings) -> SeriesKey:

@@ -146,7 +146,16 @@ def from_step(context: Context, event: Event) -> EventInfo:
     alone = not members and event.shift > 0  # only the suite as a whole stepped
     entry = next((one for one in known.values() if one is not None), None)
     if alone:
-        entry = _suite_entry(context, event)
+        entry = next(
+            (
+                placed
+                for placed in context.accepted
+                if placed.first <= event.latest
+                and placed.last >= event.earliest
+                and "*" in placed.entry.cases
+            ),
+            None,
+        )
     bad = bool(open_) or (alone and entry is None)
     return EventInfo(
         id="",
@@ -198,20 +207,6 @@ def _outgrown_text(context: Context, grown: Mapping[int, float]) -> Iterator[str
             f"{100 * math.expm1(grown[row]):.2g} % right after that build: the next one needs an "
             "entry of its own"
         )
-
-
-def _suite_entry(context: Context, event: Event) -> Placed | None:
-    """An entry of all cases."""
-    return next(
-        (
-            placed
-            for placed in context.accepted
-            if placed.first <= event.latest
-            and placed.last >= event.earliest
-            and "*" in placed.entry.cases
-        ),
-        None,
-    )
 
 
 def _acknowledged(placed: Placed) -> Acknowledgement:

@@ -144,7 +144,16 @@ def _used(
     remarks: Sequence[str],
 ) -> tuple[Result, list[str]]:
     name = ":memory:" if place is None else str(place)
-    connection = _made(name)
+    made = sqlite3.connect(name, timeout=WAIT_S, isolation_level=None)
+    made.execute("PRAGMA synchronous = OFF")  # it can be made again
+    with _writing(made):
+        empty = made.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0
+        if empty:
+            for statement in TABLES.split(";\n"):
+                made.execute(statement)
+            made.execute(f"PRAGMA user_version = {VERSION}")
+            made.execute(f"PRAGMA application_id = {int.from_bytes(MARK, 'big')}")
+    connection = made
     version = connection.execute("PRAGMA user_version").fetchone()[0]
     if version != VERSION:
         connection.close()
@@ -171,19 +180,6 @@ def _may_be_ours(place: Path) -> bool:
         return True
     mark = header[MARK_AT : MARK_AT + 4]
     return not header or (header.startswith(b"SQLite format 3") and mark in (MARK, b"\0" * 4))
-
-
-def _made(name: str) -> sqlite3.Connection:
-    connection = sqlite3.connect(name, timeout=WAIT_S, isolation_level=None)
-    connection.execute("PRAGMA synchronous = OFF")  # it can be made again
-    with _writing(connection):
-        empty = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0
-        if empty:
-            for statement in TABLES.split(";\n"):
-                connection.execute(statement)
-            connection.execute(f"PRAGMA user_version = {VERSION}")
-            connection.execute(f"PRAGMA application_id = {int.from_bytes(MARK, 'big')}")
-    return connection
 
 
 @contextmanager

@@ -257,7 +257,14 @@ def compose(pipeline: Pipeline, graphs: Mapping[str, Graph], path: Path) -> Chai
             groups.setdefault(reader.link.tensor, []).append(reader)
     for group in groups.values():
         group.sort(key=lambda reader: (reader.link.offset, -reader.tensor.span))
-    aliases = {**_between(readers, last), **_shared_inputs(groups)}
+    aliases = {
+        **_between(readers, last),
+        **{
+            reader.tensor.uid: _alias(reader, owner.tensor, reader.link.offset - owner.link.offset)
+            for owner, *others in groups.values()
+            for reader in others
+        },
+    }
     weights = frozenset(_compose_weights(pipeline, places, readers))
     # How inputs of the pipeline are filled, by id of the place that has their memory.
     rules: dict[str, tuple[str, ...]] = {}
@@ -341,14 +348,6 @@ def _between(readers: Iterable[_Reader], last: Mapping[str, Place]) -> dict[int,
                 reader, writer.placed_tensor(source), reader.link.offset
             )
     return made
-
-
-def _shared_inputs(groups: Mapping[str, list[_Reader]]) -> dict[int, Alias]:
-    return {
-        reader.tensor.uid: _alias(reader, owner.tensor, reader.link.offset - owner.link.offset)
-        for owner, *others in groups.values()
-        for reader in others
-    }
 
 
 def _alias(reader: _Reader, source: Tensor, offset: int) -> Alias:

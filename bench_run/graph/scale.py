@@ -67,20 +67,7 @@ UNSCALABLE = ("page_table_k", "page_table_v")
 def scale_batch(graph: Graph, batch: int) -> Graph | None:
     """The graph with batches of at most `batch`; None where it cannot be told what the batch is,
     or where the smaller graph would not be valid."""
-    uids, length = _batched(graph)
-    if not uids or any(port in node.inputs for node in graph.nodes for port in UNSCALABLE):
-        return None
-    if length <= batch:
-        return graph
-    tensors = tuple(_cut(t, batch) if t.uid in uids else t for t in graph.tensors)
-    try:
-        return check(replace(graph, tensors=tensors))
-    except GraphError:
-        return None
-
-
-def _batched(graph: Graph) -> tuple[set[int], int]:
-    """Uids of the tensors that have the batch as axis 0, and its length."""
+    # Uids of the tensors that have the batch as axis 0, and its length.
     found = {
         uid
         for node in graph.nodes
@@ -94,7 +81,16 @@ def _batched(graph: Graph) -> tuple[set[int], int]:
     found = {uid for uid in found if graph.by_uid[uid].dims[0] == length}
     while len(found) < len(found := found | _neighbours(graph, found, length)):
         pass
-    return found, length
+    uids, length = found, length
+    if not uids or any(port in node.inputs for node in graph.nodes for port in UNSCALABLE):
+        return None
+    if length <= batch:
+        return graph
+    tensors = tuple(_cut(t, batch) if t.uid in uids else t for t in graph.tensors)
+    try:
+        return check(replace(graph, tensors=tensors))
+    except GraphError:
+        return None
 
 
 def _ports(node: Node) -> list[tuple[str, int]]:

@@ -384,7 +384,8 @@ def fuse(model: Model) -> Model:
     """Batch norms folded into the convolutions before them, activations joined to what they
     follow, wherever nobody else reads the value between. A joined call knows its parts."""
     calls, weights = list(model.calls), dict(model.weights)
-    users = _users(model)
+    read = [name for call in model.calls for name in call.inputs if isinstance(name, str)]
+    users = Counter([*read, *model.outputs])
     made: dict[str, int] = {}
     kept: list[Call | None] = []
     for call in calls:
@@ -402,11 +403,6 @@ def fuse(model: Model) -> Model:
             kept.append(replace(joined, parts=(before, call)))
             made.update(dict.fromkeys(joined.outputs, len(kept) - 1))
     return replace(model, calls=tuple(c for c in kept if c is not None), weights=weights)
-
-
-def _users(model: Model) -> Counter[str]:
-    read = [name for call in model.calls for name in call.inputs if isinstance(name, str)]
-    return Counter([*read, *model.outputs])
 
 
 def _joined(before: Call, call: Call, weights: dict[str, Array]) -> Call | None:

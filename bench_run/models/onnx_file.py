@@ -76,24 +76,21 @@ def _padding(node: Node, window: Dims) -> tuple[Dims, Dims] | None:
     if min(node.get("strides", (1,)), default=1) < 1:
         return None
     if how in ("SAME_UPPER", "SAME_LOWER"):
-        return _same(node, window, upper=how == "SAME_UPPER")
+        upper = how == "SAME_UPPER"
+        # So much padding that each axis is divided by its stride, rounded up; the odd
+        # one after the axis, or before it.
+        ones = (1,) * len(window)
+        strides, dilations = (tuple(node.get(k, ones)) for k in ("strides", "dilations"))
+        rows = zip(node.shape(0)[2:], window, strides, dilations, strict=True)
+        totals = [max(0, (-(-n // s) - 1) * s + (w - 1) * d + 1 - n) for n, w, s, d in rows]
+        small, large = tuple(t // 2 for t in totals), tuple(t - t // 2 for t in totals)
+        return (small, large) if upper else (large, small)
     if how == "VALID":
         return (0,) * rank, (0,) * rank
     if how != "NOTSET":
         return None
     pads = tuple(node.get("pads", (0,) * 2 * rank))
     return (pads[:rank], pads[rank:]) if len(pads) == 2 * rank else None
-
-
-def _same(node: Node, window: Dims, *, upper: bool) -> tuple[Dims, Dims]:
-    """So much padding that each axis is divided by its stride, rounded up; the odd one after the
-    axis, or before it."""
-    ones = (1,) * len(window)
-    strides, dilations = (tuple(node.get(k, ones)) for k in ("strides", "dilations"))
-    rows = zip(node.shape(0)[2:], window, strides, dilations, strict=True)
-    totals = [max(0, (-(-n // s) - 1) * s + (w - 1) * d + 1 - n) for n, w, s, d in rows]
-    small, large = tuple(t // 2 for t in totals), tuple(t - t // 2 for t in totals)
-    return (small, large) if upper else (large, small)
 
 
 def conv(node: Node) -> Made | None:
@@ -434,31 +431,27 @@ def read_onnx(path: str) -> Model:
     if not Path(path).is_file():
         raise UsageError(f"import: {path}: there is no such file")
     try:
-        model = _inferred(onnx, path)
+        # With dims, and without functions of the model's own. Large data in other files
+        # comes last: inference writes the model out, which fails beyond 2 GiB.
+        inferred = onnx.load(path, load_external_data=False)
+        folder = str(Path(path).resolve().parent)
+        outside = onnx.external_data_helper
+        tensors = [t for t in inferred.graph.initializer if outside.uses_external_data(t)]
+        for tensor in tensors:
+            length = {e.key: e.value for e in tensor.external_data}.get("length", "")
+            if length.isdecimal() and int(length) <= SMALL_BYTES:
+                outside.load_external_data_for_tensor(tensor, folder)
+                tensor.data_location = onnx.TensorProto.DEFAULT
+        if inferred.functions:
+            inferred = onnx.inliner.inline_local_functions(inferred)
+        inferred = onnx.shape_inference.infer_shapes(inferred, data_prop=True)
+        outside.load_external_data_for_model(inferred, folder)
+        model = inferred
         weights = {t.name: _array(onnx, t) for t in model.graph.initializer}
     except Exception as error:  # foreign: protobuf and onnx raise many kinds
         said = str(error).strip().splitlines() or [type(error).__name__]
         raise UsageError(f"import: {path}: no ONNX model: {said[0]}") from error
     return _Reader(onnx, model, weights).model(path)
-
-
-def _inferred(onnx: Any, path: str) -> Any:
-    """With dims, and without functions of the model's own. Large data in other files comes last:
-    inference writes the model out, which fails beyond 2 GiB."""
-    model = onnx.load(path, load_external_data=False)
-    folder = str(Path(path).resolve().parent)
-    outside = onnx.external_data_helper
-    tensors = [t for t in model.graph.initializer if outside.uses_external_data(t)]
-    for tensor in tensors:
-        length = {e.key: e.value for e in tensor.external_data}.get("length", "")
-        if length.isdecimal() and int(length) <= SMALL_BYTES:
-            outside.load_external_data_for_tensor(tensor, folder)
-            tensor.data_location = onnx.TensorProto.DEFAULT
-    if model.functions:
-        model = onnx.inliner.inline_local_functions(model)
-    model = onnx.shape_inference.infer_shapes(model, data_prop=True)
-    outside.load_external_data_for_model(model, folder)
-    return model
 
 
 def _array(onnx: Any, tensor: Any) -> Array:

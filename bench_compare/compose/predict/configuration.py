@@ -107,6 +107,8 @@ def describe(name: str, found: Evidence, rows: Sequence[Row]) -> Configuration:
     parts = tuple(_part(piece, found, time.value) for piece in made)
     energy = _energy(found, made)
     stations = zip(found.network.stations, rows, strict=True)
+    # Of the layer that needs most; None where one does not say.
+    sizes = [row.workspace_bytes for row in rows if row.workspace_bytes is not None]
     return Configuration(
         name=name,
         engines=tuple(dict.fromkeys(row.engine for row in rows)),
@@ -115,17 +117,11 @@ def describe(name: str, found: Evidence, rows: Sequence[Row]) -> Configuration:
         energy=energy,
         edp=None if energy is None else energy.value * time.value * NANOSECONDS,
         error=_error(parts),
-        workspace_bytes=_workspace(rows),
+        workspace_bytes=max(sizes) if len(sizes) == len(rows) else None,
         ends=tuple(_ends(found, rows)),
         parts=parts,
         once=tuple(_once(found, rows)),
     )
-
-
-def _workspace(rows: Sequence[Row]) -> int | None:
-    """Of the layer that needs most; None where one does not say."""
-    sizes = [row.workspace_bytes for row in rows if row.workspace_bytes is not None]
-    return max(sizes) if len(sizes) == len(rows) else None
 
 
 def _part(piece: Piece, found: Evidence, whole: float) -> Part:

@@ -129,7 +129,16 @@ def detect(grid: Grid, least: float, pins: Mapping[int, Sequence[int]] | None = 
     stepped = [_without(found, gone) for found, gone in zip(steps, slopes, strict=True)]
     events = joined(calm, stepped, noise.shared)
     events, steps = _completed(events, calm, steps, least)
-    events += _drifts(slopes, calm, noise.shared)
+    # Slopes that overlap in time are one event.
+    waiting = [(row, slope) for row, found in enumerate(slopes) for slope in found]
+    waiting.sort(key=lambda one: (one[1].p, one[0]))
+    drifts = []
+    while waiting:
+        lead = waiting[0]
+        group = [one for one in waiting if _overlap(one, lead, calm)]
+        waiting = [one for one in waiting if one not in group]
+        drifts.append(drift(group, calm, noise.shared))
+    events += drifts
     events.sort(key=lambda event: event.build)
     return Findings(
         tuple(events),
@@ -271,21 +280,6 @@ def _at(track: Track, steps: Sequence[Step], build: int) -> Step | None:
         return None
     found = _between(track, first, split, end)
     return found if math.isfinite(found.variance) else None
-
-
-def _drifts(
-    slopes: Sequence[Sequence[Slope]], tracks: Sequence[Track], shared: float
-) -> list[Event]:
-    """Slopes that overlap in time are one event."""
-    waiting = [(row, slope) for row, found in enumerate(slopes) for slope in found]
-    waiting.sort(key=lambda one: (one[1].p, one[0]))
-    events = []
-    while waiting:
-        lead = waiting[0]
-        group = [one for one in waiting if _overlap(one, lead, tracks)]
-        waiting = [one for one in waiting if one not in group]
-        events.append(drift(group, tracks, shared))
-    return events
 
 
 def _overlap(one: tuple[int, Slope], lead: tuple[int, Slope], tracks: Sequence[Track]) -> bool:

@@ -83,20 +83,16 @@ def joined(tracks: Sequence[Track], steps: Sequence[Sequence[Step]], shared: flo
     waiting.sort(key=lambda one: (one.step.p, one.row))
     events = []
     while waiting:
-        group = _group(waiting, shared)
+        # Around the surest step, then around the place where those steps together say
+        # they came.
+        group = _around(waiting, waiting[0].build)
+        for _ in range(REGROUPINGS):
+            support = _together([one.support for one in group], shared)
+            again = _around(waiting, max(support, key=lambda build: support[build]))
+            group = again if waiting[0] in again else group
         waiting = [one for one in waiting if one not in group]
         events.append(_event(group, tracks, shared))
     return sorted(events, key=lambda event: event.build)
-
-
-def _group(waiting: Sequence[_Placed], shared: float) -> list[_Placed]:
-    """Around the surest step, then around the place where those steps together say they came."""
-    group = _around(waiting, waiting[0].build)
-    for _ in range(REGROUPINGS):
-        support = _together([one.support for one in group], shared)
-        again = _around(waiting, max(support, key=lambda build: support[build]))
-        group = again if waiting[0] in again else group
-    return group
 
 
 def _around(waiting: Sequence[_Placed], build: int) -> list[_Placed]:
@@ -142,7 +138,11 @@ def _event(group: Sequence[_Placed], tracks: Sequence[Track], shared: float) -> 
         build = max(support, key=lambda one: support[one])
         earliest, latest = interval(support)
     shift = float(np.mean([member.shift for member in members]))
-    half = _half_width(group, tracks, shared)
+    # Of the 95 % interval of the mean shift; what series share does not average out.
+    variance = float(np.mean([one.step.variance for one in group]))
+    variance *= shared + (1 - shared) / len(group)
+    dof = max(tracks[one.row].dof for one in group)
+    half = float(t_quantile(0.975, np.array([dof]))[0]) * math.sqrt(variance)
     p = min(one.step.p for one in group)
     ends = (min(earliest, build), max(latest, build))
     return Event(build, *ends, shift, shift - half, shift + half, p, members, bool(pins))
@@ -155,14 +155,6 @@ def _together(supports: Sequence[Mapping[int, float]], shared: float) -> dict[in
     return {
         build: temper * sum(one.get(build, 0.0) for one in supports) for build in sorted(builds)
     }
-
-
-def _half_width(group: Sequence[_Placed], tracks: Sequence[Track], shared: float) -> float:
-    """Of the 95 % interval of the mean shift; what series share does not average out."""
-    variance = float(np.mean([one.step.variance for one in group]))
-    variance *= shared + (1 - shared) / len(group)
-    dof = max(tracks[one.row].dof for one in group)
-    return float(t_quantile(0.975, np.array([dof]))[0]) * math.sqrt(variance)
 
 
 def member_of(row: int, step: Step, track: Track) -> Member:

@@ -167,23 +167,30 @@ def noise_of(grid: Grid, guess: Guess | None = None) -> Noise:
     """Spread shrunk over the archive, correlation pooled over it or as guessed; odd values are left
     out."""
     rough = _median_variance(differences(grid.values, grid.unit, 1))
-    odd = _odd(grid, rough)
+    # Values that the documents before and after contradict; the first and last ones may be
+    # levels of their own.
+    odd = np.zeros(grid.values.shape, bool)
+    for row, spread in enumerate(rough):
+        if not np.isfinite(spread):
+            continue
+        for unit in np.unique(grid.unit):
+            columns = np.flatnonzero((grid.unit == unit) & np.isfinite(grid.values[row]))
+            values = grid.values[row, columns]
+            away = np.abs(values - neighbour_level(values)) > REACH * np.sqrt(spread)
+            away[:NEIGHBOURS] = away[-NEIGHBOURS:] = False
+            odd[row, columns] = away
     known = int(np.isfinite(grid.values).sum())
     calm = np.where(odd, np.nan, grid.values)
     steps = [differences(calm, grid.unit, lag) for lag in range(1, LAGS + 1)]
     squares = [_calm(one, _median_variance(one)) ** 2 / 2 / CLIPPED_SQUARE for one in steps]
     shared = _shared(steps[0], _median_variance(steps[0]))
-    lagged = _lagged_squares(squares)
+    near, *far = (_mean(one) for one in squares)
+    documents = np.isfinite(squares[0]).sum(axis=1) + 1.0
+    lagged = Lagged(near, np.mean(far, axis=0), documents)
     guess = pool_of(lagged, shared) if guess is None else guess
     variance, dof = _variance(squares, lagged.documents, guess.correlation)
     share = (int(odd.sum()) + 0.5) / (known + 1)
     return Noise(variance, dof, guess, shared, share, known)
-
-
-def _lagged_squares(squares: Sequence[Array]) -> Lagged:
-    near, *far = (_mean(one) for one in squares)
-    documents = np.isfinite(squares[0]).sum(axis=1) + 1.0
-    return Lagged(near, np.mean(far, axis=0), documents)
 
 
 def _mean(values: Array) -> Array:
@@ -261,22 +268,6 @@ def _shared(first: Array, spread: Array) -> float:
     products = float((values.sum(axis=0) ** 2)[rows >= 2].sum()) - squares
     pairs = float((rows * (rows - 1)).sum())
     return min(max(products / pairs, 0.0), 1.0) if pairs else 0.0
-
-
-def _odd(grid: Grid, variance: Array) -> Mask:
-    """Values that the documents before and after contradict; the first and last ones may be levels
-    of their own."""
-    odd = np.zeros(grid.values.shape, bool)
-    for row, spread in enumerate(variance):
-        if not np.isfinite(spread):
-            continue
-        for unit in np.unique(grid.unit):
-            columns = np.flatnonzero((grid.unit == unit) & np.isfinite(grid.values[row]))
-            values = grid.values[row, columns]
-            away = np.abs(values - neighbour_level(values)) > REACH * np.sqrt(spread)
-            away[:NEIGHBOURS] = away[-NEIGHBOURS:] = False
-            odd[row, columns] = away
-    return odd
 
 
 def neighbour_level(values: Array) -> Array:

@@ -83,17 +83,13 @@ def track_of(grid: Grid, noise: Noise, row: int) -> Track:
         reach=reach,
         needed=documents_needed(noise, total) if column.size else 0,
     )
-    return _drawn_in(found)
-
-
-def _drawn_in(track: Track) -> Track:
-    values = track.raw.copy()
-    for number in np.unique(track.unit):
-        at = np.flatnonzero(track.unit == number)
-        level = neighbour_level(track.raw[at])
-        reach = track.reach * np.sqrt(track.variance[at])
-        values[at] = np.clip(track.raw[at], level - reach, level + reach)
-    return replace(track, values=values)
+    values = found.raw.copy()
+    for number in np.unique(found.unit):
+        at = np.flatnonzero(found.unit == number)
+        level = neighbour_level(found.raw[at])
+        reach = found.reach * np.sqrt(found.variance[at])
+        values[at] = np.clip(found.raw[at], level - reach, level + reach)
+    return replace(found, values=values)
 
 
 def settled(track: Track, bounds: Sequence[int]) -> Track:

@@ -63,10 +63,6 @@ def _check(view: View, x: str, w: str, y: str) -> None:
     if w_dims[0] % groups(x_dims, w_dims):
         what = f"has {w_dims[0]} filters for {groups(x_dims, w_dims)} groups"
         raise view.port_error(w, what)
-    expect_dims(view, y, _output_dims(view, x_dims, w_dims), f"the convolution of {x} and {w}")
-
-
-def _output_dims(view: View, x_dims: tuple[int, ...], w_dims: tuple[int, ...]) -> tuple[int, ...]:
     pre, post, stride, dilation = (view.attribute(name) for name in _LOWEST)
     spatial = (
         output_length(length, kernel, (before, after), step, spread)
@@ -74,7 +70,7 @@ def _output_dims(view: View, x_dims: tuple[int, ...], w_dims: tuple[int, ...]) -
             x_dims[2:], w_dims[2:], pre, post, stride, dilation, strict=True
         )
     )
-    return (x_dims[0], w_dims[0], *spatial)
+    expect_dims(view, y, (x_dims[0], w_dims[0], *spatial), f"the convolution of {x} and {w}")
 
 
 def _flops(view: View, w: str, y: str) -> int:

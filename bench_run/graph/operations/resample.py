@@ -44,16 +44,17 @@ def _check(view: View, x: str, y: str) -> None:
         expect_length(view, name, len(x_dims) - 2, lowest)
     if view.attribute("resample_mode") == "not_set":
         raise view.parameter_error("resample_mode", f"is not set, expected {', '.join(_MODES[1:])}")
-    expect_dims(view, y, _output_dims(view, x_dims), f"the windows over {x}")
+    pre, post, stride, window = (view.attribute(name) for name in _LOWEST)
+    axes = zip(x_dims[2:], pre, post, stride, window, strict=True)
+    expect_dims(
+        view,
+        y,
+        (*x_dims[:2], *((i + b + a - w) // s + 1 for i, b, a, s, w in axes)),
+        f"the windows over {x}",
+    )
     expect_dims(view, "index", view[y].dims, f"those of {y}")
     if view.get("index") is not None and view.attribute("resample_mode") != "maxpool":
         raise view.port_error("index", "has no meaning: only maxpool has winners")
-
-
-def _output_dims(view: View, x_dims: tuple[int, ...]) -> tuple[int, ...]:
-    pre, post, stride, window = (view.attribute(name) for name in _LOWEST)
-    axes = zip(x_dims[2:], pre, post, stride, window, strict=True)
-    return (*x_dims[:2], *((i + b + a - w) // s + 1 for i, b, a, s, w in axes))
 
 
 def _flops(view: View, y: str) -> int:
