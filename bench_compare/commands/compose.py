@@ -87,7 +87,7 @@ class Options:
     documents: tuple[str, ...]
     against: tuple[str, ...]
     engines: tuple[str, ...]
-    asked: Asked
+    settings: Asked
     outputs: Mapping[str, str]
     save: Path | None
     quiet: bool
@@ -126,7 +126,7 @@ def parse(arguments: Mapping[str, Any]) -> Options:
         documents=tuple(arguments["DOC"]),
         against=tuple(arguments["--against"]),
         engines=tuple(arguments["--engine"]),
-        asked=Asked(
+        settings=Asked(
             baseline=arguments["--baseline"],
             choose=_one_of("--choose", arguments["--choose"], CHOICES),
             limits=dict(map(_limit, arguments["--limit"])),
@@ -182,7 +182,7 @@ def read_composed(options: Options) -> tuple[Composed, list[str]]:
     if not sources:
         raise InputError(f"{options.documents[0]}: no result document of bench-run in it")
     inputs = Inputs(
-        tuple(sources), tuple(against), options.pipeline, options.asked, options.engines
+        tuple(sources), tuple(against), options.pipeline, options.settings, options.engines
     )
     return compose(inputs), [*remarks, *more]
 

@@ -157,13 +157,13 @@ def read_history(options: Options) -> tuple[History, list[str]]:
     entries = [] if options.events is None else read_entries(options.events)
     archive, remarks = read_archive(options)
     accepted, unplaced = place(entries, archive.builds)
-    asked = Asked(
+    settings = Asked(
         threshold_ratio=options.threshold_ratio,
         since=_since(options.since, archive),
         suggestions=options.suggestions,
         where=_where(options),
     )
-    history = analyse(archive, accepted, asked, (*unplaced,))
+    history = analyse(archive, accepted, settings, (*unplaced,))
     return history, [*remarks, *history.remarks]
 
 

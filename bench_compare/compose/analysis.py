@@ -35,7 +35,7 @@ from bench_compare.compose.table.rows import SERIES
 from bench_compare.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from bench_compare.compose.choose.objective import Best
     from bench_compare.compose.choose.select import Allowed
@@ -49,12 +49,8 @@ if TYPE_CHECKING:
         ModelTerm,
     )
     from bench_compare.compose.predict.configuration import Evidence
-    from bench_compare.compose.table.forms import Conversion
-    from bench_compare.compose.table.network import Network, Station
+    from bench_compare.compose.table.network import Network
     from bench_compare.compose.table.rows import Row
-
-
-# What each layer could have taken, and why it takes what it takes.
 
 
 def layer_choices(
@@ -64,16 +60,32 @@ def layer_choices(
     baseline: Sequence[Row],
     chooses: Evidence,
 ) -> tuple[LayerChoice, ...]:
-    """`chooses`: the rounds that chose; times that are shown are of those that predict."""
-    costs = found.prices.times.tolist(), found.prices.energies.tolist()
+    """What each layer could have taken, and why it takes what it takes. `chooses`: the rounds that
+    chose; times that are shown are of those that predict."""
+    times, energies = found.prices.times.tolist(), found.prices.energies.tolist()
     options: dict[tuple[str | None, int, int], tuple[OptionRow, ...]] = {}
     made = []
-    for station, here, one, base in zip(
-        found.network.stations, rows, chosen, baseline, strict=True
-    ):
+    stations = found.network.stations
+    for station, here, one, base in zip(stations, rows, chosen, baseline, strict=True):
         key = (station.fingerprint, one.number, base.number)
         if key not in options:
-            options[key] = _options(found, costs, station, here.excluded, one, base)
+            known = rows_of(found.table, station, one.cache)
+            timed = [row for row in known if math.isfinite(times[row.number])]
+            options[key] = tuple(
+                OptionRow(
+                    configuration=row.text,
+                    time=found.alone[row.number],
+                    energy_j=None if math.isnan(joules := energies[row.number]) else joules,
+                    error=row.error,
+                    workspace_bytes=row.workspace_bytes,
+                    source=row.source,
+                    case=row.case,
+                    is_chosen=row is one,
+                    is_baseline=row is base,
+                    excluded=here.excluded.get(row.number),
+                )
+                for row in sorted(timed, key=lambda row: times[row.number])
+            )
         made.append(
             LayerChoice(
                 layer=station.layer.id,
@@ -89,40 +101,6 @@ def layer_choices(
     return tuple(made)
 
 
-def _options(
-    found: Evidence,
-    costs: tuple[list[float], list[float]],
-    station: Station,
-    excluded: Mapping[int, str],
-    chosen: Row,
-    baseline: Row,
-) -> tuple[OptionRow, ...]:
-    """`costs`: times and energies by number of the row."""
-    times, energies = costs
-    rows = rows_of(found.table, station, chosen.cache)
-    timed = [row for row in rows if math.isfinite(times[row.number])]
-    ordered = sorted(timed, key=lambda row: times[row.number])
-    return tuple(
-        OptionRow(
-            configuration=row.text,
-            time=found.alone[row.number],
-            energy_j=_known(energies[row.number]),
-            error=row.error,
-            workspace_bytes=row.workspace_bytes,
-            source=row.source,
-            case=row.case,
-            is_chosen=row is chosen,
-            is_baseline=row is baseline,
-            excluded=excluded.get(row.number),
-        )
-        for row in ordered
-    )
-
-
-def _known(value: float) -> float | None:
-    return None if math.isnan(value) else value
-
-
 def _reason(here: Allowed, chosen: Row, baseline: Row, chooses: Evidence) -> str:
     if here.is_fixed:
         return "asked for"
@@ -133,9 +111,6 @@ def _reason(here: Allowed, chosen: Row, baseline: Row, chooses: Evidence) -> str
     if chosen is fastest:
         return "the fastest"
     return "the baseline" if chosen is baseline else "not the fastest by itself"
-
-
-# A choice of rows, and everything that is said of it.
 
 
 INTERVALS: dict[IntervalKind, str] = {
@@ -153,7 +128,7 @@ class Answer:
 
     def __init__(self, given: Given, rows: Sequence[Allowed]) -> None:
         self._given, self._rows = given, rows
-        self._asked = given.inputs.asked
+        self._settings = given.inputs.settings
         found = baseline_rows(given.table, given.network, given.baseline, given.cache)
         self._baseline = [row for row in found if row is not None]
         self._candidates = [self._candidates_of(n) for n in range(len(rows))]
@@ -169,7 +144,7 @@ class Answer:
     def _candidates_of(self, number: int) -> list[Row]:
         """Rows that the layer may take: all with ``--choose``, else the one asked for."""
         rows, station = self._rows[number], self._given.network.stations[number]
-        if self._asked.choose is not None:
+        if self._settings.choose is not None:
             return list(rows.rows)
         default = self._baseline[number]
         if rows.is_fixed:
@@ -186,23 +161,25 @@ class Answer:
 
     def composition(self) -> tuple[Composition, list[Row]]:
         """With the rows of the chosen configuration; none where there is no answer."""
-        given = self._given
-        empty = [
-            s.layer.id
-            for s, rows in zip(given.network.stations, self._candidates, strict=True)
-            if not rows
-        ]
-        if empty:
-            why = f"layer {empty[0]}: {self._why_not(empty[0])}"
-            return without_answer(given, (), [why]), []
-        frugal = self._asked.choose in ("energy", "edp")
+        given, stations = self._given, self._given.network.stations
+        for station, allowed_rows, rows in zip(stations, self._rows, self._candidates, strict=True):
+            if not rows:
+                reasons = "; ".join(list(dict.fromkeys(allowed_rows.excluded.values()))[:3])
+                why = f"layer {station.layer.id}: no row can be taken: {reasons}"
+                return without_answer(given, (), [why]), []
+        frugal = self._settings.choose in ("energy", "edp")
         space = self.space(frugal)
-        best = least(space.problem, self._asked.choose or "time")
+        best = least(space.problem, self._settings.choose or "time")
         if not best.choice:
-            why = self._impossible(best)
-            return without_answer(given, self._needs(space, frugal), [why]), []
+            missing = [
+                given.lines.conversions(needs, engine, given.cache, blocks=True)
+                for engine, needs in by_engine(space.unpriced)
+            ]
+            if frugal:
+                missing.append(given.lines.energy(given.baseline, given.cache, blocks=True))
+            return without_answer(given, missing, [self._impossible(best)]), []
         chosen = self._rows_of(space, best)
-        return self._told(space, best, chosen), chosen
+        return self._answer(space, best, chosen), chosen
 
     def space(self, frugal: bool) -> Space:
         given = self._given
@@ -212,72 +189,60 @@ class Answer:
             self._chooses.prices,
             self._candidates,
             given.cache,
-            self._asked.limits,
+            self._settings.limits,
             frugal,
         )
 
-    def _why_not(self, layer: str) -> str:
-        number = next(s.number for s in self._given.network.stations if s.layer.id == layer)
-        reasons = list(dict.fromkeys(self._rows[number].excluded.values()))
-        return "no row can be taken: " + "; ".join(reasons[:3])
-
     def _impossible(self, best: Best) -> str:
-        if self._asked.limits:
-            kept = limits_text(self._asked.limits)
+        if self._settings.limits:
+            kept = limits_text(self._settings.limits)
             sure = "is there" if best.optimal else "was found"
             return f"no choice of these rows that keeps {kept} {sure}"
-        if self._asked.choose in ("energy", "edp"):
-            return self._without_energy()
+        if self._settings.choose in ("energy", "edp"):
+            energies = self._chooses.prices.energies
+            for station, rows in zip(self._given.network.stations, self._candidates, strict=True):
+                if not np.isfinite(energies[[row.number for row in rows]]).any():
+                    return (
+                        f"layer {station.layer.id} has no row whose energy was measured and is "
+                        "above zero (bench-run --energy)"
+                    )
+            return "no choice of the rows whose energy was measured fits together"
         return "no choice of these rows fits together: conversions were not measured"
-
-    def _without_energy(self) -> str:
-        """Which layer has no row with joules."""
-        energies = self._chooses.prices.energies
-        for station, rows in zip(self._given.network.stations, self._candidates, strict=True):
-            if not np.isfinite(energies[[row.number for row in rows]]).any():
-                return (
-                    f"layer {station.layer.id} has no row whose energy was measured and is above "
-                    "zero (bench-run --energy)"
-                )
-        return "no choice of the rows whose energy was measured fits together"
-
-    def _needs(self, space: Space, frugal: bool) -> list[Missing]:
-        given = self._given
-        found = [
-            given.lines.conversions(needs, engine, given.cache, blocks=True)
-            for engine, needs in by_engine(space.unpriced)
-        ]
-        if frugal:
-            found.append(given.lines.energy(given.baseline, given.cache, blocks=True))
-        return found
 
     def _rows_of(self, space: Space, best: Best) -> list[Row]:
         return [rows[option] for rows, option in zip(space.options, best.choice, strict=False)]
 
-    def _told(self, space: Space, best: Best, chosen: Sequence[Row]) -> Composition:
-        given, asked = self._given, self._asked
+    def _answer(self, space: Space, best: Best, chosen: Sequence[Row]) -> Composition:
+        given, choose = self._given, self._settings.choose
         term = model_term(self._whole, given.chains) if given.inputs.against else None
         half = None if term is None else term.half_width_log
         found, remarks = checks(self._whole, given.chains, half)
-        name = f"chosen by {asked.choose}" if asked.choose else "asked for"
+        name = f"chosen by {choose}" if choose else "asked for"
         made, kind = self._widened(name, chosen, half)
         baseline, _ = self._widened(given.baseline, self._baseline, half)
-        front, missing = self._front(space), self._missing(space, chosen)
+        # Each engine's own choice throughout.
+        others = []
+        for engine in given.table.engines:
+            rows = defaults(given.table, given.network, engine, given.cache)
+            whole = [row for row in rows if row is not None]
+            if len(whole) == len(rows):
+                other = describe(engine, self._predicts, whole)
+                others.append(replace(other, parts=(), once=()))
         problems = []
         if given.inputs.against and not found:
             problems.append("--against: no chain of this pipeline that can be predicted was found")
-        plain = without_answer(given, missing, problems)
+        plain = without_answer(given, self._missing(space, chosen), problems)
         return replace(
             plain,
-            optimal=best.optimal if asked.choose else None,
+            optimal=best.optimal if choose else None,
             method=self._method(space, best, kind, term),
             interval=kind,
             baseline=baseline,
             chosen=made,
-            others=tuple(self._others()),
+            others=tuple(others),
             ratios=ratios(self._predicts, self._baseline, chosen),
             layers=layer_choices(self._predicts, self._rows, chosen, self._baseline, self._chooses),
-            front=self._marked(front, best),
+            front=self._front(space, best),
             checks=tuple(found),
             model=term,
             remarks=(*given.remarks, *remarks, *self._remarks(space, chosen, made)),
@@ -291,34 +256,17 @@ class Answer:
             kind = "documents"
         return made, kind
 
-    def _others(self) -> list[Configuration]:
-        """Each engine's own choice throughout."""
-        given, found = self._given, []
-        for engine in given.table.engines:
-            rows = defaults(given.table, given.network, engine, given.cache)
-            whole = [row for row in rows if row is not None]
-            if len(whole) == len(rows):
-                found.append(replace(describe(engine, self._predicts, whole), parts=(), once=()))
-        return found
-
-    def _front(self, space: Space) -> list[tuple[Best, Sequence[Row]]]:
-        """Corners of time and energy among what could be chosen."""
+    def _front(self, space: Space, best: Best) -> tuple[FrontPoint, ...]:
+        """Corners of time and energy among what could be chosen, by the rounds that predict."""
         known = np.isfinite(self._chooses.prices.energies)
         rows = [[row.number for row in rows] for rows in self._candidates]
-        if self._asked.choose is None or not all(known[numbers].any() for numbers in rows):
-            return []
-        if self._asked.choose == "time":
+        if self._settings.choose is None or not all(known[numbers].any() for numbers in rows):
+            return ()
+        if self._settings.choose == "time":
             space = self.space(frugal=True)
-        found, _ = corners(space.problem)
-        return [(one, self._rows_of(space, one)) for one in found]
-
-    def _marked(
-        self, front: Sequence[tuple[Best, Sequence[Row]]], best: Best
-    ) -> tuple[FrontPoint, ...]:
-        """By the rounds that predict."""
         points = []
-        for one, rows in front:
-            made = describe("", self._predicts, rows)
+        for one in corners(space.problem)[0]:
+            made = describe("", self._predicts, self._rows_of(space, one))
             if made.energy is not None:
                 is_chosen = (one.time, one.energy) == (best.time, best.energy)
                 points.append(
@@ -338,7 +286,13 @@ class Answer:
             given.lines.conversions(needs, engine, given.cache, blocks=False)
             for engine, needs in by_engine(space.unpriced)
         ]
-        once = dict(self._unpriced_once(chosen))
+        # Conversions of weights that no row has.
+        by_id = {s.layer.id: row for s, row in zip(given.network.stations, chosen, strict=True)}
+        once = {
+            need: by_id[layer].engine
+            for layer, need in weight_conversions(given.network, chosen)
+            if not given.table.conversions.get((need, given.cache))
+        }
         found += [
             given.lines.conversions(needs, engine, given.cache, blocks=False)
             for engine, needs in by_engine(once.items())
@@ -350,22 +304,14 @@ class Answer:
             found.append(given.lines.cache("pass", given.baseline))
         return found
 
-    def _unpriced_once(self, chosen: Sequence[Row]) -> Iterator[tuple[Conversion, str]]:
-        """Conversions of weights that no row has."""
-        given = self._given
-        by_id = {s.layer.id: row for s, row in zip(given.network.stations, chosen, strict=True)}
-        for layer, need in weight_conversions(given.network, chosen):
-            if not given.table.conversions.get((need, given.cache)):
-                yield need, by_id[layer].engine
-
     def _method(self, space: Space, best: Best, kind: IntervalKind, term: ModelTerm | None) -> str:
         words = []
-        if self._asked.choose is not None:
+        if self._settings.choose is not None:
             words.append(
-                f"{self._asked.choose} over {space.merged} rows of {len(space.options)} layers "
+                f"{self._settings.choose} over {space.merged} rows of {len(space.options)} layers "
                 f"({sum(map(len, space.options))} after those that another one beats everywhere)"
             )
-        if not best.optimal and best.gap and self._asked.choose != "edp":
+        if not best.optimal and best.gap and self._settings.choose != "edp":
             words.append(f"no choice is better by more than {100 * best.gap:.2g} %")
         if self._is_choice:
             words.append("odd rounds chose and even rounds predict")
@@ -450,7 +396,7 @@ def compose(inputs: Inputs) -> Composed:
         why = "; ".join(("rows are missing: see below", *unusable(given)))
         made = without_answer(given, missing, (why,))
         return Composed(made, given.network, ())
-    limited = bool(inputs.asked.limits)
+    limited = bool(inputs.settings.limits)
     rows = allowed(given.table, given.network, given.cache, given.fixes, limited)
     composition, chosen = Answer(given, rows).composition()
     return Composed(composition, given.network, tuple(chosen))

@@ -90,8 +90,8 @@ class Lines:
         return Missing("cache", f"layers and seams with {state} caches on {engine}", line, False)
 
     def energy(self, engine: str, cache: str, blocks: bool) -> Missing:
-        asked = [] if "--energy" in self._flags else ["--energy"]
-        line = self._line([self._pipeline, "--seams", *asked], engine, cache)
+        switch = [] if "--energy" in self._flags else ["--energy"]
+        line = self._line([self._pipeline, "--seams", *switch], engine, cache)
         return Missing("energy", f"joules on {engine}", line, blocks)
 
     def _line(self, words: Sequence[str], engine: str, cache: str) -> str:
@@ -137,7 +137,7 @@ class Inputs:
     sources: tuple[Source, ...]
     against: tuple[Source, ...]
     path: Path
-    asked: Asked
+    settings: Asked
     engines: tuple[str, ...] = ()
     """Globs; empty for all."""
 
@@ -165,12 +165,12 @@ def read_given(inputs: Inputs) -> Given:
         what = f"no engine fits {', '.join(inputs.engines)}" if inputs.engines else "no cases in it"
         raise InputError(f"{inputs.sources[0].path}: {what}")
     check_alike(every, wanted)
-    table = read_table(inputs.sources, wanted, inputs.asked.series)
+    table = read_table(inputs.sources, wanted, inputs.settings.series)
     network = read_network(inputs.path, table)
     measured = frozenset().union(*(wanted[n] for n in range(len(inputs.sources), len(every))))
     chains, remarks = measured_chains(inputs.against, measured, table.series)
-    cache = inputs.asked.cache or main_cache(
-        table, network, [one.cache for one in chains], choosing=inputs.asked.choose is not None
+    cache = inputs.settings.cache or main_cache(
+        table, network, [one.cache for one in chains], choosing=inputs.settings.choose is not None
     )
     if cache not in table.caches:
         known = ", ".join(table.caches)
@@ -182,8 +182,8 @@ def read_given(inputs: Inputs) -> Given:
         table=table,
         network=network,
         cache=cache,
-        baseline=inputs.asked.baseline or default_baseline(table, network, cache),
-        fixes=fixes_of(network, inputs.asked),
+        baseline=inputs.settings.baseline or default_baseline(table, network, cache),
+        fixes=fixes_of(network, inputs.settings),
         lines=Lines(network, inputs.sources),
         wanted=wanted,
         chains=tuple(chains),
@@ -225,7 +225,7 @@ def unusable(given: Given) -> Iterator[str]:
 def without_answer(
     given: Given, missing: Sequence[Missing], problems: Sequence[str]
 ) -> Composition:
-    asked, sources = given.inputs.asked, given.inputs.sources
+    settings, sources = given.inputs.settings, given.inputs.sources
     names: dict[str | None, Objective] = {"time": "time", "energy": "energy", "edp": "edp"}
     return Composition(
         pipeline=given.network.pipeline.name,
@@ -235,8 +235,8 @@ def without_answer(
         documents=tuple(source.path for source in sources),
         surroundings=surroundings(sources, given.wanted, given.cache),
         baseline_name=given.baseline,
-        choose=names.get(asked.choose),
-        limits=dict(asked.limits),
+        choose=names.get(settings.choose),
+        limits=dict(settings.limits),
         fixed=dict(given.fixes),
         optimal=None,
         method="",

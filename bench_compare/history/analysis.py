@@ -53,15 +53,15 @@ class Asked:
 
 
 def analyse(
-    archive: Archive, accepted: Sequence[Placed], asked: Asked, remarks: Sequence[str] = ()
+    archive: Archive, accepted: Sequence[Placed], settings: Asked, remarks: Sequence[str] = ()
 ) -> History:
-    least = math.log1p(asked.threshold_ratio)
+    least = math.log1p(settings.threshold_ratio)
     findings = detect(archive.grid, least, _pins(archive, accepted))
-    context = Context(archive, findings, tuple(accepted), least, asked.since, asked.where)
+    context = Context(archive, findings, tuple(accepted), least, settings.since, settings.where)
     events = [from_step(context, event) for event in findings.events]
     events += from_states(context, state_changes(archive))
     events.sort(key=lambda event: (-event.build, -abs(math.log(event.cost_ratio)), event.sentence))
-    told = _numbered([event for event in events if event.latest >= asked.since])
+    reported = _numbered([event for event in events if event.latest >= settings.since])
     rows = len(archive.series)
     odd = odd_heads(findings.tracks[:rows], findings.steps, len(archive.builds) - 1, least)
     table = series.infos(context, [one.row for one in odd])
@@ -78,11 +78,11 @@ def analyse(
         unit=METRICS[archive.metric].unit,
         builds=_builds(archive),
         series=tuple(table),
-        events=tuple(told),
+        events=tuple(reported),
         unclear=tuple(
             Unclear(series.identifier(one.row), math.exp(one.shift), one.needed) for one in odd
         ),
-        suggestions=_suggestions(context, told, odd)[: asked.suggestions],
+        suggestions=_suggestions(context, reported, odd)[: settings.suggestions],
         bands=tuple(Band(p.first, p.last, p.entry.kind, p.entry.note) for p in accepted),
         noise=_noise(findings, rows),
         counts=series.counts(table),

@@ -62,11 +62,11 @@ def rows_of(table: Table, station: Station, cache: str) -> list[Row]:
     return table.layers.get((station.fingerprint, cache), [])
 
 
-def fixes_of(network: Network, asked: Asked) -> Mapping[str, str]:
+def fixes_of(network: Network, settings: Asked) -> Mapping[str, str]:
     """Layer id to the configuration asked for; the last one that names it counts. Raises
     `UsageError` for a layer that is not there."""
     found: dict[str, str] = {}
-    for layer, wanted in asked.fixes:
+    for layer, wanted in settings.fixes:
         ids = [s.layer.id for s in network.stations if fnmatchcase(s.layer.id, layer)]
         if not ids:
             known = ", ".join(station.layer.id for station in network.stations)
