@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from bench_compare.compose.analysis import Composed
-    from bench_compare.compose.choose.select import Asked
     from bench_compare.compose.model import Composition
+    from bench_compare.compose.select import ComposeSettings
 
 USAGE = """bench-compare compose: what a whole pipeline would take, from its layers.
 
@@ -87,7 +87,7 @@ class Options:
     documents: tuple[str, ...]
     against: tuple[str, ...]
     engines: tuple[str, ...]
-    settings: Asked
+    settings: ComposeSettings
     outputs: Mapping[str, str]
     save: Path | None
     quiet: bool
@@ -100,7 +100,7 @@ def answer(arguments: Mapping[str, Any], width: int, terminal: bool) -> Outcome:
     composition = composed.composition
     keep_documents(_targets(options), (options.pipeline, *options.documents, *options.against))
     if options.save is not None and composed.rows:
-        from bench_compare.compose.export import export
+        from bench_compare.compose.analysis import export
 
         write(options.save, export(composed.network, composed.rows, options.save))
     text = _reports(composition, options, width)
@@ -113,7 +113,7 @@ def _targets(options: Options) -> dict[str, str]:
 
 
 def parse(arguments: Mapping[str, Any]) -> Options:
-    from bench_compare.compose.choose.select import Asked
+    from bench_compare.compose.select import ComposeSettings
     from bench_compare.options import outputs_of
 
     outputs = outputs_of(arguments, OUTPUTS)
@@ -126,7 +126,7 @@ def parse(arguments: Mapping[str, Any]) -> Options:
         documents=tuple(arguments["DOC"]),
         against=tuple(arguments["--against"]),
         engines=tuple(arguments["--engine"]),
-        settings=Asked(
+        settings=ComposeSettings(
             baseline=arguments["--baseline"],
             choose=_one_of("--choose", arguments["--choose"], CHOICES),
             limits=dict(map(_limit, arguments["--limit"])),

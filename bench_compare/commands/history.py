@@ -152,12 +152,12 @@ def _count(text: str | None) -> int:
 def read_history(options: Options) -> tuple[History, list[str]]:
     """With remarks on files and documents that were left out."""
     from bench_compare.history.accepted import place, read_entries
-    from bench_compare.history.analysis import Asked, analyse
+    from bench_compare.history.analysis import HistorySettings, analyse
 
     entries = [] if options.events is None else read_entries(options.events)
     archive, remarks = read_archive(options)
     accepted, unplaced = place(entries, archive.builds)
-    settings = Asked(
+    settings = HistorySettings(
         threshold_ratio=options.threshold_ratio,
         since=_since(options.since, archive),
         suggestions=options.suggestions,
@@ -168,7 +168,7 @@ def read_history(options: Options) -> tuple[History, list[str]]:
 
 
 def read_archive(options: Options) -> tuple[Archive, list[str]]:
-    from bench_compare.history.archive import Choice, load_archive
+    from bench_compare.history.archive import ArchiveFilter, load_archive
     from bench_compare.history.index import files_of, indexed
 
     folder = Path(options.archive[0]) if len(options.archive) == 1 else None
@@ -177,7 +177,7 @@ def read_archive(options: Options) -> tuple[Archive, list[str]]:
     paths = files_of(options.archive)
     keep_documents(options.outputs, paths if options.events is None else [*paths, options.events])
     wanted = {str(p if folder is None else p.relative_to(folder)): p for p in paths}
-    choice = Choice(folder, options.by, options.repo, options.metric, options.filter)
+    choice = ArchiveFilter(folder, options.by, options.repo, options.metric, options.filter)
     (archive, more), remarks = indexed(folder, wanted, lambda made: load_archive(made, choice))
     return archive, [*remarks, *more]
 

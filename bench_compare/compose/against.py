@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bench_compare.compose.choose.select import default_row, rows_of, states_of
-from bench_compare.compose.model import Check, Estimate, ModelTerm
-from bench_compare.compose.predict.configuration import Evidence, describe, interval
-from bench_compare.compose.predict.linear import unsettled, within
-from bench_compare.compose.table.rows import MOST_JOULES
+from bench_compare.compose.model import Check, IntervalEstimate, ModelTerm
+from bench_compare.compose.prediction import PredictionRounds, describe, interval, unsettled, within
+from bench_compare.compose.rows import MOST_JOULES
+from bench_compare.compose.select import default_row, rows_of, states_of
 from bench_compare.statistics.samples import round_statistics
 from bench_compare.statistics.special import t_quantile
 
@@ -27,8 +26,8 @@ if TYPE_CHECKING:
 
     from bench_schema.document import Case
 
-    from bench_compare.compose.table.network import Network
-    from bench_compare.compose.table.rows import Row, Table
+    from bench_compare.compose.network import Network
+    from bench_compare.compose.rows import Table, TableRow
     from bench_compare.model import Source
 
 CLOSE = 1e-9
@@ -38,19 +37,19 @@ NEEDED = 8
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasuredChain:
     """A whole chain, as a document has it."""
 
     source: str
     case: Case
     cache: str
-    estimate: Estimate
+    estimate: IntervalEstimate
     energy_j: float | None
 
 
 def measured_chains(
     sources: Sequence[Source], engines: frozenset[str], series: str
-) -> tuple[list[Measured], list[str]]:
+) -> tuple[list[MeasuredChain], list[str]]:
     """Chains that ran and were right, and sentences on those that were not. `engines`: by
     key."""
     found, remarks = [], []
@@ -68,7 +67,7 @@ def measured_chains(
             told = [one.energy_j_per_iteration for one in case.rounds]
             energies = [j for j in told if j is not None and 0 < j < MOST_JOULES]
             joules = float(np.mean(energies)) if energies else None
-            found.append(Measured(source.path, case, cache, _estimate(case, series), joules))
+            found.append(MeasuredChain(source.path, case, cache, _estimate(case, series), joules))
     return found, remarks
 
 
@@ -82,7 +81,7 @@ def _problem(case: Case, series: str) -> str | None:
     return None
 
 
-def _estimate(case: Case, series: str) -> Estimate:
+def _estimate(case: Case, series: str) -> IntervalEstimate:
     """Mean of the rounds' medians, Student's t over rounds; with what another document would be
     apart, as predictions have it."""
     rounds = [one for one in case.rounds if series in one.series]
@@ -91,14 +90,14 @@ def _estimate(case: Case, series: str) -> Estimate:
     values = values[np.isfinite(values)]
     value = float(values.mean())
     if values.size < 2:
-        return Estimate(value)
+        return IntervalEstimate(value)
     quantile = float(t_quantile(0.975, np.array([values.size - 1.0]))[0])
     variance = float(values.var(ddof=1)) / values.size
     half = quantile * math.sqrt(variance + unsettled([(variance, values.size - 1)], value))
     return within(value, half / value)
 
 
-def is_of(network: Network, measured: Measured) -> bool:
+def is_of(network: Network, measured: MeasuredChain) -> bool:
     """Whether a chain is that of the pipeline: its graphs in their order, or its very file."""
     prints = [s.fingerprint for s in network.stations for _ in range(s.layer.repeat)]
     if None not in prints and tuple(prints) == measured.case.graph.layers:
@@ -106,7 +105,7 @@ def is_of(network: Network, measured: Measured) -> bool:
     return measured.case.graph.sha256 == hashlib.sha256(network.path.read_bytes()).hexdigest()
 
 
-def own_rows(network: Network, table: Table, engine: str, cache: str) -> list[Row] | None:
+def own_rows(network: Network, table: Table, engine: str, cache: str) -> list[TableRow] | None:
     """What a chain runs on an engine: its own choice, but for layers whose variant is in the file.
     None where some layer was not measured so."""
     found = []
@@ -123,7 +122,7 @@ def own_rows(network: Network, table: Table, engine: str, cache: str) -> list[Ro
 
 
 def checks(
-    found: Evidence, chains: Sequence[Measured], half_width_log: float | None
+    found: PredictionRounds, chains: Sequence[MeasuredChain], half_width_log: float | None
 ) -> tuple[list[Check], list[str]]:
     """Of this pipeline's chains; and sentences on those that cannot be predicted."""
     made, remarks = [], []
@@ -147,7 +146,7 @@ def checks(
     return made, remarks
 
 
-def _check(one: Measured, predicted: Estimate, joules: float | None) -> Check:
+def _check(one: MeasuredChain, predicted: IntervalEstimate, joules: float | None) -> Check:
     value = one.estimate.value
     return Check(
         engine=one.case.engine,
@@ -163,7 +162,7 @@ def _check(one: Measured, predicted: Estimate, joules: float | None) -> Check:
     )
 
 
-def _holds(predicted: Estimate, measured: Estimate) -> bool | None:
+def _holds(predicted: IntervalEstimate, measured: IntervalEstimate) -> bool | None:
     """Whether they are no further apart than both intervals together (root of squares) allow. A
     measurement without one, from a single round or from rounds that say nothing, refutes nothing.
     """
@@ -179,7 +178,7 @@ def _holds(predicted: Estimate, measured: Estimate) -> bool | None:
     return abs(apart) <= math.hypot(own, other) * (1 + CLOSE) + slack
 
 
-def model_term(found: Evidence, chains: Sequence[Measured]) -> ModelTerm:
+def model_term(found: PredictionRounds, chains: Sequence[MeasuredChain]) -> ModelTerm:
     """From all pipelines but the one that is predicted."""
     points = []
     errors: dict[str, list[float]] = defaultdict(list)
@@ -207,14 +206,14 @@ def _half_width(errors: np.ndarray[tuple[int], np.dtype[np.float64]]) -> float:
     return float(t_quantile(0.975, np.array([float(errors.size)]))[0]) * spread
 
 
-def _by_graphs(table: Table, one: Measured) -> dict[int, float] | None:
+def _by_graphs(table: Table, one: MeasuredChain) -> dict[int, float] | None:
     """Rows of a chain of which only the order of its graphs is known: what a layer reads is taken
     to be the nearest before it with which it was measured as a pair."""
     tried = (_in_state(table, one, cache) for cache in states_of(table, one.cache))
     return next((weights for weights in tried if weights is not None), None)
 
 
-def _in_state(table: Table, one: Measured, cache: str) -> dict[int, float] | None:
+def _in_state(table: Table, one: MeasuredChain, cache: str) -> dict[int, float] | None:
     engine, prints = one.case.engine.split("@", 1)[0], one.case.graph.layers
     weights: dict[int, float] = {}
     for number, fingerprint in enumerate(prints):

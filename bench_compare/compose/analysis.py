@@ -7,11 +7,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+from bench_schema.pipeline import pipeline_text
 
 from bench_compare.compose.against import checks, model_term
-from bench_compare.compose.choose.objective import corners, least
-from bench_compare.compose.choose.select import allowed, baseline_rows, defaults, rows_of
-from bench_compare.compose.choose.space import make_space
 from bench_compare.compose.given import (
     blocked,
     by_engine,
@@ -22,24 +20,18 @@ from bench_compare.compose.given import (
     without_answer,
 )
 from bench_compare.compose.model import FrontPoint, LayerChoice, OptionRow
-from bench_compare.compose.predict.configuration import (
-    describe,
-    evidence,
-    pieces,
-    ratios,
-    time_of,
-    widened,
-)
-from bench_compare.compose.predict.pieces import weight_conversions
-from bench_compare.compose.table.rows import SERIES
+from bench_compare.compose.optimum import corners, least
+from bench_compare.compose.pieces import weight_conversions
+from bench_compare.compose.prediction import describe, evidence, pieces, ratios, time_of, widened
+from bench_compare.compose.rows import REWRITES, SERIES
+from bench_compare.compose.select import allowed, baseline_rows, defaults, rows_of
+from bench_compare.compose.space import make_space
 from bench_compare.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
 
-    from bench_compare.compose.choose.objective import Best
-    from bench_compare.compose.choose.select import Allowed
-    from bench_compare.compose.choose.space import Space
     from bench_compare.compose.given import Given, Inputs
     from bench_compare.compose.model import (
         Composition,
@@ -48,17 +40,20 @@ if TYPE_CHECKING:
         Missing,
         ModelTerm,
     )
-    from bench_compare.compose.predict.configuration import Evidence
-    from bench_compare.compose.table.network import Network
-    from bench_compare.compose.table.rows import Row
+    from bench_compare.compose.network import Network
+    from bench_compare.compose.optimum import Best
+    from bench_compare.compose.prediction import PredictionRounds
+    from bench_compare.compose.rows import TableRow
+    from bench_compare.compose.select import Allowed
+    from bench_compare.compose.space import ChoiceSpace
 
 
 def layer_choices(
-    found: Evidence,
+    found: PredictionRounds,
     rows: Sequence[Allowed],
-    chosen: Sequence[Row],
-    baseline: Sequence[Row],
-    chooses: Evidence,
+    chosen: Sequence[TableRow],
+    baseline: Sequence[TableRow],
+    chooses: PredictionRounds,
 ) -> tuple[LayerChoice, ...]:
     """What each layer could have taken, and why it takes what it takes. `chooses`: the rounds that
     chose; times that are shown are of those that predict."""
@@ -101,7 +96,7 @@ def layer_choices(
     return tuple(made)
 
 
-def _reason(here: Allowed, chosen: Row, baseline: Row, chooses: Evidence) -> str:
+def _reason(here: Allowed, chosen: TableRow, baseline: TableRow, chooses: PredictionRounds) -> str:
     if here.is_fixed:
         return "asked for"
     if len(here.rows) == 1:
@@ -123,7 +118,7 @@ INTERVALS: dict[IntervalKind, str] = {
 }
 
 
-class Answer:
+class Composer:
     """Where no row is missing."""
 
     def __init__(self, given: Given, rows: Sequence[Allowed]) -> None:
@@ -141,7 +136,7 @@ class Answer:
         self._chooses = evidence(network, table, idle, 1 if self._is_choice else None)
         self._whole = evidence(network, table, idle, None)
 
-    def _candidates_of(self, number: int) -> list[Row]:
+    def _candidates_of(self, number: int) -> list[TableRow]:
         """Rows that the layer may take: all with ``--choose``, else the one asked for."""
         rows, station = self._rows[number], self._given.network.stations[number]
         if self._settings.choose is not None:
@@ -159,7 +154,7 @@ class Answer:
         same = [r for r in rows.rows if r.variant == wanted and r.engine == default.engine]
         return same[:1] if wanted and same else [default]
 
-    def composition(self) -> tuple[Composition, list[Row]]:
+    def composition(self) -> tuple[Composition, list[TableRow]]:
         """With the rows of the chosen configuration; none where there is no answer."""
         given, stations = self._given, self._given.network.stations
         for station, allowed_rows, rows in zip(stations, self._rows, self._candidates, strict=True):
@@ -181,7 +176,7 @@ class Answer:
         chosen = self._rows_of(space, best)
         return self._answer(space, best, chosen), chosen
 
-    def space(self, frugal: bool) -> Space:
+    def space(self, frugal: bool) -> ChoiceSpace:
         given = self._given
         return make_space(
             given.network,
@@ -209,10 +204,10 @@ class Answer:
             return "no choice of the rows whose energy was measured fits together"
         return "no choice of these rows fits together: conversions were not measured"
 
-    def _rows_of(self, space: Space, best: Best) -> list[Row]:
+    def _rows_of(self, space: ChoiceSpace, best: Best) -> list[TableRow]:
         return [rows[option] for rows, option in zip(space.options, best.choice, strict=False)]
 
-    def _answer(self, space: Space, best: Best, chosen: Sequence[Row]) -> Composition:
+    def _answer(self, space: ChoiceSpace, best: Best, chosen: Sequence[TableRow]) -> Composition:
         given, choose = self._given, self._settings.choose
         term = model_term(self._whole, given.chains) if given.inputs.against else None
         half = None if term is None else term.half_width_log
@@ -249,14 +244,14 @@ class Answer:
         )
 
     def _widened(
-        self, name: str, rows: Sequence[Row], half: float | None
+        self, name: str, rows: Sequence[TableRow], half: float | None
     ) -> tuple[Configuration, IntervalKind]:
         made, kind = widened(describe(name, self._predicts, rows), half)
         if kind == "rounds" and time_of(self._predicts, rows).unit == "documents":
             kind = "documents"
         return made, kind
 
-    def _front(self, space: Space, best: Best) -> tuple[FrontPoint, ...]:
+    def _front(self, space: ChoiceSpace, best: Best) -> tuple[FrontPoint, ...]:
         """Corners of time and energy among what could be chosen, by the rounds that predict."""
         known = np.isfinite(self._chooses.prices.energies)
         rows = [[row.number for row in rows] for rows in self._candidates]
@@ -274,7 +269,7 @@ class Answer:
                 )
         return tuple(sorted(points, key=lambda point: point.time_ns))
 
-    def _missing(self, space: Space, chosen: Sequence[Row]) -> list[Missing]:
+    def _missing(self, space: ChoiceSpace, chosen: Sequence[TableRow]) -> list[Missing]:
         given = self._given
         made = [*pieces(self._predicts, chosen).gaps, *pieces(self._predicts, self._baseline).gaps]
         seams: dict[str, set[object]] = {}
@@ -304,7 +299,9 @@ class Answer:
             found.append(given.lines.cache("pass", given.baseline))
         return found
 
-    def _method(self, space: Space, best: Best, kind: IntervalKind, term: ModelTerm | None) -> str:
+    def _method(
+        self, space: ChoiceSpace, best: Best, kind: IntervalKind, term: ModelTerm | None
+    ) -> str:
         words = []
         if self._settings.choose is not None:
             words.append(
@@ -318,7 +315,9 @@ class Answer:
         words.append(INTERVALS[kind].format(count=0 if term is None else term.pipelines))
         return "; ".join(words)
 
-    def _remarks(self, space: Space, chosen: Sequence[Row], made: Configuration) -> Iterator[str]:
+    def _remarks(
+        self, space: ChoiceSpace, chosen: Sequence[TableRow], made: Configuration
+    ) -> Iterator[str]:
         """What a reader of the answer should know."""
         between = pieces(self._predicts, chosen).between_engines
         if between:
@@ -352,7 +351,7 @@ class Answer:
             yield "there is a single round: the rows that chose predict as well"
         yield from _doubled(table.rows, chosen)
 
-    def _launches(self, chosen: Sequence[Row]) -> Iterator[str]:
+    def _launches(self, chosen: Sequence[TableRow]) -> Iterator[str]:
         """Times of a device leave out what the host takes for launches, one after another."""
         given = self._given
         replays = any(one.document.run.settings.replay for one in given.inputs.sources)
@@ -367,7 +366,7 @@ class Answer:
             )
 
 
-def _doubled(rows: Sequence[Row], chosen: Sequence[Row]) -> Iterator[str]:
+def _doubled(rows: Sequence[TableRow], chosen: Sequence[TableRow]) -> Iterator[str]:
     """Fused graphs beside all of their own parts: the same work may stand in the file twice."""
     parts = {row.base: row for row in rows if row.variant.get("fusion") == "off" and row.layers}
     here = {row.base for row in chosen}
@@ -383,7 +382,7 @@ def _doubled(rows: Sequence[Row], chosen: Sequence[Row]) -> Iterator[str]:
 class Composed:
     composition: Composition
     network: Network
-    rows: tuple[Row, ...]
+    rows: tuple[TableRow, ...]
     """Of the chosen configuration, one a layer; empty where there is no answer."""
 
 
@@ -398,5 +397,35 @@ def compose(inputs: Inputs) -> Composed:
         return Composed(made, given.network, ())
     limited = bool(inputs.settings.limits)
     rows = allowed(given.table, given.network, given.cache, given.fixes, limited)
-    composition, chosen = Answer(given, rows).composition()
+    composition, chosen = Composer(given, rows).composition()
     return Composed(composition, given.network, tuple(chosen))
+
+
+# A configuration as a pipeline that ``bench-run --chain`` runs.
+#
+# A chain runs on one engine, and a layer's ``variant`` tells it the plan. What needs other graphs
+# (a layout, a type, fusion) or several engines is not written but refused.
+
+
+def export(network: Network, rows: Sequence[TableRow], path: Path) -> str:
+    """The text of the file at `path`. Raises `UsageError` where a chain cannot run it."""
+    engines = list(dict.fromkeys(row.engine for row in rows))
+    if len(engines) > 1:
+        raise UsageError(
+            f"--save: the layers run on {' and '.join(engines)}, a chain on one engine: choose "
+            "among its rows with --engine"
+        )
+    known: dict[str, tuple[Mapping[str, str], str | None]] = {}
+    for station, row in zip(network.stations, rows, strict=True):
+        unlike = next((axis for axis in REWRITES if axis in row.variant), None)
+        if unlike is not None:
+            raise UsageError(
+                f"--save: layer {station.layer.id} runs with {unlike}={row.variant[unlike]}, which "
+                f"is another graph; --fix '{station.layer.id}=...' holds it to one of its own"
+            )
+        known[station.layer.id] = dict(row.variant), station.fingerprint
+    layers = tuple(
+        replace(one, variant=known[one.id][0], fingerprint=known[one.id][1])
+        for one in network.pipeline.layers
+    )
+    return pipeline_text(replace(network.pipeline, layers=layers), path.resolve().parent)

@@ -21,7 +21,7 @@ learned from pipelines that were measured; nothing, because no spread is known."
 
 
 @dataclass(frozen=True)
-class Estimate:
+class IntervalEstimate:
     value: float
     low: float | None = None
     """95 % interval, see `IntervalKind`."""
@@ -33,11 +33,11 @@ class Ends:
     """The same configuration from rows of one cache state."""
 
     cache: str
-    estimate: Estimate
+    estimate: IntervalEstimate
 
 
 @dataclass(frozen=True)
-class Surroundings:
+class TableSurroundings:
     """What all documents share."""
 
     device_kind: str
@@ -64,7 +64,7 @@ class ErrorBound:
 
 
 @dataclass(frozen=True)
-class Part:
+class PassPart:
     """A step of the waterfall: parts of a configuration add up to its time and energy."""
 
     kind: PartKind
@@ -100,8 +100,8 @@ class Configuration:
     engines: tuple[str, ...]
     choices: Mapping[str, str]
     """Layer id to engine and variant."""
-    time: Estimate
-    energy: Estimate | None
+    time: IntervalEstimate
+    energy: IntervalEstimate | None
     edp: float | None
     """Energy × delay: joule seconds."""
     error: ErrorBound | None
@@ -109,8 +109,8 @@ class Configuration:
     """Of the layer that needs most."""
     ends: tuple[Ends, ...]
     """By cache state, where there are rows of several."""
-    parts: tuple[Part, ...]
-    once: tuple[Part, ...] = ()
+    parts: tuple[PassPart, ...]
+    once: tuple[PassPart, ...] = ()
     """Conversions of weights, which happen once, before the first pass; not part of the time."""
 
 
@@ -119,7 +119,7 @@ class OptionRow:
     """A measured way to run one layer."""
 
     configuration: str
-    time: Estimate
+    time: IntervalEstimate
     """Of one execution."""
     energy_j: float | None
     error: float | None
@@ -172,8 +172,8 @@ class Missing:
 class Ratios:
     """The named baseline over the chosen configuration."""
 
-    time: Estimate
-    energy: Estimate | None
+    time: IntervalEstimate
+    energy: IntervalEstimate | None
     edp: float | None
 
 
@@ -185,8 +185,8 @@ class Check:
     cache: str
     source: str
     case: str
-    measured: Estimate
-    predicted: Estimate
+    measured: IntervalEstimate
+    predicted: IntervalEstimate
     log_error: float
     """log(measured / predicted)."""
     holds: bool | None
@@ -219,7 +219,7 @@ class Composition:
     series: str
     """``device_ns`` or ``e2e_ns``."""
     documents: tuple[str, ...]
-    surroundings: Surroundings
+    surroundings: TableSurroundings
     baseline_name: str
     choose: Objective | None
     limits: Mapping[str, float]

@@ -34,7 +34,7 @@ LEAST_HASH = 7
 
 
 @dataclass(frozen=True)
-class Entry:
+class AcceptedChange:
     """One event of the file; its ends are as they were written."""
 
     first: str
@@ -51,13 +51,13 @@ class Entry:
 
 @dataclass(frozen=True)
 class Placed:
-    entry: Entry
+    entry: AcceptedChange
     first: int
     last: int
     """Builds."""
 
 
-def read_entries(path: Path) -> list[Entry]:
+def read_entries(path: Path) -> list[AcceptedChange]:
     """Raises `UsageError` with the file, the event and what is wrong."""
     if sys.version_info >= (3, 11):
         import tomllib
@@ -79,7 +79,7 @@ def read_entries(path: Path) -> list[Entry]:
     return [_entry(row, f"{where}: event {number}") for number, row in enumerate(rows, start=1)]
 
 
-def _entry(row: object, where: str) -> Entry:
+def _entry(row: object, where: str) -> AcceptedChange:
     if not isinstance(row, dict):
         raise UsageError(f"{where}: a table is expected, [[event]]")
     for key in row:
@@ -93,7 +93,7 @@ def _entry(row: object, where: str) -> Entry:
     if not isinstance(cases, list) or not all(isinstance(one, str) for one in cases):
         raise UsageError(f"{where}: cases: a list of texts is expected")
     texts = {key: _optional(row, key, where) for key in ("note", "link")}
-    return Entry(first, last, tuple(cases), kind, texts["note"], texts["link"], where)
+    return AcceptedChange(first, last, tuple(cases), kind, texts["note"], texts["link"], where)
 
 
 def _ends(row: Mapping[str, Any], where: str) -> tuple[str, str]:
@@ -124,7 +124,9 @@ def _optional(row: Mapping[str, Any], key: str, where: str) -> str | None:
     return value
 
 
-def place(entries: Sequence[Entry], builds: Sequence[Build]) -> tuple[list[Placed], list[str]]:
+def place(
+    entries: Sequence[AcceptedChange], builds: Sequence[Build]
+) -> tuple[list[Placed], list[str]]:
     """Entries with their builds, and sentences on those that name none of the archive."""
     found, remarks = [], []
     for entry in entries:
@@ -143,7 +145,7 @@ def place(entries: Sequence[Entry], builds: Sequence[Build]) -> tuple[list[Place
     return found, remarks
 
 
-def _ends_of(entry: Entry, builds: Sequence[Build]) -> tuple[int | None, int | None]:
+def _ends_of(entry: AcceptedChange, builds: Sequence[Build]) -> tuple[int | None, int | None]:
     """A range of days holds the builds within it, also where it reaches beyond the archive."""
     first = builds_named(entry.first, builds)
     if entry.first == entry.last:
@@ -155,7 +157,7 @@ def _ends_of(entry: Entry, builds: Sequence[Build]) -> tuple[int | None, int | N
     return None if first is None else first[0], last[-1] if last else None
 
 
-def _is_ordered(entry: Entry) -> bool:
+def _is_ordered(entry: AcceptedChange) -> bool:
     """Two days, the earlier one first."""
     days = _day(entry.first), _day(entry.last)
     return days[0] is not None and days[1] is not None and days[0] <= days[1]

@@ -12,10 +12,10 @@ from bench_compare.history import series
 from bench_compare.history.attribution import build_changes
 from bench_compare.history.events import Context, decide, from_states, from_step
 from bench_compare.history.model import (
-    Band,
     BuildInfo,
     EventInfo,
     History,
+    LevelBand,
     Noise,
     Suggestion,
     Unclear,
@@ -23,7 +23,7 @@ from bench_compare.history.model import (
 from bench_compare.history.states import state_changes
 from bench_compare.history.steps.detect import Odd, detect, odd_heads
 from bench_compare.history.steps.segments import inflation
-from bench_compare.history.steps.tails import p_value
+from bench_compare.history.steps.track import p_value
 from bench_compare.metrics import METRICS
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ LEAST_BUILDS = 4
 
 
 @dataclass(frozen=True)
-class Asked:
+class HistorySettings:
     """How an archive is judged."""
 
     threshold_ratio: float = 0.01
@@ -53,7 +53,10 @@ class Asked:
 
 
 def analyse(
-    archive: Archive, accepted: Sequence[Placed], settings: Asked, remarks: Sequence[str] = ()
+    archive: Archive,
+    accepted: Sequence[Placed],
+    settings: HistorySettings,
+    remarks: Sequence[str] = (),
 ) -> History:
     least = math.log1p(settings.threshold_ratio)
     findings = detect(archive.grid, least, _pins(archive, accepted))
@@ -83,7 +86,7 @@ def analyse(
             Unclear(series.identifier(one.row), math.exp(one.shift), one.needed) for one in odd
         ),
         suggestions=_suggestions(context, reported, odd)[: settings.suggestions],
-        bands=tuple(Band(p.first, p.last, p.entry.kind, p.entry.note) for p in accepted),
+        bands=tuple(LevelBand(p.first, p.last, p.entry.kind, p.entry.note) for p in accepted),
         noise=_noise(findings, rows),
         counts=series.counts(table),
         remarks=(*remarks, *unused, *_other_unit(archive), *_unfinished(archive)),

@@ -27,7 +27,7 @@ SELECT id, path, run_id, parts, label, started, complete, tags, command, graphs_
 
 
 @dataclass(frozen=True)
-class Outcome:
+class CaseOutcome:
     """Of a case in one document."""
 
     name: str
@@ -82,14 +82,14 @@ class Archive:
     columns: tuple[Column, ...]
     series: tuple[Series, ...]
     grid: Grid
-    outcomes: Mapping[tuple[int, int], Outcome]
+    outcomes: Mapping[tuple[int, int], CaseOutcome]
     """By row and column."""
     facts: Mapping[int, Mapping[str, str]]
     """Of each document, by its id."""
 
 
 @dataclass(frozen=True)
-class Choice:
+class ArchiveFilter:
     """What of the index is looked at."""
 
     folder: Path | None = None
@@ -100,7 +100,9 @@ class Choice:
     filter: str | None = None
 
 
-def load_archive(connection: sqlite3.Connection, choice: Choice) -> tuple[Archive, list[str]]:
+def load_archive(
+    connection: sqlite3.Connection, choice: ArchiveFilter
+) -> tuple[Archive, list[str]]:
     """With sentences on what was left out. Raises `InputError` where nothing is left."""
     rows = connection.execute(DOCUMENTS)
     docs, copies = without_copies(doc_of(row, choice.folder) for row in rows)
@@ -239,7 +241,7 @@ def _outcomes(
     connection: sqlite3.Connection,
     row_of: Mapping[int, int],
     at: Mapping[tuple[int, str], int],
-) -> dict[tuple[int, int], Outcome]:
+) -> dict[tuple[int, int], CaseOutcome]:
     found = {}
     plans: dict[str, dict[str, str]] = {}
     names = "document, series, unit, name, path, status, reason, plan, kernels, checked"
@@ -249,7 +251,7 @@ def _outcomes(
         if row is not None and column is not None:
             if plan not in plans:
                 plans[plan] = json.loads(plan)
-            found[row, column] = Outcome(
+            found[row, column] = CaseOutcome(
                 name, path, status, reason, plans[plan], kernels, bool(checked)
             )
     return found

@@ -13,7 +13,7 @@ from bench_schema.identity import engine_name
 
 from bench_compare.comparison.judging.calibration import Calibration, Entry
 from bench_compare.errors import InputError
-from bench_compare.history.archive import Choice, load_archive
+from bench_compare.history.archive import ArchiveFilter, load_archive
 from bench_compare.history.index import files_of, indexed
 from bench_compare.history.steps.noise import DIFFERENCE_DOF, Grid, noise_of
 from bench_compare.metrics import GATES
@@ -48,7 +48,7 @@ def _entries(connection: sqlite3.Connection, folder: Path) -> Iterator[Entry]:
         known = connection.execute("SELECT 1 FROM level WHERE metric = ? LIMIT 1", (metric,))
         if known.fetchone() is None:
             continue
-        archive, _ = load_archive(connection, Choice(folder, metric=metric))
+        archive, _ = load_archive(connection, ArchiveFilter(folder, metric=metric))
         for (engine, unit), rows in _places(archive).items():
             columns = np.flatnonzero([column.unit == unit for column in archive.columns])
             entry = _entry(

@@ -14,9 +14,9 @@ from bench_compare.history.attribution import causes
 from bench_compare.history.model import (
     BAD_STATES,
     Acknowledgement,
-    Change,
     Direction,
     EventInfo,
+    LevelChange,
     Suggestion,
 )
 from bench_compare.history.series import identifier, outgrown
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from bench_compare.history.builds import Doc
     from bench_compare.history.states import StateChange
     from bench_compare.history.steps.detect import Findings
-    from bench_compare.history.steps.events import Event, Member
+    from bench_compare.history.steps.events import Event, EventMember
 
 
 # What to run next, as command lines.
@@ -214,10 +214,10 @@ def _acknowledged(placed: Placed) -> Acknowledgement:
     return Acknowledgement(entry.kind, entry.note, entry.link, entry.where)
 
 
-def _change(context: Context, member: Member, acknowledged: bool) -> Change:
+def _change(context: Context, member: EventMember, acknowledged: bool) -> LevelChange:
     values = context.archive.grid.values[member.row]
     old = float(np.median(values[list(member.before)])) if member.before else math.nan
-    return Change(
+    return LevelChange(
         series=identifier(member.row),
         ratio=math.exp(member.shift),
         low=math.exp(member.low),
@@ -229,14 +229,14 @@ def _change(context: Context, member: Member, acknowledged: bool) -> Change:
     )
 
 
-def _undone(context: Context, slower: Sequence[Member]) -> int | None:
+def _undone(context: Context, slower: Sequence[EventMember]) -> int | None:
     """Build from which all slower series are back at the level before; None where one is not."""
     ends = [_back(context, member) for member in slower]
     known = [end for end in ends if end is not None]
     return max(known) if ends and len(known) == len(ends) else None
 
 
-def _back(context: Context, member: Member) -> int | None:
+def _back(context: Context, member: EventMember) -> int | None:
     track = context.findings.tracks[member.row]
     moved = member.shift
     back = None
@@ -250,14 +250,14 @@ def _back(context: Context, member: Member) -> int | None:
     return back
 
 
-def _direction(event: Event, members: Sequence[Member]) -> Direction:
+def _direction(event: Event, members: Sequence[EventMember]) -> Direction:
     signs = {member.shift > 0 for member in members} or {event.shift > 0}
     if len(signs) == 2:
         return "both"
     return "slower" if signs.pop() else "faster"
 
 
-def _cost(event: Event, members: Sequence[Member], rows: int) -> float:
+def _cost(event: Event, members: Sequence[EventMember], rows: int) -> float:
     """Logarithm of what it does to the geometric mean over all series."""
     if not members:
         return event.shift
@@ -276,7 +276,9 @@ def _causes(context: Context, event: Event) -> list[str]:
     return causes(context.archive, rows, before, after)
 
 
-def _suggestions(context: Context, event: Event, members: Sequence[Member]) -> list[Suggestion]:
+def _suggestions(
+    context: Context, event: Event, members: Sequence[EventMember]
+) -> list[Suggestion]:
     lead = min(members or event.members, key=lambda member: member.p)
     names = sorted({context.archive.series[m.row].name for m in members})
     found = [look(context.archive, lead.before[-1], lead.after[0], names)]
@@ -289,7 +291,7 @@ def _suggestions(context: Context, event: Event, members: Sequence[Member]) -> l
     return found
 
 
-def _sentence(context: Context, event: Event, members: Sequence[Member]) -> str:
+def _sentence(context: Context, event: Event, members: Sequence[EventMember]) -> str:
     names = sorted({context.archive.series[m.row].name for m in members})
     who = _who(names, len(members))
     builds = context.archive.builds
@@ -360,7 +362,7 @@ def _from_state(context: Context, group: Sequence[StateChange]) -> EventInfo:
         p=None,
         all_cases=False,
         changes=tuple(
-            Change(identifier(row), None, None, None, None, None, lead.text, one is not None)
+            LevelChange(identifier(row), None, None, None, None, None, lead.text, one is not None)
             for row, one in zip(rows, known, strict=True)
         ),
         cost_ratio=1.0,

@@ -44,7 +44,7 @@ class Level:
 
 
 @dataclass(frozen=True)
-class Point:
+class HistoryPoint:
     build: int
     value: float
     half: float
@@ -70,7 +70,7 @@ class SeriesInfo:
     verdict: str
     """slower, faster or same against the last accepted level; else the state; absent where the
     newest build does not hold it."""
-    points: tuple[Point, ...]
+    points: tuple[HistoryPoint, ...]
     levels: tuple[Level, ...]
     spread_ratio: float | None
     """Standard deviation between documents of one build."""
@@ -80,7 +80,7 @@ class SeriesInfo:
 
 
 @dataclass(frozen=True)
-class Change:
+class LevelChange:
     """What an event did to one series."""
 
     series: str
@@ -125,7 +125,7 @@ class EventInfo:
     p: float | None
     all_cases: bool
     """The suite as a whole stepped."""
-    changes: tuple[Change, ...]
+    changes: tuple[LevelChange, ...]
     cost_ratio: float
     """What it does to the geometric mean of the suite: 1.01 is 1 % slower."""
     acknowledged: Acknowledgement | None
@@ -150,7 +150,7 @@ class Unclear:
 
 
 @dataclass(frozen=True)
-class Band:
+class LevelBand:
     """An acknowledged stretch, drawn over all charts."""
 
     first: int
@@ -179,7 +179,7 @@ class History:
     """Newest first."""
     unclear: tuple[Unclear, ...]
     suggestions: tuple[Suggestion, ...]
-    bands: tuple[Band, ...]
+    bands: tuple[LevelBand, ...]
     noise: Noise
     counts: Mapping[str, int]
     """Series of the newest build by state: slower, faster, unclear, same, broken …"""

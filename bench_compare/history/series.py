@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from bench_compare.history.model import Level, Point, SeriesInfo
+from bench_compare.history.model import HistoryPoint, Level, SeriesInfo
 from bench_compare.history.steps.segments import inflation
 
 if TYPE_CHECKING:
@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from bench_compare.history.accepted import Placed
     from bench_compare.history.archive import Archive
     from bench_compare.history.steps.detect import Findings
-    from bench_compare.history.steps.segments import Step
-    from bench_compare.history.steps.slopes import Slope
+    from bench_compare.history.steps.segments import LevelStep, Slope
     from bench_compare.history.steps.track import Track
 
 
@@ -32,7 +31,9 @@ SIGMAS = 5.0
 """Of the difference between the accepted build and the level after it."""
 
 
-def outgrown(track: Track, steps: Sequence[Step], placed: Placed, least: float) -> float | None:
+def outgrown(
+    track: Track, steps: Sequence[LevelStep], placed: Placed, least: float
+) -> float | None:
     """By how much (a logarithm) the level is above the last of the accepted builds that it holds;
     None where that may be noise, or is less than is of interest."""
     inside = np.flatnonzero((track.build >= placed.first) & (track.build <= placed.last))
@@ -64,7 +65,7 @@ UNTIMED, LOST = "not measured", "lost"
 """Completed, without a time that it never had, or had before."""
 
 
-class Judged(Protocol):
+class JudgedSeries(Protocol):
     """What is known of an archive."""
 
     @property
@@ -81,7 +82,7 @@ def identifier(row: int) -> str:
     return f"s{row + 1:04d}"
 
 
-def infos(context: Judged, odd: Sequence[int]) -> list[SeriesInfo]:
+def infos(context: JudgedSeries, odd: Sequence[int]) -> list[SeriesInfo]:
     newest: dict[int, int] = {}
     for row, column in context.archive.outcomes:
         newest[row] = max(newest.get(row, column), column)
@@ -91,7 +92,7 @@ def infos(context: Judged, odd: Sequence[int]) -> list[SeriesInfo]:
     ]
 
 
-def _info(context: Judged, row: int, column: int | None, odd: bool) -> SeriesInfo:
+def _info(context: JudgedSeries, row: int, column: int | None, odd: bool) -> SeriesInfo:
     archive, track = context.archive, context.findings.tracks[row]
     series = archive.series[row]
     newest = None if column is None else archive.outcomes[row, column]
@@ -124,12 +125,12 @@ def _info(context: Judged, row: int, column: int | None, odd: bool) -> SeriesInf
     )
 
 
-def _points(archive: Archive, row: int) -> Iterator[Point]:
+def _points(archive: Archive, row: int) -> Iterator[HistoryPoint]:
     grid = archive.grid
     for column in np.flatnonzero(np.isfinite(grid.values[row])).tolist():
         half = Z95 * math.sqrt(grid.variance[row, column])
         value = math.exp(grid.values[row, column])
-        yield Point(int(grid.build[column]), value, half, int(grid.unit[column]))
+        yield HistoryPoint(int(grid.build[column]), value, half, int(grid.unit[column]))
 
 
 def _levels(track: Track, findings: Findings, row: int) -> Iterator[Level]:
@@ -162,7 +163,7 @@ def _level(track: Track, at: np.typing.NDArray[np.int64], slope: Slope | None) -
     )
 
 
-def _accepted(context: Judged, row: int) -> float:
+def _accepted(context: JudgedSeries, row: int) -> float:
     """Product of the steps after the last accepted one."""
     name = context.archive.series[row].name
     track = context.findings.tracks[row]

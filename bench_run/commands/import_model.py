@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
-    from bench_run.models.lower import Refused
+    from bench_run.models.lower import RefusedCall
     from bench_run.models.model import Model
     from bench_run.models.save import Imported
 
@@ -54,14 +54,14 @@ CHOICES = {
 def answer(arguments: Mapping[str, Any]) -> Outcome:
     from pathlib import Path
 
-    from bench_run.models.lower import Lowering, fuse, take_apart
+    from bench_run.models.lower import ModelLowering, fuse, take_apart
     from bench_run.models.operations import LOWERINGS
     from bench_run.models.save import save_model
 
     chosen = {flag: _choice(flag, arguments[flag]) for flag in CHOICES}
     model = _read(arguments)
     model = fuse(model) if chosen["--fuse"] == "on" else take_apart(model)
-    lowering = Lowering(model, LOWERINGS, chosen["--layout"])
+    lowering = ModelLowering(model, LOWERINGS, chosen["--layout"])
     lowering.run()
     if not lowering.layers:
         from bench_run.errors import UsageError
@@ -73,7 +73,7 @@ def answer(arguments: Mapping[str, Any]) -> Outcome:
     return Outcome(_text(made))
 
 
-def _nothing(refused: Sequence[Refused]) -> str:
+def _nothing(refused: Sequence[RefusedCall]) -> str:
     """Why there is no graph."""
     if not refused:
         return "the model computes nothing"
@@ -96,7 +96,7 @@ def _read(arguments: Mapping[str, Any]) -> Model:
         from bench_run.models.onnx_file import read_onnx
 
         return read_onnx(arguments["MODEL"])
-    from bench_run.models.inputs import parse_input
+    from bench_run.models.model import parse_input
     from bench_run.models.torch_export import read_torch
 
     return read_torch(arguments["--torch"], tuple(map(parse_input, arguments["--input"])))

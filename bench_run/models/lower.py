@@ -16,8 +16,8 @@ import numpy as np
 from bench_run.errors import GraphError, UsageError
 from bench_run.graph.layouts import strides_of
 from bench_run.graph.make import make_graphs
-from bench_run.models.model import Array, Call, Dims, Model, contiguous, float64
-from bench_run.models.views import View, known, permuted, placed, reshaped, sliced
+from bench_run.models.model import Array, Dims, Model, ModelCall, contiguous, float64
+from bench_run.models.views import TensorView, known, permuted, placed, reshaped, sliced
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -32,7 +32,7 @@ PRODUCTS = ("matmul", "gemm", "linear", "addmm", "bmm")
 RECURRENT = ("lstm", "gru", "rnn")
 
 
-def work_of(call: Call, dims: Mapping[str, Dims]) -> int:
+def work_of(call: ModelCall, dims: Mapping[str, Dims]) -> int:
     """Operations: of a convolution or a matrix product by what it reads, in any type and of any
     vendor, else one for each element of the result."""
     elements = sum(math.prod(dims[name]) for name in call.outputs if name in dims)
@@ -74,7 +74,7 @@ class Lowered:
 
     id: str
     graph: Graph
-    links: Mapping[str, View]
+    links: Mapping[str, TensorView]
     weights: Mapping[str, Array]
     gradients: tuple[str, ...]
     """Op specs of its backward graphs."""
@@ -83,10 +83,10 @@ class Lowered:
 
 
 @dataclass(frozen=True)
-class Refused:
+class RefusedCall:
     """A call that no graph expresses."""
 
-    call: Call
+    call: ModelCall
     work: int
     """Floating-point operations: of a convolution or a matrix product by its operands, else one
     for each element of the result."""
@@ -94,7 +94,7 @@ class Refused:
 
 
 @dataclass
-class Lowering:
+class ModelLowering:
     """Layers so far. `views` says where each value lies."""
 
     model: Model
@@ -102,9 +102,9 @@ class Lowering:
     """Kind of a call to what makes layers of it."""
     layout: str = "nchw"
     layers: list[Lowered] = field(default_factory=list)
-    refused: list[Refused] = field(default_factory=list)
-    inputs: dict[str, View] = field(default_factory=dict)
-    views: dict[str, View] = field(default_factory=dict)
+    refused: list[RefusedCall] = field(default_factory=list)
+    inputs: dict[str, TensorView] = field(default_factory=dict)
+    views: dict[str, TensorView] = field(default_factory=dict)
     written: dict[tuple[str | None, str], str] = field(default_factory=dict)
     """Layer and tensor of a result to its data type."""
 
@@ -116,7 +116,7 @@ class Lowering:
         for call in self.model.calls:
             self._lower_or_refuse(call)
 
-    def _lower_or_refuse(self, call: Call) -> None:
+    def _lower_or_refuse(self, call: ModelCall) -> None:
         """A joined call that no graph expresses is lowered part by part: some of them may be."""
         try:
             lowering = self.table.get(call.kind)
@@ -142,14 +142,14 @@ class Lowering:
             strides = strides_of(dims, LAYOUTS["nhwc"][len(dims) - 2])
         self.views[name] = self.inputs[name] = placed(name, None, dims, strides)
 
-    def _refuse(self, call: Call, reason: str) -> None:
+    def _refuse(self, call: ModelCall, reason: str) -> None:
         """What it leaves becomes an input of the pipeline for those that read it."""
-        self.refused.append(Refused(call, work_of(call, self.model.dims), reason))
+        self.refused.append(RefusedCall(call, work_of(call, self.model.dims), reason))
         for name in call.outputs:
             if name in self.model.dims:
                 self._add_input(name)
 
-    def view(self, name: str | float | None) -> View:
+    def view(self, name: str | float | None) -> TensorView:
         if isinstance(name, (int, float)):
             return known(str(name), np.full((1,), float(name)))
         if name is None:
@@ -158,7 +158,7 @@ class Lowering:
             raise UnsupportedCallError("one of its operands has no known dims")
         return self.views[name]
 
-    def data_type(self, call: Call) -> str:
+    def data_type(self, call: ModelCall) -> str:
         """Of the result of a call. Raises `UnsupportedCallError` for one without a graph."""
         return self.float_type(call.outputs[0])
 
@@ -170,14 +170,14 @@ class Lowering:
 
     def emit(
         self,
-        call: Call,
+        call: ModelCall,
         spec: str,
-        operands: Mapping[str, View],
+        operands: Mapping[str, TensorView],
         *,
-        like: View | None = None,
+        like: TensorView | None = None,
         gradients: tuple[str, ...] = (),
         data_type: str | None = None,
-    ) -> View:
+    ) -> TensorView:
         """Adds a layer; operands by name of the graph's tensor. The result lies as `like` does,
         where that is given. `data_type`: of what is read, where it is not that of the result.
         Returns where the result is."""
@@ -186,13 +186,13 @@ class Lowering:
 
     def add(
         self,
-        call: Call,
+        call: ModelCall,
         graph: Graph,
-        operands: Mapping[str, View],
+        operands: Mapping[str, TensorView],
         *,
-        like: View | None = None,
+        like: TensorView | None = None,
         gradients: tuple[str, ...] = (),
-    ) -> View:
+    ) -> TensorView:
         by_name = {tensor.name: tensor for tensor in graph.inputs}
         strides: dict[str, Dims] = {}
         weights: dict[str, Array] = {}
@@ -222,12 +222,12 @@ class Lowering:
         self.written[name, out.name] = out.data_type
         return placed(out.name, name, out.dims, out.strides)
 
-    def _type_of(self, view: View) -> str:
+    def _type_of(self, view: TensorView) -> str:
         if view.layer is None:
             return self.model.types.get(view.tensor, self.model.data_type)
         return self.written[view.layer, view.tensor]
 
-    def _id(self, call: Call) -> str:
+    def _id(self, call: ModelCall) -> str:
         plain = linkable(call.name) or "layer"
         taken = {layer.id for layer in self.layers}
         number = 2
@@ -238,7 +238,7 @@ class Lowering:
             number += 1
         return f"{plain}.{call.kind}{number}"
 
-    def plain(self, call: Call, view: View) -> View:
+    def plain(self, call: ModelCall, view: TensorView) -> TensorView:
         """The view with a stride for each axis; a row-major copy where it has none."""
         if view.array is not None or view.strides is not None:
             return view
@@ -249,7 +249,7 @@ class Lowering:
         copied = self.emit(copy, f"identity: dims={text}", {"x": apart}, data_type=kind)
         return self.reshape(call, copied, view.dims)
 
-    def reshape(self, call: Call, view: View, dims: Dims) -> View:
+    def reshape(self, call: ModelCall, view: TensorView, dims: Dims) -> TensorView:
         """The view with other dims; through a copy where these cut across its axes."""
         if math.prod(view.dims) != math.prod(dims):
             raise UnsupportedCallError(f"{joined(view.dims)} cannot be seen as {joined(dims)}")
@@ -265,19 +265,21 @@ class Lowering:
         assert again is not None, "a row-major copy has every shape"
         return again
 
-    def slice(self, call: Call, view: View, axis: int, start: int, length: int) -> View:
+    def slice(
+        self, call: ModelCall, view: TensorView, axis: int, start: int, length: int
+    ) -> TensorView:
         found = sliced(view, axis, start, length)
         if found is None:
             found = sliced(self.plain(call, view), axis, start, length)
         assert found is not None, "a plain view has every slice"
         return found
 
-    def leave(self, call: Call, view: View) -> None:
+    def leave(self, call: ModelCall, view: TensorView) -> None:
         """The call's result, in the dims that the model says."""
         name = call.outputs[0]
         self.views[name] = self.reshape(call, view, self.model.dims[name])
 
-    def image(self, view: View) -> tuple[str, str]:
+    def image(self, view: TensorView) -> tuple[str, str]:
         """Batch, channels and lengths as items of a spec, and its layout."""
         rank = len(view.dims) - 2
         if rank not in SPATIAL:
@@ -298,7 +300,7 @@ def _plain_dims(dims: Dims) -> Dims:
     return tuple(length for length in dims if length != 1)
 
 
-def _is_dense(view: View) -> bool:
+def _is_dense(view: TensorView) -> bool:
     """Whether its elements lie side by side."""
     atoms = [part for axis in view.axes for part in axis]
     return sum((d - 1) * s for d, s in atoms) + 1 == math.prod(view.dims)
@@ -327,32 +329,32 @@ def joined(numbers: Dims) -> str:
     return "x".join(map(str, numbers)) or "1"
 
 
-def identity(to: Lowering, call: Call) -> None:
+def identity(to: ModelLowering, call: ModelCall) -> None:
     to.views[call.outputs[0]] = to.view(call.inputs[0])
 
 
-def _reshape(to: Lowering, call: Call) -> None:
+def _reshape(to: ModelLowering, call: ModelCall) -> None:
     to.leave(call, to.view(call.inputs[0]))
 
 
-def permute(to: Lowering, call: Call) -> None:
+def permute(to: ModelLowering, call: ModelCall) -> None:
     to.views[call.outputs[0]] = permuted(to.view(call.inputs[0]), call.attributes["order"])
 
 
-def _slice(to: Lowering, call: Call) -> None:
+def _slice(to: ModelLowering, call: ModelCall) -> None:
     part = to.view(call.inputs[0])
     for axis, start, length in call.attributes["parts"]:
         part = to.slice(call, part, axis, start, length)
     to.views[call.outputs[0]] = part
 
 
-def select(to: Lowering, call: Call) -> None:
+def select(to: ModelLowering, call: ModelCall) -> None:
     a = call.attributes
     part = to.slice(call, to.view(call.inputs[0]), a["axis"], a["start"], 1)
     to.leave(call, part)
 
 
-def _split(to: Lowering, call: Call) -> None:
+def _split(to: ModelLowering, call: ModelCall) -> None:
     view, axis, start = to.view(call.inputs[0]), call.attributes["axis"], 0
     for name in call.outputs:
         length = to.model.dims[name][axis] if call.kind == "split" else 1
@@ -361,7 +363,7 @@ def _split(to: Lowering, call: Call) -> None:
         start += length
 
 
-Row = Callable[[Lowering, Call], None]
+Row = Callable[[ModelLowering, ModelCall], None]
 VIEWS: dict[str, Row] = {
     "identity": identity,
     "reshape": _reshape,
@@ -387,7 +389,7 @@ def fuse(model: Model) -> Model:
     read = [name for call in model.calls for name in call.inputs if isinstance(name, str)]
     users = Counter([*read, *model.outputs])
     made: dict[str, int] = {}
-    kept: list[Call | None] = []
+    kept: list[ModelCall | None] = []
     for call in calls:
         source = call.inputs[0] if call.inputs else None
         place = made.get(source) if isinstance(source, str) else None
@@ -405,7 +407,7 @@ def fuse(model: Model) -> Model:
     return replace(model, calls=tuple(c for c in kept if c is not None), weights=weights)
 
 
-def _joined(before: Call, call: Call, weights: dict[str, Array]) -> Call | None:
+def _joined(before: ModelCall, call: ModelCall, weights: dict[str, Array]) -> ModelCall | None:
     if call.kind == "batchnorm" and before.kind == "conv" and "act" not in before.attributes:
         # y = (w·x + b − mean)·s + bias with s = scale/√(var + eps) is a convolution
         # too.
@@ -447,7 +449,7 @@ def take_apart(model: Model) -> Model:
     return replace(model, calls=tuple(calls), dims=dims)
 
 
-def _apart(call: Call, dims: dict[str, tuple[int, ...]]) -> Iterator[Call]:
+def _apart(call: ModelCall, dims: dict[str, tuple[int, ...]]) -> Iterator[ModelCall]:
     biased = call.kind in ("conv", "linear", "matmul") and call.inputs[2] is not None
     if not biased:
         yield call
@@ -456,4 +458,4 @@ def _apart(call: Call, dims: dict[str, tuple[int, ...]]) -> Iterator[Call]:
     dims[between] = dims[call.outputs[0]]
     yield replace(call, inputs=(*call.inputs[:2], None), outputs=(between,))
     kind = "channel_bias" if call.kind == "conv" else "add"
-    yield Call(kind, f"{call.name}.bias", (between, call.inputs[2]), call.outputs, {}, "bias")
+    yield ModelCall(kind, f"{call.name}.bias", (between, call.inputs[2]), call.outputs, {}, "bias")

@@ -4,21 +4,26 @@ kind is needed to look at it.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from bench_run.errors import UsageError
+from bench_run.graph.dtypes import ALIASES
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
 
 Array: TypeAlias = npt.NDArray[Any]
 Dims: TypeAlias = tuple[int, ...]
 
 
 @dataclass(frozen=True)
-class Call:
+class ModelCall:
     """One operation. ``kind`` is a row of `operations.LOWERINGS`; anything else is an
     operation that no graph expresses, for the ``reason`` in its attributes."""
 
@@ -31,7 +36,7 @@ class Call:
     attributes: Mapping[str, Any] = field(default_factory=dict)
     operation: str = ""
     """What the format calls the operation."""
-    parts: tuple[Call, ...] = ()
+    parts: tuple[ModelCall, ...] = ()
     """The calls that this one was joined from, which take its place where no graph expresses it."""
 
 
@@ -39,7 +44,7 @@ class Call:
 class Model:
     name: str
     data_type: str
-    calls: tuple[Call, ...]
+    calls: tuple[ModelCall, ...]
     dims: Mapping[str, Dims]
     """Of every value."""
     inputs: tuple[str, ...]
@@ -63,3 +68,24 @@ def contiguous(dims: Dims) -> Dims:
 
 def float64(array: Array) -> Array:
     return np.asarray(array, np.float64)
+
+
+# Inputs of a model as people write them: ``32x3x224x224:half``.
+
+FLOATS = ("float", "half", "bfloat16", "double")
+TYPES = (*FLOATS, "int64", "int32", "bool")
+_INPUT = re.compile(r"(\d{1,9}(?:x\d{1,9})*)(?::(\w+))?")
+
+
+def parse_input(text: str) -> tuple[Dims, str]:
+    """Dims and type; float where none is named."""
+    found = _INPUT.fullmatch(text)
+    if found is None:
+        raise UsageError(f"--input {text!r}: expected dims and a type, as in 32x3x224x224:half")
+    dims = tuple(int(length) for length in found[1].split("x"))
+    kind = ALIASES.get(found[2] or "float", found[2] or "float")
+    if kind not in TYPES:
+        raise UsageError(f"--input {text!r}: no type {kind!r}; choose from {', '.join(TYPES)}")
+    if 0 in dims:
+        raise UsageError(f"--input {text!r}: a length is 0")
+    return dims, kind

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from bench_run.errors import UsageError
-from bench_run.models.model import Call, Model
+from bench_run.models.model import Model, ModelCall
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Node:
+class OnnxNode:
     """What a row of `TABLE` sees."""
 
     inputs: tuple[str | None, ...]
@@ -65,10 +65,10 @@ def axis_of(axis: int, rank: int) -> int | None:
 
 
 Made: TypeAlias = "tuple[str, tuple[Any, ...], dict[str, Any]]"
-Row: TypeAlias = "Callable[[Node], Made | None]"
+Row: TypeAlias = "Callable[[OnnxNode], Made | None]"
 
 
-def _padding(node: Node, window: Dims) -> tuple[Dims, Dims] | None:
+def _padding(node: OnnxNode, window: Dims) -> tuple[Dims, Dims] | None:
     """Before and after each spatial axis; `window` is of the filter."""
     rank, how = len(window), node.get("auto_pad", "NOTSET")
     if any(len(node.get(k, window)) != rank for k in ("strides", "dilations")):
@@ -93,7 +93,7 @@ def _padding(node: Node, window: Dims) -> tuple[Dims, Dims] | None:
     return (pads[:rank], pads[rank:]) if len(pads) == 2 * rank else None
 
 
-def conv(node: Node) -> Made | None:
+def conv(node: OnnxNode) -> Made | None:
     window = node.shape(1)[2:]
     padding = _padding(node, window)
     if padding is None or not window:
@@ -101,7 +101,7 @@ def conv(node: Node) -> Made | None:
     return "conv", (node.input(0), node.input(1), node.input(2)), _steps(node, padding)
 
 
-def conv_transpose(node: Node) -> Made | None:
+def conv_transpose(node: OnnxNode) -> Made | None:
     """The gradient of a convolution for its data: what it pads, this cuts off."""
     window = node.shape(1)[2:]
     padding = _padding(node, window)
@@ -112,7 +112,7 @@ def conv_transpose(node: Node) -> Made | None:
     return "conv_transpose", (node.input(0), node.input(1), node.input(2)), _steps(node, padding)
 
 
-def _steps(node: Node, padding: tuple[Dims, Dims]) -> dict[str, Any]:
+def _steps(node: OnnxNode, padding: tuple[Dims, Dims]) -> dict[str, Any]:
     rank = len(padding[0])
     return {
         "stride": tuple(node.get("strides", (1,) * rank)),
@@ -123,7 +123,7 @@ def _steps(node: Node, padding: tuple[Dims, Dims]) -> dict[str, Any]:
     }
 
 
-def batch_norm(node: Node) -> Made | None:
+def batch_norm(node: OnnxNode) -> Made | None:
     trains = node.get("training_mode", 0) or (node.opset < 7 and not node.get("is_test", 0))
     if trains or len(node.outputs) > 1 or not node.get("spatial", 1) or len(node.inputs) < 5:
         return None
@@ -142,7 +142,7 @@ def _binary(kind: str) -> Row:
     )
 
 
-def clip(node: Node) -> Made | None:
+def clip(node: OnnxNode) -> Made | None:
     """Bounds are attributes before version 11, and may be missing."""
     bounds = {}
     for place, name in ((1, "min"), (2, "max")):
@@ -167,7 +167,7 @@ def _several(kind: str) -> Row:
     return lambda node: (kind, node.inputs, {}) if len(node.inputs) == 2 else None
 
 
-def _pow(node: Node) -> Made | None:
+def _pow(node: OnnxNode) -> Made | None:
     exponent = node.known.get(node.input(1) or "")
     if exponent is None or exponent.size != 1:
         return None
@@ -178,7 +178,7 @@ def _pow(node: Node) -> Made | None:
     return None if kind is None else (kind, (x,), {})
 
 
-def _softmax(node: Node) -> Made | None:
+def _softmax(node: OnnxNode) -> Made | None:
     """Before version 13 over all axes from the given one on."""
     axis = node.axis(-1 if node.opset >= 13 else 1)
     if axis is None:
@@ -187,12 +187,12 @@ def _softmax(node: Node) -> Made | None:
     return None if joined else ("softmax", (node.input(0),), {"axis": axis})
 
 
-def gelu(node: Node) -> Made:
+def gelu(node: OnnxNode) -> Made:
     kind = "gelu_tanh" if node.get("approximate", "none") == "tanh" else "gelu"
     return kind, (node.input(0),), {}
 
 
-def gemm(node: Node) -> Made | None:
+def gemm(node: OnnxNode) -> Made | None:
     if node.get("alpha", 1.0) != 1.0 or node.get("beta", 1.0) != 1.0 or node.get("transA", 0):
         return None
     row = node.shape(1)[0 if node.get("transB", 0) else 1 :][:1]
@@ -203,7 +203,7 @@ def gemm(node: Node) -> Made | None:
 
 
 def _pool(kind: str) -> Row:
-    def make(node: Node) -> Made | None:
+    def make(node: OnnxNode) -> Made | None:
         window = tuple(node.get("kernel_shape", ()))
         rank, padding = len(window), _padding(node, window)
         dilated = set(node.get("dilations", (1,))) != {1}
@@ -227,7 +227,7 @@ def _pool(kind: str) -> Row:
 
 
 def _global_pool(kind: str) -> Row:
-    def make(node: Node) -> Made:
+    def make(node: OnnxNode) -> Made:
         window = node.shape()[2:]
         pad = (0,) * len(window)
         return kind, (node.input(0),), {"window": window, "pad": pad, "stride": window}
@@ -238,7 +238,7 @@ def _global_pool(kind: str) -> Row:
 def _reduce(kind: str) -> Row:
     """Over the axes of an attribute, or as newer versions have it of an operand."""
 
-    def make(node: Node) -> Made | None:
+    def make(node: OnnxNode) -> Made | None:
         rank, axes = len(node.shape()), node.numbers("axes", 1)
         if axes is None and (node.input(1) is not None or node.get("noop_with_empty_axes", 0)):
             return None
@@ -254,7 +254,7 @@ def _reduce(kind: str) -> Row:
 def _norm(kind: str, operands: int) -> Row:
     """Over the axes from the given one on."""
 
-    def make(node: Node) -> Made | None:
+    def make(node: OnnxNode) -> Made | None:
         axis = node.axis(-1)
         if axis is None:
             return None
@@ -264,19 +264,19 @@ def _norm(kind: str, operands: int) -> Row:
     return make
 
 
-def transpose(node: Node) -> Made | None:
+def transpose(node: OnnxNode) -> Made | None:
     axes = range(len(node.shape()))
     order = tuple(node.get("perm", axes[::-1]))
     return ("permute", (node.input(0),), {"order": order}) if sorted(order) == [*axes] else None
 
 
-def reshape(node: Node) -> Made | None:
+def reshape(node: OnnxNode) -> Made | None:
     """The same elements, as far as that is known."""
     counts = [math.prod(node.dims.get(name or "", ())) for name in (node.inputs[0], *node.outputs)]
     return ("reshape", (node.input(0),), {}) if len(set(counts[:2])) == 1 else None
 
 
-def _slice(node: Node) -> Made | None:
+def _slice(node: OnnxNode) -> Made | None:
     starts, ends = node.numbers("starts", 1), node.numbers("ends", 2)
     axes, steps = node.numbers("axes", 3), node.numbers("steps", 4)
     unknown = any(
@@ -300,7 +300,7 @@ def _slice(node: Node) -> Made | None:
     return "slice", (node.input(0),), {"parts": tuple(parts)}
 
 
-def gather(node: Node) -> Made | None:
+def gather(node: OnnxNode) -> Made | None:
     index = node.known.get(node.input(1) or "")
     if index is None or index.size != 1:
         return None
@@ -311,7 +311,7 @@ def gather(node: Node) -> Made | None:
     return "select", (node.input(0),), {"axis": axis, "start": at}
 
 
-def split(node: Node) -> Made | None:
+def split(node: OnnxNode) -> Made | None:
     axis = node.axis(0)
     return None if axis is None else ("split", (node.input(0),), {"axis": axis})
 
@@ -451,7 +451,7 @@ def read_onnx(path: str) -> Model:
     except Exception as error:  # foreign: protobuf and onnx raise many kinds
         said = str(error).strip().splitlines() or [type(error).__name__]
         raise UsageError(f"import: {path}: no ONNX model: {said[0]}") from error
-    return _Reader(onnx, model, weights).model(path)
+    return _OnnxReader(onnx, model, weights).model(path)
 
 
 def _array(onnx: Any, tensor: Any) -> Array:
@@ -461,7 +461,7 @@ def _array(onnx: Any, tensor: Any) -> Array:
 
 
 @dataclass
-class _Reader:
+class _OnnxReader:
     """A file's graph, value by value."""
 
     onnx: Any
@@ -517,7 +517,7 @@ class _Reader:
                 raise UsageError(f"import: {path}: no ONNX model: two things are called {name!r}")
             seen.add(name)
 
-    def _calls(self) -> list[Call]:
+    def _calls(self) -> list[ModelCall]:
         calls = []
         for number, node in enumerate(self.file.graph.node):
             helper = self.onnx.helper
@@ -549,19 +549,19 @@ class _Reader:
             return None
         return None if found is None else np.asarray(found)
 
-    def _call(self, node: Any, number: int, attributes: dict[str, Any]) -> Call:
+    def _call(self, node: Any, number: int, attributes: dict[str, Any]) -> ModelCall:
         inputs = tuple(name or None for name in node.input)
         outputs = tuple(name for name in node.output if name)
         name = (node.name or f"{node.op_type}_{number}").strip("/").replace("/", ".")
         made = self._made(
-            node, Node(inputs, outputs, attributes, self.dims, self.weights, self._opset)
+            node, OnnxNode(inputs, outputs, attributes, self.dims, self.weights, self._opset)
         )
         if isinstance(made, str):
-            return Call("unknown", name, inputs, outputs, {"reason": made}, node.op_type)
+            return ModelCall("unknown", name, inputs, outputs, {"reason": made}, node.op_type)
         kind, operands, found = made
-        return Call(kind, name, operands, outputs, found, node.op_type)
+        return ModelCall(kind, name, operands, outputs, found, node.op_type)
 
-    def _made(self, node: Any, seen: Node) -> tuple[str, tuple[Any, ...], dict[str, Any]] | str:
+    def _made(self, node: Any, seen: OnnxNode) -> tuple[str, tuple[Any, ...], dict[str, Any]] | str:
         """Or why there is none."""
         if node.domain not in DOMAINS:
             return f"an operation of {node.domain}, not of ONNX"

@@ -11,12 +11,12 @@ from bench_run.graph.check import check
 from bench_run.graph.make.build import Builder
 from bench_run.models.lower import TAPS, VIEWS, UnsupportedCallError, joined
 from bench_run.models.model import contiguous
-from bench_run.models.views import View, known, permuted, placed, reshaped
+from bench_run.models.views import TensorView, known, permuted, placed, reshaped
 
 if TYPE_CHECKING:
     from bench_run.graph.model import Graph
-    from bench_run.models.lower import Lowering, Row
-    from bench_run.models.model import Call, Dims
+    from bench_run.models.lower import ModelLowering, Row
+    from bench_run.models.model import Dims, ModelCall
     from bench_run.models.views import Axis
 
 
@@ -54,11 +54,11 @@ def softmax_graph(dims: Dims, data_type: str) -> Graph:
     return check(builder.graph(f"softmax_{shape}_{data_type}"), "softmax")
 
 
-def _act(call: Call) -> str:
+def _act(call: ModelCall) -> str:
     return f"+{call.attributes['act']}" if "act" in call.attributes else ""
 
 
-def conv(to: Lowering, call: Call) -> None:
+def conv(to: ModelLowering, call: ModelCall) -> None:
     x, w, a = to.view(call.inputs[0]), to.view(call.inputs[1]), call.attributes
     shape, layout = to.image(x)
     taps = " ".join(f"{k}={v}" for k, v in zip(TAPS[len(x.dims) - 2], w.dims[2:], strict=True))
@@ -75,7 +75,7 @@ def conv(to: Lowering, call: Call) -> None:
     to.views[call.outputs[0]] = y
 
 
-def conv_transpose(to: Lowering, call: Call) -> None:
+def conv_transpose(to: ModelLowering, call: ModelCall) -> None:
     """As the data gradient of the convolution that goes the other way; a bias is added to it."""
     x, w, a = to.view(call.inputs[0]), to.view(call.inputs[1]), call.attributes
     dims = to.model.dims[call.outputs[0]]
@@ -92,13 +92,13 @@ def conv_transpose(to: Lowering, call: Call) -> None:
         _channel_bias(to, added)
 
 
-def _act_gradient(to: Lowering, call: Call) -> tuple[str, ...]:
+def _act_gradient(to: ModelLowering, call: ModelCall) -> tuple[str, ...]:
     if "act" not in call.attributes:
         return ()
     return (f"{call.attributes['act']}_bwd: dims={joined(to.model.dims[call.outputs[0]])}",)
 
 
-def batchnorm(to: Lowering, call: Call) -> None:
+def batchnorm(to: ModelLowering, call: ModelCall) -> None:
     x = to.view(call.inputs[0])
     if len(x.dims) == 2:
         x = to.reshape(call, x, (*x.dims, 1))
@@ -116,7 +116,7 @@ def batchnorm(to: Lowering, call: Call) -> None:
     to.leave(call, to.emit(call, spec, operands, like=x, gradients=gradients))
 
 
-def unary(to: Lowering, call: Call) -> None:
+def unary(to: ModelLowering, call: ModelCall) -> None:
     """Attributes are words of the spec, as in ``slope=0.2``."""
     x, kind = _at_least_one(to.view(call.inputs[0])), RENAMED.get(call.kind, call.kind)
     words = "".join(f" {key}={value!r}" for key, value in call.attributes.items())
@@ -126,7 +126,7 @@ def unary(to: Lowering, call: Call) -> None:
     to.views[call.outputs[0]] = y
 
 
-def cast(to: Lowering, call: Call) -> None:
+def cast(to: ModelLowering, call: ModelCall) -> None:
     x, kind = _at_least_one(to.view(call.inputs[0])), to.data_type(call)
     name = call.inputs[0]
     source = to.float_type(name) if isinstance(name, str) and not x.is_weight else kind
@@ -137,7 +137,7 @@ def cast(to: Lowering, call: Call) -> None:
     to.views[call.outputs[0]] = to.emit(call, spec, {"x": x}, like=x, data_type=source)
 
 
-def binary(to: Lowering, call: Call) -> None:
+def binary(to: ModelLowering, call: ModelCall) -> None:
     a, b = (_at_least_one(to.view(name)) for name in call.inputs)
     wanted = to.model.dims[call.outputs[0]] or (1,)
     if (a.dims != wanted or a.is_weight) and call.kind in COMMUTES and b.dims == wanted:
@@ -151,12 +151,12 @@ def binary(to: Lowering, call: Call) -> None:
     to.views[call.outputs[0]] = y
 
 
-def _at_least_one(view: View) -> View:
+def _at_least_one(view: TensorView) -> TensorView:
     """A number without axes has one."""
     return view if view.dims else reshaped(view, (1,)) or view
 
 
-def _channel_bias(to: Lowering, call: Call) -> None:
+def _channel_bias(to: ModelLowering, call: ModelCall) -> None:
     x, bias = to.view(call.inputs[0]), to.view(call.inputs[1])
     assert bias.array is not None or len(bias.dims) == 1
     dims = (1, bias.dims[0], *(1,) * (len(x.dims) - 2))
@@ -165,13 +165,13 @@ def _channel_bias(to: Lowering, call: Call) -> None:
     to.views[call.outputs[0]] = to.emit(call, spec, operands, like=x)
 
 
-def linear(to: Lowering, call: Call) -> None:
+def linear(to: ModelLowering, call: ModelCall) -> None:
     if len(to.view(call.inputs[1]).dims) != 2:
         raise UnsupportedCallError("a vector as its weight")
     _product(to, call, permuted(to.view(call.inputs[1]), (1, 0)), "nt")
 
 
-def matmul(to: Lowering, call: Call) -> None:
+def matmul(to: ModelLowering, call: ModelCall) -> None:
     a, b = to.view(call.inputs[0]), to.view(call.inputs[1])
     if len(b.dims) == 2:
         _product(to, call, b, "nn")
@@ -190,7 +190,7 @@ def matmul(to: Lowering, call: Call) -> None:
     to.views[call.outputs[0]] = to.emit(call, spec, {"a": a, "b": b}, gradients=gradients)
 
 
-def _product(to: Lowering, call: Call, b: View, layout: str) -> None:
+def _product(to: ModelLowering, call: ModelCall, b: TensorView, layout: str) -> None:
     """All leading axes of the first operand are rows of one matrix, in the order of memory."""
     a = to.view(call.inputs[0])
     if a.is_weight:
@@ -209,14 +209,14 @@ def _product(to: Lowering, call: Call, b: View, layout: str) -> None:
     spec = f"matmul{bias}{_act(call)}: m={m} n={n} k={k} layout={layout}"
     y = to.emit(call, spec, operands, gradients=gradients)
     axes = tuple(tuple((d, step * n) for d, step in axis) for axis in leading)
-    to.views[call.outputs[0]] = View(y.tensor, y.layer, (*axes, ((n, 1),)))
+    to.views[call.outputs[0]] = TensorView(y.tensor, y.layer, (*axes, ((n, 1),)))
 
 
-def _rows(to: Lowering, call: Call, a: View) -> tuple[View, tuple[Axis, ...]]:
+def _rows(to: ModelLowering, call: ModelCall, a: TensorView) -> tuple[TensorView, tuple[Axis, ...]]:
     """The operand as a matrix, and each leading axis with its steps counted in rows of it."""
     *leading, last = a.axes
     atoms = sorted(((s, d) for axis in leading for d, s in axis if d > 1), reverse=True)
-    inner = View(a.tensor, a.layer, (tuple((d, s) for s, d in atoms), last), a.offset)
+    inner = TensorView(a.tensor, a.layer, (tuple((d, s) for s, d in atoms), last), a.offset)
     flat = to.plain(call, inner)
     steps: dict[int, int] = {}
     step = 1
@@ -227,7 +227,7 @@ def _rows(to: Lowering, call: Call, a: View) -> tuple[View, tuple[Axis, ...]]:
     return flat, tuple(counted)
 
 
-def pool(to: Lowering, call: Call) -> None:
+def pool(to: ModelLowering, call: ModelCall) -> None:
     x, a = to.view(call.inputs[0]), call.attributes
     shape, layout = to.image(x)
     items = " ".join(f"{key}={joined(a[key])}" for key in ("window", "pad", "stride"))
@@ -236,7 +236,7 @@ def pool(to: Lowering, call: Call) -> None:
     to.leave(call, to.emit(call, f"{call.kind}: {rest}", {"x": x}, gradients=gradients))
 
 
-def _reduce(to: Lowering, call: Call) -> None:
+def _reduce(to: ModelLowering, call: ModelCall) -> None:
     x, axes = to.view(call.inputs[0]), call.attributes["axes"]
     if not x.dims:
         raise UnsupportedCallError("a number without axes")
@@ -247,7 +247,7 @@ def _reduce(to: Lowering, call: Call) -> None:
     to.leave(call, to.emit(call, spec, {"x": x}))
 
 
-def mean(to: Lowering, call: Call) -> None:
+def mean(to: ModelLowering, call: ModelCall) -> None:
     x, axes = to.view(call.inputs[0]), call.attributes["axes"]
     if len(x.dims) == 4 and axes == (2, 3):
         shape, layout = to.image(x)
@@ -258,7 +258,7 @@ def mean(to: Lowering, call: Call) -> None:
     to.leave(call, to.emit(call, spec, {"x": x}))
 
 
-def rmsnorm(to: Lowering, call: Call) -> None:
+def rmsnorm(to: ModelLowering, call: ModelCall) -> None:
     x, a = to.view(call.inputs[0]), call.attributes
     name = call.inputs[1]
     normalised = x.dims[len(x.dims) - a["last"] :]
@@ -271,7 +271,7 @@ def rmsnorm(to: Lowering, call: Call) -> None:
     to.views[call.outputs[0]] = to.emit(call, spec, operands, like=x, gradients=gradients)
 
 
-def layernorm(to: Lowering, call: Call) -> None:
+def layernorm(to: ModelLowering, call: ModelCall) -> None:
     x, a = to.view(call.inputs[0]), call.attributes
     normalised = x.dims[len(x.dims) - a["last"] :]
     defaults = (np.ones(normalised), np.zeros(normalised))
@@ -287,7 +287,7 @@ def layernorm(to: Lowering, call: Call) -> None:
     to.views[call.outputs[0]] = y
 
 
-def sdpa(to: Lowering, call: Call) -> None:
+def sdpa(to: ModelLowering, call: ModelCall) -> None:
     q, k, v, *masks = (to.view(name) for name in call.inputs)
     if len(q.dims) != 4:
         raise UnsupportedCallError(f"attention of {len(q.dims)} axes")
@@ -305,7 +305,7 @@ def sdpa(to: Lowering, call: Call) -> None:
     to.views[call.outputs[0]] = to.emit(call, f"sdpa: {rest}", operands, gradients=gradients)
 
 
-def _mask(mask: View, dims: Dims) -> View:
+def _mask(mask: TensorView, dims: Dims) -> TensorView:
     """What is added to the scores: one number for each of a batch, of which masks that are known
     may be copies; those of truth values hide what they have no one for."""
     if mask.array is not None and mask.array.ndim <= len(dims):
@@ -321,7 +321,7 @@ def _mask(mask: View, dims: Dims) -> View:
     return found
 
 
-def _softmax(to: Lowering, call: Call) -> None:
+def _softmax(to: ModelLowering, call: ModelCall) -> None:
     """Over the last axis, which any axis is where the tensor is looked at in another order."""
     x = to.view(call.inputs[0])
     if not x.dims:

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from bench_run.graph.model import Graph
-    from bench_run.models.lower import Lowered, Lowering
+    from bench_run.models.lower import Lowered, ModelLowering
     from bench_run.models.model import Array
-    from bench_run.models.views import View
+    from bench_run.models.views import TensorView
 
 WEIGHTS = "weights"
 """Folder of the arrays, beside the pipeline."""
@@ -45,7 +45,7 @@ class Imported:
     """Kinds of calls whose layers have no backward graph, with how many layers these are."""
 
 
-def save_model(lowering: Lowering, folder: Path, *, weights: bool, backward: bool) -> Imported:
+def save_model(lowering: ModelLowering, folder: Path, *, weights: bool, backward: bool) -> Imported:
     """Write the pipeline ``NAME.toml`` and its graphs. With `weights` the model's own values are
     beside them, else rules that keep the size of activations. Raises `OutputError`."""
     name = lowering.model.name
@@ -88,7 +88,7 @@ def _names(links: Iterable[Link]) -> Iterable[str]:
     return dict.fromkeys(link.tensor for link in links)
 
 
-def _read_inputs(lowering: Lowering) -> Iterator[tuple[tuple[str, str], Link]]:
+def _read_inputs(lowering: ModelLowering) -> Iterator[tuple[tuple[str, str], Link]]:
     """(layer, tensor) of readers of the model's inputs, and what they read. Memory is that of a
     reader: where each reads a part and none the whole, these are inputs of their own."""
     names = _input_names(lowering)
@@ -108,7 +108,7 @@ def _read_inputs(lowering: Lowering) -> Iterator[tuple[tuple[str, str], Link]]:
                 yield reader, Link(f"{names[name]}.{start}", None, offset - start)
 
 
-def _input_names(lowering: Lowering) -> Mapping[str, str]:
+def _input_names(lowering: ModelLowering) -> Mapping[str, str]:
     """What the pipeline calls the model's inputs, no two of them alike."""
     found: dict[str, str] = {}
     taken: set[str] = set()
@@ -120,7 +120,7 @@ def _input_names(lowering: Lowering) -> Mapping[str, str]:
     return found
 
 
-def _readers(lowering: Lowering, name: str) -> Iterator[tuple[int, int, tuple[str, str]]]:
+def _readers(lowering: ModelLowering, name: str) -> Iterator[tuple[int, int, tuple[str, str]]]:
     """First element, minus the one behind the last, layer and tensor: the largest comes first."""
     for layer in lowering.layers:
         spans = {tensor.name: tensor.span for tensor in layer.graph.inputs}
@@ -150,7 +150,7 @@ def shared_weights(layers: Sequence[Lowered]) -> Mapping[tuple[str, str], str]:
 
 
 def _shared_inputs(
-    lowering: Lowering, shared: Mapping[tuple[str, str], str], *, weights: bool
+    lowering: ModelLowering, shared: Mapping[tuple[str, str], str], *, weights: bool
 ) -> Iterator[Input]:
     for each in lowering.layers:
         for tensor, array in each.weights.items():
@@ -201,7 +201,7 @@ def _layer(
     )
 
 
-def _link(view: View) -> Link:
+def _link(view: TensorView) -> Link:
     return Link(view.tensor, view.layer, view.offset)
 
 
@@ -210,7 +210,9 @@ def _file_name(each: Lowered, tensor: str) -> str:
     return f"{safe}.{tensor}.npy"
 
 
-def _save_weights(lowering: Lowering, folder: Path, shared: Mapping[tuple[str, str], str]) -> None:
+def _save_weights(
+    lowering: ModelLowering, folder: Path, shared: Mapping[tuple[str, str], str]
+) -> None:
     """What layers share once, by the name of the first."""
     folder.mkdir(exist_ok=True)
     for each in lowering.layers:
@@ -220,14 +222,14 @@ def _save_weights(lowering: Lowering, folder: Path, shared: Mapping[tuple[str, s
                 np.save(folder / _file_name(each, tensor), np.ascontiguousarray(array))
 
 
-def _outputs(lowering: Lowering) -> Iterator[Link]:
+def _outputs(lowering: ModelLowering) -> Iterator[Link]:
     for name in lowering.model.outputs:
         view = lowering.views.get(name)
         if view is not None and view.layer is not None:
             yield Link(view.tensor, view.layer, view.offset)
 
 
-def _left_out(lowering: Lowering) -> tuple[LeftOut, ...]:
+def _left_out(lowering: ModelLowering) -> tuple[LeftOut, ...]:
     """By operation and reason."""
     done = sum(flops(each.graph) or 0 for each in lowering.layers)
     counts: Counter[tuple[str, str]] = Counter()
@@ -243,7 +245,7 @@ def _left_out(lowering: Lowering) -> tuple[LeftOut, ...]:
     )
 
 
-def _gradients(lowering: Lowering) -> Mapping[str, tuple[Graph, int]]:
+def _gradients(lowering: ModelLowering) -> Mapping[str, tuple[Graph, int]]:
     """Backward graphs by name, with how often each occurs."""
     counts: Counter[str] = Counter()
     made: dict[str, Graph] = {}

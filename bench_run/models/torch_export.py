@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bench_run.errors import UsageError
-from bench_run.models.model import Call, Model
+from bench_run.models.model import Model, ModelCall
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -553,12 +553,12 @@ def _fixed(node: Any, value: Any) -> tuple[int, ...]:
     return tuple(value.shape)
 
 
-def _call(node: Any) -> Call:
+def _call(node: Any) -> ModelCall:
     target = str(node.target)
     name = _readable(node)
     if "getitem" in target and not target.startswith("aten"):
         whole, index = node.args
-        return Call("identity", name, (f"{whole.name}.{index}",), (node.name,), {}, "getitem")
+        return ModelCall("identity", name, (f"{whole.name}.{index}",), (node.name,), {}, "getitem")
     row = TABLE.get(target.removesuffix(".default").removeprefix("aten."))
     outputs, arguments = _outputs(node), _arguments(node)
     made = None if row is None else row(arguments)
@@ -566,9 +566,9 @@ def _call(node: Any) -> Call:
         operands = tuple(a.name for a in node.all_input_nodes)
         why = "no operation of hipDNN does this"
         told = {"reason": why if row is None else f"{why} with its arguments"}
-        return Call("unknown", name, operands, outputs, told, target)
+        return ModelCall("unknown", name, operands, outputs, told, target)
     kind, operands, attributes = made
-    return Call(kind, name, tuple(map(_operand, operands)), outputs, attributes, target)
+    return ModelCall(kind, name, tuple(map(_operand, operands)), outputs, attributes, target)
 
 
 def _readable(node: Any) -> str:

@@ -17,7 +17,7 @@ Axis: TypeAlias = tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True)
-class View:
+class TensorView:
     """In the memory of an input, of a layer's result, or in a known array."""
 
     tensor: str
@@ -45,21 +45,23 @@ class View:
         return self.array is not None
 
 
-def placed(tensor: str, layer: str | None, dims: Dims, strides: Dims, offset: int = 0) -> View:
+def placed(
+    tensor: str, layer: str | None, dims: Dims, strides: Dims, offset: int = 0
+) -> TensorView:
     axes = tuple(((d, s),) for d, s in zip(dims, strides, strict=True))
-    return View(tensor, layer, axes, offset)
+    return TensorView(tensor, layer, axes, offset)
 
 
-def known(name: str, array: Array) -> View:
+def known(name: str, array: Array) -> TensorView:
     return replace(placed(name, None, array.shape, contiguous(array.shape)), array=array)
 
 
-def permuted(view: View, order: Dims) -> View:
+def permuted(view: TensorView, order: Dims) -> TensorView:
     array = None if view.array is None else view.array.transpose(order)
     return replace(view, axes=tuple(view.axes[axis] for axis in order), array=array)
 
 
-def sliced(view: View, axis: int, start: int, length: int) -> View | None:
+def sliced(view: TensorView, axis: int, start: int, length: int) -> TensorView | None:
     """None where the axis is several of memory, and not one element of it is taken."""
     if view.array is not None:
         place = (slice(None),) * axis + (slice(start, start + length),)
@@ -85,7 +87,7 @@ def _sliced(axis: Axis, start: int, length: int) -> tuple[Axis, int] | None:
     return ((1, 1),), offset
 
 
-def reshaped(view: View, dims: Dims) -> View | None:
+def reshaped(view: TensorView, dims: Dims) -> TensorView | None:
     """None where the new axes cut across the old ones."""
     if view.array is not None:
         return known(view.tensor, view.array.reshape(dims))

@@ -20,10 +20,10 @@ from pathlib import Path
 
 import numpy as np
 
-from bench_compare.compose.analysis import Answer
-from bench_compare.compose.choose.objective import least
-from bench_compare.compose.choose.select import Asked, allowed
+from bench_compare.compose.analysis import Composer
 from bench_compare.compose.given import Inputs, read_given
+from bench_compare.compose.optimum import least
+from bench_compare.compose.select import ComposeSettings, allowed
 from bench_compare.input.load import load
 from tests.bench_compare.compose import worlds
 
@@ -88,9 +88,11 @@ def command_s(words):
 def choice_ms(folder, goal):
     """Processor time of making and solving the problem, without reading."""
     sources, _ = load([str(folder / "parts.json")])
-    given = read_given(Inputs(tuple(sources), (), folder / "net.toml", Asked(choose=goal)))
+    given = read_given(
+        Inputs(tuple(sources), (), folder / "net.toml", ComposeSettings(choose=goal))
+    )
     rows = allowed(given.table, given.network, given.cache, {}, limited=False)
-    answer = Answer(given, rows)
+    answer = Composer(given, rows)
     begin = time.process_time()
     space = answer.space(frugal=goal != "time")
     best = least(space.problem, goal)

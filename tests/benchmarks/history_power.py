@@ -29,7 +29,7 @@ import numpy as np
 from bench_compare.history.steps.detect import detect
 from bench_compare.history.steps.noise import Grid
 from bench_compare.history.steps.segments import splits
-from bench_compare.history.steps.tails import FACTORS, HEAD, tail
+from bench_compare.history.steps.track import FACTORS, HEAD, tail
 
 SD = 0.01
 LEAST = math.log1p(0.01)

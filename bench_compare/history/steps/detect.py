@@ -19,17 +19,22 @@ from bench_compare.history.steps.noise import (
     noise_of,
     widened,
 )
-from bench_compare.history.steps.segments import Step, contrasts, steps_of, strongest
-from bench_compare.history.steps.slopes import Slope, slopes_of
-from bench_compare.history.steps.tails import normal_score, tail
-from bench_compare.history.steps.track import Track, settled, track_of
+from bench_compare.history.steps.segments import (
+    LevelStep,
+    Slope,
+    contrasts,
+    slopes_of,
+    steps_of,
+    strongest,
+)
+from bench_compare.history.steps.track import Track, normal_score, settled, tail, track_of
 from bench_compare.statistics.arrays import column_median
 from bench_compare.statistics.discovery import false_discovery
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from bench_compare.history.steps.noise import Noise
+    from bench_compare.history.steps.noise import NoiseModel
     from bench_compare.history.steps.track import Track
     from bench_compare.statistics.arrays import Array
 
@@ -106,9 +111,9 @@ class Findings:
     """In the order of builds."""
     tracks: tuple[Track, ...]
     """Of each series; what all have in common is the last one where `suite` is true."""
-    steps: tuple[tuple[Step, ...], ...]
+    steps: tuple[tuple[LevelStep, ...], ...]
     slopes: tuple[tuple[Slope, ...], ...]
-    noise: Noise
+    noise: NoiseModel
     limit: float
     """Largest p that counts after false-discovery control."""
     suite: bool
@@ -153,7 +158,7 @@ def detect(grid: Grid, least: float, pins: Mapping[int, Sequence[int]] | None = 
 
 def _all_steps(
     tracks: Sequence[Track], least: float, pins: Mapping[int, Sequence[int]]
-) -> tuple[list[Track], list[list[Step]], float]:
+) -> tuple[list[Track], list[list[LevelStep]], float]:
     """Tracks as their own steps leave them, steps of each, and the largest p that counts."""
     surest = [strongest(track, 0, len(track)) for track in tracks]
     p = np.array([1.0 if one is None else one.p for one in surest])
@@ -171,7 +176,7 @@ def _all_steps(
 
 def _stepped(
     track: Track, limit: float, pins: Sequence[int], least: float
-) -> tuple[Track, list[Step]]:
+) -> tuple[Track, list[LevelStep]]:
     """Steps that also stand when the correlation is known from what they leave."""
     found = _large(steps_of(track, limit, pins), least)
     doubted = rethought(track, [step.split for step in found]) if found else track
@@ -205,11 +210,11 @@ def _limit(p: Array) -> float:
     return max(float(called.max()) if called.size else 0.0, FALSE_EVENTS / len(p))
 
 
-def _large(steps: Sequence[Step], least: float) -> list[Step]:
+def _large(steps: Sequence[LevelStep], least: float) -> list[LevelStep]:
     return [step for step in steps if abs(step.shift) >= least]
 
 
-def _again(track: Track, steps: Sequence[Step]) -> list[Step]:
+def _again(track: Track, steps: Sequence[LevelStep]) -> list[LevelStep]:
     """Steps between the levels that are left when small ones are gone."""
     bounds = [0, *(step.split for step in steps), len(track)]
     calm = settled(track, bounds[1:-1])
@@ -219,25 +224,27 @@ def _again(track: Track, steps: Sequence[Step]) -> list[Step]:
     ]
 
 
-def _between(track: Track, first: int, split: int, end: int, like: Step | None = None) -> Step:
+def _between(
+    track: Track, first: int, split: int, end: int, like: LevelStep | None = None
+) -> LevelStep:
     found = contrasts(track, *(np.array([at]) for at in (first, split, end)))
     shift, variance = float(found.shift[0]), float(found.variance[0])
     if like is not None:
-        return Step(first, split, end, shift, variance, like.p, like.pinned)
+        return LevelStep(first, split, end, shift, variance, like.p, like.pinned)
     if not math.isfinite(shift):
-        return Step(first, split, end, 0.0, math.inf, 1.0)
+        return LevelStep(first, split, end, 0.0, math.inf, 1.0)
     z = float(normal_score(np.array(shift / math.sqrt(variance)), track.dof))
-    return Step(first, split, end, shift, variance, tail(z))
+    return LevelStep(first, split, end, shift, variance, tail(z))
 
 
-def _without(steps: Sequence[Step], slopes: Sequence[Slope]) -> list[Step]:
+def _without(steps: Sequence[LevelStep], slopes: Sequence[Slope]) -> list[LevelStep]:
     gone = {split for slope in slopes for split in slope.splits}
     return [step for step in steps if step.split not in gone]
 
 
 def _completed(
-    events: Sequence[Event], tracks: Sequence[Track], steps: list[list[Step]], least: float
-) -> tuple[list[Event], list[list[Step]]]:
+    events: Sequence[Event], tracks: Sequence[Track], steps: list[list[LevelStep]], least: float
+) -> tuple[list[Event], list[list[LevelStep]]]:
     """Events with the series that stepped there too, for which one place is tested, not all."""
     table = [list(found) for found in steps]
     result = []
@@ -251,8 +258,8 @@ def _completed(
 
 
 def _more_members(
-    event: Event, tracks: Sequence[Track], steps: Sequence[Sequence[Step]], least: float
-) -> list[tuple[int, Step]]:
+    event: Event, tracks: Sequence[Track], steps: Sequence[Sequence[LevelStep]], least: float
+) -> list[tuple[int, LevelStep]]:
     inside = {member.row for member in event.members}
     tested = [
         (row, step)
@@ -267,7 +274,7 @@ def _more_members(
     ]
 
 
-def _at(track: Track, steps: Sequence[Step], build: int) -> Step | None:
+def _at(track: Track, steps: Sequence[LevelStep], build: int) -> LevelStep | None:
     """The split of a series at a build; None where it has no document on one side, or a step of its
     own within a document of it."""
     split = int(np.searchsorted(track.build, build))
@@ -308,14 +315,14 @@ class Odd:
 
 
 def odd_heads(
-    tracks: Sequence[Track], steps: Sequence[Sequence[Step]], newest: int, least: float
+    tracks: Sequence[Track], steps: Sequence[Sequence[LevelStep]], newest: int, least: float
 ) -> list[Odd]:
     """Of the series that the newest build (by number) holds."""
     found = [_odd(row, track, list(steps[row]), newest) for row, track in enumerate(tracks)]
     return [one for one in found if one is not None and abs(one.shift) >= least]
 
 
-def _odd(row: int, track: Track, steps: list[Step], newest: int) -> Odd | None:
+def _odd(row: int, track: Track, steps: list[LevelStep], newest: int) -> Odd | None:
     first = steps[-1].split if steps else 0
     if len(track) - first < 3 or track.build[-1] != newest:
         return None

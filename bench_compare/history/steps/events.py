@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bench_compare.history.steps.segments import place_support
-from bench_compare.history.steps.tails import normal_score
+from bench_compare.history.steps.track import normal_score
 from bench_compare.statistics.special import t_quantile
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from bench_compare.history.steps.segments import Step
-    from bench_compare.history.steps.slopes import Slope
+    from bench_compare.history.steps.segments import LevelStep, Slope
     from bench_compare.history.steps.track import Track
 
 PLACE_LEVEL = 0.95
@@ -26,7 +25,7 @@ NEAR = 1
 
 
 @dataclass(frozen=True)
-class Member:
+class EventMember:
     """One series that stepped in an event. Shifts are logarithms of new over old level."""
 
     row: int
@@ -53,7 +52,7 @@ class Event:
     low: float
     high: float
     p: float
-    members: tuple[Member, ...]
+    members: tuple[EventMember, ...]
     pinned: bool
     slope: bool = False
     """It came gradually, from `earliest` to `latest`."""
@@ -64,7 +63,7 @@ class _Placed:
     """A step with where it may be."""
 
     row: int
-    step: Step
+    step: LevelStep
     support: dict[int, float]
 
     @property
@@ -72,7 +71,9 @@ class _Placed:
         return max(self.support, key=lambda build: self.support[build])
 
 
-def joined(tracks: Sequence[Track], steps: Sequence[Sequence[Step]], shared: float) -> list[Event]:
+def joined(
+    tracks: Sequence[Track], steps: Sequence[Sequence[LevelStep]], shared: float
+) -> list[Event]:
     """The surest step first, with every other one that may have come in the same build. `shared`:
     correlation of the series of one document."""
     waiting = [
@@ -157,10 +158,10 @@ def _together(supports: Sequence[Mapping[int, float]], shared: float) -> dict[in
     }
 
 
-def member_of(row: int, step: Step, track: Track) -> Member:
+def member_of(row: int, step: LevelStep, track: Track) -> EventMember:
     half = float(t_quantile(0.975, np.array([track.dof]))[0]) * math.sqrt(step.variance)
     z = float(normal_score(np.array(step.shift / math.sqrt(step.variance)), track.dof))
-    return Member(
+    return EventMember(
         row=row,
         shift=step.shift,
         low=step.shift - half,
@@ -172,7 +173,7 @@ def member_of(row: int, step: Step, track: Track) -> Member:
     )
 
 
-def added(event: Event, members: Sequence[Member]) -> Event:
+def added(event: Event, members: Sequence[EventMember]) -> Event:
     """The event with more members; its size is the mean over all of them."""
     every = tuple(sorted((*event.members, *members), key=lambda member: member.row))
     shift = float(np.mean([member.shift for member in every]))
@@ -193,10 +194,10 @@ def drift(slopes: Sequence[tuple[int, Slope]], tracks: Sequence[Track], shared: 
     return Event(earliest, earliest, latest, *ends, p, members, pinned=False, slope=True)
 
 
-def _drifting(row: int, slope: Slope, track: Track) -> Member:
+def _drifting(row: int, slope: Slope, track: Track) -> EventMember:
     half = float(t_quantile(0.975, np.array([track.dof]))[0]) * math.sqrt(slope.variance)
     before, after = track.column[: slope.first + 1], track.column[slope.last :]
-    return Member(
+    return EventMember(
         row=row,
         shift=slope.shift,
         low=slope.shift - half,

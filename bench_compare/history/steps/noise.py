@@ -150,7 +150,7 @@ NEIGHBOURS = 2
 
 
 @dataclass(frozen=True, eq=False)
-class Noise:
+class NoiseModel:
     variance: Array
     """Of one document of each series, its rounds' noise included; NaN where nothing tells it."""
     dof: Array
@@ -163,7 +163,7 @@ class Noise:
     values: int
 
 
-def noise_of(grid: Grid, guess: Guess | None = None) -> Noise:
+def noise_of(grid: Grid, guess: Guess | None = None) -> NoiseModel:
     """Spread shrunk over the archive, correlation pooled over it or as guessed; odd values are left
     out."""
     rough = _median_variance(differences(grid.values, grid.unit, 1))
@@ -190,7 +190,7 @@ def noise_of(grid: Grid, guess: Guess | None = None) -> Noise:
     guess = pool_of(lagged, shared) if guess is None else guess
     variance, dof = _variance(squares, lagged.documents, guess.correlation)
     share = (int(odd.sum()) + 0.5) / (known + 1)
-    return Noise(variance, dof, guess, shared, share, known)
+    return NoiseModel(variance, dof, guess, shared, share, known)
 
 
 def _mean(values: Array) -> Array:
@@ -282,7 +282,7 @@ def neighbour_level(values: Array) -> Array:
     )
 
 
-def documents_needed(noise: Noise, variance: float) -> int:
+def documents_needed(noise: NoiseModel, variance: float) -> int:
     """How many documents of a new level must agree, so that odd values alone hardly ever do
     (`FALSE_EVENTS` for the whole archive)."""
     agree = min(2 * REACH * math.sqrt(variance) / ODD_SPREAD, 1.0) * noise.odd_share

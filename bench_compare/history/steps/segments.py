@@ -5,17 +5,24 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from bench_compare.history.steps.noise import LEAST_DOCUMENTS
-from bench_compare.history.steps.tails import FACTORS, HEAD, factor, normal_score, p_value, tail
-from bench_compare.history.steps.track import settled
+from bench_compare.history.steps.track import (
+    FACTORS,
+    HEAD,
+    factor,
+    normal_score,
+    p_value,
+    settled,
+    tail,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from bench_compare.history.steps.track import Track
     from bench_compare.statistics.arrays import Array, Ints, Mask
@@ -120,13 +127,13 @@ PIN_P = 0.01
 """An accepted step stays where it was accepted as long as there is one at all."""
 
 
-class Candidate(NamedTuple):
+class SplitCandidate(NamedTuple):
     split: int
     p: float
 
 
 @dataclass(frozen=True)
-class Step:
+class LevelStep:
     """Between the documents [first, split) and [split, end) of a track."""
 
     first: int
@@ -139,7 +146,7 @@ class Step:
     pinned: bool = False
 
 
-def strongest(track: Track, first: int, end: int) -> Candidate | None:
+def strongest(track: Track, first: int, end: int) -> SplitCandidate | None:
     """The split of a stretch that noise explains least, and how probable it is by noise alone."""
     count = end - first
     if count < 2 * LEAST_DOCUMENTS:
@@ -160,7 +167,7 @@ def strongest(track: Track, first: int, end: int) -> Candidate | None:
         sure = supported(track, *(spot + first for spot in at))
         p = p_value(min(most, sure), kind, count)
         if p < 1:
-            return Candidate(at[1] + first, p)
+            return SplitCandidate(at[1] + first, p)
         score[place] = -np.inf
     return None
 
@@ -183,15 +190,15 @@ def supported(track: Track, first: int, split: int, end: int) -> float:
     test, rest = (before, after) if len(before) < len(after) else (after, before)
     # How far documents are from the level of the other side, and their standard deviations;
     # for units that both sides have.
-    moved, scales = [np.empty(0)], [np.empty(0)]
+    apart, scales = [np.empty(0)], [np.empty(0)]
     for unit in np.unique(track.unit[test]):
         others = rest[track.unit[rest] == unit]
         if others.size:
             mine = test[track.unit[test] == unit]
             level = _centre(track.raw[others], np.sqrt(track.variance[others]), track.reach)
-            moved.append(track.raw[mine] - level)
+            apart.append(track.raw[mine] - level)
             scales.append(np.sqrt(track.variance[mine]))
-    moved, scale = np.concatenate(moved), np.concatenate(scales)
+    moved, scale = np.concatenate(apart), np.concatenate(scales)
     if not moved.size:
         return 0.0
     away = moved / scale
@@ -212,7 +219,7 @@ def _centre(values: Array, scale: Array, reach: float) -> float:
     return float(near.mean()) if near.size else median
 
 
-def steps_of(track: Track, limit: float, pins: Iterable[int] = ()) -> list[Step]:
+def steps_of(track: Track, limit: float, pins: Iterable[int] = ()) -> list[LevelStep]:
     """Steps that noise gives with a probability of at most `limit`. Documents of `pins` begin a
     level where that is tenable; no other step moves them."""
     held = {pin for pin in pins if _tenable(track, pin)}
@@ -264,7 +271,7 @@ def _best(track: Track, first: int, split: int, end: int) -> int:
     return int(spots[np.argmax(np.nan_to_num(found.t) ** 2)])
 
 
-def _pruned(track: Track, places: Sequence[int], held: set[int], limit: float) -> list[Step]:
+def _pruned(track: Track, places: Sequence[int], held: set[int], limit: float) -> list[LevelStep]:
     """The steps that stand between their neighbours; the weakest others go one by one."""
     left = list(places)
     while True:
@@ -275,25 +282,152 @@ def _pruned(track: Track, places: Sequence[int], held: set[int], limit: float) -
         left.remove(max(weak, key=lambda step: step.p).split)
 
 
-def _step(track: Track, places: Sequence[int], number: int, pinned: bool) -> Step:
+def _step(track: Track, places: Sequence[int], number: int, pinned: bool) -> LevelStep:
     first = places[number - 1] if number else 0
     end = places[number + 1] if number + 1 < len(places) else len(track)
     split = places[number]
     found = contrasts(track, *(np.array([at]) for at in (first, split, end)))
     shift, variance = float(found.shift[0]), float(found.variance[0])
     if not math.isfinite(shift):
-        return Step(first, split, end, 0.0, math.inf, 1.0, pinned)
+        return LevelStep(first, split, end, 0.0, math.inf, 1.0, pinned)
     z = float(normal_score(np.array(shift / math.sqrt(variance)), track.dof))
     count = end - first
     newest = end == len(track) and end - split <= HEAD
     p = tail(z) if pinned else p_value(z, "head" if newest else "whole", count)
-    return Step(first, split, end, shift, variance, p, pinned)
+    return LevelStep(first, split, end, shift, variance, p, pinned)
 
 
-def place_support(track: Track, step: Step) -> dict[int, float]:
+def place_support(track: Track, step: LevelStep) -> dict[int, float]:
     """Build in which the step may have come → logarithm of its likelihood, up to a constant."""
     spots = np.arange(step.first + 1, step.end)
     spots = spots[track.opens_build[spots] > 0]
     found = contrasts(track, np.full_like(spots, step.first), spots, np.full_like(spots, step.end))
     gain = np.nan_to_num(found.t) ** 2 / 2
     return dict(zip(track.build[spots].tolist(), gain.tolist(), strict=True))
+
+
+# A ramp is a slope, not a row of steps.
+
+LEAST_RAMP = 6
+"""A ramp over fewer documents cannot be told from a step."""
+KNOTS = 16
+"""Places where a ramp may begin or end, over the documents that are looked at."""
+SURER = 6.0
+"""By so much the information criterion has to prefer a slope to a single step."""
+
+
+@dataclass(frozen=True)
+class Slope:
+    """From the document `first` to the document `last` of a track."""
+
+    first: int
+    last: int
+    shift: float
+    variance: float
+    p: float
+    splits: tuple[int, ...]
+    """Of the steps that it replaces."""
+
+
+def slopes_of(track: Track, steps: Sequence[LevelStep]) -> list[Slope]:
+    return [slope for run in _runs(steps) for slope in _in_run(track, run)]
+
+
+def _in_run(track: Track, run: Sequence[LevelStep]) -> list[Slope]:
+    """The longest part of a run that is a slope, and those on either side of it."""
+    for length in range(len(run), 0, -1):
+        for first in range(len(run) - length + 1):
+            found = _slope(track, run[first : first + length])
+            if found is not None:
+                before, after = run[:first], run[first + length :]
+                return [*_in_run(track, before), found, *_in_run(track, after)]
+    return []
+
+
+def _runs(steps: Sequence[LevelStep]) -> Iterator[list[LevelStep]]:
+    """Neighbouring steps in one direction that were not accepted as such."""
+    run: list[LevelStep] = []
+    for step in steps:
+        if step.pinned or (run and (step.shift > 0) != (run[-1].shift > 0)):
+            if run:
+                yield run
+            run = []
+        if not step.pinned:
+            run.append(step)
+    if run:
+        yield run
+
+
+def _slope(track: Track, run: Sequence[LevelStep]) -> Slope | None:
+    first, end = run[0].first, run[-1].end
+    values = track.values[first:end] - _unit_levels(track, run)
+    weight = 1 / track.variance[first:end]
+    bounds = [first, *(step.split for step in run), end]
+    stepped = sum(
+        _spread(values[a - first : b - first], weight[a - first : b - first])
+        for a, b in pairwise(bounds)
+    )
+    ramp = _ramp(values, weight)
+    if ramp is None:
+        return None
+    begin, last, lost = ramp
+    count = math.log(len(values))
+    criterion_steps = _criterion(stepped, 2 * len(run) + 1, count)
+    margin = SURER if len(run) == 1 else 0.0
+    if _criterion(lost, 4, count) + margin >= criterion_steps:
+        return None
+    shift = sum(step.shift for step in run)
+    return Slope(
+        first + begin,
+        first + last,
+        shift,
+        run[0].variance + run[-1].variance,
+        min(step.p for step in run),
+        tuple(step.split for step in run),
+    )
+
+
+def _criterion(lost: float, parameters: int, count: float) -> float:
+    return lost + parameters * count
+
+
+def _unit_levels(track: Track, run: Sequence[LevelStep]) -> Array:
+    """What each unit of hardware adds: the mean of its residuals from the segments."""
+    first, end = run[0].first, run[-1].end
+    segment = np.searchsorted([step.split for step in run], np.arange(first, end), side="right")
+    values, unit = track.values[first:end], track.unit[first:end]
+    offsets = np.zeros(end - first)
+    for number in np.unique(segment):
+        here = segment == number
+        level = float(np.median(values[here]))
+        for one in np.unique(unit[here]):
+            offsets[here & (unit == one)] = np.median(values[here & (unit == one)]) - level
+    return offsets
+
+
+def _spread(values: Array, weight: Array) -> float:
+    mean = float((weight * values).sum() / weight.sum())
+    return float((weight * (values - mean) ** 2).sum())
+
+
+def _ramp(values: Array, weight: Array) -> tuple[int, int, float] | None:
+    """(begin, last, weighted squares left) of the best flat, rising and flat line."""
+    count = len(values)
+    if count < LEAST_RAMP + 2:
+        return None
+    knots = np.unique(np.linspace(0, count - 1, min(KNOTS, count)).round().astype(int))
+    best: tuple[int, int, float] | None = None
+    at = np.arange(count)
+    for begin, last in product(knots, knots):
+        if last - begin < LEAST_RAMP:
+            continue
+        rise = np.clip((at - begin) / (last - begin), 0, 1)
+        # Of the line a + b · rise, by weighted least squares.
+        total = weight.sum()
+        x, y = rise - (weight * rise).sum() / total, values - (weight * values).sum() / total
+        along = float((weight * x * x).sum())
+        slope = float((weight * x * y).sum()) / along if along > 0 else 0.0
+        lost = float((weight * (y - slope * x) ** 2).sum())
+        if best is None or lost < best[2]:
+            best = (int(begin), int(last), lost)
+    return best

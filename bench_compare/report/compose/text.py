@@ -26,7 +26,7 @@ from bench_compare.report.names import cut, safe
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from bench_compare.compose.model import Composition, Configuration, Part
+    from bench_compare.compose.model import Composition, Configuration, PassPart
 
 WIDE = ("choice", "part", "runs as", "note")
 """Columns that give way where a table is wider than the window, none below `NARROWEST`."""
@@ -115,7 +115,7 @@ def _parts(made: Composition, width: int) -> Iterator[str]:
         yield f"and {hidden} smaller parts: --json, --markdown"
 
 
-def _largest(one: Configuration) -> list[Part]:
+def _largest(one: Configuration) -> list[PassPart]:
     """In the order of the pipeline."""
     if len(one.parts) <= MOST_PARTS:
         return list(one.parts)

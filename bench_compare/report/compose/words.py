@@ -5,19 +5,13 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from bench_compare.compose.model import Estimate
+from bench_compare.compose.model import IntervalEstimate
 from bench_compare.report.units import change_text, significant, value_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from bench_compare.compose.model import (
-        Check,
-        Composition,
-        Configuration,
-        ErrorBound,
-        Part,
-    )
+    from bench_compare.compose.model import Check, Composition, Configuration, ErrorBound, PassPart
 
 JOULES = ((1.0, "J"), (1e-3, "mJ"), (1e-6, "µJ"), (1e-9, "nJ"))
 SERIES = {"device_ns": "device time", "e2e_ns": "end-to-end time"}
@@ -35,7 +29,7 @@ def time_text(value: float | None) -> str:
     return value_text(value, "ns").replace("  ", " ")
 
 
-def estimate_text(one: Estimate) -> str:
+def estimate_text(one: IntervalEstimate) -> str:
     if one.low is None or one.high is None:
         return time_text(one.value)
     value, span = time_text(one.value), span_text(one.low, one.high)
@@ -48,7 +42,7 @@ def span_text(low: float, high: float) -> str:
     return first if first == last else f"{first} to {last}"
 
 
-def ratio_text(one: Estimate) -> str:
+def ratio_text(one: IntervalEstimate) -> str:
     """``1.25× (1.22 to 1.29)``"""
     text = f"{significant(one.value)}×"
     if one.low is None or one.high is None:
@@ -68,7 +62,7 @@ def headline(made: Composition) -> str:
     return f"{words}, {speed_text(made.ratios.time)} against {made.baseline_name}"
 
 
-def speed_text(one: Estimate) -> str:
+def speed_text(one: IntervalEstimate) -> str:
     if math.isclose(one.value, 1.0, rel_tol=1e-12):
         return "the same time"
     return f"{ratio_text(one)} as fast"
@@ -100,11 +94,11 @@ def _energies(made: Composition) -> Iterator[tuple[str, str]]:
         beside = _beside(made.ratios.energy, made.baseline_name)
         yield "energy", f"{joules_text(made.chosen.energy.value)}, {beside}"
     if made.choose == "edp" and made.chosen.edp is not None and made.ratios.edp is not None:
-        beside = _beside(Estimate(made.ratios.edp), made.baseline_name)
+        beside = _beside(IntervalEstimate(made.ratios.edp), made.baseline_name)
         yield "edp", f"{significant(made.chosen.edp, 3)} J·s, {beside}"
 
 
-def _beside(ratio: Estimate, name: str) -> str:
+def _beside(ratio: IntervalEstimate, name: str) -> str:
     if math.isclose(ratio.value, 1.0, rel_tol=1e-12):
         return f"as {name}"
     return f"{name} takes {ratio_text(ratio)} as much"
@@ -145,7 +139,7 @@ PARTS = ("", "part", "runs as", "times", "time", "share", "energy", "note")
 CHECKS = ("engine", "caches", "measured", "predicted", "interval", "off by", "holds")
 
 
-def part_cells(part: Part) -> tuple[str, ...]:
+def part_cells(part: PassPart) -> tuple[str, ...]:
     name = part.layer if part.kind == "layer" else part.name
     if part.kind == "conversion":
         name = f"{part.writer or 'input'} → {part.layer}: {part.name}"

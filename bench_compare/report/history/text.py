@@ -21,7 +21,7 @@ from bench_compare.report.units import value_text
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from bench_compare.history.model import Change, EventInfo, History, SeriesInfo
+    from bench_compare.history.model import EventInfo, History, LevelChange, SeriesInfo
 
 MOST_CHANGES, MOST_CAUSES, MOST_EVENTS = 6, 4, 30
 INDENT = "  "
@@ -76,7 +76,7 @@ def _event(
     return [line for line in lines if line]
 
 
-def _change_line(change: Change, by_id: dict[str, SeriesInfo], history: History) -> str:
+def _change_line(change: LevelChange, by_id: dict[str, SeriesInfo], history: History) -> str:
     one = by_id[change.series]
     values = ""
     if change.old is not None:

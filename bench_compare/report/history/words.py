@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from bench_compare.report.units import change_text, interval_text
 
 if TYPE_CHECKING:
-    from bench_compare.history.model import Change, EventInfo, History
+    from bench_compare.history.model import EventInfo, History, LevelChange
 
 NOTABLE_RATIO = 0.02
 """Share of odd values that is worth a word."""
@@ -71,7 +71,7 @@ def size_text(event: EventInfo) -> str:
     return f"{change_text(event.ratio)} ({interval_text(event.low, event.high)})"
 
 
-def change_of(change: Change) -> str:
+def change_of(change: LevelChange) -> str:
     return change.text or change_text(change.ratio)
 
 

@@ -9,8 +9,8 @@ import orjson
 
 from bench_run.engines.hipdnn.errors import check, is_good, message_of
 from bench_run.errors import UnsupportedGraphError
+from bench_run.graph.format.fields import MULTIPLIER
 from bench_run.graph.format.hipdnn_json import to_json
-from bench_run.graph.format.notes import MULTIPLIER
 from bench_run.graph.operations import OPERATIONS
 from bench_run.graph.operations.sdpa import has_scale
 from bench_run.tensors.layout import describe, storage_type

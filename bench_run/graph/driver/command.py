@@ -10,15 +10,13 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal
 
 from bench_run.errors import GraphError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
-
-    from bench_run.graph.driver.flags import Flag
 
 
 Values = Mapping[str, Any]
@@ -185,3 +183,209 @@ def _ask_show(value: Any) -> str:
 def notes(rows: Iterable[tuple[bool, str]]) -> tuple[str, ...]:
     """The remarks whose condition holds."""
     return tuple(text for holds, text in rows if holds)
+
+
+# The flags of MIOpenDriver, one table for each operation: a letter means another thing in each.
+#
+# Shape flags decide the graph. Control flags (iterations, verification, tuning, printing) do not;
+# they are known, so that they can be told from typing errors, and are not checked further.
+
+Kind = Literal["int", "float", "text"]
+
+
+@dataclass(frozen=True)
+class Flag:
+    short: str
+    long: str
+    default: Any = None
+    kind: Kind = "int"
+    least: int = 1
+    """Smallest int."""
+    choices: tuple[str, ...] = ()
+    control: bool = False
+    newer: bool = False
+    """Only a newer driver knows it, so that its presence tells the dialect."""
+
+
+def _lengths(rows: str) -> tuple[Flag, ...]:
+    """Ints from 1, written ``short long default``."""
+    return tuple(Flag(s, long, int(d)) for s, long, d in (row.split() for row in rows.split(";")))
+
+
+def _from_zero(rows: str) -> tuple[Flag, ...]:
+    return tuple(
+        Flag(s, long, int(d), least=0) for s, long, d in (row.split() for row in rows.split(";"))
+    )
+
+
+def _control(rows: str) -> tuple[Flag, ...]:
+    pairs = (row.split() for row in rows.split(";"))
+    return tuple(Flag(s, long, kind="text", control=True) for s, long in pairs)
+
+
+def _reals(rows: str) -> tuple[Flag, ...]:
+    split = (row.split() for row in rows.split(";"))
+    return tuple(Flag(s, long, float(d), "float") for s, long, d in split)
+
+
+def _text(short: str, long: str, default: str | None, *choices: str) -> Flag:
+    return Flag(short, long, default, "text", choices=choices)
+
+
+IMAGE_LAYOUTS = ("NCHW", "NHWC", "CHWN", "NCDHW", "NDHWC")
+
+_COMMON = "i iter;t time;w wall;V verify"
+
+_CONV_SHAPE = (
+    *_lengths("n batchsize 100;c in_channels 3;! in_d 32;H in_h 32;W in_w 32;k out_channels 32"),
+    *_lengths(
+        "@ fil_d 3;y fil_h 3;x fil_w 3;# conv_stride_d 1;u conv_stride_h 1;v conv_stride_w 1"
+    ),
+    *_from_zero("$ pad_d 0;p pad_h 0;q pad_w 0"),
+    *_lengths("^ dilation_d 1;l dilation_h 1;j dilation_w 1"),
+    Flag("g", "group_count", 1, least=-(10**9)),
+    _text("_", "spatial_dim", "2", "2", "3"),
+)
+
+CONV = (
+    *_CONV_SHAPE,
+    _text("m", "mode", "conv", "conv", "trans"),
+    _text("z", "pad_mode", "default", "default", "same", "valid"),
+    _text("F", "forw", "0", "0", "1", "2", "3", "4", "5", "6", "7"),
+    *(
+        _text(short, name, None, *IMAGE_LAYOUTS)
+        for short, name in (("I", "in_layout"), ("f", "fil_layout"), ("O", "out_layout"))
+    ),
+    Flag("b", "bias", 0, least=0),
+    *_from_zero("% trans_output_pad_d 0;Y trans_output_pad_h 0;X trans_output_pad_w 0"),
+    Flag("Z", "tensor_vect", 0, least=0),
+    Flag("L", "vector_length", 1),
+    *(
+        _text(short, name, "-1")
+        for short, name in (("U", "in_cast_type"), ("R", "wei_cast_type"), ("T", "out_cast_type"))
+    ),
+    *_control(
+        f"{_COMMON};r pad_val;s search;S solution;P printconv;o dump_output;d in_data;e weights;"
+        "a in_bias;D dout_data;C verification_cache;G gpualloc;~ gpubuffer_check;"
+        "N init_output_nan;& tuning_policy;M math_type;J use_hip_graph"
+    ),
+)
+
+BNORM = (
+    *_lengths("n batchsize 32;c in_channels 3;H in_h 32;W in_w 32"),
+    Flag("D", "in_d", 0, least=0),
+    _text("L", "layout", None, "NCHW", "NHWC", "NCDHW", "NDHWC"),
+    _text("F", "forw", "0", "0", "1", "2"),
+    _text("b", "back", "0", "0", "1"),
+    _text("m", "mode", "0", "0", "1"),
+    _text("s", "save", "0", "0", "1"),
+    _text("r", "run", "0", "0", "1"),
+    Flag("f", "activ_mode", 0, least=0),
+    *_reals("x activ_alpha 1;y activ_beta 1"),
+    _text("I", "inverse_variance", "0", "0", "1"),
+    *_control(
+        f"{_COMMON};P printconv;A alpha;B beta;~ gpubuffer_check;& tuning_policy;"
+        "J use_hip_graph;Q ping_pong_buffers"
+    ),
+)
+
+POOL = (
+    _text("W", "input", "100x3x32x32,NCHW"),
+    *(
+        _text(short, name, None)
+        for short, name in (("D", "dinput"), ("O", "output"), ("H", "doutput"))
+    ),
+    *_lengths(
+        "Z win_d 3;y win_h 3;x win_w 3;s pool_stride_d 1;v pool_stride_h 1;u pool_stride_w 1"
+    ),
+    *_from_zero("o pad_d 0;p pad_h 0;q pad_w 0"),
+    _text("m", "mode", "max", "max", "avg", "avg_in"),
+    _text("z", "pad_mode", "default", "default", "same", "valid"),
+    _text("F", "forw", "0", "0", "1"),
+    *_control(
+        f"{_COMMON};r pad_val;M index_position;I index_type;j in_data;k out_data;l dump_root;"
+        "P print"
+    ),
+)
+
+ACTIV = (
+    *_lengths("n batchsize 100;c in_channels 3;H in_h 32;W in_w 32"),
+    Flag("m", "mode", 3, least=0),
+    *_reals("A alpha 1;B beta 1;G gamma 1"),
+    _text("F", "forw", "0", "0", "1", "2"),
+    *_control(f"{_COMMON};J use_hip_graph"),
+)
+
+_CBA_NEWER = [
+    "in_layout",
+    "fil_layout",
+    "out_layout",
+    "in_d",
+    "fil_d",
+    "conv_stride_d",
+    "pad_d",
+    "dilation_d",
+    "fusion_mode",
+    "spatial_dim",
+]
+
+_CBA = (
+    *_lengths("n batchsize 32;c in_channels 3;! in_d 1;H in_h 32;W in_w 32;k out_channels 32"),
+    *_CONV_SHAPE[6:],
+    _text("F", "forw", "0", "0", "1", "2", "3", "4", "5", "6"),
+    _text("J", "fusion_mode", None, "0", "1", "2", "3", "4", "5", "6"),
+    Flag("m", "activMode", 3, least=0),
+    *_reals("A alpha 1;B beta 0;G gamma 1"),
+    _text("M", "bnMode", "0", "0", "1"),
+    _text("z", "pad_mode", "conv"),
+    *(
+        _text(short, name, None, *IMAGE_LAYOUTS)
+        for short, name in (("I", "in_layout"), ("f", "fil_layout"), ("O", "out_layout"))
+    ),
+    *_control(f"{_COMMON};s search;P printconv;D dot_graph"),
+)
+
+CBA = tuple(replace(flag, newer=flag.long in _CBA_NEWER) for flag in _CBA)
+
+GEMM = (
+    *_lengths("m a_h 256;k a_w 256;n b_w 256;b batch_count 1"),
+    _text("u", "transA", "0", "0", "1"),
+    _text("v", "transB", "0", "0", "1"),
+    _text("C", "isColMajor", "0", "0", "1"),
+    *_reals("A alpha 1;B beta 0"),
+    *_control(f"{_COMMON};F forw;p parallel"),
+)
+
+LAYERNORM = (
+    _text("X", "input", "100x3x32x32"),
+    Flag("o", "normalized_dim", 3, least=0),
+    Flag("e", "eps", 1e-5, "float"),
+    Flag("m", "mode", 0, least=0),
+    _text("F", "forw", "1", "0", "1", "2"),
+    *_control(_COMMON),
+)
+
+T5LAYERNORM = (
+    _text("X", "input", "100x3x32x32"),
+    Flag("e", "eps", 1e-5, "float"),
+    _text("m", "mode", "5", "5", "6"),
+    _text("F", "forw", "0", "0", "1", "2"),
+    *_control(_COMMON),
+)
+
+REDUCE = (
+    _text("D", "DimLengths", "100,60,16,240"),
+    _text("R", "DimsToReduce", "0,2"),
+    _text("O", "ReduceOp", "0", "0", "1", "2", "3", "4", "5", "6", "7"),
+    *_reals("A alpha 1;B beta 0"),
+    *_control(
+        f"{_COMMON};C CompType;N NanPropagation;I IndicesUsed;F forw;o dump_output;d in_data"
+    ),
+)
+
+TENSOROP = (
+    *_lengths("n batchsize 64;c in_channels 3;H in_h 32;W in_w 32"),
+    _text("o", "tensor_op", "0", "0", "1", "2", "3", "4", "5"),
+    *_reals("A alpha 1;B beta 1;G gamma 0"),
+    *_control("i iter;t time;w wall;V verify;v value"),
+)

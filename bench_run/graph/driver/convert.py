@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
-import bench_run.graph.driver.flags as flags
+import bench_run.graph.driver.command as flags
 import bench_run.graph.driver.operations as activations
 import bench_run.graph.driver.operations as conv
 import bench_run.graph.driver.operations as fused

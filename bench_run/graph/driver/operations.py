@@ -6,8 +6,7 @@ import re
 from typing import Any, NamedTuple
 
 from bench_run.errors import GraphError
-from bench_run.graph.driver.command import Answer, Ask, notes, refused, spec
-from bench_run.graph.driver.flags import CBA
+from bench_run.graph.driver.command import CBA, Answer, Ask, notes, refused, spec
 from bench_run.graph.layouts import layout_name
 
 _LIST = re.compile(r"\d{1,18}(x\d{1,18})*")

@@ -19,7 +19,7 @@ Params = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class Parameter:
+class SpecParameter:
     key: str
     default: Any
     help: str
@@ -38,7 +38,7 @@ class Parameter:
     """Key of the parameter it equals when not given; a name shows it only where they differ."""
 
 
-def parse_value(parameter: Parameter, text: str, where: str) -> Any:
+def parse_value(parameter: SpecParameter, text: str, where: str) -> Any:
     """The value of one item of a spec. Raises `UsageError` that names the key and the choices."""
     value = _PARSERS[parameter.kind](parameter, text)
     if value is None:
@@ -48,7 +48,7 @@ def parse_value(parameter: Parameter, text: str, where: str) -> Any:
     return value
 
 
-def expected(parameter: Parameter) -> str:
+def expected(parameter: SpecParameter) -> str:
     """What a parameter takes, in words."""
     if parameter.kind == "choice":
         return "one of " + ", ".join(parameter.choices)
@@ -74,20 +74,20 @@ def show_value(value: Any, kind: Kind) -> str:
     return str(int(value)) if isinstance(value, bool) else str(value)
 
 
-def _whole(parameter: Parameter, text: str) -> int | None:
+def _whole(parameter: SpecParameter, text: str) -> int | None:
     digits = text.removeprefix("-")
     if not (digits.isascii() and digits.isdigit()) or len(digits) > DIGITS:
         return None
     return int(text) if int(text) >= parameter.least else None
 
 
-def _ints(parameter: Parameter, text: str) -> tuple[int, ...] | None:
+def _ints(parameter: SpecParameter, text: str) -> tuple[int, ...] | None:
     items = [_whole(parameter, part) for part in text.split("x")]
     found = tuple(item for item in items if item is not None)
     return found if len(found) == len(items) else None
 
 
-def real(_: Parameter, text: str) -> float | None:
+def real(_: SpecParameter, text: str) -> float | None:
     try:
         value = float(text)
     except ValueError:
@@ -95,20 +95,20 @@ def real(_: Parameter, text: str) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def flag(_: Parameter, text: str) -> bool | None:
+def flag(_: SpecParameter, text: str) -> bool | None:
     return {"1": True, "0": False, "true": True, "false": False}.get(text)
 
 
-def choice(parameter: Parameter, text: str) -> str | None:
+def choice(parameter: SpecParameter, text: str) -> str | None:
     return text if text in parameter.choices else None
 
 
-def dtype(parameter: Parameter, text: str) -> str | None:
+def dtype(parameter: SpecParameter, text: str) -> str | None:
     name = ALIASES.get(text, text)
     return name if name in (parameter.choices or DTYPES) else None
 
 
-_PARSERS: dict[Kind, Callable[[Parameter, str], Any]] = {
+_PARSERS: dict[Kind, Callable[[SpecParameter, str], Any]] = {
     "int": _whole,
     "ints": _ints,
     "dims": _ints,

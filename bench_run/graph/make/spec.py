@@ -22,13 +22,13 @@ from bench_run.graph.check import check
 from bench_run.graph.dtypes import ALIASES
 from bench_run.graph.make.build import Builder, Value
 from bench_run.graph.make.ops import OPS, family, find
-from bench_run.graph.make.parameters import Parameter, Params, parse_value, show_value
+from bench_run.graph.make.parameters import Params, SpecParameter, parse_value, show_value
 from bench_run.graph.make.recipes.recipe import SHAPE_CLASSES, Recipe
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from bench_run.graph.make.parameters import Parameter
+    from bench_run.graph.make.parameters import SpecParameter
     from bench_run.graph.model import Graph
 
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 _AFTER_SHAPE = ("dtype", "layout")
 
 
-def graph_name(ops: Iterable[str], parameters: Iterable[Parameter], params: Params) -> str:
+def graph_name(ops: Iterable[str], parameters: Iterable[SpecParameter], params: Params) -> str:
     """The name of a chain of operations with these completed parameters."""
     rows = list(parameters)
     shape = "".join(_segment(row, params) for row in rows if _in_shape(row))
@@ -53,13 +53,13 @@ def graph_name(ops: Iterable[str], parameters: Iterable[Parameter], params: Para
     return "_".join(part for part in ("+".join(ops), shape, *fixed, *choices) if part)
 
 
-def _in_shape(row: Parameter) -> bool:
+def _in_shape(row: SpecParameter) -> bool:
     if row.code is None or row.kind not in ("int", "ints", "dims"):
         return False
     return len(row.code) == 1 or (row.kind == "dims" and row.code == "")
 
 
-def _segment(row: Parameter, params: Params) -> str:
+def _segment(row: SpecParameter, params: Params) -> str:
     value = params[row.key]
     if row.code is None or value is None or not _shown(row, value, params):
         return ""
@@ -68,7 +68,7 @@ def _segment(row: Parameter, params: Params) -> str:
     return row.code + show_value(value, row.kind)
 
 
-def _shown(row: Parameter, value: Any, params: Params) -> bool:
+def _shown(row: SpecParameter, value: Any, params: Params) -> bool:
     if row.always:
         return True
     usual = row.default if row.follows is None else params[row.follows]
@@ -78,7 +78,7 @@ def _shown(row: Parameter, value: Any, params: Params) -> bool:
 # One graph from a chain of operations and typed parameters.
 
 
-def chain_parameters(chain: tuple[Recipe, ...]) -> dict[str, Parameter]:
+def chain_parameters(chain: tuple[Recipe, ...]) -> dict[str, SpecParameter]:
     """What a chain takes, by key: all of the first operation, choices of those that follow."""
     rows = {row.key: row for row in chain[0].parameters}
     for recipe in chain[1:]:
@@ -323,7 +323,7 @@ def _assignments(spec: Spec, chain: Chain, classes: tuple[str, ...]) -> Iterator
         yield {**base, **dict(zip((key for key, _ in items), combination, strict=True))}
 
 
-def _typed(spec: Spec, row: Parameter, texts: tuple[str, ...]) -> list[Any]:
+def _typed(spec: Spec, row: SpecParameter, texts: tuple[str, ...]) -> list[Any]:
     if spec.lenient and row.choices:
         names = (ALIASES.get(text, text) if row.kind == "dtype" else text for text in texts)
         texts = tuple(name for name in names if name in row.choices)
@@ -331,7 +331,7 @@ def _typed(spec: Spec, row: Parameter, texts: tuple[str, ...]) -> list[Any]:
 
 
 def _default_shapes(
-    chain: Chain, rows: Mapping[str, Parameter], classes: tuple[str, ...]
+    chain: Chain, rows: Mapping[str, SpecParameter], classes: tuple[str, ...]
 ) -> Iterator[dict[str, Any]]:
     for name in classes:
         for text in chain[0].shapes[name]:

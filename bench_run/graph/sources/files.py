@@ -62,7 +62,7 @@ class Source:
 
 
 @dataclass(frozen=True)
-class Selection:
+class FileSelection:
     graphs: tuple[str, ...]
     sweeps: tuple[tuple[str, str], ...]
     """Template and its case list."""
@@ -85,7 +85,7 @@ def sweep_partner(template: str) -> str:
     return str(path.with_name(name))
 
 
-def select(names: tuple[str, ...]) -> Selection:
+def select(names: tuple[str, ...]) -> FileSelection:
     """Graphs among the files of a tree; what lies under a sweep or in golden data is none."""
     known = set(names)
     bundles = {
@@ -111,7 +111,7 @@ def select(names: tuple[str, ...]) -> Selection:
             skipped.append((name, what))
     used = {partner for _, partner in sweeps}
     rest = tuple(entry for entry in skipped if entry[0] not in used)
-    return Selection(tuple(graphs), tuple(sweeps), rest)
+    return FileSelection(tuple(graphs), tuple(sweeps), rest)
 
 
 def _is_inside(name: str, bundles: set[str]) -> bool:

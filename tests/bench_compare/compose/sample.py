@@ -8,22 +8,22 @@ from bench_compare.compose.model import (
     Configuration,
     Ends,
     ErrorBound,
-    Estimate,
     FrontPoint,
+    IntervalEstimate,
     LayerChoice,
     Missing,
     ModelTerm,
     OptionRow,
-    Part,
+    PassPart,
     Ratios,
-    Surroundings,
+    TableSurroundings,
 )
 
 FAST, PLAIN = "cudnn plan=eng6_k2=1 layout=nhwc", "cudnn"
 
 
 def part(kind, layer, writer, name, configuration, time_ns, energy_j, error=None):
-    return Part(
+    return PassPart(
         kind,
         layer,
         writer,
@@ -47,14 +47,14 @@ def configuration(name, choices, parts, once=()):
         name=name,
         engines=("cudnn",),
         choices=choices,
-        time=Estimate(total, 0.98 * total, 1.02 * total),
-        energy=Estimate(joules, 0.97 * joules, 1.03 * joules),
+        time=IntervalEstimate(total, 0.98 * total, 1.02 * total),
+        energy=IntervalEstimate(joules, 0.97 * joules, 1.03 * joules),
         edp=joules * total * 1e-9,
         error=ErrorBound(4e-4, 2.9e-4),
         workspace_bytes=4096,
         ends=(
-            Ends("hot", Estimate(total, 0.98 * total, 1.02 * total)),
-            Ends("rotate", Estimate(1.2 * total, 1.18 * total, 1.22 * total)),
+            Ends("hot", IntervalEstimate(total, 0.98 * total, 1.02 * total)),
+            Ends("rotate", IntervalEstimate(1.2 * total, 1.18 * total, 1.22 * total)),
         ),
         parts=tuple(parts),
         once=tuple(once),
@@ -64,7 +64,7 @@ def configuration(name, choices, parts, once=()):
 def option(name, time_ns, chosen=False, baseline=False, excluded=None):
     return OptionRow(
         name,
-        Estimate(time_ns, 0.99 * time_ns, 1.01 * time_ns),
+        IntervalEstimate(time_ns, 0.99 * time_ns, 1.01 * time_ns),
         0.002,
         2e-4,
         4096,
@@ -104,8 +104,8 @@ def parts_of_it():
         "hot",
         "chain.json",
         "net on cudnn",
-        Estimate(34_000.0, 33_500.0, 34_500.0),
-        Estimate(34_400.0, 33_700.0, 35_100.0),
+        IntervalEstimate(34_000.0, 33_500.0, 34_500.0),
+        IntervalEstimate(34_400.0, 33_700.0, 35_100.0),
         -0.0117,
         True,
         0.0069,
@@ -151,7 +151,7 @@ def composition():
         about="a small net",
         series="device_ns",
         documents=("parts.json",),
-        surroundings=Surroundings(
+        surroundings=TableSurroundings(
             "NVIDIA H200",
             "GPU-1",
             "vm",
@@ -170,7 +170,7 @@ def composition():
         baseline=baseline,
         chosen=chosen,
         others=(),
-        ratios=Ratios(Estimate(1.25, 1.22, 1.29), Estimate(1.3, 1.2, 1.4), 1.63),
+        ratios=Ratios(IntervalEstimate(1.25, 1.22, 1.29), IntervalEstimate(1.3, 1.2, 1.4), 1.63),
         layers=choices(),
         front=(
             FrontPoint(27_400.0, 0.00535, {"conv1": FAST, "relu": PLAIN}, is_chosen=True),

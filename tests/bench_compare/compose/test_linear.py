@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bench_compare.compose.predict.linear import alone, ratio, total
+from bench_compare.compose.prediction import alone, ratio, total
 
 EVERY = np.ones(12, dtype=bool)
 

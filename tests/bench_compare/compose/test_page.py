@@ -9,7 +9,7 @@ import pytest
 from bench_schema import files
 
 from bench_compare.cli import main
-from bench_compare.compose.model import Estimate, ModelTerm
+from bench_compare.compose.model import IntervalEstimate, ModelTerm
 from bench_compare.report.compose import page, words
 from tests.bench_compare.compose import worlds
 from tests.bench_compare.compose.sample import composition
@@ -70,7 +70,7 @@ def test_bars_begin_where_the_one_before_ends(show, browser):
 
 def test_what_is_the_same_is_said_in_a_word(show, texts):
     made = composition()
-    same = replace(made.ratios, time=Estimate(1.0, 1.0, 1.0), energy=Estimate(1.0))
+    same = replace(made.ratios, time=IntervalEstimate(1.0, 1.0, 1.0), energy=IntervalEstimate(1.0))
     show(replace(made, ratios=same))
     assert "the same time and energy as cudnn" in texts("#answer p")
 
@@ -176,7 +176,7 @@ def test_the_baseline_itself_is_against_nothing():
 
 def test_what_takes_the_same_time_is_not_called_faster():
     made = composition()
-    equal = replace(made, ratios=replace(made.ratios, time=Estimate(1.0, 0.9, 1.1)))
+    equal = replace(made, ratios=replace(made.ratios, time=IntervalEstimate(1.0, 0.9, 1.1)))
     assert "net: 27.40 µs, as fast as cudnn" == page.headline(equal)
 
 

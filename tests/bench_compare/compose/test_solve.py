@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bench_compare.compose.choose.objective import Limit, Problem, Term, corners, least, minimise
+from bench_compare.compose.optimum import Limit, Problem, Term, corners, least, minimise
 
 
 def costs(draw, shape, holes=True):

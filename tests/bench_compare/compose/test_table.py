@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench_compare.compose.analysis import compose
-from bench_compare.compose.choose.select import Asked
 from bench_compare.compose.given import Inputs
-from bench_compare.compose.table.forms import Conversion, Form, conversion_of
+from bench_compare.compose.network import Form, FormConversion, conversion_of
+from bench_compare.compose.select import ComposeSettings
 from bench_compare.errors import InputError
 from bench_compare.model import Source
 from tests.bench_compare import build
@@ -140,10 +140,10 @@ def test_only_engines_that_count_must_agree(tmp_path):
     extra = replace(document.cases[0], id="extra", engine="g")
     mixed = replace(document, engines=(*document.engines, other), cases=(*document.cases, extra))
     sources = (Source("both.json", mixed, "bench"),)
-    found = compose(Inputs(sources, (), path, Asked(), ("e",)))
+    found = compose(Inputs(sources, (), path, ComposeSettings(), ("e",)))
     assert found.composition.surroundings.device_kind == "cpu"
     with pytest.raises(InputError, match=r"both\.json: engines\.g\.device"):
-        compose(Inputs(sources, (), path, Asked()))
+        compose(Inputs(sources, (), path, ComposeSettings()))
 
 
 def test_three_documents_of_all_rows_are_the_units(tmp_path):
@@ -161,7 +161,7 @@ def test_a_pipeline_whose_layers_name_plans_runs_those(tmp_path):
     path.write_text(pipeline_text(replace(made, layers=layers), tmp_path))
     chain = worlds.chain(World({"a": {"e": 90}, "b": {"e": 100}}), "e")
     sources = [(Source("x.json", one, "bench"),) for one in (worlds.parts(world), chain)]
-    found = compose(Inputs(sources[0], sources[1], path, Asked())).composition
+    found = compose(Inputs(sources[0], sources[1], path, ComposeSettings())).composition
     assert (found.chosen.choices["a"], found.baseline.choices["a"]) == ("e plan=x", "e")
     assert found.checks[0].predicted.value == pytest.approx(190)
 
@@ -195,7 +195,7 @@ def conversions(draw):
         Form(dims, draw(st.sampled_from(TYPES)), draw(st.sampled_from(LAYOUTS[rank])))
         for _ in range(2)
     ]
-    return Conversion(*ends)
+    return FormConversion(*ends)
 
 
 @given(need=conversions())

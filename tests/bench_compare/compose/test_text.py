@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from bench_compare.compose.model import Estimate
+from bench_compare.compose.model import IntervalEstimate
 from bench_compare.report.compose.text import render
 from tests.bench_compare.compose.sample import composition
 
@@ -29,7 +29,7 @@ def test_no_line_is_wider_than_the_window_however_long_names_are(width):
 
 def test_seconds_are_written_with_one_blank():
     made = composition()
-    slow = Estimate(20.8e9, 19e9, 22e9)
+    slow = IntervalEstimate(20.8e9, 19e9, 22e9)
     made = replace(made, chosen=replace(made.chosen, time=slow))
     assert "net: 20.80 s (19.00 s to 22.00 s), " in render(made, 100)
 

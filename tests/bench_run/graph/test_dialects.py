@@ -4,8 +4,8 @@ import json
 
 import pytest
 
+from bench_run.graph.format.fields import graph_notes
 from bench_run.graph.format.hipdnn_json import read_graph, to_json
-from bench_run.graph.format.notes import graph_notes
 from bench_run.graph.operations import make_node
 from tests.bench_run.graph.builders import conv_bias_relu, graph, tensor
 

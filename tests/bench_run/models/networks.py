@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from bench_run.graph.sources.suites import read_suite
-from bench_run.models.lower import Lowering, fuse, take_apart
+from bench_run.models.lower import ModelLowering, fuse, take_apart
 from bench_run.models.operations import LOWERINGS
 from bench_run.models.save import save_model
 from bench_run.plan.load import read_chain
@@ -149,7 +149,7 @@ NETWORKS = {
 
 def save(model, folder, *, fused=True, layout="nchw", weights=True, backward=False):
     """The model's pipeline in a folder."""
-    lowering = Lowering(fuse(model) if fused else take_apart(model), LOWERINGS, layout)
+    lowering = ModelLowering(fuse(model) if fused else take_apart(model), LOWERINGS, layout)
     lowering.run()
     return save_model(lowering, folder, weights=weights, backward=backward)
 

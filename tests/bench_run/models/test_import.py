@@ -7,7 +7,7 @@ from bench_schema.pipeline import read_pipeline
 
 from bench_run.cli import main
 from bench_run.errors import UsageError
-from bench_run.models.inputs import parse_input
+from bench_run.models.model import parse_input
 from bench_run.plan.load import read_chain
 
 torch = pytest.importorskip("torch", reason="these are models of PyTorch")

@@ -9,7 +9,7 @@ from onnx import TensorProto, helper, numpy_helper  # noqa: E402
 from onnx.reference import ReferenceEvaluator  # noqa: E402
 
 from bench_run.cli import main  # noqa: E402
-from bench_run.models.lower import Lowering, fuse  # noqa: E402
+from bench_run.models.lower import ModelLowering, fuse  # noqa: E402
 from bench_run.models.onnx_file import read_onnx  # noqa: E402
 from bench_run.models.operations import LOWERINGS  # noqa: E402
 from bench_run.models.save import save_model  # noqa: E402
@@ -44,7 +44,7 @@ def write(folder, nodes, dims=X, held=None, opset=18, kind=TensorProto.DOUBLE):
 
 
 def saved(path):
-    lowering = Lowering(fuse(read_onnx(str(path))), LOWERINGS)
+    lowering = ModelLowering(fuse(read_onnx(str(path))), LOWERINGS)
     lowering.run()
     return save_model(lowering, path.parent / "out", weights=True, backward=False)
 

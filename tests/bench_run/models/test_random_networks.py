@@ -11,7 +11,7 @@ torch = pytest.importorskip("torch", reason="these are models of PyTorch")
 import torch.nn.functional as F  # noqa: E402
 from torch import nn  # noqa: E402
 
-from bench_run.models.lower import Lowering, fuse, take_apart  # noqa: E402
+from bench_run.models.lower import ModelLowering, fuse, take_apart  # noqa: E402
 from bench_run.models.operations import LOWERINGS  # noqa: E402
 from bench_run.models.save import save_model  # noqa: E402
 from bench_run.models.torch_export import model_of  # noqa: E402
@@ -199,7 +199,7 @@ def errors(net, folder, fused):
     """By value, of all that the chain computes."""
     exported = torch.export.export(net, (net.x,))
     model = model_of(exported, "net", "double")
-    lowering = Lowering(fuse(model) if fused else take_apart(model), LOWERINGS)
+    lowering = ModelLowering(fuse(model) if fused else take_apart(model), LOWERINGS)
     lowering.run()
     if not lowering.layers:
         return {}

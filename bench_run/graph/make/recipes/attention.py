@@ -6,21 +6,21 @@ from typing import TYPE_CHECKING, Any
 
 from bench_run.errors import UsageError
 from bench_run.graph.layouts import order_of, strides_of
-from bench_run.graph.make.parameters import Parameter, Params
+from bench_run.graph.make.parameters import Params, SpecParameter
 from bench_run.graph.make.recipes.recipe import DTYPE, Recipe
 
 if TYPE_CHECKING:
     from bench_run.graph.make.build import Builder, Dims, Value
 
 PARAMETERS = (
-    Parameter("b", 2, "batch", code="b", always=True),
-    Parameter("h", 8, "query heads", code="h", always=True),
-    Parameter("hk", None, "key and value heads (GQA; 1 is MQA); as h", code="g", follows="h"),
-    Parameter("s", 512, "query length", code="s", always=True),
-    Parameter("skv", None, "key length; as s", code="t", follows="s"),
-    Parameter("d", 64, "head size of queries and keys", code="d", always=True),
-    Parameter("dv", None, "head size of values; as d", code="v", follows="d"),
-    Parameter(
+    SpecParameter("b", 2, "batch", code="b", always=True),
+    SpecParameter("h", 8, "query heads", code="h", always=True),
+    SpecParameter("hk", None, "key and value heads (GQA; 1 is MQA); as h", code="g", follows="h"),
+    SpecParameter("s", 512, "query length", code="s", always=True),
+    SpecParameter("skv", None, "key length; as s", code="t", follows="s"),
+    SpecParameter("d", 64, "head size of queries and keys", code="d", always=True),
+    SpecParameter("dv", None, "head size of values; as d", code="v", follows="d"),
+    SpecParameter(
         "mask",
         "none",
         "keys a query may see: all, or none after its own (counted from the first or the last)",
@@ -29,11 +29,13 @@ PARAMETERS = (
         shape=False,
         choices=("none", "causal", "causal_bottom_right"),
     ),
-    Parameter(
+    SpecParameter(
         "window", None, "how many earlier keys stay visible", code="window", least=0, shape=False
     ),
-    Parameter("bias", False, "with an additive bias of the scores", "flag", "bias", shape=False),
-    Parameter(
+    SpecParameter(
+        "bias", False, "with an additive bias of the scores", "flag", "bias", shape=False
+    ),
+    SpecParameter(
         "scale",
         None,
         "factor of the scores, 1/sqrt(d) when not given",
@@ -42,7 +44,7 @@ PARAMETERS = (
         shape=False,
     ),
     DTYPE,
-    Parameter(
+    SpecParameter(
         "layout",
         "bhsd",
         "memory order of q, k, v and o",
@@ -55,13 +57,13 @@ PARAMETERS = (
 )
 
 _FORWARD = (
-    Parameter(
+    SpecParameter(
         "stats", False, "also writes the log-sum-exp of each row", "flag", "stats", shape=False
     ),
-    Parameter(
+    SpecParameter(
         "lengths", False, "with real lengths of padded sequences", "flag", "lengths", shape=False
     ),
-    Parameter("sink", False, "with one sink logit per head", "flag", "sink", shape=False),
+    SpecParameter("sink", False, "with one sink logit per head", "flag", "sink", shape=False),
 )
 
 SHAPES = {

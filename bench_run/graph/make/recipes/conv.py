@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from bench_run.errors import UsageError
 from bench_run.graph.layouts import order_of, strides_of
-from bench_run.graph.make.parameters import Parameter, Params
+from bench_run.graph.make.parameters import Params, SpecParameter
 from bench_run.graph.make.recipes.recipe import (
     DTYPE,
     LAYOUT,
@@ -28,18 +28,18 @@ _FILTER = 3
 
 PARAMETERS = (
     *image_rows(16, 64, 28),
-    Parameter("k", 64, "output channels", code="k", always=True),
-    Parameter("t", None, "filter depth (3-D)", code="t", always=True),
-    Parameter("r", None, f"filter height, {_FILTER} when not given", code="r", always=True),
-    Parameter("s", None, f"filter width, {_FILTER} when not given", code="s", always=True),
-    Parameter("pad", (0,), "zeros before (and after) each axis", "ints", "p", least=0),
-    Parameter(
+    SpecParameter("k", 64, "output channels", code="k", always=True),
+    SpecParameter("t", None, "filter depth (3-D)", code="t", always=True),
+    SpecParameter("r", None, f"filter height, {_FILTER} when not given", code="r", always=True),
+    SpecParameter("s", None, f"filter width, {_FILTER} when not given", code="s", always=True),
+    SpecParameter("pad", (0,), "zeros before (and after) each axis", "ints", "p", least=0),
+    SpecParameter(
         "pad_post", None, "zeros after, where they differ", "ints", "q", least=0, follows="pad"
     ),
-    Parameter("stride", (1,), "step between outputs", "ints", "u"),
-    Parameter("dilation", (1,), "step between filter taps, 1 is dense", "ints", "l"),
-    Parameter("groups", 1, "groups; channels make it depthwise", code="g"),
-    Parameter(
+    SpecParameter("stride", (1,), "step between outputs", "ints", "u"),
+    SpecParameter("dilation", (1,), "step between filter taps, 1 is dense", "ints", "l"),
+    SpecParameter("groups", 1, "groups; channels make it depthwise", code="g"),
+    SpecParameter(
         "mode",
         "cross_correlation",
         "whether the filter is mirrored",

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from bench_run.errors import UsageError
 from bench_run.graph.layouts import order_of, strides_of
-from bench_run.graph.make.parameters import Parameter, Params
+from bench_run.graph.make.parameters import Params, SpecParameter
 from bench_run.graph.make.recipes.recipe import DTYPE, Recipe
 
 if TYPE_CHECKING:
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 _FLOATS = ("float", "half", "bfloat16", "double")
 _FP8 = ("fp8_e4m3", "fp8_e5m2", "fp8_e4m3_fnuz", "fp8_e5m2_fnuz")
 
-M = Parameter("m", 256, "rows of A and C", code="m", always=True)
-N = Parameter("n", 256, "columns of B and C", code="n", always=True)
-K = Parameter("k", 256, "columns of A, rows of B", code="k", always=True)
-BATCH = Parameter("batch", None, "batch lengths (8, or 8x16); none makes matrices", "dims", "b")
+M = SpecParameter("m", 256, "rows of A and C", code="m", always=True)
+N = SpecParameter("n", 256, "columns of B and C", code="n", always=True)
+K = SpecParameter("k", 256, "columns of A, rows of B", code="k", always=True)
+BATCH = SpecParameter("batch", None, "batch lengths (8, or 8x16); none makes matrices", "dims", "b")
 
 PARAMETERS = (
     BATCH,
@@ -26,7 +26,7 @@ PARAMETERS = (
     N,
     K,
     DTYPE,
-    Parameter(
+    SpecParameter(
         "layout",
         "nn",
         "memory order of A and B: n row-major, t column-major",
@@ -36,10 +36,10 @@ PARAMETERS = (
         shape=False,
         always=True,
     ),
-    Parameter(
+    SpecParameter(
         "c_layout", "row", "memory order of C", "choice", "c", choices=("row", "col"), shape=False
     ),
-    Parameter(
+    SpecParameter(
         "broadcast",
         "none",
         "operand that all batches share",
@@ -48,7 +48,7 @@ PARAMETERS = (
         choices=("none", "a", "b"),
         shape=False,
     ),
-    Parameter(
+    SpecParameter(
         "out",
         None,
         "data type of C; as dtype, of int8 int32",
@@ -190,8 +190,8 @@ def _row(*words: str, **more: Any) -> Recipe:
 
 
 _MOE = (
-    Parameter("experts", 8, "number of matrices", code="e", always=True),
-    Parameter("tokens", 512, "tokens", code="t", always=True),
+    SpecParameter("experts", 8, "number of matrices", code="e", always=True),
+    SpecParameter("tokens", 512, "tokens", code="t", always=True),
     N,
     K,
 )
@@ -225,9 +225,9 @@ RECIPES: tuple[Recipe, ...] = (
             M,
             N,
             K,
-            Parameter("block", 32, "elements that share a scale", code="block"),
+            SpecParameter("block", 32, "elements that share a scale", code="block"),
             DTYPE,
-            Parameter(
+            SpecParameter(
                 "out",
                 "bfloat16",
                 "data type of C",
@@ -255,7 +255,7 @@ RECIPES: tuple[Recipe, ...] = (
         shapes=_MOE_SHAPES,
         parameters=(
             *_MOE,
-            Parameter(
+            SpecParameter(
                 "mode",
                 "none",
                 "how rows are found",
@@ -264,7 +264,7 @@ RECIPES: tuple[Recipe, ...] = (
                 shape=False,
                 choices=("none", "gather", "scatter"),
             ),
-            Parameter("top_k", 1, "experts each token goes to", code="top", shape=False),
+            SpecParameter("top_k", 1, "experts each token goes to", code="top", shape=False),
             DTYPE,
         ),
     ),

@@ -8,7 +8,7 @@ from typing import Any
 from bench_run.errors import UsageError
 from bench_run.graph.layouts import order_of, ordered
 from bench_run.graph.make.build import Builder, Dims, Value
-from bench_run.graph.make.parameters import Parameter, Params
+from bench_run.graph.make.parameters import Params, SpecParameter
 from bench_run.graph.make.recipes.recipe import (
     DTYPE,
     LAYOUT,
@@ -18,10 +18,10 @@ from bench_run.graph.make.recipes.recipe import (
     image_rows,
 )
 
-EPS = Parameter("eps", 1e-5, "added to the variance", "float", "eps", shape=False)
+EPS = SpecParameter("eps", 1e-5, "added to the variance", "float", "eps", shape=False)
 _FLOATS = ("float", "half", "bfloat16", "double")
 
-STATS = Parameter(
+STATS = SpecParameter(
     "stats",
     None,
     "data type of the statistics; the compute type",
@@ -30,7 +30,7 @@ STATS = Parameter(
     choices=_FLOATS,
     shape=False,
 )
-AFFINE = Parameter(
+AFFINE = SpecParameter(
     "affine",
     None,
     "data type of scale and bias; as stats",
@@ -39,10 +39,12 @@ AFFINE = Parameter(
     choices=_FLOATS,
     shape=False,
 )
-SAVED = Parameter(
+SAVED = SpecParameter(
     "saved", True, "with saved mean and inverse variance", "flag", "saved", shape=False
 )
-RUNNING = Parameter("running", False, "updates running statistics", "flag", "running", shape=False)
+RUNNING = SpecParameter(
+    "running", False, "updates running statistics", "flag", "running", shape=False
+)
 
 _IMAGE = image_rows(32, 64, 28)
 
@@ -54,11 +56,11 @@ BATCHNORM_SHAPES = {
 }
 
 ROWS = (
-    Parameter("n", 8, "batch", code="n", always=True),
-    Parameter("s", 512, "sequence length", code="s", always=True),
-    Parameter("h", 1024, "hidden size, normalised", code="h", always=True),
-    Parameter("dims", None, "lengths of any rank in place of n s h", "dims", ""),
-    Parameter("last", 1, "how many of the last axes are normalised", code="last", shape=False),
+    SpecParameter("n", 8, "batch", code="n", always=True),
+    SpecParameter("s", 512, "sequence length", code="s", always=True),
+    SpecParameter("h", 1024, "hidden size, normalised", code="h", always=True),
+    SpecParameter("dims", None, "lengths of any rank in place of n s h", "dims", ""),
+    SpecParameter("last", 1, "how many of the last axes are normalised", code="last", shape=False),
 )
 
 ROW_SHAPES = {
@@ -288,7 +290,7 @@ def rmsnorm_bwd(builder: Builder, params: Params, _: Value | None) -> Value:
     return dx
 
 
-_PHASE = Parameter(
+_PHASE = SpecParameter(
     "phase",
     "inference",
     "training also writes the statistics",
@@ -297,8 +299,8 @@ _PHASE = Parameter(
     choices=("inference", "training"),
     shape=False,
 )
-_BIAS = Parameter("bias", False, "with a bias", "flag", "bias", shape=False)
-_MOMENTUM = Parameter(
+_BIAS = SpecParameter("bias", False, "with a bias", "flag", "bias", shape=False)
+_MOMENTUM = SpecParameter(
     "momentum",
     0.1,
     "share of the batch in the running statistics",
@@ -308,7 +310,7 @@ _MOMENTUM = Parameter(
 )
 
 
-def _batch(name: str, summary: str, build: Any, *extra: Parameter, **more: Any) -> Recipe:
+def _batch(name: str, summary: str, build: Any, *extra: SpecParameter, **more: Any) -> Recipe:
     return Recipe(
         name,
         "normalization",
@@ -321,7 +323,7 @@ def _batch(name: str, summary: str, build: Any, *extra: Parameter, **more: Any) 
     )
 
 
-def _over_rows(name: str, summary: str, build: Any, *extra: Parameter, **more: Any) -> Recipe:
+def _over_rows(name: str, summary: str, build: Any, *extra: SpecParameter, **more: Any) -> Recipe:
     return Recipe(
         name,
         "normalization",

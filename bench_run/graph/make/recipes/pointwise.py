@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from bench_run.errors import UsageError
 from bench_run.graph.layouts import order_of
 from bench_run.graph.make.build import Builder, Dims, Value
-from bench_run.graph.make.parameters import Parameter, Params
+from bench_run.graph.make.parameters import Params, SpecParameter
 from bench_run.graph.make.recipes.recipe import (
     DTYPE,
     LAYOUT,
@@ -25,9 +25,11 @@ from bench_run.graph.operations import POINTWISE_MODES
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-DIMS = Parameter("dims", None, "lengths of any rank, row-major, in place of n c d h w", "dims", "")
+DIMS = SpecParameter(
+    "dims", None, "lengths of any rank, row-major, in place of n c d h w", "dims", ""
+)
 
-OPERAND = Parameter(
+OPERAND = SpecParameter(
     "rhs",
     "same",
     "second operand: same shape, one number per channel, or a scalar",
@@ -37,7 +39,7 @@ OPERAND = Parameter(
     shape=False,
 )
 
-RHS_DIMS = Parameter(
+RHS_DIMS = SpecParameter(
     "rhs_dims",
     None,
     "lengths of the second operand, broadcast to the first",
@@ -57,8 +59,8 @@ _FLOATS = ("float", "half", "bfloat16", "double")
 _NUMBERS = (*_FLOATS, "int32", "int8")
 
 
-def _real(key: str, attribute_help: str, code: str, default: float | None = None) -> Parameter:
-    return Parameter(key, default, attribute_help, "float", code, shape=False)
+def _real(key: str, attribute_help: str, code: str, default: float | None = None) -> SpecParameter:
+    return SpecParameter(key, default, attribute_help, "float", code, shape=False)
 
 
 LOW = _real("low", "lower clip, 0 when not given", "low")
@@ -66,7 +68,7 @@ HIGH = _real("high", "upper clip, none when not given", "high")
 SLOPE = _real("slope", "slope below the lower clip, 0 when not given", "slope")
 BETA = _real("beta", "factor of the argument, 1 when not given", "beta")
 ALPHA = _real("alpha", "scale of the negative branch, 1 when not given", "alpha")
-AXIS = Parameter("axis", 1, "axis whose index is written", code="axis", least=0, shape=False)
+AXIS = SpecParameter("axis", 1, "axis whose index is written", code="axis", least=0, shape=False)
 
 RELU = {"low": "relu_lower_clip", "high": "relu_upper_clip", "slope": "relu_lower_clip_slope"}
 
@@ -222,7 +224,7 @@ def build_bias(builder: Builder, _: Params, chained: Value | None) -> Value:
 
 
 def _recipe(name: str, family: str, summary: str, mode: Mode, **more: Any) -> Recipe:
-    extra: tuple[Parameter, ...] = more.pop("extra", ())
+    extra: tuple[SpecParameter, ...] = more.pop("extra", ())
     make: Callable[..., Value] = more.pop("make", _build)
     operands = (OPERAND, RHS_DIMS) if mode.inputs == 2 and make is _build else ()
     return Recipe(
@@ -242,7 +244,7 @@ def _activation(
     name: str,
     mode: str,
     summary: str,
-    extra: tuple[Parameter, ...],
+    extra: tuple[SpecParameter, ...],
     attributes: Mapping[str, str],
     aliases: tuple[str, ...] = (),
 ) -> tuple[Recipe, Recipe]:
@@ -328,7 +330,7 @@ RECIPES: tuple[Recipe, ...] = (
             DIMS,
             DTYPE,
             LAYOUT,
-            Parameter(
+            SpecParameter(
                 "to",
                 None,
                 "type of the result; as dtype",

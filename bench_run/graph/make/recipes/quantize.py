@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from bench_run.errors import UsageError
-from bench_run.graph.make.parameters import Parameter, Params
+from bench_run.graph.make.parameters import Params, SpecParameter
 from bench_run.graph.make.recipes.recipe import DTYPE, Recipe
 
 if TYPE_CHECKING:
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 _FP8 = ("fp8_e4m3", "fp8_e5m2")
 
 _SHAPE = (
-    Parameter("m", 1024, "rows", code="m", always=True),
-    Parameter("n", 1024, "columns", code="n", always=True),
-    Parameter("block", 32, "elements of a row that share a scale", code="block", always=True),
+    SpecParameter("m", 1024, "rows", code="m", always=True),
+    SpecParameter("n", 1024, "columns", code="n", always=True),
+    SpecParameter("block", 32, "elements of a row that share a scale", code="block", always=True),
     DTYPE,
 )
 
-_TO = Parameter(
+_TO = SpecParameter(
     "to",
     "fp8_e4m3",
     "data type of the quantised tensor",
@@ -31,7 +31,7 @@ _TO = Parameter(
     shape=False,
     always=True,
 )
-_FROM = Parameter(
+_FROM = SpecParameter(
     "source",
     "fp8_e4m3",
     "data type of the quantised tensor",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from bench_run.errors import UsageError
 from bench_run.graph.make.build import Builder, Value
-from bench_run.graph.make.parameters import Parameter, Params
+from bench_run.graph.make.parameters import Params, SpecParameter
 
 if TYPE_CHECKING:
     from bench_run.graph.make.build import Dims
@@ -26,7 +26,7 @@ class Recipe:
     family: str
     summary: str
     build: Build
-    parameters: tuple[Parameter, ...]
+    parameters: tuple[SpecParameter, ...]
     shapes: Mapping[str, tuple[str, ...]]
     """Shape class → default shapes, each as the items of a spec: ``n=2 c=4 h=8 w=8``."""
     aliases: tuple[str, ...] = ()
@@ -44,7 +44,7 @@ class Recipe:
     """Defaults that differ from those of the shared parameter rows."""
 
     @property
-    def by_key(self) -> Mapping[str, Parameter]:
+    def by_key(self) -> Mapping[str, SpecParameter]:
         return {parameter.key: parameter for parameter in self.parameters}
 
 
@@ -56,9 +56,9 @@ IMAGE_LAYOUTS = {1: ("ncw", "nwc"), 2: ("nchw", "nhwc", "chwn"), 3: ("ncdhw", "n
 ALL_IMAGE_LAYOUTS = tuple(name for names in IMAGE_LAYOUTS.values() for name in names)
 
 
-def layout_row(key: str, words: str, code: str = "", follows: str | None = None) -> Parameter:
+def layout_row(key: str, words: str, code: str = "", follows: str | None = None) -> SpecParameter:
     """A row for a layout; one that follows another is shown only where it differs."""
-    return Parameter(
+    return SpecParameter(
         key,
         None,
         words,
@@ -71,21 +71,23 @@ def layout_row(key: str, words: str, code: str = "", follows: str | None = None)
     )
 
 
-SPATIAL = Parameter("spatial", None, "number of spatial axes, 1 to 3 (else as given)", code=None)
+SPATIAL = SpecParameter(
+    "spatial", None, "number of spatial axes, 1 to 3 (else as given)", code=None
+)
 LAYOUT = layout_row("layout", "memory order of the axes")
-DTYPE = Parameter(
+DTYPE = SpecParameter(
     "dtype", "float", "data type of inputs and outputs", "dtype", "", shape=False, always=True
 )
 
 
-def image_rows(n: int, c: int, size: int) -> tuple[Parameter, ...]:
+def image_rows(n: int, c: int, size: int) -> tuple[SpecParameter, ...]:
     """Rows of n, c, d, h, w with these defaults; d, h and w follow `complete_image`."""
     return (
-        Parameter("n", n, "batch", code="n", always=True),
-        Parameter("c", c, "channels", code="c", always=True),
-        Parameter("d", None, "depth (3-D)", code="d", always=True),
-        Parameter("h", None, f"height, {size} when not given", code="h", always=True),
-        Parameter("w", None, f"width, {size} when not given", code="w", always=True),
+        SpecParameter("n", n, "batch", code="n", always=True),
+        SpecParameter("c", c, "channels", code="c", always=True),
+        SpecParameter("d", None, "depth (3-D)", code="d", always=True),
+        SpecParameter("h", None, f"height, {size} when not given", code="h", always=True),
+        SpecParameter("w", None, f"width, {size} when not given", code="w", always=True),
         SPATIAL,
     )
 

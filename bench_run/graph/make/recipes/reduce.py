@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from bench_run.errors import UsageError
 from bench_run.graph.layouts import order_of, strides_of
-from bench_run.graph.make.parameters import Parameter, Params
+from bench_run.graph.make.parameters import Params, SpecParameter
 from bench_run.graph.make.recipes.recipe import (
     DTYPE,
     LAYOUT,
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from bench_run.graph.make.build import Builder, Dims, Value
 
 _REDUCTION = (
-    Parameter("dims", (1024, 1024), "lengths, of any rank", "dims", "", always=True),
-    Parameter(
+    SpecParameter("dims", (1024, 1024), "lengths, of any rank", "dims", "", always=True),
+    SpecParameter(
         "axes",
         None,
         "axes reduced; the last one",
@@ -76,15 +76,17 @@ def reduction(mode: str, builder: Builder, params: Params, chained: Value | None
 
 _POOLING = (
     *image_rows(16, 64, 56),
-    Parameter("window", (2,), "lengths of the window", "ints", "r", always=True),
-    Parameter("pad", (0,), "cells before (and after) each axis", "ints", "p", least=0),
-    Parameter(
+    SpecParameter("window", (2,), "lengths of the window", "ints", "r", always=True),
+    SpecParameter("pad", (0,), "cells before (and after) each axis", "ints", "p", least=0),
+    SpecParameter(
         "pad_post", None, "cells after, where they differ", "ints", "q", least=0, follows="pad"
     ),
-    Parameter("stride", None, "step between windows; as window", "ints", "u", follows="window"),
+    SpecParameter("stride", None, "step between windows; as window", "ints", "u", follows="window"),
 )
 
-_INDEX = Parameter("index", False, "with the position of each winner", "flag", "index", shape=False)
+_INDEX = SpecParameter(
+    "index", False, "with the position of each winner", "flag", "index", shape=False
+)
 
 _POOLING_SHAPES = {
     "small": ("n=2 c=3 h=7 w=6 window=3 pad=1 stride=2", "n=1 c=2 d=4 h=4 w=4 window=2"),
@@ -151,7 +153,7 @@ def _pool_bwd(mode: str, name: str, builder: Builder, params: Params, _: Value |
 
 
 def _pooling(
-    name: str, mode: str, summary: str, extra: tuple[Parameter, ...]
+    name: str, mode: str, summary: str, extra: tuple[SpecParameter, ...]
 ) -> tuple[Recipe, ...]:
     gradient = f"{name}_bwd"
     rows = (*_POOLING, *extra, DTYPE, LAYOUT)

@@ -16,16 +16,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bench_compare.compose.choose.objective import Limit, Problem, Term
-from bench_compare.compose.predict.pieces import cheapest, conversion, forms, seam
-from bench_compare.compose.table.forms import Conversion, Form, as_variant
+from bench_compare.compose.network import Form, FormConversion, as_variant
+from bench_compare.compose.optimum import Limit, Problem, Term
+from bench_compare.compose.pieces import cheapest, conversion, forms, seam
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from bench_compare.compose.table.network import Edge, Network, Station
-    from bench_compare.compose.table.rows import Row, Table
+    from bench_compare.compose.network import Edge, Network, Station
+    from bench_compare.compose.rows import Table, TableRow
     from bench_compare.statistics.arrays import Array
+
 
 ROUNDING = 1e-12
 """Share of the largest term below which a sum is nothing."""
@@ -60,11 +61,11 @@ def _sum(terms: Sequence[float]) -> float:
 
 
 @dataclass(frozen=True, eq=False)
-class Space:
+class ChoiceSpace:
     problem: Problem
-    options: tuple[tuple[Row, ...], ...]
+    options: tuple[tuple[TableRow, ...], ...]
     """Of each layer, as the problem numbers them."""
-    unpriced: tuple[tuple[Conversion, str], ...]
+    unpriced: tuple[tuple[FormConversion, str], ...]
     """Conversions that no row has, and the engine that would need them: choices with these were
     not possible."""
     merged: int
@@ -75,11 +76,11 @@ def make_space(
     network: Network,
     table: Table,
     prices: Prices,
-    allowed: Sequence[Sequence[Row]],
+    allowed: Sequence[Sequence[TableRow]],
     cache: str,
     limits: Mapping[str, float],
     frugal: bool,
-) -> Space:
+) -> ChoiceSpace:
     """`allowed`: the rows each layer may take. `frugal`: energy counts, too."""
     options = [_options(rows, prices, bool(limits), frugal) for rows in allowed]
     maker = _Maker(network, table, prices, options, cache, by_energy=frugal)
@@ -91,12 +92,14 @@ def make_space(
     sizes = (*(len(rows) for rows in options), *maker.extra)
     problem = Problem(sizes, tuple(terms), tuple(_limits(network, options, limits, sizes)))
     unpriced = tuple((need, engine) for need, engine in maker.unpriced.items())
-    return Space(problem, tuple(map(tuple, options)), unpriced, sum(map(len, allowed)))
+    return ChoiceSpace(problem, tuple(map(tuple, options)), unpriced, sum(map(len, allowed)))
 
 
-def _options(rows: Sequence[Row], prices: Prices, limited: bool, frugal: bool) -> list[Row]:
+def _options(
+    rows: Sequence[TableRow], prices: Prices, limited: bool, frugal: bool
+) -> list[TableRow]:
     """Of rows with equal neighbours' costs those that none beats in everything that counts."""
-    groups: dict[tuple[object, ...], list[Row]] = defaultdict(list)
+    groups: dict[tuple[object, ...], list[TableRow]] = defaultdict(list)
     for row in rows:
         groups[row.engine, row.fingerprint, _rewrite(row)].append(row)
     found = []
@@ -111,11 +114,11 @@ def _options(rows: Sequence[Row], prices: Prices, limited: bool, frugal: bool) -
     return found
 
 
-def _rewrite(row: Row) -> tuple[str | None, str | None]:
+def _rewrite(row: TableRow) -> tuple[str | None, str | None]:
     return row.variant.get("layout"), row.variant.get("dtype")
 
 
-def _key(row: Row, prices: Prices, limited: bool, frugal: bool) -> tuple[float, ...]:
+def _key(row: TableRow, prices: Prices, limited: bool, frugal: bool) -> tuple[float, ...]:
     energy = float(prices.energies[row.number])
     key = [float(prices.times[row.number])]
     key += [math.inf if math.isnan(energy) else energy] if frugal else []
@@ -125,7 +128,7 @@ def _key(row: Row, prices: Prices, limited: bool, frugal: bool) -> tuple[float, 
 
 def _limits(
     network: Network,
-    options: Sequence[Sequence[Row]],
+    options: Sequence[Sequence[TableRow]],
     limits: Mapping[str, float],
     sizes: Sequence[int],
 ) -> Iterator[Limit]:
@@ -145,7 +148,7 @@ class _Maker:
         network: Network,
         table: Table,
         prices: Prices,
-        options: Sequence[Sequence[Row]],
+        options: Sequence[Sequence[TableRow]],
         cache: str,
         by_energy: bool,
     ) -> None:
@@ -153,11 +156,11 @@ class _Maker:
         self._options, self._cache = options, cache
         self._costs = (prices.energies if by_energy else prices.times).tolist()
         self._times = prices.times.tolist()
-        self._known: dict[Conversion, tuple[float, float]] = {}
+        self._known: dict[FormConversion, tuple[float, float]] = {}
         self._seams: dict[object, tuple[float, float]] = {}
         self.extra: list[int] = []
         """Sizes of the nodes behind the layers'."""
-        self.unpriced: dict[Conversion, str] = {}
+        self.unpriced: dict[FormConversion, str] = {}
 
     def layer(self, station: Station) -> Term:
         numbers = [row.number for row in self._options[station.number]]
@@ -179,7 +182,7 @@ class _Maker:
             if time.any() or energy.any():
                 yield Term((station.entry, station.number), time, energy)
 
-    def _seam(self, station: Station, writer: Row, reader: Row) -> tuple[float, float]:
+    def _seam(self, station: Station, writer: TableRow, reader: TableRow) -> tuple[float, float]:
         key = (station.seam, writer.engine, reader.engine, writer.fingerprint, reader.fingerprint)
         if key not in self._seams:
             found = seam(self._table, station, writer, reader, self._times)
@@ -242,7 +245,7 @@ class _Maker:
             yield _term(edge.reader, node, table.transpose(1, 0, 2))
 
     def _price_of(self, here: Form, some: frozenset[Form], edge: Edge) -> tuple[float, float]:
-        prices = [self._price(Conversion(here, there), edge) for there in some if there != here]
+        prices = [self._price(FormConversion(here, there), edge) for there in some if there != here]
         return math.fsum(p[0] for p in prices), math.fsum(p[1] for p in prices)
 
     def _single(self, edge: Edge) -> Term:
@@ -256,12 +259,12 @@ class _Maker:
             return _term(None, edge.reader, table)
         return _term(edge.reader, edge.writer, table.transpose(1, 0, 2))
 
-    def _needed(self, need: Conversion | bool, edge: Edge) -> tuple[float, float]:
+    def _needed(self, need: FormConversion | bool, edge: Edge) -> tuple[float, float]:
         if isinstance(need, bool):
             return (0.0, 0.0) if need else (math.inf, math.inf)
         return self._price(need, edge)
 
-    def _price(self, need: Conversion, edge: Edge) -> tuple[float, float]:
+    def _price(self, need: FormConversion, edge: Edge) -> tuple[float, float]:
         if need not in self._known:
             row = cheapest(self._table.conversions.get((need, self._cache), ()), self._costs)
             if row is None:

@@ -17,7 +17,7 @@ import numpy as np
 from bench_schema.identity import engine_names
 
 from bench_compare.comparison.judging.observations import sampled
-from bench_compare.compose.table.forms import Conversion, conversion_of
+from bench_compare.compose.network import FormConversion, conversion_of
 from bench_compare.errors import InputError
 from bench_compare.model import CaseSide
 from bench_compare.rounds.lazy import columns_of, facts, gather
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from bench_compare.model import Source
     from bench_compare.statistics.arrays import Array, Ints
+
 
 SERIES = ("device_ns", "e2e_ns")
 REWRITES = ("layout", "dtype", "fusion")
@@ -46,7 +47,7 @@ EVERY = ":all"
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class TableRow:
     number: int
     fingerprint: str
     """Of the graph that ran."""
@@ -98,7 +99,7 @@ class Row:
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    rows: tuple[Row, ...]
+    rows: tuple[TableRow, ...]
     times: Array
     """Nanoseconds, NaN where a round does not hold the row."""
     energies: Array
@@ -112,25 +113,25 @@ class Table:
     """What the device's clock may be off by in each row, nanoseconds; 0 for the host's."""
 
     @cached_property
-    def layers(self) -> Mapping[tuple[str, str], list[Row]]:
+    def layers(self) -> Mapping[tuple[str, str], list[TableRow]]:
         """Rows of single graphs, by the graph they are variants of and the cache."""
-        found: dict[tuple[str, str], list[Row]] = defaultdict(list)
+        found: dict[tuple[str, str], list[TableRow]] = defaultdict(list)
         for row in self.rows:
             if not row.is_chain:
                 found[row.base, row.cache].append(row)
         return found
 
     @cached_property
-    def pairs(self) -> Mapping[tuple[tuple[str, ...], str, str], list[Row]]:
+    def pairs(self) -> Mapping[tuple[tuple[str, ...], str, str], list[TableRow]]:
         """Rows of chains of two, by their graphs, engine and cache."""
-        found: dict[tuple[tuple[str, ...], str, str], list[Row]] = defaultdict(list)
+        found: dict[tuple[tuple[str, ...], str, str], list[TableRow]] = defaultdict(list)
         for row in self.rows:
             if row.is_chain and len(row.layers) == 2 and row.problem is None:
                 found[row.layers, row.engine, row.cache].append(row)
         return found
 
     @cached_property
-    def defaults(self) -> Mapping[tuple[str, str, str], Row]:
+    def defaults(self) -> Mapping[tuple[str, str, str], TableRow]:
         """What an engine does by itself with a graph, by fingerprint, engine and cache."""
         return {
             (row.fingerprint, row.engine, row.cache): row
@@ -139,10 +140,10 @@ class Table:
         }
 
     @cached_property
-    def conversions(self) -> Mapping[tuple[Conversion, str], list[Row]]:
+    def conversions(self) -> Mapping[tuple[FormConversion, str], list[TableRow]]:
         """Rows of graphs of the operation ``convert``, by what they do and the cache. They are no
         layers of a pipeline, so none is measured as in its pass: hot ones stand for that."""
-        found: dict[tuple[Conversion, str], list[Row]] = defaultdict(list)
+        found: dict[tuple[FormConversion, str], list[TableRow]] = defaultdict(list)
         for row in self.rows:
             if row.family == CONVERSIONS and not row.is_rewritten and row.problem is None:
                 made = conversion_of(row.name)
@@ -249,7 +250,7 @@ def _row(
     source: str,
     bases: Mapping[tuple[str, str], str],
     lacking: str | None,
-) -> Row:
+) -> TableRow:
     """`lacking`: the series that counts, where it has no samples of that."""
     fingerprint, engine, variant, cache = key
     case = cases[-1]
@@ -263,7 +264,7 @@ def _row(
         given = bases.get((case.graph.name, path), named)
     # Of a call, its execution and the wait for it, more than half is not the execution.
     device, whole = (case.summary.get(name) for name in SERIES)
-    return Row(
+    return TableRow(
         number=number,
         fingerprint=fingerprint,
         base=given,

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     from bench_compare.statistics.arrays import Array, Ints, Mask
 
+
 MOST_NODES = 2000
 """Of the tree in which HiGHS branches, for one program."""
 MOST_CORNERS = 200

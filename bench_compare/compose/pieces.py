@@ -12,15 +12,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from bench_compare.compose.table.forms import Conversion, Form, as_variant
-from bench_compare.compose.table.network import seam_row
+from bench_compare.compose.network import Form, FormConversion, as_variant, seam_row
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from bench_compare.compose.model import PartKind
-    from bench_compare.compose.table.network import Edge, Network, Station
-    from bench_compare.compose.table.rows import Row, Table
+    from bench_compare.compose.network import Edge, Network, Station
+    from bench_compare.compose.rows import Table, TableRow
+
 
 AGAIN = "stands for those between its own executions, too"
 BETWEEN = "between engines, where none can be measured: the larger of their own"
@@ -33,7 +33,7 @@ class Piece:
     layer: str
     writer: str | None
     name: str
-    row: Row | None
+    row: TableRow | None
     """The layer's or conversion's, of a seam that of the pair; None: not measured."""
     configuration: str
     count: int
@@ -48,7 +48,7 @@ class Gap:
 
     engine: str
     station: Station | None = None
-    conversion: Conversion | None = None
+    conversion: FormConversion | None = None
 
 
 @dataclass
@@ -61,7 +61,7 @@ class Pieces:
 
 @dataclass(frozen=True)
 class Seam:
-    row: Row | None
+    row: TableRow | None
     weights: Mapping[int, float]
     note: str | None
 
@@ -70,7 +70,7 @@ class Seam:
 
 
 def seam(
-    table: Table, station: Station, writer: Row, reader: Row, costs: Sequence[float]
+    table: Table, station: Station, writer: TableRow, reader: TableRow, costs: Sequence[float]
 ) -> Seam | None:
     """None where it was not measured. Between engines it cannot be: the larger of their own seams
     stands for it, and never less than nothing, so that no choice gains by what is not known.
@@ -88,7 +88,9 @@ def seam(
     return Seam(largest.row, largest.weights, BETWEEN)
 
 
-def _seam_on(table: Table, station: Station, writer: Row, reader: Row, engine: str) -> Seam | None:
+def _seam_on(
+    table: Table, station: Station, writer: TableRow, reader: TableRow, engine: str
+) -> Seam | None:
     given = ((writer.fingerprint, reader.fingerprint), None)
     stand_in = ((writer.base, reader.base), STAND_IN)
     for prints, note in dict.fromkeys((given, stand_in)):
@@ -127,7 +129,7 @@ def conversion(
     sides: tuple[Form, Form] | None,
     writer: Mapping[str, str],
     reader: Mapping[str, str],
-) -> Conversion | bool:
+) -> FormConversion | bool:
     """What a link needs where its sides are of these variants; True: nothing, False: there is no
     way."""
     if sides is None:
@@ -137,21 +139,21 @@ def conversion(
         return True
     if edge.is_view or sides[0] != sides[1]:
         return False
-    return True if here == there else Conversion(here, there)
+    return True if here == there else FormConversion(here, there)
 
 
 def _changes(variant: Mapping[str, str]) -> bool:
     return "layout" in variant or "dtype" in variant
 
 
-def cheapest(rows: Sequence[Row], costs: Sequence[float]) -> Row | None:
+def cheapest(rows: Sequence[TableRow], costs: Sequence[float]) -> TableRow | None:
     """`costs` by number of the row."""
     known = [row for row in rows if costs[row.number] == costs[row.number]]
     return min(known, key=lambda row: costs[row.number], default=None)
 
 
 def assemble(
-    network: Network, table: Table, chosen: Sequence[Row], costs: Sequence[float], cache: str
+    network: Network, table: Table, chosen: Sequence[TableRow], costs: Sequence[float], cache: str
 ) -> Pieces:
     """All pieces of a configuration: a row for each layer, in order."""
     made = Pieces()
@@ -204,14 +206,14 @@ def assemble(
 def _conversions(
     network: Network,
     table: Table,
-    chosen: Sequence[Row],
+    chosen: Sequence[TableRow],
     costs: Sequence[float],
     cache: str,
     made: Pieces,
 ) -> dict[int, list[Piece]]:
     """By number of the reader, -1 for the user. Readers of one form share one conversion."""
     found: dict[int, list[Piece]] = {}
-    seen: set[tuple[int | None, str, Conversion]] = set()
+    seen: set[tuple[int | None, str, FormConversion]] = set()
     for edge in network.edges:
         ends = (edge.writer, edge.reader)
         first, second = ({} if end is None else chosen[end].variant for end in ends)
@@ -232,10 +234,10 @@ def _converted(
     network: Network,
     table: Table,
     edge: Edge,
-    need: Conversion,
+    need: FormConversion,
     costs: Sequence[float],
     cache: str,
-    chosen: Sequence[Row],
+    chosen: Sequence[TableRow],
 ) -> Piece:
     row = cheapest(table.conversions.get((need, cache), ()), costs)
     reader = "output" if edge.reader is None else network.stations[edge.reader].layer.id
@@ -250,11 +252,13 @@ def _converted(
     return Piece("conversion", reader, writer, row.name, row, row.text, 1, weights, note)
 
 
-def weight_conversions(network: Network, chosen: Sequence[Row]) -> Iterator[tuple[str, Conversion]]:
+def weight_conversions(
+    network: Network, chosen: Sequence[TableRow]
+) -> Iterator[tuple[str, FormConversion]]:
     """(layer, what) of weights that lie otherwise than the pipeline has them: converted once, those
     that layers share for all of them."""
     shared = network.shared_weights
-    done: set[tuple[str, Conversion]] = set()
+    done: set[tuple[str, FormConversion]] = set()
     for station, row in zip(network.stations, chosen, strict=True):
         if station.tensors is None or not _changes(row.variant):
             continue
@@ -265,7 +269,7 @@ def weight_conversions(network: Network, chosen: Sequence[Row]) -> Iterator[tupl
             is_shared = link is not None and link.layer is None and link.tensor in shared
             if form is None or (link is not None and not is_shared):
                 continue
-            need = Conversion(form, as_variant(form, row.variant))
+            need = FormConversion(form, as_variant(form, row.variant))
             if need.source == need.target or (link is not None and (link.text, need) in done):
                 continue
             if link is not None:

@@ -11,8 +11,9 @@ from bench_compare.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from bench_compare.compose.table.network import Network, Station
-    from bench_compare.compose.table.rows import Row, Table
+    from bench_compare.compose.network import Network, Station
+    from bench_compare.compose.rows import Table, TableRow
+
 
 CACHES = ("pass", "weights-cold", "hot", "rotate", "cold")
 """As rows of several are there, the first of these predicts: what a network does to its caches."""
@@ -24,7 +25,7 @@ NO_ERROR = "its error is not known, and there is a limit"
 
 
 @dataclass(frozen=True)
-class Asked:
+class ComposeSettings:
     """What the command line asks for."""
 
     baseline: str | None = None
@@ -39,30 +40,30 @@ class Asked:
 
 @dataclass(frozen=True)
 class Allowed:
-    rows: tuple[Row, ...]
+    rows: tuple[TableRow, ...]
     excluded: Mapping[int, str]
     """Number of the row to why it cannot be chosen."""
     is_fixed: bool
 
 
-def names_of(row: Row) -> tuple[str, ...]:
+def names_of(row: TableRow) -> tuple[str, ...]:
     """How ``--fix`` and ``--baseline`` may name a row: ``cudnn plan=x`` or ``cudnn:plan=x``."""
     words = [f"{key}={value}" for key, value in sorted(row.variant.items())]
     return (row.text, f"{row.engine}:{','.join(words)}") if words else (row.text,)
 
 
-def fits(row: Row, pattern: str) -> bool:
+def fits(row: TableRow, pattern: str) -> bool:
     names = names_of(row)
     return pattern in names or any(fnmatchcase(name, pattern) for name in names)
 
 
-def rows_of(table: Table, station: Station, cache: str) -> list[Row]:
+def rows_of(table: Table, station: Station, cache: str) -> list[TableRow]:
     if station.fingerprint is None:
         return []
     return table.layers.get((station.fingerprint, cache), [])
 
 
-def fixes_of(network: Network, settings: Asked) -> Mapping[str, str]:
+def fixes_of(network: Network, settings: ComposeSettings) -> Mapping[str, str]:
     """Layer id to the configuration asked for; the last one that names it counts. Raises
     `UsageError` for a layer that is not there."""
     found: dict[str, str] = {}
@@ -85,7 +86,7 @@ def allowed(
     ]
 
 
-def _allowed(rows: Sequence[Row], station: Station, fix: str | None, limited: bool) -> Allowed:
+def _allowed(rows: Sequence[TableRow], station: Station, fix: str | None, limited: bool) -> Allowed:
     excluded: dict[int, str] = {}
     for row in rows:
         reason = _reason(row, station, limited)
@@ -104,7 +105,7 @@ def _allowed(rows: Sequence[Row], station: Station, fix: str | None, limited: bo
     return Allowed(tuple(usable), excluded, fix is not None)
 
 
-def _reason(row: Row, station: Station, limited: bool) -> str | None:
+def _reason(row: TableRow, station: Station, limited: bool) -> str | None:
     if row.problem is not None:
         return row.problem
     if station.tensors is None and ("layout" in row.variant or "dtype" in row.variant):
@@ -112,29 +113,29 @@ def _reason(row: Row, station: Station, limited: bool) -> str | None:
     return NO_ERROR if limited and row.error is None else None
 
 
-def _refuse(what: str, rows: Iterable[Row]) -> None:
+def _refuse(what: str, rows: Iterable[TableRow]) -> None:
     names = [row.text for row in rows]
     known = ", ".join(names[:5]) + (" …" if len(names) > 5 else "")
     raise UsageError(f"{what}: no such row of this layer; there are {known}")
 
 
-def default_row(table: Table, station: Station, engine: str, cache: str) -> Row | None:
+def default_row(table: Table, station: Station, engine: str, cache: str) -> TableRow | None:
     """What an engine does by itself with the layer as it is given."""
     if station.fingerprint is None:
         return None
     return table.defaults.get((station.fingerprint, engine, cache))
 
 
-def defaults(table: Table, network: Network, engine: str, cache: str) -> list[Row | None]:
+def defaults(table: Table, network: Network, engine: str, cache: str) -> list[TableRow | None]:
     return [default_row(table, station, engine, cache) for station in network.stations]
 
 
-def baseline_rows(table: Table, network: Network, name: str, cache: str) -> list[Row | None]:
+def baseline_rows(table: Table, network: Network, name: str, cache: str) -> list[TableRow | None]:
     """The rows of a named baseline: an engine's default variant, or a configuration that every
     layer has."""
     if name in table.engines:
         return defaults(table, network, name, cache)
-    found: list[Row | None] = []
+    found: list[TableRow | None] = []
     for station in network.stations:
         rows = [r for r in rows_of(table, station, cache) if _reason(r, station, False) is None]
         found.append(next((row for row in rows if fits(row, name)), None))

@@ -1,1 +1,0 @@
-"""Which rows a configuration takes: what may be chosen, and what is best."""

@@ -1,1 +1,0 @@
-"""From rows to time, energy and error of the whole, with intervals."""

@@ -1,0 +1,492 @@
+"""Rows of a configuration to its time, energy and error, with intervals."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from bench_compare.compose.model import (
+    Configuration,
+    Ends,
+    ErrorBound,
+    IntervalEstimate,
+    IntervalKind,
+    PassPart,
+    Ratios,
+)
+from bench_compare.compose.pieces import Piece, Pieces, assemble, weight_conversions
+from bench_compare.compose.space import Prices
+from bench_compare.statistics.special import t_quantile
+from bench_compare.statistics.variances import UNSETTLED_SD
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from bench_compare.compose.network import Network
+    from bench_compare.compose.rows import Table, TableRow
+    from bench_compare.statistics.arrays import Array, Ints, Mask
+
+
+# Sums of measured rows, and how sure they are.
+#
+# A configuration is a weighted sum of rows: layers count as often as they run, a seam is a pair
+# minus both alone. Summed within each round first, what the rows of a round share (the state of the
+# machine) is in the sum's spread as it is in the pipeline's; then Student's t over rounds.
+#
+# What a pipeline takes is asked of another visit than the one that measured its layers. So the
+# interval of a prediction (`Total.elsewhere`) has a document's own effect besides: as known from
+# several, else by the rule of comparisons, that on a machine that does not keep still a document
+# differs from the next as its rounds do.
+
+COVERAGE = 0.975
+MOST_LOG = math.log(10)
+"""An interval that leaves more than a factor of ten either way says nothing: there is none then."""
+DOCUMENTS = 3
+"""From so many documents that hold all rows on, these are the units and not their rounds."""
+
+
+@dataclass(frozen=True)
+class Total:
+    value: float
+    """NaN where some row has no value."""
+    variance: float | None
+    dof: float | None
+    unit: str
+    """``documents``, ``rounds`` or ``none``."""
+    states: float = 0.0
+    """Variance of what another document would be apart."""
+    bound: float = 0.0
+    """What the clock itself may be off by, either way and for all rows alike: a plain sum."""
+
+    @property
+    def half(self) -> float | None:
+        """Half the width of the 95 % interval."""
+        return self._half(0.0)
+
+    def _half(self, states: float) -> float | None:
+        if self.variance is None or self.dof is None:
+            return None
+        quantile = float(t_quantile(COVERAGE, np.array([self.dof]))[0])
+        return quantile * math.sqrt(self.variance + states) + self.bound
+
+    @property
+    def estimate(self) -> IntervalEstimate:
+        """The interval is that of the logarithm, to first order: no total is below zero."""
+        return _logarithmic(self.value, self.half)
+
+    @property
+    def elsewhere(self) -> IntervalEstimate:
+        """With the interval for what another document has."""
+        return _logarithmic(self.value, self._half(self.states))
+
+
+def _logarithmic(value: float, half: float | None) -> IntervalEstimate:
+    if half is None or math.isnan(half):
+        return IntervalEstimate(value)
+    if value <= 0:
+        return IntervalEstimate(value, value - half, value + half)
+    return within(value, half / value)
+
+
+def within(value: float, half_log: float) -> IntervalEstimate:
+    """With an interval of so much either way in the logarithm, where that says something."""
+    if not half_log <= MOST_LOG:
+        return IntervalEstimate(value)
+    return IntervalEstimate(value, value * math.exp(-half_log), value * math.exp(half_log))
+
+
+def each_of(sources: Ints) -> Ints:
+    """As `np.unique`, which takes longer to load than this to count."""
+    return np.flatnonzero(np.bincount(sources))
+
+
+def means(values: Array, sources: Ints) -> Array:
+    """Mean of each row: over its documents, of the means of their rounds."""
+    parts = [_mean(values[:, sources == one]) for one in each_of(sources)]
+    return _mean(np.stack(parts, axis=1)) if parts else np.full(len(values), np.nan)
+
+
+def _mean(values: Array) -> Array:
+    known = np.isfinite(values)
+    count = known.sum(axis=1)
+    sums = np.where(known, values, 0.0).sum(axis=1)
+    return np.where(count > 0, sums / np.maximum(count, 1), np.nan)
+
+
+def total(
+    weights: Mapping[int, float],
+    values: Array,
+    sources: Ints,
+    use: Mask,
+    bounds: Array | None = None,
+) -> Total:
+    """Sum of rows, each by its weight, over the columns that `use` marks. `bounds`: of each row's
+    systematic error."""
+    found = _total(weights, values, sources, use)
+    if bounds is None:
+        return found
+    return replace(found, bound=math.fsum(abs(w) * float(bounds[r]) for r, w in weights.items()))
+
+
+def _total(weights: Mapping[int, float], values: Array, sources: Ints, use: Mask) -> Total:
+    rows = np.array([number for number, weight in weights.items() if weight], dtype=np.int64)
+    factors = np.array([weight for weight in weights.values() if weight], dtype=float)
+    cells, columns = values[np.ix_(rows, np.flatnonzero(use))], sources[use]
+    value = float((factors * means(cells, columns)).sum())
+    if not math.isfinite(value) or not rows.size:
+        return Total(value, None, None, "none")
+    whole = _whole_documents(cells, columns)
+    if len(whole) >= DOCUMENTS:
+        sums = [float((factors * _mean(cells[:, columns == one])).sum()) for one in whole]
+        variance = float(np.var(sums, ddof=1))
+        return Total(value, variance / len(sums), len(sums) - 1, "documents", variance)
+    # Documents add up; each has its own rounds, so variances add, and degrees of freedom as
+    # by Satterthwaite.
+    documents = each_of(columns)
+    held = np.stack([np.isfinite(cells[:, columns == d]).any(axis=1) for d in documents], axis=1)
+    shares = factors / held.sum(axis=1)
+    parts: list[tuple[float, int]] = []
+    states = 0.0
+    for place, one in enumerate(documents):
+        mine = held[:, place]
+        if mine.any():
+            here = cells[np.ix_(mine, columns == one)]
+            added = _variances(shares[mine], here)
+            states += unsettled(added, float((shares[mine] * _mean(here)).sum()))
+            parts += added
+    if any(dof < 1 for _, dof in parts):
+        return Total(value, None, None, "none")
+    variance = sum(v for v, _ in parts)
+    spread = sum(v * v / dof for v, dof in parts)
+    dof = variance * variance / spread if spread else 1.0
+    return Total(value, variance, dof, "rounds", states)
+
+
+def _whole_documents(cells: Array, columns: Ints) -> list[int]:
+    """Documents that hold every row, where no other one holds any."""
+    known = {int(one): np.isfinite(cells[:, columns == one]).any(axis=1) for one in set(columns)}
+    held = {one: rows for one, rows in known.items() if rows.any()}
+    return sorted(held) if all(rows.all() for rows in held.values()) else []
+
+
+def unsettled(parts: Sequence[tuple[float, int]], value: float) -> float:
+    """Variance between documents of a sum whose means vary so over the rounds of one."""
+    rounds = sum(variance * (dof + 1) for variance, dof in parts)
+    quiet = (UNSETTLED_SD * value) ** 2
+    return max(0.0, rounds - quiet)
+
+
+def _variances(factors: Array, cells: Array) -> list[tuple[float, int]]:
+    """(variance of the mean, degrees of freedom) of the sum over the rounds that hold every row;
+    where these are fewer than two, of each row alone."""
+    common = np.isfinite(cells).all(axis=0)
+    if common.sum() >= 2:
+        return [_variance((factors[:, None] * cells[:, common]).sum(axis=0))]
+    return [_variance(f * row[np.isfinite(row)]) for f, row in zip(factors, cells, strict=True)]
+
+
+def _variance(values: Array) -> tuple[float, int]:
+    count = values.size
+    if count < 2:
+        return 0.0, 0
+    return float(np.var(values, ddof=1)) / count, count - 1
+
+
+def alone(values: Array, sources: Ints, bounds: Array) -> list[IntervalEstimate]:
+    """Each row by itself, as `total` has it, all at once."""
+    parts = [_moments(values[:, sources == one]) for one in each_of(sources)]
+    mean, variance, count = (np.stack(rows, axis=1) for rows in zip(*parts, strict=True))
+    held = (count > 0).sum(axis=1)
+    value = _mean(mean)
+    of_rounds = np.where(count > 0, variance, 0.0) / np.maximum(held, 1)[:, None] ** 2
+    spread = (of_rounds**2 / np.maximum(count - 1, 1)).sum(axis=1)
+    summed = of_rounds.sum(axis=1)
+    dof = np.where(spread > 0, summed**2 / np.where(spread > 0, spread, 1.0), 1.0)
+    dof = np.where((count == 1).any(axis=1), np.nan, dof)
+    apart = np.where(count > 0, (mean - value[:, None]) ** 2, 0.0).sum(axis=1)
+    by_document = held >= DOCUMENTS
+    summed = np.where(by_document, apart / np.maximum(held * (held - 1), 1), summed)
+    dof = np.where(by_document, held - 1, dof)
+    half = t_quantile(COVERAGE, dof) * np.sqrt(summed) + bounds
+    # As `_logarithmic` has it: times of single rows are above zero.
+    with np.errstate(divide="ignore", invalid="ignore"):
+        logs = np.where(half / value <= MOST_LOG, half / value, np.nan)
+    rows = zip(value.tolist(), np.exp(logs).tolist(), strict=True)
+    return [IntervalEstimate(v) if f != f else IntervalEstimate(v, v / f, v * f) for v, f in rows]
+
+
+def _moments(values: Array) -> tuple[Array, Array, Array]:
+    """Mean of each row, variance of that mean, and how many values it has."""
+    known = np.isfinite(values)
+    count, mean = known.sum(axis=1), _mean(values)
+    squares = np.where(known, (values - mean[:, None]) ** 2, 0.0).sum(axis=1)
+    return mean, squares / np.maximum(count * (count - 1), 1), count
+
+
+def ratio(
+    over: Mapping[int, float],
+    under: Mapping[int, float],
+    values: Array,
+    sources: Ints,
+    use: Mask,
+    bounds: Array | None = None,
+) -> IntervalEstimate | None:
+    """One sum over another. What both share cancels: the interval is that of the difference of
+    their logarithms, to first order."""
+    a, b = total(over, values, sources, use), total(under, values, sources, use)
+    if not (a.value > 0 and b.value > 0):
+        return None
+    weights = {row: weight / a.value for row, weight in over.items()}
+    for row, weight in under.items():
+        weights[row] = weights.get(row, 0.0) - weight / b.value
+    value = a.value / b.value
+    if all(abs(w) < 1e-15 for w in weights.values()):
+        return IntervalEstimate(value, value, value)
+    half = total(weights, values, sources, use, bounds).half
+    return IntervalEstimate(value) if half is None else within(value, half)
+
+
+COLDER = ("rotate", "cold", "pass")
+"""States at the other end of a bracket that begins with hot caches."""
+NANOSECONDS = 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class PredictionRounds:
+    """The rounds that predict, of a table; `prices` are their means."""
+
+    network: Network
+    table: Table
+    times: Array
+    energies: Array
+    prices: Prices
+
+    @property
+    def every(self) -> Mask:
+        return np.ones(self.times.shape[1], dtype=bool)
+
+    @cached_property
+    def has_energy(self) -> bool:
+        """Whether any row has joules."""
+        return bool(np.isfinite(self.energies).any())
+
+    @cached_property
+    def alone(self) -> list[IntervalEstimate]:
+        """Of each row by itself."""
+        return alone(self.times, self.table.sources, self.table.bounds)
+
+    def total(self, weights: Mapping[int, float]) -> Total:
+        table = self.table
+        return total(weights, self.times, table.sources, self.every, table.bounds)
+
+
+def evidence(
+    network: Network, table: Table, idle_power_w: float | None, parity: int | None
+) -> PredictionRounds:
+    """`parity`: only rounds whose number is even (0) or odd (1), where a row has such; None: all.
+    Rounds that choose do not predict."""
+    times, energies = table.times, table.energies
+    if parity is not None:
+        other = np.asarray(table.rounds % 2 != parity)
+        times, energies = (_without(values, other) for values in (times, energies))
+    prices = Prices(means(times, table.sources), means(energies, table.sources), idle_power_w)
+    return PredictionRounds(network, table, times, energies, prices)
+
+
+def _without(values: Array, columns: Mask) -> Array:
+    """Each row without these columns, where that leaves it some."""
+    kept = np.isfinite(values[:, ~columns]).any(axis=1)
+    return np.asarray(np.where(np.outer(kept, columns), np.nan, values))
+
+
+def pieces(found: PredictionRounds, rows: Sequence[TableRow]) -> Pieces:
+    costs = found.prices.times.tolist()
+    return assemble(found.network, found.table, rows, costs, rows[0].cache)
+
+
+def weights_of(parts: Sequence[Piece]) -> dict[int, float]:
+    weights: dict[int, float] = {}
+    for part in parts:
+        for row, weight in part.weights.items():
+            weights[row] = weights.get(row, 0.0) + weight
+    return weights
+
+
+def time_of(found: PredictionRounds, rows: Sequence[TableRow]) -> Total:
+    return found.total(weights_of(pieces(found, rows).found))
+
+
+def describe(name: str, found: PredictionRounds, rows: Sequence[TableRow]) -> Configuration:
+    """The interval of the time is that of the rounds: `widened` puts in what is known of the
+    model."""
+    made = pieces(found, rows).found
+    time = found.total(weights_of(made))
+    parts = tuple(_part(piece, found, time.value) for piece in made)
+    energy = _energy(found, made)
+    stations = zip(found.network.stations, rows, strict=True)
+    # Of the layer that needs most; None where one does not say.
+    sizes = [row.workspace_bytes for row in rows if row.workspace_bytes is not None]
+    return Configuration(
+        name=name,
+        engines=tuple(dict.fromkeys(row.engine for row in rows)),
+        choices={station.layer.id: row.text for station, row in stations},
+        time=time.elsewhere,
+        energy=energy,
+        edp=None if energy is None else energy.value * time.value * NANOSECONDS,
+        error=_error(parts),
+        workspace_bytes=max(sizes) if len(sizes) == len(rows) else None,
+        ends=tuple(_ends(found, rows)),
+        parts=parts,
+        once=tuple(_once(found, rows)),
+    )
+
+
+def _part(piece: Piece, found: PredictionRounds, whole: float) -> PassPart:
+    time = found.prices.time(piece.weights)
+    joules = math.nan
+    if found.has_energy:
+        joules = found.prices.energy(piece.weights, is_gap=piece.kind == "seam")
+    row, notes = piece.row, [] if piece.note is None else [piece.note]
+    if row is not None and row.unresolved is not None and not math.isnan(joules):
+        notes.append(row.unresolved)
+    if piece.kind == "seam" and _is_idle(piece, found):
+        notes.append("energy: idle power × its time")
+    is_layer = piece.kind == "layer" and row is not None
+    return PassPart(
+        kind=piece.kind,
+        layer=piece.layer,
+        writer=piece.writer,
+        name=piece.name,
+        configuration=piece.configuration,
+        count=piece.count,
+        time_ns=time,
+        share=time / whole if whole > 0 else 0.0,
+        energy_j=None if math.isnan(joules) else joules,
+        error=row.error if is_layer and row is not None else None,
+        workspace_bytes=row.workspace_bytes if is_layer and row is not None else None,
+        source=None if row is None else row.source,
+        case=None if row is None else row.case,
+        note="; ".join(notes) or None,
+    )
+
+
+def _is_idle(piece: Piece, found: PredictionRounds) -> bool:
+    """Whether a seam's energy is that of an idle device."""
+    idle = found.prices.idle_power_w is not None
+    return idle and any(np.isnan(found.prices.energies[row]) for row in piece.weights)
+
+
+def _energy(found: PredictionRounds, made: Sequence[Piece]) -> IntervalEstimate | None:
+    """Joules of all rows, and idle power times the gaps of seams without; None where some layer or
+    conversion has none."""
+    weights: dict[int, float] = {}
+    gaps = 0.0
+    for piece in made:
+        known = all(np.isfinite(found.prices.energies[row]) for row in piece.weights)
+        if known:
+            for row, weight in piece.weights.items():
+                weights[row] = weights.get(row, 0.0) + weight
+        elif piece.kind == "seam":
+            joules = found.prices.energy(piece.weights, is_gap=True)
+            gaps += 0.0 if math.isnan(joules) else joules
+        else:
+            return None
+    summed = total(weights, found.energies, found.table.sources, found.every).estimate
+    ends = [None if end is None else end + gaps for end in (summed.low, summed.high)]
+    return IntervalEstimate(summed.value + gaps, *ends) if math.isfinite(summed.value) else None
+
+
+def _error(parts: Sequence[PassPart]) -> ErrorBound | None:
+    layers = [part for part in parts if part.kind == "layer"]
+    errors = [(part.count, part.error) for part in layers if part.error is not None]
+    if len(errors) < len(layers):
+        return None
+    worst = math.fsum(count * error for count, error in errors)
+    return ErrorBound(worst, math.sqrt(math.fsum(count * e * e for count, e in errors)))
+
+
+def _ends(found: PredictionRounds, rows: Sequence[TableRow]) -> Iterator[Ends]:
+    """The same rows in every cache that has all of them."""
+    for cache in found.table.caches:
+        same = in_cache(found.table, rows, cache)
+        if same is not None:
+            summed = time_of(found, same)
+            if math.isfinite(summed.value):
+                yield Ends(cache, summed.elsewhere)
+
+
+def in_cache(table: Table, rows: Sequence[TableRow], cache: str) -> list[TableRow] | None:
+    found = []
+    for row in rows:
+        same = [
+            one
+            for one in table.layers.get((row.base, cache), ())
+            if (one.engine, one.variant) == (row.engine, row.variant) and one.problem is None
+        ]
+        if not same:
+            return None
+        found.append(same[0])
+    return found
+
+
+def _once(found: PredictionRounds, rows: Sequence[TableRow]) -> Iterator[PassPart]:
+    by_id = {s.layer.id: row for s, row in zip(found.network.stations, rows, strict=True)}
+    for layer, need in weight_conversions(found.network, rows):
+        row = by_id[layer]
+        known = found.table.conversions.get((need, row.cache), ())
+        measured = next(iter(known), None)
+        weights = {} if measured is None else {measured.number: 1.0}
+        note = "of weights, once" if measured is not None else "of weights, once; not measured"
+        name = need.spec if measured is None else measured.name
+        text = row.engine if measured is None else measured.text
+        piece = Piece("conversion", layer, None, name, measured, text, 1, weights, note)
+        yield replace(_part(piece, found, math.inf), share=0.0)
+
+
+def widened(
+    made: Configuration, half_width_log: float | None
+) -> tuple[Configuration, IntervalKind]:
+    """With the model's own error where that is known, else with the bracket of cache states."""
+    time, kind = interval(made.time, made.ends, half_width_log)
+    return replace(made, time=time), kind
+
+
+def interval(
+    time: IntervalEstimate, ends: Sequence[Ends], half_width_log: float | None
+) -> tuple[IntervalEstimate, IntervalKind]:
+    known = time.low is not None and time.high is not None and time.value > 0
+    if half_width_log is not None:
+        own = (time.high - time.value) / time.value if known and time.high is not None else 0.0
+        half = math.hypot(own, half_width_log)
+        value = time.value
+        return IntervalEstimate(value, value * math.exp(-half), value * math.exp(half)), "model"
+    by_cache = {end.cache: end.estimate for end in ends}
+    colder = next((by_cache[cache] for cache in COLDER if cache in by_cache), None)
+    if "hot" in by_cache and colder is not None:
+        both = (by_cache["hot"], colder, time)
+        lows = [e.low for e in both if e.low is not None]
+        highs = [e.high for e in both if e.high is not None]
+        if len(lows) < len(both) or len(highs) < len(both):
+            return IntervalEstimate(time.value), "none"  # its ends are not known
+        return IntervalEstimate(time.value, min(lows), max(highs)), "bracket"
+    return time, "rounds" if known else "none"
+
+
+def ratios(
+    found: PredictionRounds, baseline: Sequence[TableRow], chosen: Sequence[TableRow]
+) -> Ratios | None:
+    over, under = (pieces(found, rows).found for rows in (baseline, chosen))
+    sources, every = found.table.sources, found.every
+    bounds = found.table.bounds
+    time = ratio(weights_of(over), weights_of(under), found.times, sources, every, bounds)
+    if time is None:
+        return None
+    joules = [_energy(found, made) for made in (over, under)]
+    if joules[0] is None or joules[1] is None or min(j.value for j in joules if j) <= 0:
+        return Ratios(time, None, None)
+    energy = IntervalEstimate(joules[0].value / joules[1].value)
+    return Ratios(time, energy, time.value * energy.value)

@@ -1,1 +1,0 @@
-"""From documents and a pipeline file to rows and layers."""
