@@ -34,7 +34,8 @@ if TYPE_CHECKING:
     from bench_schema.document import Device, Document, Engine
 
     from bench_compare.compose.against import MeasuredChain
-    from bench_compare.compose.network import FormConversion, Network, Station
+    from bench_compare.compose.forms import FormConversion
+    from bench_compare.compose.network import Network, Station
     from bench_compare.model import Source
 
 

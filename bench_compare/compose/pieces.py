@@ -12,7 +12,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from bench_compare.compose.network import Form, FormConversion, as_variant, seam_row
+from bench_compare.compose.forms import Form, FormConversion, as_variant
+from bench_compare.compose.network import seam_row
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

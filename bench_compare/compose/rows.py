@@ -17,7 +17,7 @@ import numpy as np
 from bench_schema.identity import engine_names
 
 from bench_compare.comparison.judging.observations import sampled
-from bench_compare.compose.network import FormConversion, conversion_of
+from bench_compare.compose.forms import FormConversion, conversion_of
 from bench_compare.errors import InputError
 from bench_compare.model import CaseSide
 from bench_compare.rounds.lazy import columns_of, facts, gather

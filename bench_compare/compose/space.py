@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bench_compare.compose.network import Form, FormConversion, as_variant
+from bench_compare.compose.forms import Form, FormConversion, as_variant
 from bench_compare.compose.optimum import Limit, Problem, Term
 from bench_compare.compose.pieces import cheapest, conversion, forms, seam
 

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench_compare.compose.analysis import compose
+from bench_compare.compose.forms import Form, FormConversion, conversion_of
 from bench_compare.compose.given import Inputs
-from bench_compare.compose.network import Form, FormConversion, conversion_of
 from bench_compare.compose.select import ComposeSettings
 from bench_compare.errors import InputError
 from bench_compare.model import Source
