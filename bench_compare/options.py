@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bench_compare.errors import UsageError
-from bench_compare.input.sides import Grouping
 from bench_compare.policy import (
     Policy,
     parse_allow,
@@ -24,10 +23,17 @@ from bench_compare.report.rows import SORTS
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from bench_compare.input.sides import Grouping
+
 OUTPUTS = ("markdown", "csv", "json", "junit", "html")
 """Formats with a flag of their own; the table goes to stdout."""
 COLORS = ("auto", "always", "never")
 PLOTLYJS = ("inline", "cdn")
+FOR_TWO = (
+    *("--base", "--label", "--threshold", "--metric", "--policy", "--fail-on", "--strict"),
+    *("--require-sensitivity", "--max-unclear", "--allow", "--calibration", "--archive"),
+)
+"""Flags that say how documents are held against each other."""
 DETAILS_FOR_PAGES = 40
 """Closer looks, for the formats that show them."""
 
@@ -39,6 +45,8 @@ class Options:
     b: tuple[str, ...]
     grouping: Grouping
     policy: Policy
+    shows_one: bool
+    """A single document is shown by itself: nothing was asked that takes two."""
     aa: bool
     calibration: str | None
     """File to use."""
@@ -63,6 +71,8 @@ def parse_options(arguments: Mapping[str, Any]) -> Options:
     policy = _policy(arguments)
     if {"html", "json"} & outputs.keys():
         policy = replace(policy, details=DETAILS_FOR_PAGES)
+    from bench_compare.input.sides import Grouping  # loads numpy, which a usage error does not need
+
     return Options(
         documents=tuple(arguments["DOC"]),
         a=tuple(arguments["--a"]),
@@ -71,6 +81,9 @@ def parse_options(arguments: Mapping[str, Any]) -> Options:
             arguments["--group-by"] or "label", tuple(arguments["--label"]), arguments["--base"]
         ),
         policy=policy,
+        shows_one=not any(arguments[flag] for flag in FOR_TWO)
+        and arguments["--group-by"] in (None, "label", "file")
+        and len(arguments["DOC"]) == 1,
         aa=arguments["--aa"],
         calibration=arguments["--calibration"],
         archive=arguments["--archive"],

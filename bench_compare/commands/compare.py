@@ -10,10 +10,10 @@ from bench_compare.commands.files import keep_documents, write, write_reports
 from bench_compare.commands.outcome import Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from bench_compare.comparison.judging.calibration import Calibration
-    from bench_compare.model import Comparison, Side, Source, View
+    from bench_compare.model import Side, Source, View
     from bench_compare.options import Options
 
 USAGE = """bench-compare: report what became faster, slower, broken or wrong.
@@ -28,9 +28,11 @@ Usage:
 DOC is a result document of bench-run (.json, .json.gz, .json.zst, or the
 journal of an unfinished run), a folder of them, or a glob; results of AMD's
 dnn-benchmarking are read as well. The first document is the base. Documents
-with the same label are repeats of one measurement.
+with the same label are repeats of one measurement. A single document is shown
+by itself: its cases, what ran them, and what to know of them.
 
 Examples:
+  bench-compare run.json                           one run
   bench-compare before.json after.json             two runs
   bench-compare before*.json after*.json           repeats, by their --label
   bench-compare --a 'old/*.json' --b 'new/*.json'  repeats, by their folders
@@ -96,7 +98,9 @@ Where to write ('-' is stdout, in place of the table):
   --version             the version
 
 Exit codes: 0 no regression; 2 slower, broken, removed or wrong; 1 no answer
-(unreadable, nothing in common, unlike under --strict).
+(unreadable, nothing in common, unlike under --strict). Of a single document: 0
+nothing failed; 2 a case failed, or outputs differ from the reference; 1 nothing
+was measured.
 """
 
 
@@ -106,89 +110,95 @@ def answer(arguments: Mapping[str, Any], width: int, terminal: bool) -> Outcome:
     from bench_compare.options import parse_options
 
     options = parse_options(arguments)
+    from bench_compare.input.load import load
+    from bench_compare.input.sides import group, pair
 
-    return _answer(options, width, terminal)
-
-
-def _answer(options: Options, width: int, terminal: bool) -> Outcome:
     if options.aa:
-        from bench_compare.comparison.aa_test import aa_test
-        from bench_compare.input.load import load
+        return _aa_test(options)
+    view = _view(options, width, terminal)
+    if options.a:
+        a, first = load(options.a)
+        b, second = load(options.b)
+        base, other = pair(a, b, options.grouping.labels)
+        return _compared(options, view, (base, [other]), [*first, *second])
+    sources, remarks = load(options.documents)
+    if len(sources) == 1 and options.shows_one:
+        return _shown(options, view, sources[0], remarks)
+    return _compared(options, view, group(sources, options.grouping), remarks)
 
-        sources, remarks = load(options.documents or (*options.a, *options.b))
-        alarms = aa_test(sources, options.policy)
-        if options.save_calibration is not None:
-            named = {"save-calibration": options.save_calibration}
-            keep_documents(named, [source.path for source in sources])
-            _save_calibration(sources, Path(options.save_calibration))
-        return Outcome(alarms.sentence, tuple(remarks), (), 0 if alarms.trusted else 1)
+
+def _aa_test(options: Options) -> Outcome:
+    from bench_compare.comparison.aa_test import aa_test
+    from bench_compare.input.load import load
+
+    sources, remarks = load(options.documents or (*options.a, *options.b))
+    alarms = aa_test(sources, options.policy)
+    if options.save_calibration is not None:
+        import json
+
+        from bench_compare.comparison.judging.calibration import calibrate, to_tree
+
+        named = {"save-calibration": options.save_calibration}
+        keep_documents(named, [source.path for source in sources])
+        text = json.dumps(to_tree(calibrate(sources)), indent=2) + "\n"
+        write(Path(options.save_calibration), text)
+    return Outcome(alarms.sentence, tuple(remarks), (), 0 if alarms.trusted else 1)
+
+
+def _compared(
+    options: Options, view: View, sides: tuple[Side, list[Side]], remarks: list[str]
+) -> Outcome:
     from bench_compare.comparison.compare import compare
     from bench_compare.model import exit_code
+    from bench_compare.report.compare import report_of
 
-    base, others, remarks = sides_of(options)
-    keep_documents(options.outputs, _paths(base, *others))
+    base, others = sides
+    keep_documents(
+        options.outputs, [source.path for side in (base, *others) for source in side.sources]
+    )
     calibration, more = _known(options)
     comparison = compare(base, others, options.policy, calibration)
-    text = _reports(comparison, options, _view(options, width, terminal))
+    report = report_of(comparison, view)
+    text = write_reports(options.outputs, report, view, quiet=options.quiet)
     code = exit_code(comparison)
     return Outcome(text, (*remarks, *more), comparison.problems, code, comparison)
 
 
-def _paths(*sides: Side) -> list[str]:
-    return [source.path for side in sides for source in side.sources]
+def _shown(options: Options, view: View, source: Source, remarks: list[str]) -> Outcome:
+    """A single document, which nothing is held against."""
+    from bench_compare.report.single import Run, exit_code, report_of
 
-
-def _save_calibration(sources: Sequence[Source], path: Path) -> None:
-    import json
-
-    from bench_compare.comparison.judging.calibration import calibrate, to_tree
-
-    write(path, json.dumps(to_tree(calibrate(sources)), indent=2) + "\n")
+    keep_documents(options.outputs, [source.path])
+    run = Run(source)
+    text = write_reports(options.outputs, report_of(run, view), view, quiet=options.quiet)
+    return Outcome(text, tuple(remarks), run.problems, exit_code(run))
 
 
 def _known(options: Options) -> tuple[Calibration | None, list[str]]:
     """What is known beforehand of documents of one build, and remarks on where it comes from."""
+    from bench_compare.errors import InputError
+
     if options.calibration is not None:
-        return _calibration(Path(options.calibration)), []
+        import json
+
+        from bench_compare.comparison.judging.calibration import from_tree
+
+        where = f"--calibration: {options.calibration}"
+        try:
+            tree = json.loads(Path(options.calibration).read_text(encoding="utf-8"))
+        except OSError as error:
+            raise InputError(f"{where}: {error.strerror or error}") from None
+        except (ValueError, RecursionError):
+            raise InputError(f"{where}: not JSON") from None
+        return from_tree(tree, where), []
     if options.archive is None:
         return None, []
-    from bench_compare.errors import InputError
     from bench_compare.history.calibration import learned
 
     folder = Path(options.archive)
     if not folder.is_dir():
         raise InputError(f"--archive: {folder}: no such folder")
     return learned(folder)
-
-
-def _calibration(path: Path) -> Calibration:
-    import json
-
-    from bench_compare.comparison.judging.calibration import from_tree
-    from bench_compare.errors import InputError
-
-    try:
-        tree = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError(f"--calibration: {path}: {error.strerror or error}") from None
-    except (ValueError, RecursionError):
-        raise InputError(f"--calibration: {path}: not JSON") from None
-    return from_tree(tree, f"--calibration: {path}")
-
-
-def sides_of(options: Options) -> tuple[Side, list[Side], list[str]]:
-    """Base, the others, and remarks on files that were passed over."""
-    from bench_compare.input.load import load
-    from bench_compare.input.sides import group, pair
-
-    if options.a:
-        a, first = load(options.a)
-        b, second = load(options.b)
-        base, other = pair(a, b, options.grouping.labels)
-        return base, [other], [*first, *second]
-    sources, remarks = load(options.documents)
-    base, others = group(sources, options.grouping)
-    return base, others, remarks
 
 
 def _view(options: Options, width: int, terminal: bool) -> View:
@@ -203,13 +213,4 @@ def _view(options: Options, width: int, terminal: bool) -> View:
         sort=options.sort,
         filter=options.filter,
         plotlyjs=options.plotlyjs,
-    )
-
-
-def _reports(comparison: Comparison, options: Options, view: View) -> str:
-    """Write every format asked for; what goes to stdout is returned."""
-    from bench_compare.report import render
-
-    return write_reports(
-        options.outputs, lambda name: render(name, comparison, view), "table", quiet=options.quiet
     )

@@ -95,6 +95,9 @@ class Options:
 
 def answer(arguments: Mapping[str, Any], width: int, terminal: bool) -> Outcome:  # noqa: ARG001
     """docopt's arguments → what to print. Raises `BenchCompareError` where there is nothing."""
+    from bench_compare.model import View
+    from bench_compare.report.compose import report_of
+
     options = parse(arguments)
     composed, remarks = read_composed(options)
     composition = composed.composition
@@ -103,7 +106,8 @@ def answer(arguments: Mapping[str, Any], width: int, terminal: bool) -> Outcome:
         from bench_compare.compose.analysis import export
 
         write(options.save, export(composed.network, composed.rows, options.save))
-    text = _reports(composition, options, width)
+    view = View(width=width)
+    text = write_reports(options.outputs, report_of(composition), view, quiet=options.quiet)
     return Outcome(text, tuple(remarks), composition.problems, _code(composition))
 
 
@@ -185,14 +189,6 @@ def read_composed(options: Options) -> tuple[Composed, list[str]]:
         tuple(sources), tuple(against), options.pipeline, options.settings, options.engines
     )
     return compose(inputs), [*remarks, *more]
-
-
-def _reports(composition: Composition, options: Options, width: int) -> str:
-    from bench_compare.report.compose import render
-
-    return write_reports(
-        options.outputs, lambda name: render(name, composition, width), "text", quiet=options.quiet
-    )
 
 
 def _code(composition: Composition) -> int:

@@ -11,23 +11,26 @@ from bench_schema.streams import pieces
 from bench_compare.errors import OutputError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Iterable, Mapping
+
+    from bench_compare.model import View
+    from bench_compare.report.model import Report
 
 
-def write_reports(
-    outputs: Mapping[str, str], render: Callable[[str], str], default: str, *, quiet: bool
-) -> str:
+def write_reports(outputs: Mapping[str, str], report: Report, view: View, *, quiet: bool) -> str:
     """Write every format asked for (its name and target); what goes to stdout is returned."""
+    from bench_compare.report import render
+
     shown = None
     for name, target in outputs.items():
-        text = render(name)
+        text = render(name, report, view)
         if target == "-":
             shown = text
         else:
             write(Path(target), text)
     if shown is not None:
         return shown
-    return "" if quiet else render(default)
+    return "" if quiet else render("text", report, view)
 
 
 def keep_documents(outputs: Mapping[str, str], documents: Iterable[str | Path]) -> None:

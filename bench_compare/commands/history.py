@@ -94,8 +94,12 @@ class Options:
 def answer(arguments: Mapping[str, Any], width: int, terminal: bool) -> Outcome:  # noqa: ARG001
     """docopt's arguments → what to print. Raises `BenchCompareError` where there is nothing."""
     options = _options(arguments)
+    from bench_compare.model import View
+    from bench_compare.report.history import report_of
+
     history, remarks = read_history(options)
-    text = _reports(history, options, width)
+    view = View(width=width)
+    text = write_reports(options.outputs, report_of(history), view, quiet=options.quiet)
     return Outcome(text, _few(remarks), history.problems, _code(history, options))
 
 
@@ -210,14 +214,6 @@ def _few(remarks: Sequence[str]) -> tuple[str, ...]:
     if len(remarks) <= MOST_REMARKS:
         return tuple(remarks)
     return (*remarks[:MOST_REMARKS], f"and {len(remarks) - MOST_REMARKS} more remarks")
-
-
-def _reports(history: History, options: Options, width: int) -> str:
-    from bench_compare.report.history import render
-
-    return write_reports(
-        options.outputs, lambda name: render(name, history, width), "text", quiet=options.quiet
-    )
 
 
 def _code(history: History, options: Options) -> int:

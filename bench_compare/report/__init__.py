@@ -1,4 +1,4 @@
-"""Renderers: a comparison in, text out. They arrange what was decided and decide nothing."""
+"""Renderers: a report in, text out. They arrange what was decided and decide nothing."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from typing import TYPE_CHECKING
 from bench_compare.errors import UsageError
 
 if TYPE_CHECKING:
-    from bench_compare.model import Comparison, View
+    from bench_compare.model import View
+    from bench_compare.report.model import Report
 
 FORMATS: dict[str, str] = {
-    "table": "bench_compare.report.table:render",
+    "text": "bench_compare.report.text:render",
     "markdown": "bench_compare.report.markdown:render",
     "csv": "bench_compare.report.csv_text:render",
     "json": "bench_compare.report.json_text:render",
     "junit": "bench_compare.report.junit:render",
     "html": "bench_compare.report.html:render",
 }
-"""Format to ``module:function``, each ``(comparison, view) -> str``; loaded when asked for, so that
-plotly costs only those who want a page."""
+"""Format to ``module:function``, each ``(report, view) -> str``; loaded when asked for."""
 
 
-def render(name: str, comparison: Comparison, view: View) -> str:
-    """The comparison in the format `name`; raises `UsageError` for an unknown format."""
+def render(name: str, report: Report, view: View) -> str:
+    """The report in the format `name`; raises `UsageError` for an unknown format."""
     if name not in FORMATS:
         raise UsageError(f"no report format {name!r}; choose from {', '.join(FORMATS)}")
     module, function = FORMATS[name].split(":")
-    text: str = getattr(import_module(module), function)(comparison, view)
+    text: str = getattr(import_module(module), function)(report, view)
     return text

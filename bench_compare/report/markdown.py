@@ -1,4 +1,4 @@
-"""Markdown that fits a comment on a pull request: summary, bad news, everything else folded away.
+"""Markdown that fits a comment on a pull request: the answer, bad news, the rest folded away.
 
 Names are code spans, so that nothing in them is formatted, linked or mentions anybody.
 """
@@ -6,75 +6,74 @@ Names are code spans, so that nothing in them is formatted, linked or mentions a
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from bench_compare.model import Verdict
-from bench_compare.report import words
+from bench_compare.report.cells import cell_text
+from bench_compare.report.model import Name, State
 from bench_compare.report.names import safe
-from bench_compare.report.rows import QUIET, rows
-from bench_compare.report.units import change_text, interval_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
-    from bench_compare.model import CaseComparison, Comparison, View
+    from bench_compare.model import View
+    from bench_compare.report.model import Body, Cell, Column, Report, Row, Table
 
 ROOM = 60_000
 """Characters in all; hosts of repositories cut a comment at 65,536."""
 FIRST_ROWS = 25
 """Rows of a table that is not folded away."""
-MARKS: dict[Verdict, str] = {
-    Verdict.BROKEN: "❌",
-    Verdict.NEWLY_WRONG: "❌",
-    Verdict.REMOVED: "❌",
-    Verdict.NEWLY_UNSUPPORTED: "❌",
-    Verdict.WRONG: "❌",
-    Verdict.LOST: "❌",
-    Verdict.INCOMPARABLE: "⚠️",
-    Verdict.SLOWER: "🔺",
-    Verdict.WORSE: "🔺",
-    Verdict.CLOCK: "⏱️",
-    Verdict.FASTER: "🔹",
-    Verdict.BETTER: "🔹",
-    Verdict.FIXED: "✅",
-}
-"""Signs beside a verdict; shape and word tell it too, never colour alone."""
-BAD = (*words.VANISHED, Verdict.SLOWER, Verdict.WORSE, Verdict.CLOCK)
+MOST_ROWS = 50
+"""Rows of a table of entries."""
+ALIGNS = {"left": ":--", "right": "--:", "center": ":-:"}
 
 
-def render(comparison: Comparison, view: View) -> str:
-    shown = rows(comparison, replace(view, all=True))
-    bad = [case for case in shown if case.verdict in BAD]
-    good = [case for case in shown if case.verdict not in BAD and case.verdict not in QUIET]
-    rest = [case for case in shown if case.verdict in QUIET]
-    text = "\n\n".join(
-        block
-        for block in (
-            f"### Benchmarks: {words_of(comparison)}",
-            _headline(comparison),
-            _sentences("Errors", comparison.problems),
-            _sentences("Warnings", comparison.warnings),
-            _sentences("Bad news", map(words.news_text, words.other_bad_news(comparison))),
-            _as_sentences(bad[:FIRST_ROWS]),
-            _measured(bad[:FIRST_ROWS], comparison),
-            _compared(comparison),
-        )
-        if block
-    )
-    folded = {
-        "More bad news": bad[FIRST_ROWS:],
-        "Improvements and additions": good,
-        "Unchanged and unclear cases": rest,
-    }
-    for title, cases in folded.items():
-        text += _folded(title, cases, comparison, ROOM - len(text))
+def render(report: Report, view: View) -> str:  # noqa: ARG001 - Markdown has no columns
+    body = report.body()
+    tables = [table for table in body.tables if table.rows]
+    ranked = [table for table in tables if table.ranked]
+    text = "\n\n".join(block for block in _blocks(body, ranked, tables) if block)
+    for table in ranked:
+        bad, good, rest = (_with_news(table, news) for news in ("bad", "good", "quiet"))
+        folded = {
+            "More bad news": bad[FIRST_ROWS:],
+            "Improvements and additions": good,
+            "Unchanged and unclear cases": rest,
+        }
+        for title, rows in folded.items():
+            text += _folded(title, rows, _columns(table), ROOM - len(text))
     return text + "\n"
 
 
-def words_of(comparison: Comparison) -> str:
-    others = ", ".join(code(side.label) for side in comparison.others)
-    return f"{code(comparison.base.label)} → {others}"
+def _blocks(body: Body, ranked: Sequence[Table], tables: Sequence[Table]) -> Iterator[str]:
+    base, *others = map(code, body.labels) if body.labels else ("",)
+    yield (
+        f"### {prose(body.headline)}"
+        if body.headline
+        else (f"### Benchmarks: {base} → {', '.join(others)}")
+    )
+    yield "\n".join(f"- {name}: {prose(text)}" for name, text in body.facts)
+    yield _answer(body)
+    yield _sentences("Errors", body.problems)
+    yield _sentences("Warnings", body.warnings)
+    yield _sentences("Bad news", body.also)
+    for table in ranked:
+        bad = _with_news(table, "bad")[:FIRST_ROWS]
+        yield "\n".join(
+            f"- {_marked(row.state, bold=True)} {code(row.name)}: {prose(row.reason)}"
+            for row in bad
+            if row.reason is not None and row.state is not None
+        )
+        yield _table(_columns(table), [row for row in bad if row.reason is None])
+    yield _compared(body)
+    for table in tables:
+        if not table.ranked:
+            yield from _plain_table(table)
+    yield "\n".join(f"- {prose(note)}" for note in body.notes)
+    if body.commands:
+        yield f"**{body.commands_title}**"
+    for reason, line in body.commands:
+        fence = "```" if "```" not in line else "~~~~"
+        yield f"{prose(reason)}\n\n{fence}sh\n{line}\n{fence}"
 
 
 def code(text: str, *, cell: bool = False) -> str:
@@ -93,113 +92,134 @@ def prose(text: str) -> str:
     return re.sub(r"@(?=\w)", "@&#8203;", marked)
 
 
-def _headline(comparison: Comparison) -> str:
-    counts = ", ".join(
-        f"{_mark(verdict)}**{number} {verdict}**" if verdict not in QUIET else f"{number} {verdict}"
-        for verdict, number in words.counts(comparison)
-    )
-    lines = [f"{len(comparison.cases)} cases: {counts}"] if comparison.cases else []
-    lines += [prose(words.suite_text(n)) for n in words.headline_numbers(comparison)]
-    lines += [prose(text) for text in words.movement_texts(comparison)]
-    lines += [prose(text) for text in words.sensitivity_texts(comparison)]
-    lines += [prose(text) for text in (words.why_text(comparison),) if text]
-    return "  \n".join(lines)
+def _answer(body: Body) -> str:
+    lines = []
+    if body.counted:
+        counts = ", ".join(
+            f"{number} {state.word}" if state.news == "quiet" else _marked(state, number, bold=True)
+            for state, number in body.counts
+        )
+        lines.append(f"{body.counted} cases: {counts}")
+    return "  \n".join([*lines, *(prose(text) for text in body.statements)])
 
 
-def _mark(verdict: Verdict) -> str:
-    return f"{MARKS[verdict]} " if verdict in MARKS else ""
+def _marked(state: State | None, number: int | None = None, *, bold: bool = False) -> str:
+    """The word with its sign: shape and word tell it, never colour alone."""
+    if state is None:
+        return ""
+    mark = f"{state.mark} " if state.mark else ""
+    word = f"{state.word}{state.doubt}" if number is None else f"{number} {state.word}"
+    return f"{mark}**{word}**" if bold else f"{mark}{word}"
 
 
-def _sentences(title: str, sentences: Iterable[str]) -> str:
-    lines = [f"- {prose(sentence)}" for sentence in sentences]
-    shown = [
-        *lines[:FIRST_ROWS],
-        *([f"- and {len(lines) - FIRST_ROWS} more"] if len(lines) > FIRST_ROWS else []),
+def _sentences(title: str, sentences: Sequence[str]) -> str:
+    lines = [f"- {prose(sentence)}" for sentence in sentences[:FIRST_ROWS]]
+    if len(sentences) > FIRST_ROWS:
+        lines.append(f"- and {len(sentences) - FIRST_ROWS} more")
+    return "\n".join([f"**{title}**", "", *lines]) if lines else ""
+
+
+def _with_news(table: Table, news: str) -> list[Row]:
+    return [row for row in table.rows if row.news == news]
+
+
+def _columns(table: Table) -> list[tuple[int, Column]]:
+    """Their places, without those in which nobody has anything."""
+    return [
+        (place, column)
+        for place, column in enumerate(table.columns)
+        if not column.optional
+        or any(cell_text(row.cells[place]) not in ("", "-") for row in table.rows)
     ]
-    return "\n".join([f"**{title}**", "", *shown]) if lines else ""
 
 
-def _as_sentences(cases: Sequence[CaseComparison]) -> str:
-    return "\n".join(
-        f"- {_mark(case.verdict)}**{case.verdict}** {code(words.case_name(case))}: "
-        f"{prose(case.reason)}"
-        for case in cases
-        if case.verdict in words.VANISHED
-    )
+def _table(columns: Sequence[tuple[int, Column]], rows: Sequence[Row]) -> str:
+    return "\n".join([*_head(columns), *(_row(row, columns) for row in rows)]) if rows else ""
 
 
-def _measured(cases: Sequence[CaseComparison], comparison: Comparison) -> str:
-    table = [_row(case, comparison) for case in cases if case.verdict not in words.VANISHED]
-    return "\n".join([*_head(comparison), *table]) if table else ""
-
-
-def _head(comparison: Comparison) -> tuple[str, str]:
-    extra = [*(["engine"] if words.many_engines(comparison) else [])]
-    extra += ["of"] if words.many_others(comparison) else []
-    titles = ["verdict", "case", *extra, "base", "other", "change", "95 % interval"]
-    aligns = [":--", ":--", *[":--" for _ in extra], "--:", "--:", "--:", ":-:"]
-    return _line(titles), _line(aligns)
+def _head(columns: Sequence[tuple[int, Column]]) -> tuple[str, str]:
+    titles = [column.title for _, column in columns]
+    return _line(titles), _line(ALIGNS[column.align] for _, column in columns)
 
 
 def _line(cells: Iterable[str]) -> str:
     return "| " + " | ".join(cells) + " |"
 
 
-def _row(case: CaseComparison, comparison: Comparison) -> str:
-    base, other, metric = words.values(case)
-    extra = [code(case.engine, cell=True)] if words.many_engines(comparison) else []
-    extra += [code(case.other_label, cell=True)] if words.many_others(comparison) else []
-    change = "" if metric is None else change_text(metric.ratio)
-    interval = "" if metric is None else interval_text(metric.ci_low, metric.ci_high)
-    verdict = f"{_mark(case.verdict)}{words.verdict_text(case)}"
-    return _line(
-        [verdict, code(words.case_name(case), cell=True), *extra, base, other, change, interval]
-    )
+def _row(row: Row, columns: Sequence[tuple[int, Column]]) -> str:
+    return _line(_cell(row.cells[place]) for place, _ in columns)
 
 
-def _compared(comparison: Comparison) -> str:
+def _cell(cell: Cell) -> str:
+    match cell:
+        case Name(text):
+            return code(text, cell=True)
+        case State():
+            return _marked(cell)
+        case str():
+            return prose(cell)
+        case _:
+            return cell_text(cell)
+
+
+def _plain_table(table: Table) -> Iterator[str]:
+    rows = table.rows[:MOST_ROWS] if table.entries else table.rows
+    yield f"**{table.title}**" if table.title else ""
+    yield _table(_columns(table), rows)
+    if len(rows) < len(table.rows):
+        yield f"{len(table.rows) - len(rows)} {table.more}"
+    yield prose(table.foot)
+    for row in rows:
+        if row.details:
+            lines = "\n".join(f"- {prose(line.strip())}" for line in row.details)
+            yield _details(prose(row.name), lines)
+
+
+def _compared(body: Body) -> str:
     """Sides and differences, folded unless a setting that must agree does not."""
-    lines = [_line(["", "base", *[code(s.label, cell=True) for s in comparison.others]])]
-    lines.append(_line([":--"] * (2 + len(comparison.others))))
-    sides = [words.side_facts(side) for side in (comparison.base, *comparison.others)]
-    names = dict.fromkeys(name for facts in sides for name in facts)
-    lines += [_line([name, *[prose(facts.get(name, "")) for facts in sides]]) for name in names]
-    differences = [
-        f"- {'**must agree:** ' if d.must_agree else ''}{prose(d.name)}: "
-        f"{code(d.base)} → {code(d.other)} ({code(d.other_label)})"
-        for d in comparison.differences
-    ]
-    loud = any(d.must_agree for d in comparison.differences)
-    table = "\n".join(lines)
-    if not loud:
-        table = "\n\n".join([table, *(["\n".join(differences)] if differences else [])])
-        return _details("What was compared", table)
-    return (
-        "**Settings differ**\n\n"
-        + "\n".join(differences)
-        + "\n\n"
-        + _details("What was compared", table)
+    if not body.sides:
+        return ""
+    _, *others = body.sides
+    labels = ["base", *(code(side.label, cell=True) for side in others)]
+    names = dict.fromkeys(name for side in body.sides for name in side.facts)
+    table = "\n".join(
+        [
+            _line(["", *labels]),
+            _line([":--"] * (1 + len(labels))),
+            *(_line([n, *(prose(s.facts.get(n, "")) for s in body.sides)]) for n in names),
+        ]
     )
+    differences = "\n".join(
+        f"- {'**must agree:** ' if d.must_agree else ''}{prose(d.name)}: "
+        f"{code(d.base)} → {code(d.other)} ({code(d.of)})"
+        for d in body.differences
+    )
+    if any(d.must_agree for d in body.differences):
+        return f"**Settings differ**\n\n{differences}\n\n{_details('What was compared', table)}"
+    folded = "\n\n".join(part for part in (table, differences) if part)
+    return _details("What was compared", folded)
 
 
 def _details(title: str, body: str) -> str:
     return f"<details><summary>{title}</summary>\n\n{body}\n\n</details>"
 
 
-def _folded(title: str, cases: Sequence[CaseComparison], comparison: Comparison, room: int) -> str:
+def _folded(
+    title: str, rows: Sequence[Row], columns: Sequence[tuple[int, Column]], room: int
+) -> str:
     """As many rows as there is room for; says how many are left out."""
-    if not cases:
+    if not rows:
         return ""
-    lines = [*_head(comparison)]
+    lines = [*_head(columns)]
     left = room - sum(map(len, lines)) - 300
-    for case in cases:
-        line = _row(case, comparison)
+    for row in rows:
+        line = _row(row, columns)
         left -= len(line) + 1
         if left < 0:
             break
         lines.append(line)
-    missing = len(cases) - (len(lines) - 2)
-    if missing == len(cases):
-        return f"\n\n{title}: {len(cases)} cases, no room for them here"
+    missing = len(rows) - (len(lines) - 2)
+    if missing == len(rows):
+        return f"\n\n{title}: {len(rows)} cases, no room for them here"
     body = "\n".join(lines) + (f"\n\nand {missing} more" if missing else "")
-    return "\n\n" + _details(f"{title} ({len(cases)})", body)
+    return "\n\n" + _details(f"{title} ({len(rows)})", body)

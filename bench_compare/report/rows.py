@@ -10,7 +10,7 @@ from bench_compare.errors import UsageError
 from bench_compare.model import CaseComparison, Comparison, Verdict, View
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
 NEWS: tuple[Verdict, ...] = (
     Verdict.BROKEN,
@@ -75,10 +75,10 @@ def _words(case: CaseComparison) -> Iterator[str]:
     yield from (side.name for side in (case.base, case.other) if side is not None)
 
 
-def matches(case: CaseComparison, pattern: str) -> bool:
-    """Whether every word of the pattern is part of a word of the case, or a glob of it; letter
-    case does not count."""
-    words = [word.lower() for word in _words(case)]
+def matches(texts: Iterable[str], pattern: str) -> bool:
+    """Whether every word of the pattern is part of one of the texts, or a glob of it; letter case
+    does not count."""
+    words = [word.lower() for word in texts]
     return all(_fits(words, wanted) for wanted in pattern.lower().split())
 
 
@@ -88,16 +88,9 @@ def _fits(words: Sequence[str], wanted: str) -> bool:
 
 
 def rows(comparison: Comparison, view: View) -> tuple[CaseComparison, ...]:
-    """The cases to show, sorted and filtered; without ``all`` only those that are news.
-
-    Raises `UsageError` for an unknown sort.
-    """
+    """The cases that pass the filter, sorted; raises `UsageError` for an unknown sort."""
     if view.sort not in SORTS:
         raise UsageError(f"--sort: no order {view.sort!r}; choose from {', '.join(SORTS)}")
-    shown = [
-        case
-        for case in comparison.cases
-        if (view.all or case.verdict not in QUIET)
-        and (view.filter is None or matches(case, view.filter))
-    ]
+    wanted = view.filter
+    shown = (case for case in comparison.cases if wanted is None or matches(_words(case), wanted))
     return tuple(sorted(shown, key=SORTS[view.sort]))

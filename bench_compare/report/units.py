@@ -16,7 +16,13 @@ SIZES: tuple[tuple[float, str], ...] = (
     (2.0**10, "KiB"),
     (1.0, "B"),
 )
-STEPS: dict[str, Sequence[tuple[float, str]]] = {"ns": TIMES, "bytes": SIZES, "B": SIZES}
+ENERGIES: tuple[tuple[float, str], ...] = ((1.0, "J"), (1e-3, "mJ"), (1e-6, "µJ"), (1e-9, "nJ"))
+STEPS: dict[str, Sequence[tuple[float, str]]] = {
+    "ns": TIMES,
+    "bytes": SIZES,
+    "B": SIZES,
+    "joules": ENERGIES,
+}
 """Unit of a metric to the units it is shown in, largest first."""
 
 PERCENT_BELOW = 2.0
@@ -110,3 +116,16 @@ def _short_factor(ratio: float) -> str:
     if ratio <= 0 or not math.isfinite(ratio):
         return f"×{ratio:g}"
     return f"{'÷' if ratio < 1 else '×'}{significant(max(ratio, 1 / ratio), 2)}"
+
+
+def time_text(value: float | None) -> str:
+    """Nanoseconds within a sentence, in which seconds have one blank."""
+    return value_text(value, "ns").replace("  ", " ")
+
+
+def span_text(low: float | None, high: float | None, unit: str = "ns") -> str:
+    """Both ends, or one word where they read alike."""
+    if low is None or high is None:
+        return UNKNOWN
+    first, last = (value_text(end, unit).replace("  ", " ") for end in (low, high))
+    return first if first == last else f"{first} to {last}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from bench_compare.comparison.judging.results import is_provisional, verdict_of
 from bench_compare.comparison.judging.verdict import LEAST_UNITS
@@ -263,3 +263,14 @@ def many_engines(comparison: Comparison) -> bool:
 
 def many_others(comparison: Comparison) -> bool:
     return len(comparison.others) > 1
+
+
+def ceilings(sides: Iterable[Side]) -> list[dict[str, Any]]:
+    """Measured ceilings of the first device of each side, for the roofline."""
+    found = []
+    for side in sides:
+        devices = [d for source in side.sources for d in source.document.machine.devices]
+        device = next((d for d in devices if d.ceiling_gbps is not None), None)
+        known = {} if device is None else dict(device.ceiling_tflops)
+        found.append({"gbps": None if device is None else device.ceiling_gbps, "tflops": known})
+    return found

@@ -32,8 +32,8 @@ from bench_compare.input.load import load
 from bench_compare.input.sides import Grouping, group
 from bench_compare.model import Comparison, Side, Source, View
 from bench_compare.policy import Policy
-from bench_compare.report import render
 from tests.bench_compare.build import gpu_case, gpu_document, gpu_round, gpu_validation
+from tests.bench_compare.report.shown import render
 
 FAMILIES = {
     "conv_fwd": "conv_fwd_n{0}_c64_h56_w56_k{1}_r3_s3_nhwc",

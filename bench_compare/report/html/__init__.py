@@ -10,82 +10,64 @@ from __future__ import annotations
 import base64
 import hashlib
 import html
+import re
+from functools import cache
 from importlib.resources import files
-from itertools import chain
 from string import Template
 from typing import TYPE_CHECKING, Any
 
 import orjson
 
 from bench_compare.errors import UsageError
-from bench_compare.report import words
-from bench_compare.report.html.bundle import bundled
-from bench_compare.report.html.details import CHUNK, blocks_beside
-from bench_compare.report.html.front import coded, front_data
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
-    from bench_compare.model import Comparison, View
+    from bench_compare.model import View
+    from bench_compare.report.model import Report
 
+MODULES = (
+    *("base", "cases", "charts", "samples", "list", "sample_charts", "panel", "overview"),
+    *("compare", "single", "history", "compose", "main"),
+)
+"""Files under ``assets``, each after those that it imports."""
+IMPORT = re.compile(r'^import (\{[^}]*\}) from "\./(\w+)\.js";$', re.MULTILINE)
+EXPORT = re.compile(r"^export (?=(?:const|(?:async )?function) (\w+))", re.MULTILINE)
 PLOTLY_FILE, HEADER = "assets/vendor/plotly-basic.min.js", 100
 """plotly.js as npm publishes it (`make plotly`), and the bytes that begin with its version."""
-ENTRY = "main"
-"""The module of ours that starts the page; each is a file under ``assets``."""
+EYEBROWS = {"compare": "", "history": " history", "compose": " compose", "single": ""}
+CHARTED = ("compare", "single")
+"""Pages that draw with plotly.js; the others draw by themselves."""
 ESCAPED = "<>&\u2028\u2029"
 """Inside JSON these appear only in strings, where the escaped form means the same."""
 POLICY = (
     "default-src 'none'; script-src {scripts}; style-src 'unsafe-inline'; img-src data: blob:; "
     "base-uri 'none'; form-action 'none'"
 )
-PLAIN = {"formats": "Markdown and JSON", "blocks": "", "plotly": ""}
 
 
-def render(comparison: Comparison, view: View) -> str:
+def render(report: Report, view: View) -> str:
     """The whole page. Raises `UsageError` for a `View.plotlyjs` that does not exist."""
     if view.plotlyjs not in PLOTLY:
         raise UsageError(f"--plotlyjs: no way {view.plotlyjs!r}; choose from {', '.join(PLOTLY)}")
-    made, (data, code, element, source) = blocks_beside(
-        comparison,
-        lambda: (front_data(comparison, view, CHUNK), code_of(ENTRY), *PLOTLY[view.plotlyjs]()),
-    )
-    held = "".join(
+    page = report.page()
+    element, source = PLOTLY[view.plotlyjs]() if page.kind in CHARTED else ("", "")
+    held = [
         f'<script type="text/plain" id="block-{number}">{text}</script>\n'
-        for number, (text, _) in enumerate(made)
-    )
-    differing = chain.from_iterable(block.differing for block in made)
-    data["cases"]["why"] = coded(map(", ".join, differing))
-    return framed(
-        "page.html",
-        title=words.title(comparison),
+        for number, text in enumerate(page.blocks)
+    ]
+    script = code()
+    formats = {"CSV": report.records, "JUnit": report.suite}
+    more = [name for name, made in formats.items() if made is not None]
+    data = {"kind": page.kind, "eyebrow": f"bench-compare{EYEBROWS[page.kind]}", **page.data}
+    return Template(asset("page.html")).substitute(
+        title=html.escape(page.title),
+        policy=POLICY.format(scripts=f"'sha256-{digest(script)}' {source}".rstrip()),
         style=asset("page.css"),
-        data=data,
-        code=code,
-        source=source,
-        more={"formats": "Markdown, CSV and JSON", "blocks": held, "plotly": element},
-    )
-
-
-def framed(
-    body: str,
-    *,
-    title: str,
-    style: str,
-    data: Any,
-    code: str,
-    source: str = "",
-    more: Mapping[str, str] = PLAIN,
-) -> str:
-    """A page around the asset `body`. `source`: what else its scripts may come from. `more`: what
-    only some pages have, see `PLAIN`."""
-    return Template(asset("frame.html")).substitute(
-        title=html.escape(title),
-        policy=POLICY.format(scripts=f"'sha256-{digest(code)}' {source}".rstrip()),
-        style=style,
-        body=asset(body).rstrip("\n"),
+        formats=f"{', '.join(['Markdown', *more])} and JSON",
         data=embedded(data),
-        code=code,
-        **more,
+        code=script,
+        more="".join([*held, element]),
     )
 
 
@@ -101,9 +83,16 @@ def asset(name: str) -> str:
     return files("bench_compare.report.html").joinpath("assets", name).read_text("utf-8")
 
 
-def code_of(entry: str) -> str:
-    """A module of ours with all that it needs, as one script."""
-    return bundled(entry, lambda name: asset(f"{name}.js"))
+@cache
+def code() -> str:
+    """The modules as one script: each becomes a function that returns its exports."""
+    parts = []
+    for name in MODULES:
+        text = asset(f"{name}.js")
+        exports = ", ".join(EXPORT.findall(text))
+        body = EXPORT.sub("", IMPORT.sub(r"const \1 = modules_\2;", text))
+        parts.append(f"const modules_{name} = (() => {{\n{body}return {{ {exports} }};\n}})();\n")
+    return f'(() => {{\n"use strict";\n{"".join(parts)}}})();\n'
 
 
 def digest(text: str | bytes) -> str:

@@ -17,6 +17,7 @@ from bench_compare.model import Verdict, exit_code
 from bench_compare.report import words
 from bench_compare.report.html.candidates import candidate_groups
 from bench_compare.report.html.sampling import FEW, MANY, shares
+from bench_compare.report.model import Page
 from bench_compare.report.rows import NEWS, SORTS
 
 if TYPE_CHECKING:
@@ -73,7 +74,17 @@ def floats(
         return np.array(rows, dtype=np.float64).astype(np.float32)
 
 
-def front_data(comparison: Comparison, view: View, chunk: int) -> dict[str, Any]:
+def page_of(comparison: Comparison, view: View) -> Page:
+    """The front and the blocks, which other processes make meanwhile."""
+    from bench_compare.report.html.details import CHUNK, blocks_beside
+
+    made, data = blocks_beside(comparison, lambda: _front_data(comparison, view, CHUNK))
+    differing = chain.from_iterable(block.differing for block in made)
+    data["cases"]["why"] = coded(map(", ".join, differing))
+    return Page("compare", words.title(comparison), data, [block.text for block in made])
+
+
+def _front_data(comparison: Comparison, view: View, chunk: int) -> dict[str, Any]:
     """Plain values; `chunk` is the number of cases in one block of details. A column is not there
     yet, which is made together with the blocks: "why"."""
     cases = comparison.cases
@@ -104,7 +115,7 @@ def front_data(comparison: Comparison, view: View, chunk: int) -> dict[str, Any]
         "verdicts": [str(verdict) for verdict in NEWS],
         "counts": [comparison.counts.get(verdict, 0) for verdict in NEWS],
         "quiet": [str(v) for v in (Verdict.SAME, Verdict.UNCLEAR, Verdict.UNMEASURED)],
-        "ceilings": _ceilings(comparison),
+        "ceilings": words.ceilings((comparison.base, *comparison.others)),
         "shares": {str(number): shares(number).round(4).tolist() for number in (FEW, MANY)},
         "why": words.why_text(comparison),
         "noteKinds": _counts(noted),
@@ -156,18 +167,6 @@ def _suite(number: Any) -> dict[str, Any]:
         "count": number.count,
         "unit": number.unit,
     }
-
-
-def _ceilings(comparison: Comparison) -> list[dict[str, Any]]:
-    """Measured ceilings of the first device of each side, for the roofline."""
-    sides = (comparison.base, *comparison.others)
-    found = []
-    for side in sides:
-        devices = [d for source in side.sources for d in source.document.machine.devices]
-        device = next((d for d in devices if d.ceiling_gbps is not None), None)
-        known = {} if device is None else dict(device.ceiling_tflops)
-        found.append({"gbps": None if device is None else device.ceiling_gbps, "tflops": known})
-    return found
 
 
 def _columns(

@@ -11,8 +11,9 @@ from bench_compare.comparison.circumstances.notes import disturbance, disturbed_
 from bench_compare.comparison.compare import compare
 from bench_compare.model import Side, Source, View
 from bench_compare.policy import Policy
-from bench_compare.report import FORMATS, render
+from bench_compare.report import FORMATS
 from tests.bench_compare.build import case, document, round_
+from tests.bench_compare.report.shown import render
 
 QUIET = Surroundings(window_s=1.0, others_cpu_s=0.02, steal_s=0.0, involuntary_switches=4)
 BUSY = replace(QUIET, others_cpu_s=0.9)

@@ -10,8 +10,8 @@ import pytest
 from bench_compare.comparison import compare as module
 from bench_compare.comparison.compare import compare
 from bench_compare.policy import Policy
-from bench_compare.report import json_text
 from tests.bench_compare.build import case, document, side, steady
+from tests.bench_compare.report.shown import render
 
 
 def some(label, shift):
@@ -32,9 +32,9 @@ def test_the_processes_do_not_show_in_what_is_said(monkeypatch, processes):
     base, other = some("a", 1.0), some("b", 1.1)
     policy = replace(Policy(), details=5)
     whole = compare(base, [other], policy)
-    expected = json_text.render(whole, None)
+    expected = render("json", whole)
     assert 5 == sum(case.detail is not None for case in whole.cases)
     monkeypatch.setattr(module, "LEAST_SHARED", 1)
     monkeypatch.setattr(module, "LEAST_DETAILS", 1)
     monkeypatch.setattr("bench_compare.parallel.process_count", lambda *_: processes)
-    assert expected == json_text.render(compare(base, [other], policy), None)
+    assert expected == render("json", compare(base, [other], policy))

@@ -16,11 +16,11 @@ from bench_schema.pipeline import read_pipeline
 
 from bench_compare.cli import main
 from bench_compare.commands.compose import USAGE
-from bench_compare.report.compose import FORMATS, render
-from bench_compare.report.compose.json_text import schema
+from bench_compare.report.json_text import schema
 from tests.bench_compare.compose import worlds
 from tests.bench_compare.compose.sample import composition
 from tests.bench_compare.compose.worlds import CHAIN, LAYOUTS, TWO, World
+from tests.bench_compare.report.shown import render
 
 
 @pytest.fixture
@@ -235,18 +235,20 @@ def test_what_is_written_as_json_satisfies_the_schema_with_and_without_an_answer
     worlds.save(folder, "few.json", worlds.parts(CHAIN))
     for table in ("parts.json", "few.json"):
         _, out, _ = told(capsys, "net.toml", table, "--choose", "time", "--json", "-")
-        assert [] == [*jsonschema.Draft202012Validator(schema()).iter_errors(json.loads(out))]
+        assert [] == [
+            *jsonschema.Draft202012Validator(schema("compose")).iter_errors(json.loads(out))
+        ]
 
 
-@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("name", ["text", "markdown", "json", "html"])
 def test_every_format_names_device_cache_and_baseline(name):
-    text = render(name, composition(), 80)
+    text = render(name, composition())
     assert all(word in text for word in ("NVIDIA H200", "hot", "cudnn"))
 
 
 @pytest.mark.parametrize("name", ["text", "markdown"])
 def test_every_part_check_and_missing_line_is_shown(name):
-    text = render(name, composition(), 80).replace("\\", "")
+    text = render(name, composition()).replace("\\", "")
     wanted = (
         "conv1 → relu",
         "conversion",
@@ -260,7 +262,7 @@ def test_every_part_check_and_missing_line_is_shown(name):
 
 def test_a_name_cannot_steer_the_terminal():
     made = replace(composition(), pipeline="net\x1b[2J")
-    assert "\x1b" not in render("text", made, 80)
+    assert "\x1b" not in render("text", made)
 
 
 def test_the_help_has_every_flag_and_format():

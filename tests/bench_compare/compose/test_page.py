@@ -10,10 +10,11 @@ from bench_schema import files
 
 from bench_compare.cli import main
 from bench_compare.compose.model import IntervalEstimate, ModelTerm
-from bench_compare.report.compose import page, words
+from bench_compare.report import compose
 from tests.bench_compare.compose import worlds
 from tests.bench_compare.compose.sample import composition
 from tests.bench_compare.report.conftest import HOSTILE
+from tests.bench_compare.report.shown import render
 from tests.bench_compare.report.test_browser import browser
 
 __all__ = ["browser"]
@@ -38,7 +39,7 @@ def hostile():
 def show(browser, tmp_path):
     def show(composition):
         path = tmp_path / "page.html"
-        path.write_text(page.render(composition), encoding="utf-8")
+        path.write_text(render("html", composition), encoding="utf-8")
         browser.get("about:blank")
         browser.get(path.as_uri())
         assert browser.execute_script("return document.documentElement.dataset.ready") is not None
@@ -165,19 +166,19 @@ def test_the_command_writes_the_page(tmp_path):
 
 
 def test_the_headline_is_the_time_and_what_it_is_against_the_baseline():
-    assert "net: 27.40 µs, 25.0% faster than cudnn" == page.headline(composition())
+    assert "net: 27.40 µs, 25.0% faster than cudnn" == compose.page_title(composition())
 
 
 def test_the_baseline_itself_is_against_nothing():
     made = composition()
     plain = replace(made, chosen=replace(made.chosen, name="cudnn"))
-    assert "net: 27.40 µs" == page.headline(plain)
+    assert "net: 27.40 µs" == compose.page_title(plain)
 
 
 def test_what_takes_the_same_time_is_not_called_faster():
     made = composition()
     equal = replace(made, ratios=replace(made.ratios, time=IntervalEstimate(1.0, 0.9, 1.1)))
-    assert "net: 27.40 µs, as fast as cudnn" == page.headline(equal)
+    assert "net: 27.40 µs, as fast as cudnn" == compose.page_title(equal)
 
 
 def test_a_tiny_negative_share_has_no_sign(show, texts):
@@ -190,8 +191,8 @@ def test_a_tiny_negative_share_has_no_sign(show, texts):
 @pytest.mark.parametrize("off", [0.00234, 0.0117, 0.117])
 def test_the_terminal_and_the_page_say_the_same_of_the_model(off):
     model = ModelTerm(9, 8, off, 0.03, ())
-    text = words.model_text(replace(composition(), model=model))
-    said = [re.search(r"[\d.]+ %", one).group() for one in (text, page.model_text(model))]
+    text = compose.model_text(replace(composition(), model=model))
+    said = [re.search(r"[\d.]+ %", one).group() for one in (text, compose.model_sentence(model))]
     assert said[0] == said[1]
 
 
@@ -211,4 +212,4 @@ def test_the_terminal_and_the_page_say_the_same_of_the_model(off):
     ],
 )
 def test_the_models_own_error_is_a_sentence(model, text):
-    assert text == page.model_text(model)
+    assert text == compose.model_sentence(model)

@@ -7,15 +7,20 @@ from dataclasses import replace
 import pytest
 
 from bench_compare.compose.model import IntervalEstimate
-from bench_compare.report.compose.text import render
+from bench_compare.model import View
 from tests.bench_compare.compose.sample import composition
+from tests.bench_compare.report.shown import render
 
 COMMAND = "    bench-run "
 """Lines that are copied as they stand."""
 
 
 def lines(made, width):
-    return [line for line in render(made, width).splitlines() if not line.startswith(COMMAND)]
+    return [
+        line
+        for line in render("text", made, View(width=width)).splitlines()
+        if not line.startswith(COMMAND)
+    ]
 
 
 @pytest.mark.parametrize("width", [80, 100])
@@ -31,12 +36,12 @@ def test_seconds_are_written_with_one_blank():
     made = composition()
     slow = IntervalEstimate(20.8e9, 19e9, 22e9)
     made = replace(made, chosen=replace(made.chosen, time=slow))
-    assert "net: 20.80 s (19.00 s to 22.00 s), " in render(made, 100)
+    assert "net: 20.80 s (19.00 s to 22.00 s), " in render("text", made, View(width=100))
 
 
 def test_energy_and_its_product_with_the_time_are_held_against_the_baseline():
     made = replace(composition(), choose="edp")
-    text = render(made, 100)
+    text = render("text", made, View(width=100))
     assert "energy:    5.350 mJ, cudnn takes 1.300× (1.200 to 1.400) as much\n" in text
     assert "edp:       1.47e-07 J·s, cudnn takes 1.630× as much\n" in text
 
@@ -52,7 +57,7 @@ def test_what_nobody_measured_has_no_column():
         front=(),
         ratios=replace(made.ratios, energy=None),
     )
-    assert "energy" in render(composition(), 80)
+    assert "energy" in render("text", composition())
     heads = [line for line in lines(made, 80) if line.startswith("choice") or " part " in line]
     assert heads
     assert not [line for line in heads if "energy" in line]

@@ -14,7 +14,7 @@ import pytest
 from bench_schema import files
 
 from bench_compare.cli import main
-from bench_compare.report.history import json_text
+from bench_compare.report import json_text
 from tests.bench_compare.history import make
 
 STEP = ((1, 14, 1.08), (2, 14, 1.05))
@@ -294,8 +294,8 @@ def test_a_step_is_told_by_its_tables(archive, capsys):
 
 def test_the_record_satisfies_its_schema(archive, capsys):
     found = record(capsys, archive)[1]
-    jsonschema.Draft202012Validator.check_schema(json_text.schema())
-    jsonschema.validate(found, json_text.schema())
+    jsonschema.Draft202012Validator.check_schema(json_text.schema("history"))
+    jsonschema.validate(found, json_text.schema("history"))
 
 
 def test_a_rerun_finds_what_it_needs(archive, capsys):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from bench_compare.cli import main
-from bench_compare.report.history import page
+from bench_compare.report import history
 from tests.bench_compare.history import make
 from tests.bench_compare.report.conftest import HOSTILE
 from tests.bench_compare.report.test_browser import browser
@@ -138,5 +138,5 @@ def test_absent_series_come_last_and_raise_no_alarm(browser, tmp_path):
 
 def test_points_travel_within_a_hundredth_of_a_percent(tmp_path):
     values = np.exp(np.random.default_rng(1).normal(0, 1, 100))
-    decoded = np.exp(np.array([page._step(value) for value in values]) / page.STEPS)
+    decoded = np.exp(np.array([history._step(value) for value in values]) / history.STEPS)
     assert np.abs(decoded / values - 1).max() < 1e-4

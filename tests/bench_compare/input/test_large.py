@@ -17,7 +17,6 @@ from bench_compare.input import large, load
 from bench_compare.input.large import layout, open_text, pieces
 from bench_compare.model import Side
 from bench_compare.policy import Policy
-from bench_compare.report import json_text
 from bench_compare.rounds.lazy import LazyRounds
 from bench_compare.rounds.table import joined, table_of
 from tests.bench_compare.build import (
@@ -29,6 +28,7 @@ from tests.bench_compare.build import (
     round_,
     steady,
 )
+from tests.bench_compare.report.shown import render
 
 
 def gpu(label="a", shift=1.0, cases=7):
@@ -112,7 +112,7 @@ def outputs(base, other):
         Side(label, (source,), tuple(engine.key for engine in source.document.engines))
         for label, source in (("base", base), ("other", other))
     ]
-    return json_text.render(compare(sides[0], [sides[1]], Policy()), None)
+    return render("json", compare(sides[0], [sides[1]], Policy()))
 
 
 def test_a_comparison_says_the_same_of_columns_and_of_rounds(tmp_path, processes):

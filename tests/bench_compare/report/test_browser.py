@@ -13,7 +13,6 @@ from bench_schema.document import Summary
 from bench_compare.comparison.compare import compare
 from bench_compare.model import Side, Source, Verdict, View
 from bench_compare.policy import Policy
-from bench_compare.report import render
 from bench_compare.report.html import details
 from tests.bench_compare.build import (
     case,
@@ -24,6 +23,7 @@ from tests.bench_compare.build import (
     round_,
     steady,
 )
+from tests.bench_compare.report.shown import render
 from tests.benchmarks import html_size
 
 CHROMIUM, DRIVER = Path("/usr/bin/chromium"), Path("/usr/bin/chromedriver")

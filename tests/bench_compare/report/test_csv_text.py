@@ -6,12 +6,12 @@ from bench_schema.csv_cells import FORMULA_STARTS
 
 from bench_compare.model import Verdict, View
 from bench_compare.report import csv_text
-from bench_compare.report.csv_text import render
 from tests.bench_compare.comparison.compositions import composed
+from tests.bench_compare.report.shown import render
 
 
 def rows(comparison, view=None):
-    return list(csv.DictReader(io.StringIO(render(comparison, view or View()))))
+    return list(csv.DictReader(io.StringIO(render("csv", comparison, view))))
 
 
 def test_one_row_for_each_case_and_metric(suite):
@@ -52,11 +52,11 @@ def test_rows_from_columns_are_those_of_each_metric():
     for seed in range(12):
         _, comparison = composed(seed)
         alone = [replace(case, metrics=dict(case.metrics)) for case in comparison.cases]
-        assert render(comparison, View()) == render(replace(comparison, cases=alone), View())
+        assert render("csv", comparison) == render("csv", replace(comparison, cases=alone))
 
 
 def test_rows_are_the_same_however_many_processes_make_them(monkeypatch):
     _, comparison = composed(3)
-    whole = render(comparison, View())
+    whole = render("csv", comparison)
     monkeypatch.setattr(csv_text, "LEAST_SHARE", 1)
-    assert whole == render(comparison, View())
+    assert whole == render("csv", comparison)

@@ -10,7 +10,7 @@ import pytest
 from bench_compare.comparison.compare import compare
 from bench_compare.model import View, exit_code
 from bench_compare.policy import Allowance, Policy
-from bench_compare.report import FORMATS, render
+from bench_compare.report import FORMATS
 from tests.bench_compare.build import (
     H200,
     case,
@@ -22,6 +22,7 @@ from tests.bench_compare.build import (
     steady,
     validation,
 )
+from tests.bench_compare.report.shown import render
 
 WIDE = View(width=400, all=True)
 

@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 
 from bench_compare.model import View
-from bench_compare.report import render
+from tests.bench_compare.report.shown import render
 
 FOLDER = Path(__file__).parents[2] / "data" / "reports"
 GOLDEN = {
-    "suite.txt": ("table", View()),
-    "suite_all_wide.txt": ("table", View(width=140, all=True)),
-    "suite_color_by_time.txt": ("table", View(color=True, all=True, sort="time")),
-    "suite_filtered.txt": ("table", View(all=True, filter="nhwc")),
+    "suite.txt": ("text", View()),
+    "suite_all_wide.txt": ("text", View(width=140, all=True)),
+    "suite_color_by_time.txt": ("text", View(color=True, all=True, sort="time")),
+    "suite_filtered.txt": ("text", View(all=True, filter="nhwc")),
     "suite.md": ("markdown", View()),
     "suite.csv": ("csv", View()),
     "suite.json": ("json", View()),

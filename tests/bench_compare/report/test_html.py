@@ -11,8 +11,9 @@ import pytest
 
 from bench_compare.errors import UsageError
 from bench_compare.model import Verdict, View
-from bench_compare.report.html import CHUNK, PLOTLY_FILE, details, embedded, render
-from bench_compare.report.html.details import blocks
+from bench_compare.report.html import PLOTLY_FILE, details, embedded
+from bench_compare.report.html.details import CHUNK, blocks
+from tests.bench_compare.report.shown import render
 from tests.bench_compare.report.unblock import unblocked
 from tests.conftest import ROOT
 
@@ -21,7 +22,7 @@ CDN = View(plotlyjs="cdn")
 
 @pytest.fixture(scope="module")
 def hostile_page(hostile_suite):
-    return render(hostile_suite, CDN)
+    return render("html", hostile_suite, CDN)
 
 
 def scripts(page):
@@ -53,7 +54,7 @@ def test_embedded_json_closes_no_script_and_comes_back_the_same():
 
 
 def test_the_policy_allows_exactly_the_scripts_of_the_file(suite):
-    page = render(suite, View())
+    page = render("html", suite)
     policy = re.search(r'Security-Policy" content="([^"]*)"', page)[1]
     hashes = [
         base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in scripts(page)
@@ -64,25 +65,25 @@ def test_the_policy_allows_exactly_the_scripts_of_the_file(suite):
 
 
 def test_the_page_is_whole_without_a_network(suite):
-    page = render(suite, View())
+    page = render("html", suite)
     text = page.replace(scripts(page)[1], "")  # plotly.js names its own home page
     assert not re.search(r"https?://(?!www\.w3\.org/2000/svg)", text)
 
 
 def test_plotly_is_no_script_until_a_chart_is_drawn(suite):
-    executed = re.findall(r"<script>(.*?)</script>", render(suite, View()), re.S)
+    executed = re.findall(r"<script>(.*?)</script>", render("html", suite), re.S)
     assert [True] == [len(code) < 200_000 for code in executed]
 
 
 def test_cdn_makes_a_small_page_with_a_checked_script(suite):
-    page = render(suite, CDN)
+    page = render("html", suite, CDN)
     assert len(page) < 200_000
     assert re.search(r'src="https://cdn.plot.ly/[^"]*" integrity="sha256-[^"]*"', page)
 
 
 def test_an_unknown_way_to_plotlyjs_names_the_choices(suite):
     with pytest.raises(UsageError, match="choose from inline, cdn"):
-        render(suite, View(plotlyjs="magic"))
+        render("html", suite, View(plotlyjs="magic"))
 
 
 def test_each_case_is_in_its_block(make):
@@ -119,7 +120,7 @@ def test_what_one_side_lacks_is_null(suite):
 
 
 def test_an_empty_comparison_has_a_page(make):
-    page = render(make.comparison([], problems=("nothing compared",)), CDN)
+    page = render("html", make.comparison([], problems=("nothing compared",)), CDN)
     assert [] == data_of(page)["cases"]["id"]
 
 

@@ -5,24 +5,25 @@ import jsonschema
 import orjson
 import pytest
 
-from bench_compare.model import Verdict, View
+from bench_compare.model import Verdict
 from bench_compare.report import json_text
 from tests.bench_compare.comparison.compositions import composed
+from tests.bench_compare.report.shown import render
 
 
 def written(comparison):
-    return json.loads(json_text.render(comparison, View()))
+    return json.loads(render("json", comparison))
 
 
 @pytest.mark.parametrize("which", ["suite", "hostile_suite"])
 def test_the_record_satisfies_its_schema(which, request):
     record = written(request.getfixturevalue(which))
-    validator = jsonschema.Draft202012Validator(json_text.schema())
+    validator = jsonschema.Draft202012Validator(json_text.schema("compare"))
     assert [] == list(validator.iter_errors(record))
 
 
 def test_the_schema_is_a_schema_and_knows_every_verdict():
-    schema = json_text.schema()
+    schema = json_text.schema("compare")
     jsonschema.Draft202012Validator.check_schema(schema)
     assert {verdict.value for verdict in Verdict} == set(schema["$defs"]["verdict"]["enum"])
 
@@ -31,7 +32,7 @@ def test_a_field_that_nobody_knows_is_an_error(suite):
     record = written(suite)
     record["cases"][0]["surprise"] = 1
     with pytest.raises(jsonschema.ValidationError, match="surprise"):
-        jsonschema.validate(record, json_text.schema())
+        jsonschema.validate(record, json_text.schema("compare"))
 
 
 def test_a_rerun_finds_what_it_needs(suite):
@@ -54,7 +55,7 @@ def test_the_exit_code_is_in_the_record(suite, make):
 
 def test_the_text_is_the_same_however_many_processes_make_it(monkeypatch, hostile_suite):
     for comparison in (hostile_suite, composed(3)[1]):
-        whole = json_text.render(comparison, View())
+        whole = render("json", comparison)
         again = orjson.dumps(json.loads(whole), option=orjson.OPT_INDENT_2).decode() + "\n"
         monkeypatch.setattr(json_text, "LEAST_SHARE", 1)
-        assert whole == again == json_text.render(comparison, View())
+        assert whole == again == render("json", comparison)

@@ -1,12 +1,12 @@
 import xml.etree.ElementTree as ET
 
-from bench_compare.model import BadNews, Verdict, View
-from bench_compare.report.junit import render
+from bench_compare.model import BadNews, Verdict
+from tests.bench_compare.report.shown import render
 
 
 def results(comparison):
     """What became of each test, by its name."""
-    root = ET.fromstring(render(comparison, View()))
+    root = ET.fromstring(render("junit", comparison))
     found = {}
     for test in root.iter("testcase"):
         tags = [child.tag for child in test if child.tag in ("failure", "error", "skipped")]
@@ -27,11 +27,11 @@ def test_a_broken_case_is_an_error_and_an_unclear_one_is_skipped(suite):
 
 def test_allowed_bad_news_passes_and_is_told(suite):
     assert "passed" == results(suite)["layernorm_t8192_h4096"]
-    assert "allowed: layernorm_t8192_h4096" in render(suite, View())
+    assert "allowed: layernorm_t8192_h4096" in render("junit", suite)
 
 
 def test_the_counts_are_those_of_the_tests(suite):
-    root = ET.fromstring(render(suite, View()))[0]
+    root = ET.fromstring(render("junit", suite))[0]
     assert ["10", "3", "1", "1"] == [
         root.get(k) for k in ("tests", "failures", "errors", "skipped")
     ]

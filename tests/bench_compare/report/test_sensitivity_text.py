@@ -4,7 +4,8 @@ import io
 import pytest
 
 from bench_compare.model import View
-from bench_compare.report import FORMATS, render
+from bench_compare.report import FORMATS
+from tests.bench_compare.report.shown import render
 
 
 @pytest.mark.parametrize("name", sorted(set(FORMATS) - {"csv"}))

@@ -5,8 +5,11 @@ import pytest
 
 from bench_compare.errors import UsageError
 from bench_compare.model import Verdict, View
-from bench_compare.report import render
-from bench_compare.report.table import render as table
+from tests.bench_compare.report.shown import render
+
+
+def table(comparison, view):
+    return render("text", comparison, view)
 
 
 @pytest.mark.parametrize("which", ["suite", "hostile_suite"])
@@ -48,7 +51,7 @@ def test_an_unknown_sort_names_the_choices(suite):
 
 
 def test_an_unknown_format_names_the_choices(suite):
-    with pytest.raises(UsageError, match="choose from table, markdown"):
+    with pytest.raises(UsageError, match="choose from text, markdown"):
         render("pdf", suite, View())
 
 

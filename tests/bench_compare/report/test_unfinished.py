@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from bench_compare.model import View
-from bench_compare.report import render
+from tests.bench_compare.report.shown import render
 
 
 @pytest.fixture

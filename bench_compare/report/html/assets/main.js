@@ -1,37 +1,18 @@
-// Everything that needs no chart first, then the charts once the whole page is there.
+// The page that the data is of; sections of the others are taken out.
 
-import { showCandidates } from "./candidates.js";
-import { showCompared } from "./compared.js";
-import { showGroups } from "./groups.js";
-import { showHead } from "./head.js";
-import { showNews } from "./news.js";
-import { showOverview } from "./overview.js";
-import { openCase, showPanelOnDemand } from "./panel.js";
-import { loadPlotly } from "./plot.js";
-import { followAddress, startSelection } from "./selection.js";
-import { showTable } from "./table.js";
-import { showTheme } from "./theme.js";
-import { addTip } from "./tip.js";
+import { byId, page, showTheme } from "./base.js";
+import { showComparison } from "./compare.js";
+import { showComposition } from "./compose.js";
+import { showHistory } from "./history.js";
+import { showRun } from "./single.js";
 
-showHead();
-showNews();
-showCompared();
-showGroups();
-showTable();
-showPanelOnDemand();
-addTip();
-showTheme();
-startSelection();
-window.addEventListener("load", () => {
-  showOverview();
-  showCandidates();
-  followAddress(openCase);
-  document.documentElement.dataset.ready = String(Math.round(performance.now()));
-  whenIdle(loadPlotly);
-});
+const PAGES = {
+  compare: showComparison, history: showHistory, compose: showComposition, single: showRun,
+};
 
-// So that the first panel does not wait for it.
-function whenIdle(act) {
-  if (window.requestIdleCallback) requestIdleCallback(act, { timeout: 2000 });
-  else setTimeout(act, 500);
+for (const node of document.querySelectorAll("[data-for]")) {
+  if (!node.dataset.for.split(" ").includes(page.kind)) node.remove();
 }
+byId("eyebrow").textContent = page.eyebrow;
+showTheme();
+PAGES[page.kind]();

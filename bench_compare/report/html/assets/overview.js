@@ -1,16 +1,40 @@
-// All measured cases in one chart: their change with its interval, on a logarithmic axis.
+// All measured cases in one chart, their change with its interval on a logarithmic axis; and
+// variants of one graph beside each other: time, error, workspace, energy, and the Pareto front.
 
-import { byId, el } from "./dom.js";
-import { known, label, percentText, plural, scaleOf, shortened } from "./format.js";
-import { lookOf } from "./looks.js";
 import {
-  cases, every, manyWords, page, total, unitOf, verdictOf, word,
-} from "./page.js";
-import { draw, extent } from "./plot.js";
-import { ratioTicks } from "./ratios.js";
-import { addressOf, onSelection, select, state } from "./selection.js";
-import { color, onTheme, toneColor } from "./theme.js";
-import { hideTip, showTip } from "./tip.js";
+  badge, byId, changeText, color, counted, el, fill, intervalText, known, label, lookOf, number,
+  onTheme, page, percentText, plural, rowHead, scaleOf, shortened, table, toneColor, UNKNOWN,
+  valueText,
+} from "./base.js";
+import {
+  aboutText, cases, every, manyWords, total, unitOf, verdictOf, word,
+} from "./cases.js";
+import { draw, extent, ratioTicks } from "./charts.js";
+import { addressOf, onSelection, select, state } from "./list.js";
+
+const tip = el("div.tip", { role: "status", hidden: true });
+
+export const addTip = () => document.body.append(tip);
+
+function showTip(place, pointer) {
+  const unit = unitOf(place), low = cases.low[place], high = cases.high[place];
+  const values = [cases.base[place], cases.other[place]].map((value) => valueText(value, unit));
+  const verdict = badge(verdictOf(place), cases.provisional[place]);
+  tip.replaceChildren(
+    el("strong", {}, cases.name[place]),
+    el("div", {}, verdict, ` ${changeText(cases.ratio[place])}`),
+    known(low) ? el("div", {}, `95 % ${intervalText(low, high)}`) : "",
+    el("div", {}, values.join(" → ")),
+    el("div.note", {}, aboutText(place, ["family", "engine", "variant", "why"])));
+  tip.hidden = false;
+  const room = document.documentElement.clientWidth;
+  tip.style.left = `${Math.max(8, Math.min(pointer.clientX + 14, room - tip.offsetWidth - 8))}px`;
+  tip.style.top = `${Math.max(8, pointer.clientY - tip.offsetHeight - 12)}px`;
+}
+
+function hideTip() {
+  tip.hidden = true;
+}
 
 // How the cases are laid out: the group of a case; "base" is a scatter over the time of the base.
 const ARRANGEMENTS = {
@@ -19,6 +43,7 @@ const ARRANGEMENTS = {
   engine: (place) => word("engine", place),
   label: (place) => word("label", place),
 };
+export const ARRANGED = Object.keys(ARRANGEMENTS);
 const SMALL = 600;
 const MANY = 1000;
 const isNarrow = () => window.innerWidth < SMALL;
@@ -233,4 +258,68 @@ function whenSeen(node, start) {
   };
   window.addEventListener("beforeprint", begin);
   seen.observe(node);
+}
+
+const CANDIDATE_HEADS = [
+  "", ["time", "number"], ["error", "number"], ["workspace", "number"], ["energy", "number"], "",
+];
+const errorText = (error) => (known(error) ? error.toPrecision(2) : UNKNOWN);
+const textOf = (value, unit) => (known(value) ? valueText(value, unit) : UNKNOWN);
+
+export function showCandidates() {
+  byId("candidates").hidden = !page.candidates.length;
+  if (!page.candidates.length) return;
+  const names = page.candidates.map((one, place) => el("option", { value: place },
+    page.sides.length > 2 ? `${one.name}, ${one.label}` : one.name));
+  const chooser = el("select", { onchange: () => showGraph(Number(chooser.value)) }, names);
+  fill("candidates-graph", el("label", {}, "Graph ", chooser));
+  onTheme(() => showGraph(Number(chooser.value)));
+  showGraph(0);
+}
+
+function showGraph(place) {
+  const { points } = page.candidates[place];
+  chart(byId("candidates-chart"), points);
+  fill("candidates-table", table("candidates", CANDIDATE_HEADS, points.map(row)));
+  fill("candidates-note", `${counted(points.length)} candidates; the larger a point, the more ` +
+    "workspace. Those on the line are not beaten: no other is better in one of time, error, " +
+    "workspace and energy, and worse in none.");
+}
+
+function row([title, time, , , error, workspace, energy, front]) {
+  return [
+    rowHead(title), number(textOf(time, "ns")), number(errorText(error)),
+    number(textOf(workspace, "bytes")), number(textOf(energy, "J")), front ? "not beaten" : "",
+  ];
+}
+
+function chart(node, points) {
+  const [factor, unit] = scaleOf(Math.max(...points.map((point) => point[1])), "ns");
+  const most = Math.max(1, ...points.map((point) => point[5] || 0));
+  const sized = (point) => 9 + 18 * Math.sqrt((point[5] || 0) / most);
+  const front = points.filter((point) => point[7]);
+  const line = {
+    type: "scatter", mode: "lines", x: front.map((point) => point[1] / factor),
+    y: front.map((point) => point[4] || 0), line: { color: color("soft"), width: 1.5 },
+    hoverinfo: "skip",
+  };
+  const dots = {
+    type: "scatter", mode: "markers", x: points.map((point) => point[1] / factor),
+    y: points.map((point) => point[4] || 0), text: points.map((point) => point[0]),
+    error_x: {
+      type: "data", symmetric: false, thickness: 1, color: color("soft"),
+      array: points.map((point) => (point[3] - point[1]) / factor),
+      arrayminus: points.map((point) => (point[1] - point[2]) / factor),
+    },
+    marker: {
+      size: points.map(sized), opacity: 0.85,
+      color: points.map((point) => color(point[7] ? "side-other" : "soft")),
+    },
+    hovertemplate: `%{text}<br>%{x:.4~g} ${unit}, error %{y:.2~g}<extra></extra>`,
+  };
+  draw(node, [line, dots], {
+    height: 300, margin: { l: 8, r: 8, t: 8, b: 8 },
+    xaxis: { title: { text: unit } },
+    yaxis: { title: { text: "largest relative L2 error" }, rangemode: "tozero" },
+  });
 }

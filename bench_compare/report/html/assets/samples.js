@@ -1,109 +1,256 @@
-// The section of the panel that shows samples, or the summary that is there in place of them.
+// The details of a case: unpacked from its block when the first case of that block is opened, with
+// its samples, of which all or quantiles and buckets travel.
 
-import { courseChart, courseLegend } from "./course.js";
-import { byId, el, number, numbered, rowHead, scrolling, table } from "./dom.js";
-import { distributionChart } from "./distribution.js";
-import { countOf, documentsOf, sum } from "./distributions.js";
-import { counted, known, plural, valueText } from "./format.js";
-import { SIDE_NAMES } from "./frame.js";
-import { metricTitle, total, word } from "./page.js";
-import { metricOf, part, valuesOf } from "./parts.js";
+import { byId, el, known, page, sum } from "./base.js";
+import { SIDE_NAMES } from "./charts.js";
 
-const TITLES = {
-  device_ns: "device time", e2e_ns: "end-to-end time",
-  kernel_sum_ns: "kernel time, sum", kernel_span_ns: "kernel time, span",
-};
-const titleOf = (name) => TITLES[name] || name;
-const look = { series: null, cumulative: false };
+const blocks = new Map();
+const CHECKED = [
+  "status", "reference", "reason", "checked", "wrong", "deterministic", "outputs",
+];
+const NUMBERS = 7; // of a metric: base, other, ratio, its interval's ends, q, threshold
 
-export function sampleSection(detail) {
-  const names = Object.keys(detail.series);
-  if (!names.length) return summarySection(detail);
-  const gate = word("metric", detail.place);
-  look.series = names.includes(gate) ? gate : names[0];
-  const choose = (event) => {
-    look.series = event.target.value;
-    drawSamples(detail);
+export async function detailOf(place) {
+  const number = Math.floor(place / page.chunk);
+  if (!blocks.has(number)) blocks.set(number, unpacked(byId(`block-${number}`).textContent));
+  const [block, integers] = await blocks.get(number), at = place % page.chunk;
+  return {
+    ...entriesOf(block.cases, at),
+    series: seriesOf(block.series, integers, at),
+    sides: [2 * at, 2 * at + 1].map((row) => sideOf(block, row)),
+    metrics: metricsOf(block.metrics, at),
   };
-  const turn = () => {
-    look.cumulative = !look.cumulative;
-    drawSamples(detail);
+}
+
+// An entry of each column.
+const entriesOf = (columns, row) =>
+  Object.fromEntries(Object.entries(columns).map(([name, column]) => [name, column[row]]));
+
+const isEmpty = (value) =>
+  !known(value) || value === "" || (typeof value === "object" && !Object.keys(value).length);
+
+// What a side has to tell; null where the case is not on it.
+function sideOf({ sides, readings }, row) {
+  const { columns, same } = sides;
+  if (!known(columns.name) || !known(columns.name[row])) return null;
+  const told = Object.entries({ ...same, ...entriesOf(columns, row) });
+  const side = Object.fromEntries(told.filter(([, value]) => !isEmpty(value)));
+  if (side.rounds) side.rounds = readingsOf(readings, roundsBefore(sides, row), side.rounds);
+  if (side.validation) {
+    const values = CHECKED.map((name, at) => [name, side.validation[at]]);
+    side.validation = Object.fromEntries(values);
+  }
+  return side;
+}
+
+// Of the sides before one; of all without it.
+function roundsBefore({ columns, same }, row) {
+  const names = columns.name || [];
+  return sum(columns.rounds ? columns.rounds.slice(0, row)
+    : names.slice(0, row).filter(known).map(() => same.rounds || 0));
+}
+
+// Rounds, each with its cut and, where a device told them, clock before and after, power and
+// temperature.
+const readingsOf = (readings, first, count) => Array.from({ length: count }, (_, round) =>
+  readings.map((values) => maybe(values[first + round], (value) => Math.round(10 * value) / 10)));
+
+const maybe = (value, read = (same) => same) => (Number.isFinite(value) ? read(value) : null);
+
+// The metrics that the case has, in the order of tables.
+function metricsOf(columns, at) {
+  return Object.entries(columns).filter(([, column]) => column.units[at]).map(([name, column]) => {
+    const [base, other, ratio, low, high, q, threshold] =
+      column.numbers.map((values) => maybe(values[at]));
+    const [left, right, unit, provisional, needed] = column.units[at];
+    const verdict = page.verdicts[column.verdicts[at]];
+    const reason = column.reasons[at];
+    return {
+      name, base, other, ratio, low, high, q, threshold, verdict, reason, left, right, unit,
+      provisional, needed,
+    };
+  }).filter((metric) => known(metric.base) || known(metric.other));
+}
+
+// The JSON of a block with its numbers, and the bytes of its integers.
+async function unpacked(text) {
+  if (typeof DecompressionStream === "undefined") {
+    throw new Error("this browser cannot unpack the details (it has no DecompressionStream)");
+  }
+  const [json, integers, floats] = await Promise.all(text.split(" ").map(inflated));
+  return [withNumbers(JSON.parse(await json.text()), await floats.arrayBuffer()),
+    new Uint8Array(await integers.arrayBuffer())];
+}
+
+// The columns of numbers come metric by metric, then those of all rounds.
+function withNumbers(block, bytes) {
+  const floats = floatsOf(new Uint8Array(bytes));
+  let first = 0;
+  const columns = (count, length) => Array.from({ length: count }, () => {
+    first += length;
+    return floats.subarray(first - length, first);
+  });
+  const { length } = block.cases.reason, rounds = roundsBefore(block.sides);
+  for (const metric of Object.values(block.metrics)) metric.numbers = columns(NUMBERS, length);
+  return { ...block, readings: columns(block.readings, rounds) };
+}
+
+// Of four planes, the first with the lowest byte of each number.
+function floatsOf(planes) {
+  const count = planes.length / 4, bytes = new Uint8Array(planes.length);
+  for (let at = 0; at < planes.length; at += 1) {
+    bytes[4 * (at % count) + Math.floor(at / count)] = planes[at];
+  }
+  return new Float32Array(bytes.buffer);
+}
+
+function inflated(text) {
+  const bytes = Uint8Array.from(atob(text), (sign) => sign.charCodeAt(0));
+  return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate")));
+}
+
+// Samples come in groups of series that are alike; a group has columns, and a column so many
+// integers for each series. All their lowest bytes come first, then all second ones, as many as the
+// largest integer has.
+const sizeOf = (group) => group.of.length * sum(Object.values(group.widths));
+
+// By the name of the series, then by side: 0 base, 1 other.
+function seriesOf(groups, bytes, at) {
+  const found = {}, count = sum(groups.map(sizeOf));
+  let first = 0;
+  for (const group of groups) {
+    for (const [row, [place, name, side]] of group.of.entries()) {
+      if (place !== at) continue;
+      const columns = columnsOf(group, row, first, (begin, width) =>
+        integersOf(bytes, count, begin, width));
+      const { n, docs, buckets, offset, step } = group;
+      const one = { n, docs, buckets, offset: offset[row], step: step[row], ...columns };
+      found[name] = { ...found[name], [side]: one };
+    }
+    first += sizeOf(group);
+  }
+  return found;
+}
+
+function columnsOf(group, row, first, read) {
+  let begin = first;
+  return Object.fromEntries(Object.entries(group.widths).map(([name, width]) => {
+    const values = read(begin + row * width, width);
+    begin += group.of.length * width;
+    return [name, values];
+  }));
+}
+
+function integersOf(bytes, count, begin, width) {
+  const planes = bytes.length / count;
+  return Array.from({ length: width }, (_, i) => {
+    let value = 0;
+    for (let plane = planes - 1; plane >= 0; plane -= 1) {
+      value = 256 * value + bytes[plane * count + begin + i];
+    }
+    return value;
+  });
+}
+
+export const countOf = (series) => sum(series.n);
+export const nanoseconds = (series, integer) => series.offset + series.step * integer;
+
+// Values from least to largest (ns), and the share of the samples at or below each: all samples
+// where they are here, else quantiles.
+export function distributionOf(series) {
+  if (series.raw) {
+    const values = series.raw.map((integer) => nanoseconds(series, integer)).sort((a, b) => a - b);
+    const last = values.length - 1;
+    return { values, shares: values.map((_, i) => (last > 0 ? i / last : 1)) };
+  }
+  let integer = 0;
+  const values = series.q.map((step) => nanoseconds(series, (integer += step)));
+  return { values, shares: page.shares[series.q.length] };
+}
+
+export function quantile({ values, shares }, share) {
+  let above = shares.findIndex((one) => one >= share);
+  if (above < 0) above = shares.length - 1;
+  if (above === 0) return values[0];
+  const part = (share - shares[above - 1]) / (shares[above] - shares[above - 1]);
+  return values[above - 1] + part * (values[above] - values[above - 1]);
+}
+
+export function shareBeyond({ values, shares }, limit) {
+  const last = values.findIndex((value) => value > limit);
+  return last <= 0 ? 0 : 1 - shares[last - 1];
+}
+
+function binOf(edges) {
+  return (value) => {
+    let low = 0, high = edges.length - 2;
+    while (low < high) {
+      const middle = (low + high + 1) >> 1;
+      if (edges[middle] <= value) low = middle;
+      else high = middle - 1;
+    }
+    return low;
   };
-  const options = names.map((name) =>
-    el("option", { value: name, selected: name === look.series }, titleOf(name)));
-  return el("section.part", {},
-    el("div.bar", {}, el("h3", {}, "Samples"),
-      names.length > 1
-        ? el("select", { "aria-label": "Series", onchange: choose }, options)
-        : el("span.note", {}, titleOf(names[0])),
-      el("button.quiet", { type: "button", id: "cumulative", onclick: turn }, "Cumulative")),
-    el("div.chart", { id: "distribution" }),
-    el("p.note", { id: "distribution-note" }),
-    el("div.chart", { id: "course" }),
-    el("p.note.marks", { id: "course-marks" }),
-    el("p.note", { id: "samples-note" }),
-    leftOut(detail));
 }
 
-function leftOut(detail) {
-  const titles = detail.leftOut.map(titleOf);
-  if (!titles.length) return null;
-  const why = `Left out, to keep a page of ${counted(total)} cases small`;
-  return el("p.note", { id: "left-out" }, `${why}: the samples of ${titles.join("; ")}.`);
+// Share of the samples in each bin. Between two quantiles the samples are taken as evenly spread.
+export function histogram(series, { values, shares: ends }, edges) {
+  const shares = new Array(edges.length - 1).fill(0), bin = binOf(edges);
+  const end = edges[edges.length - 1];
+  if (series.raw) {
+    for (const value of values) if (value <= end) shares[bin(value)] += 1 / values.length;
+    return shares;
+  }
+  for (let i = 1; i < values.length; i += 1) {
+    const low = values[i - 1], high = values[i], mass = ends[i] - ends[i - 1];
+    if (low >= end) break;
+    const first = bin(low), last = bin(high);
+    for (let k = first; k <= last; k += 1) {
+      const from = k === first ? low : edges[k], to = Math.min(high, edges[k + 1]);
+      shares[k] += high > low ? mass * Math.max(to - from, 0) / (high - low) : mass;
+    }
+  }
+  return shares;
 }
 
-const SUMMARY_HEADS = ["samples", "least", "5 %", "median", "mean", "95 %", "largest"];
-
-// What an imported document knows in place of samples; nobody needs a column of unknown values.
-function summarySection(detail) {
-  const found = detail.sides.flatMap((side, place) =>
-    Object.entries((side && side.summary) || {}).map(([name, values]) =>
-      [`${SIDE_NAMES[place]}, ${titleOf(name)}`, values]));
-  if (!found.length) return el("p.empty", {}, "No samples: the case was not measured.");
-  const kept = SUMMARY_HEADS.map((_, at) => at)
-    .filter((at) => found.some(([, values]) => known(values[at])));
-  const text = (value, at) => (at || !known(value) ? valueText(value, "ns") : counted(value));
-  const rows = found.map(([name, values]) =>
-    [rowHead(name), ...kept.map((at) => number(text(values[at], at)))]);
-  const heads = numbered(["", ...kept.map((at) => SUMMARY_HEADS[at])]);
-  const why = "The document holds no samples, so there is no distribution and no course.";
-  return part("Summary", el("p.note", {}, why), scrolling(table("plain", heads, rows)));
+// Medians of the rounds (ns), and which document each round is of.
+export function roundsOf(series) {
+  const documents = series.docs || [series.n.length];
+  const owners = documents.flatMap((count, document) => new Array(count).fill(document));
+  return series.mids.map((integer, round) =>
+    ({ value: nanoseconds(series, integer), document: owners[round], round }));
 }
 
-export function drawSamples(detail) {
-  const series = detail.series[look.series];
-  if (!series) return;
-  byId("cumulative").setAttribute("aria-pressed", String(look.cumulative));
-  const middles = valuesOf(detail, look.series);
-  const places = [0, 1].filter((place) => series[place]);
-  const { cumulative } = look;
-  const beyond = distributionChart(byId("distribution"), series, { cumulative, middles });
-  byId("distribution-note").textContent = dotsText(detail, series, middles);
-  const clipped = courseChart(byId("course"), series, detail.sides);
-  const marks = courseLegend(series, detail.sides)
-    .map(([kind, text]) => el("span.mark", {}, el(`span.swatch.${kind}`), text));
-  byId("course-marks").replaceChildren(...marks);
-  const notes = [...places.map((place) => howDrawn(series[place], place)), ...beyond, ...clipped];
-  byId("samples-note").textContent = `${notes.join(". ")}.`;
+// Of each document the geometric mean of its rounds, which is what is compared.
+export function documentsOf(series) {
+  const found = new Map();
+  for (const { value, document } of roundsOf(series)) {
+    found.set(document, [...(found.get(document) || []), Math.log(value)]);
+  }
+  return [...found].map(([document, logs]) =>
+    ({ value: Math.exp(sum(logs) / logs.length), document }));
 }
 
-// What the dots and lines under a distribution are: the values that decide.
-function dotsText(detail, series, middles) {
-  const several = Object.values(series).some((side) => documentsOf(side).length > 1);
-  const dots = several
-    ? "Small dots: median of each round. Diamonds: each document, the mean of its rounds."
-    : "Dots: median of each round.";
-  const metric = metricOf(detail, look.series);
-  const decides = metric && metric.unit !== "summary"
-    ? ` The ${metric.unit}s decide, not the iterations.` : "";
-  const lines = middles.some(known) ? ` Vertical lines: the ${metricTitle(look.series)} of the ` +
-    "table below, the mean of the medians." : "";
-  return dots + decides + lines;
+// Pieces that several sections of the panel are made of.
+
+export const part = (title, ...children) =>
+  el("section.part", {}, el("h3", {}, title), ...children);
+export const sideWord = (place) => el("strong", {}, `${SIDE_NAMES[place]}: `);
+export const bothSides = (detail, read) => detail.sides.map((side) => (side ? read(side) : null));
+
+// What both sides have to say, as one line; null where neither knows.
+export function sidesText(values, say) {
+  const said = values.map((value, place) =>
+    (known(value) ? say(SIDE_NAMES[place], value) : null));
+  return said.filter(known).join(", ") || null;
 }
 
-function howDrawn(series, place) {
-  const start = `${SIDE_NAMES[place]}: ${plural(countOf(series), "sample")}`;
-  if (series.raw) return `${start}, all drawn`;
-  const buckets = `${sum(series.buckets)} buckets (least, median, largest)`;
-  return `${start}, drawn as ${series.q.length} quantiles and ${buckets}`;
+export const metricOf = (detail, name) =>
+  detail.metrics.find((metric) => metric.name === name) || null;
+
+// Base and other of a metric; nulls where the case does not have it.
+export function valuesOf(detail, name) {
+  const metric = metricOf(detail, name);
+  return metric ? [metric.base, metric.other] : [null, null];
 }
+

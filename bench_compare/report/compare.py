@@ -1,0 +1,499 @@
+"""A comparison as a report."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from bench_compare.comparison.judging.results import stretches
+from bench_compare.metrics import METRICS
+from bench_compare.model import MetricComparison, Verdict, exit_code
+from bench_compare.report import words
+from bench_compare.report.model import (
+    Amount,
+    Body,
+    Column,
+    Difference,
+    Name,
+    Page,
+    Payload,
+    Ratio,
+    RatioInterval,
+    Records,
+    Report,
+    Row,
+    SideFacts,
+    State,
+    Suite,
+    Table,
+    Test,
+)
+from bench_compare.report.names import safe
+from bench_compare.report.rows import QUIET, rows
+from bench_compare.report.units import change_text, interval_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from bench_compare.comparison.judging.results import Results
+    from bench_compare.model import BadNews, CaseComparison, CaseSide, Comparison, Side, View
+    from bench_compare.report.model import Cell
+
+COMPARE_VERSION = 2
+BRIEF_FACTS = ("host", "device", "engine", "sampling")
+APPEARED = (Verdict.FIXED, Verdict.ADDED)
+NO_NUMBERS = frozenset({*words.VANISHED, *APPEARED})
+"""Verdicts told by a sentence: there is nothing to hold side by side."""
+STATES: dict[Verdict, State] = {
+    Verdict.BROKEN: State("broken", "fatal", "❌", "bad"),
+    Verdict.NEWLY_WRONG: State("newly wrong", "fatal", "❌", "bad"),
+    Verdict.REMOVED: State("removed", "fatal", "❌", "bad"),
+    Verdict.NEWLY_UNSUPPORTED: State("newly unsupported", "bad", "❌", "bad"),
+    Verdict.WRONG: State("wrong", "bad", "❌", "bad"),
+    Verdict.LOST: State("lost", "bad", "❌", "bad"),
+    Verdict.INCOMPARABLE: State("incomparable", "odd", "⚠️", "bad"),
+    Verdict.SLOWER: State("slower", "bad", "🔺", "bad"),
+    Verdict.WORSE: State("worse", "bad", "🔺", "bad"),
+    Verdict.CLOCK: State("clock", "odd", "⏱️", "bad"),
+    Verdict.FASTER: State("faster", "good", "🔹", "good"),
+    Verdict.BETTER: State("better", "good", "🔹", "good"),
+    Verdict.FIXED: State("fixed", "good", "✅", "good"),
+    Verdict.ADDED: State("added", "plain", "", "good"),
+    Verdict.UNCLEAR: State("unclear", "open"),
+    Verdict.UNMEASURED: State("not measured"),
+    Verdict.SAME: State("same"),
+}
+NO_ANSWER = frozenset({Verdict.UNCLEAR, Verdict.INCOMPARABLE, Verdict.UNMEASURED})
+NOTHING = Amount(None, "")
+MOST_WARNINGS = 50
+METRIC_FIELDS = tuple(
+    "reason" if name == "make_reason" else name
+    for name in MetricComparison.__struct_fields__
+    if name != "metric"
+)
+CASE_HEADS = (
+    *("id", "verdict", "name", "variant", "engine", "other_label", "family", "data_type"),
+    *("fingerprint", "reason", "changes", "notes", "unfinished"),
+)
+"""``unfinished``: the sides of which a run did not reach its end."""
+METRIC_HEADS = (
+    *("metric", "unit", "base", "other", "ratio", "ci_low", "ci_high", "p", "q"),
+    *("metric_verdict", "threshold_ratio", "base_rounds", "other_rounds", "unit_of_rounds"),
+    *("provisional", "rounds_needed", "seen_from_ratio"),
+)
+WARNINGS = "comparison_warnings"
+"""The last column, the same in every row: what a reader must know of the whole comparison."""
+
+
+def report_of(comparison: Comparison, view: View) -> Report:
+    return Report(
+        body=partial(_body, comparison, view),
+        payload=partial(_payload, comparison),
+        page=partial(_page, comparison, view),
+        records=partial(_records, comparison, view),
+        suite=partial(_suite, comparison),
+    )
+
+
+def _page(comparison: Comparison, view: View) -> Page:
+    from bench_compare.report.html.front import page_of
+
+    return page_of(comparison, view)
+
+
+def _body(comparison: Comparison, view: View) -> Body:
+    many = words.many_others(comparison)
+    sides = [("base", comparison.base), *(("other", side) for side in comparison.others)]
+    numbers = [
+        (f"{safe(number.other_label)}: " if many else "") + words.suite_text(number)
+        for number in words.headline_numbers(comparison)
+    ]
+    statements = [
+        *numbers,
+        *words.movement_texts(comparison),
+        *words.sensitivity_texts(comparison),
+        words.why_text(comparison),
+    ]
+    table = _table(comparison, view)
+    return Body(
+        labels=tuple(side.label for _, side in sides),
+        problems=comparison.problems,
+        warnings=comparison.warnings,
+        sides=tuple(_side_facts(role, side) for role, side in sides),
+        brief=BRIEF_FACTS,
+        differences=tuple(
+            Difference(d.name, d.base, d.other, d.other_label, d.must_agree)
+            for d in comparison.differences
+        ),
+        counted=len(comparison.cases),
+        counts=tuple((STATES[verdict], count) for verdict, count in words.counts(comparison)),
+        statements=tuple(text for text in statements if text),
+        tables=(table,),
+        also=tuple(words.news_text(news) for news in words.other_bad_news(comparison)),
+        closing=tuple(_closing(comparison, view)),
+    )
+
+
+def _side_facts(role: str, side: Side) -> SideFacts:
+    facts, number = words.side_facts(side), len(side.sources)
+    lead = f"{number} documents" if number > 1 else facts["documents"]
+    return SideFacts(role, side.label, lead, facts)
+
+
+def _table(comparison: Comparison, view: View) -> Table:
+    engines, others = words.many_engines(comparison), words.many_others(comparison)
+    columns = (
+        Column("verdict", head=""),
+        Column("case", least=18),
+        *([Column("engine", share=7)] if engines else ()),
+        *([Column("of", group=True)] if others else ()),
+        Column("base", "right"),
+        Column("other", "right"),
+        Column("change", "right"),
+        Column("95 % interval", "center", short="95 %"),
+    )
+    made = []
+    for case in rows(comparison, view):
+        metric = case.gate_metric
+        state = STATES[case.verdict]._replace(doubt="?" if words.provisional(case) else "")
+        name = words.case_name(case)
+        numbers: tuple[Cell, ...] = (NOTHING, NOTHING, "", "")
+        if metric is not None:
+            unit = METRICS[metric.metric].unit
+            numbers = (
+                Amount(metric.base, unit),
+                Amount(metric.other, unit),
+                Ratio(metric.ratio),
+                RatioInterval(metric.ratio, metric.ci_low, metric.ci_high),
+            )
+        cells: tuple[Cell, ...] = (
+            state,
+            Name(name),
+            *([Name(case.engine)] if engines else ()),
+            *([Name(case.other_label)] if others else ()),
+            *numbers,
+        )
+        made.append(
+            Row(
+                cells,
+                state,
+                name=f"{name} on {safe(case.engine)}" if engines else name,
+                reason=case.reason if case.verdict in NO_NUMBERS else None,
+                shown=case.verdict not in QUIET,
+            )
+        )
+    stacked = "{base} → {other}, {change} {95_percent_interval}"
+    return Table(columns, tuple(made), ranked=True, stacked=stacked)
+
+
+def _closing(comparison: Comparison, view: View) -> Iterator[str]:
+    """How many cases the terminal shows, and what their marks mean."""
+    shown = [c for c in rows(comparison, view) if view.all or c.verdict not in QUIET]
+    total = len(comparison.cases)
+    if len(shown) < total:
+        more = "" if view.all else "; --all shows the rest"
+        wanted = f" that match {safe(view.filter)!r}" if view.filter else ""
+        yield f"{len(shown)} of {total} cases shown{wanted}{more}"
+    if text := words.provisional_text(shown):
+        yield text
+    kinds: dict[str, int] = {}
+    for case in shown:
+        for kind in {note.kind for note in case.notes}:
+            kinds[kind] = kinds.get(kind, 0) + 1
+    if kinds:
+        text = ", ".join(f"{kind} {number}" for kind, number in sorted(kinds.items()))
+        yield f"Notes on the samples of these cases: {text} (--html or --json tell each)"
+
+
+# JSON
+
+
+def _payload(comparison: Comparison) -> Payload:
+    """Numbers that JSON cannot hold become null."""
+    cases = comparison.cases
+    return Payload(
+        {
+            "kind": "bench-compare",
+            "compare_version": COMPARE_VERSION,
+            "exit_code": exit_code(comparison),
+            "base": _side(comparison.base),
+            "others": [_side(side) for side in comparison.others],
+            "policy": dict(comparison.policy),
+            "gate": comparison.gate,
+            "metrics": {
+                name: {"unit": METRICS[name].unit, "title": METRICS[name].title}
+                for name in comparison.metrics
+            },
+            "problems": list(comparison.problems),
+            "warnings": list(comparison.warnings),
+            "differences": [_values(d) for d in comparison.differences],
+            "counts": {verdict.value: number for verdict, number in comparison.counts.items()},
+            "suite": [_values(number) for number in comparison.suite],
+            "movements": [_values(movement) for movement in comparison.movements],
+            "sensitivity": [_values(one) for one in comparison.sensitivity],
+            "bad_news": [_values(news) for news in comparison.bad_news],
+            "cases": [],
+        },
+        "cases",
+        len(cases),
+        lambda part: [_case(case) for case in cases[part.start : part.stop]],
+    )
+
+
+def _values(value: Any) -> dict[str, Any]:
+    """Fields of a flat frozen value, by name."""
+    return {name: getattr(value, name) for name in value.__dataclass_fields__}
+
+
+def _side(side: Side) -> dict[str, Any]:
+    return {
+        "label": side.label,
+        "engines": list(side.engines),
+        "documents": [
+            {
+                "path": source.path,
+                "format": source.format,
+                "notes": list(source.notes),
+                "run_id": source.document.run.id,
+                "started": source.document.run.started,
+                "host": source.document.machine.host,
+                "complete": source.document.run.complete,
+            }
+            for source in side.sources
+        ],
+    }
+
+
+def _case(case: CaseComparison) -> dict[str, Any]:
+    detail = case.detail
+    return {
+        "id": case.id,
+        "name": case.name,
+        "fingerprint": case.fingerprint,
+        "family": case.family,
+        "data_type": case.data_type,
+        "engine": case.engine,
+        "variant": dict(case.variant),
+        "other_label": case.other_label,
+        "verdict": case.verdict.value,
+        "reason": case.reason,
+        "gate": case.gate,
+        "base": _case_side(case.base),
+        "other": _case_side(case.other),
+        "changes": [{"verdict": c.verdict.value, "reason": c.reason} for c in case.changes],
+        "metrics": {
+            name: {field: getattr(metric, field) for field in METRIC_FIELDS}
+            for name, metric in case.metrics.items()
+        },
+        "notes": [_values(note) for note in case.notes],
+        "detail": None
+        if detail is None
+        else {
+            **_values(detail),
+            "quantile_ratios": {str(p): ratio for p, ratio in detail.quantile_ratios.items()},
+        },
+    }
+
+
+def _case_side(side: CaseSide | None) -> dict[str, Any] | None:
+    if side is None:
+        return None
+    last = side.cases[-1]
+    return {
+        "name": side.name,
+        "case": last.id,
+        "engine": side.engine,
+        "variant": dict(last.variant),
+        "path": last.graph.path,
+        "sha256": last.graph.sha256,
+        "documents": list(side.sources),
+        "status": last.outcome.status,
+        "status_reason": last.outcome.reason,
+        "validation": None if last.validation is None else last.validation.status,
+    }
+
+
+# CSV: one row for each case and metric
+
+
+def _records(comparison: Comparison, view: View) -> Records:
+    """All cases that pass the filter; a case without metrics keeps one row."""
+    order = rows(comparison, view)
+    wanted = {case.id for case in order}
+    cases = [case for case in comparison.cases if case.id in wanted]
+    places = {case.id: place for place, case in enumerate(cases)}
+    unfinished = {
+        other.label: " ".join(
+            name
+            for name, side in (("base", comparison.base), ("other", other))
+            if words.unfinished(side)
+        )
+        for other in comparison.others
+    }
+
+    def groups(part: range) -> Iterator[tuple[Sequence[Any], Iterable[Sequence[Any]]]]:
+        some = cases[part.start : part.stop]
+        for case, cells in zip(some, _metric_cells(some), strict=True):
+            yield (*_case_cells(case), unfinished[case.other_label]), cells or [NO_METRIC]
+
+    return Records(
+        (*CASE_HEADS, *METRIC_HEADS, WARNINGS),
+        len(cases),
+        groups,
+        (_warnings(comparison),),
+        [places[case.id] for case in order],
+    )
+
+
+def _warnings(comparison: Comparison) -> str:
+    """It stands in each row: ten thousand of them in as many rows would be gigabytes."""
+    texts = [
+        *comparison.problems,
+        *comparison.warnings,
+        *(words.news_text(news) for news in comparison.bad_news if news.case is None),
+        *words.sensitivity_texts(comparison),
+        *(
+            f"{d.name}: {d.base} → {d.other}"
+            for d in comparison.differences
+            if d.must_agree or d.name == "driver"
+        ),
+    ]
+    shown, more = texts[:MOST_WARNINGS], len(texts) - MOST_WARNINGS
+    return "; ".join([*shown, *([f"and {more} more, which --json tells"] if more > 0 else [])])
+
+
+def _case_cells(case: CaseComparison) -> tuple[str, ...]:
+    return (
+        case.id,
+        case.verdict.value,
+        case.name,
+        " ".join(f"{k}={v}" for k, v in case.variant.items()),
+        case.engine,
+        case.other_label,
+        case.family,
+        case.data_type,
+        case.fingerprint,
+        case.reason,
+        "; ".join(f"{c.verdict}: {c.reason}" for c in case.changes),
+        "; ".join(f"{n.side}: {n.text}" for n in case.notes),
+    )
+
+
+NO_METRIC = ("",) * len(METRIC_HEADS)
+
+
+def _metric_cells(cases: Sequence[CaseComparison]) -> Iterator[list[tuple[Any, ...]]]:
+    """Of each case the cells of each of its metrics."""
+    for metrics, place in stretches([case.metrics for case in cases]):
+        if place is None:
+            yield from ([_cells_of_metric(one) for one in each.values()] for each in metrics)
+            continue
+        results, where = place
+        columns = [_cells_of_column(name, one, where) for name, one in results.items()]
+        yield from ([one for one in row if one is not None] for row in zip(*columns, strict=True))
+
+
+def _cells_of_metric(m: MetricComparison) -> tuple[Any, ...]:
+    row = METRICS[m.metric]
+    return (
+        *(m.metric, row.unit, m.base, m.other, m.ratio, m.ci_low, m.ci_high, m.p, m.q),
+        *(m.verdict.value, m.threshold_ratio, m.base_rounds, m.other_rounds, m.unit),
+        *(str(m.provisional).lower(), m.rounds_needed),
+        m.seen_ratio if row.better == "lower" else None,
+    )
+
+
+def _cells_of_column(name: str, results: Results, rows: slice) -> list[tuple[Any, ...] | None]:
+    """The same as `_cells_of_metric` of neighbouring cases; None where a case has no such
+    metric."""
+    told, metric = results.columns.part(rows), METRICS[name]
+    base, other, ratio, low, high, q, threshold = told.numbers
+    seen = results.seen[rows] if metric.better == "lower" else [None] * len(base)
+    verdicts = results.verdicts[rows]
+    numbers = zip(base, other, ratio, low, high, told.p, q, strict=True)
+    columns = zip(
+        results.held[rows], numbers, verdicts, threshold, told.standings, seen, strict=True
+    )
+    return [
+        (
+            *(name, metric.unit, *seven, verdict.value, limit, left, right, unit),
+            *(str(provisional).lower(), needed, size),
+        )
+        if held
+        else None
+        for held, seven, verdict, limit, (left, right, unit, provisional, needed), size in columns
+    ]
+
+
+# JUnit
+
+
+def _suite(comparison: Comparison) -> Suite:
+    """broken → error; other bad news (slower, removed, newly wrong …) → failure; allowed bad news
+    → passed, told in system-out; no answer (unclear, incomparable, not measured) → skipped;
+    everything else → passed. Bad news of the suite as a whole is a test of its own, so are the
+    reasons why nothing could be compared. A document of an unfinished run is a skipped test."""
+    facts = {"counts": words.counts_text(comparison), **comparison.policy}
+    for number in words.headline_numbers(comparison):
+        facts[f"suite {number.metric} {number.other_label}"] = words.suite_text(number)
+    for place, warning in enumerate(comparison.warnings, start=1):
+        facts[f"warning {place}"] = warning
+    for one in comparison.sensitivity:
+        facts[f"sensitivity {one.other_label}"] = one.sentence
+    for d in comparison.differences:
+        facts[f"differs: {d.name} ({d.other_label})"] = f"{d.base} → {d.other}"
+    name = f"bench-compare {words.title(comparison)}"
+    return Suite(name, _tests(comparison), facts, comparison.warnings)
+
+
+def _tests(comparison: Comparison) -> Iterator[Test]:
+    for number, problem in enumerate(comparison.problems, start=1):
+        message = f"not comparable: {problem}"
+        name = f"problem {number}"
+        yield Test("comparison", name, "error", message, "not comparable", problem)
+    for side in (comparison.base, *comparison.others):
+        for path in words.unfinished(side):
+            text = f"{side.label}: this run did not finish, cases or rounds may be missing"
+            yield Test("documents", path, "skipped", f"unfinished run: {text}")
+    news: dict[str | None, list[BadNews]] = {}
+    for item in comparison.bad_news:
+        news.setdefault(item.case, []).append(item)
+    for item in news.get(None, ()):
+        yield Test("suite", item.name, **_failure([item]))
+    for case in comparison.cases:
+        yield _test(case, news.get(case.id, ()))
+
+
+def _test(case: CaseComparison, news: Sequence[BadNews]) -> Test:
+    base, other, metric = words.values(case)
+    facts = {"id": case.id, "fingerprint": case.fingerprint, "verdict": words.verdict_text(case)}
+    if metric is not None:
+        facts |= {
+            "metric": metric.metric,
+            "base": base,
+            "other": other,
+            "change": change_text(metric.ratio),
+            "interval_95": interval_text(metric.ci_low, metric.ci_high),
+        }
+    result = _failure(news)
+    if not news and case.verdict in NO_ANSWER:
+        message = f"{case.verdict}: {case.reason}".split("\n")[0]
+        result = {"result": "skipped", "message": message}
+    notes = (f"{note.side}: {note.text}" for note in case.notes)
+    allowed = (words.news_text(item) for item in news if item.allowed)
+    group = ".".join((case.other_label, case.engine, case.family))
+    lines = (case.reason, *notes, *allowed)
+    return Test(group, words.case_name(case), **result, properties=facts, output=lines)
+
+
+def _failure(news: Sequence[BadNews]) -> dict[str, Any]:
+    """One error or failure for all the bad news of a test, none where all of it is allowed."""
+    loud = [item for item in news if not item.allowed]
+    if not loud:
+        return {}
+    kinds = ", ".join(dict.fromkeys(str(item.verdict) for item in loud))
+    broken = any(item.verdict is Verdict.BROKEN for item in loud)
+    text = "\n".join(item.sentence for item in loud)
+    first, *_ = text.split("\n")
+    result = "error" if broken else "failure"
+    return {"result": result, "message": f"{kinds}: {first}", "kind": kinds, "text": text}

@@ -1,0 +1,342 @@
+"""A composition as a report: the answer, its parts, checks and what is missing."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from bench_compare.compose.model import IntervalEstimate
+from bench_compare.report.model import (
+    Amount,
+    Body,
+    Column,
+    Command,
+    Page,
+    Payload,
+    Ratio,
+    Report,
+    Row,
+    Span,
+    Table,
+)
+from bench_compare.report.units import (
+    change_text,
+    significant,
+    span_text,
+    time_text,
+    value_text,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from bench_compare.compose.model import (
+        Composition,
+        Configuration,
+        ErrorBound,
+        ModelTerm,
+        PassPart,
+    )
+
+KIND, VERSION = "bench-compare compose", 1
+MOST_PARTS, MOST_REMARKS = 40, 12
+SERIES = {"device_ns": "device time", "e2e_ns": "end-to-end time"}
+
+
+def energy_text(joules: float | None) -> str:
+    return value_text(joules, "joules")
+
+
+def estimate_text(one: IntervalEstimate) -> str:
+    if one.low is None or one.high is None:
+        return time_text(one.value)
+    value, span = time_text(one.value), span_text(one.low, one.high)
+    return value if span == value else f"{value} ({span})"
+
+
+def ratio_text(one: IntervalEstimate) -> str:
+    """``1.25× (1.22 to 1.29)``"""
+    text = f"{significant(one.value)}×"
+    if one.low is None or one.high is None:
+        return text
+    low, high = significant(one.low), significant(one.high)
+    return f"{text} ({low} to {high})" if low != high else text
+
+
+def headline(made: Composition) -> str:
+    if made.problems:
+        return f"{made.pipeline}: no answer"
+    assert made.chosen is not None
+    assert made.ratios is not None or made.baseline is not None
+    words = f"{made.pipeline}: {estimate_text(made.chosen.time)}"
+    if made.ratios is None:
+        return words
+    return f"{words}, {speed_text(made.ratios.time)} against {made.baseline_name}"
+
+
+def speed_text(one: IntervalEstimate) -> str:
+    if math.isclose(one.value, 1.0, rel_tol=1e-12):
+        return "the same time"
+    return f"{ratio_text(one)} as fast"
+
+
+def facts(made: Composition) -> Iterator[tuple[str, str]]:
+    """Name and text of what the answer rests on."""
+    around = made.surroundings
+    yield "pipeline", f"{made.path}: {len(made.layers)} layers" if made.layers else made.path
+    yield "device", around.device_kind + ("" if around.device == "cpu" else f", {around.device}")
+    yield "series", f"{SERIES.get(made.series, made.series)}, {around.cache} caches"
+    for engine, libraries in around.libraries.items():
+        yield "engine", f"{engine} ({libraries})" if libraries else engine
+    yield "baseline", made.baseline_name
+    yield from _energies(made)
+    if made.choose is not None:
+        kept = "".join(f", {name} at most {bound:g}" for name, bound in made.limits.items())
+        sure = {True: ": optimal", False: ": perhaps not optimal", None: ""}[made.optimal]
+        yield "chosen by", f"{made.choose}{kept}{sure}"
+    if made.method:
+        yield "how", made.method
+
+
+def _energies(made: Composition) -> Iterator[tuple[str, str]]:
+    """Joules, and with ``--choose edp`` their product with the time, beside the baseline's."""
+    if made.chosen is None or made.chosen.energy is None or made.ratios is None:
+        return
+    if made.ratios.energy is not None:
+        beside = _beside(made.ratios.energy, made.baseline_name)
+        yield "energy", f"{energy_text(made.chosen.energy.value)}, {beside}"
+    if made.choose == "edp" and made.chosen.edp is not None and made.ratios.edp is not None:
+        beside = _beside(IntervalEstimate(made.ratios.edp), made.baseline_name)
+        yield "edp", f"{significant(made.chosen.edp, 3)} J·s, {beside}"
+
+
+def _beside(ratio: IntervalEstimate, name: str) -> str:
+    if math.isclose(ratio.value, 1.0, rel_tol=1e-12):
+        return f"as {name}"
+    return f"{name} takes {ratio_text(ratio)} as much"
+
+
+def totals(made: Composition) -> Iterator[tuple[str, Configuration]]:
+    """Configurations that stand side by side: chosen, baseline, other engines."""
+    if made.chosen is not None:
+        yield made.chosen.name, made.chosen
+    if made.baseline is not None:
+        yield f"baseline: {made.baseline.name}", made.baseline
+    for one in made.others:
+        if one.name != made.baseline_name:
+            yield one.name, one
+
+
+def _error_text(error: ErrorBound | None) -> str:
+    """Root of squares, and the worst case."""
+    return "-" if error is None else f"{error.root_of_squares:.1e} (≤ {error.worst:.1e})"
+
+
+def model_text(made: Composition) -> str:
+    """What measured pipelines say of the model."""
+    term = made.model
+    if term is None:
+        return ""
+    if not term.pipelines:
+        return (
+            f"no other pipeline was measured: {term.needed} of them, in the same documents, teach "
+            "how far the model is off"
+        )
+    assert term.median_log_error is not None
+    median = f"{100 * term.median_log_error:.2g} %"
+    more = "" if term.half_width_log is not None else f"; {term.needed} are needed for an interval"
+    return f"{term.pipelines} other pipelines: predictions were off by {median} (median){more}"
+
+
+def report_of(composition: Composition) -> Report:
+    return Report(
+        body=partial(_body, composition),
+        payload=lambda: Payload({"kind": KIND, "version": VERSION, **asdict(composition)}),
+        page=lambda: Page("compose", page_title(composition), page_data(composition)),
+    )
+
+
+def _body(made: Composition) -> Body:
+    tables = (_totals(made), _parts(made), _front(made), _checks(made))
+    return Body(
+        headline=headline(made),
+        problems=tuple(made.problems),
+        facts=tuple(facts(made)),
+        tables=tuple(table for table in tables if table.rows),
+        also=(),
+        notes=tuple(made.remarks),
+        most_notes=MOST_REMARKS,
+        statements=() if made.model is None else (model_text(made),),
+        commands_title="Not measured",
+        commands=tuple(
+            Command(f"{one.what} ({_need(one.blocks)})", one.command) for one in made.missing
+        ),
+    )
+
+
+def _need(blocks: bool) -> str:
+    return "needed" if blocks else "would make the answer better"
+
+
+def _totals(made: Composition) -> Table:
+    columns = (
+        Column("choice", least=12),
+        Column("time", "right", optional=True),
+        Column("interval", "right", optional=True),
+        Column("energy", "right", optional=True),
+        Column("error", "right", optional=True),
+        Column("workspace", "right", optional=True, spare=1),
+    )
+    return Table(columns, tuple(Row((name, *_total_cells(one))) for name, one in totals(made)))
+
+
+def _total_cells(one: Configuration) -> tuple[Any, ...]:
+    return (
+        Amount(one.time.value, "ns"),
+        Span(one.time.low, one.time.high, "ns"),
+        Amount(None if one.energy is None else one.energy.value, "joules"),
+        _error_text(one.error),
+        Amount(one.workspace_bytes, "bytes"),
+    )
+
+
+def _parts(made: Composition) -> Table:
+    columns = (
+        Column("", optional=True),
+        Column("part", least=12),
+        Column("runs as", least=12, optional=True),
+        Column("times", "right", optional=True, spare=3),
+        Column("time", "right", optional=True),
+        Column("share", "right", optional=True),
+        Column("energy", "right", optional=True),
+        Column("note", least=12, optional=True, spare=2),
+    )
+    chosen = () if made.chosen is None else made.chosen.parts
+    return Table(
+        columns,
+        tuple(Row(_part_cells(part)) for part in chosen),
+        title="Parts",
+        most=MOST_PARTS,
+        size=lambda row: abs(row.cells[4].value or 0) if isinstance(row.cells[4], Amount) else 0,
+        more="smaller parts: --json, --markdown",
+    )
+
+
+def _part_cells(part: PassPart) -> tuple[Any, ...]:
+    name = part.layer if part.kind == "layer" else part.name
+    if part.kind == "conversion":
+        name = f"{part.writer or 'input'} → {part.layer}: {part.name}"
+    return (
+        "" if part.kind == "layer" else part.kind,
+        name,
+        part.configuration,
+        str(part.count),
+        Amount(part.time_ns, "ns"),
+        f"{100 * part.share:.1f}%",
+        Amount(part.energy_j, "joules"),
+        part.note or "",
+    )
+
+
+def _front(made: Composition) -> Table:
+    points = made.front if len(made.front) > 1 else ()
+    return Table(
+        (Column("chosen"), Column("time", "right"), Column("energy", "right")),
+        tuple(
+            Row(
+                (
+                    "yes" if p.is_chosen else "",
+                    Amount(p.time_ns, "ns"),
+                    Amount(p.energy_j, "joules"),
+                )
+            )
+            for p in points
+        ),
+        title="Time and energy",
+        lead="time and energy, corners of what can be had:",
+    )
+
+
+def _checks(made: Composition) -> Table:
+    holds = {True: "yes", False: "no", None: "no interval"}
+    columns = (
+        Column("engine"),
+        Column("caches", spare=1),
+        Column("measured", "right"),
+        Column("predicted", "right"),
+        Column("interval", "right"),
+        Column("off by", "right"),
+        Column("holds"),
+    )
+    rows = tuple(
+        Row(
+            (
+                check.engine,
+                check.cache,
+                Amount(check.measured.value, "ns"),
+                Amount(check.predicted.value, "ns"),
+                Span(check.predicted.low, check.predicted.high, "ns"),
+                Ratio(math.exp(check.log_error)) if math.isfinite(check.log_error) else "-",
+                holds[check.holds],
+            )
+        )
+        for check in made.checks
+    )
+    return Table(columns, rows, title="Against the measurement")
+
+
+# The page
+
+
+SAME = 5e-4
+"""A ratio that is shown as no change."""
+INTERVALS = {
+    "rounds": "95 % interval of rounds and clock",
+    "documents": "95 % interval of documents and clock",
+    "bracket": "between hot and colder caches",
+    "model": "95 % interval with the model's own error",
+    "none": "",
+}
+
+
+def page_data(composition: Composition) -> dict[str, Any]:
+    """The composition as it is, and a few sentences."""
+    data = asdict(composition)
+    model = data.pop("model")
+    return {
+        **data,
+        "baselineName": composition.baseline_name,
+        "headline": page_title(composition),
+        "intervalWord": INTERVALS[composition.interval],
+        "modelText": "" if model is None else model_sentence(composition.model),
+    }
+
+
+def page_title(composition: Composition) -> str:
+    """The pipeline, its predicted time, and what it is against the baseline."""
+    chosen, ratios = composition.chosen, composition.ratios
+    if chosen is None:
+        return f"{composition.pipeline}: no answer"
+    text = f"{composition.pipeline}: {time_text(chosen.time.value)}"
+    if ratios is None or chosen.name == composition.baseline_name:
+        return text
+    ratio = ratios.time.value
+    if abs(ratio - 1) < SAME:
+        return f"{text}, as fast as {composition.baseline_name}"
+    word = "faster" if ratio >= 1 else "slower"
+    change = change_text(max(ratio, 1 / ratio)).removeprefix("+")
+    return f"{text}, {change} {word} than {composition.baseline_name}"
+
+
+def model_sentence(model: ModelTerm | None) -> str:
+    """How far predictions were off so far, in a sentence."""
+    if model is None or model.median_log_error is None:
+        return ""
+    off = f"{100 * model.median_log_error:.2g} %"
+    of = f"{model.pipelines} pipeline" + ("s" if model.pipelines != 1 else "")
+    if model.half_width_log is None:
+        return f"Off by {off} in the median of {of}; {model.needed} are needed for an interval."
+    width = f"{100 * model.half_width_log:.2g} %"
+    return f"Off by {off} in the median of {of}; another one lies within {width} (95 %)."

@@ -1,0 +1,369 @@
+"""A history as a report: its events, what is unclear, what to run next."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import asdict
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from bench_compare.history.model import BAD_STATES
+from bench_compare.report.model import (
+    Body,
+    Column,
+    Command,
+    Name,
+    Page,
+    Payload,
+    Ratio,
+    Report,
+    Row,
+    State,
+    Suite,
+    Table,
+    Test,
+)
+from bench_compare.report.units import change_text, interval_text, value_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from bench_compare.history.model import (
+        LevelChange,
+        EventInfo,
+        History,
+        Level,
+        SeriesInfo,
+        Suggestion,
+    )
+    from bench_compare.report.model import Tone
+
+KIND, VERSION = "bench-compare history", 1
+MOST_CHANGES, MOST_CAUSES, MOST_EVENTS = 6, 4, 30
+MOST_DETAILS = 20
+TONES: dict[str, Tone] = {"slower": "bad", "faster": "good", "both": "odd", "none": "fatal"}
+NOTABLE_RATIO = 0.02
+"""Share of odd values that is worth a word."""
+SIGNS = {"slower": "▲", "faster": "▼", "both": "◆", "none": "✕"}
+
+
+def headline(history: History) -> str:
+    gating = len(history.gating)
+    if gating:
+        return f"{gating} new regression{'' if gating == 1 else 's'}, not accepted"
+    if history.problems:
+        return "nothing can be said"
+    if history.unclear:
+        count = len(history.unclear)
+        return f"no new regression; {count} case{'' if count == 1 else 's'} unclear"
+    return "no new regression"
+
+
+def counts_text(history: History) -> str:
+    return ", ".join(f"{count} {state}" for state, count in history.counts.items()) or "no case"
+
+
+def series_text(history: History) -> str:
+    """``3 series of device_ns, 1 of e2e_ns``."""
+    counts = Counter(one.metric for one in history.series).most_common()
+    parts = [f"{count} series of {name}" for name, count in counts[:1]]
+    return ", ".join([*parts, *(f"{count} of {name}" for name, count in counts[1:])]) or "no series"
+
+
+def noise_text(history: History) -> str:
+    """What could have been seen."""
+    noise = history.noise
+    parts = []
+    if noise.sensitivity_ratio is not None:
+        parts.append(
+            f"a slow-down of {change_text(noise.sensitivity_ratio)} would be seen within four "
+            "documents in nine of ten"
+        )
+    if noise.correlation > 0:
+        parts.append(f"neighbouring documents correlate by {noise.correlation:.2f}")
+    if noise.odd_ratio > NOTABLE_RATIO:
+        parts.append(f"{100 * noise.odd_ratio:.0f} % of single values are odd")
+    return "; ".join(parts)
+
+
+def state_of(event: EventInfo, history: History) -> str:
+    if event.gates:
+        return "new"
+    if event.acknowledged is not None:
+        return event.acknowledged.kind
+    if event.undone is not None:
+        return f"undone by {history.builds[event.undone].name}"
+    return ""
+
+
+def size_text(event: EventInfo) -> str:
+    """``+3.1% (+2.4% to +3.8%)``; empty where it is no time."""
+    if event.ratio is None:
+        return ""
+    return f"{change_text(event.ratio)} ({interval_text(event.low, event.high)})"
+
+
+def change_of(change: LevelChange) -> str:
+    return change.text or change_text(change.ratio)
+
+
+def place_text(event: EventInfo, history: History) -> str:
+    names = [history.builds[at].name for at in (event.earliest, event.latest)]
+    if event.kind == "slope" or event.earliest != event.latest:
+        return f"{names[0]} to {names[1]}"
+    return history.builds[event.build].name
+
+
+def report_of(history: History) -> Report:
+    return Report(
+        body=partial(_body, history),
+        payload=lambda: Payload(record(history)),
+        page=lambda: Page("history", f"{headline(history)}: {history.title}", page_data(history)),
+        suite=partial(_suite, history),
+    )
+
+
+def record(history: History) -> dict[str, Any]:
+    """``rerun``: the cases that are open, with the path of the graph as the run named it, its
+    fingerprint and the engine's key, for ``bench-run --rerun-from``."""
+    changed = {change.series for event in history.gating for change in event.changes}
+    wanted = changed | {one.series for one in history.unclear}
+    rerun = [
+        {"fingerprint": one.fingerprint, "engine": one.engine, "path": one.path}
+        for one in history.series
+        if one.id in wanted
+    ]
+    return {"kind": KIND, "version": VERSION, **asdict(history), "rerun": rerun}
+
+
+def _body(history: History) -> Body:
+    by_id = {one.id: one for one in history.series}
+    documents = sum(len(build.documents) for build in history.builds)
+    noise = "" if history.problems else noise_text(history)
+    events = Table(
+        columns=tuple(map(Column, ("", "build", "what", "change", "state", "why"))),
+        rows=tuple(_event_row(event, history, by_id) for event in history.events),
+        entries=True,
+        most=MOST_EVENTS,
+        more="older events: --json, --html",
+    )
+    unclear = Table(
+        columns=(Column("change", "right"), Column("series", least=12), Column("engine")),
+        rows=tuple(
+            Row((Ratio(one.ratio), Name(by_id[one.series].name), by_id[one.series].engine))
+            for one in history.unclear
+        ),
+        title="Unclear in the newest build, a repeat decides",
+        lead="unclear in the newest build, a repeat decides:",
+        most=MOST_CHANGES,
+        more="more",
+    )
+    return Body(
+        headline=headline(history),
+        problems=tuple(history.problems),
+        statements=(
+            f"{history.title}: {documents} documents, {series_text(history)}",
+            f"newest build, against the last accepted level: {counts_text(history)}",
+            *([noise] if noise else []),
+        ),
+        tables=(events, unclear),
+        commands_title="Next",
+        commands=tuple(Command(one.reason, one.command) for one in history.suggestions),
+    )
+
+
+def _event_row(event: EventInfo, history: History, by_id: dict[str, SeriesInfo]) -> Row:
+    known = event.acknowledged
+    note = "" if known is None else known.note
+    size, state = size_text(event), state_of(event, history)
+    title = f"{event.id} {event.sentence}"
+    lines = [", ".join(fact for fact in (size, state, note) if fact)]
+    if len(event.changes) > 1:
+        lines += [
+            f"  {_change_line(change, by_id, history)}" for change in event.changes[:MOST_CHANGES]
+        ]
+    if len(event.changes) > MOST_CHANGES:
+        lines.append(f"  and {len(event.changes) - MOST_CHANGES} more")
+    lines += [f"why? {cause}" for cause in event.causes[:MOST_CAUSES]]
+    details: list[str] = []
+    if len(event.changes) > 1 or len(event.causes) > 1:
+        for change in event.changes[:MOST_DETAILS]:
+            one = by_id[change.series]
+            details.append(f"{change_of(change)} {one.name} ({one.engine})")
+        if len(event.changes) > MOST_DETAILS:
+            details.append(f"and {len(event.changes) - MOST_DETAILS} more")
+        details += [f"why? {cause}" for cause in event.causes]
+    cause = event.causes[0] if event.causes else ""
+    where = place_text(event, history)
+    return Row(
+        (event.id, where, event.sentence, size, state, cause),
+        State(event.direction, TONES[event.direction], SIGNS[event.direction]),
+        name=f"{event.id}: {event.sentence}",
+        entry=(title, *(line for line in lines if line)),
+        details=tuple(details),
+    )
+
+
+def _change_line(change: LevelChange, by_id: dict[str, SeriesInfo], history: History) -> str:
+    one = by_id[change.series]
+    values = ""
+    if change.old is not None:
+        old, new = (value_text(value, history.unit) for value in (change.old, change.new))
+        values = f"  {old} → {new}"
+    return f"{change_of(change):>8}  {one.name} {one.engine}{values}"
+
+
+# JUnit
+
+
+def _suite(history: History) -> Suite:
+    """Each series is a test; a new regression fails it, what is unclear is skipped."""
+    name = f"bench-compare history: {history.title}"
+    return Suite(name, _tests(history), output=(headline(history),))
+
+
+def _tests(history: History) -> Iterator[Test]:
+    for number, problem in enumerate(history.problems, start=1):
+        yield Test("history", f"problem {number}", "error", problem, "no answer", problem)
+    for event in history.events:
+        if event.gates and not event.changes:
+            yield Test("suite", event.sentence, **_failure([event], history))
+    unclear = {one.series: one.ratio for one in history.unclear}
+    for one in history.series:
+        mine = [e for e in history.events if any(c.series == one.id for c in e.changes)]
+        bad = [e for e in mine if e.gates and _is_open(e, one.id)]
+        result: dict[str, Any] = _failure(bad, history) if bad else {}
+        if not bad and one.id in unclear:
+            text = f"unclear: {change_text(unclear[one.id])} in the newest build, once"
+            result = {"result": "skipped", "message": text}
+        lines = [
+            f"{e.id} {e.sentence} {size_text(e)} {state_of(e, history)}".rstrip() for e in mine
+        ]
+        name = f"{one.name} {one.variant} {one.settings}".replace("  ", " ")
+        yield Test(f"{one.engine}.{one.family}", name, **result, output=tuple(lines))
+
+
+def _is_open(event: EventInfo, series: str) -> bool:
+    """Whether the series is one that makes the event gate."""
+    return any(
+        change.series == series
+        and not change.acknowledged
+        and (change.ratio is None or change.ratio > 1)
+        for change in event.changes
+    )
+
+
+def _failure(events: Sequence[EventInfo], history: History) -> dict[str, Any]:
+    lines = [f"{e.sentence} {size_text(e)} {state_of(e, history)}".rstrip() for e in events]
+    lines += [f"why? {cause}" for event in events for cause in event.causes]
+    broken = any(event.kind in BAD_STATES for event in events)
+    return {
+        "result": "error" if any(event.kind == "broken" for event in events) else "failure",
+        "message": lines[0],
+        "kind": events[0].kind if broken else "slower",
+        "text": "\n".join(lines),
+    }
+
+
+# The page. Points travel as logarithms over the last level in steps of 0.01 %, so that 365
+# documents of 150 series stay small.
+
+STEPS = 1e4
+DIGITS = 6
+LEAST_COST = 1.0005
+"""Below it an event's cost for the suite is not told."""
+
+
+def page_data(history: History) -> dict[str, Any]:
+    place = {one.id: number for number, one in enumerate(history.series)}
+    unclear = {one.series for one in history.unclear}
+    return {
+        "headline": headline(history),
+        "title": history.title,
+        "about": series_text(history),
+        "unit": history.unit,
+        "noise": noise_text(history),
+        "counts": dict(history.counts),
+        "problems": history.problems,
+        "remarks": history.remarks,
+        "suggestions": _commands(history.suggestions),
+        "builds": {
+            "names": [build.name for build in history.builds],
+            "documents": [build.documents for build in history.builds],
+            "changes": {str(n): b.changes for n, b in enumerate(history.builds) if b.changes},
+        },
+        "bands": [(band.first, band.last, band.kind, band.note) for band in history.bands],
+        "events": [_event(event, history, place) for event in history.events],
+        "series": [_series(one, unclear) for one in history.series],
+    }
+
+
+def _commands(suggestions: Sequence[Suggestion]) -> list[tuple[str, str]]:
+    return [(one.reason, one.command) for one in suggestions]
+
+
+def _event(event: EventInfo, history: History, place: dict[str, int]) -> dict[str, Any]:
+    known = event.acknowledged
+    large = not 1 / LEAST_COST < event.cost_ratio < LEAST_COST
+    return {
+        "id": event.id,
+        "direction": event.direction,
+        "build": event.build,
+        "sentence": event.sentence,
+        "size": size_text(event),
+        "state": state_of(event, history),
+        "cost": abs(math.log(event.cost_ratio)),
+        "costText": change_text(event.cost_ratio) if large else "",
+        "gates": event.gates,
+        "known": None if known is None else {"note": known.note, "link": known.link},
+        "causes": event.causes,
+        "suggestions": _commands(event.suggestions),
+        "changes": [
+            (place[c.series], c.ratio, c.text, _rounded(c.old), _rounded(c.new))
+            for c in event.changes
+        ],
+    }
+
+
+def _series(one: SeriesInfo, unclear: set[str]) -> dict[str, Any]:
+    reference = _reference(one)
+    numbers = [point.build for point in one.points]
+    units = [point.unit for point in one.points]
+    return {
+        "id": one.id,
+        "name": one.name,
+        "engine": one.engine,
+        "variant": one.variant,
+        "family": one.family,
+        "dtype": one.data_type,
+        "settings": one.settings,
+        "shown": "unclear" if one.id in unclear else one.verdict,
+        "spread": one.spread_ratio,
+        "accepted": one.accepted_ratio,
+        "reference": reference,
+        "builds": None if numbers == list(range(len(numbers))) else numbers,
+        "steps": [_step(point.value / reference) for point in one.points],
+        "halves": [_step(1 + point.half) for point in one.points],
+        "units": None if len(set(units)) < 2 else units,
+        "levels": [_level(level) for level in one.levels],
+    }
+
+
+def _reference(one: SeriesInfo) -> float:
+    if one.levels:
+        return one.levels[-1].value
+    return one.points[-1].value if one.points else 1.0
+
+
+def _step(ratio: float) -> int:
+    return round(STEPS * math.log(ratio)) if ratio > 0 else 0
+
+
+def _level(level: Level) -> tuple[Any, ...]:
+    values = (level.value, level.low, level.high, level.end_value)
+    return (level.first, level.last, *(_rounded(value) for value in values))
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else float(f"{value:.{DIGITS}g}")

@@ -1,0 +1,250 @@
+"""A report as a value: what a command has to say, before it is text, a table or a page.
+
+Each command makes one `Report`; each format renders it and knows nothing of the command. Numbers
+stay numbers, in the base unit of their kind, until a renderer makes text of them. Parts that cost
+something are made when a renderer asks for them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+Tone: TypeAlias = Literal["fatal", "bad", "odd", "good", "open", "plain"]
+
+
+class Amount(NamedTuple):
+    """A quantity: ``ns``, ``bytes``, ``J`` or another unit, as it is."""
+
+    value: float | None
+    unit: str
+
+
+class Ratio(NamedTuple):
+    """Other over base, shown as a change."""
+
+    value: float | None
+
+
+class RatioInterval(NamedTuple):
+    """The 95 % interval of a ratio."""
+
+    ratio: float | None
+    low: float | None
+    high: float | None
+
+
+class Span(NamedTuple):
+    """Both ends of an interval of amounts."""
+
+    low: float | None
+    high: float | None
+    unit: str
+
+
+class Name(NamedTuple):
+    """A name from a document, which no format may interpret."""
+
+    text: str
+
+
+class State(NamedTuple):
+    """What became of a row: a word, how loud it is, a sign beside it."""
+
+    word: str
+    tone: Tone = "plain"
+    mark: str = ""
+    news: Literal["bad", "good", "quiet"] = "quiet"
+    """What a reader has to know, likes to know, or asks for."""
+    doubt: str = ""
+    """A question mark where it is provisional."""
+
+
+Cell: TypeAlias = str | Amount | Ratio | RatioInterval | Span | Name | State
+
+
+@dataclass(frozen=True)
+class Column:
+    title: str
+    align: Literal["left", "right", "center"] = "left"
+    head: str | None = None
+    """Its title in the terminal, where that is another one."""
+    short: str | None = None
+    """Its title where there is little room."""
+    least: int | None = None
+    """It may be cut down to so many characters."""
+    share: int | None = None
+    """It takes at most this part of the terminal's width."""
+    optional: bool = False
+    """Left out where no row has anything in it."""
+    spare: int = 0
+    """From 1 on: left out in this order where the terminal has no room."""
+    group: bool = False
+    """The terminal puts rows that agree in it under a head of their own."""
+
+
+@dataclass(frozen=True)
+class Row:
+    cells: tuple[Cell, ...]
+    state: State | None = None
+    name: str = ""
+    """In full, where the row stands alone."""
+    reason: str | None = None
+    """Told after the name in place of columns, as there are no numbers to hold side by side."""
+    entry: tuple[str, ...] = ()
+    """Of a table of entries: what the terminal shows as a paragraph, the first line its title."""
+    details: tuple[str, ...] = ()
+    """Folded away below the table in Markdown."""
+    shown: bool = True
+    """Whether the terminal shows it without being asked for all."""
+
+    @property
+    def news(self) -> str:
+        return "quiet" if self.state is None else self.state.news
+
+
+@dataclass(frozen=True)
+class Table:
+    columns: tuple[Column, ...]
+    rows: tuple[Row, ...]
+    title: str = ""
+    lead: str = ""
+    """The line above it in the terminal; Markdown has the title."""
+    entries: bool = False
+    """In the terminal each row is a paragraph."""
+    ranked: bool = False
+    """Rows come by their state: in the terminal bad news, good news, then the rest; in Markdown
+    all but the first bad news is folded away."""
+    stacked: str = ""
+    """Where columns find no room: the numbers of a row, columns by their titles (``{base}``)."""
+    most: int | None = None
+    """Rows in the terminal, and `more` says where the others are."""
+    size: Callable[[Row], float] | None = None
+    """By which the rows are chosen; without it the first are shown."""
+    more: str = ""
+    foot: str = ""
+
+
+class SideFacts(NamedTuple):
+    """One thing that facts are told of."""
+
+    role: str
+    label: str
+    lead: str
+    """What the terminal says first of it."""
+    facts: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Difference:
+    name: str
+    base: str
+    other: str
+    of: str
+    must_agree: bool
+
+
+class Command(NamedTuple):
+    """A line that a reader copies."""
+
+    reason: str
+    line: str
+
+
+@dataclass(frozen=True)
+class Body:
+    """What the terminal and Markdown show."""
+
+    headline: str = ""
+    """The answer in a line; where it is empty, `counts` and `statements` are."""
+    labels: tuple[str, ...] = ()
+    """Names of what was compared, the base first."""
+    problems: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    facts: tuple[tuple[str, str], ...] = ()
+    sides: tuple[SideFacts, ...] = ()
+    brief: tuple[str, ...] = ()
+    """Facts of `sides` that the terminal shows."""
+    differences: tuple[Difference, ...] = ()
+    counted: int | None = None
+    """Cases, of which `counts` tells the states."""
+    counts: tuple[tuple[State, int], ...] = ()
+    statements: tuple[str, ...] = ()
+    tables: tuple[Table, ...] = ()
+    also: tuple[str, ...] = ()
+    """Bad news that no row tells."""
+    notes: tuple[str, ...] = ()
+    """Told as a list."""
+    most_notes: int | None = None
+    """In the terminal."""
+    closing: tuple[str, ...] = ()
+    """The last lines of the terminal."""
+    commands_title: str = ""
+    commands: tuple[Command, ...] = ()
+
+
+@dataclass(frozen=True)
+class Payload:
+    """What JSON holds: a tree, and in one of its lists, which is empty there, many items."""
+
+    tree: dict[str, Any]
+    key: str = ""
+    count: int = 0
+    items: Callable[[range], Sequence[Any]] = field(default=lambda _: ())
+
+
+@dataclass(frozen=True)
+class Records:
+    """Rows of CSV, in groups that share their first and last cells."""
+
+    head: tuple[str, ...]
+    count: int
+    groups: Callable[[range], Iterable[tuple[Sequence[Any], Iterable[Sequence[Any]]]]]
+    """Of some groups: the first cells, and the others of each row."""
+    last: tuple[Any, ...] = ()
+    order: Sequence[int] | None = None
+    """Places of the groups, where they stand in another order."""
+
+
+@dataclass(frozen=True)
+class Test:
+    """One test of a suite, as machines that run tests show it."""
+
+    group: str
+    name: str
+    result: Literal["passed", "failure", "error", "skipped"] = "passed"
+    message: str = ""
+    kind: str = ""
+    text: str = ""
+    properties: Mapping[str, str] = field(default_factory=dict)
+    output: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Suite:
+    name: str
+    tests: Iterable[Test]
+    properties: Mapping[str, str] = field(default_factory=dict)
+    output: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Page:
+    kind: Literal["compare", "history", "compose", "single"]
+    title: str
+    data: Mapping[str, Any]
+    """Plain values that the script of this kind of page reads."""
+    blocks: Sequence[str] = ()
+    """Packed details, each in an element of its own."""
+
+
+@dataclass(frozen=True)
+class Report:
+    body: Callable[[], Body]
+    payload: Callable[[], Payload]
+    page: Callable[[], Page]
+    records: Callable[[], Records] | None = None
+    suite: Callable[[], Suite] | None = None

@@ -1,0 +1,505 @@
+"""One document as a report: its cases with their times, rates and validation, what ran them, and
+what a reader should know of them."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any
+
+from bench_schema.merge import summaries
+from bench_schema.numbers.summary import main_series
+
+from bench_compare.comparison.circumstances.notes import disturbed_rounds
+from bench_compare.model import CaseComparison, CaseSide, Comparison, Side, Verdict
+from bench_compare.report import words
+from bench_compare.report.model import (
+    Amount,
+    Body,
+    Column,
+    Name,
+    Page,
+    Payload,
+    Records,
+    Report,
+    Row,
+    Span,
+    State,
+    Suite,
+    Table,
+    Test,
+)
+from bench_compare.report.names import safe
+from bench_compare.report.rows import matches
+from bench_compare.report.units import significant, span_text, value_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from bench_schema.document import Case, Summary
+
+    from bench_compare.model import Source, View
+
+KIND, VERSION = "bench-compare run", 1
+STATES: dict[str, State] = {
+    "wrong": State("wrong", "fatal", "❌", "bad"),
+    "crashed": State("crashed", "fatal", "❌", "bad"),
+    "failed": State("failed", "fatal", "❌", "bad"),
+    "timed out": State("timed out", "fatal", "❌", "bad"),
+    "unsupported": State("unsupported", "odd", "⚠️", "bad"),
+    "skipped": State("skipped", "open", "", "quiet"),
+    "completed": State("completed", "plain", "", "quiet"),
+}
+"""Worst first; a case that ran with outputs unlike the reference is ``wrong``."""
+FAILED = ("wrong", "crashed", "failed", "timed out")
+UNGATED = "events"
+SORTS = {
+    "ratio": "time",
+    "difference": "time",
+}
+"""Orders of a comparison that a single document does not have, and what comes closest."""
+HEADS = (
+    *("id", "name", "variant", "engine", "family", "data_type", "outcome", "reason", "series"),
+    *("median_ns", "ci_low_ns", "ci_high_ns", "tflops", "gbps", "ceiling_share", "validation"),
+    *("workspace_bytes", "notes"),
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Told:
+    """One case of the document."""
+
+    id: str
+    case: Case
+    notes: tuple[str, ...]
+
+    @cached_property
+    def state(self) -> str:
+        validation = self.case.validation
+        if validation is not None and validation.status == "failed":
+            return "wrong"
+        return self.case.outcome.status
+
+    @property
+    def name(self) -> str:
+        variant = ", ".join(f"{key}={value}" for key, value in self.case.variant.items())
+        return f"{self.case.graph.name} [{variant}]" if variant else self.case.graph.name
+
+    @cached_property
+    def series(self) -> str | None:
+        return main_series(self._summaries)
+
+    @cached_property
+    def _summaries(self) -> Mapping[str, Summary]:
+        return self.case.summary or summaries(self.case.rounds)
+
+    @property
+    def summary(self) -> Summary | None:
+        return None if self.series is None else self._summaries[self.series]
+
+    @property
+    def time_ns(self) -> float | None:
+        return None if self.summary is None else self.summary.median
+
+    @property
+    def interval_ns(self) -> tuple[float | None, float | None]:
+        one = self.summary
+        return (None, None) if one is None else (one.median_ci_low, one.median_ci_high)
+
+    @property
+    def validation(self) -> str:
+        if self.case.implausible is not None:
+            return "implausible"
+        return "" if self.case.validation is None else self.case.validation.status
+
+    @property
+    def rates(self) -> tuple[float | None, float | None, float | None]:
+        """TFLOP/s, GB/s, share of the ceiling."""
+        found = self.case.achieved
+        return (None,) * 3 if found is None else (found.tflops, found.gbps, found.ceiling_share)
+
+    @property
+    def reason(self) -> str:
+        """Why there is nothing to hold against others."""
+        if self.state == "wrong":
+            validation = self.case.validation
+            assert validation is not None
+            wrong = [one for one in validation.outputs if one.mismatched]
+            texts = [f"{o.mismatched} of {o.elements} elements of {o.name}" for o in wrong]
+            return validation.reason or f"{', '.join(texts)} differ from {validation.reference}"
+        outcome = self.case.outcome
+        where = "" if outcome.phase is None else f"in {outcome.phase.replace('_', ' ')}: "
+        return f"{where}{outcome.reason or outcome.status}"
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    source: Source
+
+    @cached_property
+    def cases(self) -> tuple[Told, ...]:
+        document = self.source.document
+        return tuple(
+            Told(f"c{place:04}", case, tuple(self._notes(case)))
+            for place, case in enumerate(document.cases, start=1)
+        )
+
+    def _notes(self, case: Case) -> Iterator[str]:
+        """Kinds of what is to be known of the samples, each with its text."""
+        if case.implausible is not None:
+            yield f"implausible: {case.implausible}"
+        ungated = sum(one.device_timing == UNGATED for one in case.rounds)
+        if ungated:
+            yield f"ungated: {ungated} of {len(case.rounds)} rounds were timed without a gate"
+        disturbed = disturbed_rounds(case, self.source.document)
+        if disturbed:
+            what = ", ".join(dict.fromkeys(disturbed.values()))
+            yield f"disturbed: {len(disturbed)} of {len(case.rounds)} rounds, {what}"
+        yield from (f"note: {text}" for text in case.notes)
+
+    @cached_property
+    def side(self) -> Side:
+        run = self.source.document.run
+        keys = tuple(engine.key for engine in self.source.document.engines)
+        return Side(run.label or self.source.path, (self.source,), keys)
+
+    @cached_property
+    def counts(self) -> list[tuple[State, int]]:
+        found = Counter(one.state for one in self.cases)
+        return [(state, found[word]) for word, state in STATES.items() if found[word]]
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        if any(one.time_ns is not None for one in self.cases):
+            return ()
+        return (f"{self.source.path}: nothing was measured",)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        complete = self.source.document.run.complete
+        return () if complete else ("the run was not finished: cases or rounds may be missing",)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Each kind with its cases; a note of one case in full."""
+        kinds: dict[str, list[tuple[Told, str]]] = {}
+        for one in self.cases:
+            for note in one.notes:
+                kind, _, text = note.partition(": ")
+                kinds.setdefault(kind, []).append((one, text))
+        return tuple(
+            f"{kind}: {held[0][0].name}: {held[0][1]}"
+            if len(held) == 1
+            else f"{kind}: {len(held)} cases, {held[0][0].name} among them ({held[0][1]})"
+            for kind, held in kinds.items()
+        )
+
+    @property
+    def facts(self) -> tuple[tuple[str, str], ...]:
+        return tuple(words.side_facts(self.side).items())
+
+
+def exit_code(run: Run) -> int:
+    """1 nothing was measured, 2 a case failed or its outputs differ from the reference."""
+    if run.problems:
+        return 1
+    return 2 if any(one.state in FAILED for one in run.cases) else 0
+
+
+def report_of(run: Run, view: View) -> Report:
+    return Report(
+        body=partial(_body, run, view),
+        payload=partial(_payload, run),
+        page=partial(_page, run, view),
+        records=partial(_records, run, view),
+        suite=partial(_suite, run),
+    )
+
+
+def _shown(run: Run, view: View) -> list[Told]:
+    """Those that pass the filter, in the order that was asked for."""
+    order = SORTS.get(view.sort, view.sort)
+    ranks = {word: rank for rank, word in enumerate(STATES)}
+    keys: dict[str, Any] = {
+        "name": lambda one: one.name,
+        "family": lambda one: (one.case.graph.family, one.name),
+        "time": lambda one: -(one.time_ns or 0.0),
+        "news": lambda one: ranks[one.state] if one.state in FAILED else len(ranks),
+        "document": lambda _one: 0,
+    }
+    wanted = view.filter
+    cases = [one for one in run.cases if wanted is None or matches(_words(one), wanted)]
+    return sorted(cases, key=keys[order])
+
+
+def _words(one: Told) -> Iterator[str]:
+    graph = one.case.graph
+    yield from (graph.name, graph.family, one.case.engine, graph.data_type, one.state)
+    yield from (f"{name}={value}" for name, value in one.case.variant.items())
+
+
+def _body(run: Run, view: View) -> Body:
+    total = sum(one.time_ns or 0.0 for one in run.cases)
+    measured = sum(one.time_ns is not None for one in run.cases)
+    together = f"{measured} measured, {value_text(total, 'ns')} one after the other"
+    return Body(
+        headline=f"{safe(run.side.label)}: {_counts_text(run)}",
+        problems=run.problems,
+        warnings=run.warnings,
+        facts=run.facts,
+        statements=(together,) if measured else (),
+        tables=(_table(run, view),),
+        notes=run.notes,
+        most_notes=12,
+    )
+
+
+def _counts_text(run: Run) -> str:
+    cases = "1 case" if len(run.cases) == 1 else f"{len(run.cases)} cases"
+    parts = ", ".join(f"{count} {state.word}" for state, count in run.counts)
+    return f"{cases}: {parts}" if parts else cases
+
+
+def _table(run: Run, view: View) -> Table:
+    engines = len({one.case.engine for one in run.cases}) > 1
+    columns = (
+        Column("outcome", head=""),
+        Column("case", least=18),
+        *([Column("engine", share=7)] if engines else ()),
+        Column("time", "right", optional=True),
+        Column("95 %", "right", optional=True, spare=2),
+        Column("compute", "right", optional=True, spare=3),
+        Column("memory", "right", optional=True, spare=4),
+        Column("of ceiling", "right", optional=True, spare=1),
+        Column("validation", optional=True),
+    )
+    rows = []
+    for one in _shown(run, view):
+        tflops, gbps, share = one.rates
+        numbers = (
+            Amount(one.time_ns, "ns"),
+            Span(*one.interval_ns, "ns"),
+            Amount(tflops, "TFLOP/s"),
+            Amount(gbps, "GB/s"),
+            "" if share is None else f"{significant(100 * share, 3)} %",
+            one.validation,
+        )
+        name = safe(one.name)
+        state = STATES[one.state]
+        rows.append(
+            Row(
+                (state, Name(name), *([Name(one.case.engine)] if engines else ()), *numbers),
+                state,
+                name=f"{name} on {safe(one.case.engine)}" if engines else name,
+                reason=one.reason if one.time_ns is None or one.state == "wrong" else None,
+            )
+        )
+    return Table(columns, tuple(rows), ranked=True, stacked="{time} ({95_percent}) {validation}")
+
+
+def _payload(run: Run) -> Payload:
+    """Its schema is `single_v1.json` beside this file."""
+    return Payload(
+        {
+            "kind": KIND,
+            "version": VERSION,
+            "exit_code": exit_code(run),
+            "document": run.source.path,
+            "label": run.side.label,
+            "complete": run.source.document.run.complete,
+            "problems": list(run.problems),
+            "warnings": list(run.warnings),
+            "notes": list(run.notes),
+            "facts": dict(run.facts),
+            "counts": {state.word: count for state, count in run.counts},
+            "cases": [],
+        },
+        "cases",
+        len(run.cases),
+        lambda part: [_record(one) for one in run.cases[part.start : part.stop]],
+    )
+
+
+def _record(one: Told) -> dict[str, Any]:
+    case, (low, high), (tflops, gbps, share) = one.case, one.interval_ns, one.rates
+    return {
+        "id": one.id,
+        "name": case.graph.name,
+        "variant": dict(case.variant),
+        "engine": case.engine,
+        "family": case.graph.family,
+        "data_type": case.graph.data_type,
+        "fingerprint": case.graph.fingerprint,
+        "path": case.graph.path,
+        "outcome": case.outcome.status,
+        "reason": case.outcome.reason,
+        "series": one.series,
+        "median_ns": one.time_ns,
+        "ci_low_ns": low,
+        "ci_high_ns": high,
+        "tflops": tflops,
+        "gbps": gbps,
+        "ceiling_share": share,
+        "validation": None if case.validation is None else case.validation.status,
+        "workspace_bytes": None if case.memory is None else case.memory.workspace_bytes,
+        "notes": list(one.notes),
+    }
+
+
+def _records(run: Run, view: View) -> Records:
+    shown = _shown(run, view)
+
+    def groups(part: range) -> Iterator[tuple[Sequence[Any], list[Sequence[Any]]]]:
+        for one in shown[part.start : part.stop]:
+            record = _record(one)
+            variant = " ".join(f"{key}={value}" for key, value in one.case.variant.items())
+            told = record | {"variant": variant, "notes": "; ".join(one.notes)}
+            cells = [told[name] for name in HEADS]
+            yield cells[:1], [cells[1:]]
+
+    return Records(HEADS, len(shown), groups)
+
+
+def _suite(run: Run) -> Suite:
+    """A case that failed is an error, wrong outputs are a failure; what was not run is skipped."""
+    return Suite(f"bench-compare {run.side.label}", _tests(run), dict(run.facts), run.notes)
+
+
+def _tests(run: Run) -> Iterator[Test]:
+    for number, problem in enumerate(run.problems, start=1):
+        yield Test("run", f"problem {number}", "error", problem, "not measured", problem)
+    for one in run.cases:
+        result: dict[str, Any] = {}
+        if one.state in FAILED:
+            tag = "failure" if one.state == "wrong" else "error"
+            message = f"{one.state}: {one.reason}".split("\n")[0]
+            result = {"result": tag, "message": message, "kind": one.state, "text": one.reason}
+        elif one.state != "completed":
+            result = {"result": "skipped", "message": f"{one.state}: {one.reason}".split("\n")[0]}
+        facts = {"id": one.id, "fingerprint": one.case.graph.fingerprint, "outcome": one.state}
+        if one.time_ns is not None:
+            low, high = one.interval_ns
+            facts |= {"time": value_text(one.time_ns, "ns"), "interval_95": span_text(low, high)}
+        group = f"{one.case.engine}.{one.case.graph.family}"
+        yield Test(group, one.name, **result, properties=facts, output=one.notes)
+
+
+def _page(run: Run, view: View) -> Page:
+    """The details are those of a comparison of which only the base is there."""
+    from bench_compare.report.html.candidates import candidate_groups
+    from bench_compare.report.html.details import CHUNK, blocks
+    from bench_compare.report.html.front import coded, floats
+    from bench_compare.report.html.sampling import FEW, MANY, shares
+
+    alone = [_alone(one) for one in run.cases]
+    nothing = Comparison(
+        run.side,
+        (),
+        None,
+        (),
+        (),
+        tuple(alone),
+        (),
+        (),
+        {},
+        (),
+        (),
+    )
+    measured = [(one.time_ns, *one.interval_ns) for one in run.cases]
+    time, low, high = (
+        floats([[math.nan if v is None else v for v in row] for row in measured]).reshape(-1, 3).T
+    )
+    unknown = floats([math.nan] * len(alone))
+    ranks = {word: rank for rank, word in enumerate(STATES)}
+    counts = {state.word: count for state, count in run.counts}
+    coded_columns = {
+        "family": [one.case.graph.family for one in run.cases],
+        "dtype": [one.case.graph.data_type for one in run.cases],
+        "engine": [one.case.engine for one in run.cases],
+        "label": ["" for _ in run.cases],
+        "variant": [
+            ", ".join(f"{k}={v}" for k, v in one.case.variant.items()) for one in run.cases
+        ],
+        "metric": [one.series or "" for one in run.cases],
+        "validation": [one.validation for one in run.cases],
+        "notes": [", ".join(note.partition(":")[0] for note in one.notes) for one in run.cases],
+    }
+    data = {
+        "title": run.side.label,
+        "about": run.source.path,
+        "sideNames": ["run"],
+        "sides": [{"label": run.side.label}],
+        "problems": run.problems,
+        "warnings": run.warnings,
+        "notes": run.notes,
+        "facts": run.facts,
+        "verdicts": list(STATES),
+        "counts": [counts.get(word, 0) for word in STATES],
+        "quiet": ["completed", "skipped"],
+        "metrics": {
+            "device_ns": ["device time", "ns", "lower"],
+            "e2e_ns": ["end-to-end time", "ns", "lower"],
+        },
+        "ceilings": words.ceilings([run.side]),
+        "shares": {str(number): shares(number).round(4).tolist() for number in (FEW, MANY)},
+        "start": {"filter": view.filter or ""},
+        "candidates": candidate_groups(alone),
+        "chunk": CHUNK,
+        "cases": {
+            "id": [one.id for one in run.cases],
+            "name": [one.case.graph.name for one in run.cases],
+            "verdict": [ranks[one.state] for one in run.cases],
+            "provisional": [0] * len(alone),
+            "group": list(range(len(alone))),
+            "base": time,
+            "low": low,
+            "high": high,
+            "other": unknown,
+            "ratio": unknown,
+            "achieved": [_rate_text(one) for one in run.cases],
+            **{name: coded(values) for name, values in coded_columns.items()},
+        },
+    }
+    return Page("single", run.side.label, data, [block.text for block in blocks(nothing)])
+
+
+def _alone(one: Told) -> CaseComparison:
+    case = one.case
+    return CaseComparison(
+        id=one.id,
+        name=case.graph.name,
+        fingerprint=case.graph.fingerprint,
+        family=case.graph.family,
+        data_type=case.graph.data_type,
+        engine=case.engine,
+        variant=case.variant,
+        other_label="",
+        base=CaseSide(case.graph.name, case.engine, (case,), (0,)),
+        other=None,
+        verdict=Verdict.UNMEASURED,
+        make_reason=partial(_told, one),
+        gate=one.series,
+        metrics={},
+    )
+
+
+def _told(one: Told) -> str:
+    """The head of the panel."""
+    if one.time_ns is None or one.state == "wrong":
+        return one.reason
+    low, high = one.interval_ns
+    interval = "" if low is None else f" (95 % {span_text(low, high)})"
+    rate = _rate_text(one)
+    return f"{value_text(one.time_ns, 'ns')}{interval}{', ' if rate else ''}{rate}"
+
+
+def _rate_text(one: Told) -> str:
+    tflops, gbps, share = one.rates
+    parts = [
+        "" if tflops is None else value_text(tflops, "TFLOP/s"),
+        "" if gbps is None else value_text(gbps, "GB/s"),
+        "" if share is None else f"{significant(100 * share, 3)} % of the ceiling",
+    ]
+    return ", ".join(part for part in parts if part)

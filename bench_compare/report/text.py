@@ -1,0 +1,327 @@
+"""The terminal: what went wrong, what was asked, the answer, then what it rests on."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from typing import TYPE_CHECKING
+
+from tabulate import tabulate
+
+from bench_compare.report.cells import cell_text
+from bench_compare.report.model import RatioInterval
+from bench_compare.report.names import cut, safe, shortened
+from bench_compare.report.units import margin_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from bench_compare.model import View
+    from bench_compare.report.model import (
+        Body,
+        Cell,
+        Column,
+        Report,
+        Row,
+        SideFacts,
+        Table,
+        Tone,
+    )
+
+COLORS: dict[Tone, str] = {"fatal": "1;31", "bad": "31", "odd": "35", "good": "32", "open": "33"}
+"""ANSI codes; another tone keeps the terminal's colour."""
+BOLD, ALARM, WARNING = "1", "1;31", "33"
+WIDE = 110
+"""From this width on there is room for both ends of the interval of a ratio."""
+GAP, HEAD = 2, 2
+"""Between columns, and what tabulate adds to the width of a head."""
+NARROW = 64
+"""Below this width differences are sentences instead of columns."""
+ROLE = " " * 7
+"""The room of ``other`` and the gap after it."""
+INDENT = "  "
+NAME_ROOM = 9
+"""Of the name of a fact."""
+
+
+def render(report: Report, view: View) -> str:
+    """The report as text of at most `View.width` columns (40 at least), a newline at the end;
+    command lines are not wrapped: they are copied as they stand."""
+    body = report.body()
+    blocks = [
+        "\n".join([*_opening(body, view), *_sides(body, view)]),
+        _differences(body, view),
+        _answer(body, view),
+    ]
+    for table in body.tables:
+        blocks += _table_blocks(table, view)
+    also = [_wrap(safe(text), view) for text in body.also]
+    blocks.append("\n".join(["Also", *also]) if also else "")
+    blocks += ["\n".join(_notes(body, view)), "\n".join(_commands(body, view))]
+    blocks.append("\n".join(_wrap(line, view) for line in body.closing))
+    return "\n\n".join(block for block in blocks if block) + "\n"
+
+
+def _paint(text: str, code: str | None, view: View) -> str:
+    return f"\x1b[{code}m{text}\x1b[0m" if view.color and code and text else text
+
+
+def _wrap(text: str, view: View, indent: str = INDENT, first: str = "") -> str:
+    return textwrap.fill(
+        text,
+        view.width,
+        initial_indent=first,
+        subsequent_indent=indent,
+        break_on_hyphens=False,
+    )
+
+
+def _opening(body: Body, view: View) -> Iterator[str]:
+    yield from (_paint(_wrap(f"error: {safe(p)}", view), ALARM, view) for p in body.problems)
+    yield from (_paint(_wrap(f"warning: {safe(w)}", view), WARNING, view) for w in body.warnings)
+    if body.headline:
+        yield _wrap(safe(body.headline), view, "")
+    for name, text in body.facts:
+        yield _wrap(f"{name + ':':{NAME_ROOM + 1}} {safe(text)}", view, " " * (NAME_ROOM + 2))
+
+
+def _sides(body: Body, view: View) -> Iterator[str]:
+    """Lines for each side; facts that all of them share come once, below."""
+    if not body.sides:
+        return
+    facts = [side.facts for side in body.sides]
+    shared = [n for n in body.brief if n in facts[0] and len({f.get(n) for f in facts}) == 1]
+    width = max(len(safe(side.label)) for side in body.sides)
+    for side in body.sides:
+        own = [side.facts[name] for name in body.brief if name in side.facts and name not in shared]
+        yield from _side(side, width, "; ".join([side.lead, *own]), view)
+    if shared:
+        text = "; ".join(facts[0][name] for name in shared)
+        yield _wrap(text, view, ROLE, "both   " if len(body.sides) == 2 else "all    ")
+
+
+def _side(side: SideFacts, width: int, facts: str, view: View) -> Iterator[str]:
+    """On one line where the labels are short, else the facts below the whole label."""
+    role, label = f"{side.role:5}  ", f"{safe(side.label):{width}}"
+    if len(label) <= view.width // 3:
+        head = f"{role}{label}  "
+        yield _wrap(facts, view, " " * len(head), head)
+    else:
+        yield _wrap(label.rstrip(), view, ROLE, role)
+        yield _wrap(facts, view, ROLE, ROLE)
+
+
+def _differences(body: Body, view: View) -> str:
+    if not body.differences:
+        return ""
+    if len(body.sides) > 2 or view.width < NARROW:
+        lines = []
+        for d in body.differences:
+            must = "must agree, " if d.must_agree else ""
+            of = f" ({safe(d.of)})" if len(body.sides) > 2 else ""
+            told = f"{must}{safe(d.name)}: {safe(d.base)} → {safe(d.other)}{of}"
+            text = _wrap(told, view, INDENT + INDENT, INDENT)
+            lines.append(_paint(text, ALARM if d.must_agree else None, view))
+        return "\n".join(["Differs", *lines])
+    room = (view.width - 38) // 2
+    rows = [
+        [
+            _paint(cut(safe(d.name), 18), ALARM if d.must_agree else None, view),
+            cut(safe(d.base), room),
+            cut(safe(d.other), room),
+            "must agree" if d.must_agree else "",
+        ]
+        for d in body.differences
+    ]
+    heads = ["Differs", "base", "other", ""]
+    return tabulate(rows, heads, tablefmt="plain", disable_numparse=True)
+
+
+def _answer(body: Body, view: View) -> str:
+    lines = []
+    if body.counted is not None:
+        # A number stays beside its word: a no-break space while wrapping.
+        counts = re.sub(r"(\d) ", "\\1\xa0", counts_text(body))
+        lines.append(_paint(_wrap(counts, view).replace("\xa0", " "), BOLD, view))
+    return "\n".join([*lines, *(_wrap(text, view) for text in body.statements)])
+
+
+def counts_text(body: Body) -> str:
+    cases = "1 case" if body.counted == 1 else f"{body.counted} cases"
+    parts = ", ".join(f"{number} {state.word}" for state, number in body.counts)
+    return f"{cases}: {parts}" if parts else cases
+
+
+def _table_blocks(table: Table, view: View) -> Iterator[str]:
+    rows = [row for row in table.rows if row.shown or view.all]
+    groups = [place for place, column in enumerate(table.columns) if column.group]
+    if not groups:
+        yield from _group_blocks(table, rows, view)
+        return
+    [place] = groups
+    for label in dict.fromkeys(cell_text(row.cells[place]) for row in rows):
+        yield _paint(_wrap(f"== {label}", view), BOLD, view)
+        yield from _group_blocks(
+            table, [row for row in rows if cell_text(row.cells[place]) == label], view
+        )
+
+
+def _group_blocks(table: Table, rows: Sequence[Row], view: View) -> Iterator[str]:
+    if table.entries:
+        yield from ("\n".join(_entry(row, view)) for row in rows[: table.most])
+        yield _rest(table, len(rows))
+        return
+    if table.ranked and view.sort == "news":
+        told = [row for row in rows if row.reason is not None]
+        measured = [row for row in rows if row.reason is None]
+        yield _sentences([row for row in told if row.news == "bad"], view)
+        yield _columns(table, [row for row in measured if row.news != "quiet"], view)
+        yield _sentences([row for row in told if row.news != "bad"], view)
+        yield _columns(table, [row for row in measured if row.news == "quiet"], view)
+        return
+    shown = list(rows)
+    if table.most is not None and len(shown) > table.most:
+        size = table.size
+        if size is not None:
+            least = sorted(map(size, shown), reverse=True)[table.most - 1]
+            shown = [row for row in shown if size(row) >= least]
+        shown = shown[: table.most]
+    lines = [table.lead, _columns(table, shown, view)]
+    lines.append(_rest(table, len(rows)) if len(shown) < len(rows) else "")
+    lines.append(_wrap(safe(table.foot), view, "") if table.foot else "")
+    yield "\n".join(line for line in lines if line)
+
+
+def _rest(table: Table, count: int) -> str:
+    left = 0 if table.most is None else count - table.most
+    return f"{left} {table.more}" if left > 0 else ""
+
+
+def _entry(row: Row, view: View) -> Iterator[str]:
+    """The first line is the title; those below it begin with their indent."""
+    title, *lines = row.entry
+    color = None if row.state is None else COLORS.get(row.state.tone)
+    mark = "" if row.state is None else f"{row.state.mark} "
+    text = _wrap(safe(title), view, INDENT, mark)
+    yield _paint(text[: len(mark)], color, view) + text[len(mark) :]
+    for line in lines:
+        indent = INDENT + line[: len(line) - len(line.lstrip(" "))]
+        yield _wrap(safe(line.strip()), view, indent, indent)
+
+
+def _sentences(rows: Sequence[Row], view: View) -> str:
+    """State, name in full and the reason below it."""
+    width = max((len(row.state.word) for row in rows if row.state is not None), default=0)
+    indent = " " * (width + GAP)
+    lines = []
+    for row in rows:
+        assert row.state is not None
+        state = _paint(f"{row.state.word:{width}}", COLORS.get(row.state.tone), view)
+        name = _wrap(safe(row.name), view, indent, indent)[len(indent) :]
+        lines.append(f"{state}{' ' * GAP}{name}")
+        lines.append(_wrap(safe(row.reason or ""), view, indent, indent))
+    return "\n".join(lines)
+
+
+def _columns(table: Table, rows: Sequence[Row], view: View) -> str:
+    """Names get the room that numbers leave; then columns that can be spared go; then each row
+    has lines of its own."""
+    if not rows:
+        return ""
+    columns: list[tuple[Column, list[str]]] = []
+    for place, column in enumerate(table.columns):
+        texts = [_shown(row.cells[place], view) for row in rows]
+        unsaid = column.optional and not any(text not in ("", "-") for text in texts)
+        if not column.group and not unsaid:
+            columns.append((column, texts))
+    spare = sorted({column.spare for column, _ in columns} - {0})
+    while (limits := _limits(columns, view)) is None and spare:
+        columns = [one for one in columns if one[0].spare != spare[0]]
+        spare = spare[1:]
+    if limits is None and table.stacked:
+        return "\n".join(_stacked(table, row, view) for row in rows)
+    drawn = []
+    for column, texts in columns:
+        limit = None if limits is None else limits.get(column.title)
+        short = shortened(texts, limit) if limit is not None else None
+        drawn.append([text if short is None else short[text] for text in texts])
+    for place, (column, _) in enumerate(columns):
+        if column is table.columns[0]:
+            states = [None if row.state is None else COLORS.get(row.state.tone) for row in rows]
+            drawn[place] = [
+                _paint(t, code, view) for t, code in zip(drawn[place], states, strict=True)
+            ]
+    return tabulate(
+        list(zip(*drawn, strict=True)),
+        headers=[_head(column, view) for column, _ in columns],
+        tablefmt="plain",
+        colalign=["left" if column.align == "left" else "right" for column, _ in columns],
+        disable_numparse=True,
+    )
+
+
+def _shown(cell: Cell, view: View) -> str:
+    if isinstance(cell, RatioInterval) and view.width < WIDE:
+        return margin_text(*cell)
+    return cell_text(cell)
+
+
+def _head(column: Column, view: View) -> str:
+    if column.short is not None and view.width < WIDE:
+        return column.short
+    return column.title if column.head is None else column.head
+
+
+def _limits(columns: Sequence[tuple[Column, list[str]]], view: View) -> dict[str, int] | None:
+    """The width of each column that may be cut; None where there is no room for all."""
+    heads = {column.title: len(_head(column, view)) + HEAD for column, _ in columns}
+    widths = {c.title: max([heads[c.title], *map(len, texts)]) for c, texts in columns}
+    for column, texts in columns:
+        if column.share is not None:
+            room = max(view.width // column.share, 8)
+            widths[column.title] = min(max(map(len, texts)), room)
+    cut_down = {c.title: c.least for c, _ in columns if c.least is not None}
+    over = sum(widths.values()) + GAP * (len(widths) - 1) - view.width
+    while over > 0:
+        able = [name for name, least in cut_down.items() if widths[name] > max(least, heads[name])]
+        if not able:
+            return None
+        widest = max(able, key=widths.__getitem__)
+        others = [widths[name] for name in able if name != widest]
+        least = max(cut_down[widest], heads[widest])
+        step = min(over, widths[widest] - max([least, *(w for w in others if w < widths[widest])]))
+        widths[widest] -= max(step, 1)
+        over -= max(step, 1)
+    flexible = {c.title for c, _ in columns if c.least is not None or c.share is not None}
+    return {name: width for name, width in widths.items() if name in flexible}
+
+
+def _stacked(table: Table, row: Row, view: View) -> str:
+    """A row on lines of its own: state and name, then its numbers."""
+    word = "" if row.state is None else cell_text(row.state)
+    color = None if row.state is None else COLORS.get(row.state.tone)
+    name = _wrap(safe(row.name), view, INDENT, f"{word} ")[len(word) :]
+    texts = {
+        column.title.replace(" ", "_").replace("%", "percent"): _shown(cell, view)
+        for column, cell in zip(table.columns, row.cells, strict=True)
+    }
+    numbers = table.stacked.format_map(texts).strip()
+    lines = [_paint(word, color, view) + name]
+    if any(char.isdigit() for char in numbers):
+        lines.append(_wrap(numbers, view, INDENT, INDENT))
+    return "\n".join(lines)
+
+
+def _notes(body: Body, view: View) -> Iterator[str]:
+    for note in body.notes[: body.most_notes]:
+        yield _wrap(f"- {safe(note)}", view)
+    if body.most_notes is not None and len(body.notes) > body.most_notes:
+        yield f"- and {len(body.notes) - body.most_notes} more: --json"
+
+
+def _commands(body: Body, view: View) -> Iterator[str]:
+    if body.commands:
+        yield f"{body.commands_title.lower()}:"
+    for reason, line in body.commands:
+        yield _wrap(safe(reason), view, INDENT + INDENT, INDENT)
+        yield f"{INDENT}{INDENT}{safe(line)}"
