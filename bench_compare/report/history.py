@@ -30,10 +30,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from bench_compare.history.model import (
-        LevelChange,
         EventInfo,
         History,
         Level,
+        LevelChange,
         SeriesInfo,
         Suggestion,
     )
