@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from bench_schema.estimate import case_time, round_logs
 
 from bench_compare.compose.model import Check, IntervalEstimate, ModelTerm
 from bench_compare.compose.prediction import PredictionRounds, describe, interval, unsettled, within
 from bench_compare.compose.rows import MOST_JOULES
 from bench_compare.compose.select import default_row, rows_of, states_of
-from bench_compare.statistics.samples import round_statistics
 from bench_compare.statistics.special import t_quantile
 
 if TYPE_CHECKING:
@@ -82,13 +82,12 @@ def _problem(case: Case, series: str) -> str | None:
 
 
 def _estimate(case: Case, series: str) -> IntervalEstimate:
-    """Mean of the rounds' medians, Student's t over rounds; with what another document would be
-    apart, as predictions have it."""
-    rounds = [one for one in case.rounds if series in one.series]
-    samples = [one.series[series][one.cut.get(series, 0) :] for one in rounds]
-    values = np.exp(round_statistics(samples).log_median)
-    values = values[np.isfinite(values)]
-    value = float(values.mean())
+    """With Student's t over rounds, and what another document would be apart, as predictions have
+    it."""
+    values = np.exp(np.array([*round_logs(case, series).values()]))
+    time = case_time(case, series)
+    assert time is not None, "it has samples of the series"
+    value = time.ns
     if values.size < 2:
         return IntervalEstimate(value)
     quantile = float(t_quantile(0.975, np.array([values.size - 1.0]))[0])

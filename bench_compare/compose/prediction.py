@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
+from bench_schema.estimate import case_log
 
 from bench_compare.compose.model import (
     Configuration,
@@ -105,9 +106,8 @@ def each_of(sources: Ints) -> Ints:
 
 
 def means(values: Array, sources: Ints) -> Array:
-    """Mean of each row: over its documents, of the means of their rounds."""
-    parts = [_mean(values[:, sources == one]) for one in each_of(sources)]
-    return _mean(np.stack(parts, axis=1)) if parts else np.full(len(values), np.nan)
+    """Each row, of positive numbers, over its rounds and documents (`numbers.estimate`)."""
+    return np.asarray(np.exp(case_log(np.log(values), sources)))
 
 
 def _mean(values: Array) -> Array:
@@ -201,17 +201,18 @@ def alone(values: Array, sources: Ints, bounds: Array) -> list[IntervalEstimate]
     parts = [_moments(values[:, sources == one]) for one in each_of(sources)]
     mean, variance, count = (np.stack(rows, axis=1) for rows in zip(*parts, strict=True))
     held = (count > 0).sum(axis=1)
-    value = _mean(mean)
+    middle = _mean(mean)
     of_rounds = np.where(count > 0, variance, 0.0) / np.maximum(held, 1)[:, None] ** 2
     spread = (of_rounds**2 / np.maximum(count - 1, 1)).sum(axis=1)
     summed = of_rounds.sum(axis=1)
     dof = np.where(spread > 0, summed**2 / np.where(spread > 0, spread, 1.0), 1.0)
     dof = np.where((count == 1).any(axis=1), np.nan, dof)
-    apart = np.where(count > 0, (mean - value[:, None]) ** 2, 0.0).sum(axis=1)
+    apart = np.where(count > 0, (mean - middle[:, None]) ** 2, 0.0).sum(axis=1)
     by_document = held >= DOCUMENTS
     summed = np.where(by_document, apart / np.maximum(held * (held - 1), 1), summed)
     dof = np.where(by_document, held - 1, dof)
     half = t_quantile(COVERAGE, dof) * np.sqrt(summed) + bounds
+    value = means(values, sources)
     # As `_logarithmic` has it: times of single rows are above zero.
     with np.errstate(divide="ignore", invalid="ignore"):
         logs = np.where(half / value <= MOST_LOG, half / value, np.nan)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+from bench_schema.estimate import row_mean
 from bench_schema.identity import engine_name, engine_names, is_tuned, without_device
 
 from bench_compare.comparison.circumstances.settings import (
@@ -23,7 +24,7 @@ from bench_compare.comparison.outcomes import checked, complaint, wrong
 from bench_compare.metrics import METRICS, PerRound, Sampled
 from bench_compare.model import CaseSide
 from bench_compare.rounds.lazy import facts, gather
-from bench_compare.statistics.arrays import row_mean, units
+from bench_compare.statistics.arrays import units
 from bench_compare.statistics.samples import section_variance
 
 if TYPE_CHECKING:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias, overload
 
 import numpy as np
 from bench_schema.document import Round
+from bench_schema.estimate import cut_of
 
 from bench_compare.rounds.facts import facts_of, facts_of_cases
 from bench_compare.rounds.table import READINGS, RoundTable, table_of
@@ -29,9 +30,8 @@ class SampledRounds(NamedTuple):
 
     samples: Sequence[Samples]
     cuts: Sequence[int]
-    """That the document tells, else 0."""
-    medians_ns: Sequence[float]
-    """Of the samples after the cut; NaN: not known."""
+    times_ns: Sequence[float]
+    """Location of each round; NaN: not known."""
 
 
 NO_ROUNDS = SampledRounds((), (), ())
@@ -67,8 +67,8 @@ class LazyRounds(Sequence[Round]):
         first, last = columns.starts[self.place : self.place + 2]
         return SampledRounds(
             columns.samples[first:last],
-            columns.told_cuts[first:last],
-            columns.told_medians_ns[first:last],
+            columns.cuts[first:last],
+            columns.times_ns[first:last],
         )
 
     @property
@@ -134,7 +134,7 @@ def series_of(rounds: Sequence[Round], name: str) -> SampledRounds:
     held = [one for one in rounds if name in one.series and one.series[name].size]
     return SampledRounds(
         [one.series[name] for one in held],
-        [one.cut.get(name) or 0 for one in held],
+        [cut_of(one, name).cut for one in held],
         [nan] * len(held),
     )
 

@@ -10,6 +10,7 @@ from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
+from bench_schema.estimate import cut_of
 
 from bench_compare.metrics import METRICS, PerRound
 from bench_compare.rounds.facts import Facts, facts_of_cases
@@ -41,22 +42,19 @@ class SeriesColumns:
     samples: Sequence[Samples]
     cut: Ints
     """Leading samples that do not count; computed where the document does not tell."""
-    told_cut: Ints
-    """The same as the document tells it, else 0."""
     not_warm: Mask
     statistics: RoundStatistics
     """Of the samples that count."""
 
     @cached_property
-    def told_cuts(self) -> list[int]:
-        found: list[int] = self.told_cut.tolist()
+    def cuts(self) -> list[int]:
+        found: list[int] = self.cut.tolist()
         return found
 
     @cached_property
-    def told_medians_ns(self) -> list[float]:
-        """Median after `told_cut`; NaN where another cut counts."""
-        same = self.cut == self.told_cut
-        found: list[float] = np.where(same, self.statistics.median_ns, np.nan).tolist()
+    def times_ns(self) -> list[float]:
+        """Of each round its location; NaN where no sample counts."""
+        found: list[float] = np.exp(self.statistics.log_median).tolist()
         return found
 
 
@@ -139,18 +137,17 @@ def _series(rounds: Sequence[Round], name: str, starts: Ints) -> SeriesColumns:
             places.append(place)
             samples.append(found)
     holders = [rounds[place] for place in places]
-    told = [one.cut.get(name) for one in holders]
-    not_warm = [name in one.not_warm for one in holders]
-    cuts = [cut or 0 for cut in told]
-    if None in told:
-        every = zip(told, not_warm, samples, strict=True)
-        cuts, not_warm = map(list, zip(*(_cut(*one) for one in every), strict=True))
+    if all(name in one.cut for one in holders):  # as in nearly all documents
+        cuts = [one.cut[name] for one in holders]
+        not_warm = [name in one.not_warm for one in holders]
+    else:
+        every = [cut_of(one, name) for one in holders]
+        cuts, not_warm = [one.cut for one in every], [one.not_warm for one in every]
     return SeriesColumns(
         round=np.array(places, np.int64),
         starts=np.searchsorted(places, starts).tolist(),
         samples=samples,
         cut=np.array(cuts, np.int64),
-        told_cut=np.array([cut or 0 for cut in told], np.int64),
         not_warm=np.array(not_warm, bool),
         statistics=round_statistics(trimmed(samples, cuts) if any(cuts) else samples),
     )
@@ -164,19 +161,9 @@ def empty_series(starts: int) -> SeriesColumns:
         starts=[0] * starts,
         samples=(),
         cut=nothing,
-        told_cut=nothing,
         not_warm=np.empty(0, bool),
         statistics=round_statistics(()),
     )
-
-
-def _cut(told: int | None, not_warm: bool, samples: Samples) -> tuple[int, bool]:
-    if told is not None:
-        return told, not_warm
-    from bench_schema.numbers.summary import warmup_cut
-
-    found = warmup_cut(samples)
-    return found.cut, found.not_warm
 
 
 def _numbers(values: Sequence[Any]) -> Numbers:
@@ -251,7 +238,6 @@ def _join_series(tables: Sequence[RoundTable], name: str, before: Ints) -> Serie
         starts=_starts([np.array(one.starts) for one in parts]).tolist(),
         samples=[*chain.from_iterable(one.samples for one in parts)],
         cut=_column(parts, attrgetter("cut")),
-        told_cut=_column(parts, attrgetter("told_cut")),
         not_warm=_column(parts, attrgetter("not_warm")),
         statistics=_fields(RoundStatistics, [one.statistics for one in parts]),
     )

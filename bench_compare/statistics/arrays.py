@@ -12,14 +12,6 @@ Mask: TypeAlias = npt.NDArray[np.bool_]
 Ints: TypeAlias = npt.NDArray[np.int64]
 
 
-def row_mean(values: Array) -> Array:
-    """Mean of what is known in each row; NaN where nothing is."""
-    known = np.isfinite(values)
-    count = known.sum(axis=1)
-    total = np.where(known, values, 0.0).sum(axis=1)
-    return np.asarray(np.where(count > 0, total / np.maximum(count, 1), np.nan))
-
-
 def units(values: Array) -> npt.NDArray[np.int64]:
     return np.asarray(np.isfinite(values).sum(axis=1))
 

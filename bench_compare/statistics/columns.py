@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 import numpy as np
+from bench_schema.estimate import row_mean
 
-from bench_compare.statistics.arrays import Array, Ints, row_mean
+if TYPE_CHECKING:
+    from bench_compare.statistics.arrays import Array, Ints
 
 BLOCKS = 1 << 32
 """More than there are units of hardware."""

@@ -11,6 +11,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
+from bench_schema.estimate import comparable, weights
 
 from bench_compare.statistics.arrays import Array, Ints, Mask, column_median
 
@@ -63,15 +64,15 @@ def fit(values: Array, side: Ints, block: Ints) -> Fit:
     leverage, dof = np.full(height, np.nan), np.zeros(height)
     residual = np.full_like(values, np.nan)
     for rows, columns in _patterns(values):
-        kept, blocks = _comparable(columns, side[columns], block[columns])
+        kept, blocks = comparable(columns, side[columns], block[columns])
         part = values[np.ix_(rows, kept)]
-        weights = [_weights(side[kept] == number, blocks) for number in (0, 1)]
-        for number, weight in enumerate(weights):
-            counts[number, rows] = np.count_nonzero(weight)
-            if weight.any():
-                levels[number, rows] = part @ weight
-        if all(weight.any() for weight in weights):
-            leverage[rows] = sum(float(weight @ weight) for weight in weights)
+        shares = [weights(side[kept] == number, blocks) for number in (0, 1)]
+        for number, share in enumerate(shares):
+            counts[number, rows] = np.count_nonzero(share)
+            if share.any():
+                levels[number, rows] = part @ share
+        if all(share.any() for share in shares):
+            leverage[rows] = sum(float(share @ share) for share in shares)
         remainder, rank = _remainder(side[kept], blocks)
         dof[rows] = len(kept) - rank
         free = np.flatnonzero(np.diag(remainder) > LEAST_LEVERAGE)
@@ -124,27 +125,6 @@ def _patterns(values: Array) -> Iterator[tuple[Ints, Ints]]:
             yield rows, columns
 
 
-def _comparable(columns: Ints, side: Ints, block: Ints) -> tuple[Ints, Ints]:
-    """Observations in blocks that both sides have, and their blocks; where there is no such block,
-    or one side only, all of them (in one block if the sides share none)."""
-    both = np.intersect1d(block[side == 0], block[side == 1])
-    if both.size:
-        kept = np.isin(block, both)
-        return columns[kept], block[kept]
-    one_sided = side.min() == side.max()
-    return columns, block if one_sided else np.zeros_like(block)
-
-
-def _weights(mine: Mask, block: Ints) -> Array:
-    """Of each observation in the level of a side."""
-    weights = np.zeros(len(block))
-    numbers = np.unique(block[mine])
-    for number in numbers:
-        here = mine & (block == number)
-        weights[here] = 1 / (len(numbers) * here.sum())
-    return weights
-
-
 def _remainder(side: Ints, block: Ints) -> tuple[Array, int]:
     """The matrix that leaves of observations what block and side do not explain, and the number of
     parameters that it takes."""
@@ -173,6 +153,6 @@ def _common_dof(known: Mask, side: Ints, block: Ints) -> float:
     found = 0.0
     for number in np.unique(piece[known.any(axis=0)]):
         columns = np.flatnonzero((piece == number) & known.any(axis=0))
-        kept, blocks = _comparable(columns, side[columns], block[columns])
+        kept, blocks = comparable(columns, side[columns], block[columns])
         found += max(0, len(kept) - _remainder(side[kept], blocks)[1])
     return found

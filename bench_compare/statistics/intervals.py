@@ -19,6 +19,7 @@ from dataclasses import dataclass, fields
 from typing import NamedTuple
 
 import numpy as np
+from bench_schema.estimate import LEAST_PAIRS
 
 from bench_compare.statistics.arrays import Array, Ints, Mask, units
 from bench_compare.statistics.columns import (
@@ -271,11 +272,11 @@ def _repeated(tail: float, dof: Array, looks: Ints) -> Array:
 def _paired(
     base: Array, other: Array, columns: tuple[Columns, Columns]
 ) -> tuple[Mask, tuple[Ints, Ints]]:
-    """Cases with two visits or more that hold both sides on one unit of hardware, and the columns
-    of those visits."""
+    """Cases with `LEAST_PAIRS` visits or more that hold both sides on one unit of hardware, and the
+    columns of those visits."""
     mine, theirs = paired_columns(*columns)
     both = np.isfinite(base[:, mine]) & np.isfinite(other[:, theirs])
-    return both.sum(axis=1) >= 2, (mine, theirs)
+    return both.sum(axis=1) >= LEAST_PAIRS, (mine, theirs)
 
 
 def _several_documents(

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from bench_schema.estimate import middle_log
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -27,7 +28,7 @@ class RoundStatistics:
     """Parallel arrays, one entry for each series; NaN where there are too few samples."""
 
     log_median: Array
-    """Median of the log times after the warm-up cut: the round statistic."""
+    """The round's location (`bench_schema.estimate`)."""
     trend: Array
     """Log median of the second half minus that of the first: drift inside the round."""
     outliers: Ints
@@ -37,8 +38,6 @@ class RoundStatistics:
     scatter: Array
     """Standard deviation of the log times inside the round, from their quantiles at 20 and 80 %:
     that of modes, if there are two, and not of a few spikes."""
-    median_ns: Array
-    """Plain median of what was kept, for the eye: no verdict rests on it."""
 
 
 OUTLIER_MADS = 10.0
@@ -70,32 +69,24 @@ def narrow(rows: Ints) -> Ints:
     return rows.astype(np.int32) if rows.max() < 1 << 31 and rows.min() >= 0 else rows
 
 
-def log_median(rows: Array | Ints) -> Array:
-    """Median of the logarithm of each sorted row; of an even count the mean of the middle two."""
-    count = rows.shape[1]
-    middle = rows[:, [(count - 1) // 2, count // 2]]
-    return np.asarray(np.log(np.maximum(middle, 1)).mean(axis=1))
-
-
 def round_statistics(series: Sequence[Ints]) -> RoundStatistics:
     """Statistics of rounds whose warm-up is already cut off (`trimmed`)."""
     size = len(series)
     medians, trend = np.full(size, np.nan), np.full(size, np.nan)
     outliers, kept = np.zeros(size, np.int64), np.zeros(size, np.int64)
-    scatter, plain = np.full(size, np.nan), np.full(size, np.nan)
+    scatter = np.full(size, np.nan)
     for index, rows in rectangles(series):
         count = rows.shape[1]
         ordered = np.sort(rows, axis=1)
-        medians[index] = log_median(ordered)
-        plain[index] = ordered[:, [(count - 1) // 2, count // 2]].mean(axis=1)
+        medians[index] = middle_log(ordered)
         kept[index] = count
         outliers[index] = _outliers(ordered)
         scatter[index] = _scatter(ordered)
         if count >= 8:
             half = count // 2
             first, second = np.sort(rows[:, :half], axis=1), np.sort(rows[:, -half:], axis=1)
-            trend[index] = log_median(second) - log_median(first)
-    return RoundStatistics(medians, trend, outliers, kept, scatter, plain)
+            trend[index] = middle_log(second) - middle_log(first)
+    return RoundStatistics(medians, trend, outliers, kept, scatter)
 
 
 WITHIN_NORMAL = 1.6832
@@ -137,7 +128,7 @@ def section_variance(series: Sequence[Ints]) -> tuple[Array, Array]:
             if length < 2:
                 continue
             batches = rows[:, : length * sections].reshape(-1, length)
-            medians = log_median(np.sort(batches, axis=1)).reshape(-1, sections)
+            medians = middle_log(np.sort(batches, axis=1)).reshape(-1, sections)
             found = medians.var(axis=1, ddof=1) / sections
             larger = ~(variance[index] >= found)
             variance[index[larger]] = found[larger]

@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-from bench_schema.numbers import summary
+from bench_schema.numbers import student
 
 Array: TypeAlias = npt.NDArray[np.float64]
 
@@ -154,7 +154,7 @@ def _log_beta_half(dof: Array) -> Array:
 def _tail(t: float, dof: float) -> float:
     if math.isnan(t) or not math.isfinite(dof):
         return 0.0 if math.isinf(t) else math.nan
-    return summary.tail(t, dof)
+    return student.tail(t, dof)
 
 
 @lru_cache(maxsize=256)
@@ -186,7 +186,7 @@ def t_quantile(probability: float, dof: Array) -> Array:
 
 
 def _quantile(probability: float, dof: float, z: float) -> float:
-    return summary.quantile(probability, dof, z) if math.isfinite(dof) else math.nan
+    return student.quantile(probability, dof, z) if math.isfinite(dof) else math.nan
 
 
 def _t_quantile(probability: float, degrees: Array) -> Array:

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
+from bench_schema.estimate import row_mean
 
-from bench_compare.statistics.arrays import Array, Ints, row_mean
 from bench_compare.statistics.columns import Columns, by_document
 from bench_compare.statistics.intervals import DOCUMENT, ROUND, Elsewhere, Estimates, estimate
 from bench_compare.statistics.parts import BetweenDocuments
 from bench_compare.statistics.special import t_quantile, t_two_sided
+
+if TYPE_CHECKING:
+    from bench_compare.statistics.arrays import Array, Ints
 
 EXACT = 1e-24
 """A variance of logarithms below it is that of rounding."""

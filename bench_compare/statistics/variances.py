@@ -10,8 +10,9 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+from bench_schema.estimate import row_mean
 
-from bench_compare.statistics.arrays import Array, Ints, row_mean, units
+from bench_compare.statistics.arrays import Array, Ints, units
 from bench_compare.statistics.special import digamma, inverse_trigamma, trigamma
 
 FLOOR_SD = 0.002

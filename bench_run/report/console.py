@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 import textwrap
 from typing import TYPE_CHECKING
 
 import tabulate as tables
 from bench_schema.document import PAID_ONCE
-from bench_schema.numbers.summary import half_width_ratio, main_series
+from bench_schema.estimate import case_time, main_series
+from bench_schema.numbers.summary import rates
 from tabulate import tabulate
 
 from bench_run.report.labels import (
@@ -27,15 +27,11 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from bench_schema.document import Case, Document, Memory, Summary, Validation
+    from bench_schema.estimate import Time
 
 WIDTH = 80
-HEADERS = ("graph", "engine", "median", "±", "TFLOP/s", "GB/s", "peak", "validation")
+HEADERS = ("graph", "engine", "time", "±", "TFLOP/s", "GB/s", "peak", "validation")
 ALIGN = ("left", "left", "right", "right", "right", "right", "right", "left")
-
-
-def main_summary(case: Case) -> Summary | None:
-    name = main_series(case.summary)
-    return None if name is None else case.summary[name]
 
 
 def table(document: Document) -> str:
@@ -104,24 +100,18 @@ def _with_names(lines: list[str], names: list[str], grouped: bool) -> list[str]:
 
 
 def _row(case: Case) -> tuple[str, ...]:
-    summary = main_summary(case)
-    if summary is None:
+    time = case_time(case)
+    if time is None:
         return (one_line(case.graph.name), case.engine, case.outcome.status, "", "", "", "", "")
-    achieved = case.achieved
     return (
         one_line(case.graph.name),
         case.engine,
-        _time(case, summary),
-        percent_text(half_width_ratio(summary)),
-        rate_text(None if achieved is None else achieved.tflops),
-        rate_text(None if achieved is None else achieved.gbps),
+        marked(time_text(time.ns), case),
+        percent_text(time.half_width_ratio),
+        *map(rate_text, rates(case.work, time.ns)),
         peak_text(case.memory),
         validation_text(case.validation, case.implausible),
     )
-
-
-def _time(case: Case, summary: Summary) -> str:
-    return marked(time_text(summary.median), case)
 
 
 def peak_text(memory: Memory | None) -> str:
@@ -179,7 +169,8 @@ def details(document: Document) -> str:
 def _block(case: Case) -> str:
     lines = [case.id, "-" * min(80, len(case.id))]
     for name, summary in case.summary.items():
-        lines.append(_wrapped(f"{name.removesuffix('_ns')}: {_statistics(summary)}"))
+        title, time = name.removesuffix("_ns"), case_time(case, name)
+        lines.append(_wrapped(f"{title}: {_statistics(time, summary)}"))
     if case.init:
         medians = {
             name: int(values[0]) if name in PAID_ONCE else sorted(values.tolist())[len(values) // 2]
@@ -210,11 +201,14 @@ def _memory_line(memory: Memory) -> str:
     return f"memory: {parts}"
 
 
-def _statistics(summary: Summary) -> str:
+def _statistics(time: Time | None, summary: Summary) -> str:
     names = ("min", "p5", "median", "p90", "p95", "p99", "max", "mean", "std", "mad")
-    shown = [f"{name} {time_text(getattr(summary, name))}" for name in names]
-    low, high = time_text(summary.median_ci_low), time_text(summary.median_ci_high)
-    return f"{summary.count} samples, {', '.join(shown)}, 95% of median {low} to {high}"
+    shown = ", ".join(f"{name} {time_text(getattr(summary, name))}" for name in names)
+    pooled = f"{summary.count} samples, pooled: {shown}"
+    if time is None:
+        return pooled
+    ends = f"95% {time_text(time.low_ns)} to {time_text(time.high_ns)}"
+    return f"time {time_text(time.ns)}, {ends}; {pooled}"
 
 
 def _validation_lines(validation: Validation | None) -> list[str]:
@@ -270,9 +264,9 @@ def _pair_row(a: Case, b: Case) -> tuple[str, ...]:
         return (name, _state(a), _state(b), UNLIKE, "–", validation)
     ratio = speed_up(a, b, series)
     interval = "–"
-    if ratio.low is not None and ratio.high is not None:
+    if ratio is not None and ratio.low is not None and ratio.high is not None:
         interval = f"{ratio.low:.3f} to {ratio.high:.3f}"
-    value = "–" if not math.isfinite(ratio.value) else f"{ratio.value:.3f}×"
+    value = "–" if ratio is None else f"{ratio.value:.3f}×"
     return (
         name,
         _state(a),
@@ -284,5 +278,5 @@ def _pair_row(a: Case, b: Case) -> tuple[str, ...]:
 
 
 def _state(case: Case) -> str:
-    summary = main_summary(case)
-    return case.outcome.status if summary is None else _time(case, summary)
+    time = case_time(case)
+    return case.outcome.status if time is None else marked(time_text(time.ns), case)

@@ -1,4 +1,8 @@
-"""CSV: one row per case, or per iteration. RFC 4180, a header line, times in nanoseconds."""
+"""CSV: one row per case, or per iteration. RFC 4180, a header line, times in nanoseconds.
+
+``time_ns`` is the case's time over its rounds (`bench_schema.estimate`); columns that begin with
+``pooled_`` are statistics of the samples of all rounds together.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +13,8 @@ from typing import Any
 
 from bench_schema.csv_cells import plain_cell
 from bench_schema.document import PAID_ONCE, Case, Document, Summary
+from bench_schema.estimate import case_time, main_series
+from bench_schema.numbers.summary import rates
 
 from bench_run.report.labels import device_timing
 
@@ -29,7 +35,10 @@ CASE_COLUMNS = (
     "mismatched",
     "series",
     "device_timing",
-    *(f.name for f in fields(Summary)),
+    "time_ns",
+    "time_low_ns",
+    "time_high_ns",
+    *(f"pooled_{f.name}" for f in fields(Summary)),
     "init_ns",
     "flops",
     "moved_bytes",
@@ -94,11 +103,17 @@ def _case_rows(case: Case) -> list[dict[str, Any]]:
         base["buffer_bytes"] = case.memory.buffer_bytes
     if case.init:
         base["init_ns"] = _init_ns(case)
-    rows = [base | {"series": name} | asdict(s) for name, s in case.summary.items()]
-    for row in rows:
-        row["device_timing"] = device_timing(case) if row["series"] == DEVICE else None
-        if case.achieved is not None and row["series"] == case.achieved.series:
-            row |= {"tflops": case.achieved.tflops, "gbps": case.achieved.gbps}
+    rows = []
+    for name, summary in case.summary.items():
+        row = base | {"series": name}
+        row |= {f"pooled_{field}": value for field, value in asdict(summary).items()}
+        row["device_timing"] = device_timing(case) if name == DEVICE else None
+        time = case_time(case, name)
+        if time is not None:
+            row |= {"time_ns": time.ns, "time_low_ns": time.low_ns, "time_high_ns": time.high_ns}
+            if name == main_series(case.summary):
+                row["tflops"], row["gbps"] = rates(case.work, time.ns)
+        rows.append(row)
     return rows or [base]
 
 

@@ -12,7 +12,7 @@ from bench_run.text import percent_text, rate_text, time_text
 if TYPE_CHECKING:
     from bench_schema.document import Case, Document
 
-HEADERS = ("graph", "engine", "outcome", "median", "±", "TFLOP/s", "GB/s", "peak", "validation")
+HEADERS = ("graph", "engine", "outcome", "time", "±", "TFLOP/s", "GB/s", "peak", "validation")
 
 
 def markdown(document: Document) -> str:
@@ -33,20 +33,20 @@ def markdown(document: Document) -> str:
 
 
 def _row(case: Case, *labels: str) -> tuple[str, ...]:
-    from bench_schema.numbers.summary import half_width_ratio
+    from bench_schema.estimate import case_time
+    from bench_schema.numbers.summary import rates
 
-    from bench_run.report.console import main_summary, peak_text, validation_text
+    from bench_run.report.console import peak_text, validation_text
 
-    summary, achieved = main_summary(case), case.achieved
+    time = case_time(case)
     return (
         escape(case.graph.name),
         escape(case.engine),
         *map(escape, labels),
         case.outcome.status,
-        "–" if summary is None else escape(marked(time_text(summary.median), case)),
-        "–" if summary is None else percent_text(half_width_ratio(summary)),
-        rate_text(None if achieved is None else achieved.tflops),
-        rate_text(None if achieved is None else achieved.gbps),
+        "–" if time is None else escape(marked(time_text(time.ns), case)),
+        "–" if time is None else percent_text(time.half_width_ratio),
+        *map(rate_text, (None, None) if time is None else rates(case.work, time.ns)),
         peak_text(case.memory),
         validation_text(case.validation, case.implausible),
     )

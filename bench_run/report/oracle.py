@@ -6,8 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
-from bench_schema.numbers.summary import MIN_ROUNDS_FOR_T, main_series, t_interval
+from bench_schema.estimate import case_time, change, main_series
 from tabulate import tabulate
 
 from bench_run.report.labels import UNGATED, UNGATED_MEANS, UNLIKE, UNLIKE_MEANS, are_unlike, marked
@@ -31,22 +30,14 @@ class SpeedUp:
     high: float | None
 
 
-def speed_up(a: Case, b: Case, series: str) -> SpeedUp:
-    """Rounds are interleaved, so they are compared in pairs: the t interval over the logarithms of
-    the pairs' ratios of medians leaves out what a round does to both sides alike."""
-    medians = [{r.index: _median(r.series[series]) for r in case.rounds} for case in (a, b)]
-    pairs = sorted(medians[0].keys() & medians[1].keys())
-    ratios = [medians[0][i] / medians[1][i] for i in pairs if medians[1][i] > 0]
-    if not ratios:
-        return SpeedUp(math.nan, None, None)
-    value = math.exp(sum(math.log(ratio) for ratio in ratios) / len(ratios))
-    if len(ratios) < MIN_ROUNDS_FOR_T:
-        return SpeedUp(value, None, None)
-    return SpeedUp(value, *t_interval(ratios))
-
-
-def _median(samples: np.ndarray[tuple[int], np.dtype[np.int64]]) -> float:
-    return float(np.median(samples))
+def speed_up(a: Case, b: Case, series: str) -> SpeedUp | None:
+    """Rounds are interleaved, so that what a round does to both sides alike cancels; None where a
+    side has none."""
+    found = change(b, a, series)
+    if found is None:
+        return None
+    low, high = (None if end is None else math.exp(end) for end in (found.low, found.high))
+    return SpeedUp(math.exp(found.log), low, high)
 
 
 HEADERS = ("graph", "engine", "default", "searched", "left on the table")
@@ -89,17 +80,21 @@ def _row(default: Case, searched: Case) -> Iterator[tuple[str, ...]]:
     yield (
         shorten(one_line(default.graph.name), NAME_WIDTH),
         engine,
-        marked(time_text(default.summary[series].median), default),
-        marked(time_text(searched.summary[series].median), searched),
+        *(marked(_time_text(case, series), case) for case in (default, searched)),
         UNLIKE if are_unlike(default, searched) else left_text(default, searched, series),
     )
+
+
+def _time_text(case: Case, series: str) -> str:
+    time = case_time(case, series)
+    return "–" if time is None else time_text(time.ns)
 
 
 def left_text(default: Case, searched: Case, series: str) -> str:
     """Share of the default's time that the search saves, with its 95 % interval: ``12 % (9 to
     15)``. Negative where the search made it slower."""
     ratio = speed_up(default, searched, series)
-    if not math.isfinite(ratio.value):
+    if ratio is None:
         return "–"
     if ratio.low is None or ratio.high is None:
         return f"{_saved(ratio.value)} %"

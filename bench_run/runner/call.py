@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, fields
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
-from bench_schema.numbers.summary import main_series
+from bench_schema.estimate import case_time, main_series
+from bench_schema.numbers.summary import rates
 
 from bench_run.errors import UsageError
 from bench_run.graph.make.ops import OPS, find
@@ -53,7 +54,7 @@ def run(graphs: Iterable[str], *, quiet: bool = True, **options: Any) -> Documen
 #         warmup=10,
 #         runs=50,
 #     )
-#     print(rows[0]["median_ns"], rows[0]["peak_bytes"])
+#     print(rows[0]["time_ns"], rows[0]["peak_bytes"])
 #
 # A row is a flat dictionary of plain values, so that ``pandas.DataFrame(rows)`` or ``json.dumps``
 # takes it as it is. Forward and backward are rows of their own. Times are nanoseconds of one
@@ -172,15 +173,24 @@ def _rows(
 
 
 def _times(case: Case) -> dict[str, Any]:
-    """Statistics of the case's main series, their names ending in the unit."""
-    series = main_series(case.summary)
-    if series is None:
+    """The case's time and rates, and statistics of the samples of its main series, all rounds
+    pooled; names end in the unit."""
+    series, time = main_series(case.summary), case_time(case)
+    if series is None or time is None:
         return {"series": None}
-    achieved = {} if case.achieved is None else asdict(case.achieved)
-    shown = ("count", "mean", "median", "p90", "p99", "min", "max", "std")
-    found = asdict(case.summary[series])
-    times = {name if name == "count" else f"{name}_ns": found[name] for name in shown}
-    return {"series": series, **times, **{key: achieved.get(key) for key in ("tflops", "gbps")}}
+    summary = case.summary[series]
+    tflops, gbps = rates(case.work, time.ns)
+    shown = ("mean", "median", "p90", "p99", "min", "max", "std")
+    return {
+        "series": series,
+        "time_ns": time.ns,
+        "time_low_ns": time.low_ns,
+        "time_high_ns": time.high_ns,
+        "count": summary.count,
+        **{f"pooled_{name}_ns": getattr(summary, name) for name in shown},
+        "tflops": tflops,
+        "gbps": gbps,
+    }
 
 
 def _memory(case: Case) -> dict[str, Any]:

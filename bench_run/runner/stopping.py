@@ -13,13 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 from bench_schema import files
+from bench_schema.estimate import MIN_ROUNDS_FOR_T, main_series, time_of
 from bench_schema.numbers.looks import looks
-from bench_schema.numbers.summary import (
-    MIN_ROUNDS_FOR_T,
-    half_width_ratio,
-    main_series,
-    summarize,
-)
 
 from bench_run.errors import UsageError
 
@@ -244,6 +239,11 @@ class RoundSamples(NamedTuple):
     energy_j: float | None = None
     """Of an iteration."""
 
+    @property
+    def counting(self) -> Samples:
+        """Without its warm-up."""
+        return self.samples[self.cut :]
+
 
 @dataclass
 class CaseState:
@@ -308,9 +308,7 @@ class CaseState:
         return width is not None and width <= target_ratio
 
     def half_width_ratio(self) -> float | None:
-        """Of the median's interval; unknown below three rounds."""
+        """Of the time's interval; unknown below three rounds."""
         if self.rounds < MIN_ROUNDS_FOR_T:
             return None
-        rounds = self.in_order()
-        summary = summarize([each.samples for each in rounds], [each.cut for each in rounds])
-        return half_width_ratio(summary)
+        return time_of([each.counting for each in self.in_order()]).half_width_ratio

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
-from bench_schema.numbers.summary import two_sided
+from bench_schema.numbers.student import two_sided
 from bench_schema.tuning import Ratio, Total
 
 from bench_run.text import percent_text

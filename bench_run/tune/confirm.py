@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
 import numpy as np
+from bench_schema.estimate import round_log
 from bench_schema.numbers.looks import looks
-from bench_schema.numbers.summary import midmean
 
 from bench_run.tune.choosing import Finalist, open_finalists
 
@@ -71,6 +70,6 @@ class Confirmation:
 
     def _logs(self, state: CaseState) -> Logs | None:
         rounds = state.in_order()
-        times = np.array([math.log(midmean(np.maximum(1, r.samples[r.cut :]))) for r in rounds])
+        times = np.array([round_log(each.counting) for each in rounds])
         energies = [each.energy_j for each in rounds]
         return objective_logs(times, energies, self._tuning.objective)

@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-from bench_schema.numbers.summary import t_quantile
+from bench_schema.numbers.student import two_sided
 
 # Which variants of a graph are the fastest, from blocks in which each was measured once.
 #
@@ -416,6 +416,6 @@ def intervals(state: RaceState, reference: int) -> list[tuple[float, float | Non
         half = None
         if ratios.size > 1:
             error = float(ratios.std(ddof=1)) / math.sqrt(ratios.size)
-            half = t_quantile(ratios.size - 1) * error
+            half = two_sided(ratios.size - 1) * error
         found.append((float(ratios.mean()), half))
     return found

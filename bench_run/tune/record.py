@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from bench_schema.document import Tool
+from bench_schema.estimate import case_time, main_series, round_logs
 from bench_schema.merge import find_device
 from bench_schema.numbers.looks import look_count
-from bench_schema.numbers.summary import main_series, midmean, t_quantile
 from bench_schema.tuning import (
     KIND,
     TUNING_VERSION,
@@ -66,7 +66,7 @@ class Confirmed:
 
     case: Case
     logs: Logs
-    """Logarithms of the midmeans of its rounds."""
+    """Locations of its rounds."""
     energy_j: float | None
 
     @property
@@ -114,19 +114,11 @@ def confirmed_cases(document: Document) -> dict[str, Confirmed]:
     found = {}
     for case in document.cases:
         if case.outcome.status == "completed" and case.rounds:
-            found[case.id] = Confirmed(case, round_logs(case), _energy(case))
+            series = main_series(case.rounds[0].series)
+            assert series is not None, "a round has samples"
+            logs = np.array([*round_logs(case, series).values()])
+            found[case.id] = Confirmed(case, logs, _energy(case))
     return found
-
-
-def round_logs(case: Case) -> Logs:
-    """Logarithm of the midmean of each round, after its warm-up."""
-    values = []
-    for each in sorted(case.rounds, key=lambda r: r.index):
-        name = main_series(each.series)
-        assert name is not None, "a round has samples"
-        samples = each.series[name][each.cut.get(name, 0) :]
-        values.append(math.log(midmean(np.maximum(1, samples))))
-    return np.array(values)
 
 
 def _energy(case: Case) -> float | None:
@@ -247,11 +239,7 @@ def _candidate(
 
 
 def _with_times(candidate: Candidate, found: Confirmed) -> Candidate:
-    logs, case = found.logs, found.case
-    mean = float(logs.mean())
-    half = None
-    if logs.size > 1:
-        half = t_quantile(logs.size - 1) * float(logs.std(ddof=1)) / math.sqrt(logs.size)
+    case, time = found.case, case_time(found.case)
     check = case.validation
     wrong = check is not None and check.status == "failed"
     return replace(
@@ -259,9 +247,9 @@ def _with_times(candidate: Candidate, found: Confirmed) -> Candidate:
         stage="confirmed",
         status="wrong" if wrong else candidate.status,
         reason=check.reason if wrong and check is not None else candidate.reason,
-        time_ns=math.exp(mean),
-        time_low_ns=None if half is None else math.exp(mean - half),
-        time_high_ns=None if half is None else math.exp(mean + half),
+        time_ns=None if time is None else time.ns,
+        time_low_ns=None if time is None else time.low_ns,
+        time_high_ns=None if time is None else time.high_ns,
         error=largest_error(case) if largest_error(case) is not None else candidate.error,
         deterministic=candidate.deterministic if check is None else check.deterministic,
         energy_j=found.energy_j,

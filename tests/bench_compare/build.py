@@ -32,7 +32,8 @@ from bench_schema.document import (
     Validation,
     Work,
 )
-from bench_schema.numbers.summary import summarize, warmup_cut
+from bench_schema.estimate import warmup_cut
+from bench_schema.numbers.summary import summarize
 from bench_schema.settings import rows_of
 
 from bench_compare.model import Side, Source

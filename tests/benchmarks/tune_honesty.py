@@ -23,10 +23,10 @@ from dataclasses import dataclass
 
 import numpy as np
 from bench_schema.numbers.looks import looks
-from bench_schema.numbers.summary import midmean
 
 from bench_run.tune.choosing import ROUNDS_AT_MOST, Finalist, decide, open_finalists
 from bench_run.tune.racing import RaceSettings, Visit, choose_finalists, run_race
+from bench_run.worker.kept_plans import midmean
 
 PLANS, WIDTH = 40, 0.08
 SKEW = 0.5

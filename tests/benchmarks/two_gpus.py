@@ -40,7 +40,7 @@ from itertools import chain, combinations, product
 from pathlib import Path
 from types import SimpleNamespace
 
-from bench_schema.numbers.summary import t_quantile
+from bench_schema.numbers.student import two_sided
 from docopt import docopt
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -197,7 +197,7 @@ def uncertainty(mine, theirs):
         return spread, None
     squares = sum(sum((x - statistics.fmean(g)) ** 2 for x in g) for g in (mine, theirs))
     share = 1 / len(mine) + 1 / len(theirs)
-    return spread, t_quantile(degrees) * math.sqrt(squares / degrees * share)
+    return spread, two_sided(degrees) * math.sqrt(squares / degrees * share)
 
 
 def run_cycles(chosen, folder):

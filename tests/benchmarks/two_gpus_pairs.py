@@ -28,7 +28,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from bench_schema.numbers.summary import t_quantile
+from bench_schema.numbers.student import two_sided
 from docopt import docopt
 
 from bench_run.measure.loop import REST_S, SamplingBudget
@@ -102,7 +102,7 @@ class Pair:
 def interval(values):
     mean = statistics.fmean(values)
     spread = statistics.stdev(values) if len(values) > 1 else math.nan
-    return mean, t_quantile(len(values) - 1) * spread / math.sqrt(len(values))
+    return mean, two_sided(len(values) - 1) * spread / math.sqrt(len(values))
 
 
 def tell(name, time_ns, moved, control):

@@ -7,12 +7,13 @@ from collections import Counter, defaultdict
 from typing import TYPE_CHECKING
 
 import numpy as np
+from bench_schema.estimate import row_mean
 
 from bench_compare.comparison.judging.observations import observation_matrix
 from bench_compare.model import Note
 from bench_compare.rounds.facts import KEPT, OTHERS_S, STEAL_S, SWITCHES
 from bench_compare.rounds.lazy import facts, indices
-from bench_compare.statistics.arrays import row_mean, units
+from bench_compare.statistics.arrays import units
 from bench_compare.statistics.samples import rectangles
 
 if TYPE_CHECKING:

@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from bench_schema.estimate import row_mean
 from bench_schema.identity import engine_name
 
 from bench_compare.comparison.judging import observations
@@ -19,7 +20,6 @@ from bench_compare.input.align import align
 from bench_compare.metrics import GATES
 from bench_compare.model import Side
 from bench_compare.rounds.lazy import gather
-from bench_compare.statistics.arrays import row_mean
 from bench_compare.statistics.columns import Columns, by_document
 from bench_compare.statistics.fits import fit
 from bench_compare.statistics.parts import BetweenDocuments

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+from bench_schema.estimate import case_log
 from bench_schema.numbers.looks import look_count
 
 from bench_compare.comparison.circumstances.hardware import by_unit, numbered, other_units
@@ -92,7 +93,9 @@ class Measured:
     other: Array
     columns: tuple[Columns, Columns]
     base_level: Array
-    """Log of the side's value, from a summary where there are no samples."""
+    """Location of the case on the side (`bench_schema.estimate`), from a summary where there are no
+    samples. Where blocks tell the ratio (`estimates.shift`), it is not just the quotient of the
+    sides'."""
     other_level: Array
     estimates: Estimates
     movement: Shift | None
@@ -285,8 +288,8 @@ def _build(
         base=sides[0].values,
         other=sides[1].values,
         columns=columns,
-        base_level=found.base_level,
-        other_level=found.other_level,
+        base_level=case_log(sides[0].values, columns[0].document),
+        other_level=case_log(sides[1].values, columns[1].document),
         estimates=found,
         between=between,
         movement=common_movement(found) if metric.gates else None,

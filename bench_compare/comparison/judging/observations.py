@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from bench_schema.estimate import case_time
 
 from bench_compare.metrics import PerRound
 from bench_compare.statistics.samples import RoundStatistics
@@ -195,6 +196,6 @@ def summary_level(sides: Sides, name: str) -> Array:
 
 
 def _summary_log(cases: Iterable[Case], name: str) -> float:
-    medians = [case.summary[name].median for case in cases if name in case.summary]
-    usable = [median for median in medians if median > 0]
-    return float(np.mean(np.log(usable))) if usable else math.nan
+    times = [time.ns for case in cases if (time := case_time(case, name)) is not None]
+    usable = np.log([time_ns for time_ns in times if time_ns > 0])
+    return float(usable.mean()) if usable.size else math.nan

@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from bench_schema.numbers.summary import main_series
+from bench_schema.estimate import case_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -51,17 +51,15 @@ def _candidate(comparison: CaseComparison) -> Candidate | None:
 
 
 def _measured(comparison: CaseComparison, case: Case) -> Candidate | None:
-    name = main_series(case.summary)
-    if case.outcome.status != "completed" or name is None:
+    time = case_time(case)
+    if case.outcome.status != "completed" or time is None:
         return None
-    summary = case.summary[name]
-    low, high = summary.median_ci_low, summary.median_ci_high
     words = [f"{axis}={value}" for axis, value in comparison.variant.items()]
     return Candidate(
         label=" ".join((comparison.engine, *words)),
-        time_ns=summary.median,
-        low_ns=summary.median if low is None else low,
-        high_ns=summary.median if high is None else high,
+        time_ns=time.ns,
+        low_ns=time.ns if time.low_ns is None else time.low_ns,
+        high_ns=time.ns if time.high_ns is None else time.high_ns,
         error=_largest_error(case),
         workspace_bytes=None if case.memory is None else case.memory.workspace_bytes,
         energy_j=_energy(case),

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+from bench_schema.estimate import middle_log, round_log
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -63,8 +64,8 @@ class Held(NamedTuple):
     """Leading samples of each round that do not count."""
     documents: tuple[int, ...]
     """Rounds of each document."""
-    medians_ns: Sequence[float]
-    """Of what counts of each round; NaN: not known."""
+    times_ns: Sequence[float]
+    """Location of each round (`bench_schema.estimate`); NaN: not known."""
 
 
 def budget(series_count: int) -> Budget:
@@ -76,7 +77,7 @@ class Reduced:
     """Series whose rounds are of the same lengths, in small integers that serialise small.
 
     Every value is ``offset + step * integer`` nanoseconds; each column is a matrix with a row for
-    each series. ``mids``: medians of what counts of each round. Whole: ``raw``, all samples in
+    each series. ``mids``: the locations of the rounds. Whole: ``raw``, all samples in
     order. Reduced: ``q``, the quantiles of `shares` as differences, the first from the offset;
     ``mid`` the median of each bucket; ``down`` and ``up`` how far below and above it the extremes
     lie.
@@ -123,23 +124,18 @@ def _narrow(samples: Ints) -> tuple[Ints, Ints]:
 
 
 def _middles(samples: Ints, least: Ints, lengths: tuple[int, ...], held: Sequence[Held]) -> Floats:
-    """Median of each round without its cut, above the least of its row; shape (series, rounds)."""
-    known = np.array([one.medians_ns for one in held])
+    """Location of each round, above the least of its row; shape (series, rounds)."""
+    known = np.array([one.times_ns for one in held])
     if not np.isnan(known).any():
         return known - least[:, None]
     ends = np.cumsum(lengths)
     rounds = [samples[:, end - length : end] for end, length in zip(ends, lengths, strict=True)]
-    found = np.stack([_median(one) for one in rounds], axis=1)
+    above = least.astype(np.int64)
+    found = [middle_log(np.sort(one, axis=1) + above[:, None]) for one in rounds]
+    logs = np.stack(found, axis=1)
     for row, column in np.argwhere([one.cuts for one in held]).tolist():
-        found[row, column] = np.median(rounds[column][row, held[row].cuts[column] :])
-    return found
-
-
-def _median(samples: Ints) -> Floats:
-    """Of each row. NumPy's own takes three times as long: sorting whole numbers is quick."""
-    ordered = np.sort(samples, axis=1)
-    last = samples.shape[1] - 1
-    return np.asarray(ordered[:, [last // 2, last - last // 2]].mean(axis=1))
+        logs[row, column] = round_log(rounds[column][row, held[row].cuts[column] :] + above[row])
+    return np.exp(logs) - least[:, None]
 
 
 def _alike(series: Sequence[Held]) -> Mapping[tuple[tuple[int, ...], tuple[int, ...]], list[int]]:

@@ -81,15 +81,15 @@ def _entries(
 
 def _held(side: CaseSide, name: str) -> Held:
     if len(side.cases) == 1:
-        samples, cuts, medians = series_of(side.cases[0].rounds, name)
+        samples, cuts, times_ns = series_of(side.cases[0].rounds, name)
         documents: tuple[int, ...] = (len(samples),)
     else:
         found = [one for case in side.cases if (one := series_of(case.rounds, name)).samples]
         documents = tuple(len(one.samples) for one in found)
-        samples, cuts, medians = ([*chain.from_iterable(c)] for c in zip(*found, strict=True))
+        samples, cuts, times_ns = ([*chain.from_iterable(c)] for c in zip(*found, strict=True))
     if any(cuts):
         cuts = [min(cut, one.size - 1) for one, cut in zip(samples, cuts, strict=True)]
-    return Held(samples, cuts, documents, medians)
+    return Held(samples, cuts, documents, times_ns)
 
 
 def _group(group: Reduced, members: Sequence[Entry]) -> dict[str, Any]:

@@ -12,10 +12,10 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-import numpy as np
 from bench_schema.document import Surroundings
+from bench_schema.estimate import counting, main_series, round_log
 from bench_schema.merge import MEASURED_ALONE
-from bench_schema.numbers.summary import main_series, two_sided
+from bench_schema.numbers.student import two_sided
 
 from bench_run.machine.device_lock import DeviceLock
 from bench_run.measure.kernel_pass import STEP_NS
@@ -144,7 +144,7 @@ def companions_of(each: Round) -> tuple[str, ...]:
 
 @dataclass
 class Trial:
-    """What is known of one case, alone and beside others: logarithms of medians by round."""
+    """What is known of one case, alone and beside others: locations of its rounds."""
 
     alone: dict[int, float] = field(default_factory=dict)
     beside: dict[int, float] = field(default_factory=dict)
@@ -158,11 +158,11 @@ class Trial:
     def note(self, each: Round) -> None:
         name = main_series(each.series)
         assert name is not None, "a round has samples"
-        median_ns = float(np.median(each.series[name]))
+        location = round_log(counting(each, name))
         logs = self.beside if companions_of(each) else self.alone
-        logs[each.index] = math.log(median_ns)
+        logs[each.index] = location
         if each.device_timing == "kernel records":
-            self.step = max(self.step, STEP_NS / median_ns)
+            self.step = max(self.step, STEP_NS / math.exp(location))
         self.news = True
 
     @property

@@ -52,7 +52,7 @@ def test_what_both_sides_of_a_ratio_share_cancels():
 def test_a_row_that_a_single_round_has_makes_no_interval():
     values = np.array([[1.0, 1.1, 0.9], [5.0, np.nan, np.nan]])
     found = total({0: 1.0, 1: 1.0}, values, np.zeros(3, np.int64), EVERY[:3]).estimate
-    assert (found.value, found.low) == (pytest.approx(6.0), None)
+    assert (found.value, found.low) == (pytest.approx((1.1 * 0.9) ** (1 / 3) + 5), None)
 
 
 def test_rounds_too_few_for_how_far_apart_they_are_make_no_interval():
@@ -71,11 +71,13 @@ def test_rounds_too_few_for_how_far_apart_they_are_make_no_interval():
 def test_a_ratio_of_sums_that_nearly_cancel_has_no_interval():
     values = np.array([[1000.0, 3000.0, 2000.0], [1001.0, 2990.0, 2011.0]])
     found = ratio({1: 1.0, 0: -1.0}, {0: 1.0}, values, np.zeros(3, np.int64), EVERY[:3])
-    assert (pytest.approx(1 / 3000), None, None) == (found.value, found.low, found.high)
+    first, second = np.exp(np.log(values).mean(axis=1))
+    expected = pytest.approx(second / first - 1)
+    assert (expected, None, None) == (found.value, found.low, found.high)
 
 
 def test_what_the_clock_may_be_off_by_adds_up_over_all_rows():
     values = np.array([[1000.0, 1000.0], [50.0, 50.0]])
     bounds = np.array([1.0, 4.0])
     found = total({0: 2.0, 1: -1.0}, values, np.zeros(2, np.int64), EVERY[:2], bounds)
-    assert (found.value, found.half) == (1950.0, pytest.approx(2 * 1.0 + 4.0))
+    assert (found.value, found.half) == pytest.approx((1950.0, 2 * 1.0 + 4.0))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from bench_compare.statistics.samples import (
     WITHIN_NORMAL,
-    log_median,
+    middle_log,
     rectangles,
     round_statistics,
     section_variance,
@@ -49,7 +49,7 @@ def test_the_cut_takes_the_leading_samples():
 
 
 def test_an_even_count_has_the_geometric_mean_of_the_middle_two():
-    assert log_median(np.array([[1, 4, 16, 99]]))[0] == pytest.approx(math.log(8))
+    assert middle_log(np.array([[1, 4, 16, 99]]))[0] == pytest.approx(math.log(8))
 
 
 def test_a_sample_of_no_time_counts_as_one_nanosecond():

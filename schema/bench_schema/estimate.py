@@ -1,0 +1,298 @@
+"""The estimator: what a round, a case and a change of two cases come to. Everybody who tells a time
+asks here, so that the same samples have one time and one ratio in every table, page and export.
+
+All values are natural logarithms of nanoseconds, and samples below one nanosecond (a clock too
+coarse) count as one.
+
+round    the median of the logarithms of its samples after the warm-up cut; of an even count the
+         mean of the middle two: `round_log`, of many rounds at a time `middle_log`
+case     the mean over its rounds, of several documents the mean over these: `case_log`. Its 95 %
+         interval is Student's over the rounds, R - 1 degrees of freedom: `case_time`
+change   the mean over blocks of other's mean in the block minus base's: `change`. A block is what
+         both sides were measured in: a visit (a round that has both), else a unit of hardware
+
+Why. Samples of a round are not independent, rounds are (Kalibera and Jones 2013, "Rigorous
+benchmarking in reasonable time"), so no sample outweighs its round. The median does not mind spikes
+as a mean does, nor, as a minimum does, how many samples there are. On the logarithms the ratio of
+two times is the difference of their locations, and swapping the sides inverts it exactly. Of one or
+two rounds only the samples tell a spread: then the interval is that of the pooled median by its
+order statistics, which knows nothing of what differs between rounds.
+
+Numbers of another kind say so in their name: `numbers.summary` pools the samples of all rounds.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from bench_schema.numbers.student import CONFIDENCE, two_sided
+
+if TYPE_CHECKING:
+    from collections.abc import Container, Mapping, Sequence
+
+    from bench_schema.document import Case, Round, Samples
+
+Floats: TypeAlias = npt.NDArray[np.float64]
+Integers: TypeAlias = npt.NDArray[np.signedinteger[Any]]
+Flags: TypeAlias = npt.NDArray[np.bool_]
+
+MAIN_SERIES = ("device_ns", "e2e_ns")
+"""The first of these that a case has is its time: in tables, for rates, for a precision asked
+for."""
+MIN_ROUNDS_FOR_T = 3
+LEAST_PAIRS = 2
+"""Visits that both sides have, from which on they are compared within them."""
+BATCH = 5
+EVIDENCE = 4.0
+"""Standard errors (of independent samples) between warm-up and the rest. In simulated series of
+20 warm samples the share that is called not warm falls from 40 % to 4 % (5 % at an autocorrelation
+of 0.5); a transient of 10 % is found as often and leaves the same bias as without this rule."""
+
+
+def main_series(series: Container[str]) -> str | None:
+    """The name of the series that is a case's time, among those it has; None where it has none."""
+    return next((name for name in MAIN_SERIES if name in series), None)
+
+
+# The samples of a round that count.
+
+
+@dataclass(frozen=True)
+class WarmupCut:
+    cut: int
+    """Leading samples to leave out."""
+    not_warm: bool
+    """The cut fell on the half-way mark: the series never settled."""
+
+
+def warmup_cut(samples: Samples) -> WarmupCut:
+    """MSER-5: how much of the beginning is warm-up.
+
+    Of the medians of batches of five log times it leaves out the first d, d in the first half,
+    such that (variance of the rest) / (count of the rest) is smallest (White, Cobb & Spratt 2000).
+    In short series that alone often finds something in mere noise (two of five series of 20 that
+    were warm all along), so what is left out must also differ from the rest: see `EVIDENCE`.
+    """
+    batches = len(samples) // BATCH
+    if batches < 2 or samples.min() <= 0:
+        return WarmupCut(0, False)
+    medians = np.sort(samples[: batches * BATCH].reshape(batches, BATCH), axis=1)[:, BATCH // 2]
+    logs = np.log(medians[::-1])
+    logs -= logs[0]  # variances by sums of squares need small numbers
+    count = np.arange(1, batches + 1)
+    squares = np.cumsum(logs * logs) - np.cumsum(logs) ** 2 / count
+    half = batches // 2
+    scores = (squares / (count * count))[::-1][: half + 1]
+    best = int(np.argmin(scores))
+    if best == 0 or not _differs(samples, best * BATCH):
+        return WarmupCut(0, False)
+    return WarmupCut(best * BATCH, best == half)
+
+
+def _differs(samples: Samples, cut: int) -> bool:
+    """Whether the median before the cut is more than `EVIDENCE` deviations from the one after."""
+    before, after = np.log(samples[:cut]), np.log(samples[cut:])
+    middle = float(np.median(after))
+    deviation = 1.4826 * float(np.median(np.abs(after - middle)))
+    noise = deviation * math.sqrt(1 / len(before) + 1 / len(after))
+    return abs(float(np.median(before)) - middle) > EVIDENCE * noise
+
+
+def cut_of(measured: Round, series: str) -> WarmupCut:
+    """As the document tells it; computed where it does not."""
+    cut = measured.cut.get(series)
+    if cut is None:
+        return warmup_cut(measured.series[series])
+    return WarmupCut(cut, series in measured.not_warm)
+
+
+def counting(measured: Round, series: str) -> Samples:
+    """The samples of a series that count; none where the round has no such series."""
+    samples = measured.series.get(series)
+    if samples is None or not samples.size:
+        return np.empty(0, np.int64)
+    return samples[cut_of(measured, series).cut :]
+
+
+# A round.
+
+
+def middle_log(ordered: Floats | Integers) -> Floats:
+    """The location of rounds of one length: a sorted row each, warm-up cut off."""
+    count = ordered.shape[1]
+    middle = ordered[:, [(count - 1) // 2, count // 2]]
+    return np.asarray(np.log(np.maximum(middle, 1)).mean(axis=1))
+
+
+def round_log(samples: Samples) -> float:
+    """The location of one round, warm-up cut off; one sample at least."""
+    return float(middle_log(np.sort(samples)[None])[0])
+
+
+def round_logs(case: Case, series: str) -> Mapping[int, float]:
+    """The location of each round of a case that has samples which count, by its number."""
+    rounds = sorted(case.rounds, key=lambda one: one.index)
+    found = {one.index: counting(one, series) for one in rounds}
+    return {index: round_log(samples) for index, samples in found.items() if samples.size}
+
+
+# A case.
+
+
+def row_mean(values: Floats) -> Floats:
+    """Mean of what is known in each row; NaN where nothing is. Of a case's rounds, a row, it is the
+    location of the case in one document."""
+    known = np.isfinite(values)
+    count = known.sum(axis=1)
+    total = np.where(known, values, 0.0).sum(axis=1)
+    return np.asarray(np.where(count > 0, total / np.maximum(count, 1), np.nan))
+
+
+def case_log(values: Floats, document: Integers) -> Floats:
+    """The location of each case, a row of round locations (NaN: no such round); `document`: number
+    of the document of each column."""
+    numbers = np.flatnonzero(np.bincount(document))
+    if len(numbers) < 2:
+        return row_mean(values)
+    means = [row_mean(values[:, document == number]) for number in numbers]
+    return row_mean(np.stack(means, axis=1))
+
+
+@dataclass(frozen=True)
+class Time:
+    """Of a case, in nanoseconds; the 95 % interval where it is known."""
+
+    ns: float
+    low_ns: float | None
+    high_ns: float | None
+
+    @property
+    def half_width_ratio(self) -> float | None:
+        """Half of the interval, relative to the time."""
+        if self.low_ns is None or self.high_ns is None or self.ns == 0:
+            return None
+        return (self.high_ns - self.low_ns) / 2 / self.ns
+
+
+def case_time(case: Case, series: str | None = None) -> Time | None:
+    """By its rounds, where it has none as its summary has it; of its main series, unless another
+    is named. None where it has no such."""
+    series = main_series(case.summary) if series is None else series
+    if series is None:
+        return None
+    rounds = [samples for one in case.rounds if (samples := counting(one, series)).size]
+    if rounds:
+        return time_of(rounds)
+    summary = case.summary.get(series)
+    if summary is None:
+        return None
+    return Time(summary.median, summary.median_ci_low, summary.median_ci_high)
+
+
+def time_of(rounds: Sequence[Samples]) -> Time:
+    """Of rounds of a document, warm-up cut off; one at least, and each has a sample."""
+    logs = [round_log(samples) for samples in rounds]
+    value = math.exp(math.fsum(logs) / len(logs))
+    if len(logs) >= MIN_ROUNDS_FOR_T:
+        return Time(value, *(math.exp(end) for end in t_interval(logs)))
+    pooled = np.sort(np.concatenate(rounds))
+    rank = binomial_rank(len(pooled))
+    if rank is None:
+        return Time(value, None, None)
+    return Time(value, float(pooled[rank]), float(pooled[-1 - rank]))
+
+
+def t_interval(values: Sequence[float]) -> tuple[float, float]:
+    """95 % interval of the mean of independent values, two at least."""
+    count = len(values)
+    centre = math.fsum(values) / count
+    spread = math.sqrt(math.fsum((value - centre) ** 2 for value in values) / (count - 1))
+    half = two_sided(count - 1) * spread / math.sqrt(count)
+    return centre - half, centre + half
+
+
+@functools.cache
+def binomial_rank(count: int) -> int | None:
+    """Largest k such that the k-th smallest to the k-th largest of ``count`` independent values
+    (from 0) hold the median with 95 % confidence; None where all of them do not."""
+    tail = (1 - CONFIDENCE) / 2
+    log_half = count * math.log(0.5)
+    below, rank = 0.0, -1
+    for successes in range(count // 2):
+        choose = (
+            math.lgamma(count + 1) - math.lgamma(successes + 1) - math.lgamma(count - successes + 1)
+        )
+        below += math.exp(choose + log_half)
+        if below > tail:
+            break
+        rank = successes
+    return rank if rank >= 0 else None
+
+
+# A change.
+
+
+@dataclass(frozen=True)
+class Change:
+    """Logarithm of the time of other in that of base; the 95 % interval where it is known."""
+
+    log: float
+    low: float | None = None
+    high: float | None = None
+
+
+def change(base: Case, other: Case, series: str) -> Change | None:
+    """Of two cases of one document; None where one of them has no round."""
+    before, after = _visits(base, series), _visits(other, series)
+    pairs = [visit for visit in before if visit in after]
+    if len(pairs) >= LEAST_PAIRS:
+        steps = [after[visit] - before[visit] for visit in pairs]
+        mean = math.fsum(steps) / len(steps)
+        return Change(mean, *(t_interval(steps) if len(steps) >= MIN_ROUNDS_FOR_T else ()))
+    if not (before and after):
+        return None
+    numbers: dict[_Unit, int] = {}
+    units = [numbers.setdefault(unit, len(numbers)) for _, unit in (*before, *after)]
+    values = np.array([*before.values(), *after.values()])
+    side = np.repeat([0, 1], [len(before), len(after)])
+    kept, block = comparable(np.arange(len(values)), side, np.array(units))
+    levels = [values[kept] @ weights(side[kept] == number, block) for number in (0, 1)]
+    return Change(float(levels[1] - levels[0]))
+
+
+_Unit: TypeAlias = "tuple[str | None, str | None]"
+"""Host and device."""
+
+
+def _visits(case: Case, series: str) -> dict[tuple[int, _Unit], float]:
+    """The location of each round by its visit: its number, and where it was."""
+    logs = round_logs(case, series)
+    where = {one.index: (one.host, one.device_uuid) for one in case.rounds}
+    return {(index, where[index]): log for index, log in logs.items()}
+
+
+def comparable(columns: Integers, side: Integers, block: Integers) -> tuple[Integers, Integers]:
+    """Observations in blocks that both sides have, and their blocks; where there is no such block,
+    or one side only, all of them (in one block if the sides share none)."""
+    both = np.intersect1d(block[side == 0], block[side == 1])
+    if both.size:
+        kept = np.isin(block, both)
+        return columns[kept], block[kept]
+    one_sided = side.min() == side.max()
+    return columns, block if one_sided else np.zeros_like(block)
+
+
+def weights(mine: Flags, block: Integers) -> Floats:
+    """Of each observation in the level of a side: the mean over blocks of the mean in the block."""
+    found = np.zeros(len(block))
+    numbers = np.unique(block[mine])
+    for number in numbers:
+        here = mine & (block == number)
+        found[here] = 1 / (len(numbers) * here.sum())
+    return found
