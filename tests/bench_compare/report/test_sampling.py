@@ -1,6 +1,7 @@
 import math
 
 import numpy as np
+from bench_schema.estimate import round_log
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -102,10 +103,11 @@ def test_no_series_is_no_work():
 
 
 @given(ROUNDS, st.data())
-def test_each_round_tells_the_median_of_what_counts(rounds, data):
+def test_each_round_tells_the_location_of_what_counts(rounds, data):
     cuts = [data.draw(st.integers(0, len(one) - 1)) for one in rounds]
     [one] = reduced([held(rounds, cuts)], Budget(0))
-    expected = [np.median(values[cut:]) for values, cut in zip(rounds, cuts, strict=True)]
+    counting = [np.array(values[cut:]) for values, cut in zip(rounds, cuts, strict=True)]
+    expected = np.exp([round_log(values) for values in counting])
     error = np.abs(one["offset"] + one["step"] * one["mids"] - expected)
     assert error.max() <= one["step"] * 0.5 + 1e-6 * max(expected)
 
@@ -113,7 +115,7 @@ def test_each_round_tells_the_median_of_what_counts(rounds, data):
 @given(ROUNDS)
 def test_medians_that_are_known_are_told_as_those_that_are_found(rounds):
     found = held(rounds)
-    known = found._replace(medians_ns=round_statistics(found.rounds).median_ns.tolist())
+    known = found._replace(times_ns=np.exp(round_statistics(found.rounds).log_median).tolist())
     [one], [other] = (reduced([each], Budget(0)) for each in (found, known))
     assert one["mids"].tolist() == other["mids"].tolist()
 
