@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
-from bench_schema.estimate import case_log
+from bench_schema.numbers.estimate import case_log
 
 from bench_compare.compose.model import (
     Configuration,

@@ -19,7 +19,7 @@ from dataclasses import dataclass, fields
 from typing import NamedTuple
 
 import numpy as np
-from bench_schema.estimate import LEAST_PAIRS
+from bench_schema.numbers.estimate import LEAST_PAIRS
 
 from bench_compare.statistics.arrays import Array, Ints, Mask, units
 from bench_compare.statistics.columns import (

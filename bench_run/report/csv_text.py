@@ -1,6 +1,6 @@
 """CSV: one row per case, or per iteration. RFC 4180, a header line, times in nanoseconds.
 
-``time_ns`` is the case's time over its rounds (`bench_schema.estimate`); columns that begin with
+``time_ns`` is the case's time over its rounds (`bench_schema.numbers.estimate`); columns that begin with
 ``pooled_`` are statistics of the samples of all rounds together.
 """
 
@@ -13,7 +13,7 @@ from typing import Any
 
 from bench_schema.csv_cells import plain_cell
 from bench_schema.document import PAID_ONCE, Case, Document, Summary
-from bench_schema.estimate import case_time, main_series
+from bench_schema.numbers.estimate import case_time, main_series
 from bench_schema.numbers.summary import rates
 
 from bench_run.report.labels import device_timing

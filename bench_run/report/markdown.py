@@ -33,7 +33,7 @@ def markdown(document: Document) -> str:
 
 
 def _row(case: Case, *labels: str) -> tuple[str, ...]:
-    from bench_schema.estimate import case_time
+    from bench_schema.numbers.estimate import case_time
     from bench_schema.numbers.summary import rates
 
     from bench_run.report.console import peak_text, validation_text

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
-from bench_schema.estimate import case_time, main_series
+from bench_schema.numbers.estimate import case_time, main_series
 from bench_schema.numbers.summary import rates
 
 from bench_run.errors import UsageError

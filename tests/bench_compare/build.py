@@ -32,7 +32,7 @@ from bench_schema.document import (
     Validation,
     Work,
 )
-from bench_schema.estimate import warmup_cut
+from bench_schema.numbers.estimate import warmup_cut
 from bench_schema.numbers.summary import summarize
 from bench_schema.settings import rows_of
 

@@ -1,7 +1,7 @@
 """Statistics of one sample series, all rounds pooled; the only place that computes them.
 
 A summary describes samples: their distribution, its ends, how many there are. It is no case's time,
-which is an estimate over rounds (`bench_schema.estimate`): its `median` is that of the pooled
+which is an estimate over rounds (`bench_schema.numbers.estimate`): its `median` is that of the pooled
 samples, so that a round with twice as many counts twice. No table prints it as the time.
 
 The interval of the median. Iterations within a round are not independent (clock states, memory
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bench_schema.document import Achieved, Device, Samples, Summary, Work
-from bench_schema.estimate import MIN_ROUNDS_FOR_T, binomial_rank, main_series, t_interval
+from bench_schema.numbers.estimate import MIN_ROUNDS_FOR_T, binomial_rank, main_series, t_interval
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
