@@ -28,7 +28,7 @@ class RoundStatistics:
     """Parallel arrays, one entry for each series; NaN where there are too few samples."""
 
     log_median: Array
-    """The round's location (`bench_schema.numbers.estimate`)."""
+    """The round's location (`numbers.estimate`)."""
     trend: Array
     """Log median of the second half minus that of the first: drift inside the round."""
     outliers: Ints

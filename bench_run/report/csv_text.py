@@ -1,6 +1,6 @@
 """CSV: one row per case, or per iteration. RFC 4180, a header line, times in nanoseconds.
 
-``time_ns`` is the case's time over its rounds (`bench_schema.numbers.estimate`); columns that begin with
+``time_ns`` is the case's time over its rounds (`numbers.estimate`); columns that begin with
 ``pooled_`` are statistics of the samples of all rounds together.
 """
 

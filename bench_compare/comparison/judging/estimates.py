@@ -93,7 +93,7 @@ class Measured:
     other: Array
     columns: tuple[Columns, Columns]
     base_level: Array
-    """Location of the case on the side (`bench_schema.numbers.estimate`), from a summary where there are no
+    """Location of the case on the side (`numbers.estimate`), from a summary where there are no
     samples. Where blocks tell the ratio (`estimates.shift`), it is not just the quotient of the
     sides'."""
     other_level: Array

@@ -65,7 +65,7 @@ class Held(NamedTuple):
     documents: tuple[int, ...]
     """Rounds of each document."""
     times_ns: Sequence[float]
-    """Location of each round (`bench_schema.numbers.estimate`); NaN: not known."""
+    """Location of each round (`numbers.estimate`); NaN: not known."""
 
 
 def budget(series_count: int) -> Budget:

@@ -1,8 +1,8 @@
 """Statistics of one sample series, all rounds pooled; the only place that computes them.
 
 A summary describes samples: their distribution, its ends, how many there are. It is no case's time,
-which is an estimate over rounds (`bench_schema.numbers.estimate`): its `median` is that of the pooled
-samples, so that a round with twice as many counts twice. No table prints it as the time.
+which is an estimate over rounds (`numbers.estimate`): its `median` is that of the pooled samples,
+so that a round with twice as many counts twice. No table prints it as the time.
 
 The interval of the median. Iterations within a round are not independent (clock states, memory
 placement), rounds are. So with three rounds or more it is the t interval over the logarithms of
