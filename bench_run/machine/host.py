@@ -97,6 +97,11 @@ def cpu_model() -> str | None:
     return next(names, None) or platform.processor() or None
 
 
+def processor_name() -> str:
+    """As `cpu_model`, else its architecture."""
+    return cpu_model() or platform.machine()
+
+
 def _packages() -> dict[str, str]:
     found = {}
     for name in PACKAGES:

@@ -123,7 +123,7 @@ def missing_required(module: Any) -> str | None:
     return None
 
 
-def field(value: Any, name: str, otherwise: Any = None) -> Any:
+def member_of(value: Any, name: str, otherwise: Any = None) -> Any:
     """A field of one of hipDNN's values; `otherwise` where this release does not bind it, or binds
     it without its type, which then raises when it is read."""
     try:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from bench_run.engines.hipdnn.abilities import field
+from bench_run.engines.hipdnn.abilities import member_of
 from bench_run.errors import BenchRunError, EngineError, EngineUnavailableError
 from bench_run.errors import UnsupportedGraphError as Unsupported
 
@@ -52,7 +52,7 @@ def is_good(error: Any) -> bool | None:
     """Of hipDNN's `Error` value, whichever of its members this release binds; None where it is no
     such value."""
     for name, good in (("is_good", True), ("is_bad", False)):
-        function = field(error, name)
+        function = member_of(error, name)
         if function is not None:
             return bool(function() if callable(function) else function) is good
     code = code_of(error)
@@ -61,14 +61,14 @@ def is_good(error: Any) -> bool | None:
 
 def code_of(error: Any) -> str | None:
     """Name of the code of hipDNN's `Error` value."""
-    function = field(error, "get_code")
-    code = field(error, "code") if function is None else function()
-    return None if code is None else str(field(code, "name", code)).rpartition(".")[2]
+    function = member_of(error, "get_code")
+    code = member_of(error, "code") if function is None else function()
+    return None if code is None else str(member_of(code, "name", code)).rpartition(".")[2]
 
 
 def message_of(error: Any) -> str:
-    function = field(error, "get_message")
-    return str(field(error, "err_msg", "") if function is None else function())
+    function = member_of(error, "get_message")
+    return str(member_of(error, "err_msg", "") if function is None else function())
 
 
 def check(step: str, error: Any) -> None:

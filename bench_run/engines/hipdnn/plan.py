@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bench_run.engines.base import PlanAbilities
-from bench_run.engines.hipdnn.abilities import field
+from bench_run.engines.hipdnn.abilities import member_of
 from bench_run.engines.hipdnn.errors import check, failure, is_good
 from bench_run.errors import BenchRunError
 from bench_run.tensors.layout import describe, poison_byte, storage_size, storage_type
@@ -141,10 +141,13 @@ class HipdnnPlan:
             self._handle, self._pack, self._workspace_pointer
         )
         check(WITNESS, error)
-        elapsed_ms, quality = field(timing, "elapsed_ms"), field(timing, "quality", "no quality")
-        name = str(field(quality, "name", quality)).rpartition(".")[2]
+        elapsed_ms, quality = (
+            member_of(timing, "elapsed_ms"),
+            member_of(timing, "quality", "no quality"),
+        )
+        name = str(member_of(quality, "name", quality)).rpartition(".")[2]
         known = elapsed_ms is not None and name != "INVALID"
-        forced = bool(field(timing, "timed_out", False))
+        forced = bool(member_of(timing, "timed_out", False))
         return float(elapsed_ms) * 1e6 if known else None, name, forced
 
     def _run_in_turn(self) -> None:

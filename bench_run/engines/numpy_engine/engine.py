@@ -20,13 +20,13 @@ from bench_run.engines.base import (
     PlanFacts,
 )
 from bench_run.engines.numpy_engine.kernels import INDICES, KERNELS, REFUSALS
-from bench_run.engines.processor import processor_name
 from bench_run.engines.spec import refuse_unknown
 from bench_run.errors import EngineError, UnsupportedGraphError, UsageError
 from bench_run.graph.dtypes import DTYPES, array_type
 from bench_run.graph.model import Graph
 from bench_run.graph.operations import OPERATIONS
 from bench_run.graph.operations.base import view
+from bench_run.machine.host import processor_name
 from bench_run.streams.host import HostStream, last_level_cache_bytes
 from bench_run.tensors.layout import (
     fill_with_poison,

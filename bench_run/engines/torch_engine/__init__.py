@@ -66,14 +66,20 @@ def preload(spec: EngineSpec) -> bool:
         return False
     import torch
 
-    from bench_run.engines.torch_engine import opening
+    from bench_run.engines.torch_engine import engine
     from bench_run.streams import torch as streams
 
-    return bool(torch.version.cuda and opening and streams)
+    return bool(torch.version.cuda and engine and streams)
 
 
 def open(spec: EngineSpec, options: EngineOptions) -> Engine:  # noqa: A001 - a name of the protocol
-    from bench_run.engines.torch_engine.opening import open_engine
+    from bench_run.errors import EngineUnavailableError
+
+    try:
+        import torch  # noqa: F401
+    except (ImportError, OSError) as error:
+        raise EngineUnavailableError(f"torch does not load: {error}") from error
+    from bench_run.engines.torch_engine.engine import open_engine
 
     return open_engine(spec, options)
 

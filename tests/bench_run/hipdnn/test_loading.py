@@ -10,7 +10,7 @@ import pytest
 from bench_run.engines import hipdnn
 from bench_run.engines.base import EngineOptions
 from bench_run.engines.hipdnn.loading import find_below, preload
-from bench_run.engines.hipdnn.plugins import mapped_libraries
+from bench_run.engines.hipdnn.opening import mapped_libraries
 from bench_run.engines.spec import parse_spec
 from bench_run.errors import EngineUnavailableError
 

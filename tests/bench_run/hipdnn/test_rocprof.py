@@ -12,9 +12,15 @@ from bench_schema.files import read
 from bench_run.cli import main
 from bench_run.errors import EngineError, EngineUnavailableError
 from bench_run.profilers import amd, ncu
-from bench_run.profilers.amd import BY_ARCH, UNKNOWN, counters_of
+from bench_run.profilers.amd import (
+    BY_ARCH,
+    UNKNOWN,
+    counters_of,
+    kernels,
+    last_iterations,
+    trace_events,
+)
 from bench_run.profilers.base import REST_NS
-from bench_run.profilers.records import kernels, last_iterations, trace_events
 
 GEMM, BIAS = "igemm_fwd_gtcx3_nhwc_fp16", "OpTensorFwdBias"
 
