@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
-from bench_schema.merge import summaries
-from bench_schema.numbers.summary import main_series
+from bench_schema.numbers.estimate import Time, case_time, time_series
 
 from bench_compare.comparison.circumstances.notes import disturbed_rounds
 from bench_compare.model import CaseComparison, CaseSide, Comparison, Side, Verdict
@@ -36,9 +35,9 @@ from bench_compare.report.rows import matches
 from bench_compare.report.units import significant, span_text, value_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
-    from bench_schema.document import Case, Summary
+    from bench_schema.document import Case
 
     from bench_compare.model import Source, View
 
@@ -62,7 +61,7 @@ SORTS = {
 """Orders of a comparison that a single document does not have, and what comes closest."""
 HEADS = (
     *("id", "name", "variant", "engine", "family", "data_type", "outcome", "reason", "series"),
-    *("median_ns", "ci_low_ns", "ci_high_ns", "tflops", "gbps", "ceiling_share", "validation"),
+    *("time_ns", "ci_low_ns", "ci_high_ns", "tflops", "gbps", "ceiling_share", "validation"),
     *("workspace_bytes", "notes"),
 )
 
@@ -89,24 +88,19 @@ class Told:
 
     @cached_property
     def series(self) -> str | None:
-        return main_series(self._summaries)
+        return time_series(self.case)
 
     @cached_property
-    def _summaries(self) -> Mapping[str, Summary]:
-        return self.case.summary or summaries(self.case.rounds)
-
-    @property
-    def summary(self) -> Summary | None:
-        return None if self.series is None else self._summaries[self.series]
+    def time(self) -> Time | None:
+        return case_time(self.case)
 
     @property
     def time_ns(self) -> float | None:
-        return None if self.summary is None else self.summary.median
+        return None if self.time is None else self.time.ns
 
     @property
     def interval_ns(self) -> tuple[float | None, float | None]:
-        one = self.summary
-        return (None, None) if one is None else (one.median_ci_low, one.median_ci_high)
+        return (None, None) if self.time is None else (self.time.low_ns, self.time.high_ns)
 
     @property
     def validation(self) -> str:
@@ -116,9 +110,16 @@ class Told:
 
     @property
     def rates(self) -> tuple[float | None, float | None, float | None]:
-        """TFLOP/s, GB/s, share of the ceiling."""
-        found = self.case.achieved
-        return (None,) * 3 if found is None else (found.tflops, found.gbps, found.ceiling_share)
+        """TFLOP/s, GB/s, share of the ceiling: those of the document, which are at the pooled
+        median, at the time."""
+        found, time = self.case.achieved, self.time
+        if found is None or time is None:
+            return (None,) * 3
+        pooled = self.case.summary.get(found.series)
+        factor = 1.0 if pooled is None or time.ns <= 0 else pooled.median / time.ns
+        known = (found.tflops, found.gbps, found.ceiling_share)
+        tflops, gbps, share = (None if one is None else one * factor for one in known)
+        return tflops, gbps, share
 
     @property
     def reason(self) -> str:
@@ -336,7 +337,7 @@ def _record(one: Told) -> dict[str, Any]:
         "outcome": case.outcome.status,
         "reason": case.outcome.reason,
         "series": one.series,
-        "median_ns": one.time_ns,
+        "time_ns": one.time_ns,
         "ci_low_ns": low,
         "ci_high_ns": high,
         "tflops": tflops,

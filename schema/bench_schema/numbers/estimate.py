@@ -180,10 +180,15 @@ class Time:
         return (self.high_ns - self.low_ns) / 2 / self.ns
 
 
+def time_series(case: Case) -> str | None:
+    """The series that is the case's time, of those that it has."""
+    return main_series(case.summary or {name for one in case.rounds for name in one.series})
+
+
 def case_time(case: Case, series: str | None = None) -> Time | None:
     """By its rounds, where it has none as its summary has it; of its main series, unless another
     is named. None where it has no such."""
-    series = main_series(case.summary) if series is None else series
+    series = time_series(case) if series is None else series
     if series is None:
         return None
     rounds = [samples for one in case.rounds if (samples := counting(one, series)).size]
