@@ -1,4 +1,4 @@
-"""Element-wise operations: one node type, 47 modes. See graphs/FORMAT.md.
+"""Element-wise operations: one node type, many modes. See graphs/FORMAT.md.
 
 Flops per element of the output: the arithmetic steps of the formula, where one evaluation of a
 special function (exp, tanh, erf, a root …) is one step, whatever it costs, and so are a comparison

@@ -10,6 +10,7 @@ from bench_run.graph.operations import BY_NAME, POINTWISE_MODES, make_node
 from bench_run.graph.operations.pointwise import broadcast_dims
 from bench_run.graph.operations.sdpa import Band, visible_pairs
 from bench_run.graph.work import family, flops, main_data_type, moved_bytes, work
+from bench_run.reference.pointwise import MODES
 from tests.bench_run.graph.builders import CONV, conv_bias_relu, graph, pointwise, tensor
 
 
@@ -142,8 +143,9 @@ def test_every_mode_counts_no_less_than_nothing_and_names_its_operands():
         assert mode.backward == name.endswith("_bwd"), name
 
 
-def test_there_are_47_modes():
-    assert len(POINTWISE_MODES) == 47
+def test_the_table_and_the_reference_know_the_same_modes_and_operands():
+    computed = {name: arity for name, (arity, _) in MODES.items()} | {"gen_index": 1}
+    assert {name: mode.arity for name, mode in POINTWISE_MODES.items()} == computed
 
 
 def test_every_parameter_a_mode_looks_at_is_one_of_the_node():
