@@ -82,7 +82,13 @@ def _paged(node: Node, inputs: Arrays) -> Iterator[Sequence]:
     q, tables = inputs["q"], len(inputs["page_table_k"])
     if "seq_len_kv" not in inputs:
         raise refusal(node, "paged keys need seq_len_kv")
-    capacity = _capacity(node, inputs)
+    # Keys that one page table can hold; must agree with max_seq_len_kv.
+    page = inputs["k"].shape[2]
+    pages = inputs["page_table_k"][0].size
+    capacity = int(page * pages)
+    stated = node.attributes.get("max_seq_len_kv")
+    if stated is not None and not capacity - page < stated <= capacity:
+        raise refusal(node, f"{pages} pages of {page} keys contradict a max_seq_len_kv of {stated}")
     columns = _lengths(node, inputs, "seq_len_kv", tables, capacity)
     packed = len(q) == 1 and tables > 1
     if packed and "seq_len_q" not in inputs:
@@ -96,17 +102,6 @@ def _paged(node: Node, inputs: Arrays) -> Iterator[Sequence]:
     for index, (queries, keys) in enumerate(zip(rows, columns, strict=True)):
         k, v = (_pages(node, inputs, port, index, keys) for port in "kv")
         yield Sequence(0 if packed else index, starts[index], queries, k, v)
-
-
-def _capacity(node: Node, inputs: Arrays) -> int:
-    """Keys that one page table can hold; must agree with max_seq_len_kv."""
-    page = inputs["k"].shape[2]
-    pages = inputs["page_table_k"][0].size
-    capacity = int(page * pages)
-    stated = node.attributes.get("max_seq_len_kv")
-    if stated is not None and not capacity - page < stated <= capacity:
-        raise refusal(node, f"{pages} pages of {page} keys contradict a max_seq_len_kv of {stated}")
-    return capacity
 
 
 def _pages(node: Node, inputs: Arrays, port: str, sequence: int, keys: int) -> Array:
@@ -255,7 +250,12 @@ def head_of(head: int, heads: int, kv_heads: int) -> int:
 
 def scores(node: Node, inputs: Arrays) -> Scores:
     """What the node says about its scores; refuses what has no certain meaning."""
-    _refuse(node, inputs)
+    if node.attributes.get("alibi_mask"):
+        raise refusal(node, "the slopes of alibi_mask are not documented")
+    if node.attributes.get("dropout_probability") or not inputs.keys().isdisjoint(DROPOUT):
+        raise refusal(node, "dropout: its random numbers differ from engine to engine")
+    if "block_mask" in inputs:
+        raise refusal(node, "the meaning of block_mask is not documented")
     q, k, v = (inputs[port] for port in "qkv")
     if not q.ndim == k.ndim == v.ndim == 4 or q.shape[3] != k.shape[3]:
         raise refusal(node, f"q {q.shape}, k {k.shape} and v {v.shape} do not fit together")
@@ -304,15 +304,6 @@ def _bias(node: Node, inputs: Arrays) -> Array | None:
     return np.broadcast_to(bias, dims)
 
 
-def _refuse(node: Node, inputs: Arrays) -> None:
-    if node.attributes.get("alibi_mask"):
-        raise refusal(node, "the slopes of alibi_mask are not documented")
-    if node.attributes.get("dropout_probability") or any(port in inputs for port in DROPOUT):
-        raise refusal(node, "dropout: its random numbers differ from engine to engine")
-    if "block_mask" in inputs:
-        raise refusal(node, "the meaning of block_mask is not documented")
-
-
 STATISTICS = ("stats", "max", "sum_exp")
 
 
@@ -327,7 +318,10 @@ def forward(node: Node, inputs: Arrays, outputs: Outputs) -> dict[str, Array]:
     def compute(block: Block) -> float:
         """Fills in what the block's queries give; returns the largest probability."""
         where, sequence = block.queries, block.sequence
-        maximum, weights = _exponentials(table.of(block), sinks[block.head])
+        weights = table.of(block)
+        maximum = np.maximum(weights.max(axis=1, initial=-np.inf), sinks[block.head])
+        weights -= _finite(maximum)[:, None]
+        np.exp(weights, out=weights)
         denominator = weights.sum(axis=1) + np.exp(sinks[block.head] - _finite(maximum))
         v = sequence.v[head_of(block.head, rows[1], len(sequence.v)), block.keys]
         shared = np.where(denominator == 0, 1.0, denominator)
@@ -355,15 +349,8 @@ def _sinks(node: Node, inputs: Arrays) -> Array:
     return inputs["sink_token"].reshape(heads).astype(np.float64)
 
 
-def _exponentials(block: Array, sink: float) -> tuple[Array, Array]:
-    """Row maxima, and exp(s − max) in the block's memory."""
-    maximum = np.maximum(block.max(axis=1, initial=-np.inf), sink)
-    block -= _finite(maximum)[:, None]
-    return maximum, np.exp(block, out=block)
-
-
 def _finite(maximum: Array) -> Array:
-    """0 in place of −∞, the maximum of nothing."""
+    """0 in place of −∞, the maximum (log-sum-exp) of a row that sees nothing."""
     return np.where(np.isneginf(maximum), 0.0, maximum)
 
 
@@ -400,14 +387,22 @@ def backward(node: Node, inputs: Arrays, outputs: Outputs) -> dict[str, Array]:
     table = scores(node, inputs)
     results = {f"d{port}": np.zeros(inputs[port].shape) for port in "qkv"}
     if "dbias" in outputs:
-        results["dbias"] = _bias_gradient(node, table, outputs["dbias"].dims)
+        dims = outputs["dbias"].dims
+        if table.bias is None:
+            raise refusal(node, "dbias is requested, but there is no attn_mask")
+        padded = (1,) * (4 - len(dims)) + dims
+        if not broadcasts(padded, table.bias.shape):
+            raise refusal(node, f"dbias of {dims} does not broadcast to {table.bias.shape}")
+        results["dbias"] = np.zeros(padded)
     delta = (inputs["do"] * inputs["o"]).sum(axis=3)
     stats = inputs["stats"].reshape(delta.shape)
 
     def compute(part: tuple[Sequence, range]) -> None:
         for block in table.blocks(*part):
             where, sequence = block.queries, block.sequence
-            weights = _probability(table.of(block), stats[where])
+            weights = table.of(block)
+            weights -= _finite(stats[where])[:, None]
+            np.exp(weights, out=weights)
             v = sequence.v[head_of(block.head, len(delta[0]), len(sequence.v)), block.keys]
             gradient = inputs["do"][where] @ v.T
             gradient -= delta[where][:, None]
@@ -422,12 +417,6 @@ def backward(node: Node, inputs: Arrays, outputs: Outputs) -> dict[str, Array]:
     shared = "dbias" in results  # by heads and sequences
     do_each(compute, parts, alone=shared)
     return {port: value.reshape(outputs[port].dims) for port, value in results.items()}
-
-
-def _probability(block: Array, stats: Array) -> Array:
-    """exp(s − stats); 0 in rows that saw nothing."""
-    block -= np.where(np.isneginf(stats), 0.0, stats)[:, None]
-    return np.exp(block, out=block)
 
 
 def _apart(sequence: Sequence, heads: int) -> Iterator[range]:
@@ -449,13 +438,3 @@ def _add(table: Scores, block: Block, gradient: Array, results: dict[str, Array]
         at = (slice(batch, batch + 1), slice(head, head + 1), rows, block.keys)
         span = tuple(slice(0, 1) if n == 1 else s for n, s in zip(dbias.shape, at, strict=True))
         dbias[span] += sum_to(gradient[None, None], dbias[span].shape)
-
-
-def _bias_gradient(node: Node, table: Scores, dims: tuple[int, ...]) -> Array:
-    """Zeros of dbias's dims, leading ones filled in."""
-    if table.bias is None:
-        raise refusal(node, "dbias is requested, but there is no attn_mask")
-    padded = (1,) * (4 - len(dims)) + dims
-    if not broadcasts(padded, table.bias.shape):
-        raise refusal(node, f"dbias of {dims} does not broadcast to {table.bias.shape}")
-    return np.zeros(padded)

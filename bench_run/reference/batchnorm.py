@@ -57,7 +57,11 @@ def training(node: Node, inputs: Arrays, outputs: Outputs) -> dict[str, Array]:
     batch = {"running_mean": mean, "running_variance": variance * bessel}
     for name, value in batch.items():
         if f"next_{name}" in outputs:
-            results[f"next_{name}"] = _moved(node, inputs, f"prev_{name}", value)
+            port = f"prev_{name}"
+            if port not in inputs or "momentum" not in inputs:
+                raise refusal(node, f"a running statistic needs {port} and momentum")
+            momentum = scalar(node, inputs, "momentum")
+            results[f"next_{name}"] = (1.0 - momentum) * inputs[port] + momentum * value
     return results
 
 
@@ -106,13 +110,6 @@ def _affine(x: Array, mean: Array, inv: Array, scale: Array, bias: Array) -> Arr
     y *= inv * scale
     y += bias
     return y
-
-
-def _moved(node: Node, inputs: Arrays, port: str, batch: Array) -> Array:
-    if port not in inputs or "momentum" not in inputs:
-        raise refusal(node, f"a running statistic needs {port} and momentum")
-    momentum = scalar(node, inputs, "momentum")
-    return (1.0 - momentum) * inputs[port] + momentum * batch
 
 
 def _saved(node: Node, inputs: Arrays) -> tuple[Array, Array]:

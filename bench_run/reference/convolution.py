@@ -58,7 +58,8 @@ def forward(node: Node, inputs: Arrays, outputs: Outputs) -> dict[str, Array]:
     def multiply(tile: Tile) -> None:
         here = y[tile.samples, :, tile.rows]
         columns = windows.columns(tile.image, groups, tile.rows)
-        here[...] = _ungrouped(np.matmul(weights, columns), here.shape)
+        products = np.matmul(weights, columns)  # (groups, K/G, n·o)
+        here.swapaxes(0, 1)[...] = products.reshape(here.swapaxes(0, 1).shape)
 
     do_each(multiply, _tiles(x, windows, dims[1]))
     return {"y": y}
@@ -134,8 +135,3 @@ def _grouped(y: Array, groups: int) -> Array:
     """[n, K, o…] → (groups, K/G, n·o)."""
     swapped = y.swapaxes(0, 1)
     return swapped.reshape(groups, y.shape[1] // groups, -1)
-
-
-def _ungrouped(product: Array, dims: tuple[int, ...]) -> Array:
-    """(groups, K/G, n·o) → [n, K, o…]."""
-    return product.reshape(dims[1], dims[0], *dims[2:]).swapaxes(0, 1)

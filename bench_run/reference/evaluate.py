@@ -22,7 +22,7 @@ Values = dict[int, Array]
 def run(graph: Graph, inputs: Mapping[int, Array], operations: Mapping[str, Operation]) -> Values:
     """See `bench_run.reference.evaluate`; `operations` is the table of meanings."""
     _refuse_early(graph, operations)
-    last_use = _last_use(graph)
+    last_use = {uid: i for i, node in enumerate(graph.nodes) for uid in _read(node)}
     values: Values = {}
     results: Values = {}
     with np.errstate(all="ignore"):
@@ -30,8 +30,12 @@ def run(graph: Graph, inputs: Mapping[int, Array], operations: Mapping[str, Oper
             for uid in _read(node):
                 if uid not in values:
                     values[uid] = _given(graph.by_uid[uid], inputs)
-            for uid, value in _outcome(graph, node, values, operations).items():
-                tensor = graph.by_uid[uid]
+            outputs = {port: graph.by_uid[uid] for port, uid in node.outputs.items()}
+            given = {port: values[uid] for port, uid in node.inputs.items()}
+            produced = operations[node.type](node, given, outputs)
+            for port, tensor in outputs.items():
+                fitting = _fitting(node, port, tensor, produced)
+                uid, value = tensor.uid, settle(fitting, tensor.data_type)
                 if not tensor.virtual:
                     results[uid] = expected(value, tensor.data_type)
                 if uid in last_use:
@@ -45,10 +49,6 @@ def run(graph: Graph, inputs: Mapping[int, Array], operations: Mapping[str, Oper
 def _read(node: Node) -> tuple[int, ...]:
     lists = (uid for uids in node.input_lists.values() for uid in uids)
     return (*node.inputs.values(), *lists)
-
-
-def _last_use(graph: Graph) -> dict[int, int]:
-    return {uid: index for index, node in enumerate(graph.nodes) for uid in _read(node)}
 
 
 def _refuse_early(graph: Graph, operations: Mapping[str, Operation]) -> None:
@@ -77,19 +77,6 @@ def _given(tensor: Tensor, inputs: Mapping[int, Array]) -> Array:
     if array.shape != tensor.dims:
         raise GraphError(where, f"the data has shape {array.shape}, the tensor {tensor.dims}")
     return widen(array, tensor.data_type)
-
-
-def _outcome(
-    graph: Graph, node: Node, values: Values, operations: Mapping[str, Operation]
-) -> Values:
-    """What one node writes, by uid, settled but not rounded."""
-    inputs = {port: values[uid] for port, uid in node.inputs.items()}
-    outputs = {port: graph.by_uid[uid] for port, uid in node.outputs.items()}
-    produced = operations[node.type](node, inputs, outputs)
-    return {
-        tensor.uid: settle(_fitting(node, port, tensor, produced), tensor.data_type)
-        for port, tensor in outputs.items()
-    }
 
 
 def _fitting(node: Node, port: str, tensor: Tensor, produced: Mapping[str, Array]) -> Array:

@@ -31,7 +31,10 @@ def matmul(node: Node, inputs: Arrays, outputs: Outputs) -> dict[str, Array]:
     """Ports a, b → c."""
     a, b = inputs["a"], inputs["b"]
     dims = outputs["c"].dims
-    _check(node, a, b, dims)
+    if not a.ndim == b.ndim == len(dims) >= 2:
+        raise refusal(node, f"ranks of a, b and c differ: {a.ndim}, {b.ndim}, {len(dims)}")
+    if a.shape[-1] != b.shape[-2] or (a.shape[-2], b.shape[-1]) != dims[-2:]:
+        raise refusal(node, f"{a.shape} times {b.shape} does not give {dims}")
     a, b = blas_ready(a, b, a.shape[-1])
     left = _spread(node, a, dims[:-2])
     right = _spread(node, b, dims[:-2])
@@ -66,13 +69,6 @@ def _parts(dims: tuple[int, ...], terms: int) -> Iterator[Part]:
             range(0, dims[-2], TILE[0]), range(0, dims[-1], TILE[1])
         ):
             yield (*index, slice(first, first + TILE[0]), slice(start, start + TILE[1]))
-
-
-def _check(node: Node, a: Array, b: Array, dims: tuple[int, ...]) -> None:
-    if not a.ndim == b.ndim == len(dims) >= 2:
-        raise refusal(node, f"ranks of a, b and c differ: {a.ndim}, {b.ndim}, {len(dims)}")
-    if a.shape[-1] != b.shape[-2] or (a.shape[-2], b.shape[-1]) != dims[-2:]:
-        raise refusal(node, f"{a.shape} times {b.shape} does not give {dims}")
 
 
 def _spread(node: Node, array: Array, batch: tuple[int, ...]) -> Array:

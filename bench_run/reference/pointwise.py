@@ -93,61 +93,61 @@ def parameters(node: Node) -> Parameters:
 SQRT_2_PI = np.sqrt(2.0 / np.pi)
 
 
-def _relu_gradient(p: Parameters, dy: Array, x: Array) -> Array:
+def relu_gradient(p: Parameters, dy: Array, x: Array) -> Array:
     """x ≤ L: s; x > U: 0; else 1, so also at U and at NaN. Where the factor is 0, so is dx, even
     if dy is infinite or NaN."""
     low = p.slope * dy if p.slope else 0.0
     return np.where(x <= p.lower, low, np.where(x > p.upper, 0.0, dy))
 
 
-def _elu_gradient(p: Parameters, dy: Array, x: Array) -> Array:
+def elu_gradient(p: Parameters, dy: Array, x: Array) -> Array:
     """x > 0: 1; else α·eˣ."""
     return dy * np.where(x > 0, 1.0, p.elu_alpha * np.exp(x))
 
 
-def _gelu(_p: Parameters, dy: Array, x: Array) -> Array:
+def gelu_gradient(_p: Parameters, dy: Array, x: Array) -> Array:
     """Φ(x) + x·φ(x)."""
     density = np.exp(-0.5 * x * x) / np.sqrt(2.0 * np.pi)
     return np.asarray(dy * (ndtr(x) + x * density))
 
 
-def _gelu_tanh_gradient(_p: Parameters, dy: Array, x: Array) -> Array:
+def gelu_tanh_gradient(_p: Parameters, dy: Array, x: Array) -> Array:
     """½(1 + t) + ½x(1 − t²)·√(2/π)·(1 + 3·0.044715x²), t the forward's tanh."""
     t = np.tanh(SQRT_2_PI * (x + 0.044715 * x**3))
     inner = SQRT_2_PI * (1.0 + 3.0 * 0.044715 * x * x)
     return np.asarray(dy * (0.5 * (1.0 + t) + 0.5 * x * (1.0 - t * t) * inner))
 
 
-def _sigmoid(_p: Parameters, dy: Array, x: Array) -> Array:
+def sigmoid_gradient(_p: Parameters, dy: Array, x: Array) -> Array:
     """σ(x)·(1 − σ(x)), the latter as σ(−x)."""
     return np.asarray(dy * expit(x) * expit(-x))
 
 
-def _softplus_gradient(p: Parameters, dy: Array, x: Array) -> Array:
+def softplus_gradient(p: Parameters, dy: Array, x: Array) -> Array:
     """σ(βx)."""
     return np.asarray(dy * expit(p.softplus_beta * x))
 
 
-def _swish_gradient(p: Parameters, dy: Array, x: Array) -> Array:
+def swish_gradient(p: Parameters, dy: Array, x: Array) -> Array:
     """σ(βx) + βx·σ(βx)·(1 − σ(βx))."""
     z = p.swish_beta * x
     return np.asarray(dy * expit(z) * (1.0 + z * expit(-z)))
 
 
-def _tanh(_p: Parameters, dy: Array, x: Array) -> Array:
+def tanh_gradient(_p: Parameters, dy: Array, x: Array) -> Array:
     """1 − tanh²x, as 1/cosh²x: no cancellation for large x."""
     return np.asarray(dy / np.cosh(x) ** 2)
 
 
 BACKWARD: Mapping[str, Callable[..., Array]] = {
-    "elu_bwd": _elu_gradient,
-    "gelu_approx_tanh_bwd": _gelu_tanh_gradient,
-    "gelu_bwd": _gelu,
-    "relu_bwd": _relu_gradient,
-    "sigmoid_bwd": _sigmoid,
-    "softplus_bwd": _softplus_gradient,
-    "swish_bwd": _swish_gradient,
-    "tanh_bwd": _tanh,
+    "elu_bwd": elu_gradient,
+    "gelu_approx_tanh_bwd": gelu_tanh_gradient,
+    "gelu_bwd": gelu_gradient,
+    "relu_bwd": relu_gradient,
+    "sigmoid_bwd": sigmoid_gradient,
+    "softplus_bwd": softplus_gradient,
+    "swish_bwd": swish_gradient,
+    "tanh_bwd": tanh_gradient,
 }
 
 
@@ -161,14 +161,15 @@ def pointwise(node: Node, inputs: Arrays, outputs: Outputs) -> dict[str, Array]:
     mode = str(node.attributes.get("operation"))
     dims = outputs["out_0"].dims
     if mode == "gen_index":
-        return {"out_0": _index(node, dims)}
+        return {"out_0": gen_index(node, dims)}
     if mode not in MODES:
         raise refusal(node, f"no pointwise mode {mode!r}; known are {', '.join(sorted(MODES))}")
     arity, function = MODES[mode]
     ports = tuple(f"in_{i}" for i in range(arity))
     if any(port not in inputs for port in ports):
         raise refusal(node, f"mode {mode} needs {', '.join(ports)}")
-    operands = [_number(inputs[port]) for port in ports]
+    given = (inputs[port] for port in ports)
+    operands = [x.astype(np.int64) if x.dtype.kind == "b" else x for x in given]
     for port, operand in zip(ports, operands, strict=True):
         if not broadcasts(operand.shape, dims):
             raise refusal(node, f"{port} of {operand.shape} does not broadcast to {dims}")
@@ -213,11 +214,7 @@ def _in_blocks(function: Function, operands: list[Array], dims: tuple[int, ...])
     return result
 
 
-def _number(array: Array) -> Array:
-    return array.astype(np.int64) if array.dtype.kind == "b" else array
-
-
-def _index(node: Node, dims: tuple[int, ...]) -> Array:
+def gen_index(node: Node, dims: tuple[int, ...]) -> Array:
     """gen_index: each element is its own index along the axis."""
     axis = node.attributes.get("axis", node.attributes.get("axis_tensor_uid"))
     if axis is None or not 0 <= axis < len(dims):
@@ -226,29 +223,29 @@ def _index(node: Node, dims: tuple[int, ...]) -> Array:
     return np.broadcast_to(np.arange(dims[axis], dtype=np.int64).reshape(shape), dims)
 
 
-def _relu(p: Parameters, x: Array) -> Array:
+def relu(p: Parameters, x: Array) -> Array:
     """x ≤ L: s·(x − L) + L, which is L for s = 0 even at x = −∞; x ≥ U: U; else x."""
     low = p.slope * (x - p.lower) + p.lower if p.slope else p.lower
     return np.where(x <= p.lower, low, np.where(x >= p.upper, p.upper, x))
 
 
-def _elu(p: Parameters, x: Array) -> Array:
+def elu(p: Parameters, x: Array) -> Array:
     """x > 0: x; else α·(eˣ − 1)."""
     return np.where(x > 0, x, p.elu_alpha * np.expm1(x))
 
 
-def _gelu_tanh(_p: Parameters, x: Array) -> Array:
+def gelu_tanh(_p: Parameters, x: Array) -> Array:
     """½x·(1 + tanh(√(2/π)·(x + 0.044715x³)))."""
     t = np.tanh(np.sqrt(2.0 / np.pi) * (x + 0.044715 * x**3))
     return np.asarray(0.5 * x * (1.0 + t))
 
 
-def _swish(p: Parameters, x: Array) -> Array:
+def swish(p: Parameters, x: Array) -> Array:
     """x·σ(βx)."""
     return np.asarray(x * expit(p.swish_beta * x))
 
 
-def _softplus(p: Parameters, x: Array) -> Array:
+def softplus(p: Parameters, x: Array) -> Array:
     """ln(1 + e^{βx})/β."""
     return np.asarray(np.logaddexp(0.0, p.softplus_beta * x) / p.softplus_beta)
 
@@ -273,11 +270,11 @@ UNARY: Mapping[str, Function] = {
     "tanh_fwd": np.tanh,
 }
 ACTIVATIONS: Mapping[str, Function] = {
-    "elu_fwd": _elu,
-    "gelu_approx_tanh_fwd": _gelu_tanh,
-    "relu_fwd": _relu,
-    "softplus_fwd": _softplus,
-    "swish_fwd": _swish,
+    "elu_fwd": elu,
+    "gelu_approx_tanh_fwd": gelu_tanh,
+    "relu_fwd": relu,
+    "softplus_fwd": softplus,
+    "swish_fwd": swish,
 }
 BINARY: Mapping[str, Function] = {
     "add": np.add,
@@ -298,7 +295,7 @@ BINARY: Mapping[str, Function] = {
 }
 
 
-def _select(_p: Parameters, a: Array, b: Array, condition: Array) -> Array:
+def select(_p: Parameters, a: Array, b: Array, condition: Array) -> Array:
     """in_2 ? in_0 : in_1, cuDNN's order; hipDNN's reference has its booleans in in_2 too."""
     return np.where(condition != 0, a, b)
 
@@ -312,6 +309,6 @@ MODES: Mapping[str, tuple[int, Function]] = {
     **{mode: (1, function) for mode, function in ACTIVATIONS.items()},
     **{mode: (2, _plain(function)) for mode, function in BINARY.items()},
     **{mode: (2, function) for mode, function in BACKWARD.items()},
-    "binary_select": (3, _select),
+    "binary_select": (3, select),
 }
 """Arity and function by mode; `gen_index`, which reads no values, stands apart."""

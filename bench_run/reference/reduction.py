@@ -45,11 +45,7 @@ def reduction(node: Node, inputs: Arrays, outputs: Outputs) -> dict[str, Array]:
         raise refusal(node, f"no axis is reduced from {x.shape} to {dims}")
     if x.size == 0 and mode in ("min", "max", "amax"):
         raise refusal(node, f"{mode} of no elements has no value")
-    return {"out": MODES[mode](_number(x), axes)}
-
-
-def _number(x: Array) -> Array:
-    return x.astype(np.int64) if x.dtype.kind == "b" else x
+    return {"out": MODES[mode](x.astype(np.int64) if x.dtype.kind == "b" else x, axes)}
 
 
 def _squares(x: Array) -> Array:

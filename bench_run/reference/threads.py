@@ -12,7 +12,6 @@ from __future__ import annotations
 import threading
 from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
-from functools import lru_cache
 from math import prod
 from typing import TYPE_CHECKING, TypeVar
 
@@ -26,12 +25,13 @@ Part = tuple[slice, ...]
 PartT = TypeVar("PartT")
 ResultT = TypeVar("ResultT")
 
+_pool: ThreadPoolExecutor | None = None
 _count = 1
 
 
 class _Thread(threading.local):
     busy = False
-    """Whether it computes a part."""
+    """Whether it is one of the pool's."""
 
 
 _here = _Thread()
@@ -39,14 +39,13 @@ _here = _Thread()
 
 def each(function: Callable[[PartT], ResultT], parts: Iterable[PartT]) -> Iterator[ResultT]:
     """The results in the order of the parts, which are asked for as threads become free."""
-    count = _count
-    if count == 1 or _here.busy:
+    if _pool is None or _here.busy:
         yield from map(function, parts)
         return
     waiting: deque[Future[ResultT]] = deque()
     for part in parts:
-        waiting.append(_pool(count).submit(_compute, function, part))
-        if len(waiting) > count:
+        waiting.append(_pool.submit(function, part))
+        if len(waiting) > _count:
             yield waiting.popleft().result()
     while waiting:
         yield waiting.popleft().result()
@@ -79,17 +78,12 @@ def cut(dims: tuple[int, ...], most: int) -> Iterator[Part]:
 def use_threads(count: int) -> None:
     """For a process that is there for references, whose BLAS is to have one thread. Elsewhere there
     is one here, and BLAS has its own."""
-    global _count
+    global _pool, _count
     _count = max(1, count)
+    _pool = None if _count == 1 else ThreadPoolExecutor(_count, "reference", _enter)
 
 
-def _compute(function: Callable[[PartT], ResultT], part: PartT) -> ResultT:
+def _enter() -> None:
     """What NumPy is to say of overflows is a matter of each thread."""
     _here.busy = True
-    with np.errstate(all="ignore"):
-        return function(part)
-
-
-@lru_cache(maxsize=1)
-def _pool(count: int) -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(count, "reference")
+    np.seterr(all="ignore")

@@ -25,7 +25,7 @@ class Data:
     """Folder with golden tensors; their inputs are fed bit for bit."""
     graph_path: str | None = None
     cache: str | None = None
-    """File that keeps seeded inputs once they are made (`tensors/seeded/input_cache.py`)."""
+    """File that keeps seeded inputs once they are made (`tensors/seeded/inputs.py`)."""
 
 
 def inputs_of(graph: Graph, data: Data) -> Storages:

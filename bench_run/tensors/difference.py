@@ -102,13 +102,25 @@ def _add(
     largest = float(error.max())
     if math.isfinite(largest):
         allowed = size * bound.rtol + bound.atol
-        outside = _unequal(actual, expected) if bound.exact else error > allowed
+        # Whole numbers are compared as such: float64 would lose the end of an int64.
+        outside = actual != expected if bound.exact else error > allowed
     else:
-        outside, allowed = _with_specials(wide, wanted, error, bound)
+        # Specials that match are taken out of all the arrays.
+        special = ~(np.isfinite(wide) & np.isfinite(wanted))
+        both_nan = np.isnan(wide) & np.isnan(wanted) & MATCHES_NAN[bound.validator]
+        same_infinity = special & (wide == wanted) & MATCHES_INFINITY[bound.validator]
+        matched = both_nan | same_infinity
+        for array in (wide, wanted, error):
+            array[matched] = 0
+        allowed = np.abs(wanted) * bound.rtol + bound.atol
+        outside = (special & ~matched) | ~(special | (error <= allowed))
         size, signed = np.abs(wanted), wide - wanted
         largest = float(error.max())
     found.max_abs = _larger(found.max_abs, largest)
-    found.max_rel = _larger(found.max_rel, _largest_ratio(error, size))
+    ratio = error / size
+    if size.min() == 0:
+        ratio[size == 0] = 0
+    found.max_rel = _larger(found.max_rel, float(ratio.max()))
     found.square_error += float(np.dot(error, error))
     found.square_expected += float(np.dot(wanted, wanted))
     square = wanted * wanted
@@ -121,31 +133,6 @@ def _add(
     if count:
         found.outside += count
         _keep_worst(found, np.flatnonzero(outside), (error, allowed), place)
-
-
-def _unequal(actual: Array, expected: Array) -> Array:
-    """Whole numbers are compared as such: float64 would lose the end of an int64."""
-    result: Array = actual != expected
-    return result
-
-
-def _with_specials(wide: Array, wanted: Array, error: Array, bound: Bound) -> tuple[Array, Array]:
-    """Elements outside, and what is allowed. Matched specials are taken out of all the arrays."""
-    special = ~(np.isfinite(wide) & np.isfinite(wanted))
-    both_nan = np.isnan(wide) & np.isnan(wanted) & MATCHES_NAN[bound.validator]
-    same_infinity = special & (wide == wanted) & MATCHES_INFINITY[bound.validator]
-    matched = both_nan | same_infinity
-    for array in (wide, wanted, error):
-        array[matched] = 0
-    allowed = np.abs(wanted) * bound.rtol + bound.atol
-    return (special & ~matched) | ~(special | (error <= allowed)), allowed
-
-
-def _largest_ratio(error: Array, size: Array) -> float:
-    ratio = error / size
-    if size.min() == 0:
-        ratio[size == 0] = 0
-    return float(ratio.max())
 
 
 def _larger(one: float, two: float) -> float:

@@ -145,20 +145,19 @@ def write_manifest(
         "format": FORMAT,
         "graph": graph.name,
         "provenance": dict(sorted(provenance.items())),
-        "tensors": {str(t.uid): _entry(graph, t, storages[t.uid]) for t in tensors},
+        "tensors": {
+            str(t.uid): {
+                "name": t.name,
+                "role": "output" if t.uid in graph.produced else "input",
+                **_form(t),
+                "sha256": hashlib.sha256(raw(storages[t.uid])).hexdigest(),
+            }
+            for t in tensors
+        },
     }
     text = json.dumps(manifest, indent=2, ensure_ascii=False) + "\n"
     data = write_tensors(folder / TENSORS, {str(t.uid): storages[t.uid] for t in tensors}, {})
     return data, write_bytes(folder / MANIFEST, text.encode())
-
-
-def _entry(graph: Graph, tensor: Tensor, storage: Storage) -> dict[str, Any]:
-    return {
-        "name": tensor.name,
-        "role": "output" if tensor.uid in graph.produced else "input",
-        **_form(tensor),
-        "sha256": hashlib.sha256(raw(storage)).hexdigest(),
-    }
 
 
 def _form(tensor: Tensor) -> dict[str, Any]:
@@ -183,12 +182,10 @@ def read_manifest(graph: Graph, folder: Path) -> tuple[dict[int, Storage], Mappi
         key = str(tensor.uid)
         if key not in manifest["tensors"]:
             raise GraphError(str(folder / MANIFEST), f"no golden data for {describe(tensor)}")
-        _check_form(tensor, manifest["tensors"][key], str(folder / MANIFEST))
         if key not in contents:
             raise GraphError(where, f"no golden data for {describe(tensor)}")
-        storages[tensor.uid] = _manifest_storage(
-            tensor, contents[key], manifest["tensors"][key], where
-        )
+        entry = manifest["tensors"][key]
+        storages[tensor.uid] = _checked(tensor, contents[key], entry, folder)
     return storages, manifest.get("provenance", {})
 
 
@@ -207,20 +204,18 @@ def _manifest(path: Path) -> dict[str, Any]:
     return manifest
 
 
-def _check_form(tensor: Tensor, entry: Mapping[str, Any], where: str) -> None:
-    for key, wanted in _form(tensor).items():
-        if entry.get(key) != wanted:
-            what = f"{describe(tensor)} has {key} {wanted}, its golden data {entry.get(key)}"
-            raise GraphError(where, what)
-
-
-def _manifest_storage(
+def _checked(
     tensor: Tensor,
     content: tuple[str, tuple[int, ...], bytes],
     entry: Mapping[str, Any],
-    where: str,
+    folder: Path,
 ) -> Storage:
-    kind, shape, data = content
+    """One tensor of a bundle, which is what the graph and the manifest say."""
+    for key, form in _form(tensor).items():
+        if entry.get(key) != form:
+            what = f"{describe(tensor)} has {key} {form}, its golden data {entry.get(key)}"
+            raise GraphError(str(folder / MANIFEST), what)
+    (kind, shape, data), where = content, str(folder / TENSORS)
     if kind != type_in_file(tensor.data_type):
         wanted = type_in_file(tensor.data_type)
         raise GraphError(where, f"{describe(tensor)}: expected type {wanted}, got {kind}")
@@ -235,8 +230,8 @@ def _manifest_storage(
 # Golden tensors: inputs and expected outputs that were made once and are kept.
 #
 # Two conventions. Ours: a folder ``NAME.golden/`` beside ``NAME.json`` with ``tensors.safetensors``
-# and ``manifest.json`` (`manifest.py`). hipDNN's: raw storages, ``NAME.tensor<uid>.bin``
-# beside the graph or ``golden/CASE/tensor<uid>.bin`` of a sweep (`binary.py`).
+# and ``manifest.json``. hipDNN's: raw storages, ``NAME.tensor<uid>.bin`` beside the graph or
+# ``golden/CASE/tensor<uid>.bin`` of a sweep.
 #
 # Whatever does not fit the graph is a `GraphError` that names the tensor. Data is fed bit for bit.
 

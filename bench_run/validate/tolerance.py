@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -236,14 +236,13 @@ def tolerances(
         raise UsageError(f"--tolerance: no policy {policy!r}; choose from {', '.join(POLICIES)}")
     found = POLICIES[policy](graph, circumstances or Circumstances())
     flags = {name: value for name, value in (("rtol", rtol), ("atol", atol)) if value is not None}
-    return {
-        tensor.uid: _changed(
-            _changed(found[tensor.uid], _for_tensor(overrides or {}, tensor), "sidecar"),
-            flags,
-            "command line",
-        )
-        for tensor in graph.outputs
-    }
+    for tensor in graph.outputs:
+        sidecar: dict[str, Any] = {}
+        for key in ("", tensor.name or "", str(tensor.uid)):
+            sidecar |= (overrides or {}).get(key, {})
+        row = _changed(found[tensor.uid], sidecar, "sidecar")
+        found[tensor.uid] = _changed(row, flags, "command line")
+    return found
 
 
 def read_overrides(path: Path, graph: Graph | None = None) -> Overrides:
@@ -261,7 +260,12 @@ def read_overrides(path: Path, graph: Graph | None = None) -> Overrides:
     content.pop("reason", None)
     if not isinstance(tensors, dict) or not all(isinstance(row, dict) for row in tensors.values()):
         raise GraphError(str(path), "tensors: expected an object with an object for each tensor")
-    _check_names(f"{path}: tensors", tensors, graph)
+    if graph is not None:
+        known = {name: None for t in graph.outputs for name in (t.name, str(t.uid)) if name}
+        for name in tensors:
+            if name not in known:
+                what = f"no output {name!r}; choose from {', '.join(known)}"
+                raise GraphError(f"{path}: tensors", what)
     rows = {"": content, **tensors}
     for name, row in rows.items():
         for key, value in row.items():
@@ -275,15 +279,6 @@ def sidecar_of(graph_path: str) -> Path:
     return Path(graph_path).with_suffix(".tolerance.json")
 
 
-def _check_names(where: str, names: Collection[str], graph: Graph | None) -> None:
-    if graph is None:
-        return
-    known = {name: None for t in graph.outputs for name in (t.name, str(t.uid)) if name}
-    for name in names:
-        if name not in known:
-            raise GraphError(where, f"no output {name!r}; choose from {', '.join(known)}")
-
-
 def _check_override(where: str, key: str, value: object) -> None:
     if key == "validator":
         if value not in VALIDATORS:
@@ -294,11 +289,6 @@ def _check_override(where: str, key: str, value: object) -> None:
         raise GraphError(where, f"expected a number, got {value!r}")
     elif not (math.isfinite(value) and value >= 0):
         raise GraphError(where, f"expected a finite number of at least 0, got {value!r}")
-
-
-def _for_tensor(overrides: Overrides, tensor: Tensor) -> dict[str, Any]:
-    keys = ("", tensor.name or "", str(tensor.uid))
-    return {name: value for key in keys for name, value in overrides.get(key, {}).items()}
 
 
 def _changed(row: Tolerance, values: Mapping[str, Any], source: str) -> Tolerance:
@@ -319,7 +309,7 @@ def _is_exact(tensor: Tensor) -> bool:
     return DTYPES[tensor.data_type].kind in ("integer", "boolean")
 
 
-def _by_roundoff(graph: Graph, circumstances: Circumstances) -> dict[int, Tolerance]:
+def by_roundoff(graph: Graph, circumstances: Circumstances) -> dict[int, Tolerance]:
     from bench_run.validate.roundoff import OPERAND_UNITS, output_errors
     from bench_run.validate.roundoff.chain import Between, chain_errors, measured
 
@@ -334,21 +324,22 @@ def _by_roundoff(graph: Graph, circumstances: Circumstances) -> dict[int, Tolera
     else:
         errors = {mode: output_errors(graph, sizes, mode) for mode in (asked, *looser)}
 
-    def row(tensor: Tensor, mode: str) -> Tolerance:
-        return _of_output(tensor, errors[mode][tensor.uid], circumstances.rounded_reference)
-
-    return {
-        t.uid: _with_looser(row(t, asked), {mode: row(t, mode) for mode in looser})
-        for t in graph.outputs
-    }
-
-
-def _with_looser(row: Tolerance, others: Mapping[str, Tolerance]) -> Tolerance:
-    pairs = ((f"--math {mode}", other) for mode, other in others.items())
-    return replace(row, looser=tuple((flag, other) for flag, other in pairs if other != row))
+    found: dict[int, Tolerance] = {}
+    for tensor in graph.outputs:
+        row, *others = (
+            _of_output(tensor, errors[mode][tensor.uid], circumstances.rounded_reference)
+            for mode in (asked, *looser)
+        )
+        flags = zip((f"--math {mode}" for mode in looser), others, strict=True)
+        different = tuple((flag, other) for flag, other in flags if other != row)
+        found[tensor.uid] = replace(row, looser=different)
+    return found
 
 
 def _of_output(tensor: Tensor, error: Estimate | None, rounded_reference: bool) -> Tolerance:
+    """Errors of both sides add up where the reference errs itself: independent ones like a root."""
+    from bench_run.validate.roundoff.estimate import ROUNDING_DEVIATION
+
     row = DTYPES[tensor.data_type]
     if _is_exact(tensor):
         return _exact("default")
@@ -357,15 +348,7 @@ def _of_output(tensor: Tensor, error: Estimate | None, rounded_reference: bool) 
     if error is None:
         source = "fallback: no rule for one of the operations"
         return Tolerance(FALLBACK + 2 * row.unit_roundoff, FALLBACK, source)
-    return _of_estimate(tensor, error, rounded_reference)
-
-
-def _of_estimate(tensor: Tensor, error: Estimate, rounded_reference: bool) -> Tolerance:
-    """Errors of both sides add up where the reference errs itself: independent ones like a root."""
     sides = 2 if rounded_reference else 1
-    row = DTYPES[tensor.data_type]
-    from bench_run.validate.roundoff.estimate import ROUNDING_DEVIATION
-
     smallest = ROUNDING_DEVIATION * row.unit_roundoff * row.smallest
     root = math.sqrt(sides)
     shared = SharedError(
@@ -378,11 +361,11 @@ def _of_estimate(tensor: Tensor, error: Estimate, rounded_reference: bool) -> To
     return Tolerance(sides * error.rtol, sides * error.atol, "default", shared=shared)
 
 
-def _by_table(graph: Graph, circumstances: Circumstances) -> dict[int, Tolerance]:
+def by_table(graph: Graph, circumstances: Circumstances) -> dict[int, Tolerance]:
     rows: dict[int, Tolerance] = {}
     if isinstance(graph, ChainGraph):
         for place in graph.places:
-            rows |= _by_table(place.placed, circumstances)
+            rows |= by_table(place.placed, circumstances)
         return rows
     for tensor in graph.outputs:
         number = table_number(graph, tensor.data_type)
@@ -399,6 +382,6 @@ def _by_table(graph: Graph, circumstances: Circumstances) -> dict[int, Tolerance
 
 
 POLICIES: dict[str, Callable[[Graph, Circumstances], dict[int, Tolerance]]] = {
-    "default": _by_roundoff,
-    "hipdnn": _by_table,
+    "default": by_roundoff,
+    "hipdnn": by_table,
 }

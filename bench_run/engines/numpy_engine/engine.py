@@ -188,8 +188,13 @@ class NumpyEngine:
     def __init__(self, options: EngineOptions) -> None:
         self.stream: Stream = HostStream(options.cache, pass_bytes=options.pass_bytes)
         self._cache = options.cache
+        # NumPy, and the BLAS it was built with.
+        found = {"numpy": version("numpy")}
+        blas = getattr(np.__config__, "CONFIG", {}).get("Build Dependencies", {}).get("blas", {})
+        if "name" in blas:
+            found[str(blas["name"])] = str(blas.get("version", "unknown"))
         self.facts = EngineFacts(
-            id=None, libraries=_libraries(), device="cpu", device_kind=processor_name()
+            id=None, libraries=found, device="cpu", device_kind=processor_name()
         )
         # Overflow to infinity is a result here; a context manager in every run costs 1.3 µs.
         self._errors: dict[str, Any] | None = dict(np.seterr(all="ignore"))
@@ -245,12 +250,3 @@ def open_engine(spec: EngineSpec, options: EngineOptions) -> NumpyEngine:
     if options.replay:
         raise UsageError("--replay: numpy runs on the CPU, which has no graphs to replay")
     return NumpyEngine(options)
-
-
-def _libraries() -> dict[str, str]:
-    """NumPy, and the BLAS it was built with."""
-    found = {"numpy": version("numpy")}
-    blas = getattr(np.__config__, "CONFIG", {}).get("Build Dependencies", {}).get("blas", {})
-    if "name" in blas:
-        found[str(blas["name"])] = str(blas.get("version", "unknown"))
-    return found

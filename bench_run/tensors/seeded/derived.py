@@ -81,11 +81,13 @@ def _forward_graph(graph: Graph, node: Node) -> Graph:
     """The nodes that the shared operands come from, and the forward node behind them."""
     row = FORWARDS[node.type]
     shared = {port: node.inputs[port] for port in row.shared if port in node.inputs}
-    constants = {
-        port: _constant(graph, node, row, place)
-        for place, port in enumerate(row.constants)
-        if port not in shared
-    }
+    constants: dict[str, Tensor] = {}
+    next_uid = 1 + max(tensor.uid for tensor in graph.tensors)
+    for uid, (port, value) in enumerate(row.constants.items(), next_uid):
+        if port not in shared:
+            like = graph.by_uid[node.inputs[row.like]]
+            dims = (1,) * len(like.dims) if port == "epsilon" else like.dims
+            constants[port] = Tensor(uid, port, "double", dims, (1,) * len(dims), value=value)
     results = {port: node.inputs[port] for port in row.results if port in node.inputs}
     forward = replace(
         node,
@@ -95,16 +97,9 @@ def _forward_graph(graph: Graph, node: Node) -> Graph:
         attributes={**node.attributes, **row.attributes},
     )
     nodes = (*_ancestors(graph, set(shared.values())), forward)
-    tensors = tuple(_inner(tensor, results) for tensor in graph.tensors)
+    asked = set(results.values())  # everything else is an intermediate of the question
+    tensors = tuple(t if t.uid in asked else replace(t, virtual=True) for t in graph.tensors)
     return replace(graph, tensors=(*tensors, *constants.values()), nodes=nodes)
-
-
-def _constant(graph: Graph, node: Node, row: Forward, place: int) -> Tensor:
-    port = tuple(row.constants)[place]
-    like = graph.by_uid[node.inputs[row.like]]
-    dims = (1,) * len(like.dims) if port == "epsilon" else like.dims
-    uid = 1 + place + max(tensor.uid for tensor in graph.tensors)
-    return Tensor(uid, port, "double", dims, (1,) * len(dims), value=row.constants[port])
 
 
 def _ancestors(graph: Graph, wanted: set[int]) -> list[Node]:
@@ -114,8 +109,3 @@ def _ancestors(graph: Graph, wanted: set[int]) -> list[Node]:
             nodes.append(node)
             wanted |= set(node.inputs.values())
     return nodes[::-1]
-
-
-def _inner(tensor: Tensor, results: Mapping[str, int]) -> Tensor:
-    """Everything but the results is an intermediate of the question."""
-    return tensor if tensor.uid in results.values() else replace(tensor, virtual=True)

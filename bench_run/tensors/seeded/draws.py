@@ -48,24 +48,6 @@ def fill(storage: Values, draw: Draw, stream: np.random.BitGenerator) -> None:
 
 def draw_of(init: Init, row: DataType) -> Draw:
     """The draw of a distribution for a data type; `UsageError` where the type cannot hold it."""
-    _check_range(init, row)
-    if row.kind in ("integer", "boolean"):
-        return INTEGER_DRAWS[init.kind](init)
-    return FLOAT_DRAWS[init.kind](init, row)
-
-
-def raw_words(stream: np.random.BitGenerator, count: int) -> npt.NDArray[np.int32]:
-    words = stream.random_raw((count + 1) // 2)
-    return np.asarray(words).astype("<u8", copy=False).view("<i4")[:count]
-
-
-def whole_numbers(stream: np.random.BitGenerator, count: int, choices: int) -> Values:
-    """Integers in [0, choices), for up to 2^32 choices, in int64."""
-    words = raw_words(stream, count).view(np.uint32).astype(np.uint64)
-    return ((words * np.uint64(choices)) >> np.uint64(32)).astype(np.int64)
-
-
-def _check_range(init: Init, row: DataType) -> None:
     low, high = init.low, init.high
     if init.kind == "constant":
         high = low
@@ -81,6 +63,20 @@ def _check_range(init: Init, row: DataType) -> None:
     if not fits:
         numbers = f"{init.low:g}" if init.kind == "constant" else f"{init.low:g} {init.high:g}"
         raise UsageError(f"--init: {init.kind} {numbers} does not fit {row.name}")
+    if whole:
+        return INTEGER_DRAWS[init.kind](init)
+    return FLOAT_DRAWS[init.kind](init, row)
+
+
+def raw_words(stream: np.random.BitGenerator, count: int) -> npt.NDArray[np.int32]:
+    words = stream.random_raw((count + 1) // 2)
+    return np.asarray(words).astype("<u8", copy=False).view("<i4")[:count]
+
+
+def whole_numbers(stream: np.random.BitGenerator, count: int, choices: int) -> Values:
+    """Integers in [0, choices), for up to 2^32 choices, in int64."""
+    words = raw_words(stream, count).view(np.uint32).astype(np.uint64)
+    return ((words * np.uint64(choices)) >> np.uint64(32)).astype(np.int64)
 
 
 def _lowest(row: DataType) -> float:
@@ -103,15 +99,11 @@ def _unit_double(stream: np.random.BitGenerator, count: int) -> Values:
     return (words | np.int64(1)).astype(np.float64) * 2.0**-53
 
 
-def _bits_for(amplitude: float, row: DataType) -> int:
-    """Fraction bits at which the smallest draw is still a normal number of the type."""
-    return max(1, min(24, math.floor(math.log2(amplitude / row.smallest))))
-
-
-def _uniform(init: Init, row: DataType) -> Draw:
+def uniform(init: Init, row: DataType) -> Draw:
     half, middle = (init.high - init.low) / 2, (init.high + init.low) / 2
     near_zero = middle != 0 and init.low <= 0 <= init.high
-    bits = _bits_for(half, row)
+    # Fraction bits at which the smallest draw is still a normal number of the type.
+    bits = max(1, min(24, math.floor(math.log2(half / row.smallest))))
 
     def draw(stream: np.random.BitGenerator, count: int) -> Values:
         double = row.name == "double"
@@ -124,7 +116,7 @@ def _uniform(init: Init, row: DataType) -> Draw:
     return draw
 
 
-def _normal(init: Init, row: DataType) -> Draw:
+def normal(init: Init, row: DataType) -> Draw:
     """Irwin and Hall: twelve uniform 16-bit integers, summed exactly."""
     centre = NORMAL_TERMS * 65535
 
@@ -147,7 +139,7 @@ def _normal_numbers(values: Values, row: DataType) -> Values:
     return values
 
 
-def _integers(init: Init) -> Draw:
+def integers(init: Init) -> Draw:
     """Both ends included. Zero is drawn only where it is an end: then it was asked for."""
     low, high = int(init.low), int(init.high)
     skip = low < 0 < high
@@ -160,24 +152,24 @@ def _integers(init: Init) -> Draw:
     return draw
 
 
-def _rounded_uniform(init: Init) -> Draw:
+def rounded_uniform(init: Init) -> Draw:
     """Uniform numbers in an integer tensor are the whole numbers of the range."""
     low, high = math.ceil(init.low), math.floor(init.high)
-    return _integers(Init("integers", low, max(low, high)))
+    return integers(Init("integers", low, max(low, high)))
 
 
-def _rounded_normal(init: Init) -> Draw:
-    normal = _normal(init, DTYPES["double"])
+def rounded_normal(init: Init) -> Draw:
+    draw_real = normal(init, DTYPES["double"])
 
     def draw(stream: np.random.BitGenerator, count: int) -> Values:
-        values = normal(stream, count)
+        values = draw_real(stream, count)
         whole = np.rint(values)
         return np.where(whole == 0, np.copysign(1, values), whole).astype(np.int64)
 
     return draw
 
 
-def _constant(init: Init) -> Draw:
+def constant(init: Init) -> Draw:
     return lambda _stream, count: np.full(count, init.low)
 
 
@@ -196,16 +188,16 @@ def _any_type(make: Callable[[Init], Draw]) -> Callable[[Init, DataType], Draw]:
 
 
 FLOAT_DRAWS: dict[str, Callable[[Init, DataType], Draw]] = {
-    "uniform": _uniform,
-    "normal": _normal,
-    "integers": _any_type(_integers),
-    "constant": _any_type(_constant),
+    "uniform": uniform,
+    "normal": normal,
+    "integers": _any_type(integers),
+    "constant": _any_type(constant),
 }
 INTEGER_DRAWS: dict[str, Callable[[Init], Draw]] = {
-    "uniform": _rounded_uniform,
-    "normal": _rounded_normal,
-    "integers": _integers,
-    "constant": _constant,
+    "uniform": rounded_uniform,
+    "normal": rounded_normal,
+    "integers": integers,
+    "constant": constant,
 }
 
 
@@ -248,7 +240,7 @@ def _sequences(graph: Graph, node: Node) -> int:
     return (table or _needed(graph, node, "q")).dims[0]
 
 
-def _query_lengths(graph: Graph, node: Node, tensor: Tensor, seed: int) -> Values:
+def query_lengths(graph: Graph, node: Node, tensor: Tensor, seed: int) -> Values:
     q = _needed(graph, node, "q")
     sequences = _sequences(graph, node)
     packed = q.dims[0] != sequences  # paged: all queries in one row of tokens
@@ -256,7 +248,7 @@ def _query_lengths(graph: Graph, node: Node, tensor: Tensor, seed: int) -> Value
     return _lengths(node, tensor, sequences, max(1, longest), seed)
 
 
-def _key_lengths(graph: Graph, node: Node, tensor: Tensor, seed: int) -> Values:
+def key_lengths(graph: Graph, node: Node, tensor: Tensor, seed: int) -> Values:
     table, k = _operand(graph, node, "page_table_k"), _needed(graph, node, "k")
     longest = k.dims[2]
     if table is not None:
@@ -265,7 +257,7 @@ def _key_lengths(graph: Graph, node: Node, tensor: Tensor, seed: int) -> Values:
     return _lengths(node, tensor, _sequences(graph, node), longest, seed)
 
 
-def _pages(graph: Graph, node: Node, tensor: Tensor, seed: int) -> Values:
+def page_numbers(graph: Graph, node: Node, tensor: Tensor, seed: int) -> Values:
     """Each page once, in random order, as long as there are enough."""
     is_key = node.inputs.get("page_table_k") == tensor.uid
     pages = _needed(graph, node, "k" if is_key else "v").dims[0]
@@ -279,7 +271,7 @@ def _permutation(count: int, stream: np.random.BitGenerator) -> Values:
     return np.argsort(np.asarray(stream.random_raw(count)), kind="stable")
 
 
-def _first_rows(graph: Graph, node: Node, tensor: Tensor, seed: int) -> Values:
+def first_rows(graph: Graph, node: Node, tensor: Tensor, seed: int) -> Values:
     """Ascending from 0, over the rows that are computed: with an index as many as it has."""
     picked = _operand(graph, node, "token_index")
     rows = _needed(graph, node, "token").dims[-2] if picked is None else picked.elements
@@ -295,7 +287,7 @@ def _slots(graph: Graph, node: Node, seed: int) -> tuple[Values, int]:
     return _permutation(index.elements, bit_stream(seed, index.uid)), ranks
 
 
-def _token_rows(graph: Graph, node: Node, _tensor: Tensor, seed: int) -> Values:
+def token_rows(graph: Graph, node: Node, _tensor: Tensor, seed: int) -> Values:
     """A gather repeats each token top_k times; a scatter gives each row a place of its own."""
     order, ranks = _slots(graph, node, seed)
     if node.attributes.get("mode") == "gather":
@@ -303,12 +295,12 @@ def _token_rows(graph: Graph, node: Node, _tensor: Tensor, seed: int) -> Values:
     return order // ranks
 
 
-def _token_ranks(graph: Graph, node: Node, _tensor: Tensor, seed: int) -> Values:
+def token_ranks(graph: Graph, node: Node, _tensor: Tensor, seed: int) -> Values:
     order, ranks = _slots(graph, node, seed)
     return order % ranks
 
 
-def _window_winners(graph: Graph, node: Node, tensor: Tensor, seed: int) -> Values:
+def window_winners(graph: Graph, node: Node, tensor: Tensor, seed: int) -> Values:
     """For each window a position in it that lies inside of the tensor, flattened over space."""
     target = graph.by_uid[node.outputs["dx"]].dims[2:]
     stream = bit_stream(seed, tensor.uid)
@@ -327,12 +319,12 @@ def _window_winners(graph: Graph, node: Node, tensor: Tensor, seed: int) -> Valu
 
 
 MAKERS: dict[str, Maker] = {
-    "seq_len_q": _query_lengths,
-    "seq_len_kv": _key_lengths,
-    "page_table": _pages,
-    "token_offset": _first_rows,
-    "token_index": _token_rows,
-    "token_rank": _token_ranks,
-    "window_index": _window_winners,
+    "seq_len_q": query_lengths,
+    "seq_len_kv": key_lengths,
+    "page_table": page_numbers,
+    "token_offset": first_rows,
+    "token_index": token_rows,
+    "token_rank": token_ranks,
+    "window_index": window_winners,
 }
 """By hint (`bench_run.graph.operations.HINTS`)."""

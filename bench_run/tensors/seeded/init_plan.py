@@ -67,7 +67,9 @@ def parse_init(texts: Sequence[str]) -> InitPlan:
     for text in texts:
         match = _PLAIN.match(text) or _NAMED.match(text)
         if match is None:
-            raise UsageError(f"--init: no distribution in {text!r}; {_choices()}")
+            kinds = ", ".join(kind.usage for kind in KINDS.values())
+            what = f"--init: no distribution in {text!r}; write [TENSOR=] and one of {kinds}"
+            raise UsageError(what)
         init = _parse(text, match["kind"], match["rest"])
         tensor = match.groupdict().get("tensor")
         if tensor is None:
@@ -83,16 +85,17 @@ def unused_names(plan: InitPlan, graph: Graph) -> tuple[str, ...]:
     return tuple(name for name in plan.by_tensor if name not in known)
 
 
-def _choices() -> str:
-    return "write [TENSOR=] and one of " + ", ".join(kind.usage for kind in KINDS.values())
-
-
 def _parse(text: str, kind: str, rest: str | None) -> Init:
     if kind == "file":
         if not rest:
             raise UsageError(f"--init: {text!r} names no file; write {KINDS[kind].usage}")
         return Init(kind, path=rest)
-    numbers = KINDS[kind].defaults if rest is None else _numbers(text, rest)
+    numbers = KINDS[kind].defaults
+    if rest is not None:
+        try:
+            numbers = tuple(float(part) for part in rest.split(":"))
+        except ValueError:
+            raise UsageError(f"--init: {text!r}: {rest!r} are not numbers joined by ':'") from None
     wanted = 1 if kind == "constant" else 2
     if len(numbers) != wanted:
         raise UsageError(f"--init: {text!r}: expected {KINDS[kind].usage}")
@@ -101,14 +104,6 @@ def _parse(text: str, kind: str, rest: str | None) -> Init:
     if problem is not None:
         raise UsageError(f"--init: {text!r}: {problem}")
     return init
-
-
-def _numbers(text: str, rest: str) -> tuple[float, ...]:
-    try:
-        numbers = tuple(float(part) for part in rest.split(":"))
-    except ValueError:
-        raise UsageError(f"--init: {text!r}: {rest!r} are not numbers joined by ':'") from None
-    return numbers
 
 
 def _problem(init: Init) -> str | None:

@@ -26,7 +26,6 @@ from bench_run.tensors.seeded.roles import Role, default_init, leaves_choice, ro
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from io import BufferedReader
 
     from bench_run.graph.chain import ChainGraph
     from bench_run.graph.model import Graph, Tensor
@@ -166,7 +165,8 @@ def read_inputs(path: str, graph: Graph) -> dict[int, Storage] | None:
             made = {tensor.uid: empty_storage(tensor) for tensor in graph.inputs}
             if os.fstat(file.fileno()).st_size != _size(made):
                 return None
-            whole = all(_fill(storage, file) for storage in made.values())
+            storages = made.values()
+            whole = all(file.readinto(s.view(np.uint8).data) == s.nbytes for s in storages)
     except OSError:
         return None
     return made if whole else None
@@ -189,7 +189,3 @@ def store_inputs(path: str, graph: Graph, inputs: Storages) -> bool:
 
 def _size(storages: Storages) -> int:
     return sum(storage.nbytes for storage in storages.values())
-
-
-def _fill(storage: Storage, file: BufferedReader) -> bool:
-    return file.readinto(storage.view(np.uint8).data) == storage.nbytes

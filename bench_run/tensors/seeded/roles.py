@@ -98,19 +98,15 @@ def default_init(graph: Graph, tensor: Tensor, role: Role) -> Init:
     if row.kind == "boolean":
         return FIXED["condition"]
     if hint == FACTOR:
-        return _factor(graph, tensor, role, whole=row.kind == "integer")
+        if row.kind == "integer":
+            return Init("integers", -1, 1)
+        # 1 ± 1/√n for products of n factors, which then stay near 1.
+        terms = tensor.elements / max(1, graph.by_uid[role.node.outputs["out"]].elements)
+        width = min(0.5, terms**-0.5)
+        return Init("uniform", 1 - width, 1 + width)
     if row.kind == "integer" and hint in WHOLE:
         return UNSIGNED if row.name == "uint8" else WHOLE[hint]
     return FIXED[hint]
-
-
-def _factor(graph: Graph, tensor: Tensor, role: Role, *, whole: bool) -> Init:
-    """1 ± 1/√n for products of n factors, which then stay near 1; ±1 for integers."""
-    if whole:
-        return Init("integers", -1, 1)
-    terms = tensor.elements / max(1, graph.by_uid[role.node.outputs["out"]].elements)
-    width = min(0.5, terms**-0.5)
-    return Init("uniform", 1 - width, 1 + width)
 
 
 def _hint(node: Node, port: str) -> str:
@@ -140,14 +136,11 @@ def _must_be_positive(graph: Graph) -> set[int]:
     """Tensors that some later operation wants positive, followed back through sums and products."""
     wanted: set[int] = set()
     for node in reversed(graph.nodes):
-        passes = _passes_positive(node) and not wanted.isdisjoint(node.outputs.values())
+        keeps_sign = node.type in _POSITIVE_SUMS
+        if node.type == "PointwiseAttributes":
+            keeps_sign = node.attributes["operation"] in _POSITIVE_FROM
+        passes = keeps_sign and not wanted.isdisjoint(node.outputs.values())
         for port, uid in _reads(node):
             if passes or _hint(node, port) == "positive":
                 wanted.add(uid)
     return wanted
-
-
-def _passes_positive(node: Node) -> bool:
-    if node.type == "PointwiseAttributes":
-        return node.attributes["operation"] in _POSITIVE_FROM
-    return node.type in _POSITIVE_SUMS

@@ -8,7 +8,7 @@ adds the rounding to its own type.
 Model. Rounding errors are independent and bounded by the unit roundoff u, so that a sum of K terms
 errs like a random walk, not like the worst case K·u (Higham and Mary, A new approach to
 probabilistic rounding error analysis, 2019), except where they are known to drift: sums of very
-many terms of one sign, and sums that matrix units cut off (`accumulation.py`). Sums are taken one
+many terms of one sign, and sums that matrix units cut off (`sums.py`). Sums are taken one
 term after another in the compute type, the least accurate order in use: blocked, pairwise and fused
 sums err less. Bounds hold for millions of elements at once: six standard deviations, and room for
 the walks that stray far. The constants are named where they are used, with what they were held
@@ -16,13 +16,14 @@ against.
 
 What is *not* allowed for, unless the math mode asks for it: sums in a type narrower than the
 compute type, operands rounded before they are multiplied (TF32), functions as a GPU's own
-instructions approximate them (`approximate.py`).
+instructions approximate them (`pointwise.py`).
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from bench_run.validate.roundoff import attention, norms, sums
 from bench_run.validate.roundoff.estimate import (
     OPERAND_UNITS,
     Estimate,
@@ -31,12 +32,39 @@ from bench_run.validate.roundoff.estimate import (
     stored,
     typical,
 )
-from bench_run.validate.roundoff.rules import RULES
+from bench_run.validate.roundoff.pointwise import pointwise
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from bench_run.graph.model import Graph, Node
+
+
+RULES: dict[str, Callable[[Step], dict[str, Estimate]]] = {
+    "BatchnormInferenceAttributes": norms.batchnorm_inference,
+    "BatchnormInferenceAttributesVarianceExt": norms.batchnorm_inference_variance,
+    "BatchnormAttributes": norms.batchnorm_training,
+    "BatchnormBackwardAttributes": norms.batchnorm_backward,
+    "ConvolutionFwdAttributes": sums.conv_forward,
+    "ConvolutionBwdAttributes": sums.conv_data_gradient,
+    "ConvolutionWrwAttributes": sums.conv_weight_gradient,
+    "LayernormAttributes": norms.layernorm,
+    "LayernormBackwardAttributes": norms.layernorm_backward,
+    "MatmulAttributes": sums.matmul,
+    "MoeGroupedMatmulAttributes": sums.grouped_matmul,
+    "MoeGroupedMatmulBwdAttributes": sums.grouped_weight_gradient,
+    "BlockScaleDequantizeAttributes": sums.dequantize,
+    "BlockScaleQuantizeAttributes": sums.quantize,
+    "PointwiseAttributes": pointwise,
+    "ReductionAttributes": sums.reduction,
+    "ResampleFwdAttributes": sums.pooling,
+    "ResampleBwdAttributes": sums.pooling_gradient,
+    "RMSNormAttributes": norms.rmsnorm,
+    "RMSNormBackwardAttributes": norms.rmsnorm_backward,
+    "SdpaAttributes": attention.forward,
+    "SdpaBackwardAttributes": attention.backward,
+}
+"""The rule of every node type: what its results' errors are, from those of its operands."""
 
 
 def output_errors(
@@ -44,23 +72,22 @@ def output_errors(
 ) -> dict[int, Estimate | None]:
     """The estimate of every output by uid; None where a node on the way has no rule.
 
-    `sizes` are the estimates of inputs by uid, measured on their data (`measured.py`); others are
+    `sizes` are the estimates of inputs by uid, measured on their data (`chain.py`); others are
     taken to have their default distributions (`tensors/seeded/roles.py`).
     """
-    known: dict[int, Estimate | None] = dict(_given(graph, sizes or {}))
+    known: dict[int, Estimate | None] = {
+        tensor.uid: constant(float(tensor.value))
+        for tensor in graph.constants
+        if tensor.value is not None
+    }
+    for tensor in graph.inputs:
+        size = (sizes or {}).get(tensor.uid)
+        known[tensor.uid] = typical(graph, tensor) if size is None else size
     for node in graph.nodes:
         for port, estimate in _results(graph, node, known, math).items():
             tensor = graph.by_uid[node.outputs[port]]
             known[tensor.uid] = None if estimate is None else stored(estimate, tensor)
     return {tensor.uid: known[tensor.uid] for tensor in graph.outputs}
-
-
-def _given(graph: Graph, sizes: Mapping[int, Estimate]) -> Mapping[int, Estimate]:
-    known = {t.uid: constant(float(t.value)) for t in graph.constants if t.value is not None}
-    for tensor in graph.inputs:
-        size = sizes.get(tensor.uid)
-        known[tensor.uid] = typical(graph, tensor) if size is None else size
-    return known
 
 
 def _results(
@@ -75,4 +102,4 @@ def _results(
     return unknown | {port: e for port, e in RULES[node.type](step).items() if port in unknown}
 
 
-__all__ = ["OPERAND_UNITS", "Estimate", "output_errors"]
+__all__ = ["OPERAND_UNITS", "RULES", "Estimate", "output_errors"]

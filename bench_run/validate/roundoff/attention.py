@@ -13,7 +13,6 @@ import math
 from dataclasses import replace
 
 import numpy as np
-import numpy.typing as npt
 
 from bench_run.graph.dtypes import DTYPES
 from bench_run.graph.operations.sdpa import band
@@ -62,7 +61,8 @@ def _score(step: Step) -> Estimate:
 
 def _row_weight(step: Step) -> float:
     """√ΣP² of the row with the fewest keys."""
-    masked = any(bound is not None for bound in _bounds(step))
+    mask = band(step.node.attributes)
+    masked = mask.left is not None or mask.right is not None
     varying = {"seq_len_kv", "seq_len_q", "page_table_k", "attn_mask"} & set(step.operands)
     if masked or varying:
         return 1.0
@@ -88,25 +88,15 @@ def _usual_weight(step: Step, score: Estimate) -> float:
     keys has exp(s²/2)/√n, since probabilities are then log-normal."""
     if {"seq_len_kv", "seq_len_q", "page_table_k", "attn_mask"} & set(step.operands):
         return 1.0
-    keys = _keys_of_rows(step)
-    squares = np.minimum(1.0, math.exp(min(score.rms, 3.0) ** 2) / keys)
-    return math.sqrt(float(squares.mean()))
-
-
-def _keys_of_rows(step: Step) -> npt.NDArray[np.float64]:
-    """How many keys the mask leaves each row."""
     mask = band(step.node.attributes)
     queries, keys = step.tensors["q"].dims[2], step.tensors["k"].dims[2]
     rows = np.arange(queries) + (keys - queries if mask.bottom_right else 0)
     first = np.zeros(queries) if mask.left is None else rows - mask.left
     last = np.full(queries, keys) if mask.right is None else rows + mask.right + 1
     count = np.minimum(keys, last) - np.maximum(0, first)
-    return np.asarray(np.maximum(1, count), np.float64)
-
-
-def _bounds(step: Step) -> tuple[int | None, int | None]:
-    mask = band(step.node.attributes)
-    return mask.left, mask.right
+    left = np.maximum(1, count).astype(np.float64)  # keys that the mask leaves each row
+    squares = np.minimum(1.0, math.exp(min(score.rms, 3.0) ** 2) / left)
+    return math.sqrt(float(squares.mean()))
 
 
 def _relative(step: Step, score: Estimate) -> float:

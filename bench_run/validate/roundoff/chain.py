@@ -15,12 +15,12 @@ import numpy as np
 
 from bench_run.graph.dtypes import DTYPES
 from bench_run.validate.roundoff import output_errors
-from bench_run.validate.roundoff.estimate import COARSE, Estimate, constant
+from bench_run.validate.roundoff.estimate import COARSE, Estimate
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from bench_run.graph.chain import ChainGraph, Place
+    from bench_run.graph.chain import ChainGraph
     from bench_run.graph.model import Tensor
     from bench_run.tensors.layout import Storage
 
@@ -33,18 +33,7 @@ SAMPLE = 1 << 16
 def measured(data: Storage) -> Estimate:
     """NaN and infinities are left out: they have no size. Gaps of strides count, being alike."""
     step = max(1, data.size // SAMPLE)
-    values = data[::step].astype(np.float64)
-    values = values[np.isfinite(values)]
-    if values.size == 0:
-        return constant(0.0)
-    size = np.abs(values)
-    return Estimate(
-        rms=float(np.sqrt(np.mean(values * values))),
-        mean=abs(float(np.mean(values))),
-        peak=float(size.max()),
-        low=float(size.min()),
-        positive=bool(values.min() > 0),
-    )
+    return Estimate.of(data[::step].astype(np.float64), absent=0.0)
 
 
 @dataclass(frozen=True)
@@ -71,33 +60,20 @@ def chain_errors(
     """
     known: dict[int, Estimate | None] = {}
     for place in chain.places:
-        given = {t.uid: _operand(chain, t, known, sizes, between) for t in place.placed.inputs}
-        known.update(_place_errors(place, given, math))
+        present: dict[int, Estimate] = {}
+        for tensor in place.placed.inputs:
+            alias = chain.aliases.get(tensor.uid)
+            uid = tensor.uid if alias is None else alias.uid
+            error = known[uid] if uid in known else sizes[uid]
+            if uid in known and error is not None:
+                error = _passed_on(error, between.get(uid), chain.by_uid[uid])
+            if error is not None:
+                present[tensor.uid] = error
+        if len(present) == len(place.placed.inputs):
+            known.update(output_errors(place.placed, present, math))
+        else:
+            known.update(dict.fromkeys(tensor.uid for tensor in place.placed.outputs))
     return known
-
-
-def _place_errors(
-    place: Place, given: Mapping[int, Estimate | None], math: str
-) -> dict[int, Estimate | None]:
-    present = {uid: size for uid, size in given.items() if size is not None}
-    if len(present) < len(given):
-        return {tensor.uid: None for tensor in place.placed.outputs}
-    return output_errors(place.placed, present, math)
-
-
-def _operand(
-    chain: ChainGraph,
-    tensor: Tensor,
-    known: Mapping[int, Estimate | None],
-    sizes: Mapping[int, Estimate],
-    between: Mapping[int, Between],
-) -> Estimate | None:
-    alias = chain.aliases.get(tensor.uid)
-    uid = tensor.uid if alias is None else alias.uid
-    if uid not in known:
-        return sizes[uid]
-    found = known[uid]
-    return None if found is None else _passed_on(found, between.get(uid), chain.by_uid[uid])
 
 
 def _passed_on(error: Estimate, seen: Between | None, tensor: Tensor) -> Estimate:

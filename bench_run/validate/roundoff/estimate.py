@@ -6,6 +6,9 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+import numpy as np
+import numpy.typing as npt
+
 from bench_run.graph.dtypes import DTYPES
 from bench_run.tensors.seeded.draws import NORMAL_REACH
 from bench_run.tensors.seeded.init_plan import Init
@@ -57,6 +60,22 @@ class Estimate:
     """Standard deviation of what the elements of one group err alike (those of a statistic, say),
     as a part of their root mean square. Groups err independently."""
     groups: int = 1
+
+    @classmethod
+    def of(cls, values: npt.NDArray[np.float64], absent: float) -> Estimate:
+        """How large these values are. NaN and infinities are left out: they have no size. `absent`
+        is the size where nothing is left."""
+        values = values[np.isfinite(values)]
+        if values.size == 0:
+            return cls(absent, absent, absent)
+        magnitude = np.abs(values)
+        return cls(
+            rms=float(np.sqrt(np.mean(values * values))),
+            mean=abs(float(np.mean(values))),
+            peak=float(magnitude.max()),
+            low=float(magnitude.min()),
+            positive=bool(values.min() > 0),
+        )
 
     @property
     def noise(self) -> float:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+from bench_run.graph.operations.norms import rmsnorm_axes
 from bench_run.validate.roundoff.estimate import COARSE, SIGMAS, Estimate, Step
 from bench_run.validate.roundoff.sums import added, square, sum_of
 
@@ -42,7 +43,10 @@ def statistics(
     spread = rows ** (1 / max(1, count - 1 if centred else count))
     most = min(2 * usual * spread, 1 / math.sqrt(max(epsilon, LEAST)))
     error = _size_of_error(squares) + (2 * mean.peak * _size_of_error(mean) if centred else 0.0)
-    slope = 0.5 * min(most**2, usual**2 * _fewest(count))
+    # How many times smaller than the usual one a variance of so many elements may be by
+    # chance: its deviation is √(2/n) of it.
+    least = 1 - SIGMAS * math.sqrt(2 / count)
+    slope = 0.5 * min(most**2, usual**2 * (1 / least if least > 0 else math.inf))
     rtol = slope * error + STEPS * step.unit
     apart = math.hypot(_usual_error(squares), 2 * mean.mean * _usual_error(mean) * centred)
     shared = squares.drift * squares.mean + 2 * mean.mean**2 * mean.drift * centred
@@ -57,13 +61,6 @@ def statistics(
 def _alone(statistic: Estimate) -> Estimate:
     """As a result of its own, where each element is a group."""
     return statistic.in_groups(0.0, 1)
-
-
-def _fewest(count: int) -> float:
-    """How many times smaller than the usual one a variance of so many elements may be by chance:
-    its deviation is √(2/n) of it."""
-    least = 1 - SIGMAS * math.sqrt(2 / count)
-    return 1 / least if least > 0 else math.inf
 
 
 def shifted(step: Step, mean: Estimate, inv: Estimate, statistics_count: int) -> Estimate:
@@ -126,20 +123,13 @@ def layernorm(step: Step) -> dict[str, Estimate]:
 
 
 def rmsnorm(step: Step) -> dict[str, Estimate]:
-    count = _rms_count(step)
+    saved = step.tensors.get("inv_rms")
+    dims = step.tensors["x"].dims
+    axes = rmsnorm_axes(dims, step.tensors["scale"].dims, None if saved is None else saved.dims)
+    count = max(1, math.prod(dims[axis] for axis in axes))
     rows = step.tensors["x"].elements // count
     _, inv = statistics(step, count, rows, centred=False)
     return {"y": shifted(step, Estimate(0.0, 0.0, 0.0), inv, rows), "inv_rms": _alone(inv)}
-
-
-def _rms_count(step: Step) -> int:
-    """Elements of a mean square, as `rmsnorm_axes` of the operations table says."""
-    from bench_run.graph.operations.norms import rmsnorm_axes
-
-    inv = step.tensors.get("inv_rms")
-    dims = step.tensors["x"].dims
-    axes = rmsnorm_axes(dims, step.tensors["scale"].dims, None if inv is None else inv.dims)
-    return max(1, math.prod(dims[axis] for axis in axes))
 
 
 def _gradients(step: Step, inv: Estimate, mean: Estimate, coupled: int) -> dict[str, Estimate]:

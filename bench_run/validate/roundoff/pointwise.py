@@ -44,25 +44,22 @@ def _gelu_inner(x: Array) -> Array:
     return np.asarray(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))
 
 
-def _gelu_slope(x: Array) -> Array:
-    return np.asarray(math.sqrt(2 / math.pi) * (1 + 3 * 0.044715 * x * x))
-
-
 def _half_tanh(x: Array, beta: float = 1.0) -> Array:
     """σ(βx) = ½ + ½·tanh(βx/2): the part of it that is computed."""
     return np.abs(0.5 * np.tanh(0.5 * beta * x))
 
 
-def _swish_gradient(p: Parameters, dy: Array, x: Array) -> Array:
+def swish_gradient(p: Parameters, dy: Array, x: Array) -> Array:
     """With t = tanh(z/2) and z = βx: ½(1 + t) + ¼z(1 − t²)."""
     half, z = _half_tanh(x, p.swish_beta), p.swish_beta * x
     return np.asarray(np.abs(dy) * half * (1 + 2 * np.abs(z) * half))
 
 
-def _gelu_gradient(_p: Parameters, dy: Array, x: Array) -> Array:
+def gelu_gradient(_p: Parameters, dy: Array, x: Array) -> Array:
     """With t the tanh: ½(1 + t) + ½x(1 − t²)·(slope of its argument)."""
     t = np.abs(np.tanh(_gelu_inner(x)))
-    return np.asarray(np.abs(dy) * (0.5 * t + np.abs(x) * t * t * _gelu_slope(x)))
+    slope = math.sqrt(2 / math.pi) * (1 + 3 * 0.044715 * x * x)
+    return np.asarray(np.abs(dy) * (0.5 * t + np.abs(x) * t * t * slope))
 
 
 def _sine(x: Array) -> Array:
@@ -77,8 +74,8 @@ ERRORS: Mapping[str, Callable[..., Array]] = {
     "tanh_bwd": lambda _p, dy, x: TANH * np.abs(2 * dy) * np.tanh(x) ** 2,
     "sigmoid_bwd": lambda _p, dy, x: TANH * np.abs(2 * dy) * _half_tanh(x) ** 2,
     "softplus_bwd": lambda p, dy, x: TANH * np.abs(dy) * _half_tanh(x, p.softplus_beta),
-    "swish_bwd": lambda p, dy, x: TANH * _swish_gradient(p, dy, x),
-    "gelu_approx_tanh_bwd": lambda p, dy, x: TANH * _gelu_gradient(p, dy, x),
+    "swish_bwd": lambda p, dy, x: TANH * swish_gradient(p, dy, x),
+    "gelu_approx_tanh_bwd": lambda p, dy, x: TANH * gelu_gradient(p, dy, x),
     "exp": lambda _p, x: LAST_PLACE * (2 + np.abs(x)) * np.exp(x),
     "log": lambda _p, x: LOGARITHM * np.maximum(1.0, np.abs(np.log(x))),
     "sin": lambda _p, x: _sine(x),
@@ -129,14 +126,15 @@ def pointwise(step: Step) -> dict[str, Estimate]:
     mode = step.node.attributes["operation"]
     operands = [step[f"in_{i}"] for i in range(MODES[mode][0])] if mode in MODES else []
     if mode in JUMPS:
-        return {"out_0": Estimate(1.0, 1.0, _largest(operands))}
+        peak = max((operand.peak for operand in operands), default=1.0)
+        return {"out_0": Estimate(1.0, 1.0, peak)}
     given = parameters(step.node)
     function = MODES[mode][1]
     points = [_points(operand, place) for place, operand in enumerate(operands)]
     with np.errstate(all="ignore"):
         values = np.asarray(function(given, *points), np.float64)
         rtol, atol = _own_error(step, mode, operands, values)
-        size = _estimate(values)
+        size = Estimate.of(values, absent=1.0)
         drift = _own_drift(step, mode)
         if step.approximates:
             wider = approximation(mode, given, points, values)
@@ -168,10 +166,6 @@ def _own_drift(step: Step, mode: str) -> float:
     result_unit = step.type_unit("out_0")
     narrow = result_unit / 2 if result_unit > step.unit and mode not in TWO_ROUNDINGS else 0.0
     return parameter + SHARED_UNITS * step.unit + narrow
-
-
-def _largest(operands: list[Estimate]) -> float:
-    return max((operand.peak for operand in operands), default=1.0)
 
 
 def _points(operand: Estimate, place: int) -> Array:
@@ -228,17 +222,3 @@ def _own_error(
     finite = np.abs(values[np.isfinite(values)])
     largest = float(finite.max()) if finite.size else 1.0
     return max(FUNCTION_UNITS * unit, result_unit), FUNCTION_UNITS / 2 * unit * largest
-
-
-def _estimate(values: Array) -> Estimate:
-    values = values[np.isfinite(values)]
-    if values.size == 0:
-        return Estimate(1.0, 1.0, 1.0)
-    size = np.abs(values)
-    return Estimate(
-        rms=float(np.sqrt(np.mean(values * values))),
-        mean=abs(float(np.mean(values))),
-        peak=float(size.max()),
-        low=float(size.min()),
-        positive=bool(values.min() > 0),
-    )

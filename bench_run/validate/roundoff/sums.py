@@ -1,7 +1,4 @@
-"""Sums and products: convolution, matmul, grouped matmul, reduction, pooling, block scaling.
-
-How far a long sum errs is in `accumulation.py`.
-"""
+"""Sums and products: convolution, matmul, grouped matmul, reduction, pooling, block scaling."""
 
 from __future__ import annotations
 
@@ -235,11 +232,8 @@ def _fast_convolution(step: Step) -> float:
     attributes = step.node.attributes
     dense = set(attributes["stride"]) == set(attributes["dilation"]) == {1}
     is_float = DTYPES[step.tensors["w"].data_type].bits == 32
-    return WINOGRAD if dense and is_float and _has_square_of_three(kernel) else 1.0
-
-
-def _has_square_of_three(kernel: tuple[int, ...]) -> bool:
-    return sum(length == 3 for length in kernel) >= 2
+    square = sum(length == 3 for length in kernel) >= 2
+    return WINOGRAD if dense and is_float and square else 1.0
 
 
 def grouped_matmul(step: Step) -> dict[str, Estimate]:
@@ -275,7 +269,7 @@ def _mean(step: Step, x: Estimate, terms: int) -> Estimate:
     return average.with_error(average.rtol + 2 * step.unit, average.atol, drift, usual_rtol)
 
 
-def _norm1(step: Step, x: Estimate, terms: int) -> Estimate:
+def norm1(step: Step, x: Estimate, terms: int) -> Estimate:
     return added(step, magnitude(x), terms)
 
 
@@ -294,7 +288,7 @@ def square(x: Estimate, unit: float) -> Estimate:
     return Estimate(rms, x.rms**2, big, x.low**2, True, rtol, atol, 2 * x.drift)
 
 
-def _norm2(step: Step, x: Estimate, terms: int) -> Estimate:
+def norm2(step: Step, x: Estimate, terms: int) -> Estimate:
     """√Σx²: a root halves the relative error of its argument."""
     sums = added(step, square(x, step.unit), terms)
     root = math.sqrt(sums.rms)
@@ -321,8 +315,8 @@ def _extreme(_step: Step, x: Estimate, _terms: int) -> Estimate:
 REDUCTIONS = {
     "add": added,
     "avg": _mean,
-    "norm1": _norm1,
-    "norm2": _norm2,
+    "norm1": norm1,
+    "norm2": norm2,
     "mul": _product,
     "mul_no_zeros": _product,
     "min": _extreme,

@@ -12,8 +12,7 @@ from bench_run.reference import evaluate
 from bench_run.reference.pointwise import MODES, parameters
 from bench_run.tensors.layout import logical_view, to_storage
 from bench_run.tensors.seeded.inputs import make_inputs
-from bench_run.validate.roundoff import output_errors
-from bench_run.validate.roundoff.rules import RULES
+from bench_run.validate.roundoff import RULES, output_errors
 
 
 def tensor(uid, data_type, *dims, **fields):
