@@ -194,7 +194,7 @@ DROPOUT = ("dropout_mask", "dropout_scale", "dropout_scale_inv")
 
 
 @dataclass(frozen=True)
-class Block:
+class ScoreBlock:
     """Some query rows of one head of one sequence, and the keys that they may see."""
 
     sequence: Sequence
@@ -217,15 +217,15 @@ class Scores:
     """[B, H, Sq, Skv], a broadcast view."""
     mask: Mask
 
-    def blocks(self, sequence: Sequence, heads: range) -> Iterator[Block]:
+    def blocks(self, sequence: Sequence, heads: range) -> Iterator[ScoreBlock]:
         keys = sequence.keys
         step = max(1, BLOCK_ELEMENTS // max(1, keys))
         for head in heads:
             for start in range(0, sequence.queries, step):
                 rows = slice(start, min(start + step, sequence.queries))
-                yield Block(sequence, head, rows, self.mask.keys(rows, sequence.queries, keys))
+                yield ScoreBlock(sequence, head, rows, self.mask.keys(rows, sequence.queries, keys))
 
-    def of(self, block: Block) -> Array:
+    def of(self, block: ScoreBlock) -> Array:
         sequence, head, rows, seen = block.sequence, block.head, block.rows, block.keys
         k = sequence.k[head_of(head, self.q.shape[1], len(sequence.k)), seen]
         scores = self.q[block.queries] @ k.T
@@ -315,7 +315,7 @@ def forward(node: Node, inputs: Arrays, outputs: Outputs) -> dict[str, Array]:
     o = np.zeros((*rows, inputs["v"].shape[3]))
     top, total = np.full(rows, -np.inf), np.zeros(rows)
 
-    def compute(block: Block) -> float:
+    def compute(block: ScoreBlock) -> float:
         """Fills in what the block's queries give; returns the largest probability."""
         where, sequence = block.queries, block.sequence
         weights = table.of(block)
@@ -425,7 +425,7 @@ def _apart(sequence: Sequence, heads: int) -> Iterator[range]:
     return (range(first, first + heads // count) for first in range(0, heads, heads // count))
 
 
-def _add(table: Scores, block: Block, gradient: Array, results: dict[str, Array]) -> None:
+def _add(table: Scores, block: ScoreBlock, gradient: Array, results: dict[str, Array]) -> None:
     """What the gradient of a block's scores adds to those of q, k and the bias."""
     sequence = block.sequence
     batch, head, rows = block.queries

@@ -26,7 +26,13 @@ import numpy as np
 from bench_run.reference.common import SCRATCH_BYTES, Array, Arrays, Outputs, blas_ready
 from bench_run.reference.matmul import product
 from bench_run.reference.threads import do_each, each
-from bench_run.reference.windows import Windows, convolution_windows, pad, padded_zeros, unpad
+from bench_run.reference.windows import (
+    WindowGeometry,
+    convolution_windows,
+    pad,
+    padded_zeros,
+    unpad,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -105,7 +111,7 @@ def weight_gradient(node: Node, inputs: Arrays, outputs: Outputs) -> dict[str, A
     return {"dw": windows.oriented(total.reshape(dims))}
 
 
-def _tiles(x: Array, windows: Windows, filters: int) -> Iterator[Tile]:
+def _tiles(x: Array, windows: WindowGeometry, filters: int) -> Iterator[Tile]:
     for samples, tiles in _cut(len(x), windows, x.shape[1], filters):
         image = pad(x[samples], windows)
         for rows in tiles:
@@ -113,7 +119,7 @@ def _tiles(x: Array, windows: Windows, filters: int) -> Iterator[Tile]:
 
 
 def _cut(
-    batch: int, windows: Windows, channels: int, filters: int
+    batch: int, windows: WindowGeometry, channels: int, filters: int
 ) -> Iterator[tuple[slice, list[slice]]]:
     """Whole samples as long as columns and product fit into the scratch, else rows of one."""
     rows = windows.out[0]

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bench_run.reference.common import Array, Arrays, Outputs, refusal
-from bench_run.reference.windows import Windows, pad, padded_zeros, resample_windows, unpad
+from bench_run.reference.windows import WindowGeometry, pad, padded_zeros, resample_windows, unpad
 
 if TYPE_CHECKING:
     from bench_run.graph.model import Node
@@ -65,11 +65,11 @@ def _mode(node: Node) -> str:
     return mode
 
 
-def _rows(windows: Windows) -> slice:
+def _rows(windows: WindowGeometry) -> slice:
     return slice(0, windows.out[0])
 
 
-def _total(x: Array, windows: Windows) -> Array:
+def _total(x: Array, windows: WindowGeometry) -> Array:
     """Sum over each window, padding as 0."""
     image = pad(x, windows)
     total = np.zeros((*x.shape[:2], *windows.out))
@@ -78,7 +78,7 @@ def _total(x: Array, windows: Windows) -> Array:
     return total
 
 
-def _spread(dy: Array, windows: Windows, dims: tuple[int, ...]) -> Array:
+def _spread(dy: Array, windows: WindowGeometry, dims: tuple[int, ...]) -> Array:
     """The adjoint of `_total`."""
     image = padded_zeros(dims, windows, np.dtype(np.float64))
     for where in windows.tap_slices(_rows(windows)):
@@ -86,14 +86,14 @@ def _spread(dy: Array, windows: Windows, dims: tuple[int, ...]) -> Array:
     return unpad(image, windows, dims)
 
 
-def _divisor(windows: Windows, dims: tuple[int, ...], mode: str) -> Array:
+def _divisor(windows: WindowGeometry, dims: tuple[int, ...], mode: str) -> Array:
     """What each window's sum is divided by."""
     if mode == "avgpool_include_padding":
         return np.asarray(float(windows.taps))
     return np.maximum(_total(np.ones((1, 1, *dims[2:])), windows), 1.0)
 
 
-def _maximum(x: Array, windows: Windows) -> tuple[Array, Array]:
+def _maximum(x: Array, windows: WindowGeometry) -> tuple[Array, Array]:
     """Maximum and spatial index of each window."""
     spatial = x.shape[2:]
     image = pad(x, windows, -np.inf)

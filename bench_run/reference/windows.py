@@ -24,7 +24,7 @@ Dims = tuple[int, ...]
 
 
 @dataclass(frozen=True)
-class Windows:
+class WindowGeometry:
     """Window geometry; every field has one entry a spatial axis."""
 
     size: Dims
@@ -98,7 +98,7 @@ class Windows:
             image[where] += shaped[:, tap].swapaxes(0, 1)
 
 
-def pad(image: Array, windows: Windows, value: float = 0.0) -> Array:
+def pad(image: Array, windows: WindowGeometry, value: float = 0.0) -> Array:
     """[n, C, i…] with its padding; the image itself where there is none."""
     if not any((*windows.pre, *windows.post)):
         return image
@@ -107,11 +107,11 @@ def pad(image: Array, windows: Windows, value: float = 0.0) -> Array:
     return padded
 
 
-def padded_zeros(dims: Dims, windows: Windows, dtype: np.dtype[np.generic]) -> Array:
+def padded_zeros(dims: Dims, windows: WindowGeometry, dtype: np.dtype[np.generic]) -> Array:
     return np.zeros(_padded_dims(dims, windows), dtype)
 
 
-def unpad(padded: Array, windows: Windows, dims: Dims) -> Array:
+def unpad(padded: Array, windows: WindowGeometry, dims: Dims) -> Array:
     """View of the image inside its padding."""
     inside = tuple(
         slice(pre, pre + length) for pre, length in zip(windows.pre, dims[2:], strict=True)
@@ -119,7 +119,7 @@ def unpad(padded: Array, windows: Windows, dims: Dims) -> Array:
     return padded[(slice(None), slice(None), *inside)]
 
 
-def _padded_dims(dims: Dims, windows: Windows) -> Dims:
+def _padded_dims(dims: Dims, windows: WindowGeometry) -> Dims:
     spatial = (
         pre + length + post
         for pre, length, post in zip(windows.pre, dims[2:], windows.post, strict=True)
@@ -127,7 +127,7 @@ def _padded_dims(dims: Dims, windows: Windows) -> Dims:
     return (*dims[:2], *spatial)
 
 
-def convolution_windows(node: Node, x: Dims, w: Dims, y: Dims) -> tuple[Windows, int]:
+def convolution_windows(node: Node, x: Dims, w: Dims, y: Dims) -> tuple[WindowGeometry, int]:
     """The windows and the number of groups of a convolution, checked against all three shapes."""
     spatial = len(x) - 2
     if not len(x) == len(w) == len(y) or not 1 <= spatial <= 3:
@@ -143,7 +143,7 @@ def convolution_windows(node: Node, x: Dims, w: Dims, y: Dims) -> tuple[Windows,
     return windows, x[1] // w[1]
 
 
-def resample_windows(node: Node, x: Dims, y: Dims) -> Windows:
+def resample_windows(node: Node, x: Dims, y: Dims) -> WindowGeometry:
     """The windows of a resample node, checked against both shapes."""
     spatial = len(x) - 2
     if len(x) != len(y) or not 1 <= spatial <= 3:
@@ -162,7 +162,7 @@ def attribute(node: Node, key: str, length: int) -> Dims:
     return tuple(value)
 
 
-def _checked(node: Node, x: Dims, size: Dims, dilation: Dims, flipped: bool) -> Windows:
+def _checked(node: Node, x: Dims, size: Dims, dilation: Dims, flipped: bool) -> WindowGeometry:
     pre, post, stride = (
         attribute(node, key, len(size)) for key in ("pre_padding", "post_padding", "stride")
     )
@@ -172,4 +172,4 @@ def _checked(node: Node, x: Dims, size: Dims, dilation: Dims, flipped: bool) -> 
         (i + low + high - d * (r - 1) - 1) // s + 1
         for i, low, high, d, r, s in zip(x[2:], pre, post, dilation, size, stride, strict=True)
     )
-    return Windows(size, stride, dilation, pre, post, out, flipped)
+    return WindowGeometry(size, stride, dilation, pre, post, out, flipped)

@@ -41,7 +41,7 @@ class Bound:
 
 
 @dataclass
-class Difference:
+class ArrayDifference:
     """What a comparison found. Magnitudes are NaN where a NaN met a number."""
 
     elements: int = 0
@@ -82,9 +82,9 @@ class Difference:
         return math.sqrt(self.square_error / self.elements) / self.peak
 
 
-def difference(actual: Array, expected: Array, bound: Bound, keep: int) -> Difference:
+def difference(actual: Array, expected: Array, bound: Bound, keep: int) -> ArrayDifference:
     """Both arrays are one-dimensional and equally long; ``keep`` is how many worst are kept."""
-    found = Difference(elements=actual.size)
+    found = ArrayDifference(elements=actual.size)
     with np.errstate(all="ignore"):  # infinities and NaN are answered, not warned about
         for start in range(0, actual.size, CHUNK):
             stop = start + CHUNK
@@ -93,7 +93,7 @@ def difference(actual: Array, expected: Array, bound: Bound, keep: int) -> Diffe
 
 
 def _add(
-    found: Difference, actual: Array, expected: Array, bound: Bound, place: tuple[int, int]
+    found: ArrayDifference, actual: Array, expected: Array, bound: Bound, place: tuple[int, int]
 ) -> None:
     wide, wanted = actual.astype(np.float64), expected.astype(np.float64)
     signed = wide - wanted
@@ -140,7 +140,7 @@ def _larger(one: float, two: float) -> float:
 
 
 def _keep_worst(
-    found: Difference, indices: Array, amounts: tuple[Array, Array], place: tuple[int, int]
+    found: ArrayDifference, indices: Array, amounts: tuple[Array, Array], place: tuple[int, int]
 ) -> None:
     start, keep = place
     error, allowed = (amount[indices] for amount in amounts)

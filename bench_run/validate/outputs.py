@@ -18,7 +18,7 @@ from bench_schema.numbers.finite import spell, unspell
 
 from bench_run.errors import EngineError
 from bench_run.graph.dtypes import DTYPES
-from bench_run.tensors.difference import Array, Bound, Difference, difference
+from bench_run.tensors.difference import Array, ArrayDifference, Bound, difference
 from bench_run.tensors.files import write_tensors
 from bench_run.tensors.layout import describe, logical_view, memory_order, misfit
 from bench_run.validate.tolerance import exceeded
@@ -118,7 +118,7 @@ def _compared(
     )
 
 
-def _difference(flat: Array, expected: Array, tolerance: Tolerance, worst: int) -> Difference:
+def _difference(flat: Array, expected: Array, tolerance: Tolerance, worst: int) -> ArrayDifference:
     """With an rms threshold all elements are inside while the rms is; else those are outside
     whose own error is above the threshold, of which there is then at least one."""
     if tolerance.rms is None:

@@ -26,7 +26,7 @@ import numpy as np
 from bench_run.errors import GraphError, UsageError
 from bench_run.graph.chain import ChainGraph
 from bench_run.graph.dtypes import DTYPES
-from bench_run.tensors.difference import Array, Bound, Difference
+from bench_run.tensors.difference import Array, ArrayDifference, Bound
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -130,7 +130,9 @@ class SharedError:
     groups: int = 1
 
 
-def exceeded(found: Difference, allowed: SharedError, expected: Array) -> tuple[str, Bound] | None:
+def exceeded(
+    found: ArrayDifference, allowed: SharedError, expected: Array
+) -> tuple[str, Bound] | None:
     """The criterion that fails, in a word, and a bound that at least one element is then beyond."""
     if found.outside or not 0 < found.square_expected < math.inf:
         return None
@@ -144,7 +146,7 @@ def exceeded(found: Difference, allowed: SharedError, expected: Array) -> tuple[
 
 
 def criteria(
-    found: Difference, allowed: SharedError
+    found: ArrayDifference, allowed: SharedError
 ) -> tuple[tuple[str, float, Callable[[int], float]], ...]:
     """Name, what was found and what is allowed for so many independent errors."""
     square, count = found.square_expected, found.elements

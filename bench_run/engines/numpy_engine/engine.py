@@ -61,7 +61,7 @@ def _memory_errors() -> Iterator[None]:
 
 
 @dataclass(frozen=True)
-class Step:
+class Computation:
     """One node, ready to be computed."""
 
     kernel: Kernel
@@ -146,7 +146,7 @@ class NumpyPlan:
         self.homes.clear()
 
 
-def _step(graph: Graph, node: Node) -> Step:
+def _step(graph: Graph, node: Node) -> Computation:
     """Integers are computed in float64, exact up to 2^53."""
     wide = node.compute_data_type in ("double", "int8", "uint8", "int32", "int64")
     compute = np.dtype(np.float64 if wide else np.float32)
@@ -155,7 +155,7 @@ def _step(graph: Graph, node: Node) -> Step:
         for port, uid in node.inputs.items()
     )
     seen = view(graph, node, OPERATIONS[node.type], graph.name)
-    return Step(KERNELS[node.type], seen, tuple(inputs))
+    return Computation(KERNELS[node.type], seen, tuple(inputs))
 
 
 def _home(tensor: Tensor) -> Array:

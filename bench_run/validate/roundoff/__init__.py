@@ -27,7 +27,7 @@ from bench_run.validate.roundoff import attention, norms, sums
 from bench_run.validate.roundoff.estimate import (
     OPERAND_UNITS,
     Estimate,
-    Step,
+    RoundingStep,
     constant,
     stored,
     typical,
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from bench_run.graph.model import Graph, Node
 
 
-RULES: dict[str, Callable[[Step], dict[str, Estimate]]] = {
+RULES: dict[str, Callable[[RoundingStep], dict[str, Estimate]]] = {
     "BatchnormInferenceAttributes": norms.batchnorm_inference,
     "BatchnormInferenceAttributesVarianceExt": norms.batchnorm_inference_variance,
     "BatchnormAttributes": norms.batchnorm_training,
@@ -98,7 +98,7 @@ def _results(
     present = {port: operand for port, operand in operands.items() if operand is not None}
     if node.type not in RULES or len(present) < len(operands):
         return unknown
-    step = Step.of(graph, node, present, math)
+    step = RoundingStep.of(graph, node, present, math)
     return unknown | {port: e for port, e in RULES[node.type](step).items() if port in unknown}
 
 

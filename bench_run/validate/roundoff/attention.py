@@ -16,7 +16,7 @@ import numpy as np
 
 from bench_run.graph.dtypes import DTYPES
 from bench_run.graph.operations.sdpa import band
-from bench_run.validate.roundoff.estimate import SIGMAS, Estimate, Step
+from bench_run.validate.roundoff.estimate import SIGMAS, Estimate, RoundingStep
 from bench_run.validate.roundoff.sums import (
     ROUNDING,
     Terms,
@@ -37,14 +37,14 @@ FLATNESS = 2.0
 """How much heavier than the mean a probability of an unmasked row usually is."""
 
 
-def _scale(step: Step) -> float:
+def _scale(step: RoundingStep) -> float:
     if "scale" in step.operands:
         return step["scale"].peak
     value = step.node.attributes.get("attn_scale_value")
     return step.tensors["q"].dims[-1] ** -0.5 if value is None else abs(float(value))
 
 
-def _score(step: Step) -> Estimate:
+def _score(step: RoundingStep) -> Estimate:
     """scale·(q·k) + bias."""
     scale = _scale(step)
     for port in ("descale_q", "descale_k"):
@@ -59,7 +59,7 @@ def _score(step: Step) -> Estimate:
     return size.with_error(0.0, atol)
 
 
-def _row_weight(step: Step) -> float:
+def _row_weight(step: RoundingStep) -> float:
     """√ΣP² of the row with the fewest keys."""
     mask = band(step.node.attributes)
     masked = mask.left is not None or mask.right is not None
@@ -69,11 +69,11 @@ def _row_weight(step: Step) -> float:
     return min(1.0, FLATNESS / math.sqrt(step.tensors["k"].dims[2]))
 
 
-def _heads_of_a_key(step: Step) -> int:
+def _heads_of_a_key(step: RoundingStep) -> int:
     return max(1, step.tensors["q"].dims[1] // step.tensors["k"].dims[1])
 
 
-def _column_weight(step: Step) -> float:
+def _column_weight(step: RoundingStep) -> float:
     """√ΣP² of the key that most rows look at, over the query heads that share it."""
     heads = _heads_of_a_key(step)
     if _row_weight(step) == 1.0:
@@ -83,7 +83,7 @@ def _column_weight(step: Step) -> float:
     return rows * math.sqrt(heads)
 
 
-def _usual_weight(step: Step, score: Estimate) -> float:
+def _usual_weight(step: RoundingStep, score: Estimate) -> float:
     """√ΣP² over all rows, as a root mean square. With scores of standard deviation s a row of n
     keys has exp(s²/2)/√n, since probabilities are then log-normal."""
     if {"seq_len_kv", "seq_len_q", "page_table_k", "attn_mask"} & set(step.operands):
@@ -99,19 +99,19 @@ def _usual_weight(step: Step, score: Estimate) -> float:
     return math.sqrt(float(squares.mean()))
 
 
-def _relative(step: Step, score: Estimate) -> float:
+def _relative(step: RoundingStep, score: Estimate) -> float:
     """Error of a probability relative to it, as far as the scores make it."""
     return score.atol + FUNCTION_UNITS * step.unit
 
 
-def _averaged(step: Step, relative: float, weight: float, x: Estimate) -> float:
+def _averaged(step: RoundingStep, relative: float, weight: float, x: Estimate) -> float:
     """Error of Σ P·x. Probabilities sum to 1, so no row errs by more than the largest x."""
     unit = step.type_unit("q")
     statistical = math.hypot(relative, 0.6 * SIGMAS * unit) * weight * x.rms
     return min(statistical, (relative + unit) * x.peak) + SIGMAS * x.noise * min(weight, 1.0)
 
 
-def _drift(step: Step) -> float:
+def _drift(step: RoundingStep) -> float:
     """What all elements may err alike: exponentials and divisions, sums cut off by matrix units,
     and probabilities that are cut off to a narrow type, as some kernels for CDNA do, where others
     round to nearest."""
@@ -123,7 +123,7 @@ def _drift(step: Step) -> float:
     return own + cut + step.type_unit("q")
 
 
-def forward(step: Step) -> dict[str, Estimate]:
+def forward(step: RoundingStep) -> dict[str, Estimate]:
     v, score = step["v"], _score(step)
     factor = step.get("descale_v", 1.0).peak * step.get("scale_o", 1.0).peak
     keys, weight = step.tensors["v"].dims[2], _row_weight(step)
@@ -144,7 +144,7 @@ def forward(step: Step) -> dict[str, Estimate]:
     return {"o": o.scaled(factor), "stats": stats, "max": peak, "sum_exp": total}
 
 
-def backward(step: Step) -> dict[str, Estimate]:
+def backward(step: RoundingStep) -> dict[str, Estimate]:
     """dV = Pᵀ·dO, dS = P∘(dO·Vᵀ − Δ), dQ = scale·dS·K, dK = scale·dSᵀ·Q."""
     q, k, do = (step[port] for port in ("q", "k", "do"))
     score, scale, unit_io = _score(step), _scale(step), step.type_unit("q")

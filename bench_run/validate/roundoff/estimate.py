@@ -131,7 +131,7 @@ class Estimate:
 
 
 @dataclass(frozen=True)
-class Step:
+class RoundingStep:
     """One node, with what is known of its operands."""
 
     node: Node
@@ -144,7 +144,9 @@ class Step:
     """The run's math mode."""
 
     @classmethod
-    def of(cls, graph: Graph, node: Node, operands: Mapping[str, Estimate], math: str) -> Step:
+    def of(
+        cls, graph: Graph, node: Node, operands: Mapping[str, Estimate], math: str
+    ) -> RoundingStep:
         ports = {**node.inputs, **node.outputs}
         unit = DTYPES[node.compute_data_type].unit_roundoff
         tensors = {port: graph.by_uid[uid] for port, uid in ports.items()}

@@ -11,7 +11,7 @@ import math
 from dataclasses import replace
 
 from bench_run.graph.operations.norms import rmsnorm_axes
-from bench_run.validate.roundoff.estimate import COARSE, SIGMAS, Estimate, Step
+from bench_run.validate.roundoff.estimate import COARSE, SIGMAS, Estimate, RoundingStep
 from bench_run.validate.roundoff.sums import added, square, sum_of
 
 EPSILON = 1e-5
@@ -24,14 +24,14 @@ STEPS = 4.0
 """Roundings of a scale and a shift, each of at most the size of the largest term."""
 
 
-def _count(step: Step, statistic: str, x: str = "x") -> tuple[int, int]:
+def _count(step: RoundingStep, statistic: str, x: str = "x") -> tuple[int, int]:
     """Elements of a statistic, and how many statistics there are."""
     rows = max(1, step.tensors[statistic].elements)
     return max(1, step.tensors[x].elements // rows), rows
 
 
 def statistics(
-    step: Step, count: int, rows: int, *, centred: bool = True
+    step: RoundingStep, count: int, rows: int, *, centred: bool = True
 ) -> tuple[Estimate, Estimate]:
     """Mean and 1/√(variance + ε), or 1/√(mean square + ε) if not centred."""
     x, epsilon = step["x"], step.get("epsilon", EPSILON).rms
@@ -63,7 +63,7 @@ def _alone(statistic: Estimate) -> Estimate:
     return statistic.in_groups(0.0, 1)
 
 
-def shifted(step: Step, mean: Estimate, inv: Estimate, statistics_count: int) -> Estimate:
+def shifted(step: RoundingStep, mean: Estimate, inv: Estimate, statistics_count: int) -> Estimate:
     """y = (x − mean)·inv·scale + bias."""
     x, scale, bias = step["x"], step.get("scale", 1.0), step.get("bias", 0.0)
     gain = inv.peak * scale.peak
@@ -84,11 +84,11 @@ def shifted(step: Step, mean: Estimate, inv: Estimate, statistics_count: int) ->
     return replace(y, usual=own).in_groups(math.hypot(group, product), statistics_count)
 
 
-def batchnorm_inference(step: Step) -> dict[str, Estimate]:
+def batchnorm_inference(step: RoundingStep) -> dict[str, Estimate]:
     return {"y": shifted(step, step["mean"], step["inv_variance"], _count(step, "mean")[1])}
 
 
-def batchnorm_inference_variance(step: Step) -> dict[str, Estimate]:
+def batchnorm_inference_variance(step: RoundingStep) -> dict[str, Estimate]:
     variance, epsilon = step["variance"], step.get("epsilon", EPSILON).rms
     root = 1 / math.sqrt(max(variance.rms + epsilon, LEAST))
     most = 1 / math.sqrt(max(variance.low + epsilon, LEAST))
@@ -98,7 +98,7 @@ def batchnorm_inference_variance(step: Step) -> dict[str, Estimate]:
     return {"y": shifted(step, step["mean"], inv, _count(step, "mean")[1])}
 
 
-def batchnorm_training(step: Step) -> dict[str, Estimate]:
+def batchnorm_training(step: RoundingStep) -> dict[str, Estimate]:
     count, rows = _count(step, "scale")
     mean, inv = statistics(step, count, rows)
     x = step["x"]
@@ -114,7 +114,7 @@ def batchnorm_training(step: Step) -> dict[str, Estimate]:
     return results
 
 
-def layernorm(step: Step) -> dict[str, Estimate]:
+def layernorm(step: RoundingStep) -> dict[str, Estimate]:
     count = math.prod(step.tensors["x"].dims[-step.node.attributes["normalized_dim_count"] :])
     rows = step.tensors["x"].elements // count
     mean, inv = statistics(step, count, rows)
@@ -122,7 +122,7 @@ def layernorm(step: Step) -> dict[str, Estimate]:
     return {"y": y, "mean": mean, "inv_variance": _alone(inv)}
 
 
-def rmsnorm(step: Step) -> dict[str, Estimate]:
+def rmsnorm(step: RoundingStep) -> dict[str, Estimate]:
     saved = step.tensors.get("inv_rms")
     dims = step.tensors["x"].dims
     axes = rmsnorm_axes(dims, step.tensors["scale"].dims, None if saved is None else saved.dims)
@@ -132,7 +132,9 @@ def rmsnorm(step: Step) -> dict[str, Estimate]:
     return {"y": shifted(step, Estimate(0.0, 0.0, 0.0), inv, rows), "inv_rms": _alone(inv)}
 
 
-def _gradients(step: Step, inv: Estimate, mean: Estimate, coupled: int) -> dict[str, Estimate]:
+def _gradients(
+    step: RoundingStep, inv: Estimate, mean: Estimate, coupled: int
+) -> dict[str, Estimate]:
     """With x̂ = (x − mean)·inv: dbias = Σdy, dscale = Σdy·x̂ over the elements of a parameter,
     dx = inv·(g − (Σg + x̂·Σg·x̂)/n) with g = dy·scale over the n elements of a statistic."""
     dy, x, scale = step["dy"], step["x"], step["scale"]
@@ -170,7 +172,7 @@ def _usual_error(x: Estimate) -> float:
     return math.hypot(x.relative_deviation * x.rms, x.deviation)
 
 
-def _normal(step: Step, x: Estimate, mean: Estimate, inv: Estimate) -> Estimate:
+def _normal(step: RoundingStep, x: Estimate, mean: Estimate, inv: Estimate) -> Estimate:
     size = (x.peak + mean.peak) * inv.peak
     atol = inv.peak * (_size_of_error(x) + _size_of_error(mean)) + 2 * step.unit * size
     rms = math.hypot(x.rms, mean.rms) * inv.rms
@@ -185,24 +187,24 @@ def _product(a: Estimate, b: Estimate, unit: float) -> Estimate:
     return size.with_error(a.rtol + b.rtol + unit, atol, a.drift + b.drift + COARSE * unit)
 
 
-def batchnorm_backward(step: Step) -> dict[str, Estimate]:
+def batchnorm_backward(step: RoundingStep) -> dict[str, Estimate]:
     count, rows = _count(step, "scale")
     mean, inv = _saved(step, "inv_variance", count, rows)
     return _gradients(step, inv, mean, count)
 
 
-def layernorm_backward(step: Step) -> dict[str, Estimate]:
+def layernorm_backward(step: RoundingStep) -> dict[str, Estimate]:
     count = math.prod(step.tensors["x"].dims[-step.node.attributes["normalized_dim_count"] :])
     mean, inv = _saved(step, "inv_variance", count, step.tensors["x"].elements // count)
     return _gradients(step, inv, mean, count)
 
 
-def rmsnorm_backward(step: Step) -> dict[str, Estimate]:
+def rmsnorm_backward(step: RoundingStep) -> dict[str, Estimate]:
     count, _ = _count(step, "inv_rms")
     return _gradients(step, step["inv_rms"], Estimate(0.0, 0.0, 0.0), count)
 
 
-def _saved(step: Step, inv: str, count: int, rows: int) -> tuple[Estimate, Estimate]:
+def _saved(step: RoundingStep, inv: str, count: int, rows: int) -> tuple[Estimate, Estimate]:
     if inv in step.operands and "mean" in step.operands:
         return step["mean"], step[inv]
     return statistics(step, count, rows)

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bench_run.reference.pointwise import MODES, parameters
-from bench_run.validate.roundoff.estimate import Estimate, Step
+from bench_run.validate.roundoff.estimate import Estimate, RoundingStep
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -122,7 +122,7 @@ SAMPLES = 512
 STEP = 1e-6
 
 
-def pointwise(step: Step) -> dict[str, Estimate]:
+def pointwise(step: RoundingStep) -> dict[str, Estimate]:
     mode = step.node.attributes["operation"]
     operands = [step[f"in_{i}"] for i in range(MODES[mode][0])] if mode in MODES else []
     if mode in JUMPS:
@@ -157,7 +157,7 @@ def _part(absolute: float, size: Estimate) -> float:
     return absolute / size.rms if size.rms else 0.0
 
 
-def _own_drift(step: Step, mode: str) -> float:
+def _own_drift(step: RoundingStep, mode: str) -> float:
     """Roundings to nearest drift nowhere. A parameter's rounding is the same for all elements; an
     approximation may err one way by about as much as it rounds."""
     parameter = step.unit if any(step.node.attributes.get(n) for n in PARAMETERS) else 0.0
@@ -204,7 +204,7 @@ def _passed_on(
 
 
 def _own_error(
-    step: Step, mode: str, operands: list[Estimate], values: Array
+    step: RoundingStep, mode: str, operands: list[Estimate], values: Array
 ) -> tuple[float, float]:
     """A single rounding to the type of the result is counted where the result is stored.
 

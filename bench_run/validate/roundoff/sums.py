@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from bench_run.graph.dtypes import DTYPES
-from bench_run.validate.roundoff.estimate import SIGMAS, Estimate, Step
+from bench_run.validate.roundoff.estimate import SIGMAS, Estimate, RoundingStep
 
 # Errors of one long sum, added term by term or by a matrix unit, as (rtol, atol).
 #
@@ -161,7 +161,9 @@ def total(terms: int, rms: float, mean: float) -> float:
     return math.sqrt(terms * rms**2 + (terms * mean) ** 2)
 
 
-def contraction(step: Step, ports: tuple[str, str], terms: int, factor: float = 1.0) -> Estimate:
+def contraction(
+    step: RoundingStep, ports: tuple[str, str], terms: int, factor: float = 1.0
+) -> Estimate:
     """Σ over `terms` products of two operands. `factor`: how much worse than a direct sum.
 
     ``--math fast`` asks engines for sums in the type of 16-bit operands: cuBLAS's reduced precision
@@ -201,16 +203,16 @@ def sum_of(terms: int, rms: float, mean: float, peak: float, low: float = 0.0) -
     return Estimate(size, terms * mean, most, terms * low, low > 0)
 
 
-def matmul(step: Step) -> dict[str, Estimate]:
+def matmul(step: RoundingStep) -> dict[str, Estimate]:
     return {"c": contraction(step, ("a", "b"), step.tensors["a"].dims[-1])}
 
 
-def conv_forward(step: Step) -> dict[str, Estimate]:
+def conv_forward(step: RoundingStep) -> dict[str, Estimate]:
     terms = math.prod(step.tensors["w"].dims[1:])
     return {"y": contraction(step, ("x", "w"), terms, _fast_convolution(step))}
 
 
-def conv_data_gradient(step: Step) -> dict[str, Estimate]:
+def conv_data_gradient(step: RoundingStep) -> dict[str, Estimate]:
     """An element of dx meets a tap of the kernel for at most 1/stride of its positions."""
     filters, channels, *kernel = step.tensors["w"].dims
     groups = max(1, step.tensors["dx"].dims[1] // channels)
@@ -222,12 +224,12 @@ def conv_data_gradient(step: Step) -> dict[str, Estimate]:
     return {"dx": contraction(step, ("dy", "w"), terms, _fast_convolution(step))}
 
 
-def conv_weight_gradient(step: Step) -> dict[str, Estimate]:
+def conv_weight_gradient(step: RoundingStep) -> dict[str, Estimate]:
     batch, _, *spatial = step.tensors["dy"].dims
     return {"dw": contraction(step, ("x", "dy"), batch * math.prod(spatial))}
 
 
-def _fast_convolution(step: Step) -> float:
+def _fast_convolution(step: RoundingStep) -> float:
     kernel = step.tensors["w"].dims[2:]
     attributes = step.node.attributes
     dense = set(attributes["stride"]) == set(attributes["dilation"]) == {1}
@@ -236,17 +238,17 @@ def _fast_convolution(step: Step) -> float:
     return WINOGRAD if dense and is_float and square else 1.0
 
 
-def grouped_matmul(step: Step) -> dict[str, Estimate]:
+def grouped_matmul(step: RoundingStep) -> dict[str, Estimate]:
     terms = step.tensors["token"].dims[-1]
     return {"output": contraction(step, ("token", "weight"), terms)}
 
 
-def grouped_weight_gradient(step: Step) -> dict[str, Estimate]:
+def grouped_weight_gradient(step: RoundingStep) -> dict[str, Estimate]:
     terms = step.tensors["token"].dims[-2]
     return {"dweight": contraction(step, ("doutput", "token"), terms)}
 
 
-def added(step: Step, x: Estimate, terms: int) -> Estimate:
+def added(step: RoundingStep, x: Estimate, terms: int) -> Estimate:
     """Σ x over `terms` elements."""
     rows = Terms.of(terms, x.rms, x.mean)
     rtol, atol = recursive_error(step.unit, rows)
@@ -257,19 +259,19 @@ def added(step: Step, x: Estimate, terms: int) -> Estimate:
     return result.with_error(rtol + step.unit, atol, drift, usual_rtol)
 
 
-def reduction(step: Step) -> dict[str, Estimate]:
+def reduction(step: RoundingStep) -> dict[str, Estimate]:
     terms = step.tensors["in"].elements // step.tensors["out"].elements
     return {"out": REDUCTIONS[step.node.attributes["mode"]](step, step["in"], terms)}
 
 
-def _mean(step: Step, x: Estimate, terms: int) -> Estimate:
+def _mean(step: RoundingStep, x: Estimate, terms: int) -> Estimate:
     average = added(step, x, terms).scaled(1 / terms)
     drift = average.drift + 2 * step.unit
     usual_rtol = average.relative_deviation + 2 * step.unit
     return average.with_error(average.rtol + 2 * step.unit, average.atol, drift, usual_rtol)
 
 
-def norm1(step: Step, x: Estimate, terms: int) -> Estimate:
+def norm1(step: RoundingStep, x: Estimate, terms: int) -> Estimate:
     return added(step, magnitude(x), terms)
 
 
@@ -288,7 +290,7 @@ def square(x: Estimate, unit: float) -> Estimate:
     return Estimate(rms, x.rms**2, big, x.low**2, True, rtol, atol, 2 * x.drift)
 
 
-def norm2(step: Step, x: Estimate, terms: int) -> Estimate:
+def norm2(step: RoundingStep, x: Estimate, terms: int) -> Estimate:
     """√Σx²: a root halves the relative error of its argument."""
     sums = added(step, square(x, step.unit), terms)
     root = math.sqrt(sums.rms)
@@ -301,14 +303,14 @@ def norm2(step: Step, x: Estimate, terms: int) -> Estimate:
     )
 
 
-def _product(step: Step, x: Estimate, terms: int) -> Estimate:
+def _product(step: RoundingStep, x: Estimate, terms: int) -> Estimate:
     """Π x: relative errors add up like a walk."""
     rtol = SIGMAS * math.sqrt(terms) * (0.4 * step.unit + 0.6 * x.rtol) + step.unit
     size = min(x.rms, 1.0) ** terms
     return Estimate(size, size, max(1.0, x.peak) ** min(terms, 64)).with_error(rtol, 0.0)
 
 
-def _extreme(_step: Step, x: Estimate, _terms: int) -> Estimate:
+def _extreme(_step: RoundingStep, x: Estimate, _terms: int) -> Estimate:
     return x
 
 
@@ -325,7 +327,7 @@ REDUCTIONS = {
 }
 
 
-def pooling(step: Step) -> dict[str, Estimate]:
+def pooling(step: RoundingStep) -> dict[str, Estimate]:
     """The largest is exact; an average is a short sum."""
     x = step["x"]
     if step.node.attributes["resample_mode"] == "maxpool":
@@ -339,7 +341,7 @@ def pooling(step: Step) -> dict[str, Estimate]:
     }
 
 
-def pooling_gradient(step: Step) -> dict[str, Estimate]:
+def pooling_gradient(step: RoundingStep) -> dict[str, Estimate]:
     """Each element of dx adds the windows that it is in."""
     attributes = step.node.attributes
     windows = math.prod(
@@ -349,13 +351,13 @@ def pooling_gradient(step: Step) -> dict[str, Estimate]:
     return {"dx": added(step, step["dy"], max(1, windows))}
 
 
-def dequantize(step: Step) -> dict[str, Estimate]:
+def dequantize(step: RoundingStep) -> dict[str, Estimate]:
     x, scale = step["x"], step["scale"]
     size = Estimate(x.rms * scale.rms, x.mean * scale.mean, x.peak * scale.peak)
     return {"y": size.with_error(x.rtol + scale.rtol + step.unit, x.atol * scale.peak)}
 
 
-def quantize(step: Step) -> dict[str, Estimate]:
+def quantize(step: RoundingStep) -> dict[str, Estimate]:
     """y may be rounded to either neighbour; values are those of the type."""
     row = DTYPES[step.tensors["y"].data_type]
     y = Estimate(row.largest / 2, 0.0, row.largest).with_error(row.unit_roundoff, 0.0)
