@@ -189,40 +189,37 @@ def model_term(found: PredictionRounds, chains: Sequence[MeasuredChain]) -> Mode
             points.append(check)
             errors[one.case.graph.fingerprint].append(check.log_error)
     each = np.array([np.mean(one) for one in errors.values()])
+    half = None
+    if each.size >= NEEDED:
+        # Of a 95 % prediction interval for one more pipeline, around a prediction that is not
+        # corrected: so errors count from zero.
+        spread = math.sqrt(float(np.mean(each**2)) * (1 + 1 / each.size))
+        half = float(t_quantile(0.975, np.array([float(each.size)]))[0]) * spread
     return ModelTerm(
         pipelines=len(each),
         needed=NEEDED,
         median_log_error=float(np.median(np.abs(each))) if each.size else None,
-        half_width_log=_half_width(each) if each.size >= NEEDED else None,
+        half_width_log=half,
         points=tuple(points),
     )
-
-
-def _half_width(errors: np.ndarray[tuple[int], np.dtype[np.float64]]) -> float:
-    """Of a 95 % prediction interval for one more pipeline, around a prediction that is not
-    corrected: so errors count from zero."""
-    spread = math.sqrt(float(np.mean(errors**2)) * (1 + 1 / errors.size))
-    return float(t_quantile(0.975, np.array([float(errors.size)]))[0]) * spread
 
 
 def _by_graphs(table: Table, one: MeasuredChain) -> dict[int, float] | None:
     """Rows of a chain of which only the order of its graphs is known: what a layer reads is taken
     to be the nearest before it with which it was measured as a pair."""
-    tried = (_in_state(table, one, cache) for cache in states_of(table, one.cache))
-    return next((weights for weights in tried if weights is not None), None)
-
-
-def _in_state(table: Table, one: MeasuredChain, cache: str) -> dict[int, float] | None:
     engine, prints = one.case.engine.split("@", 1)[0], one.case.graph.layers
-    weights: dict[int, float] = {}
-    for number, fingerprint in enumerate(prints):
-        row = table.defaults.get((fingerprint, engine, cache))
-        if row is None:
-            return None
-        weights[row.number] = weights.get(row.number, 0.0) + 1.0
-        for pair, factor in _seam(table, prints, number, engine, cache):
-            weights[pair] = weights.get(pair, 0.0) + factor
-    return weights
+    for cache in states_of(table, one.cache):
+        alone = [table.defaults.get((fingerprint, engine, cache)) for fingerprint in prints]
+        rows = [row for row in alone if row is not None]
+        if len(rows) < len(alone):
+            continue
+        weights: dict[int, float] = defaultdict(float)
+        for number, row in enumerate(rows):
+            weights[row.number] += 1.0
+            for pair, factor in _seam(table, prints, number, engine, cache):
+                weights[pair] += factor
+        return weights
+    return None
 
 
 def _seam(

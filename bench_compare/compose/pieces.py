@@ -175,7 +175,6 @@ def assemble(
         )
         made.found += converted.get(station.number, [])
         if station.entry is not None:
-            assert station.entry is not None
             writer, reader = chosen[station.entry], chosen[station.number]
             made.between_engines += writer.engine != reader.engine
             found = seam(table, station, writer, reader, costs)
@@ -218,39 +217,30 @@ def _conversions(
     for edge in network.edges:
         ends = (edge.writer, edge.reader)
         first, second = ({} if end is None else chosen[end].variant for end in ends)
-        variants = first, second
-        need = conversion(edge, forms(edge, network), *variants)
+        need = conversion(edge, forms(edge, network), first, second)
         assert need is not False, "no choice has a link without a way"
         if need is True or (edge.writer, edge.output, need) in seen:
             continue
         seen.add((edge.writer, edge.output, need))
-        piece = _converted(network, table, edge, need, costs, cache, chosen)
-        if piece.row is None:
-            made.gaps.append(Gap(piece.configuration, conversion=need))
+        near = edge.writer if edge.reader is None else edge.reader
+        assert near is not None, "a link has a layer at one end"
+        row = cheapest(table.conversions.get((need, cache), ()), costs)
+        if row is None:
+            made.gaps.append(Gap(chosen[near].engine, conversion=need))
+        note = None if row is None or row.cache == cache else f"measured with {row.cache} caches"
+        piece = Piece(
+            kind="conversion",
+            layer="output" if edge.reader is None else network.stations[edge.reader].layer.id,
+            writer=None if edge.writer is None else network.stations[edge.writer].layer.id,
+            name=need.spec if row is None else row.name,
+            row=row,
+            configuration=chosen[near].engine if row is None else row.text,
+            count=1,
+            weights={} if row is None else {row.number: 1.0},
+            note="not measured" if row is None else note,
+        )
         found.setdefault(-1 if edge.reader is None else edge.reader, []).append(piece)
     return found
-
-
-def _converted(
-    network: Network,
-    table: Table,
-    edge: Edge,
-    need: FormConversion,
-    costs: Sequence[float],
-    cache: str,
-    chosen: Sequence[TableRow],
-) -> Piece:
-    row = cheapest(table.conversions.get((need, cache), ()), costs)
-    reader = "output" if edge.reader is None else network.stations[edge.reader].layer.id
-    writer = None if edge.writer is None else network.stations[edge.writer].layer.id
-    near = edge.writer if edge.reader is None else edge.reader
-    assert near is not None, "a link has a layer at one end"
-    engine = chosen[near].engine
-    if row is None:
-        return Piece("conversion", reader, writer, need.spec, None, engine, 1, {}, "not measured")
-    note = None if row.cache == cache else f"measured with {row.cache} caches"
-    weights = {row.number: 1.0}
-    return Piece("conversion", reader, writer, row.name, row, row.text, 1, weights, note)
 
 
 def weight_conversions(

@@ -293,15 +293,13 @@ def evidence(
     times, energies = table.times, table.energies
     if parity is not None:
         other = np.asarray(table.rounds % 2 != parity)
-        times, energies = (_without(values, other) for values in (times, energies))
+        # Each row without the other rounds, where that leaves it some.
+        times, energies = (
+            np.where(np.outer(np.isfinite(v[:, ~other]).any(axis=1), other), np.nan, v)
+            for v in (times, energies)
+        )
     prices = Prices(means(times, table.sources), means(energies, table.sources), idle_power_w)
     return PredictionRounds(network, table, times, energies, prices)
-
-
-def _without(values: Array, columns: Mask) -> Array:
-    """Each row without these columns, where that leaves it some."""
-    kept = np.isfinite(values[:, ~columns]).any(axis=1)
-    return np.asarray(np.where(np.outer(kept, columns), np.nan, values))
 
 
 def pieces(found: PredictionRounds, rows: Sequence[TableRow]) -> Pieces:
@@ -331,6 +329,17 @@ def describe(name: str, found: PredictionRounds, rows: Sequence[TableRow]) -> Co
     stations = zip(found.network.stations, rows, strict=True)
     # Of the layer that needs most; None where one does not say.
     sizes = [row.workspace_bytes for row in rows if row.workspace_bytes is not None]
+    layers = [part for part in parts if part.kind == "layer"]
+    errors = [(part.count, part.error) for part in layers if part.error is not None]
+    worst = math.fsum(count * error for count, error in errors)
+    root = math.sqrt(math.fsum(count * error * error for count, error in errors))
+    # The same rows in every cache that has all of them.
+    ends = []
+    for cache in found.table.caches:
+        same = in_cache(found.table, rows, cache)
+        summed = None if same is None else time_of(found, same)
+        if summed is not None and math.isfinite(summed.value):
+            ends.append(Ends(cache, summed.elsewhere))
     return Configuration(
         name=name,
         engines=tuple(dict.fromkeys(row.engine for row in rows)),
@@ -338,9 +347,9 @@ def describe(name: str, found: PredictionRounds, rows: Sequence[TableRow]) -> Co
         time=time.elsewhere,
         energy=energy,
         edp=None if energy is None else energy.value * time.value * NANOSECONDS,
-        error=_error(parts),
+        error=ErrorBound(worst, root) if len(errors) == len(layers) else None,
         workspace_bytes=max(sizes) if len(sizes) == len(rows) else None,
-        ends=tuple(_ends(found, rows)),
+        ends=tuple(ends),
         parts=parts,
         once=tuple(_once(found, rows)),
     )
@@ -354,7 +363,8 @@ def _part(piece: Piece, found: PredictionRounds, whole: float) -> PassPart:
     row, notes = piece.row, [] if piece.note is None else [piece.note]
     if row is not None and row.unresolved is not None and not math.isnan(joules):
         notes.append(row.unresolved)
-    if piece.kind == "seam" and _is_idle(piece, found):
+    unknown = any(np.isnan(found.prices.energies[row]) for row in piece.weights)
+    if piece.kind == "seam" and found.prices.idle_power_w is not None and unknown:
         notes.append("energy: idle power × its time")
     is_layer = piece.kind == "layer" and row is not None
     return PassPart(
@@ -375,12 +385,6 @@ def _part(piece: Piece, found: PredictionRounds, whole: float) -> PassPart:
     )
 
 
-def _is_idle(piece: Piece, found: PredictionRounds) -> bool:
-    """Whether a seam's energy is that of an idle device."""
-    idle = found.prices.idle_power_w is not None
-    return idle and any(np.isnan(found.prices.energies[row]) for row in piece.weights)
-
-
 def _energy(found: PredictionRounds, made: Sequence[Piece]) -> IntervalEstimate | None:
     """Joules of all rows, and idle power times the gaps of seams without; None where some layer or
     conversion has none."""
@@ -399,25 +403,6 @@ def _energy(found: PredictionRounds, made: Sequence[Piece]) -> IntervalEstimate 
     summed = total(weights, found.energies, found.table.sources, found.every).estimate
     ends = [None if end is None else end + gaps for end in (summed.low, summed.high)]
     return IntervalEstimate(summed.value + gaps, *ends) if math.isfinite(summed.value) else None
-
-
-def _error(parts: Sequence[PassPart]) -> ErrorBound | None:
-    layers = [part for part in parts if part.kind == "layer"]
-    errors = [(part.count, part.error) for part in layers if part.error is not None]
-    if len(errors) < len(layers):
-        return None
-    worst = math.fsum(count * error for count, error in errors)
-    return ErrorBound(worst, math.sqrt(math.fsum(count * e * e for count, e in errors)))
-
-
-def _ends(found: PredictionRounds, rows: Sequence[TableRow]) -> Iterator[Ends]:
-    """The same rows in every cache that has all of them."""
-    for cache in found.table.caches:
-        same = in_cache(found.table, rows, cache)
-        if same is not None:
-            summed = time_of(found, same)
-            if math.isfinite(summed.value):
-                yield Ends(cache, summed.elsewhere)
 
 
 def in_cache(table: Table, rows: Sequence[TableRow], cache: str) -> list[TableRow] | None:

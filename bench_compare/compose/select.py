@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from bench_compare.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from bench_compare.compose.network import Network, Station
     from bench_compare.compose.rows import Table, TableRow
@@ -97,7 +97,10 @@ def _allowed(rows: Sequence[TableRow], station: Station, fix: str | None, limite
         fitting = [row for row in usable if fix in names_of(row)]
         fitting = fitting or [row for row in usable if fits(row, fix)]
         if usable and not fitting:
-            _refuse(f"--fix {station.layer.id}={fix}", usable)
+            what = f"--fix {station.layer.id}={fix}"
+            names = [row.text for row in usable]
+            known = ", ".join(names[:5]) + (" …" if len(names) > 5 else "")
+            raise UsageError(f"{what}: no such row of this layer; there are {known}")
         excluded.update(
             {row.number: f"--fix {station.layer.id}={fix}" for row in usable if row not in fitting}
         )
@@ -111,12 +114,6 @@ def _reason(row: TableRow, station: Station, limited: bool) -> str | None:
     if station.tensors is None and ("layout" in row.variant or "dtype" in row.variant):
         return NO_FILE
     return NO_ERROR if limited and row.error is None else None
-
-
-def _refuse(what: str, rows: Iterable[TableRow]) -> None:
-    names = [row.text for row in rows]
-    known = ", ".join(names[:5]) + (" …" if len(names) > 5 else "")
-    raise UsageError(f"{what}: no such row of this layer; there are {known}")
 
 
 def default_row(table: Table, station: Station, engine: str, cache: str) -> TableRow | None:

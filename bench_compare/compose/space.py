@@ -196,7 +196,7 @@ class _Maker:
     def links(self) -> Iterator[Term]:
         groups: dict[tuple[int | None, str], list[Edge]] = defaultdict(list)
         for edge in self._network.edges:
-            # Whether some option of either end could want a conversion.
+            # Some option of either end could want a conversion.
             ends = [end for end in (edge.writer, edge.reader) if end is not None]
             if any(_rewrite(row) != (None, None) for end in ends for row in self._options[end]):
                 groups[edge.writer, edge.output].append(edge)

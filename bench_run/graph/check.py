@@ -18,8 +18,6 @@ from bench_run.graph.operations import OPERATIONS
 from bench_run.graph.operations.base import INTEGER_HINTS, view
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from bench_run.graph.model import Graph, Node, Tensor
     from bench_run.graph.operations import Operation, Port, View
 
@@ -116,7 +114,8 @@ def _check_node(graph: Graph, node: Node, where: str) -> None:
     if node.compute_data_type not in DTYPES:
         what = f"is {node.compute_data_type!r}, and the graph gives no default"
         raise GraphError(f"{where}.compute_data_type", what)
-    for port, uid in _references(node):
+    lists = ((port, uid) for port, uids in node.input_lists.items() for uid in uids)
+    for port, uid in (*node.inputs.items(), *node.outputs.items(), *lists):
         if uid not in graph.by_uid:
             known = ", ".join(str(known) for known in list(graph.by_uid)[:12])
             what = f"is {uid}, which is not a tensor of this graph (uids: {known})"
@@ -125,13 +124,6 @@ def _check_node(graph: Graph, node: Node, where: str) -> None:
     _check_ports(seen, row.inputs, node.inputs, "inputs")
     _check_ports(seen, row.outputs, node.outputs, "outputs")
     _check_attributes(seen, row)
-
-
-def _references(node: Node) -> Iterator[tuple[str, int]]:
-    yield from node.inputs.items()
-    yield from node.outputs.items()
-    for port, uids in node.input_lists.items():
-        yield from ((port, uid) for uid in uids)
 
 
 def _check_ports(seen: View, ports: tuple[Port, ...], used: object, place: str) -> None:
@@ -143,11 +135,8 @@ def _check_ports(seen: View, ports: tuple[Port, ...], used: object, place: str) 
             raise GraphError(f"{seen.where}.{seen.operation.port_place(port.name)}", "is missing")
         if tensor is not None and port.hint in INTEGER_HINTS and not _is_integer(tensor):
             raise seen.port_error(port.name, f"is {tensor.data_type}, expected integers")
-        if (
-            tensor is not None
-            and place == "outputs"
-            and not (port.hint == "block_scale" or DTYPES[tensor.data_type].kind != "scale")
-        ):
+        is_scale = tensor is not None and DTYPES[tensor.data_type].kind == "scale"
+        if tensor is not None and is_scale and place == "outputs" and port.hint != "block_scale":
             what = "holds powers of two: it can be the scale of blocks, not a result"
             raise seen.port_error(port.name, f"is {tensor.data_type}, which {what}")
         if port.numbered:

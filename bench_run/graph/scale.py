@@ -68,7 +68,7 @@ def scale_batch(graph: Graph, batch: int) -> Graph | None:
     """The graph with batches of at most `batch`; None where it cannot be told what the batch is,
     or where the smaller graph would not be valid."""
     # Uids of the tensors that have the batch as axis 0, and its length.
-    found = {
+    uids = {
         uid
         for node in graph.nodes
         for port, uid in _ports(node)
@@ -76,12 +76,11 @@ def scale_batch(graph: Graph, batch: int) -> Graph | None:
         and len(graph.by_uid[uid].dims) >= (3 if node.type == "MatmulAttributes" else 1)
     }
     if all(node.type == POINTWISE for node in graph.nodes):
-        found = {uid for uid in graph.produced if len(graph.by_uid[uid].dims) >= 3}
-    length = max((graph.by_uid[uid].dims[0] for uid in found), default=0)
-    found = {uid for uid in found if graph.by_uid[uid].dims[0] == length}
-    while len(found) < len(found := found | _neighbours(graph, found, length)):
+        uids = {uid for uid in graph.produced if len(graph.by_uid[uid].dims) >= 3}
+    length = max((graph.by_uid[uid].dims[0] for uid in uids), default=0)
+    uids = {uid for uid in uids if graph.by_uid[uid].dims[0] == length}
+    while len(uids) < len(uids := uids | _neighbours(graph, uids, length)):
         pass
-    uids, length = found, length
     if not uids or any(port in node.inputs for node in graph.nodes for port in UNSCALABLE):
         return None
     if length <= batch:

@@ -341,7 +341,7 @@ def permute(to: ModelLowering, call: ModelCall) -> None:
     to.views[call.outputs[0]] = permuted(to.view(call.inputs[0]), call.attributes["order"])
 
 
-def _slice(to: ModelLowering, call: ModelCall) -> None:
+def slice_axis(to: ModelLowering, call: ModelCall) -> None:
     part = to.view(call.inputs[0])
     for axis, start, length in call.attributes["parts"]:
         part = to.slice(call, part, axis, start, length)
@@ -368,7 +368,7 @@ VIEWS: dict[str, Row] = {
     "identity": identity,
     "reshape": _reshape,
     "permute": permute,
-    "slice": _slice,
+    "slice": slice_axis,
     "select": select,
     "split": _split,
     "unbind": _split,

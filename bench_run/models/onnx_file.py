@@ -167,7 +167,7 @@ def _several(kind: str) -> Row:
     return lambda node: (kind, node.inputs, {}) if len(node.inputs) == 2 else None
 
 
-def _pow(node: OnnxNode) -> Made | None:
+def powered(node: OnnxNode) -> Made | None:
     exponent = node.known.get(node.input(1) or "")
     if exponent is None or exponent.size != 1:
         return None
@@ -178,7 +178,7 @@ def _pow(node: OnnxNode) -> Made | None:
     return None if kind is None else (kind, (x,), {})
 
 
-def _softmax(node: OnnxNode) -> Made | None:
+def normalized(node: OnnxNode) -> Made | None:
     """Before version 13 over all axes from the given one on."""
     axis = node.axis(-1 if node.opset >= 13 else 1)
     if axis is None:
@@ -276,7 +276,7 @@ def reshape(node: OnnxNode) -> Made | None:
     return ("reshape", (node.input(0),), {}) if len(set(counts[:2])) == 1 else None
 
 
-def _slice(node: OnnxNode) -> Made | None:
+def sliced(node: OnnxNode) -> Made | None:
     starts, ends = node.numbers("starts", 1), node.numbers("ends", 2)
     axes, steps = node.numbers("axes", 3), node.numbers("steps", 4)
     unknown = any(
@@ -374,7 +374,7 @@ TABLE: dict[str, Row] = {
     "Elu": _with("elu", "alpha", "alpha", 1.0),
     "Swish": _with("swish", "alpha", "beta", 1.0),
     "Gelu": gelu,
-    "Pow": _pow,
+    "Pow": powered,
     "Cast": _unary("cast"),
     **{name: _binary(name.lower()) for name in ("Add", "Sub", "Mul", "Div")},
     **{
@@ -401,11 +401,11 @@ TABLE: dict[str, Row] = {
     },
     "LayerNormalization": _norm("layernorm", 3),
     "RMSNormalization": _norm("rmsnorm", 2),
-    "Softmax": _softmax,
+    "Softmax": normalized,
     **dict.fromkeys(("Reshape", "Flatten", "Squeeze", "Unsqueeze"), reshape),
     **{name: _unary("identity") for name in ("Identity", "Dropout")},
     "Transpose": transpose,
-    "Slice": _slice,
+    "Slice": sliced,
     "Gather": gather,
     "Split": split,
 }
@@ -433,20 +433,19 @@ def read_onnx(path: str) -> Model:
     try:
         # With dims, and without functions of the model's own. Large data in other files
         # comes last: inference writes the model out, which fails beyond 2 GiB.
-        inferred = onnx.load(path, load_external_data=False)
+        model = onnx.load(path, load_external_data=False)
         folder = str(Path(path).resolve().parent)
         outside = onnx.external_data_helper
-        tensors = [t for t in inferred.graph.initializer if outside.uses_external_data(t)]
+        tensors = [t for t in model.graph.initializer if outside.uses_external_data(t)]
         for tensor in tensors:
             length = {e.key: e.value for e in tensor.external_data}.get("length", "")
             if length.isdecimal() and int(length) <= SMALL_BYTES:
                 outside.load_external_data_for_tensor(tensor, folder)
                 tensor.data_location = onnx.TensorProto.DEFAULT
-        if inferred.functions:
-            inferred = onnx.inliner.inline_local_functions(inferred)
-        inferred = onnx.shape_inference.infer_shapes(inferred, data_prop=True)
-        outside.load_external_data_for_model(inferred, folder)
-        model = inferred
+        if model.functions:
+            model = onnx.inliner.inline_local_functions(model)
+        model = onnx.shape_inference.infer_shapes(model, data_prop=True)
+        outside.load_external_data_for_model(model, folder)
         weights = {t.name: _array(onnx, t) for t in model.graph.initializer}
     except Exception as error:  # foreign: protobuf and onnx raise many kinds
         said = str(error).strip().splitlines() or [type(error).__name__]

@@ -321,7 +321,7 @@ def _mask(mask: TensorView, dims: Dims) -> TensorView:
     return found
 
 
-def _softmax(to: ModelLowering, call: ModelCall) -> None:
+def softmax_rows(to: ModelLowering, call: ModelCall) -> None:
     """Over the last axis, which any axis is where the tensor is looked at in another order."""
     x = to.view(call.inputs[0])
     if not x.dims:
@@ -387,6 +387,6 @@ LOWERINGS: dict[str, Row] = {
     "rmsnorm": rmsnorm,
     "layernorm": layernorm,
     "sdpa": sdpa,
-    "softmax": _softmax,
+    "softmax": softmax_rows,
 }
 """Kind of a call to what makes layers of it."""

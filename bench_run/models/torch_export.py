@@ -118,7 +118,7 @@ def _clip(low: str, high: str) -> Callable[[Arguments], Made | None]:
     return make
 
 
-def _pow(a: Arguments) -> Made | None:
+def powered(a: Arguments) -> Made | None:
     x, power = a["self"], float(a["exponent"])
     if power == 2.0:
         return "mul", (x, x), {}
@@ -338,7 +338,7 @@ TABLE: dict[str, Callable[[Arguments], Made | None]] = {
     **{f"clamp{tail}": _clip("min", "max") for tail in ("", "_")},
     **{f"clamp_min{tail}": _clip("min", "") for tail in ("", "_")},
     **{f"clamp_max{tail}": _clip("", "max") for tail in ("", "_")},
-    "pow.Tensor_Scalar": _pow,
+    "pow.Tensor_Scalar": powered,
     "gelu": gelu,
     **{
         f"{n}{t}.{of}": _binary(n)

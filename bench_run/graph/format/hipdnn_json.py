@@ -82,13 +82,12 @@ def _node(node: Node) -> dict[str, Any]:
     }
     inputs = _ports(row.inputs, {**node.inputs, **node.input_lists})
     outputs = _ports(row.outputs, node.outputs)
-    written: dict[str, Any] = {}
+    parameters: dict[str, Any] = {}
     for parameter in row.parameters:
         value = node.attributes.get(parameter.name, parameter.default)
         if parameter.absent == "omit" and value == parameter.default:
             continue
-        written[parameter.name] = None if value is None else _value(parameter, value)
-    parameters = written
+        parameters[parameter.name] = None if value is None else _value(parameter, value)
     if row.flat_ports:
         return data | inputs | outputs | parameters
     for place, content in (("inputs", inputs), ("outputs", outputs), (row.place, parameters)):
@@ -103,9 +102,8 @@ def _ports(ports: tuple[Port, ...], used: Mapping[str, Any]) -> dict[str, Any]:
     written: dict[str, Any] = {}
     for port in ports:
         if port.numbered:
-            written[port.key] = [
-                uid for name, uid in used.items() if (name.rpartition("_")[0] == port.name)
-            ]
+            names = [name for name in used if name.rpartition("_")[0] == port.name]
+            written[port.key] = [used[name] for name in names]
         elif port.many:
             written[port.key] = list(used.get(port.name, ()))
         elif port.name in used:
@@ -371,10 +369,8 @@ def _find_non_finite(value: Any, place: str) -> str | None:
         return place or "the value"
     items: Any = ()
     if isinstance(value, dict):
-        items = (
-            ((f"{place}.{fields.show_key(key)}" if place else fields.show_key(key)), item)
-            for key, item in value.items()
-        )
+        start = f"{place}." if place else ""
+        items = ((start + fields.show_key(key), item) for key, item in value.items())
     elif isinstance(value, list):
         items = ((f"{place}[{index}]", item) for index, item in enumerate(value))
     found = (_find_non_finite(item, inner) for inner, item in items)

@@ -61,18 +61,15 @@ def _in_shape(row: SpecParameter) -> bool:
 
 def _segment(row: SpecParameter, params: Params) -> str:
     value = params[row.key]
-    if row.code is None or value is None or not _shown(row, value, params):
+    if row.code is None or value is None:
+        return ""
+    usual = row.default if row.follows is None else params[row.follows]
+    is_usual = usual is not None and show_value(value, row.kind) == show_value(usual, row.kind)
+    if is_usual and not row.always:
         return ""
     if row.kind == "flag":
         return row.code if value else f"{row.code}0"
     return row.code + show_value(value, row.kind)
-
-
-def _shown(row: SpecParameter, value: Any, params: Params) -> bool:
-    if row.always:
-        return True
-    usual = row.default if row.follows is None else params[row.follows]
-    return usual is None or show_value(value, row.kind) != show_value(usual, row.kind)
 
 
 # One graph from a chain of operations and typed parameters.
@@ -183,7 +180,13 @@ def parse_spec(text: str, usual_direction: str | None = None) -> Spec:
         shapes=None if classes is None else _shape_classes(",".join(classes), text),
         lenient=lenient,
     )
-    _check_keys(spec)
+    for key, _ in spec.items:
+        known = [chain for chain in chains if key in chain_parameters(chain)]
+        if not known or (len(known) < len(chains) and not lenient):
+            lacking = next((c for c in chains if c not in known), chains[0])
+            keys = ", ".join((*chain_parameters(lacking), "shapes", "direction"))
+            name = "+".join(recipe.name for recipe in lacking)
+            raise UsageError(f"{text}: {name} has no parameter {key!r}; choose from {keys}")
     return spec
 
 
@@ -208,36 +211,29 @@ def _written_out(text: str, where: str) -> Iterator[str]:
         match = _RANGE.fullmatch(part)
         if match is None:
             yield part
-        else:
-            yield from map(str, _range(match, where))
-
-
-def _range(match: re.Match[str], where: str) -> Iterator[int]:
-    first, last, step = int(match[1]), int(match[2]), int(match[4] or 1)
-    geometric = match[3] == "*"
-    if first > last or (geometric and (step < 2 or first < 1)) or step < 1:
-        raise UsageError(f"{where}={match[0]}: a range is ascending: A..B, A..B+STEP, A..B*FACTOR")
-    if not geometric and (last - first) // step >= MOST_GRAPHS:
-        raise UsageError(f"{where}={match[0]}: more than {MOST_GRAPHS} values")
-    while first <= last:
-        yield first
-        first = first * step if geometric else first + step
+            continue
+        first, last, step = int(match[1]), int(match[2]), int(match[4] or 1)
+        geometric = match[3] == "*"
+        if first > last or (geometric and (step < 2 or first < 1)) or step < 1:
+            ways = "A..B, A..B+STEP, A..B*FACTOR"
+            raise UsageError(f"{where}={match[0]}: a range is ascending: {ways}")
+        if not geometric and (last - first) // step >= MOST_GRAPHS:
+            raise UsageError(f"{where}={match[0]}: more than {MOST_GRAPHS} values")
+        while first <= last:
+            yield str(first)
+            first = first * step if geometric else first + step
 
 
 def _chains(head: str, text: str, directions: tuple[str, ...] | None) -> tuple[Chain, ...]:
     wanted = _directions(directions, text)
+    names = tuple(name for name, recipe in OPS.items() if not recipe.only_after)
+    if head.startswith("family:"):
+        names = family(head.removeprefix("family:"), text)
     if head == "all" or head.startswith("family:"):
-        names = _group(head, text)
         recipes = (OPS[name] for name in names)
         return tuple((r,) for r in recipes if wanted is None or r.direction in wanted)
     chains = (tuple(find(op, text) for op in part.split("+")) for part in head.split(","))
     return tuple(turned for chain in chains for turned in _turned(chain, wanted, text))
-
-
-def _group(head: str, text: str) -> tuple[str, ...]:
-    if head == "all":
-        return tuple(name for name, recipe in OPS.items() if not recipe.only_after)
-    return family(head.removeprefix("family:"), text)
 
 
 def _turned(chain: Chain, wanted: tuple[str, ...] | None, text: str) -> Iterator[Chain]:
@@ -271,16 +267,6 @@ def _shape_classes(text: str, where: str) -> tuple[str, ...]:
             choices = ", ".join((*SHAPE_CLASSES, "all"))
             raise UsageError(f"{where}: shapes={name}: choose from {choices}")
     return SHAPE_CLASSES if "all" in names else tuple(dict.fromkeys(names))
-
-
-def _check_keys(spec: Spec) -> None:
-    for key, _ in spec.items:
-        known = [chain for chain in spec.chains if key in chain_parameters(chain)]
-        if not known or (len(known) < len(spec.chains) and not spec.lenient):
-            lacking = next((c for c in spec.chains if c not in known), spec.chains[0])
-            keys = ", ".join((*chain_parameters(lacking), "shapes", "direction"))
-            name = "+".join(recipe.name for recipe in lacking)
-            raise UsageError(f"{spec.text}: {name} has no parameter {key!r}; choose from {keys}")
 
 
 def _made(spec: Spec, chain: Chain, classes: tuple[str, ...]) -> Iterator[Graph]:

@@ -47,7 +47,7 @@ def groups(x_dims: tuple[int, ...], w_dims: tuple[int, ...]) -> int:
     return x_dims[1] // w_dims[1]
 
 
-def _check(view: View, x: str, w: str, y: str) -> None:
+def check(view: View, x: str, w: str, y: str) -> None:
     expect_rank(view, x, 3, 5)
     rank = len(view[x].dims)
     for port in (w, y):
@@ -73,7 +73,7 @@ def _check(view: View, x: str, w: str, y: str) -> None:
     expect_dims(view, y, (x_dims[0], w_dims[0], *spatial), f"the convolution of {x} and {w}")
 
 
-def _flops(view: View, w: str, y: str) -> int:
+def count_flops(view: View, w: str, y: str) -> int:
     return 2 * view[y].elements * math.prod(view[w].dims[1:])
 
 
@@ -87,8 +87,8 @@ def _row(kind: str, name: str, inputs: tuple[str, str], output: str, roles: str)
         outputs=(Port(output),),
         parameters=PARAMETERS,
         place="parameters",
-        check=partial(_check, x=x, w=w, y=y),
-        flops=partial(_flops, w=w, y=y),
+        check=partial(check, x=x, w=w, y=y),
+        flops=partial(count_flops, w=w, y=y),
     )
 
 

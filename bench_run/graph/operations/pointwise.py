@@ -149,7 +149,7 @@ def check(view: View) -> None:
         raise view.parameter_error("axis_tensor_uid", what)
 
 
-def _flops(view: View) -> int:
+def count_flops(view: View) -> int:
     return POINTWISE_MODES[view.attribute("operation")].flops * view["out_0"].elements
 
 
@@ -172,6 +172,6 @@ ROWS = (
         ),
         place="inputs",
         check=check,
-        flops=_flops,
+        flops=count_flops,
     ),
 )

@@ -117,14 +117,6 @@ def _check_dense(view: View, q: tuple[int, ...], k: tuple[int, ...]) -> None:
     expect_broadcast(view, "attn_mask", (*q[:3], k[2]))
 
 
-def _check_lengths(view: View, sequences: int) -> None:
-    for port in ("seq_len_q", "seq_len_kv"):
-        lengths = view.get(port)
-        if lengths is not None and lengths.elements not in (sequences, sequences + 1):
-            what = f"has {lengths.elements} elements, expected {sequences}, one for each sequence"
-            raise view.port_error(port, what)
-
-
 def _check_results(view: View, o_dims: tuple[int, ...]) -> None:
     expect_dims(view, "o", o_dims, "rows of q, columns of v")
     for port in ("do", "dq", "dk", "dv"):
@@ -155,7 +147,12 @@ def _sequences(view: View, q: tuple[int, ...]) -> int:
 
 
 def _check_extras(view: View, q: tuple[int, ...]) -> None:
-    _check_lengths(view, _sequences(view, q))
+    sequences = _sequences(view, q)
+    for port in ("seq_len_q", "seq_len_kv"):
+        lengths = view.get(port)
+        if lengths is not None and lengths.elements not in (sequences, sequences + 1):
+            what = f"has {lengths.elements} elements, expected {sequences}, one for each sequence"
+            raise view.port_error(port, what)
     expect_scalar(view, "scale", "seed", "offset")
     sink = view.get("sink_token")
     if sink is not None and sink.elements != q[1]:

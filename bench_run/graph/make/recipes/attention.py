@@ -104,7 +104,7 @@ def _masks(params: Params) -> dict[str, Any]:
     }
 
 
-def _forward(builder: Builder, params: Params, _: Value | None) -> Value:
+def build_forward(builder: Builder, params: Params, _: Value | None) -> Value:
     dims = _dims(params)
     b, h, s, t = params["b"], params["h"], params["s"], params["skv"]
     inputs = {name: _tensor(builder, name, dims[name], params) for name in ("q", "k", "v")}
@@ -146,7 +146,7 @@ RECIPES: tuple[Recipe, ...] = (
         "sdpa",
         "attention",
         "scaled dot-product attention",
-        _forward,
+        build_forward,
         (*PARAMETERS, *_FORWARD),
         SHAPES,
         aliases=("sdpa_fwd", "attention"),

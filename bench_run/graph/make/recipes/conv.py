@@ -153,7 +153,7 @@ def _check(op: str, params: Params) -> None:
         raise UsageError(f"{op}: the filter is larger than the padded input")
 
 
-def _forward(builder: Builder, params: Params, _: Value | None) -> Value:
+def build_forward(builder: Builder, params: Params, _: Value | None) -> Value:
     made = shapes(params)
     x, w = builder.tensor("x", *made.x), builder.tensor("w", *made.w)
     kind = "int32" if params["dtype"] == "int8" else None
@@ -202,7 +202,7 @@ RECIPES: tuple[Recipe, ...] = (
     _row(
         "conv_fwd",
         "convolution y = x * w",
-        _forward,
+        build_forward,
         aliases=("conv",),
         backward=("conv_dgrad", "conv_wgrad"),
         dtypes=(*_FLOATS, "int8"),
