@@ -64,10 +64,10 @@ def measured_chains(
             if problem is not None:
                 remarks.append(f"{source.path}: {case.id}: {problem}")
                 continue
-            told = [one.energy_j_per_iteration for one in case.rounds]
-            energies = [j for j in told if j is not None and 0 < j < MOST_JOULES]
-            joules = float(np.mean(energies)) if energies else None
-            found.append(MeasuredChain(source.path, case, cache, _estimate(case, series), joules))
+            joules = [one.energy_j_per_iteration for one in case.rounds]
+            energies = [j for j in joules if j is not None and 0 < j < MOST_JOULES]
+            mean = float(np.mean(energies)) if energies else None
+            found.append(MeasuredChain(source.path, case, cache, _estimate(case, series), mean))
     return found, remarks
 
 

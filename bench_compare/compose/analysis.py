@@ -190,9 +190,9 @@ class Composer:
 
     def _impossible(self, best: Best) -> str:
         if self._settings.limits:
-            kept = limits_text(self._settings.limits)
+            limits = limits_text(self._settings.limits)
             sure = "is there" if best.optimal else "was found"
-            return f"no choice of these rows that keeps {kept} {sure}"
+            return f"no choice of these rows that keeps {limits} {sure}"
         if self._settings.choose in ("energy", "edp"):
             energies = self._chooses.prices.energies
             for station, rows in zip(self._given.network.stations, self._candidates, strict=True):

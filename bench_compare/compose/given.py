@@ -87,7 +87,7 @@ def check_alike(sources: Sequence[Source], engines: Mapping[int, frozenset[str]]
 def _facts(document: Document, wanted: frozenset[str]) -> Iterator[tuple[str, str, object]]:
     """(what must be one, its field in this document, value)."""
     for name in SETTINGS:
-        yield name, f"run.settings.{name}", _told(document, name)
+        yield name, f"run.settings.{name}", _known_setting(document, name)
     for engine in document.engines:
         if engine.key in wanted:
             yield from _engine_facts(document, engine)
@@ -98,7 +98,7 @@ def _facts(document: Document, wanted: frozenset[str]) -> Iterator[tuple[str, st
     yield "environment", "machine.environment", dict(document.machine.environment)
 
 
-def _told(document: Document, name: str) -> object:
+def _known_setting(document: Document, name: str) -> object:
     """What a setting is; None where the document does not tell. Documents that say how their
     workers started say of `threads`, too, that these were not held to a number."""
     settings = document.run.settings

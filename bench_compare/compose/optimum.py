@@ -249,8 +249,8 @@ def corners(problem: Problem, edp_only: bool = False) -> tuple[list[Best], bool]
             floor = min(first.time * at_first, at_second * second.energy)
             left.append((first, second, floor))
     ordered = sorted(found, key=lambda one: (one.time, one.energy))
-    kept = [one for n, one in enumerate(ordered) if all(one.energy < p.energy for p in ordered[:n])]
-    return kept, solves <= MOST_CORNERS and all(one.optimal for one in found)
+    hull = [one for n, one in enumerate(ordered) if all(one.energy < p.energy for p in ordered[:n])]
+    return hull, solves <= MOST_CORNERS and all(one.optimal for one in found)
 
 
 def least(problem: Problem, objective: str) -> Best:

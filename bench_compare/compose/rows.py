@@ -222,8 +222,8 @@ def _counting(cases: list[Case], numbers: list[int]) -> tuple[list[Case], list[i
     pairs = list(zip(cases, numbers, strict=True))
     wrong = [pair for pair in pairs if _problem(pair[0]) == WRONG]
     ran = [pair for pair in pairs if _problem(pair[0]) is None]
-    kept = wrong or ran or pairs
-    return [case for case, _ in kept], [number for _, number in kept]
+    counting = wrong or ran or pairs
+    return [case for case, _ in counting], [number for _, number in counting]
 
 
 def _common_series(sides: Sequence[CaseSide]) -> str:

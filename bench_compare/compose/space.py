@@ -106,11 +106,11 @@ def _options(
     for group in groups.values():
         keys = [_key(row, prices, limited, frugal) for row in group]
         ordered = sorted(range(len(group)), key=lambda i: (keys[i], i))
-        kept: list[int] = []
+        best: list[int] = []
         for one in ordered:
-            if not any(all(a <= b for a, b in zip(keys[k], keys[one], strict=True)) for k in kept):
-                kept.append(one)
-        found += [group[one] for one in kept]
+            if not any(all(a <= b for a, b in zip(keys[k], keys[one], strict=True)) for k in best):
+                best.append(one)
+        found += [group[one] for one in best]
     return found
 
 

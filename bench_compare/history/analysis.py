@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -64,7 +64,8 @@ def analyse(
     events = [from_step(context, event) for event in findings.events]
     events += from_states(context, state_changes(archive))
     events.sort(key=lambda event: (-event.build, -abs(math.log(event.cost_ratio)), event.sentence))
-    reported = _numbered([event for event in events if event.latest >= settings.since])
+    newest = (event for event in events if event.latest >= settings.since)
+    reported = [replace(event, id=f"e{n}") for n, event in enumerate(newest, start=1)]
     rows = len(archive.series)
     odd = odd_heads(findings.tracks[:rows], findings.steps, len(archive.builds) - 1, least)
     table = series.infos(context, [one.row for one in odd])
@@ -72,6 +73,11 @@ def analyse(
         f"{placed.entry.where}: no event of the archive is there"
         for placed in accepted
         if not any(_matches(placed, event, archive) for event in events)
+    ]
+    unfinished = [
+        f"{doc.path}: the run was not finished; cases may be missing"
+        for doc in archive.builds[-1].documents
+        if not doc.complete
     ]
     first, last = archive.builds[0], archive.builds[-1]
     count = len(archive.builds)
@@ -89,7 +95,7 @@ def analyse(
         bands=tuple(LevelBand(p.first, p.last, p.entry.kind, p.entry.note) for p in accepted),
         noise=_noise(findings, rows),
         counts=series.counts(table),
-        remarks=(*remarks, *unused, *_other_unit(archive), *_unfinished(archive)),
+        remarks=(*remarks, *unused, *_other_unit(archive), *unfinished),
         problems=_problems(archive),
     )
 
@@ -105,12 +111,6 @@ def _pins(archive: Archive, accepted: Sequence[Placed]) -> dict[int, list[int]]:
             if placed.entry.covers(one.name):
                 found.setdefault(row, []).append(column)
     return found
-
-
-def _numbered(events: Sequence[EventInfo]) -> list[EventInfo]:
-    from dataclasses import replace
-
-    return [replace(event, id=f"e{number}") for number, event in enumerate(events, start=1)]
 
 
 def _builds(archive: Archive) -> tuple[BuildInfo, ...]:
@@ -152,16 +152,6 @@ def _suggestions(
         if event.acknowledged is None and event.undone is None:
             found += event.suggestions
     return tuple({one.command: one for one in reversed(found)}.values())[::-1]
-
-
-def _unfinished(archive: Archive) -> list[str]:
-    """Documents of the newest build that may lack cases."""
-    newest = archive.builds[-1].documents
-    return [
-        f"{doc.path}: the run was not finished; cases may be missing"
-        for doc in newest
-        if not doc.complete
-    ]
 
 
 def _other_unit(archive: Archive) -> Iterator[str]:

@@ -11,13 +11,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bench_compare.errors import InputError
-from bench_compare.history.builds import Build, Doc, builds_of, doc_of, told_apart, without_copies
+from bench_compare.history.builds import (
+    Build,
+    Doc,
+    builds_of,
+    doc_of,
+    with_distinct_names,
+    without_copies,
+)
 from bench_compare.history.steps.noise import Grid
 from bench_compare.metrics import GATES, METRICS
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
 DOCUMENTS = """
@@ -106,11 +113,18 @@ def load_archive(
     """With sentences on what was left out. Raises `InputError` where nothing is left."""
     rows = connection.execute(DOCUMENTS)
     docs, copies = without_copies(doc_of(row, choice.folder) for row in rows)
-    docs, bad = _dated(docs)
-    if not docs:
+    dated, bad = [], []
+    for doc in docs:
+        try:
+            doc.moment  # noqa: B018 - whether it is one
+        except ValueError:
+            bad.append(f"{doc.path}: left out, its start is no date: {doc.started!r}")
+        else:
+            dated.append(doc)
+    if not dated:
         raise InputError("no result document is left")
-    builds, remarks = builds_of(docs, choice.by, choice.repo)
-    builds = told_apart(builds)
+    builds, remarks = builds_of(dated, choice.by, choice.repo)
+    builds = with_distinct_names(builds)
     metrics = GATES if choice.metric is None else (choice.metric,)
     # Series → the first of the metrics that any document has of it. Raises `InputError`
     # where no series has one.
@@ -125,18 +139,6 @@ def load_archive(
     columns = _columns(connection, builds)
     archive = _filled(connection, builds, columns, series)
     return archive, [*copies, *bad, *remarks]
-
-
-def _dated(docs: Sequence[Doc]) -> tuple[list[Doc], list[str]]:
-    kept, remarks = [], []
-    for doc in docs:
-        try:
-            doc.moment  # noqa: B018 - whether it is one
-        except ValueError:
-            remarks.append(f"{doc.path}: left out, its start is no date: {doc.started!r}")
-        else:
-            kept.append(doc)
-    return kept, remarks
 
 
 def _series(
@@ -232,7 +234,10 @@ def _filled(
         np.array([column.build for column in columns], np.int64),
         np.array([units[column.unit] for column in columns], np.int64),
     )
-    facts = _facts(connection, {column.doc.id for column in columns})
+    facts: dict[int, dict[str, str]] = {column.doc.id: {} for column in columns}
+    for document, name, value in connection.execute("SELECT document, name, value FROM fact"):
+        if document in facts:
+            facts[document][name] = value
     metric = Counter(one.metric for one in series).most_common(1)[0][0]
     return Archive(metric, tuple(builds), tuple(columns), tuple(series), grid, outcomes, facts)
 
@@ -254,12 +259,4 @@ def _outcomes(
             found[row, column] = CaseOutcome(
                 name, path, status, reason, plans[plan], kernels, bool(checked)
             )
-    return found
-
-
-def _facts(connection: sqlite3.Connection, wanted: Iterable[int]) -> dict[int, dict[str, str]]:
-    found: dict[int, dict[str, str]] = {number: {} for number in wanted}
-    for document, name, value in connection.execute("SELECT document, name, value FROM fact"):
-        if document in found:
-            found[document][name] = value
     return found

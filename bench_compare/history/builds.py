@@ -159,7 +159,7 @@ def _build(name: str, docs: Sequence[Doc], by: str) -> Build:
     return Build(shown, frozenset(aliases), first.started, tuple(docs))
 
 
-def told_apart(builds: Sequence[Build]) -> list[Build]:
+def with_distinct_names(builds: Sequence[Build]) -> list[Build]:
     """Builds whose names are equal get a number."""
     times = Counter(build.name for build in builds)
     seen: Counter[str] = Counter()

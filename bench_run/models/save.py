@@ -19,13 +19,12 @@ from bench_run.graph.work import flops
 from bench_run.models.lower import linkable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from bench_run.graph.model import Graph
     from bench_run.models.lower import Lowered, ModelLowering
     from bench_run.models.model import Array
-    from bench_run.models.views import TensorView
 
 WEIGHTS = "weights"
 """Folder of the arrays, beside the pipeline."""
@@ -65,9 +64,18 @@ def save_model(lowering: ModelLowering, folder: Path, *, weights: bool, backward
                 Input(each, "normal")
                 for each in dict.fromkeys(link.tensor for link in read.values())
             ),
-            *_shared_inputs(lowering, shared, weights=weights),
+            *(
+                Input(own, _filled(each, tensor, array, weights=weights), weight=True)
+                for each in lowering.layers
+                for tensor, array in each.weights.items()
+                if shared.get((each.id, tensor)) == (own := f"{each.id}.{tensor}")
+            ),
         ),
-        outputs=tuple(_outputs(lowering)),
+        outputs=tuple(
+            Link(view.tensor, view.layer, view.offset)
+            for view in map(lowering.views.get, lowering.model.outputs)
+            if view is not None and view.layer is not None
+        ),
         left_out=_left_out(lowering),
     )
     graphs = {each.graph.name: each.graph for each in lowering.layers}
@@ -82,10 +90,6 @@ def save_model(lowering: ModelLowering, folder: Path, *, weights: bool, backward
         path.write_text(pipeline_text(pipeline, folder), encoding="utf-8")
     alone = Counter(each.kind for each in lowering.layers if backward and not each.gradients)
     return Imported(path, pipeline, len(graphs), len(gradients), alone)
-
-
-def _names(links: Iterable[Link]) -> Iterable[str]:
-    return dict.fromkeys(link.tensor for link in links)
 
 
 def _read_inputs(lowering: ModelLowering) -> Iterator[tuple[tuple[str, str], Link]]:
@@ -149,16 +153,6 @@ def shared_weights(layers: Sequence[Lowered]) -> Mapping[tuple[str, str], str]:
     }
 
 
-def _shared_inputs(
-    lowering: ModelLowering, shared: Mapping[tuple[str, str], str], *, weights: bool
-) -> Iterator[Input]:
-    for each in lowering.layers:
-        for tensor, array in each.weights.items():
-            name = shared.get((each.id, tensor))
-            if name == f"{each.id}.{tensor}":
-                yield Input(name, _filled(each, tensor, array, weights=weights), weight=True)
-
-
 def _filled(each: Lowered, tensor: str, array: Array, *, weights: bool) -> str | None:
     if weights:
         return f"file:{WEIGHTS}/{_file_name(each, tensor)}"
@@ -187,22 +181,19 @@ def _layer(
         for tensor, array in each.weights.items()
         if (each.id, tensor) not in shared
     }
+    links = {
+        name: read.get((each.id, name)) or Link(view.tensor, view.layer, view.offset)
+        for name, view in each.links.items()
+    }
     of_inputs = {t: Link(shared[each.id, t]) for t in each.weights if (each.id, t) in shared}
     return Layer(
         id=each.id,
         file=folder / f"{each.graph.name}.json",
-        links={
-            **{name: read.get((each.id, name)) or _link(view) for name, view in each.links.items()},
-            **of_inputs,
-        },
+        links=links | of_inputs,
         init={tensor: rule for tensor, rule in rules.items() if rule is not None},
         weights=tuple(each.weights),
         fingerprint=fingerprint(each.graph),
     )
-
-
-def _link(view: TensorView) -> Link:
-    return Link(view.tensor, view.layer, view.offset)
 
 
 def _file_name(each: Lowered, tensor: str) -> str:
@@ -220,13 +211,6 @@ def _save_weights(
             own = f"{each.id}.{tensor}"
             if shared.get((each.id, tensor), own) == own:
                 np.save(folder / _file_name(each, tensor), np.ascontiguousarray(array))
-
-
-def _outputs(lowering: ModelLowering) -> Iterator[Link]:
-    for name in lowering.model.outputs:
-        view = lowering.views.get(name)
-        if view is not None and view.layer is not None:
-            yield Link(view.tensor, view.layer, view.offset)
 
 
 def _left_out(lowering: ModelLowering) -> tuple[LeftOut, ...]:

@@ -565,8 +565,8 @@ def _call(node: Any) -> ModelCall:
     if made is None or not all(map(_is_operand, made[1])):
         operands = tuple(a.name for a in node.all_input_nodes)
         why = "no operation of hipDNN does this"
-        told = {"reason": why if row is None else f"{why} with its arguments"}
-        return ModelCall("unknown", name, operands, outputs, told, target)
+        unknown = {"reason": why if row is None else f"{why} with its arguments"}
+        return ModelCall("unknown", name, operands, outputs, unknown, target)
     kind, operands, attributes = made
     return ModelCall(kind, name, tuple(map(_operand, operands)), outputs, attributes, target)
 
