@@ -138,7 +138,19 @@ def convert_convolution(ask: Ask, data_type: str) -> Answer:
         check_window(ask, items)
     items["dtype"] = data_type
     specs = tuple(spec(op, items) for bit, op in table.items() if directions & bit)
-    return Answer(specs, _notes(ask))
+    lost = ask.from_log and ask.values["mode"] == "trans"
+    return Answer(
+        specs,
+        notes(
+            (
+                (
+                    bool(ask.values["bias"]),
+                    "bias left out: the driver adds it in a separate operation",
+                ),
+                (lost, "the log does not hold the output padding of a transposed convolution"),
+            )
+        ),
+    )
 
 
 def shape_items(ask: Ask) -> dict[str, Any]:
@@ -242,16 +254,6 @@ def transposed(ask: Ask, items: dict[str, Any]) -> dict[str, Any]:
     return {**items, **swapped, **turned}
 
 
-def _notes(ask: Ask) -> tuple[str, ...]:
-    lost = ask.from_log and ask.values["mode"] == "trans"
-    return notes(
-        (
-            (bool(ask.values["bias"]), "bias left out: the driver adds it in a separate operation"),
-            (lost, "the log does not hold the output padding of a transposed convolution"),
-        )
-    )
-
-
 # bnorm and its types; layernorm, addlayernorm, t5layernorm.
 
 
@@ -285,7 +287,13 @@ def convert_bnorm(ask: Ask, data_type: str) -> Answer:
         if isinstance(chosen, str):
             return refused(f"activation {values['activ_mode']}: {chosen}")
         op, own = f"{op}+{chosen[0]}", {**own, **chosen[1]}
-    items = {**_shape(ask), **own, "dtype": data_type, **_types(ask, data_type)}
+    items = {
+        **_shape(ask),
+        **own,
+        "dtype": data_type,
+        "stats": STATISTICS.get(ask.base, "float"),
+        "affine": data_type,
+    }
     rows = (
         (kind != "backward" and "inverse" not in op, _CHOSEN[0]),
         (untrained, _NO_ESTIMATES),
@@ -326,11 +334,6 @@ def _shape(ask: Ask) -> dict[str, Any]:
         "w": values["in_w"],
         "layout": None if layout is None else layout.lower(),
     }
-
-
-def _types(ask: Ask, data_type: str) -> dict[str, str]:
-    """Statistics, and apart from them scale and bias, which share the type of x."""
-    return {"stats": STATISTICS.get(ask.base, "float"), "affine": data_type}
 
 
 def convert_layernorm(ask: Ask, data_type: str) -> Answer:
