@@ -171,7 +171,10 @@ def read_table(
         CaseSide(cases[-1].graph.name, key[1], tuple(cases), tuple(numbers))
         for key, (cases, numbers) in grouped.items()
     ]
-    wanted = series or _common_series(sides)
+    # Device time where every case that completed has it, else end-to-end time.
+    ran = [one for side in sides for one in side.cases if one.outcome.status == "completed"]
+    on_device = all(SERIES[0] in facts(one.rounds).sampled for one in ran)
+    wanted = series or SERIES[0 if on_device else 1]
     matrix, _, _ = sampled(gather(sides), wanted)
     times = np.exp(matrix.values)
     times = np.where(times > LEAST_NS, times, np.nan)
@@ -224,12 +227,6 @@ def _counting(cases: list[Case], numbers: list[int]) -> tuple[list[Case], list[i
     ran = [pair for pair in pairs if _problem(pair[0]) is None]
     counting = wrong or ran or pairs
     return [case for case, _ in counting], [number for _, number in counting]
-
-
-def _common_series(sides: Sequence[CaseSide]) -> str:
-    """Device time where every case that completed has it, else end-to-end time."""
-    cases = [case for side in sides for case in side.cases if case.outcome.status == "completed"]
-    return SERIES[0] if all(SERIES[0] in facts(one.rounds).sampled for one in cases) else SERIES[1]
 
 
 def _bases(grouped: Mapping[_Key, tuple[list[Case], list[int]]]) -> Mapping[tuple[str, str], str]:

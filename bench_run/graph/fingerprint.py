@@ -106,11 +106,7 @@ class _Colours:
         keeper = max(keys, key=sizes.__getitem__)  # the first of equals
         for key in keys:
             if key != keeper:
-                self._move(colour, parts[key] if key else self._rest(whole, parts))
-
-    @staticmethod
-    def _rest(whole: set[int], parts: dict[_Joints, list[int]]) -> list[int]:
-        return list(whole.difference(*parts.values()))
+                self._move(colour, parts[key] if key else whole.difference(*parts.values()))
 
     def _move(self, colour: int, elements: Iterable[int]) -> None:
         """To a new colour, which is looked at in its turn."""

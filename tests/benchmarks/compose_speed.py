@@ -5,7 +5,8 @@
 Writes a pipeline with residual links and a document of ROWS rows (10,000 without it) of 3 rounds
 of 20 samples into a temporary folder, then prints the processor time of the whole command, of the
 choice alone (the problem made and solved), and, for one row and several forms a layer, of the
-choice by time, energy and their product.
+choice by time, energy and their product. Last, of 400 layers that choose among engines and layouts
+under a limit of the error.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ import numpy as np
 
 from bench_compare.compose.analysis import Composer
 from bench_compare.compose.given import Inputs, read_given
-from bench_compare.compose.optimum import least
+from bench_compare.compose.optimum import Limit, Problem, Term, least
 from bench_compare.compose.select import ComposeSettings, allowed
 from bench_compare.input.load import load
 from tests.bench_compare.compose import worlds
@@ -99,6 +100,28 @@ def choice_ms(folder, goal):
     return 1000 * (time.process_time() - begin), best.optimal
 
 
+def limited(layers, options=4, engines=2):
+    """Layers with seams between engines, conversions between layouts and a limit that binds."""
+    on, layout = (
+        RANDOM.integers(0, engines, (layers, options)),
+        RANDOM.integers(0, 2, (layers, options)),
+    )
+    convert = np.array([[0, 3000], [3100, 0]])
+    terms, errors = [], []
+    for n in range(layers):
+        time = RANDOM.integers(10_000, 90_000) * RANDOM.uniform(0.8, 2, options)
+        terms.append(Term((n,), time, np.full(options, np.nan)))
+        errors.append(10 ** RANDOM.uniform(-6, -3, options))
+        for writer in {n - 1, n - 3 if n % 3 == 0 else n - 1}:
+            if writer >= 0:
+                seam = RANDOM.uniform(-900, 900, (engines, engines))[np.ix_(on[writer], on[n])]
+                pair = seam + convert[np.ix_(layout[writer], layout[n])]
+                terms.append(Term((writer, n), pair, np.full(pair.shape, np.nan)))
+    least_error, usual = sum(e.min() for e in errors), sum(e.mean() for e in errors)
+    bound = least_error + 0.05 * (usual - least_error)
+    return Problem((options,) * layers, tuple(terms), (Limit(bound, tuple(errors)),))
+
+
 def main(rows):
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -123,6 +146,12 @@ def main(rows):
                 f"{LAYERS} layers of 7 rows with energy, by {goal}: {took_ms:.0f} ms, "
                 f"optimal: {optimal}"
             )
+    for layers in (LAYERS, 400):
+        problem = limited(layers)
+        begin = time.process_time()
+        best = least(problem, "time")
+        took_ms = 1000 * (time.process_time() - begin)
+        print(f"{layers} layers under a limit: {took_ms:.0f} ms, optimal: {best.optimal}")
 
 
 if __name__ == "__main__":

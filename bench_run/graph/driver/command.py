@@ -39,7 +39,10 @@ class Words:
 
 def find_words(line: str, bases: Sequence[str]) -> Words | None:
     """The command in a line, None where there is none."""
-    tokens = _without_comment(line.split())
+    tokens = line.split()
+    # A comment begins at a token that begins with ``#``; the flag ``-#`` does not.
+    end = next((i for i, token in enumerate(tokens) if token.startswith("#")), len(tokens))
+    tokens = tokens[:end]
     for place, token in enumerate(tokens):
         if re.split(r"[/\\]", token)[-1] in ("MIOpenDriver", "MIOpenDriver.exe"):
             prefix, rest = tokens[:place], tokens[place + 1 :]
@@ -50,12 +53,6 @@ def find_words(line: str, bases: Sequence[str]) -> Words | None:
     if not tokens or not (tokens[0] in bases or _looks_like_command(tokens)):
         return None
     return Words(tokens[0], tuple(tokens[1:]), from_log=False)
-
-
-def _without_comment(tokens: list[str]) -> list[str]:
-    """A comment begins at a token that begins with ``#``; the flag ``-#`` does not."""
-    end = next((i for i, token in enumerate(tokens) if token.startswith("#")), len(tokens))
-    return tokens[:end]
 
 
 def _looks_like_command(tokens: list[str]) -> bool:

@@ -192,23 +192,24 @@ def read_node(value: Any, where: str, graph_compute_type: str) -> Node:
         scattered.places[_FLAT].pop(key, None)
     inputs, lists = _take_ports(scattered, row.inputs, _INPUT_PLACES)
     outputs, _ = _take_ports(scattered, row.outputs, _OUTPUT_PLACES)
-    attributes = _take_parameters(scattered, row)
+    order = (row.place, *(place for place in _PARAMETER_PLACES if place != row.place))
+    attributes = {}
+    for parameter in row.parameters:
+        place, given = scattered.take(parameter.name, order)
+        if given is not None:
+            attributes[parameter.name] = fields.as_parameter(parameter, given, place)
+    stated = data.get("compute_data_type")
+    kind = "unset" if stated is None else fields.as_type(stated, where, "compute_data_type")
     return Node(
         type=row.type,
         name="" if data.get("name") is None else fields.as_text(data["name"], where, "name"),
-        compute_data_type=_compute_type(data, where, graph_compute_type),
+        compute_data_type=graph_compute_type if kind == "unset" else kind,
         inputs=inputs,
         outputs=outputs,
         attributes=row.complete(attributes),
         input_lists=lists,
         extras=scattered.left_over(row),
     )
-
-
-def _compute_type(data: dict[str, Any], where: str, graph_compute_type: str) -> str:
-    value = data.get("compute_data_type")
-    name = "unset" if value is None else fields.as_type(value, where, "compute_data_type")
-    return graph_compute_type if name == "unset" else name
 
 
 def _take_ports(
@@ -229,16 +230,6 @@ def _take_ports(
         elif uids:
             lists[port.name] = uids
     return single, lists
-
-
-def _take_parameters(scattered: _Scattered, row: Operation) -> dict[str, Any]:
-    order = (row.place, *(place for place in _PARAMETER_PLACES if place != row.place))
-    attributes = {}
-    for parameter in row.parameters:
-        where, value = scattered.take(parameter.name, order)
-        if value is not None:
-            attributes[parameter.name] = fields.as_parameter(parameter, value, where)
-    return attributes
 
 
 _TYPE_KEYS = {

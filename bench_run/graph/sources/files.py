@@ -339,23 +339,18 @@ def find(argument: str) -> Iterator[Found]:
         yield from _all_of(
             _tree(Source(shown, tuple(sorted(names)), partial(_read, shown), Path(argument)))
         )
+    elif os.path.exists(argument) and is_archive(argument):
+        yield from _all_of(_tree(read_archive(Path(argument), argument)))
     elif os.path.exists(argument):
-        yield from _file(argument)
+        folder, name = os.path.split(argument)
+        task = _task(_flat_tree(folder, os.listdir(folder or ".")), name, named=True)
+        if isinstance(task, str):
+            raise GraphError(argument, task.removeprefix(f"{argument} "))
+        yield task
     elif glob.has_magic(argument):
         yield from _matches(argument)
     else:
         raise GraphError(argument, "no such file or folder")
-
-
-def _file(argument: str) -> Iterator[Found]:
-    if is_archive(argument):
-        yield from _all_of(_tree(read_archive(Path(argument), argument)))
-        return
-    folder, name = os.path.split(argument)
-    task = _task(_flat_tree(folder, os.listdir(folder or ".")), name, named=True)
-    if isinstance(task, str):
-        raise GraphError(argument, task.removeprefix(f"{argument} "))
-    yield task
 
 
 def _matches(pattern: str) -> Iterator[Found]:

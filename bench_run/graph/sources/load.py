@@ -235,7 +235,9 @@ def load(arguments: Sequence[str]) -> LoadReport:
                 found += _load(item)
                 sources[id(item.tree.source)] = item.tree.source
         if not again and all(isinstance(item, str) for item in found):
-            raise GraphError(argument, _nothing(found))
+            more = f" and {len(found) - 1} more" if len(found) > 1 else ""
+            why = f" ({found[0]}{more})" if found else ""
+            raise GraphError(argument, f"contains no graph{why}")
         loaded += found
     return LoadReport(
         tuple(item for item in loaded if isinstance(item, LoadedGraph)),
@@ -243,13 +245,6 @@ def load(arguments: Sequence[str]) -> LoadReport:
         tuple(item for item in loaded if isinstance(item, str)),
         tuple(source for source in sources.values() if source.keeper is not None),
     )
-
-
-def _nothing(notes: list[_Loaded]) -> str:
-    if not notes:
-        return "contains no graph"
-    more = f" and {len(notes) - 1} more" if len(notes) > 1 else ""
-    return f"contains no graph ({notes[0]}{more})"
 
 
 def _load(task: Task) -> Iterator[_Loaded]:
