@@ -166,10 +166,10 @@ def _compared(
 
 def _shown(options: Options, view: View, source: Source, remarks: list[str]) -> Outcome:
     """A single document, which nothing is held against."""
-    from bench_compare.report.single import Run, exit_code, report_of
+    from bench_compare.report.single import ShownRun, exit_code, report_of
 
     keep_documents(options.outputs, [source.path])
-    run = Run(source)
+    run = ShownRun(source)
     text = write_reports(options.outputs, report_of(run, view), view, quiet=options.quiet)
     return Outcome(text, tuple(remarks), run.problems, exit_code(run))
 

@@ -34,12 +34,7 @@ def render(report: Report, view: View) -> str:  # noqa: ARG001 - Markdown has no
     text = "\n\n".join(block for block in _blocks(body, ranked, tables) if block)
     for table in ranked:
         bad, good, rest = (_with_news(table, news) for news in ("bad", "good", "quiet"))
-        folded = {
-            "More bad news": bad[FIRST_ROWS:],
-            "Improvements and additions": good,
-            "Unchanged and unclear cases": rest,
-        }
-        for title, rows in folded.items():
+        for title, rows in zip(table.folded, (bad[FIRST_ROWS:], good, rest), strict=True):
             text += _folded(title, rows, _columns(table), ROOM - len(text))
     return text + "\n"
 

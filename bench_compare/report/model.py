@@ -118,6 +118,13 @@ class Table:
     ranked: bool = False
     """Rows come by their state: in the terminal bad news, good news, then the rest; in Markdown
     all but the first bad news is folded away."""
+    folded: tuple[str, str, str] = (
+        "More bad news",
+        "Improvements and additions",
+        "Unchanged and unclear cases",
+    )
+    """Of a ranked table in Markdown: the titles of bad news beyond the first, of good news, and of
+    the rest."""
     stacked: str = ""
     """Where columns find no room: the numbers of a row, columns by their titles (``{base}``)."""
     most: int | None = None

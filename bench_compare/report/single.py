@@ -3,15 +3,16 @@ what a reader should know of them."""
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
+from bench_schema.document import SERIES
 from bench_schema.numbers.estimate import Time, case_time, time_series
 
 from bench_compare.comparison.circumstances.notes import disturbed_rounds
+from bench_compare.metrics import METRICS
 from bench_compare.model import CaseComparison, CaseSide, Comparison, Side, Verdict
 from bench_compare.report import words
 from bench_compare.report.model import (
@@ -21,10 +22,10 @@ from bench_compare.report.model import (
     Name,
     Page,
     Payload,
+    RatioInterval,
     Records,
     Report,
     Row,
-    Span,
     State,
     Suite,
     Table,
@@ -67,7 +68,7 @@ HEADS = (
 
 
 @dataclass(frozen=True, eq=False)
-class Told:
+class RunCase:
     """One case of the document."""
 
     id: str
@@ -136,14 +137,14 @@ class Told:
 
 
 @dataclass(frozen=True, eq=False)
-class Run:
+class ShownRun:
     source: Source
 
     @cached_property
-    def cases(self) -> tuple[Told, ...]:
+    def cases(self) -> tuple[RunCase, ...]:
         document = self.source.document
         return tuple(
-            Told(f"c{place:04}", case, tuple(self._notes(case)))
+            RunCase(f"c{place:04}", case, tuple(self._notes(case)))
             for place, case in enumerate(document.cases, start=1)
         )
 
@@ -185,7 +186,7 @@ class Run:
     @property
     def notes(self) -> tuple[str, ...]:
         """Each kind with its cases; a note of one case in full."""
-        kinds: dict[str, list[tuple[Told, str]]] = {}
+        kinds: dict[str, list[tuple[RunCase, str]]] = {}
         for one in self.cases:
             for note in one.notes:
                 kind, _, text = note.partition(": ")
@@ -202,14 +203,14 @@ class Run:
         return tuple(words.side_facts(self.side).items())
 
 
-def exit_code(run: Run) -> int:
+def exit_code(run: ShownRun) -> int:
     """1 nothing was measured, 2 a case failed or its outputs differ from the reference."""
     if run.problems:
         return 1
     return 2 if any(one.state in FAILED for one in run.cases) else 0
 
 
-def report_of(run: Run, view: View) -> Report:
+def report_of(run: ShownRun, view: View) -> Report:
     return Report(
         body=partial(_body, run, view),
         payload=partial(_payload, run),
@@ -219,7 +220,7 @@ def report_of(run: Run, view: View) -> Report:
     )
 
 
-def _shown(run: Run, view: View) -> list[Told]:
+def _shown(run: ShownRun, view: View) -> list[RunCase]:
     """Those that pass the filter, in the order that was asked for."""
     order = SORTS.get(view.sort, view.sort)
     ranks = {word: rank for rank, word in enumerate(STATES)}
@@ -235,13 +236,13 @@ def _shown(run: Run, view: View) -> list[Told]:
     return sorted(cases, key=keys[order])
 
 
-def _words(one: Told) -> Iterator[str]:
+def _words(one: RunCase) -> Iterator[str]:
     graph = one.case.graph
     yield from (graph.name, graph.family, one.case.engine, graph.data_type, one.state)
     yield from (f"{name}={value}" for name, value in one.case.variant.items())
 
 
-def _body(run: Run, view: View) -> Body:
+def _body(run: ShownRun, view: View) -> Body:
     total = sum(one.time_ns or 0.0 for one in run.cases)
     measured = sum(one.time_ns is not None for one in run.cases)
     together = f"{measured} measured, {value_text(total, 'ns')} one after the other"
@@ -257,23 +258,23 @@ def _body(run: Run, view: View) -> Body:
     )
 
 
-def _counts_text(run: Run) -> str:
+def _counts_text(run: ShownRun) -> str:
     cases = "1 case" if len(run.cases) == 1 else f"{len(run.cases)} cases"
     parts = ", ".join(f"{count} {state.word}" for state, count in run.counts)
     return f"{cases}: {parts}" if parts else cases
 
 
-def _table(run: Run, view: View) -> Table:
+def _table(run: ShownRun, view: View) -> Table:
     engines = len({one.case.engine for one in run.cases}) > 1
     columns = (
         Column("outcome", head=""),
         Column("case", least=18),
         *([Column("engine", share=7)] if engines else ()),
         Column("time", "right", optional=True),
-        Column("95 %", "right", optional=True, spare=2),
-        Column("compute", "right", optional=True, spare=3),
-        Column("memory", "right", optional=True, spare=4),
-        Column("of ceiling", "right", optional=True, spare=1),
+        Column("95 %", "right", optional=True, spare=4),
+        Column("compute", "right", optional=True, spare=2),
+        Column("memory", "right", optional=True, spare=1),
+        Column("of ceiling", "right", optional=True, spare=3),
         Column("validation", optional=True),
     )
     rows = []
@@ -281,7 +282,7 @@ def _table(run: Run, view: View) -> Table:
         tflops, gbps, share = one.rates
         numbers = (
             Amount(one.time_ns, "ns"),
-            Span(*one.interval_ns, "ns"),
+            RatioInterval(*_interval_ratio(one)),
             Amount(tflops, "TFLOP/s"),
             Amount(gbps, "GB/s"),
             "" if share is None else f"{significant(100 * share, 3)} %",
@@ -297,10 +298,20 @@ def _table(run: Run, view: View) -> Table:
                 reason=one.reason if one.time_ns is None or one.state == "wrong" else None,
             )
         )
-    return Table(columns, tuple(rows), ranked=True, stacked="{time} ({95_percent}) {validation}")
+    folded = ("More that failed", "", "Cases that ran")
+    stacked = "{time} {95_percent} {validation}"
+    return Table(columns, tuple(rows), ranked=True, folded=folded, stacked=stacked)
 
 
-def _payload(run: Run) -> Payload:
+def _interval_ratio(one: RunCase) -> tuple[float | None, float | None, float | None]:
+    """Of the time's interval, over the time."""
+    (low, high), time_ns = one.interval_ns, one.time_ns
+    if low is None or high is None or not time_ns:
+        return None, None, None
+    return 1.0, low / time_ns, high / time_ns
+
+
+def _payload(run: ShownRun) -> Payload:
     """Its schema is `single_v1.json` beside this file."""
     return Payload(
         {
@@ -323,7 +334,7 @@ def _payload(run: Run) -> Payload:
     )
 
 
-def _record(one: Told) -> dict[str, Any]:
+def _record(one: RunCase) -> dict[str, Any]:
     case, (low, high), (tflops, gbps, share) = one.case, one.interval_ns, one.rates
     return {
         "id": one.id,
@@ -349,7 +360,7 @@ def _record(one: Told) -> dict[str, Any]:
     }
 
 
-def _records(run: Run, view: View) -> Records:
+def _records(run: ShownRun, view: View) -> Records:
     shown = _shown(run, view)
 
     def groups(part: range) -> Iterator[tuple[Sequence[Any], list[Sequence[Any]]]]:
@@ -363,12 +374,12 @@ def _records(run: Run, view: View) -> Records:
     return Records(HEADS, len(shown), groups)
 
 
-def _suite(run: Run) -> Suite:
+def _suite(run: ShownRun) -> Suite:
     """A case that failed is an error, wrong outputs are a failure; what was not run is skipped."""
     return Suite(f"bench-compare {run.side.label}", _tests(run), dict(run.facts), run.notes)
 
 
-def _tests(run: Run) -> Iterator[Test]:
+def _tests(run: ShownRun) -> Iterator[Test]:
     for number, problem in enumerate(run.problems, start=1):
         yield Test("run", f"problem {number}", "error", problem, "not measured", problem)
     for one in run.cases:
@@ -380,6 +391,8 @@ def _tests(run: Run) -> Iterator[Test]:
         elif one.state != "completed":
             result = {"result": "skipped", "message": f"{one.state}: {one.reason}".split("\n")[0]}
         facts = {"id": one.id, "fingerprint": one.case.graph.fingerprint, "outcome": one.state}
+        if one.validation:
+            facts["validation"] = one.validation
         if one.time_ns is not None:
             low, high = one.interval_ns
             facts |= {"time": value_text(one.time_ns, "ns"), "interval_95": span_text(low, high)}
@@ -387,46 +400,31 @@ def _tests(run: Run) -> Iterator[Test]:
         yield Test(group, one.name, **result, properties=facts, output=one.notes)
 
 
-def _page(run: Run, view: View) -> Page:
+def _page(run: ShownRun, view: View) -> Page:
     """The details are those of a comparison of which only the base is there."""
     from bench_compare.report.html.candidates import candidate_groups
     from bench_compare.report.html.details import CHUNK, blocks
-    from bench_compare.report.html.front import coded, floats
+    from bench_compare.report.html.front import WORDS, coded, floats
     from bench_compare.report.html.sampling import FEW, MANY, shares
 
-    alone = [_alone(one) for one in run.cases]
-    nothing = Comparison(
-        run.side,
-        (),
-        None,
-        (),
-        (),
-        tuple(alone),
-        (),
-        (),
-        {},
-        (),
-        (),
+    alone = tuple(_alone(one) for one in run.cases)
+    comparison = Comparison(
+        base=run.side,
+        others=(),
+        gate=None,
+        metrics=(),
+        differences=(),
+        cases=alone,
+        suite=(),
+        movements=(),
+        counts={},
+        bad_news=(),
+        problems=(),
     )
-    measured = [(one.time_ns, *one.interval_ns) for one in run.cases]
-    time, low, high = (
-        floats([[math.nan if v is None else v for v in row] for row in measured]).reshape(-1, 3).T
-    )
-    unknown = floats([math.nan] * len(alone))
+    unknown = [None] * len(alone)
     ranks = {word: rank for rank, word in enumerate(STATES)}
     counts = {state.word: count for state, count in run.counts}
-    coded_columns = {
-        "family": [one.case.graph.family for one in run.cases],
-        "dtype": [one.case.graph.data_type for one in run.cases],
-        "engine": [one.case.engine for one in run.cases],
-        "label": ["" for _ in run.cases],
-        "variant": [
-            ", ".join(f"{k}={v}" for k, v in one.case.variant.items()) for one in run.cases
-        ],
-        "metric": [one.series or "" for one in run.cases],
-        "validation": [one.validation for one in run.cases],
-        "notes": [", ".join(note.partition(":")[0] for note in one.notes) for one in run.cases],
-    }
+    kinds = [", ".join(note.partition(":")[0] for note in one.notes) for one in run.cases]
     data = {
         "title": run.side.label,
         "about": run.source.path,
@@ -440,8 +438,9 @@ def _page(run: Run, view: View) -> Page:
         "counts": [counts.get(word, 0) for word in STATES],
         "quiet": ["completed", "skipped"],
         "metrics": {
-            "device_ns": ["device time", "ns", "lower"],
-            "e2e_ns": ["end-to-end time", "ns", "lower"],
+            name: [words.metric_title(name), METRICS[name].unit, METRICS[name].better]
+            for name in SERIES
+            if name in METRICS
         },
         "ceilings": words.ceilings([run.side]),
         "shares": {str(number): shares(number).round(4).tolist() for number in (FEW, MANY)},
@@ -454,19 +453,21 @@ def _page(run: Run, view: View) -> Page:
             "verdict": [ranks[one.state] for one in run.cases],
             "provisional": [0] * len(alone),
             "group": list(range(len(alone))),
-            "base": time,
-            "low": low,
-            "high": high,
+            "base": floats([one.time_ns for one in run.cases]),
+            "low": floats([one.interval_ns[0] for one in run.cases]),
+            "high": floats([one.interval_ns[1] for one in run.cases]),
             "other": unknown,
             "ratio": unknown,
-            "achieved": [_rate_text(one) for one in run.cases],
-            **{name: coded(values) for name, values in coded_columns.items()},
+            "achieved": [_rate_texts(one) for one in run.cases],
+            "validation": coded(one.validation for one in run.cases),
+            "notes": coded(kinds),
+            **{name: coded(map(word, alone)) for name, word in WORDS.items()},
         },
     }
-    return Page("single", run.side.label, data, [block.text for block in blocks(nothing)])
+    return Page("single", run.side.label, data, [block.text for block in blocks(comparison)])
 
 
-def _alone(one: Told) -> CaseComparison:
+def _alone(one: RunCase) -> CaseComparison:
     case = one.case
     return CaseComparison(
         id=one.id,
@@ -486,21 +487,20 @@ def _alone(one: Told) -> CaseComparison:
     )
 
 
-def _told(one: Told) -> str:
+def _told(one: RunCase) -> str:
     """The head of the panel."""
     if one.time_ns is None or one.state == "wrong":
         return one.reason
     low, high = one.interval_ns
     interval = "" if low is None else f" (95 % {span_text(low, high)})"
-    rate = _rate_text(one)
-    return f"{value_text(one.time_ns, 'ns')}{interval}{', ' if rate else ''}{rate}"
+    return ", ".join([f"{value_text(one.time_ns, 'ns')}{interval}", *_rate_texts(one)])
 
 
-def _rate_text(one: Told) -> str:
+def _rate_texts(one: RunCase) -> list[str]:
     tflops, gbps, share = one.rates
     parts = [
         "" if tflops is None else value_text(tflops, "TFLOP/s"),
         "" if gbps is None else value_text(gbps, "GB/s"),
         "" if share is None else f"{significant(100 * share, 3)} % of the ceiling",
     ]
-    return ", ".join(part for part in parts if part)
+    return [part for part in parts if part]

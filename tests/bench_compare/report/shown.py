@@ -11,7 +11,7 @@ def render(name, found, view=None):
     view = view or View()
     if isinstance(found, Comparison):
         made = compare.report_of(found, view)
-    elif isinstance(found, single.Run):
+    elif isinstance(found, single.ShownRun):
         made = single.report_of(found, view)
     else:
         module = history if hasattr(found, "series") and hasattr(found, "events") else compose

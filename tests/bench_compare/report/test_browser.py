@@ -432,6 +432,12 @@ def test_a_legend_tells_the_band_of_the_overview(opened):
     assert "Grey band: changes within the threshold of 1" in note
 
 
+def test_bad_news_links_to_its_case(opened):
+    browser = opened()
+    links = [one.text for one in browser.find_elements("css selector", "#bad-news li a")]
+    assert ["sdpa_b4_h32_s2048_d128", "pool_fwd_n32_c256"] == links[:2]
+
+
 def test_improvements_stand_beside_the_bad_news(opened):
     browser = opened()
     left, right = (

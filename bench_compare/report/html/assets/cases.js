@@ -5,6 +5,7 @@ import { known, page } from "./base.js";
 export const cases = page.cases || { id: [], group: [] };
 export const total = cases.id.length;
 export const every = [...cases.id.keys()];
+export const placeOf = new Map(cases.id.map((id, place) => [id, place]));
 export const manySides = (page.sides || []).length > 2;
 
 export const word = (column, place) => cases[column].values[cases[column].codes[place]];

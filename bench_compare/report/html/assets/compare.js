@@ -6,13 +6,11 @@ import {
   page, plural, rowHead, sign, table, UNKNOWN, valueText,
 } from "./base.js";
 import {
-  aboutText, cases, differenceOf, every, manySides, manyWords, metricTitle, siblingsOf, SORTS,
-  total, unitOf, verdictOf, word, wordsOf,
+  aboutText, cases, differenceOf, every, manySides, manyWords, metricTitle, placeOf, siblingsOf,
+  SORTS, total, unitOf, verdictOf, word, wordsOf,
 } from "./cases.js";
 import { intervalStrip, loadPlotly, spanOf, stripAxis } from "./charts.js";
-import {
-  addressOf, followAddress, list, placeOfId, showCounts, showList, unfolding,
-} from "./list.js";
+import { addressOf, followAddress, list, showCounts, showList, unfolding } from "./list.js";
 import { addTip, ARRANGED, showCandidates, showOverview } from "./overview.js";
 import { closeCase, openCase } from "./panel.js";
 
@@ -110,7 +108,7 @@ function caseLink(place, name) {
 }
 
 function newsItem([id, verdict, name, sentence, allowed]) {
-  const place = placeOfId(id), ok = allowed ? tag("allowed") : null;
+  const place = placeOf.get(id), ok = allowed ? tag("allowed") : null;
   if (place === undefined) return el("li", {}, badge(verdict), sentence, ok);
   return el("li", {}, badge(verdict), caseLink(place, name), ok,
     el("span.note.below", {}, sentence, whyText(place)));

@@ -19,7 +19,6 @@ const listeners = [];
 let placeOf = new Map(), rows = [], drawn = 0;
 
 export const onSelection = (listener) => listeners.push(listener);
-export const placeOfId = (id) => placeOf.get(id);
 
 // A part of a word, or with * ? a glob of the whole word, as in the command's --filter.
 function fitsWord(wanted) {

@@ -60,8 +60,8 @@ function distributionChart(node, series, { cumulative, middles }) {
     xaxis: { title: { text: frame.unit }, ...frame.axis, anchor: "y2" },
     yaxis: { title: { text: title }, rangemode: "tozero", domain: [DOTS + 0.04, 1] },
     yaxis2: {
-      domain: [0, DOTS], range: [-0.6, 1.6], showgrid: false, zeroline: false,
-      tickvals: [1, 0], ticktext: SIDE_NAMES,
+      domain: [0, DOTS], range: [1.4 - SIDE_NAMES.length, 1.6], showgrid: false, zeroline: false,
+      tickvals: SIDE_NAMES.map((_, place) => 1 - place), ticktext: SIDE_NAMES,
     },
   });
   return sides.map((place) => beyondText(found.get(place), place, frame)).filter(known);

@@ -17,7 +17,7 @@ export async function detailOf(place) {
   return {
     ...entriesOf(block.cases, at),
     series: seriesOf(block.series, integers, at),
-    sides: [2 * at, 2 * at + 1].map((row) => sideOf(block, row)),
+    sides: SIDE_NAMES.map((_, side) => sideOf(block, 2 * at + side)),
     metrics: metricsOf(block.metrics, at),
   };
 }

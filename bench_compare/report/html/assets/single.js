@@ -2,8 +2,8 @@
 // each takes.
 
 import {
-  badge, byId, changeText, counted, el, fill, known, lookOf, number, page, percentText, plural,
-  rowHead, sum, table, valueText,
+  badge, byId, changeText, el, fill, known, lookOf, page, percentText, plural, rowHead, sum, table,
+  valueText,
 } from "./base.js";
 import {
   aboutText, cases, every, manyWords, SORTS, total, verdictOf, word, wordsOf,
@@ -71,21 +71,22 @@ function marginText(place) {
 function row(place) {
   const about = ["family", "dtype", ...(manyWords("engine") ? ["engine"] : []), "variant"];
   const checked = word("validation", place);
+  const [rate, ...rates] = cases.achieved[place];
   return el("tr", { "data-id": cases.id[place] },
     el("td.cell-verdict", {}, badge(verdictOf(place))),
     el("td.cell-case", {},
       el("a", { href: addressOf(place) }, cases.name[place]),
       el("span.note", {}, aboutText(place, about, [word("notes", place)]))),
-    el("td.number.cell-base", {}, times[place] ? valueText(cases.base[place], "ns") : ""),
+    el("td.number.cell-change", {}, times[place] ? valueText(cases.base[place], "ns") : ""),
     el("td.number.cell-difference", {}, marginText(place)),
-    number(cases.achieved[place]),
+    el("td.number.cell-rate", {}, rate, el("span.note.block", {}, rates.join(", "))),
     el(`td.cell-checked.${lookOf(checked)[2]}`, {}, checked),
     el("td.cell-interval", {}, times[place] ? shareBar(place) : null));
 }
 
 export function showRun() {
   showHead();
-  byId("list-title").textContent = `Cases (${counted(total)})`;
+  byId("list-title").textContent = "Cases";
   Object.assign(list, {
     ids: cases.id, words: wordsOf, stateOf: verdictOf,
     sorts: {
