@@ -18,7 +18,7 @@ def one(variant, time, spread=0.0, error=0.1, workspace=10, energy=None, name="g
         summary={"device_ns": summary},
         validation=SimpleNamespace(outputs=[SimpleNamespace(relative_l2=error)]),
         memory=SimpleNamespace(workspace_bytes=workspace),
-        rounds=[SimpleNamespace(energy_j_per_iteration=energy)],
+        rounds=[SimpleNamespace(energy_j_per_iteration=energy, series={})],
     )
     side = SimpleNamespace(cases=(case,))
     return SimpleNamespace(
