@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from bench_schema.document import Case
 
     from bench_compare.compose.network import Network
-    from bench_compare.compose.rows import Table, TableRow
+    from bench_compare.compose.rows import LayerTable, TableRow
     from bench_compare.model import Source
 
 CLOSE = 1e-9
@@ -104,7 +104,7 @@ def is_of(network: Network, measured: MeasuredChain) -> bool:
     return measured.case.graph.sha256 == hashlib.sha256(network.path.read_bytes()).hexdigest()
 
 
-def own_rows(network: Network, table: Table, engine: str, cache: str) -> list[TableRow] | None:
+def own_rows(network: Network, table: LayerTable, engine: str, cache: str) -> list[TableRow] | None:
     """What a chain runs on an engine: its own choice, but for layers whose variant is in the file.
     None where some layer was not measured so."""
     found = []
@@ -204,7 +204,7 @@ def model_term(found: PredictionRounds, chains: Sequence[MeasuredChain]) -> Mode
     )
 
 
-def _by_graphs(table: Table, one: MeasuredChain) -> dict[int, float] | None:
+def _by_graphs(table: LayerTable, one: MeasuredChain) -> dict[int, float] | None:
     """Rows of a chain of which only the order of its graphs is known: what a layer reads is taken
     to be the nearest before it with which it was measured as a pair."""
     engine, prints = one.case.engine.split("@", 1)[0], one.case.graph.layers
@@ -223,7 +223,7 @@ def _by_graphs(table: Table, one: MeasuredChain) -> dict[int, float] | None:
 
 
 def _seam(
-    table: Table, prints: Sequence[str], number: int, engine: str, cache: str
+    table: LayerTable, prints: Sequence[str], number: int, engine: str, cache: str
 ) -> Iterator[tuple[int, float]]:
     reader = prints[number]
     for writer in reversed(prints[:number]):

@@ -15,7 +15,7 @@ from bench_schema.settings import rows_of as setting_rows
 from bench_compare.compose.against import measured_chains
 from bench_compare.compose.model import Composition, Missing, Objective, TableSurroundings
 from bench_compare.compose.network import read_network
-from bench_compare.compose.rows import Table, read_table
+from bench_compare.compose.rows import LayerTable, read_table
 from bench_compare.compose.select import (
     ComposeSettings,
     baseline_rows,
@@ -284,7 +284,7 @@ class Given:
     """What was read, and what follows from it before anything is chosen."""
 
     inputs: Inputs
-    table: Table
+    table: LayerTable
     network: Network
     cache: str
     baseline: str

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from bench_schema.pipeline import Layer, Link, Pipeline
 
-    from bench_compare.compose.rows import Table, TableRow
+    from bench_compare.compose.rows import LayerTable, TableRow
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class Network:
         return frozenset(each.name for each in self.pipeline.inputs if each.weight)
 
 
-def read_network(path: Path, table: Table) -> Network:
+def read_network(path: Path, table: LayerTable) -> Network:
     """Raises `InputError` for a file that is no pipeline."""
     try:
         pipeline = read_pipeline(path)
@@ -131,7 +131,7 @@ def _check_tensor(where: str, name: str, side: str, tensors: GraphTensors | None
         raise InputError(f"{where}: the graph has no {side} {name!r}; there are {', '.join(known)}")
 
 
-def _by_chain(pipeline: Pipeline, path: Path, table: Table) -> Iterator[tuple[object, str]]:
+def _by_chain(pipeline: Pipeline, path: Path, table: LayerTable) -> Iterator[tuple[object, str]]:
     """What layers are, by their file or op: told by chains of this very file, whose ids or whose
     order say which graph is which."""
     sha256 = hashlib.sha256(path.read_bytes()).hexdigest()

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from bench_compare.compose.model import PartKind
     from bench_compare.compose.network import Edge, Network, Station
-    from bench_compare.compose.rows import Table, TableRow
+    from bench_compare.compose.rows import LayerTable, TableRow
 
 
 AGAIN = "stands for those between its own executions, too"
@@ -71,7 +71,7 @@ class Seam:
 
 
 def seam(
-    table: Table, station: Station, writer: TableRow, reader: TableRow, costs: Sequence[float]
+    table: LayerTable, station: Station, writer: TableRow, reader: TableRow, costs: Sequence[float]
 ) -> Seam | None:
     """None where it was not measured. Between engines it cannot be: the larger of their own seams
     stands for it, and never less than nothing, so that no choice gains by what is not known.
@@ -90,7 +90,7 @@ def seam(
 
 
 def _seam_on(
-    table: Table, station: Station, writer: TableRow, reader: TableRow, engine: str
+    table: LayerTable, station: Station, writer: TableRow, reader: TableRow, engine: str
 ) -> Seam | None:
     given = ((writer.fingerprint, reader.fingerprint), None)
     stand_in = ((writer.base, reader.base), STAND_IN)
@@ -154,7 +154,11 @@ def cheapest(rows: Sequence[TableRow], costs: Sequence[float]) -> TableRow | Non
 
 
 def assemble(
-    network: Network, table: Table, chosen: Sequence[TableRow], costs: Sequence[float], cache: str
+    network: Network,
+    table: LayerTable,
+    chosen: Sequence[TableRow],
+    costs: Sequence[float],
+    cache: str,
 ) -> Pieces:
     """All pieces of a configuration: a row for each layer, in order."""
     made = Pieces()
@@ -205,7 +209,7 @@ def assemble(
 
 def _conversions(
     network: Network,
-    table: Table,
+    table: LayerTable,
     chosen: Sequence[TableRow],
     costs: Sequence[float],
     cache: str,

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from bench_compare.compose.network import Network
-    from bench_compare.compose.rows import Table, TableRow
+    from bench_compare.compose.rows import LayerTable, TableRow
     from bench_compare.statistics.arrays import Array, Ints, Mask
 
 
@@ -38,10 +38,10 @@ if TYPE_CHECKING:
 # minus both alone. Summed within each round first, what the rows of a round share (the state of the
 # machine) is in the sum's spread as it is in the pipeline's; then Student's t over rounds.
 #
-# What a pipeline takes is asked of another visit than the one that measured its layers. So the
-# interval of a prediction (`Total.elsewhere`) has a document's own effect besides: as known from
-# several, else by the rule of comparisons, that on a machine that does not keep still a document
-# differs from the next as its rounds do.
+# A pipeline is measured in another run than its layers were. So the interval of a prediction
+# (`WeightedSum.elsewhere`) has a document's own effect besides: as known from several, else by the
+# rule of comparisons, that on a machine that does not keep still a document differs from the next
+# as its rounds do.
 
 COVERAGE = 0.975
 MOST_LOG = math.log(10)
@@ -51,7 +51,7 @@ DOCUMENTS = 3
 
 
 @dataclass(frozen=True)
-class Total:
+class WeightedSum:
     value: float
     """NaN where some row has no value."""
     variance: float | None
@@ -123,7 +123,7 @@ def total(
     sources: Ints,
     use: Mask,
     bounds: Array | None = None,
-) -> Total:
+) -> WeightedSum:
     """Sum of rows, each by its weight, over the columns that `use` marks. `bounds`: of each row's
     systematic error."""
     found = _total(weights, values, sources, use)
@@ -132,18 +132,18 @@ def total(
     return replace(found, bound=math.fsum(abs(w) * float(bounds[r]) for r, w in weights.items()))
 
 
-def _total(weights: Mapping[int, float], values: Array, sources: Ints, use: Mask) -> Total:
+def _total(weights: Mapping[int, float], values: Array, sources: Ints, use: Mask) -> WeightedSum:
     rows = np.array([number for number, weight in weights.items() if weight], dtype=np.int64)
     factors = np.array([weight for weight in weights.values() if weight], dtype=float)
     cells, columns = values[np.ix_(rows, np.flatnonzero(use))], sources[use]
     value = float((factors * means(cells, columns)).sum())
     if not math.isfinite(value) or not rows.size:
-        return Total(value, None, None, "none")
+        return WeightedSum(value, None, None, "none")
     whole = _whole_documents(cells, columns)
     if len(whole) >= DOCUMENTS:
         sums = [float((factors * _mean(cells[:, columns == one])).sum()) for one in whole]
         variance = float(np.var(sums, ddof=1))
-        return Total(value, variance / len(sums), len(sums) - 1, "documents", variance)
+        return WeightedSum(value, variance / len(sums), len(sums) - 1, "documents", variance)
     # Documents add up; each has its own rounds, so variances add, and degrees of freedom as
     # by Satterthwaite.
     documents = each_of(columns)
@@ -159,11 +159,11 @@ def _total(weights: Mapping[int, float], values: Array, sources: Ints, use: Mask
             states += unsettled(added, float((shares[mine] * _mean(here)).sum()))
             parts += added
     if any(dof < 1 for _, dof in parts):
-        return Total(value, None, None, "none")
+        return WeightedSum(value, None, None, "none")
     variance = sum(v for v, _ in parts)
     spread = sum(v * v / dof for v, dof in parts)
     dof = variance * variance / spread if spread else 1.0
-    return Total(value, variance, dof, "rounds", states)
+    return WeightedSum(value, variance, dof, "rounds", states)
 
 
 def _whole_documents(cells: Array, columns: Ints) -> list[int]:
@@ -261,7 +261,7 @@ class PredictionRounds:
     """The rounds that predict, of a table; `prices` are their means."""
 
     network: Network
-    table: Table
+    table: LayerTable
     times: Array
     energies: Array
     prices: Prices
@@ -280,13 +280,13 @@ class PredictionRounds:
         """Of each row by itself."""
         return alone(self.times, self.table.sources, self.table.bounds)
 
-    def total(self, weights: Mapping[int, float]) -> Total:
+    def total(self, weights: Mapping[int, float]) -> WeightedSum:
         table = self.table
         return total(weights, self.times, table.sources, self.every, table.bounds)
 
 
 def evidence(
-    network: Network, table: Table, idle_power_w: float | None, parity: int | None
+    network: Network, table: LayerTable, idle_power_w: float | None, parity: int | None
 ) -> PredictionRounds:
     """`parity`: only rounds whose number is even (0) or odd (1), where a row has such; None: all.
     Rounds that choose do not predict."""
@@ -315,7 +315,7 @@ def weights_of(parts: Sequence[Piece]) -> dict[int, float]:
     return weights
 
 
-def time_of(found: PredictionRounds, rows: Sequence[TableRow]) -> Total:
+def time_of(found: PredictionRounds, rows: Sequence[TableRow]) -> WeightedSum:
     return found.total(weights_of(pieces(found, rows).found))
 
 
@@ -405,7 +405,7 @@ def _energy(found: PredictionRounds, made: Sequence[Piece]) -> IntervalEstimate 
     return IntervalEstimate(summed.value + gaps, *ends) if math.isfinite(summed.value) else None
 
 
-def in_cache(table: Table, rows: Sequence[TableRow], cache: str) -> list[TableRow] | None:
+def in_cache(table: LayerTable, rows: Sequence[TableRow], cache: str) -> list[TableRow] | None:
     found = []
     for row in rows:
         same = [

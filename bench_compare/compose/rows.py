@@ -98,7 +98,7 @@ class TableRow:
 
 
 @dataclass(frozen=True, eq=False)
-class Table:
+class LayerTable:
     rows: tuple[TableRow, ...]
     times: Array
     """Nanoseconds, NaN where a round does not hold the row."""
@@ -164,7 +164,7 @@ class Table:
 
 def read_table(
     sources: Sequence[Source], engines: Mapping[int, frozenset[str]], series: str | None
-) -> Table:
+) -> LayerTable:
     """Raises `InputError` where no case has samples of the series."""
     grouped = {key: _counting(*found) for key, found in _grouped(sources, engines).items()}
     sides = [
@@ -191,7 +191,7 @@ def read_table(
     )
     energies = _energies(sides, matrix.sources, matrix.rounds)
     bounds = np.array([_bound_ns(side) if wanted == SERIES[0] else 0.0 for side in sides])
-    return Table(rows, times, energies, matrix.sources, matrix.rounds, wanted, bounds)
+    return LayerTable(rows, times, energies, matrix.sources, matrix.rounds, wanted, bounds)
 
 
 _Key = tuple[str, str, tuple[tuple[str, str], ...], str]

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from bench_compare.compose.network import Network, Station
-    from bench_compare.compose.rows import Table, TableRow
+    from bench_compare.compose.rows import LayerTable, TableRow
 
 
 CACHES = ("pass", "weights-cold", "hot", "rotate", "cold")
@@ -57,7 +57,7 @@ def fits(row: TableRow, pattern: str) -> bool:
     return pattern in names or any(fnmatchcase(name, pattern) for name in names)
 
 
-def rows_of(table: Table, station: Station, cache: str) -> list[TableRow]:
+def rows_of(table: LayerTable, station: Station, cache: str) -> list[TableRow]:
     if station.fingerprint is None:
         return []
     return table.layers.get((station.fingerprint, cache), [])
@@ -77,7 +77,7 @@ def fixes_of(network: Network, settings: ComposeSettings) -> Mapping[str, str]:
 
 
 def allowed(
-    table: Table, network: Network, cache: str, fixes: Mapping[str, str], limited: bool
+    table: LayerTable, network: Network, cache: str, fixes: Mapping[str, str], limited: bool
 ) -> list[Allowed]:
     """Of every layer, in order. Raises `UsageError` for a configuration that no row has."""
     return [
@@ -116,18 +116,20 @@ def _reason(row: TableRow, station: Station, limited: bool) -> str | None:
     return NO_ERROR if limited and row.error is None else None
 
 
-def default_row(table: Table, station: Station, engine: str, cache: str) -> TableRow | None:
+def default_row(table: LayerTable, station: Station, engine: str, cache: str) -> TableRow | None:
     """What an engine does by itself with the layer as it is given."""
     if station.fingerprint is None:
         return None
     return table.defaults.get((station.fingerprint, engine, cache))
 
 
-def defaults(table: Table, network: Network, engine: str, cache: str) -> list[TableRow | None]:
+def defaults(table: LayerTable, network: Network, engine: str, cache: str) -> list[TableRow | None]:
     return [default_row(table, station, engine, cache) for station in network.stations]
 
 
-def baseline_rows(table: Table, network: Network, name: str, cache: str) -> list[TableRow | None]:
+def baseline_rows(
+    table: LayerTable, network: Network, name: str, cache: str
+) -> list[TableRow | None]:
     """The rows of a named baseline: an engine's default variant, or a configuration that every
     layer has."""
     if name in table.engines:
@@ -142,20 +144,22 @@ def baseline_rows(table: Table, network: Network, name: str, cache: str) -> list
     return found
 
 
-def default_baseline(table: Table, network: Network, cache: str) -> str:
+def default_baseline(table: LayerTable, network: Network, cache: str) -> str:
     """The first engine whose own choice is known for every layer, else for most."""
     engines = table.engines
     held = [sum(r is not None for r in defaults(table, network, e, cache)) for e in engines]
     return engines[held.index(max(held))]
 
 
-def states_of(table: Table, cache: str) -> list[str]:
+def states_of(table: LayerTable, cache: str) -> list[str]:
     """States whose rows may predict a chain that was measured in this one, the best first."""
     better = STANDS_FOR.get(cache, cache)
     return [better, cache] if better != cache and better in table.caches else [cache]
 
 
-def main_cache(table: Table, network: Network, measured: Sequence[str], *, choosing: bool) -> str:
+def main_cache(
+    table: LayerTable, network: Network, measured: Sequence[str], *, choosing: bool
+) -> str:
     """Of what was measured for real, else as `CACHES` has it, where the layers are known; to choose
     from, where most rows are."""
     real = [state for cache in measured for state in states_of(table, cache)]

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from bench_compare.compose.network import Edge, Network, Station
-    from bench_compare.compose.rows import Table, TableRow
+    from bench_compare.compose.rows import LayerTable, TableRow
     from bench_compare.statistics.arrays import Array
 
 
@@ -74,7 +74,7 @@ class ChoiceSpace:
 
 def make_space(
     network: Network,
-    table: Table,
+    table: LayerTable,
     prices: Prices,
     allowed: Sequence[Sequence[TableRow]],
     cache: str,
@@ -146,7 +146,7 @@ class _Maker:
     def __init__(
         self,
         network: Network,
-        table: Table,
+        table: LayerTable,
         prices: Prices,
         options: Sequence[Sequence[TableRow]],
         cache: str,

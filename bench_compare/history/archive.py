@@ -73,7 +73,7 @@ class Series:
 
 
 @dataclass(frozen=True)
-class Column:
+class ArchiveColumn:
     """A document on one unit of hardware."""
 
     build: int
@@ -86,7 +86,7 @@ class Archive:
     metric: str
     """Of most series."""
     builds: tuple[Build, ...]
-    columns: tuple[Column, ...]
+    columns: tuple[ArchiveColumn, ...]
     series: tuple[Series, ...]
     grid: Grid
     outcomes: Mapping[tuple[int, int], CaseOutcome]
@@ -193,14 +193,14 @@ def fits(series: Series, pattern: str) -> bool:
     )
 
 
-def _columns(connection: sqlite3.Connection, builds: Sequence[Build]) -> list[Column]:
+def _columns(connection: sqlite3.Connection, builds: Sequence[Build]) -> list[ArchiveColumn]:
     """A document has a column for each unit that its cases ran on."""
     units: dict[int, list[str]] = {}
     query = "SELECT DISTINCT document, unit FROM outcome ORDER BY document, unit"
     for document, unit in connection.execute(query):
         units.setdefault(document, []).append(unit)
     return [
-        Column(number, doc, unit)
+        ArchiveColumn(number, doc, unit)
         for number, build in enumerate(builds)
         for doc in build.documents
         for unit in units.get(doc.id, ())
@@ -210,7 +210,7 @@ def _columns(connection: sqlite3.Connection, builds: Sequence[Build]) -> list[Co
 def _filled(
     connection: sqlite3.Connection,
     builds: Sequence[Build],
-    columns: Sequence[Column],
+    columns: Sequence[ArchiveColumn],
     series: Sequence[Series],
 ) -> Archive:
     row_of = {one.id: row for row, one in enumerate(series)}

@@ -228,7 +228,7 @@ FILE = "file:"
 
 
 @dataclass(frozen=True)
-class _Reader:
+class _LinkReader:
     """An input of a place that a link names."""
 
     where: str
@@ -251,7 +251,7 @@ def compose(pipeline: Pipeline, graphs: Mapping[str, Graph], path: Path) -> Chai
             find(last[link.layer].graph.outputs, link.tensor, f"{path}: output {link.text}")
     # Readers of each input of the pipeline: first the one with the largest memory, which
     # has it for all.
-    groups: dict[str, list[_Reader]] = {}
+    groups: dict[str, list[_LinkReader]] = {}
     for reader in readers:
         if reader.link.layer is None:
             groups.setdefault(reader.link.tensor, []).append(reader)
@@ -331,13 +331,13 @@ def find(tensors: Sequence[Tensor], name: str, where: str) -> Tensor:
     return found[0]
 
 
-def _readers(layer: Layer, place: Place, path: Path) -> Iterator[_Reader]:
+def _readers(layer: Layer, place: Place, path: Path) -> Iterator[_LinkReader]:
     for name, link in layer.links.items():
         tensor = place.placed_tensor(find(place.graph.inputs, name, f"{path}: {layer.id}"))
-        yield _Reader(f"{path}: {place.id}: tensor.{name}", place, tensor, link)
+        yield _LinkReader(f"{path}: {place.id}: tensor.{name}", place, tensor, link)
 
 
-def _between(readers: Iterable[_Reader], last: Mapping[str, Place]) -> dict[int, Alias]:
+def _between(readers: Iterable[_LinkReader], last: Mapping[str, Place]) -> dict[int, Alias]:
     """Links to what another layer wrote; of one that repeats, in its last execution."""
     made = {}
     for reader in readers:
@@ -350,7 +350,7 @@ def _between(readers: Iterable[_Reader], last: Mapping[str, Place]) -> dict[int,
     return made
 
 
-def _alias(reader: _Reader, source: Tensor, offset: int) -> Alias:
+def _alias(reader: _LinkReader, source: Tensor, offset: int) -> Alias:
     tensor = reader.tensor
     if tensor.data_type != source.data_type:
         raise GraphError(
@@ -369,7 +369,7 @@ def _alias(reader: _Reader, source: Tensor, offset: int) -> Alias:
 
 
 def _compose_weights(
-    pipeline: Pipeline, places: Sequence[tuple[Layer, Place]], readers: Sequence[_Reader]
+    pipeline: Pipeline, places: Sequence[tuple[Layer, Place]], readers: Sequence[_LinkReader]
 ) -> Iterator[int]:
     linked = {reader.tensor.uid: reader.link for reader in readers}
     declared = {each.name for each in pipeline.inputs if each.weight}

@@ -16,8 +16,20 @@ import numpy as np
 from bench_run.errors import GraphError, UsageError
 from bench_run.graph.layouts import strides_of
 from bench_run.graph.make import make_graphs
-from bench_run.models.model import Array, Dims, Model, ModelCall, contiguous, float64
-from bench_run.models.views import TensorView, known, permuted, placed, reshaped, sliced
+from bench_run.models.model import (
+    Array,
+    Dims,
+    LinkedView,
+    Model,
+    ModelCall,
+    contiguous,
+    float64,
+    known,
+    permuted,
+    placed,
+    reshaped,
+    sliced,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -74,7 +86,7 @@ class Lowered:
 
     id: str
     graph: Graph
-    links: Mapping[str, TensorView]
+    links: Mapping[str, LinkedView]
     weights: Mapping[str, Array]
     gradients: tuple[str, ...]
     """Op specs of its backward graphs."""
@@ -103,8 +115,8 @@ class ModelLowering:
     layout: str = "nchw"
     layers: list[Lowered] = field(default_factory=list)
     refused: list[RefusedCall] = field(default_factory=list)
-    inputs: dict[str, TensorView] = field(default_factory=dict)
-    views: dict[str, TensorView] = field(default_factory=dict)
+    inputs: dict[str, LinkedView] = field(default_factory=dict)
+    views: dict[str, LinkedView] = field(default_factory=dict)
     written: dict[tuple[str | None, str], str] = field(default_factory=dict)
     """Layer and tensor of a result to its data type."""
 
@@ -149,7 +161,7 @@ class ModelLowering:
             if name in self.model.dims:
                 self._add_input(name)
 
-    def view(self, name: str | float | None) -> TensorView:
+    def view(self, name: str | float | None) -> LinkedView:
         if isinstance(name, (int, float)):
             return known(str(name), np.full((1,), float(name)))
         if name is None:
@@ -172,12 +184,12 @@ class ModelLowering:
         self,
         call: ModelCall,
         spec: str,
-        operands: Mapping[str, TensorView],
+        operands: Mapping[str, LinkedView],
         *,
-        like: TensorView | None = None,
+        like: LinkedView | None = None,
         gradients: tuple[str, ...] = (),
         data_type: str | None = None,
-    ) -> TensorView:
+    ) -> LinkedView:
         """Adds a layer; operands by name of the graph's tensor. The result lies as `like` does,
         where that is given. `data_type`: of what is read, where it is not that of the result.
         Returns where the result is."""
@@ -188,11 +200,11 @@ class ModelLowering:
         self,
         call: ModelCall,
         graph: Graph,
-        operands: Mapping[str, TensorView],
+        operands: Mapping[str, LinkedView],
         *,
-        like: TensorView | None = None,
+        like: LinkedView | None = None,
         gradients: tuple[str, ...] = (),
-    ) -> TensorView:
+    ) -> LinkedView:
         by_name = {tensor.name: tensor for tensor in graph.inputs}
         strides: dict[str, Dims] = {}
         weights: dict[str, Array] = {}
@@ -222,7 +234,7 @@ class ModelLowering:
         self.written[name, out.name] = out.data_type
         return placed(out.name, name, out.dims, out.strides)
 
-    def _type_of(self, view: TensorView) -> str:
+    def _type_of(self, view: LinkedView) -> str:
         if view.layer is None:
             return self.model.types.get(view.tensor, self.model.data_type)
         return self.written[view.layer, view.tensor]
@@ -238,7 +250,7 @@ class ModelLowering:
             number += 1
         return f"{plain}.{call.kind}{number}"
 
-    def plain(self, call: ModelCall, view: TensorView) -> TensorView:
+    def plain(self, call: ModelCall, view: LinkedView) -> LinkedView:
         """The view with a stride for each axis; a row-major copy where it has none."""
         if view.array is not None or view.strides is not None:
             return view
@@ -249,7 +261,7 @@ class ModelLowering:
         copied = self.emit(copy, f"identity: dims={text}", {"x": apart}, data_type=kind)
         return self.reshape(call, copied, view.dims)
 
-    def reshape(self, call: ModelCall, view: TensorView, dims: Dims) -> TensorView:
+    def reshape(self, call: ModelCall, view: LinkedView, dims: Dims) -> LinkedView:
         """The view with other dims; through a copy where these cut across its axes."""
         if math.prod(view.dims) != math.prod(dims):
             raise UnsupportedCallError(f"{joined(view.dims)} cannot be seen as {joined(dims)}")
@@ -266,20 +278,20 @@ class ModelLowering:
         return again
 
     def slice(
-        self, call: ModelCall, view: TensorView, axis: int, start: int, length: int
-    ) -> TensorView:
+        self, call: ModelCall, view: LinkedView, axis: int, start: int, length: int
+    ) -> LinkedView:
         found = sliced(view, axis, start, length)
         if found is None:
             found = sliced(self.plain(call, view), axis, start, length)
         assert found is not None, "a plain view has every slice"
         return found
 
-    def leave(self, call: ModelCall, view: TensorView) -> None:
+    def leave(self, call: ModelCall, view: LinkedView) -> None:
         """The call's result, in the dims that the model says."""
         name = call.outputs[0]
         self.views[name] = self.reshape(call, view, self.model.dims[name])
 
-    def image(self, view: TensorView) -> tuple[str, str]:
+    def image(self, view: LinkedView) -> tuple[str, str]:
         """Batch, channels and lengths as items of a spec, and its layout."""
         rank = len(view.dims) - 2
         if rank not in SPATIAL:
@@ -300,7 +312,7 @@ def _plain_dims(dims: Dims) -> Dims:
     return tuple(length for length in dims if length != 1)
 
 
-def _is_dense(view: TensorView) -> bool:
+def _is_dense(view: LinkedView) -> bool:
     """Whether its elements lie side by side."""
     atoms = [part for axis in view.axes for part in axis]
     return sum((d - 1) * s for d, s in atoms) + 1 == math.prod(view.dims)

@@ -4,8 +4,9 @@ kind is needed to look at it.
 
 from __future__ import annotations
 
+import math
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -89,3 +90,129 @@ def parse_input(text: str) -> tuple[Dims, str]:
     if 0 in dims:
         raise UsageError(f"--input {text!r}: a length is 0")
     return dims, kind
+
+
+# Where values lie in memory, and what reshapes, transpositions and slices make of that.
+#
+# An axis of a value may be several axes of memory, one within the other: then no stride describes
+# it, but a later reshape may take it apart again, so nothing is copied before somebody reads it.
+
+Axis: TypeAlias = tuple[tuple[int, int], ...]
+"""Length and stride of axes of memory, the outermost first."""
+
+
+@dataclass(frozen=True)
+class LinkedView:
+    """In the memory of an input, of a layer's result, or in a known array."""
+
+    tensor: str
+    """The input's name, or the tensor's in its layer."""
+    layer: str | None
+    axes: tuple[Axis, ...]
+    offset: int = 0
+    array: Array | None = None
+    """The value itself, where it is known; then there is no memory."""
+
+    @property
+    def dims(self) -> Dims:
+        return tuple(math.prod(length for length, _ in axis) for axis in self.axes)
+
+    @property
+    def strides(self) -> Dims | None:
+        """None where an axis has none."""
+        merged = [_merged(axis) for axis in self.axes]
+        if any(len(axis) > 1 for axis in merged):
+            return None
+        return tuple(axis[0][1] if axis else 1 for axis in merged)
+
+    @property
+    def is_weight(self) -> bool:
+        return self.array is not None
+
+
+def placed(
+    tensor: str, layer: str | None, dims: Dims, strides: Dims, offset: int = 0
+) -> LinkedView:
+    axes = tuple(((d, s),) for d, s in zip(dims, strides, strict=True))
+    return LinkedView(tensor, layer, axes, offset)
+
+
+def known(name: str, array: Array) -> LinkedView:
+    return replace(placed(name, None, array.shape, contiguous(array.shape)), array=array)
+
+
+def permuted(view: LinkedView, order: Dims) -> LinkedView:
+    array = None if view.array is None else view.array.transpose(order)
+    return replace(view, axes=tuple(view.axes[axis] for axis in order), array=array)
+
+
+def sliced(view: LinkedView, axis: int, start: int, length: int) -> LinkedView | None:
+    """None where the axis is several of memory, and not one element of it is taken."""
+    if view.array is not None:
+        place = (slice(None),) * axis + (slice(start, start + length),)
+        return known(view.tensor, view.array[place])
+    found = _sliced(_merged(view.axes[axis]), start, length)
+    if found is None:
+        return None
+    part, offset = found
+    axes = (*view.axes[:axis], part, *view.axes[axis + 1 :])
+    return replace(view, axes=axes, offset=view.offset + offset)
+
+
+def _sliced(axis: Axis, start: int, length: int) -> tuple[Axis, int] | None:
+    if len(axis) <= 1:
+        stride = axis[0][1] if axis else 1
+        return ((length, stride),), start * stride
+    if length != 1:
+        return None
+    offset = 0
+    for size, stride in reversed(axis):
+        offset += (start % size) * stride
+        start //= size
+    return ((1, 1),), offset
+
+
+def reshaped(view: LinkedView, dims: Dims) -> LinkedView | None:
+    """None where the new axes cut across the old ones."""
+    if view.array is not None:
+        return known(view.tensor, view.array.reshape(dims))
+    left = list(_merged(tuple(part for axis in view.axes for part in axis)))
+    axes: list[Axis] = []
+    for length in dims:
+        axis = _taken(left, length)
+        if axis is None:
+            return None
+        axes.append(axis)
+    return replace(view, axes=tuple(axes)) if not left else None
+
+
+def _taken(left: list[tuple[int, int]], length: int) -> Axis | None:
+    """The next axes of memory that make up this length, the last of them cut where it is longer."""
+    taken: list[tuple[int, int]] = []
+    while length > 1:
+        if not left:
+            return None
+        size, stride = left.pop(0)
+        if length % size == 0:
+            taken.append((size, stride))
+            length //= size
+        elif size % length == 0:
+            taken.append((length, stride * (size // length)))
+            left.insert(0, (size // length, stride))
+            length = 1
+        else:
+            return None
+    return tuple(taken)
+
+
+def _merged(axis: Axis) -> Axis:
+    """Neighbours that lie one within the other without gaps as one."""
+    merged: list[tuple[int, int]] = []
+    for length, stride in axis:
+        if length == 1:
+            continue
+        if merged and merged[-1][1] == length * stride:
+            merged[-1] = (merged[-1][0] * length, stride)
+        else:
+            merged.append((length, stride))
+    return tuple(merged)

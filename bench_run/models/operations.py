@@ -10,14 +10,12 @@ import numpy as np
 from bench_run.graph.check import check
 from bench_run.graph.make.build import Builder
 from bench_run.models.lower import TAPS, VIEWS, UnsupportedCallError, joined
-from bench_run.models.model import contiguous
-from bench_run.models.views import TensorView, known, permuted, placed, reshaped
+from bench_run.models.model import LinkedView, contiguous, known, permuted, placed, reshaped
 
 if TYPE_CHECKING:
     from bench_run.graph.model import Graph
     from bench_run.models.lower import ModelLowering, Row
-    from bench_run.models.model import Dims, ModelCall
-    from bench_run.models.views import Axis
+    from bench_run.models.model import Axis, Dims, ModelCall
 
 
 # Softmax over the last axis, which hipDNN has no node for: exp(x − max)/Σ exp(x − max).
@@ -151,7 +149,7 @@ def binary(to: ModelLowering, call: ModelCall) -> None:
     to.views[call.outputs[0]] = y
 
 
-def _at_least_one(view: TensorView) -> TensorView:
+def _at_least_one(view: LinkedView) -> LinkedView:
     """A number without axes has one."""
     return view if view.dims else reshaped(view, (1,)) or view
 
@@ -190,7 +188,7 @@ def matmul(to: ModelLowering, call: ModelCall) -> None:
     to.views[call.outputs[0]] = to.emit(call, spec, {"a": a, "b": b}, gradients=gradients)
 
 
-def _product(to: ModelLowering, call: ModelCall, b: TensorView, layout: str) -> None:
+def _product(to: ModelLowering, call: ModelCall, b: LinkedView, layout: str) -> None:
     """All leading axes of the first operand are rows of one matrix, in the order of memory."""
     a = to.view(call.inputs[0])
     if a.is_weight:
@@ -209,14 +207,14 @@ def _product(to: ModelLowering, call: ModelCall, b: TensorView, layout: str) -> 
     spec = f"matmul{bias}{_act(call)}: m={m} n={n} k={k} layout={layout}"
     y = to.emit(call, spec, operands, gradients=gradients)
     axes = tuple(tuple((d, step * n) for d, step in axis) for axis in leading)
-    to.views[call.outputs[0]] = TensorView(y.tensor, y.layer, (*axes, ((n, 1),)))
+    to.views[call.outputs[0]] = LinkedView(y.tensor, y.layer, (*axes, ((n, 1),)))
 
 
-def _rows(to: ModelLowering, call: ModelCall, a: TensorView) -> tuple[TensorView, tuple[Axis, ...]]:
+def _rows(to: ModelLowering, call: ModelCall, a: LinkedView) -> tuple[LinkedView, tuple[Axis, ...]]:
     """The operand as a matrix, and each leading axis with its steps counted in rows of it."""
     *leading, last = a.axes
     atoms = sorted(((s, d) for axis in leading for d, s in axis if d > 1), reverse=True)
-    inner = TensorView(a.tensor, a.layer, (tuple((d, s) for s, d in atoms), last), a.offset)
+    inner = LinkedView(a.tensor, a.layer, (tuple((d, s) for s, d in atoms), last), a.offset)
     flat = to.plain(call, inner)
     steps: dict[int, int] = {}
     step = 1
@@ -305,7 +303,7 @@ def sdpa(to: ModelLowering, call: ModelCall) -> None:
     to.views[call.outputs[0]] = to.emit(call, f"sdpa: {rest}", operands, gradients=gradients)
 
 
-def _mask(mask: TensorView, dims: Dims) -> TensorView:
+def _mask(mask: LinkedView, dims: Dims) -> LinkedView:
     """What is added to the scores: one number for each of a batch, of which masks that are known
     may be copies; those of truth values hide what they have no one for."""
     if mask.array is not None and mask.array.ndim <= len(dims):

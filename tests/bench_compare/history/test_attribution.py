@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from bench_compare.cli import main
-from bench_compare.history.archive import Archive, Column
+from bench_compare.history.archive import Archive, ArchiveColumn
 from bench_compare.history.attribution import causes
 from bench_compare.history.steps.noise import Grid
 from tests.bench_compare.history import make
@@ -40,7 +40,7 @@ def told(name, texts):
     archive = Archive(
         metric="e2e_ns",
         builds=(),
-        columns=tuple(Column(number, doc(number), "a host") for number in range(count)),
+        columns=tuple(ArchiveColumn(number, doc(number), "a host") for number in range(count)),
         series=(),
         grid=Grid(empty, empty, np.arange(count), np.zeros(count, np.int64)),
         outcomes={},

@@ -6,8 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench_run.models.model import contiguous
-from bench_run.models.views import permuted, placed, reshaped, sliced
+from bench_run.models.model import contiguous, permuted, placed, reshaped, sliced
 
 
 def elements(view):
