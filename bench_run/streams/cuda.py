@@ -205,15 +205,26 @@ def clock_of(timer: str) -> str:
     return {"host": "host", "cupti": "cupti"}.get(timer, "events")
 
 
-class CudaAbilities(ABC):
-    """What a stream on NVIDIA's driver can, whichever library made it."""
+class GatedStream(ABC):
+    """What streams on NVIDIA's driver have in common, whichever library made them: the gate, the
+    flush, and what two events cost."""
 
+    FLUSH_LAUNCHES: int
+    """Launches of a flush that the gate is to hold back as well."""
+    clock: str
     timer: str
-    forced_gates: int
-    no_gate_because: str | None
     gate_depth: int
-    _gated: bool
+    no_gate_because: str | None
     _flush: Callable[[], None] | None
+    _gate: Gate | None
+
+    def _prepare(self) -> None:
+        """Once flush and gate are there."""
+        self._correction_ns: float | None = None
+        self.forced_gates = 0
+        self._gated = True
+        self.gate_depth = 0
+        self.expect(1)
 
     @property
     def abilities(self) -> StreamAbilities:
@@ -233,13 +244,20 @@ class CudaAbilities(ABC):
         )
 
     @abstractmethod
+    def mark(self) -> object: ...
+
+    @abstractmethod
+    def elapsed_ns(self, begin: Any, end: Any) -> int: ...
+
+    @abstractmethod
+    def synchronize(self) -> None:
+        """In samples: whole in each class, without a call of another method more."""
+
+    @abstractmethod
+    def measure_correction(self) -> float: ...
+
+    @abstractmethod
     def probe_clock_mhz(self) -> float | None: ...
-
-    @abstractmethod
-    def expect(self, launches: int) -> None: ...
-
-    @abstractmethod
-    def leave_gate_open(self, why: str) -> None: ...
 
     @abstractmethod
     def watch(
@@ -248,6 +266,48 @@ class CudaAbilities(ABC):
 
     @abstractmethod
     def memory(self) -> DeviceMemory | None: ...
+
+    def expect(self, launches: int) -> None:
+        """Prepares for a plan of so many launches in an iteration: how many iterations fit behind
+        the gate, and the gate is used again, unless not even one does."""
+        around = 2 + (0 if self._flush is None else self.FLUSH_LAUNCHES)
+        self._gated, self.no_gate_because = self._gate is not None, None
+        fits = QUEUE_LAUNCHES // (launches + around)
+        self.gate_depth = 0 if self._gate is None else max(1, fits)
+        if not fits:
+            self.leave_gate_open(TOO_MANY)
+
+    def leave_gate_open(self, why: str) -> None:
+        if self._gated:
+            self._gated, self.no_gate_because = False, why
+
+    def gate(self) -> AbstractContextManager[None]:
+        gate = self._gate if self._gated else None
+        return nullcontext() if gate is None else gate.closed()
+
+    def flush(self) -> None:
+        if self._flush is not None:
+            self._flush()
+
+    def correction_ns(self) -> float:
+        if self._correction_ns is None:
+            self._correction_ns = self.measure_correction()
+        return self._correction_ns
+
+    def cost_of_marks(self, kernel: Callable[[], None], passes: int, count: int) -> float:
+        """Median over empty kernels between two marks, less what an empty kernel takes. Of several
+        passes the last counts: the first loads and warms up."""
+        for _ in range(passes):
+            marks = []
+            with self.gate():
+                for _ in range(count):
+                    self.flush()
+                    begin = self.mark()
+                    kernel()
+                    marks.append((begin, self.mark()))
+            self.synchronize()
+        measured = statistics.median(self.elapsed_ns(*pair) for pair in marks)
+        return max(0.0, measured - EMPTY_KERNEL_NS)
 
     def gate_settings(self) -> tuple[object, ...]:
         return self.gate_depth, self._gated, self.no_gate_because
@@ -267,8 +327,10 @@ class CudaAbilities(ABC):
             self._flush = kept
 
 
-class CudaStream(CudaMemory, CudaAbilities):
+class CudaStream(CudaMemory, GatedStream):
     """A stream of the current context. One thread, one plan at a time."""
+
+    FLUSH_LAUNCHES = 1
 
     def __init__(
         self,
@@ -290,24 +352,7 @@ class CudaStream(CudaMemory, CudaAbilities):
         self._probe = ClockProbe(self.driver, self.handle)
         size = flushed_bytes(cache, 2 * device.l2_bytes, pass_bytes)
         self._flush = None if size is None else self._reader(size)
-        self._correction_ns: float | None = None
-        self.forced_gates = 0
-        self._gated = True
-        self.gate_depth = 0
-        self.expect(1)
-
-    def expect(self, launches: int) -> None:
-        """Prepares for a plan of so many launches in an iteration: how many iterations fit behind
-        the gate, and the gate is used again, unless not even one does."""
-        around = 2 if self._flush is None else 3
-        self._gated, self.no_gate_because = True, None
-        fits = QUEUE_LAUNCHES // (launches + around)
-        self.gate_depth = max(1, fits)
-        if not fits:
-            self.leave_gate_open(TOO_MANY)
-
-    def leave_gate_open(self, why: str) -> None:
-        self._gated, self.no_gate_because = False, why
+        self._prepare()
 
     def probe_clock_mhz(self) -> float:
         return self._probe.megahertz()
@@ -322,38 +367,15 @@ class CudaStream(CudaMemory, CudaAbilities):
         milliseconds: float = self.driver.number("cuEventElapsedTime", begin, end, kind=c_float)
         return round(milliseconds * 1e6)
 
-    def gate(self) -> AbstractContextManager[None]:
-        return self._gate.closed() if self._gated else nullcontext()
-
-    def flush(self) -> None:
-        if self._flush is not None:
-            self._flush()
-
     def synchronize(self) -> None:
         self.driver.call("cuStreamSynchronize", self.handle)
-        if self._gated and self._gate.timed_out():
+        if self._gated and self._gate is not None and self._gate.timed_out():
             self.forced_gates += 1
             self.leave_gate_open(WAITED)
 
-    def correction_ns(self) -> float:
-        if self._correction_ns is None:
-            self._correction_ns = self._calibrate()
-        return self._correction_ns
-
-    def _calibrate(self) -> float:
-        """Median over empty kernels between two marks, less what an empty kernel takes."""
+    def measure_correction(self) -> float:
         kernel = self.driver.kernel("bench_empty")
-        for _ in range(3):  # the first pass loads and warms up
-            marks = []
-            with self.gate():
-                for _ in range(CALIBRATIONS):
-                    self.flush()
-                    begin = self.mark()
-                    self.driver.launch(kernel, self.handle)
-                    marks.append((begin, self.mark()))
-            self.synchronize()
-        measured = statistics.median(self.elapsed_ns(*pair) for pair in marks)
-        return max(0.0, measured - EMPTY_KERNEL_NS)
+        return self.cost_of_marks(lambda: self.driver.launch(kernel, self.handle), 3, CALIBRATIONS)
 
     def capture(self, work: Callable[[], None]) -> CapturedGraph:
         """What `work` enqueues, as one CUDA graph; nothing of it runs."""
@@ -392,7 +414,8 @@ class CudaStream(CudaMemory, CudaAbilities):
         return read
 
     def close(self) -> None:
-        self._gate.close()
+        if self._gate is not None:
+            self._gate.close()
 
 
 class CapturedGraph:

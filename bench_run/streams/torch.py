@@ -10,30 +10,25 @@ excess, measured in the same mode.
 
 from __future__ import annotations
 
-import statistics
-from contextlib import nullcontext
 from ctypes import c_uint64, c_void_p
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from bench_run.errors import EngineUnavailableError, UsageError
-from bench_run.streams.base import CACHES, TOO_MANY, WAITED, flushed_bytes
+from bench_run.streams.base import CACHES, WAITED, flushed_bytes
 from bench_run.streams.cuda import (
-    EMPTY_KERNEL_NS,
-    QUEUE_LAUNCHES,
     ClockProbe,
-    CudaAbilities,
     CudaMemory,
     CudaWatch,
     Gate,
+    GatedStream,
     clock_of,
 )
 from bench_run.streams.cuda_driver import Driver, driver
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from contextlib import AbstractContextManager
 
     import numpy as np
     import numpy.typing as npt
@@ -42,9 +37,11 @@ CALIBRATIONS = 64
 cuda: Any = torch.cuda  # partly without types
 
 
-class TorchStream(CudaAbilities):
+class TorchStream(GatedStream):
     """Runs on a stream of its own, which it makes the current one. `clock` is ``host`` where the
     host's timer was asked for: then only `synchronize` matters."""
+
+    FLUSH_LAUNCHES = 2
 
     def __init__(
         self,
@@ -60,7 +57,7 @@ class TorchStream(CudaAbilities):
         self._stream = cuda.Stream(device)
         cuda.set_stream(self._stream)
         self._driver = _driver()
-        self._gate = None
+        self._gate: Gate | None = None
         self._handle = c_void_p(self._stream.cuda_stream)
         self._probe: ClockProbe | None = None
         if self._driver is not None:
@@ -69,11 +66,7 @@ class TorchStream(CudaAbilities):
                 self._gate = Gate(self._driver, self._handle)
         size = flushed_bytes(cache, 2 * l2_bytes(device), pass_bytes)
         self._flush = None if size is None else self._reader(size)
-        self._correction_ns: float | None = None
-        self.forced_gates = 0
-        self._gated = True
-        self.gate_depth = 0
-        self.expect(1)
+        self._prepare()
 
     def _reader(self, size: int) -> Callable[[], None]:
         """Reads so many bytes: reading leaves clean lines, whose eviction costs the next kernel
@@ -99,20 +92,6 @@ class TorchStream(CudaAbilities):
 
         return read
 
-    def expect(self, launches: int) -> None:
-        """Sets `gate_depth` for iterations of so many kernel launches; the gate is used again,
-        unless a single iteration is more than the queue holds."""
-        around = 2 + (2 if self._flush is not None else 0)
-        self._gated, self.no_gate_because = self._gate is not None, None
-        fits = QUEUE_LAUNCHES // (launches + around)
-        self.gate_depth = 0 if self._gate is None else max(1, fits)
-        if not fits:
-            self.leave_gate_open(TOO_MANY)
-
-    def leave_gate_open(self, why: str) -> None:
-        if self._gated:
-            self._gated, self.no_gate_because = False, why
-
     def probe_clock_mhz(self) -> float | None:
         return None if self._probe is None else self._probe.megahertz()
 
@@ -124,14 +103,6 @@ class TorchStream(CudaAbilities):
     def elapsed_ns(self, begin: Any, end: Any) -> int:
         elapsed_ms: float = begin.elapsed_time(end)
         return round(elapsed_ms * 1e6)
-
-    def gate(self) -> AbstractContextManager[None]:
-        gate = self._gate if self._gated else None
-        return nullcontext() if gate is None else gate.closed()
-
-    def flush(self) -> None:
-        if self._flush is not None:
-            self._flush()
 
     def synchronize(self) -> None:
         self._stream.synchronize()
@@ -149,38 +120,20 @@ class TorchStream(CudaAbilities):
     def memory(self) -> CudaMemory | None:
         return None if self._driver is None else CudaMemory(self._driver, self._handle)
 
-    def correction_ns(self) -> float:
-        if self._correction_ns is None:
-            self._correction_ns = self._calibrate()
-        return self._correction_ns
-
-    def _calibrate(self) -> float:
-        """Median over empty kernels between two marks, less what an empty kernel takes."""
-        kernel = self._empty_kernel()
-        kernel()  # loads what loading behind a closed gate could hang on
-        self.flush()
-        self.synchronize()
-        for _ in range(2):  # the first pass loads and warms up
-            marks = []
-            with self.gate():
-                for _ in range(CALIBRATIONS):
-                    self.flush()
-                    begin = self.mark()
-                    kernel()
-                    marks.append((begin, self.mark()))
-            self.synchronize()
-        measured = statistics.median(self.elapsed_ns(*pair) for pair in marks)
-        return max(0.0, measured - EMPTY_KERNEL_NS)
-
-    def _empty_kernel(self) -> Callable[[], None]:
-        if self._driver is None:
-            return _shortest_sleep
-        known, queue, kernel = self._driver, self._handle, self._driver.kernel("bench_empty")
+    def measure_correction(self) -> float:
+        known, queue = self._driver, self._handle
+        empty = None if known is None else known.kernel("bench_empty")
 
         def launch() -> None:
-            known.launch(kernel, queue)
+            if known is None or empty is None:
+                cuda._sleep(0)  # nearly empty: PyTorch's spinning kernel, told to spin no cycle
+            else:
+                known.launch(empty, queue)
 
-        return launch
+        launch()  # loads what loading behind a closed gate could hang on
+        self.flush()
+        self.synchronize()
+        return self.cost_of_marks(launch, 2, CALIBRATIONS)
 
 
 def _driver() -> Driver | None:
@@ -206,8 +159,3 @@ def l2_bytes(device: torch.device) -> int:
     """Size of the L2 cache; 64 MiB where PyTorch does not tell."""
     size = int(getattr(cuda.get_device_properties(device), "L2_cache_size", 0))
     return size if size > 0 else 64 * 1024**2
-
-
-def _shortest_sleep() -> None:
-    """Nearly empty: PyTorch's spinning kernel, told to spin for no cycle."""
-    cuda._sleep(0)
