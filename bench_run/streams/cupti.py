@@ -89,7 +89,7 @@ class Recorder:
         self.calls: list[HostCall] = []
 
     def __enter__(self) -> Recorder:
-        self._cupti.activity_register_callbacks(_requested, self._completed)
+        self._cupti.activity_register_callbacks(requested, self._completed)
         for kind in self._kinds:
             self._cupti.activity_enable(kind)
         return self
@@ -126,7 +126,7 @@ class Recorder:
         return HostCall(name, activity.start, activity.end, int(activity.thread_id))
 
 
-def _requested() -> tuple[int, int]:
+def requested() -> tuple[int, int]:
     """Bytes of a buffer, and most records in it: no limit."""
     return BUFFER_BYTES, 0
 

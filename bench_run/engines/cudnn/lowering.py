@@ -260,7 +260,7 @@ def _convolution(method: str, first: str, second: str, result: str, arguments: s
     return lower
 
 
-def _matmul(call: Call) -> Results:
+def matmul(call: Call) -> Results:
     batches = zip(call.tensor_of("a").dims[:-2], call.tensor_of("b").dims[:-2], strict=True)
     for a, b in batches:
         if a != b and 1 not in (a, b):
@@ -268,7 +268,7 @@ def _matmul(call: Call) -> Results:
     return {"c": call.make("matmul", A=call.operand("a"), B=call.operand("b"))}
 
 
-def _pointwise(call: Call) -> Results:
+def pointwise(call: Call) -> Results:
     mode = call.attribute("operation")
     if mode not in POINTWISE:
         raise refuse(call.node, f"cuDNN has no operation {mode}")
@@ -283,7 +283,7 @@ def _pointwise(call: Call) -> Results:
     return {"out_0": call.make(method, **arguments)}
 
 
-def _reduction(call: Call) -> Results:
+def reduction(call: Call) -> Results:
     mode = call.attribute("mode")
     if mode not in REDUCTIONS:
         raise refuse(call.node, f"cuDNN has no reduction {mode}")
@@ -296,7 +296,7 @@ def _no_peers(call: Call) -> None:
         raise refuse(call.node, "peer_stats need several devices")
 
 
-def _batchnorm(call: Call) -> Results:
+def batchnorm(call: Call) -> Results:
     _no_peers(call)
     names = ("y", "mean", "inv_variance", "next_running_mean", "next_running_variance")
     made = call.make(
@@ -312,7 +312,7 @@ def _batchnorm(call: Call) -> Results:
     return dict(zip(names, made, strict=True))
 
 
-def _batchnorm_backward(call: Call) -> Results:
+def batchnorm_backward(call: Call) -> Results:
     _no_peers(call)
     call.need("mean", "inv_variance")
     made = call.make(
@@ -331,7 +331,7 @@ def _phase(call: Call, *saved: str) -> Any:
     return phases.TRAINING if any(call.has(port) for port in saved) else phases.INFERENCE
 
 
-def _layernorm(call: Call) -> Results:
+def layernorm(call: Call) -> Results:
     made = call.make(
         "layernorm",
         norm_forward_phase=_phase(call, "mean", "inv_variance"),
@@ -343,7 +343,7 @@ def _layernorm(call: Call) -> Results:
     return dict(zip(("y", "mean", "inv_variance"), made, strict=True))
 
 
-def _layernorm_backward(call: Call) -> Results:
+def layernorm_backward(call: Call) -> Results:
     call.need("mean", "inv_variance")
     made = call.make(
         "layernorm_backward",
@@ -356,7 +356,7 @@ def _layernorm_backward(call: Call) -> Results:
     return dict(zip(("dx", "dscale", "dbias"), made, strict=True))
 
 
-def _rmsnorm(call: Call) -> Results:
+def rmsnorm(call: Call) -> Results:
     made = call.make(
         "rmsnorm",
         norm_forward_phase=_phase(call, "inv_rms"),
@@ -368,7 +368,7 @@ def _rmsnorm(call: Call) -> Results:
     return dict(zip(("y", "inv_rms"), made, strict=True))
 
 
-def _rmsnorm_backward(call: Call) -> Results:
+def rmsnorm_backward(call: Call) -> Results:
     made = call.make(
         "rmsnorm_backward",
         grad=call.operand("dy"),
@@ -381,18 +381,18 @@ def _rmsnorm_backward(call: Call) -> Results:
 
 
 NODES: Mapping[str, Callable[[Call], Results]] = {
-    "BatchnormAttributes": _batchnorm,
-    "BatchnormBackwardAttributes": _batchnorm_backward,
+    "BatchnormAttributes": batchnorm,
+    "BatchnormBackwardAttributes": batchnorm_backward,
     "ConvolutionBwdAttributes": _convolution("conv_dgrad", "dy", "w", "dx", "loss filter"),
     "ConvolutionFwdAttributes": _convolution("conv_fprop", "x", "w", "y", "image weight"),
     "ConvolutionWrwAttributes": _convolution("conv_wgrad", "x", "dy", "dw", "image loss"),
-    "LayernormAttributes": _layernorm,
-    "LayernormBackwardAttributes": _layernorm_backward,
-    "MatmulAttributes": _matmul,
-    "PointwiseAttributes": _pointwise,
-    "RMSNormAttributes": _rmsnorm,
-    "RMSNormBackwardAttributes": _rmsnorm_backward,
-    "ReductionAttributes": _reduction,
+    "LayernormAttributes": layernorm,
+    "LayernormBackwardAttributes": layernorm_backward,
+    "MatmulAttributes": matmul,
+    "PointwiseAttributes": pointwise,
+    "RMSNormAttributes": rmsnorm,
+    "RMSNormBackwardAttributes": rmsnorm_backward,
+    "ReductionAttributes": reduction,
     "SdpaAttributes": forward,
     "SdpaBackwardAttributes": backward,
 }

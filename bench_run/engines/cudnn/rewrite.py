@@ -123,14 +123,14 @@ def _chain(draft: Draft, node: Node, x: int, steps: tuple[tuple[str, int], ...],
         x = out
 
 
-def _batchnorm_inference(draft: Draft, node: Node) -> None:
+def batchnorm_inference(draft: Draft, node: Node) -> None:
     """y = (x - mean)·inv_variance·scale + bias"""
     names = (("sub", "mean"), ("mul", "inv_variance"), ("mul", "scale"), ("add", "bias"))
     steps = tuple((mode, node.inputs[port]) for mode, port in names)
     _chain(draft, node, node.inputs["x"], steps, node.outputs["y"])
 
 
-def _batchnorm_inference_variance(draft: Draft, node: Node) -> None:
+def batchnorm_inference_variance(draft: Draft, node: Node) -> None:
     """y = (x - mean)·1/sqrt(variance + epsilon)·scale + bias
 
     The root is taken of x - x + variance + epsilon, for every element: of one value per row cuDNN
@@ -151,7 +151,7 @@ def _batchnorm_inference_variance(draft: Draft, node: Node) -> None:
     _chain(draft, node, node.inputs["x"], steps, node.outputs["y"])
 
 
-def _reduction(draft: Draft, node: Node) -> None:
+def reduction(draft: Draft, node: Node) -> None:
     mode = node.attributes["mode"]
     source = draft.graph.by_uid[node.inputs["in"]]
     result = draft.graph.by_uid[node.outputs["out"]]
@@ -169,7 +169,7 @@ def _reduction(draft: Draft, node: Node) -> None:
 
 
 RULES: Mapping[str, Callable[[Draft, Node], None]] = {
-    "BatchnormInferenceAttributes": _batchnorm_inference,
-    "BatchnormInferenceAttributesVarianceExt": _batchnorm_inference_variance,
-    REDUCTION: _reduction,
+    "BatchnormInferenceAttributes": batchnorm_inference,
+    "BatchnormInferenceAttributesVarianceExt": batchnorm_inference_variance,
+    REDUCTION: reduction,
 }

@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 Value = int | float | str
 
 
-def _whole(text: str) -> int:
+def whole_number(text: str) -> int:
     return int(text, 0)
 
 
-def _real(text: str) -> float:
+def real_number(text: str) -> float:
     value = float(text)
     if not math.isfinite(value):
         raise ValueError(text)
@@ -39,8 +39,8 @@ def _real(text: str) -> float:
 
 
 TYPES: dict[str, tuple[str, Callable[[str], Value]]] = {
-    "INT64": ("a whole number", _whole),
-    "FLOAT64": ("a finite number", _real),
+    "INT64": ("a whole number", whole_number),
+    "FLOAT64": ("a finite number", real_number),
     "STRING": ("a text", str),
 }
 """By the name of hipDNN's `KnobValueType`: the type in words, and how its text is read."""

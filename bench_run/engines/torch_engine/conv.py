@@ -37,7 +37,9 @@ class Geometry:
 
 def convolution_forward(op: Op) -> Call:
     g, dtype = _geometry(op, "x", "w"), op.working_type("x", "w", result="y")
-    convolve = _widened if dtype == torch.float32 and _narrow(op, "x", "w") else _plain
+    convolve = (
+        convolve_widened if dtype == torch.float32 and _narrow(op, "x", "w") else convolve_plain
+    )
 
     def function(x: T, w: T) -> T:
         x, w = elementwise(x, dtype), elementwise(w, dtype)
@@ -74,12 +76,12 @@ def convolution_backward_weights(op: Op) -> Call:
     return Call(("x", "dy"), ("dw",), function, LAUNCHES)
 
 
-def _plain(x: T, w: T, g: Geometry) -> T:
+def convolve_plain(x: T, w: T, g: Geometry) -> T:
     convolve = CONVOLUTIONS[len(g.stride)]
     return convolve(x, w, None, g.stride, g.padding, g.dilation, g.groups)
 
 
-def _widened(x: T, w: T, g: Geometry) -> T:
+def convolve_widened(x: T, w: T, g: Geometry) -> T:
     """The same with TF32 allowed for this call, whatever the mode of the run."""
     zeros, cudnn = (0,) * len(g.stride), torch.backends.cudnn
     y: T = torch.ops.aten._convolution(

@@ -21,7 +21,7 @@ def matmul(op: Op) -> Call:
     dtype = op.working_type("a", "b", result="c")
     multiply: Callable[[T, T], T] = torch.matmul
     if dtype != own and dtype == torch.float32 and op.device.type == "cuda":
-        dtype, multiply = own, _finer  # operands stay narrow, for the matrix units
+        dtype, multiply = own, multiply_finer  # operands stay narrow, for the matrix units
     repeats = {"a": _repeats(op, a, c), "b": _repeats(op, b, c)}
 
     def function(a: T, b: T) -> T:
@@ -40,7 +40,7 @@ def _repeats(op: Op, part: tuple[int, ...], whole: tuple[int, ...]) -> tuple[tup
     return tuple((i, w // p) for i, (p, w) in enumerate(pairs) if p not in (1, w))
 
 
-def _finer(a: T, b: T) -> T:
+def multiply_finer(a: T, b: T) -> T:
     """The product of narrow matrices in float32, without rounding it to their type."""
     batch = tuple(max(pair) for pair in zip(a.shape[:-2], b.shape[:-2], strict=True))
     if not batch:

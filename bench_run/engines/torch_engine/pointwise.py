@@ -40,9 +40,9 @@ def pointwise(op: Op) -> Call:
         raise op.refusal(f"inputs do not broadcast to {out}")
     function = SINGLE[mode](op) if mode in SINGLE else COMPOSITE[mode](op)
     if not (mode in SINGLE and _as_they_are(op, kinds)):
-        function = partial(_computed, function, op.compute)
+        function = partial(computed, function, op.compute)
     if together != out:
-        function = partial(_filling, function, out)
+        function = partial(filling, function, out)
     return Call(inputs, ("out_0",), function)
 
 
@@ -71,11 +71,11 @@ def _as_they_are(op: Op, kinds: set[torch.dtype]) -> bool:
     return bool(widest == op.compute)
 
 
-def _computed(function: Callable[..., T], dtype: torch.dtype, *inputs: T) -> T:
+def computed(function: Callable[..., T], dtype: torch.dtype, *inputs: T) -> T:
     return function(*(elementwise(x, dtype) for x in inputs))
 
 
-def _filling(function: Callable[..., T], dims: tuple[int, ...], *inputs: T) -> T:
+def filling(function: Callable[..., T], dims: tuple[int, ...], *inputs: T) -> T:
     """Broadcasts the result: all inputs together are smaller than the output."""
     return function(*inputs).expand(dims)
 
@@ -94,7 +94,7 @@ def _plain(function: Callable[..., T]) -> Maker:
     return lambda _op: function
 
 
-def _relu(op: Op) -> Callable[..., T]:
+def relu(op: Op) -> Callable[..., T]:
     """x ≤ L: s·(x − L) + L; x ≥ U: U; else x."""
     lower = float(op.attribute("relu_lower_clip", 0.0))
     upper = float(op.attribute("relu_upper_clip", math.inf))
@@ -113,7 +113,7 @@ def _relu(op: Op) -> Callable[..., T]:
     return clipped
 
 
-def _relu_backward(op: Op) -> Callable[..., T]:
+def relu_backward(op: Op) -> Callable[..., T]:
     """dy times (x ≤ L: s; x > U: 0; else 1); 0 selects 0. PyTorch's own gradient of a clamp is 0
     at U too."""
     lower = float(op.attribute("relu_lower_clip", 0.0))
@@ -129,31 +129,31 @@ def _relu_backward(op: Op) -> Callable[..., T]:
     return gradient
 
 
-def _elu(op: Op) -> Callable[..., T]:
+def elu(op: Op) -> Callable[..., T]:
     return partial(functional.elu, alpha=float(op.attribute("elu_alpha", 1.0)))
 
 
-def _elu_backward(op: Op) -> Callable[..., T]:
+def elu_backward(op: Op) -> Callable[..., T]:
     alpha = float(op.attribute("elu_alpha", 1.0))
     return lambda dy, x: aten.elu_backward(dy, alpha, 1.0, 1.0, False, x)
 
 
-def _softplus(op: Op) -> Callable[..., T]:
+def softplus(op: Op) -> Callable[..., T]:
     beta = float(op.attribute("softplus_beta", 1.0))
     return partial(functional.softplus, beta=beta, threshold=SOFTPLUS_THRESHOLD)
 
 
-def _softplus_backward(op: Op) -> Callable[..., T]:
+def softplus_backward(op: Op) -> Callable[..., T]:
     beta = float(op.attribute("softplus_beta", 1.0))
     return lambda dy, x: aten.softplus_backward(dy, x, beta, SOFTPLUS_THRESHOLD)
 
 
-def _swish(op: Op) -> Callable[..., T]:
+def swish(op: Op) -> Callable[..., T]:
     beta = float(op.attribute("swish_beta", 1.0))
     return functional.silu if beta == 1 else lambda x: x * torch.sigmoid(beta * x)
 
 
-def _swish_backward(op: Op) -> Callable[..., T]:
+def swish_backward(op: Op) -> Callable[..., T]:
     """dy·σ(βx)·(1 + βx·σ(−βx))."""
     beta = float(op.attribute("swish_beta", 1.0))
     if beta == 1:
@@ -206,22 +206,22 @@ BINARY: Mapping[str, Callable[..., T]] = {
 }
 SINGLE: Mapping[str, Maker] = {
     **{mode: _plain(function) for mode, function in {**UNARY, **BINARY}.items()},
-    "elu_bwd": _elu_backward,
-    "elu_fwd": _elu,
+    "elu_bwd": elu_backward,
+    "elu_fwd": elu,
     "gelu_approx_tanh_bwd": _gelu_backward("tanh"),
     "gelu_approx_tanh_fwd": _gelu("tanh"),
     "gelu_bwd": _gelu_backward("none"),
     "gelu_fwd": _gelu("none"),
-    "relu_fwd": _relu,
-    "softplus_bwd": _softplus_backward,
-    "softplus_fwd": _softplus,
+    "relu_fwd": relu,
+    "softplus_bwd": softplus_backward,
+    "softplus_fwd": softplus,
 }
 COMPOSITE: Mapping[str, Maker] = {
     "binary_select": _plain(lambda a, b, condition: torch.where(condition != 0, a, b)),
-    "relu_bwd": _relu_backward,
+    "relu_bwd": relu_backward,
     "sigmoid_bwd": _plain(lambda dy, x: aten.sigmoid_backward(dy, torch.sigmoid(x))),
-    "swish_bwd": _swish_backward,
-    "swish_fwd": _swish,
+    "swish_bwd": swish_backward,
+    "swish_fwd": swish,
     "tanh_bwd": _plain(lambda dy, x: aten.tanh_backward(dy, torch.tanh(x))),
 }
 _BACKWARD = [mode for mode in (*SINGLE, *COMPOSITE) if mode.endswith("_bwd")]
