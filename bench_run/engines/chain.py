@@ -156,7 +156,8 @@ class ChainPlan:
         for place, fact in facts:
             if "plan" in fact.chosen:
                 chosen[f"{place.id}: plan"] = fact.chosen["plan"]
-        return PlanFacts(chosen, _total(f.workspace_bytes for _, f in facts), self._buffer_bytes())
+        scratch = [f.workspace_bytes for _, f in facts if f.workspace_bytes is not None]
+        return PlanFacts(chosen, sum(scratch) if scratch else None, self._buffer_bytes())
 
     def _activations(self) -> str:
         """Which links are shared memory, in words."""
@@ -318,8 +319,3 @@ def _twin(home: Home, index: int, uid: int) -> Home:
     """The same tensor of the plan at the same place in another chain."""
     assert isinstance(home.plan, ChainPlan)
     return Home(home.plan.parts[index], uid, home.offset)
-
-
-def _total(sizes: Iterator[int | None]) -> int | None:
-    known = [size for size in sizes if size is not None]
-    return sum(known) if known else None

@@ -183,6 +183,8 @@ def _device(index: int, handle: Any) -> Device:
     driver = _ask("amdsmi_get_gpu_driver_info", handle) or {}
     vram_mb = _number(_ask("amdsmi_get_gpu_vram_info", handle), "vram_size")
     cap_uw = _number(_ask("amdsmi_get_power_cap_info", handle), "power_cap")
+    # Microwatts; releases that gave watts are told by the size of the number.
+    cap_w = None if cap_uw is None else (cap_uw / 1e6 if cap_uw > 1e5 else cap_uw)
     return Device(
         index=index,
         name=str(asic.get("market_name") or "AMD GPU"),
@@ -193,10 +195,5 @@ def _device(index: int, handle: Any) -> Device:
         l2_bytes=None,
         max_sm_clock_mhz=_clock(handle, "GFX", "max_clk"),
         max_memory_clock_mhz=_clock(handle, "MEM", "max_clk"),
-        power_limit_w=None if cap_uw is None else _watts(cap_uw),
+        power_limit_w=cap_w,
     )
-
-
-def _watts(cap: float) -> float:
-    """amdsmi gives microwatts; releases that gave watts are told by the size of the number."""
-    return cap / 1e6 if cap > 1e5 else cap

@@ -66,6 +66,12 @@ ENVIRONMENT = (
 
 def machine(graph_paths: Iterable[str] = (), devices: tuple[Device, ...] = ()) -> Machine:
     """This machine as the document describes it. Nothing here may fail: unknown is None."""
+    packages = {}
+    for name in PACKAGES:
+        try:
+            packages[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
     return Machine(
         host=platform.node() or "unknown",
         os=_os_name(),
@@ -73,9 +79,9 @@ def machine(graph_paths: Iterable[str] = (), devices: tuple[Device, ...] = ()) -
         cpu=Cpu(cpu_model(), psutil.cpu_count(logical=False), psutil.cpu_count()),
         memory_bytes=psutil.virtual_memory().total,
         python=platform.python_version(),
-        packages=_packages(),
+        packages=packages,
         devices=devices,
-        environment=_environment(),
+        environment={k: v for k, v in sorted(os.environ.items()) if k.startswith(ENVIRONMENT)},
         graphs_revision=_revision(graph_paths),
     )
 
@@ -100,20 +106,6 @@ def cpu_model() -> str | None:
 def processor_name() -> str:
     """As `cpu_model`, else its architecture."""
     return cpu_model() or platform.machine()
-
-
-def _packages() -> dict[str, str]:
-    found = {}
-    for name in PACKAGES:
-        try:
-            found[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            continue
-    return found
-
-
-def _environment() -> dict[str, str]:
-    return {key: value for key, value in sorted(os.environ.items()) if key.startswith(ENVIRONMENT)}
 
 
 def _revision(graph_paths: Iterable[str]) -> Revision | None:

@@ -237,9 +237,6 @@ class KernelTimes:
             return None
         if not groups or (len(groups[0]) > 1 and flushes_caches(stream)):
             return None
-        return self._times(groups)
-
-    def _times(self, groups: list[cupti.Group]) -> list[int] | None:
         count = len(groups[0])
         if count == 1:
             return [cupti.span_ns(group) for group in groups]

@@ -84,7 +84,9 @@ def measure(
 ) -> Measured:
     """Warm up, then the device pass where the stream has a clock, then the end-to-end pass."""
     with quiet():
-        warmup = end_to_end(plan, stream, _warmup_budget(budget), None, clock, canaries)[0]
+        # Warm-up takes at most half as long as a pass may.
+        limit = None if budget.max_time_ns is None else budget.max_time_ns // 2
+        warmup = end_to_end(plan, stream, SamplingBudget(budget.warmup, budget.warmup, 0, limit, budget.executions), None, clock, canaries)[0]
         canaries.choose(min(warmup) if warmup else budget.first_run_ns)
         series: dict[str, list[int]] = {}
         if stream.clock != "host":
@@ -94,10 +96,6 @@ def measure(
     return Measured({"e2e_ns": warmup}, series, stopped_by)
 
 
-def _warmup_budget(budget: SamplingBudget) -> SamplingBudget:
-    """Warm-up takes at most half as long as a pass may."""
-    limit = None if budget.max_time_ns is None else budget.max_time_ns // 2
-    return SamplingBudget(budget.warmup, budget.warmup, 0, limit, budget.executions)
 
 
 def end_to_end(
@@ -115,8 +113,11 @@ def end_to_end(
     synchronize, flush, keep = stream.synchronize, stream.flush, samples.append
     executions, limit_ns = budget.executions, budget.max_time_ns
     count, total_ns, spent_ns = 0, 0, 0
-    rehearsal, turns = _rehearsal(stream), range(executions)
-    runs = _runs(plan)
+    turns, runs = range(executions), _runs(plan)
+    # Right after something pushed everything out of the processor's caches: the timing loop once
+    # without work. Else its own code, fetched from afar, is a microsecond of each sample.
+    is_cold = stream.clock == "host" and flushes_caches(stream)
+    rehearsal = ((None, ()),) if is_cold else ()
     only = runs[0] if executions == len(runs) == 1 else None
     passes = (*rehearsal, (only, runs))
     while True:
@@ -159,12 +160,6 @@ def _runs(plan: Plan) -> tuple[Callable[[], None], ...]:
     return (plan.run,) if runs_of_parts is None else runs_of_parts()
 
 
-def _rehearsal(stream: Stream) -> tuple[tuple[None, tuple[()]], ...]:
-    """Right after something pushed everything out of the processor's caches: the timing loop once
-    without work. Else its own code, fetched from afar, is a microsecond of each sample."""
-    return ((None, ()),) if stream.clock == "host" and flushes_caches(stream) else ()
-
-
 def on_device(
     plan: Plan,
     stream: Stream,
@@ -200,7 +195,13 @@ def on_device(
         if budget.max_time_ns is not None and total_ns >= budget.max_time_ns:
             return samples
         if budget.rest_s > 0 and busy_ns + block_ns > BUSY_BLOCK_NS:
-            _rest(plan, stream, budget, estimate_ns)
+            # Where there is no gate, the first iteration afterwards finds the host asleep, which
+            # makes one of 8 ms and 900 launches 3 % longer: of long ones it is not timed.
+            time.sleep(budget.rest_s)
+            is_long = estimate_ns * budget.executions > BUSY_BLOCK_NS // 4
+            if is_long and why_ungated(stream) is not None:
+                plan.run()
+                stream.synchronize()
             busy_ns = 0
 
 
@@ -221,16 +222,6 @@ def _gated_block(
     stream.synchronize()
     canaries.drain()
     return marks
-
-
-def _rest(plan: Plan, stream: Stream, budget: SamplingBudget, estimate_ns: int) -> None:
-    """Where there is no gate, the first iteration afterwards finds the host asleep, which makes one
-    of 8 ms and 900 launches 3 % longer: of long ones it is not timed."""
-    time.sleep(budget.rest_s)
-    is_long = estimate_ns * budget.executions > BUSY_BLOCK_NS // 4
-    if is_long and why_ungated(stream) is not None:
-        plan.run()
-        stream.synchronize()
 
 
 def flushes_caches(stream: Stream) -> bool:

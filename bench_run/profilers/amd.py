@@ -100,19 +100,17 @@ def _median_counters(launches: Sequence[Dispatch]) -> dict[str, float]:
 
 def trace_events(iterations: Sequence[Iteration]) -> list[TraceEvent]:
     """Events of Chrome's trace format on the device's lane; instants in microseconds."""
-    return [_event(each, index) for index, iteration in enumerate(iterations) for each in iteration]
-
-
-def _event(each: Dispatch, iteration: int) -> TraceEvent:
-    return {
+    return [{
         "name": each.name,
         "ph": "X",
         "pid": 0,
         "tid": DEVICE,
         "ts": each.begin_ns / 1000,
         "dur": each.duration_ns / 1000,
-        "args": {"iteration": iteration},
-    }
+        "args": {"iteration": index},
+    } for index, iteration in enumerate(iterations) for each in iteration]
+
+
 
 
 # Which counters a set stands for on which AMD chip: a table by the beginning of its name.
@@ -288,15 +286,11 @@ def _record(
         request, output = save(case, folder), folder / "out"
         target = [sys.executable, "-m", "bench_run.profilers.target", str(request)]
         command = rocprof_command(find_tool(), output, target, counters)
-        _run(command, environment, timeout_s)
+        done = base.run(command, environment, timeout_s, TOOL)
+        if done.returncode != 0:
+            last = base.output_tail(done)
+            raise EngineError(f"{TOOL} ended with code {done.returncode}: {last}")
         iterations = last_iterations(read(output), ITERATIONS, REST_NS)
     if iterations is None:
         raise EngineError(f"{TOOL}: its records do not divide into {ITERATIONS} iterations")
     return iterations
-
-
-def _run(command: Sequence[str], environment: Mapping[str, str], timeout_s: float) -> None:
-    done = base.run(command, environment, timeout_s, TOOL)
-    if done.returncode != 0:
-        last = base.output_tail(done)
-        raise EngineError(f"{TOOL} ended with code {done.returncode}: {last}")

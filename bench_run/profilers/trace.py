@@ -47,7 +47,13 @@ def _events(engine: Engine, plan: Plan) -> list[TraceEvent]:
     if trace is not None:
         return trace(plan, ITERATIONS)
     if stream.abilities.kernel_timer is not None and cupti.available():
-        return _device_events(plan, stream)
+        clock = cupti.load().get_timestamp
+        with cupti.Recorder(calls=True) as recorder:
+            instants = _iterations(plan, stream, clock)
+        events = _host_events(instants)
+        events += [_event(c.name, CALLS, c.start_ns, c.end_ns) for c in recorder.calls]
+        works = recorder.records
+        return events + [_event(demangle(r.name), DEVICE, r.start_ns, r.end_ns) for r in works]
     return _host_events(_iterations(plan, stream, time.perf_counter_ns))
 
 
@@ -78,14 +84,6 @@ def _host_events(instants: Iterable[tuple[int, int, int]]) -> list[TraceEvent]:
     return events
 
 
-def _device_events(plan: Plan, stream: Stream) -> list[TraceEvent]:
-    clock = cupti.load().get_timestamp
-    with cupti.Recorder(calls=True) as recorder:
-        instants = _iterations(plan, stream, clock)
-    events = _host_events(instants)
-    events += [_event(c.name, CALLS, c.start_ns, c.end_ns) for c in recorder.calls]
-    works = recorder.records
-    return events + [_event(demangle(r.name), DEVICE, r.start_ns, r.end_ns) for r in works]
 
 
 def _event(name: str, lane: int, start_ns: int, end_ns: int) -> TraceEvent:

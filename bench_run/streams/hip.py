@@ -78,18 +78,14 @@ class Gate:
         except Exception as error:  # foreign: sticky gates and drivers without stream waits
             raise GateGoneError(str(error) or type(error).__name__) from error
         self._closed = True
-        watchdog = self._watch()
+        watchdog = threading.Timer(self._limit_s, self._open, kwargs={"forced": True})
+        watchdog.daemon = True
+        watchdog.start()
         try:
             yield
         finally:
             watchdog.cancel()
             self._open(forced=False)
-
-    def _watch(self) -> threading.Timer:
-        watchdog = threading.Timer(self._limit_s, self._open, kwargs={"forced": True})
-        watchdog.daemon = True
-        watchdog.start()
-        return watchdog
 
     def _open(self, *, forced: bool) -> None:
         """Once for each closing, by the first caller."""

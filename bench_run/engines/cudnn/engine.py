@@ -174,12 +174,27 @@ class CudnnEngine:
         canonical = rewrite(graph)
         described = views(canonical)
         what = ", ".join(dict.fromkeys(node.label for node in graph.nodes))
-        pygraph = self._pygraph(graph.name or "graph")
+        name = graph.name or "graph"
+        kinds = self._cudnn.data_type
+        pygraph = self._cudnn.pygraph(
+            name=name,
+            handle=self._handle,
+            io_data_type=kinds.NOT_SET,
+            intermediate_data_type=kinds.FLOAT,
+            compute_data_type=kinds.FLOAT,
+        )
         lowering = Lowering(self._cudnn, pygraph, canonical, described)
         with refusals(what):
             lowering.lower()
         prepare(self._cudnn, pygraph, choice, what, explicit=explicit)
-        self._restrict(pygraph, canonical)
+        # Leaves out plans that round more than was asked for. Matrix products obey the
+        # variable of `environment` instead.
+        notes = self._cudnn.numerical_note
+        left_out = [] if self._math == "fast" else [notes.REDUCED_PRECISION_REDUCTION]
+        if self._math == "fp32" and _convolves_float(canonical):
+            left_out += [notes.TENSOR_CORE, notes.DOWN_CONVERT_INPUTS]
+        if left_out:
+            pygraph.deselect_numeric_notes(left_out)
         host = host_scalars(canonical)
         return Built(
             graph=graph,
@@ -194,25 +209,7 @@ class CudnnEngine:
             backend=self._versions["cudnn"],
         )
 
-    def _pygraph(self, name: str) -> Any:
-        kinds = self._cudnn.data_type
-        return self._cudnn.pygraph(
-            name=name,
-            handle=self._handle,
-            io_data_type=kinds.NOT_SET,
-            intermediate_data_type=kinds.FLOAT,
-            compute_data_type=kinds.FLOAT,
-        )
 
-    def _restrict(self, pygraph: Any, graph: Graph) -> None:
-        """Leaves out plans that round more than was asked for. Matrix products obey the variable
-        of `environment` instead."""
-        notes = self._cudnn.numerical_note
-        left_out = [] if self._math == "fast" else [notes.REDUCED_PRECISION_REDUCTION]
-        if self._math == "fp32" and _convolves_float(graph):
-            left_out += [notes.TENSOR_CORE, notes.DOWN_CONVERT_INPUTS]
-        if left_out:
-            pygraph.deselect_numeric_notes(left_out)
 
     def plan(self, built: object) -> Plan:
         assert isinstance(built, Built)
@@ -222,15 +219,12 @@ class CudnnEngine:
         """Plans of one graph share what was built for it, and the memory it works in."""
         assert isinstance(built, Built)
         if id(built) not in self._parts:
-            self._parts[id(built)] = built, self._chosen(built)
+            what = ", ".join(dict.fromkeys(node.label for node in built.graph.nodes))
+            chosen = build(built.pygraph, built.places, built.listed, what)
+            self._parts[id(built)] = built, replace(built, chosen=chosen)
         _, complete = self._parts[id(built)]
         self._workspace.grow(complete.chosen.workspace_bytes)
         return CudnnPlan(complete, self._handle, self._cuda, self._workspace)
-
-    def _chosen(self, built: Built) -> Built:
-        what = ", ".join(dict.fromkeys(node.label for node in built.graph.nodes))
-        chosen = build(built.pygraph, built.places, built.listed, what)
-        return replace(built, chosen=chosen)
 
     def arrange(self, make: Callable[[], Plan], graph: Graph) -> Plan:
         """Plans of before may go on: they look the workspace up, or were captured with one of

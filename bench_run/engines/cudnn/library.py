@@ -31,7 +31,13 @@ OTHER_CHIPS = ("ARCH_MISMATCH", "Blackwell", "deviceVer")
 def load() -> Any:
     """The module `cudnn`. Raises `EngineUnavailableError`."""
     if "cudnn" not in sys.modules:
-        _load_runtime()
+        # The CUDA runtime of the installed wheels, so that the frontend finds it by its
+        # name.
+        root = Path(sysconfig.get_paths()["purelib"]) / "nvidia"
+        found = sorted(root.glob("*/lib/libcudart.so.*[0-9]"))
+        if found:
+            with contextlib.suppress(OSError):
+                ctypes.CDLL(str(found[-1]), mode=ctypes.RTLD_GLOBAL)
     try:
         with _without_torch():
             module = import_module("cudnn")
@@ -65,13 +71,6 @@ def _without_torch() -> Iterator[None]:
         del sys.modules["torch"]
 
 
-def _load_runtime() -> None:
-    """The CUDA runtime of the installed wheels, so that the frontend finds it by its name."""
-    root = Path(sysconfig.get_paths()["purelib"]) / "nvidia"
-    found = sorted(root.glob("*/lib/libcudart.so.*[0-9]"))
-    if found:
-        with contextlib.suppress(OSError):
-            ctypes.CDLL(str(found[-1]), mode=ctypes.RTLD_GLOBAL)
 
 
 def versions(cudnn: Any) -> dict[str, str]:

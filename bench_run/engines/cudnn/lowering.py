@@ -153,7 +153,14 @@ def forward(call: Call) -> dict[str, Any]:
     for port, name in (("page_table_k", "k"), ("page_table_v", "v")):
         if call.has(port):
             arguments[f"paged_attention_{name}_table"] = call.operand(port)
-            arguments["paged_attention_max_seq_len_kv"] = _longest(call)
+            # Keys that the page tables can hold: cuDNN wants just that, the
+            # sequences' lengths mask.
+            pages, page = call.tensor_of("page_table_k").dims[1], call.tensor_of("k").dims[2]
+            stated = call.attribute("max_seq_len_kv")
+            if stated is not None and -(-stated // page) != pages:
+                why = f"{pages} pages of {page} keys contradict a max_seq_len_kv of {stated}"
+                raise refuse(call.node, why)
+            arguments["paged_attention_max_seq_len_kv"] = int(pages * page)
     made = call.make("sdpa", generate_stats=call.has("stats"), **arguments)
     return dict(zip(("o", "stats"), made, strict=True))
 
@@ -213,14 +220,6 @@ def _mask(call: Call) -> dict[str, Any]:
     return arguments
 
 
-def _longest(call: Call) -> int:
-    """Keys that the page tables can hold: cuDNN wants just that, the sequences' lengths mask."""
-    pages, page = call.tensor_of("page_table_k").dims[1], call.tensor_of("k").dims[2]
-    stated = call.attribute("max_seq_len_kv")
-    if stated is not None and -(-stated // page) != pages:
-        why = f"{pages} pages of {page} keys contradict a max_seq_len_kv of {stated}"
-        raise refuse(call.node, why)
-    return int(pages * page)
 
 
 Results = dict[str, Any]

@@ -187,17 +187,13 @@ def prepare(cudnn: Any, pygraph: Any, choice: Choice, what: str, *, explicit: bo
         if not explicit:
             pygraph.create_execution_plans(modes)
     if explicit:
-        _explicit(cudnn, pygraph, choice, what)
-
-
-def _explicit(cudnn: Any, pygraph: Any, choice: Choice, what: str) -> None:
-    asked = f"{what}: engine {choice.engine}"
-    with refusals(asked):
-        offered = pygraph.get_knobs_for_engine(choice.engine)
-    checked(choice.knobs, offered, asked)
-    text = " ".join(f"{name}={value}" for name, value in choice.knobs.items())
-    with refusals(f"{asked} with {text or 'its defaults'}"):
-        pygraph.create_execution_plan(choice.engine, settings(cudnn, choice.knobs))
+        asked = f"{what}: engine {choice.engine}"
+        with refusals(asked):
+            offered = pygraph.get_knobs_for_engine(choice.engine)
+        checked(choice.knobs, offered, asked)
+        text = " ".join(f"{name}={value}" for name, value in choice.knobs.items())
+        with refusals(f"{asked} with {text or 'its defaults'}"):
+            pygraph.create_execution_plan(choice.engine, settings(cudnn, choice.knobs))
 
 
 def names(pygraph: Any) -> list[str]:

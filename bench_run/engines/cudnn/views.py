@@ -86,16 +86,12 @@ def _natural(graph: Graph) -> Iterator[tuple[Tensor, TensorView]]:
     }
     for tensor in graph.tensors:
         if tensor.uid in tables:
-            yield tensor, _page_table(tensor)
+            # [sequences, pages] as cuDNN has it: [sequences, 1, pages, 1].
+            (sequences, pages), (row, step) = tensor.dims, tensor.strides
+            yield tensor, TensorView((sequences, 1, pages, 1), (row, row, step, 1))
             continue
         behind = tensor.uid in stats or (images and len(tensor.dims) > 1)
         yield tensor, _padded(tensor, rank, behind=behind)
-
-
-def _page_table(tensor: Tensor) -> TensorView:
-    """[sequences, pages] as cuDNN has it: [sequences, 1, pages, 1]."""
-    (sequences, pages), (row, step) = tensor.dims, tensor.strides
-    return TensorView((sequences, 1, pages, 1), (row, row, step, 1))
 
 
 def _padded(tensor: Tensor, rank: int, *, behind: bool) -> TensorView:
@@ -240,7 +236,12 @@ class _Matrix:
                 f"cudnn: tensor {tensor.uid} {tensor.name!r} {list(tensor.dims)} is neither whole, "
                 "nor one value per row, nor one per column of the matrix that cuDNN is given"
             )
-        rows, columns = self._lengths()
+        rows = math.prod(self._dims[axis] for axis in self._rows)
+        columns = math.prod(self._dims[axis] for axis in self._columns)
+        if self._free and all(node.type == POINTWISE for node in self._graph.nodes):
+            total = rows * columns
+            columns = math.gcd(total, MOST_COLUMNS)
+            rows = total // columns
         if not part:
             return TensorView((1, 1, 1, 1), (1, 1, 1, 1))
         spread = self._spread(tensor, part)
@@ -249,15 +250,6 @@ class _Matrix:
         if part == self._rows:
             return TensorView((rows, 1, 1, 1), (1, 1, 1, 1), spread)
         return TensorView((1, columns, 1, 1), (columns, 1, columns, columns), spread)
-
-    def _lengths(self) -> tuple[int, int]:
-        rows = math.prod(self._dims[axis] for axis in self._rows)
-        columns = math.prod(self._dims[axis] for axis in self._columns)
-        if self._free and all(node.type == POINTWISE for node in self._graph.nodes):
-            total = rows * columns
-            columns = math.gcd(total, MOST_COLUMNS)
-            rows = total // columns
-        return rows, columns
 
     def _spread(self, tensor: Tensor, part: Dims) -> Spread | None:
         if tensor.virtual or tensor.uid in self._graph.produced:

@@ -319,23 +319,14 @@ class Chooser:
             self._plan_freely(native)
             return Selection(None, "hipDNN's own choice")
         if self._library.can.has(HARD):
-            return self._plan_hard(native, choice.id, knobs)
-        return self._plan_softly(native, choice.id, knobs)
-
-    def _plan_freely(self, native: Any) -> None:
-        self._library.step(native, "create_execution_plans", *self._library.modes())
-
-    def _plan_hard(self, native: Any, wanted: int, knobs: Mapping[str, str]) -> Selection:
-        made, recorded = settings(self._library, native, wanted, knobs)
-        with self._library.calling(HARD):
-            error = native.create_execution_plan_ext(wanted, *([made] if made else []))
-            if is_good(error) is None:
-                check(HARD, error)
-            if not is_good(error):
-                raise self._declined(native, wanted, meaning(HARD, error))
-        return Selection(wanted, HARD.rpartition(".")[2], recorded)
-
-    def _plan_softly(self, native: Any, wanted: int, knobs: Mapping[str, str]) -> Selection:
+            made, recorded = settings(self._library, native, choice.id, knobs)
+            with self._library.calling(HARD):
+                error = native.create_execution_plan_ext(choice.id, *([made] if made else []))
+                if is_good(error) is None:
+                    check(HARD, error)
+                if not is_good(error):
+                    raise self._declined(native, choice.id, meaning(HARD, error))
+            return Selection(choice.id, HARD.rpartition(".")[2], recorded)
         version = self._library.version
         if knobs:
             raise EngineError(f"hipdnn: {version} has no {HARD}, which --knob needs")
@@ -343,12 +334,16 @@ class Chooser:
             raise EngineError(
                 f"hipdnn: {version} has neither {HARD} nor {SOFT}: no engine can be chosen"
             )
-        if self._library.cannot_rank is None and wanted not in self.ranked(native):
-            raise self._declined(native, wanted, None)
+        if self._library.cannot_rank is None and choice.id not in self.ranked(native):
+            raise self._declined(native, choice.id, None)
         with self._library.calling(SOFT):
-            native.set_preferred_engine_id_ext(wanted)
+            native.set_preferred_engine_id_ext(choice.id)
         self._plan_freely(native)
-        return Selection(wanted, SOFT.rpartition(".")[2])
+        return Selection(choice.id, SOFT.rpartition(".")[2])
+
+    def _plan_freely(self, native: Any) -> None:
+        self._library.step(native, "create_execution_plans", *self._library.modes())
+
 
     def _declined(self, native: Any, wanted: int, cause: Exception | None) -> Exception:
         """The refusal, with the engines that would run the graph."""

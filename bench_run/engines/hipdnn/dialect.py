@@ -111,11 +111,8 @@ def _read(library: Library, graph: Graph, *, former: bool) -> tuple[Any, Any]:
 
 
 def _wants_former(message: str) -> bool:
-    return any(f"{key}" in _words(message) for key in FORMER_KEYS.values())
-
-
-def _words(message: str) -> set[str]:
-    return set("".join(c if c.isalnum() or c == "_" else " " for c in message).split())
+    words = "".join(c if c.isalnum() or c == "_" else " " for c in message).split()
+    return any(f"{key}" in words for key in FORMER_KEYS.values())
 
 
 def _set_types(library: Library, native: Any, graph: Graph) -> None:

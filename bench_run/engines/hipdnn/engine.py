@@ -96,7 +96,22 @@ def autotune(library: Library, native: Any, handle: Any, buffers: Buffers, graph
         pointer = int(workspace.ptr())
     with library.calling(TUNER):
         results = list(native.autotune(handle, buffers.pack, pointer, workspace_size=size))
-    return _tuned(results)
+    if not results:
+        raise UnsupportedGraphError(f"hipdnn: {TUNER}: no candidates: no engine took the graph")
+    done = [result for result in results if _is_measured(result)]
+    if not done:
+        reason = member_of(results[0], "error_message", "") or "no reason is given"
+        raise EngineError(f"hipdnn: {TUNER}: none of {len(results)} candidates succeeded: {reason}")
+    done.sort(key=lambda result: member_of(result, "rank", 0))
+    texts = [_claim(result) for result in done]
+    claims = {
+        "autotune's winner claims": texts[0],
+        "autotune's candidates": f"{len(results)}, of which {len(done)} were timed",
+    }
+    if len(texts) > 1:
+        claims["autotune's others claim"] = "; ".join(texts[1:])
+    winner = member_of(done[0], "engine_id")
+    return Tuned(claims, None if winner is None else int(winner))
 
 
 def hold_winner(tuned: Tuned, running: int | None, chooser: Chooser) -> None:
@@ -117,23 +132,6 @@ def _is_measured(result: Any) -> bool:
     return bool(tried and ranked and not member_of(result, "excluded_by_caller", False))
 
 
-def _tuned(results: list[Any]) -> Tuned:
-    if not results:
-        raise UnsupportedGraphError(f"hipdnn: {TUNER}: no candidates: no engine took the graph")
-    done = [result for result in results if _is_measured(result)]
-    if not done:
-        reason = member_of(results[0], "error_message", "") or "no reason is given"
-        raise EngineError(f"hipdnn: {TUNER}: none of {len(results)} candidates succeeded: {reason}")
-    done.sort(key=lambda result: member_of(result, "rank", 0))
-    texts = [_claim(result) for result in done]
-    claims = {
-        "autotune's winner claims": texts[0],
-        "autotune's candidates": f"{len(results)}, of which {len(done)} were timed",
-    }
-    if len(texts) > 1:
-        claims["autotune's others claim"] = "; ".join(texts[1:])
-    winner = member_of(done[0], "engine_id")
-    return Tuned(claims, None if winner is None else int(winner))
 
 
 def _claim(result: Any) -> str:
@@ -204,12 +202,6 @@ class Built:
     native: Any
     selection: Selection
     phases: Phases
-
-
-def _searches(knobs: Mapping[str, str]) -> bool:
-    """Whether the first call looks for the fastest algorithm. The knob is a whole number."""
-    forced = os.environ.get(FORCED, "").strip().lower() in TRUE
-    return forced or int(knobs.get(BENCHMARKING, "0"), 0) != 0
 
 
 class HipdnnEngine:
@@ -354,7 +346,9 @@ class HipdnnEngine:
     def _executable(self, built: Built, made: CompiledGraph, sets: Sequence[Buffers]) -> HipdnnPlan:
         held = sum(buffers.bytes for buffers in sets)
         facts = PlanFacts(made.chosen, made.workspace_bytes, held)
-        searches = _searches(built.selection.knobs)
+        # The first call looks for the fastest algorithm. The knob is a whole number.
+        forced = os.environ.get(FORCED, "").strip().lower() in TRUE
+        searches = forced or int(built.selection.knobs.get(BENCHMARKING, "0"), 0) != 0
         return HipdnnPlan(made.compiled, sets, facts, self._opened.stream, searches=searches)
 
     def _workspace(self, native: Any) -> tuple[int, Any]:

@@ -214,8 +214,35 @@ def open_engine(spec: EngineSpec, options: EngineOptions) -> HipdnnEngine:
     loaded = loaded_paths(library, handle)
     files = chosen_files(spec, wanted, loaded)
     stream = open_stream(library, handle, options)
-    facts = _facts(library, Chooser(library, handle), choice, files, device)
-    knobs = _settings(spec, options, wanted)
+    chooser = Chooser(library, handle)
+    place, kind = amd.describe_device(device)
+    path, sha256 = fingerprint(files)
+    libraries = {MODULE: library.version}
+    info = None if choice.id is None else chooser.info(choice.id)
+    if info is not None:
+        version = member_of(info, "version", "of unknown version")
+        plugin = member_of(info, "plugin_name", "?")
+        libraries[chooser.name_of(choice.id or 0)] = f"{version} ({plugin})"
+    libraries.update({file.name: file_facts(file) for file in files})
+    libraries.update(mapped_libraries())
+    if library.backend is not None:
+        libraries["backend, loaded first"] = file_facts(library.backend)
+    facts = EngineFacts(
+        id=None if choice.id is None else str(choice.id),
+        libraries=libraries,
+        device=place,
+        device_kind=kind,
+        plugin_path=path,
+        plugin_sha256=sha256,
+        abilities=library.can.words,
+    )
+    # What was set for this engine, knobs included, as the document says it.
+    found = dict(options.knobs)
+    if wanted:
+        found["plugin mode"] = options.plugin_mode
+    found["caches"] = caches_text(options, USERS)
+    folder = library_folder(spec)
+    knobs = found if folder is None else {**found, "library folder": folder}
     facts = replace(facts, knobs=knobs, device_index=options.device)
     return HipdnnEngine(Opened(library, handle, stream, choice, options, facts, phases, count))
 
@@ -258,37 +285,5 @@ def _refuse_blind_name(library: Library, choice: Choice) -> None:
         )
 
 
-def _facts(
-    library: Library, chooser: Chooser, choice: Choice, files: list[Path], device: str
-) -> EngineFacts:
-    place, kind = amd.describe_device(device)
-    path, sha256 = fingerprint(files)
-    libraries = {MODULE: library.version}
-    info = None if choice.id is None else chooser.info(choice.id)
-    if info is not None:
-        version = member_of(info, "version", "of unknown version")
-        plugin = member_of(info, "plugin_name", "?")
-        libraries[chooser.name_of(choice.id or 0)] = f"{version} ({plugin})"
-    libraries.update({file.name: file_facts(file) for file in files})
-    libraries.update(mapped_libraries())
-    if library.backend is not None:
-        libraries["backend, loaded first"] = file_facts(library.backend)
-    return EngineFacts(
-        id=None if choice.id is None else str(choice.id),
-        libraries=libraries,
-        device=place,
-        device_kind=kind,
-        plugin_path=path,
-        plugin_sha256=sha256,
-        abilities=library.can.words,
-    )
 
 
-def _settings(spec: EngineSpec, options: EngineOptions, wanted: tuple[str, ...]) -> dict[str, str]:
-    """What was set for this engine, knobs included, as the document says it."""
-    found = dict(options.knobs)
-    if wanted:
-        found["plugin mode"] = options.plugin_mode
-    found["caches"] = caches_text(options, USERS)
-    folder = library_folder(spec)
-    return found if folder is None else {**found, "library folder": folder}

@@ -126,29 +126,20 @@ class HipdnnPlan:
         """Words for each quality; executions end with the first whose gate opened by force."""
         times_ns: dict[str, list[float]] = {}
         for _ in range(WITNESSED):
-            time_ns, quality, timed_out = self._timed()
-            if timed_out:
+            error, timing = self._native.execute_timed_ext(
+                self._handle, self._pack, self._workspace_pointer
+            )
+            check(WITNESS, error)
+            elapsed_ms = member_of(timing, "elapsed_ms")
+            quality = member_of(timing, "quality", "no quality")
+            name = str(member_of(quality, "name", quality)).rpartition(".")[2]
+            if member_of(timing, "timed_out", False):
                 yield "a gate opened by force"
                 break
-            if time_ns is not None:
-                times_ns.setdefault(quality, []).append(time_ns)
-        for quality, values in sorted(times_ns.items()):
-            yield f"{quality}: median {time_text(statistics.median(values))} of {len(values)}"
-
-    def _timed(self) -> tuple[float | None, str, bool]:
-        """Nanoseconds where there are any, the quality, and whether the gate opened by force."""
-        error, timing = self._native.execute_timed_ext(
-            self._handle, self._pack, self._workspace_pointer
-        )
-        check(WITNESS, error)
-        elapsed_ms, quality = (
-            member_of(timing, "elapsed_ms"),
-            member_of(timing, "quality", "no quality"),
-        )
-        name = str(member_of(quality, "name", quality)).rpartition(".")[2]
-        known = elapsed_ms is not None and name != "INVALID"
-        forced = bool(member_of(timing, "timed_out", False))
-        return float(elapsed_ms) * 1e6 if known else None, name, forced
+            if elapsed_ms is not None and name != "INVALID":
+                times_ns.setdefault(name, []).append(float(elapsed_ms) * 1e6)
+        for name, values in sorted(times_ns.items()):
+            yield f"{name}: median {time_text(statistics.median(values))} of {len(values)}"
 
     def _run_in_turn(self) -> None:
         self._turn = (self._turn + 1) % len(self._sets)

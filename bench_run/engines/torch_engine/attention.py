@@ -232,7 +232,21 @@ def attention(op: Op) -> Call:
     native = len({op.dtype(port) for port in ("q", "k", "v")}) == 1 and op.dtype("q") in NATIVE
     if native and same_heads and not op.present(*FACTORS, *LENGTHS, *OUTPUTS[1:], "sink_token"):
         return _fused(op)
-    return _formula(op)
+    where, scale = Sequences.of(op), Scale.of(op)
+    if where.paged and op.has("attn_mask"):
+        raise op.refusal("where attn_mask lies for paged keys is not documented")
+    mask = Visibility(band(op.node.attributes), where.queries, where.keys)
+    formula = Formula(where, scale, mask, op.compute, op.dims("q")[1])
+    optional = op.present("attn_mask", "sink_token", *FACTORS)
+    ports = ("q", "k", "v", *scale.ports, *where.ports, *optional)
+    outputs = op.present(*OUTPUTS)
+    shapes = [op.dims(port) for port in outputs]
+
+    def function(*tensors: T) -> tuple[T, ...]:
+        found = formula.run(dict(zip(ports, tensors, strict=True)))
+        return tuple(found[port].reshape(dims) for port, dims in zip(outputs, shapes, strict=True))
+
+    return Call(ports, outputs, function, 2 * LAUNCHES)
 
 
 def _fused(op: Op) -> Call:
@@ -287,8 +301,19 @@ class Formula:
     def run(self, given: Mapping[str, T]) -> dict[str, T]:
         rows, columns = self.where.lengths(given)
         scores = self._scores(given, rows, columns)
-        top, total, weights = _exponentials(scores, self._sink(given))
-        v = self._values(given, columns)
+        sink = self._sink(given)
+        # Row maxima, row sums, and exp(s − maximum).
+        top = scores.amax(dim=-1, keepdim=True)
+        top = top if sink is None else torch.maximum(top, sink)
+        weights = torch.exp(scores - _finite(top))
+        total = weights.sum(dim=-1, keepdim=True)
+        if sink is not None:
+            total = total + torch.exp(sink - _finite(top))
+        # Keys past a sequence's length hold anything, and nothing times anything may be NaN.
+        v = self.where.keys_of(elementwise(given["v"], self.dtype), given.get("page_table_v"))
+        if columns is not None:
+            v = torch.where(rows_present(self.mask.keys, columns), v, 0.0)
+        v = shared(v, self.heads)
         shares = weights / torch.where(total == 0, 1.0, total)
         found = {"o": shares @ v, "max": top, "sum_exp": total}
         found["stats"] = _finite(top) + total.log()
@@ -312,13 +337,6 @@ class Formula:
         hidden = self.mask.hidden(q.device, rows, columns)
         return scores if hidden is None else scores.masked_fill(hidden, -math.inf)
 
-    def _values(self, given: Mapping[str, T], columns: T | None) -> T:
-        """Keys past a sequence's length hold anything, and nothing times anything may be NaN."""
-        v = self.where.keys_of(elementwise(given["v"], self.dtype), given.get("page_table_v"))
-        if columns is not None:
-            v = torch.where(rows_present(self.mask.keys, columns), v, 0.0)
-        return shared(v, self.heads)
-
     def _sink(self, given: Mapping[str, T]) -> T | None:
         if "sink_token" not in given:
             return None
@@ -333,35 +351,6 @@ class Formula:
 
 EMPTY = {"o": 0.0, "max": -math.inf, "sum_exp": 0.0, "stats": -math.inf}
 """What rows that belong to no sequence give."""
-
-
-def _formula(op: Op) -> Call:
-    where, scale = Sequences.of(op), Scale.of(op)
-    if where.paged and op.has("attn_mask"):
-        raise op.refusal("where attn_mask lies for paged keys is not documented")
-    mask = Visibility(band(op.node.attributes), where.queries, where.keys)
-    formula = Formula(where, scale, mask, op.compute, op.dims("q")[1])
-    optional = op.present("attn_mask", "sink_token", *FACTORS)
-    ports = ("q", "k", "v", *scale.ports, *where.ports, *optional)
-    outputs = op.present(*OUTPUTS)
-    shapes = [op.dims(port) for port in outputs]
-
-    def function(*tensors: T) -> tuple[T, ...]:
-        found = formula.run(dict(zip(ports, tensors, strict=True)))
-        return tuple(found[port].reshape(dims) for port, dims in zip(outputs, shapes, strict=True))
-
-    return Call(ports, outputs, function, 2 * LAUNCHES)
-
-
-def _exponentials(scores: T, sink: T | None) -> tuple[T, T, T]:
-    """Row maxima, row sums, and exp(s − maximum)."""
-    top = scores.amax(dim=-1, keepdim=True)
-    top = top if sink is None else torch.maximum(top, sink)
-    weights = torch.exp(scores - _finite(top))
-    total = weights.sum(dim=-1, keepdim=True)
-    if sink is not None:
-        total = total + torch.exp(sink - _finite(top))
-    return top, total, weights
 
 
 def _finite(top: T) -> T:

@@ -50,18 +50,15 @@ def quantize(op: Op) -> Call:
         maxima = x.abs().reshape(split).amax(axis + 1)
         scale = maxima / largest
         if scale_type == "fp8_e8m0":
-            scale = _power_of_two_above(scale, DTYPES[scale_type].smallest)
+            # The next power of two, exactly: by mantissa and exponent.
+            mantissa, exponent = torch.frexp(scale)
+            exponent = torch.where(mantissa == 0.5, exponent - 1, exponent)
+            powers = torch.ldexp(torch.ones_like(scale), exponent)
+            scale = powers.clamp_min(DTYPES[scale_type].smallest)
         divisor = _expanded(scale, blocks, dims)
         return torch.where(divisor == 0, 0.0, x / divisor), scale
 
     return Call(("x",), ("y", "scale"), function, 16)
-
-
-def _power_of_two_above(value: T, smallest: float) -> T:
-    """The next power of two, exactly: by mantissa and exponent."""
-    mantissa, exponent = torch.frexp(value)
-    exponent = torch.where(mantissa == 0.5, exponent - 1, exponent)
-    return torch.ldexp(torch.ones_like(value), exponent).clamp_min(smallest)
 
 
 def _expanded(scale: T, blocks: tuple[int, ...], dims: tuple[int, ...]) -> T:

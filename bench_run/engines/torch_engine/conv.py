@@ -52,7 +52,9 @@ def convolution_forward(op: Op) -> Call:
 
 def convolution_backward_data(op: Op) -> Call:
     g, dtype = _geometry(op, "dx", "w"), _gradient_type(op, "dy", "w", result="dx")
-    inside = _inside(g, op.dims("dx"))
+    # The part of a padded gradient that belongs to the input.
+    spatial = (slice(a, a + n) for a, n in zip(g.before, op.dims("dx")[2:], strict=True))
+    inside = (slice(None), slice(None), *spatial)
     like = _padded(g, _like(op, "dx", dtype))
 
     def function(dy: T, w: T) -> T:
@@ -159,9 +161,3 @@ def _like(op: Op, port: str, dtype: torch.dtype) -> T:
     """A tensor of the result's dims and layout, of which only those are read."""
     tensor = op.tensor(port)
     return torch.empty_strided(tensor.dims, tensor.strides, dtype=dtype, device=op.device)
-
-
-def _inside(g: Geometry, dims: tuple[int, ...]) -> tuple[slice, ...]:
-    """The part of a padded gradient that belongs to the input."""
-    spatial = (slice(a, a + n) for a, n in zip(g.before, dims[2:], strict=True))
-    return (slice(None), slice(None), *spatial)

@@ -88,8 +88,12 @@ class TorchEngine:
     def build(self, graph: Graph, variant: Mapping[str, str]) -> Graph:  # noqa: ARG002
         check(graph)
         if self._device.type == "cuda":
-            if not self._replay:  # a captured product keeps the address of its workspace
-                _free_workspaces()
+            # cuBLAS' workspaces (32 MiB on an H200) stay with a process from its first product on:
+            # they would be in the peaks of all cases that follow one. A captured product keeps the
+            # address of its workspace.
+            clear = getattr(torch._C, "_cuda_clearCublasWorkspaces", None)
+            if clear is not None and not self._replay:
+                clear()
             torch.cuda.reset_peak_memory_stats(self._device)
         return graph
 
@@ -140,14 +144,6 @@ class TorchEngine:
 
     def close(self) -> None:
         self._resources.close()
-
-
-def _free_workspaces() -> None:
-    """cuBLAS' workspaces (32 MiB on an H200) stay with a process from its first product on: they
-    would be in the peaks of all cases that follow one."""
-    clear = getattr(torch._C, "_cuda_clearCublasWorkspaces", None)
-    if clear is not None:
-        clear()
 
 
 def _compiled(program: Program) -> Function:
@@ -256,7 +252,13 @@ def open_engine(spec: EngineSpec, options: EngineOptions) -> TorchEngine:
     if options.replay and device.type == "cpu":
         raise UsageError(f"--replay: {spec.text} runs on the CPU, which has no graphs to replay")
     if COMPILE in spec.options:
-        _expect_compiler(device)
+        # Inductor compiles C++ on the CPU, and the launchers of Triton's kernels on a
+        # GPU.
+        variable, default = ("CXX", "g++") if device.type == "cpu" else ("CC", "gcc")
+        compiler = os.environ.get(variable, default)
+        if shutil.which(compiler) is None:
+            what = f"torch+compile needs a compiler, and there is no {compiler!r}"
+            raise EngineUnavailableError(f"{what}; install one or set {variable}")
     if device.type == "cpu":
         keep_freed_memory()
     resources = ExitStack()
@@ -266,17 +268,16 @@ def open_engine(spec: EngineSpec, options: EngineOptions) -> TorchEngine:
         engine = TorchEngine(spec, options, device, resources)
     if device.type == "cuda" and torch.version.cuda is not None:
         with suppress(RuntimeError):  # a device that is full or broken shows in the cases
-            _load_libraries(device)
+            # The first product of a process loads cuBLAS, its first convolution
+            # cuDNN: 0.09 and 0.08 s on an H200, which would be in the first run of
+            # whatever case comes first.
+            small = torch.zeros(8, 8, 1, 1, dtype=torch.half, device=device)
+            torch.matmul(small[:, :, 0, 0], small[:, :, 0, 0])
+            torch.nn.functional.conv2d(small, small)
+            torch.cuda.synchronize(device)
     return engine
 
 
-def _load_libraries(device: torch.device) -> None:
-    """The first product of a process loads cuBLAS, its first convolution cuDNN: 0.09 and 0.08 s on
-    an H200, which would be in the first run of whatever case comes first."""
-    small = torch.zeros(8, 8, 1, 1, dtype=torch.half, device=device)
-    torch.matmul(small[:, :, 0, 0], small[:, :, 0, 0])
-    torch.nn.functional.conv2d(small, small)
-    torch.cuda.synchronize(device)
 
 
 def _device(spec: EngineSpec, default: int) -> torch.device:
@@ -295,13 +296,6 @@ def _device(spec: EngineSpec, default: int) -> torch.device:
     return torch.device("cuda", index)
 
 
-def _expect_compiler(device: torch.device) -> None:
-    """Inductor compiles C++ on the CPU, and the launchers of Triton's kernels on a GPU."""
-    variable, default = ("CXX", "g++") if device.type == "cpu" else ("CC", "gcc")
-    compiler = os.environ.get(variable, default)
-    if shutil.which(compiler) is None:
-        what = f"torch+compile needs a compiler, and there is no {compiler!r}"
-        raise EngineUnavailableError(f"{what}; install one or set {variable}")
 
 
 @contextmanager

@@ -101,10 +101,6 @@ def rmsnorm(op: Op) -> Call:
                 elementwise(x, dtype), shape, elementwise(scale, dtype).reshape(shape), epsilon
             ),
         )
-    return _rmsnorm_formula(op, axes)
-
-
-def _rmsnorm_formula(op: Op, axes: tuple[int, ...]) -> Call:
     dtype, outputs = op.compute, op.present("y", "inv_rms")
 
     def function(x: T, scale: T, epsilon: T, *bias: T) -> tuple[T, ...]:
@@ -117,6 +113,8 @@ def _rmsnorm_formula(op: Op, axes: tuple[int, ...]) -> Call:
         return (y, inverse)[: len(outputs)]
 
     return Call(("x", "scale", "epsilon", *op.present("bias")), outputs, function, 12)
+
+
 
 
 def rmsnorm_backward(op: Op) -> Call:

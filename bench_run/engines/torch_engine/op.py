@@ -85,17 +85,14 @@ def settle(value: torch.Tensor, data_type: str) -> torch.Tensor:
     row = DTYPES[data_type]
     if row.bits == 8 and row.kind in ("float", "scale"):
         low = row.smallest if row.kind == "scale" else -row.largest
-        value = value.to(_widest(value.dtype)).clamp(low, row.largest)
+        widest = torch.float64 if value.dtype == torch.float64 else torch.float32
+        value = value.to(widest).clamp(low, row.largest)
     elif row.kind == "integer" and data_type != "int64" and value.dtype != torch.bool:
         limits = torch.iinfo(wanted)
         if value.dtype.is_floating_point:
             value = value.to(torch.float64)  # narrower ones do not have these limits
         value = value.clamp(limits.min, limits.max)
     return value.to(wanted)
-
-
-def _widest(dtype: torch.dtype) -> torch.dtype:
-    return torch.float64 if dtype == torch.float64 else torch.float32
 
 
 Values: TypeAlias = "torch.Tensor | tuple[torch.Tensor, ...]"

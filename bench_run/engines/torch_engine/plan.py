@@ -145,21 +145,20 @@ class TorchPlan:
             (index,) = (i for i, t in enumerate(self._graph.inputs) if t.uid == home.uid)
             return lambda: _seen_as(self._input(index), tensor, home.offset)
         place = outputs.index(home.uid)
-        return lambda: _seen_as(self._result(place), tensor, home.offset)
+        return lambda: _seen_as(self._found()[place], tensor, home.offset)
 
     def _input(self, index: int) -> T:
         """Where it lies now: it may be borrowed too."""
         found = dict(self._sources)
         return found[index]() if index in found else self._inputs[index]
 
-    def _result(self, place: int) -> T:
-        return self._results[place] if self._results else self._buffers[place]
-
     def upload(self, inputs: Storages) -> None:
         with foreign_errors("upload"):
             for tensor in self._graph.inputs:
                 if tensor.uid not in self._borrowed:
-                    self._homes[tensor.uid].view(torch.uint8).copy_(_bytes(inputs[tensor.uid]))
+                    # As bytes: PyTorch does not know the types of ml_dtypes.
+                    given = np.require(inputs[tensor.uid], requirements=["C", "W"]).view(np.uint8)
+                    self._homes[tensor.uid].view(torch.uint8).copy_(torch.from_numpy(given))
 
     def poison(self) -> None:
         """Results that are captured stay where they are; others are freed."""
@@ -182,7 +181,11 @@ class TorchPlan:
             for index in self._layouts(found) if self._copied is None else self._copied:
                 found[index] = self._buffers[index].copy_(found[index])
         except FOREIGN as error:
-            self._raise(error)
+            # Ours in place of PyTorch's, with the node's name where it comes from one.
+            if not isinstance(error, torch.OutOfMemoryError):
+                self._program.blame(self._inputs)
+            with foreign_errors("run"):
+                raise error
         self._results = found
         for index, _ in self._sources:
             self._inputs[index] = _NOTHING  # else the memory could not be used again
@@ -262,13 +265,6 @@ class TorchPlan:
         self._copied = tuple(copied)
         return self._copied
 
-    def _raise(self, error: Exception) -> None:
-        """Ours in place of PyTorch's, with the node's name where it comes from one."""
-        if not isinstance(error, torch.OutOfMemoryError):
-            self._program.blame(self._inputs)
-        with foreign_errors("run"):
-            raise error
-
 
 def _seen_as(value: T, tensor: Tensor, offset: int) -> T:
     """Another plan's tensor as this one's dims and strides have it."""
@@ -280,11 +276,6 @@ def _seen_as(value: T, tensor: Tensor, offset: int) -> T:
 def _in_layout(tensor: Tensor, value: T) -> bool:
     axes = zip(value.shape, value.stride(), tensor.strides, strict=True)
     return value.shape == tensor.dims and all(n == 1 or have == want for n, have, want in axes)
-
-
-def _bytes(array: Storage) -> T:
-    """The bytes of a NumPy array; PyTorch does not know the types of ml_dtypes."""
-    return torch.from_numpy(np.require(array, requirements=["C", "W"]).view(np.uint8))
 
 
 def _storage(tensor: Tensor, value: T) -> Storage:

@@ -88,7 +88,21 @@ def resample(op: Op) -> Call:
     dtype = op.working_type("x", result="y")
     if mode == "maxpool":
         return _maximum(op, w, dtype)
-    return _average(op, w, dtype, mode == "avgpool_include_padding")
+    include = mode == "avgpool_include_padding"
+    pool = AVERAGES[len(w.window)]
+    if op.device.type == "cpu" and len(w.window) == 3:
+        dtype = op.compute  # it has no kernel for narrow types
+    if w.plain:
+        kernel = partial(pool, kernel_size=w.window, stride=w.stride, padding=w.own)
+        kernel = partial(kernel, count_include_pad=include)
+        return Call(("x",), ("y",), lambda x: kernel(elementwise(x, dtype)))
+    factor = 1.0 if include else math.prod(w.window) / _counts(op, w)
+
+    def function(x: T) -> T:
+        padded = functional.pad(elementwise(x, op.compute), w.extra)
+        return pool(padded, w.window, w.stride) * factor
+
+    return Call(("x",), ("y",), function)
 
 
 def _maximum(op: Op, w: Windows, dtype: torch.dtype) -> Call:
@@ -120,23 +134,6 @@ def _unpadded(index: T, w: Windows) -> T:
         inside = inside & (place >= 0) & (place < length)
         total, step = total + place * step, step * length
     return torch.where(inside, total, -1)
-
-
-def _average(op: Op, w: Windows, dtype: torch.dtype, include: bool) -> Call:
-    pool = AVERAGES[len(w.window)]
-    if op.device.type == "cpu" and len(w.window) == 3:
-        dtype = op.compute  # it has no kernel for narrow types
-    if w.plain:
-        kernel = partial(pool, kernel_size=w.window, stride=w.stride, padding=w.own)
-        kernel = partial(kernel, count_include_pad=include)
-        return Call(("x",), ("y",), lambda x: kernel(elementwise(x, dtype)))
-    factor = 1.0 if include else math.prod(w.window) / _counts(op, w)
-
-    def function(x: T) -> T:
-        padded = functional.pad(elementwise(x, op.compute), w.extra)
-        return pool(padded, w.window, w.stride) * factor
-
-    return Call(("x",), ("y",), function)
 
 
 def _counts(op: Op, w: Windows) -> T:
