@@ -71,14 +71,7 @@ class DeviceLock:
         self.problem: str | None = None
         try:
             if self.names:
-                # For every user of the host, as the folder for temporary files
-                # is.
-                try:
-                    self._folder.mkdir(parents=True)
-                    self._folder.chmod(0o777 | stat.S_ISVTX)
-                except FileExistsError:
-                    if not self._folder.is_dir():
-                        raise NotADirectoryError(20, "it is not a folder") from None
+                _make_folder(self._folder)
         except OSError as error:
             self.problem = f"no lock in {self._folder}: {error.strerror}"
 
@@ -145,3 +138,11 @@ class DeviceLock:
         return file
 
 
+def _make_folder(folder: Path) -> None:
+    """For every user of the host, as the folder for temporary files is."""
+    try:
+        folder.mkdir(parents=True)
+        folder.chmod(0o777 | stat.S_ISVTX)
+    except FileExistsError:
+        if not folder.is_dir():
+            raise NotADirectoryError(20, "it is not a folder") from None

@@ -86,7 +86,14 @@ def measure(
     with quiet():
         # Warm-up takes at most half as long as a pass may.
         limit = None if budget.max_time_ns is None else budget.max_time_ns // 2
-        warmup = end_to_end(plan, stream, SamplingBudget(budget.warmup, budget.warmup, 0, limit, budget.executions), None, clock, canaries)[0]
+        warmup = end_to_end(
+            plan,
+            stream,
+            SamplingBudget(budget.warmup, budget.warmup, 0, limit, budget.executions),
+            None,
+            clock,
+            canaries,
+        )[0]
         canaries.choose(min(warmup) if warmup else budget.first_run_ns)
         series: dict[str, list[int]] = {}
         if stream.clock != "host":
@@ -94,8 +101,6 @@ def measure(
             series["device_ns"] = on_device(plan, stream, budget, estimate_ns, canaries)
         series["e2e_ns"], stopped_by = end_to_end(plan, stream, budget, check, clock, canaries)
     return Measured({"e2e_ns": warmup}, series, stopped_by)
-
-
 
 
 def end_to_end(

@@ -100,17 +100,19 @@ def _median_counters(launches: Sequence[Dispatch]) -> dict[str, float]:
 
 def trace_events(iterations: Sequence[Iteration]) -> list[TraceEvent]:
     """Events of Chrome's trace format on the device's lane; instants in microseconds."""
-    return [{
-        "name": each.name,
-        "ph": "X",
-        "pid": 0,
-        "tid": DEVICE,
-        "ts": each.begin_ns / 1000,
-        "dur": each.duration_ns / 1000,
-        "args": {"iteration": index},
-    } for index, iteration in enumerate(iterations) for each in iteration]
-
-
+    return [
+        {
+            "name": each.name,
+            "ph": "X",
+            "pid": 0,
+            "tid": DEVICE,
+            "ts": each.begin_ns / 1000,
+            "dur": each.duration_ns / 1000,
+            "args": {"iteration": index},
+        }
+        for index, iteration in enumerate(iterations)
+        for each in iteration
+    ]
 
 
 # Which counters a set stands for on which AMD chip: a table by the beginning of its name.

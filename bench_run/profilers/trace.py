@@ -84,8 +84,6 @@ def _host_events(instants: Iterable[tuple[int, int, int]]) -> list[TraceEvent]:
     return events
 
 
-
-
 def _event(name: str, lane: int, start_ns: int, end_ns: int) -> TraceEvent:
     span = {"ts": start_ns / 1e3, "dur": (end_ns - start_ns) / 1e3}
     return {"name": name, "ph": "X", "pid": 0, "tid": lane, **span}

@@ -174,10 +174,9 @@ class CudnnEngine:
         canonical = rewrite(graph)
         described = views(canonical)
         what = ", ".join(dict.fromkeys(node.label for node in graph.nodes))
-        name = graph.name or "graph"
         kinds = self._cudnn.data_type
         pygraph = self._cudnn.pygraph(
-            name=name,
+            name=graph.name or "graph",
             handle=self._handle,
             io_data_type=kinds.NOT_SET,
             intermediate_data_type=kinds.FLOAT,
@@ -208,8 +207,6 @@ class CudnnEngine:
             math=_math_of(canonical, self._math),
             backend=self._versions["cudnn"],
         )
-
-
 
     def plan(self, built: object) -> Plan:
         assert isinstance(built, Built)

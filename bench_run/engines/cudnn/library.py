@@ -31,8 +31,7 @@ OTHER_CHIPS = ("ARCH_MISMATCH", "Blackwell", "deviceVer")
 def load() -> Any:
     """The module `cudnn`. Raises `EngineUnavailableError`."""
     if "cudnn" not in sys.modules:
-        # The CUDA runtime of the installed wheels, so that the frontend finds it by its
-        # name.
+        # The CUDA runtime of the installed wheels, so that the frontend finds it by its name.
         root = Path(sysconfig.get_paths()["purelib"]) / "nvidia"
         found = sorted(root.glob("*/lib/libcudart.so.*[0-9]"))
         if found:
@@ -69,8 +68,6 @@ def _without_torch() -> Iterator[None]:
             import_module("cudnn.datatypes").is_torch_available()  # remembers "no"
     finally:
         del sys.modules["torch"]
-
-
 
 
 def versions(cudnn: Any) -> dict[str, str]:

@@ -153,8 +153,8 @@ def forward(call: Call) -> dict[str, Any]:
     for port, name in (("page_table_k", "k"), ("page_table_v", "v")):
         if call.has(port):
             arguments[f"paged_attention_{name}_table"] = call.operand(port)
-            # Keys that the page tables can hold: cuDNN wants just that, the
-            # sequences' lengths mask.
+            # Keys that the page tables can hold: cuDNN wants just that, the sequences' lengths
+            # mask.
             pages, page = call.tensor_of("page_table_k").dims[1], call.tensor_of("k").dims[2]
             stated = call.attribute("max_seq_len_kv")
             if stated is not None and -(-stated // page) != pages:
@@ -218,8 +218,6 @@ def _mask(call: Call) -> dict[str, Any]:
         corner = corners.BOTTOM_RIGHT if seen.bottom_right else corners.TOP_LEFT
         arguments["diagonal_alignment"] = corner
     return arguments
-
-
 
 
 Results = dict[str, Any]

@@ -344,7 +344,6 @@ class Chooser:
     def _plan_freely(self, native: Any) -> None:
         self._library.step(native, "create_execution_plans", *self._library.modes())
 
-
     def _declined(self, native: Any, wanted: int, cause: Exception | None) -> Exception:
         """The refusal, with the engines that would run the graph."""
         others = self.ranked(native) if self._library.cannot_rank is None else None

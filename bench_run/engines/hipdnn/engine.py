@@ -132,8 +132,6 @@ def _is_measured(result: Any) -> bool:
     return bool(tried and ranked and not member_of(result, "excluded_by_caller", False))
 
 
-
-
 def _claim(result: Any) -> str:
     """Engine with its least and mean time, as far as this release tells them."""
     parts = [str(member_of(result, "engine_name") or member_of(result, "engine_id", "an engine"))]

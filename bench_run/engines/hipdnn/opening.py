@@ -283,7 +283,3 @@ def _refuse_blind_name(library: Library, choice: Choice) -> None:
             f"hipdnn: {MODULE} {library.version} has no engine_id_to_name and cannot confirm "
             f"{choice.name}: give the engine's number (1 was MIOpen)"
         )
-
-
-
-

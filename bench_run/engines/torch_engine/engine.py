@@ -252,8 +252,7 @@ def open_engine(spec: EngineSpec, options: EngineOptions) -> TorchEngine:
     if options.replay and device.type == "cpu":
         raise UsageError(f"--replay: {spec.text} runs on the CPU, which has no graphs to replay")
     if COMPILE in spec.options:
-        # Inductor compiles C++ on the CPU, and the launchers of Triton's kernels on a
-        # GPU.
+        # Inductor compiles C++ on the CPU, and the launchers of Triton's kernels on a GPU.
         variable, default = ("CXX", "g++") if device.type == "cpu" else ("CC", "gcc")
         compiler = os.environ.get(variable, default)
         if shutil.which(compiler) is None:
@@ -268,16 +267,13 @@ def open_engine(spec: EngineSpec, options: EngineOptions) -> TorchEngine:
         engine = TorchEngine(spec, options, device, resources)
     if device.type == "cuda" and torch.version.cuda is not None:
         with suppress(RuntimeError):  # a device that is full or broken shows in the cases
-            # The first product of a process loads cuBLAS, its first convolution
-            # cuDNN: 0.09 and 0.08 s on an H200, which would be in the first run of
-            # whatever case comes first.
+            # The first product of a process loads cuBLAS, its first convolution cuDNN: 0.09 and
+            # 0.08 s on an H200, which would be in the first run of whatever case comes first.
             small = torch.zeros(8, 8, 1, 1, dtype=torch.half, device=device)
             torch.matmul(small[:, :, 0, 0], small[:, :, 0, 0])
             torch.nn.functional.conv2d(small, small)
             torch.cuda.synchronize(device)
     return engine
-
-
 
 
 def _device(spec: EngineSpec, default: int) -> torch.device:
@@ -294,8 +290,6 @@ def _device(spec: EngineSpec, default: int) -> torch.device:
     if index >= count:
         raise EngineUnavailableError(f"{spec.text}: there is no GPU {index}, only {count}")
     return torch.device("cuda", index)
-
-
 
 
 @contextmanager

@@ -115,8 +115,6 @@ def rmsnorm(op: Op) -> Call:
     return Call(("x", "scale", "epsilon", *op.present("bias")), outputs, function, 12)
 
 
-
-
 def rmsnorm_backward(op: Op) -> Call:
     """dx = dy·s·r − x·r³·Σ(dy·s·x)/N; dscale = Σ dy·x·r; dbias = Σ dy."""
     dtype, outputs = op.compute, op.present("dx", "dscale", "dbias")
