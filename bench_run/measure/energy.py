@@ -46,7 +46,7 @@ class Used:
 
 
 @dataclass(frozen=True)
-class Step:
+class EnergyStep:
     """The counter just moved: when, to what, and after how many iterations."""
 
     at_s: float
@@ -88,7 +88,7 @@ def _unresolved(within_s: float, window_s: float) -> tuple[str, ...]:
     return (f"--energy: not resolved by the counter: {what} is known to ±{share:.0%}",)
 
 
-def _steps(plan: Plan, stream: Stream, counter: Counter, clock: Clock) -> Iterator[Step]:
+def _steps(plan: Plan, stream: Stream, counter: Counter, clock: Clock) -> Iterator[EnergyStep]:
     """Runs the plan as long as somebody asks for the next step; ends where there is none."""
     size, iterations = 1, 0
     known, moved_s = counter(), clock()
@@ -104,7 +104,7 @@ def _steps(plan: Plan, stream: Stream, counter: Counter, clock: Clock) -> Iterat
             return
         if reading != known:
             known, moved_s = reading, now_s
-            yield Step(now_s, reading, iterations, now_s - begin_s)
+            yield EnergyStep(now_s, reading, iterations, now_s - begin_s)
 
 
 def _batch(size: int, took_s: float) -> int:

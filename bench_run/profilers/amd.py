@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Dispatch:
+class KernelDispatch:
     """One launch of a kernel."""
 
     number: int
@@ -50,15 +50,15 @@ class Dispatch:
         return self.end_ns - self.begin_ns
 
 
-Iteration = Sequence[Dispatch]
+Iteration = Sequence[KernelDispatch]
 
 
 def last_iterations(
-    dispatches: Sequence[Dispatch], count: int, rest_ns: int
-) -> list[list[Dispatch]] | None:
+    dispatches: Sequence[KernelDispatch], count: int, rest_ns: int
+) -> list[list[KernelDispatch]] | None:
     """The launches of the last `count` iterations. The profiled process rests for `rest_ns` before
     each, so that launches fall into groups; None where there are fewer groups than that."""
-    groups: list[list[Dispatch]] = []
+    groups: list[list[KernelDispatch]] = []
     busy_until_ns = None
     for each in sorted(dispatches, key=lambda d: (d.begin_ns, d.number)):
         if busy_until_ns is None or each.begin_ns - busy_until_ns >= rest_ns // 2:
@@ -71,7 +71,7 @@ def last_iterations(
 def kernels(iterations: Sequence[Iteration]) -> tuple[Kernel, ...]:
     """One row a kernel in order of its first launch: launches in an iteration (their median), and
     medians over all launches of its time and of each counter."""
-    by_name: dict[str, list[Dispatch]] = defaultdict(list)
+    by_name: dict[str, list[KernelDispatch]] = defaultdict(list)
     for iteration in iterations:
         for each in iteration:
             by_name[each.name].append(each)
@@ -90,7 +90,7 @@ def _count(name: str, iteration: Iteration) -> int:
     return sum(each.name == name for each in iteration)
 
 
-def _median_counters(launches: Sequence[Dispatch]) -> dict[str, float]:
+def _median_counters(launches: Sequence[KernelDispatch]) -> dict[str, float]:
     names = dict.fromkeys(name for each in launches for name in each.counters)
     return {
         name: statistics.median(d.counters[name] for d in launches if name in d.counters)
@@ -187,20 +187,20 @@ def rocprof_command(
     return [tool, *what, *places, "--", *program]
 
 
-def read_trace(folder: Path) -> list[Dispatch]:
+def read_trace(folder: Path) -> list[KernelDispatch]:
     """Launches of all processes below the folder."""
     return [
-        Dispatch(int(row["Dispatch_Id"]), row["Kernel_Name"], *_times(row))
+        KernelDispatch(int(row["Dispatch_Id"]), row["Kernel_Name"], *_times(row))
         for row in _rows(folder, "kernel_trace.csv", _TRACE_COLUMNS)
     ]
 
 
-def read_counters(folder: Path) -> list[Dispatch]:
+def read_counters(folder: Path) -> list[KernelDispatch]:
     """Launches with their counters. A counter that has a line for each unit is their sum."""
-    found: dict[tuple[str, int], Dispatch] = {}
+    found: dict[tuple[str, int], KernelDispatch] = {}
     for row in _rows(folder, "counter_collection.csv", _COUNTER_COLUMNS):
         key = row.get("Process_Id", ""), int(row["Dispatch_Id"])
-        each = found.get(key) or Dispatch(key[1], row["Kernel_Name"], *_times(row))
+        each = found.get(key) or KernelDispatch(key[1], row["Kernel_Name"], *_times(row))
         name, value = row["Counter_Name"], float(row["Counter_Value"])
         counters = {**each.counters, name: each.counters.get(name, 0.0) + value}
         found[key] = replace(each, counters=counters)
@@ -276,17 +276,17 @@ def arch_of(device: int) -> str | None:
 def _record(
     case: Profiled,
     counters: Sequence[str],
-    read: Callable[[Path], list[Dispatch]],
+    read: Callable[[Path], list[KernelDispatch]],
     environment: Mapping[str, str],
     timeout_s: float,
-) -> list[list[Dispatch]]:
+) -> list[list[KernelDispatch]]:
     """Launches by iteration, as one pass of the profiler saw them. By the host's clock, so that no
     gate is ever closed: kernels that the profiler runs one at a time would wait behind it."""
     case = replace(case, options=replace(case.options, timer="host"))
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         request, output = save(case, folder), folder / "out"
-        target = [sys.executable, "-m", "bench_run.profilers.target", str(request)]
+        target = [sys.executable, "-m", "bench_run.profilers.target", "rests", str(request)]
         command = rocprof_command(find_tool(), output, target, counters)
         done = base.run(command, environment, timeout_s, TOOL)
         if done.returncode != 0:

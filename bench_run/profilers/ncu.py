@@ -87,7 +87,8 @@ def count(
             str(log),
             sys.executable,
             "-m",
-            "bench_run.profilers.ncu_target",
+            "bench_run.profilers.target",
+            "marks",
             str(request),
         ]
         done = base.run(command, environment, timeout_s, TOOL)

@@ -1,27 +1,55 @@
-"""The program that runs under a profiler which sees all of its process: rests between iterations
-tell their records apart.
+"""The program that runs under a profiler: one case, so that its iterations can be told apart.
 
-``python -m bench_run.profilers.target FILE``: the file is one of `base.save`.
+``python -m bench_run.profilers.target WAY FILE``: the way is a row of `WAYS`, the file is one of
+`base.save`.
 """
 
 from __future__ import annotations
 
 import sys
 import time
+from typing import TYPE_CHECKING
 
 from bench_run.errors import BenchRunError
 from bench_run.profilers.base import ITERATIONS, REST_NS, prepare
 
+if TYPE_CHECKING:
+    from bench_run.engines.base import Plan
+    from bench_run.streams.base import Stream
 
-def main(path: str) -> int:
-    """One run to load and warm up, then the iterations."""
+WARMUP = 3
+
+
+def run_between_rests(plan: Plan, stream: Stream) -> None:
+    """For a profiler that sees all of its process: one run to load and warm up, then the
+    iterations."""
+    plan.poison()
+    for _ in range(1 + ITERATIONS):
+        stream.synchronize()
+        time.sleep(REST_NS / 1e9)
+        plan.run()
+
+
+def run_between_marks(plan: Plan, stream: Stream) -> None:
+    """For Nsight Compute: one run, the only one between two marks."""
+    from bench_run.streams.cuda_driver import driver
+
+    for _ in range(WARMUP):
+        plan.run()
+    stream.synchronize()
+    driver().call("cuProfilerStart")
+    plan.run()
+    stream.synchronize()
+    driver().call("cuProfilerStop")
+
+
+WAYS = {"rests": run_between_rests, "marks": run_between_marks}
+
+
+def main(way: str, path: str) -> int:
     try:
         with prepare(path) as (plan, stream):
-            plan.poison()
-            for _ in range(1 + ITERATIONS):
-                stream.synchronize()
-                time.sleep(REST_NS / 1e9)
-                plan.run()
+            WAYS[way](plan, stream)
     except BenchRunError as error:
         sys.stderr.write(f"{error}\n")
         return 1
@@ -29,4 +57,4 @@ def main(path: str) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1]))
+    sys.exit(main(*sys.argv[1:]))

@@ -50,7 +50,7 @@ class GateGoneError(Exception):
     """The gate cannot be closed any more; the words are the bindings'."""
 
 
-class Gate:
+class WatchedGate:
     """Closes the stream; opens when the block ends or, at the latest, after the limit.
 
     `timed_out` is the gate's own word on whether its watchdog opened it. With it ours waits twice
@@ -122,7 +122,7 @@ class HipStream:
         self,
         wait: Callable[[], None],
         events: Events | None,
-        gate: Gate | str | None = None,
+        gate: WatchedGate | str | None = None,
         flush: Callable[[], None] | None = None,
         *,
         flush_may_wait: bool = True,

@@ -207,7 +207,7 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.:-]*")
 
 
 @dataclass(frozen=True)
-class Choice:
+class EngineChoice:
     """The engine that a spec asks for. Without an id hipDNN chooses."""
 
     id: int | None = None
@@ -234,19 +234,19 @@ def signed(value: int) -> int:
     return value - 2**64 if value >= 2**63 else value
 
 
-def parse_choice(text: str | None) -> Choice:
+def parse_choice(text: str | None) -> EngineChoice:
     """``MIOPEN_ENGINE``, ``1``, ``-6748551569128940061``, ``0x15b46865c717a122``, ``all``."""
     if text is None:
-        return Choice()
+        return EngineChoice()
     if text in (ALL, TUNED):
-        return Choice(every=text == ALL, tuned=text == TUNED)
+        return EngineChoice(every=text == ALL, tuned=text == TUNED)
     if _NUMBER.fullmatch(text):
         value = int(text, 16 if text[:2].lower() == "0x" else 10)
         if not -(2**63) <= value < 2**64:
             raise UsageError(f"engine 'hipdnn:{text}': the number does not fit into 64 bits")
-        return Choice(id=signed(value))
+        return EngineChoice(id=signed(value))
     if _NAME.fullmatch(text):
-        return Choice(id=engine_id(text), name=text)
+        return EngineChoice(id=engine_id(text), name=text)
     raise UsageError(f"engine 'hipdnn:{text}': no engine has this id; give {FORMS}")
 
 
@@ -313,7 +313,7 @@ class Chooser:
             except RuntimeError:
                 return ()
 
-    def select(self, native: Any, choice: Choice, knobs: Mapping[str, str]) -> Selection:
+    def select(self, native: Any, choice: EngineChoice, knobs: Mapping[str, str]) -> Selection:
         """Make the plans. Raises `UnsupportedGraphError` where the wanted engine declines."""
         if choice.id is None:
             self._plan_freely(native)

@@ -17,8 +17,8 @@ from bench_run.engines.base import (
 )
 from bench_run.engines.hipdnn.abilities import member_of
 from bench_run.engines.hipdnn.choosing import (
-    Choice,
     Chooser,
+    EngineChoice,
     Selection,
     all_values,
     descriptions,
@@ -175,7 +175,7 @@ class Opened:
     library: Library
     handle: Any
     stream: HipStream
-    choice: Choice
+    choice: EngineChoice
     options: EngineOptions
     facts: EngineFacts
     phases: Phases
@@ -193,7 +193,7 @@ class CompiledGraph:
 
 
 @dataclass(frozen=True)
-class Built:
+class PreparedGraph:
     """hipDNN's graph with its plans made, not yet compiled."""
 
     graph: Graph
@@ -206,7 +206,7 @@ class HipdnnEngine:
     def __init__(self, opened: Opened) -> None:
         self._opened = opened
         self._chooser = Chooser(opened.library, opened.handle)
-        self._parts: dict[int, tuple[Built, CompiledGraph]] = {}
+        self._parts: dict[int, tuple[PreparedGraph, CompiledGraph]] = {}
         self.facts = opened.facts
         self.stream: Stream = opened.stream
 
@@ -257,7 +257,7 @@ class HipdnnEngine:
         native = self._operation_graph(graph, Phases())
         return all_values(offered(self._opened.library, native, choice.id))
 
-    def build(self, graph: Graph, variant: Mapping[str, str]) -> Built:
+    def build(self, graph: Graph, variant: Mapping[str, str]) -> PreparedGraph:
         refuse_unwritable(graph)
         refuse_undefined(graph)
         choice = self._choice(variant)
@@ -267,15 +267,15 @@ class HipdnnEngine:
         native = self._operation_graph(graph, phases, choice)
         if choice.tuned:
             add_candidates(self._opened.library, native, self._chooser)
-            return Built(graph, native, Selection(None, HOW), phases)
+            return PreparedGraph(graph, native, Selection(None, HOW), phases)
         with phases.time("plans"):
             knobs = {**self._opened.options.knobs, **knobs_of_variant(variant)}
             selection = self._chooser.select(native, choice, knobs)
         with phases.time("support"):
             self._opened.library.step(native, "check_support")
-        return Built(graph, native, selection, phases)
+        return PreparedGraph(graph, native, selection, phases)
 
-    def _choice(self, variant: Mapping[str, str]) -> Choice:
+    def _choice(self, variant: Mapping[str, str]) -> EngineChoice:
         if "engine" in variant:
             return parse_choice(variant["engine"])
         if not self._opened.choice.every:
@@ -292,7 +292,9 @@ class HipdnnEngine:
                 "which hipdnn:all needs; name an engine"
             )
 
-    def _operation_graph(self, graph: Graph, phases: Phases, choice: Choice | None = None) -> Any:
+    def _operation_graph(
+        self, graph: Graph, phases: Phases, choice: EngineChoice | None = None
+    ) -> Any:
         free = choice is not None and choice.id is None
         with phases.time("deserialise"):
             native = deserialise(self._opened.library, graph, keep_preference=free)
@@ -303,7 +305,7 @@ class HipdnnEngine:
         return native
 
     def plan(self, built: object) -> HipdnnPlan:
-        assert isinstance(built, Built)
+        assert isinstance(built, PreparedGraph)
         with built.phases.time("buffers"):
             first = Buffers(self._opened.library, built.graph)
         compiled = self._compile(built, first)
@@ -313,7 +315,7 @@ class HipdnnEngine:
 
     def part(self, built: object) -> Plan:
         """Plans of one graph share what was compiled for it."""
-        assert isinstance(built, Built)
+        assert isinstance(built, PreparedGraph)
         buffers = Buffers(self._opened.library, built.graph)
         if id(built) not in self._parts:
             self._parts[id(built)] = built, self._compile(built, buffers)
@@ -324,7 +326,7 @@ class HipdnnEngine:
         cache = self._opened.options.cache
         return arrange(make, graph, cache, CACHE_BYTES, lambda p: self._opened.stream.attach(p.run))
 
-    def _compile(self, built: Built, buffers: Buffers) -> CompiledGraph:
+    def _compile(self, built: PreparedGraph, buffers: Buffers) -> CompiledGraph:
         """`buffers` are what a tuner tries on."""
         native, phases, opened = built.native, built.phases, self._opened
         tuned = Tuned({})
@@ -341,7 +343,9 @@ class HipdnnEngine:
         compiled = Compiled(opened.library, native, opened.handle, workspace)
         return CompiledGraph(compiled, chosen, workspace_bytes)
 
-    def _executable(self, built: Built, made: CompiledGraph, sets: Sequence[Buffers]) -> HipdnnPlan:
+    def _executable(
+        self, built: PreparedGraph, made: CompiledGraph, sets: Sequence[Buffers]
+    ) -> HipdnnPlan:
         held = sum(buffers.bytes for buffers in sets)
         facts = PlanFacts(made.chosen, made.workspace_bytes, held)
         # The first call looks for the fastest algorithm. The knob is a whole number.
@@ -371,7 +375,7 @@ class HipdnnEngine:
             for _ in range(copies(held, CACHE_BYTES) - 1):
                 yield Buffers(library, graph, first, weights)
 
-    def _chosen(self, built: Built, engine: int | None, certainty: str) -> dict[str, str]:
+    def _chosen(self, built: PreparedGraph, engine: int | None, certainty: str) -> dict[str, str]:
         """What the document says of the plan, as text."""
         selection, native = built.selection, built.native
         found = {"selection": selection.how, "attribution": certainty}

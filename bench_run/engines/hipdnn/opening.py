@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from bench_run.engines.base import EngineOptions, EngineSpec
-    from bench_run.engines.hipdnn.choosing import Choice
+    from bench_run.engines.hipdnn.choosing import EngineChoice
     from bench_run.engines.hipdnn.loading import Library
 
 
@@ -274,7 +274,7 @@ def _count_devices(library: Library) -> int:
     return found
 
 
-def _refuse_blind_name(library: Library, choice: Choice) -> None:
+def _refuse_blind_name(library: Library, choice: EngineChoice) -> None:
     """Releases before named engines count them: a name's hash would be ignored in silence."""
     can = library.can
     tells = can.has("engine_id_to_name") or can.confirms_engine or can.has(HARD)

@@ -9,10 +9,10 @@ from bench_run.errors import EngineError, EngineUnavailableError, UsageError
 from bench_run.streams.base import flushed_bytes
 from bench_run.streams.hip import (
     GATE_DEPTH,
-    Gate,
     HipPythonEvents,
     HipStream,
     RuntimeEvents,
+    WatchedGate,
     hip_python,
     loaded_runtime,
 )
@@ -137,7 +137,7 @@ def _own_events(library: Library, stream: int) -> Events | None:
     return events
 
 
-def find_gate(library: Library, stream: int) -> Gate | str:
+def find_gate(library: Library, stream: int) -> WatchedGate | str:
     """The gate, not tried yet, or why there is none: one that this driver cannot have raises in
     its constructor, or in the function that tells."""
     if not library.can.gate:
@@ -150,7 +150,7 @@ def find_gate(library: Library, stream: int) -> Gate | str:
     except Exception as error:  # foreign: a driver's words; without a gate it is measured too
         return str(failure("HipStallGate", error, library.version))
     watched = library.can.has("HipStallGate.timed_out")
-    return Gate(gate, stream, gate.timed_out if watched else None)
+    return WatchedGate(gate, stream, gate.timed_out if watched else None)
 
 
 def waiter(library: Library, stream: int) -> Callable[[], None]:

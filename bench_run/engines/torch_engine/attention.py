@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, TypeAlias
 import torch
 from torch.nn import functional
 
-from bench_run.engines.torch_engine.op import NATIVE, Call, Op, elementwise
+from bench_run.engines.torch_engine.op import NATIVE, BoundKernel, TorchOp, elementwise
 from bench_run.graph.operations.sdpa import band
 
 if TYPE_CHECKING:
-    from bench_run.engines.torch_engine.op import Op
+    from bench_run.engines.torch_engine.op import TorchOp
     from bench_run.graph.operations.sdpa import Band
 
 
@@ -39,7 +39,7 @@ class Scale:
     value: float | None
 
     @classmethod
-    def of(cls, op: Op) -> Scale:
+    def of(cls, op: TorchOp) -> Scale:
         if op.has("scale"):
             return cls(op.constant("scale"))
         value = op.attribute("attn_scale_value")
@@ -55,7 +55,7 @@ class Scale:
         return elementwise(given["scale"], dtype).reshape(())
 
 
-def refuse_uncertain(op: Op) -> None:
+def refuse_uncertain(op: TorchOp) -> None:
     if op.attribute("alibi_mask"):
         raise op.refusal("the slopes of alibi_mask are not documented")
     if op.attribute("dropout_probability") or op.present(*DROPOUT):
@@ -154,7 +154,7 @@ class Sequences:
     packed: bool
 
     @classmethod
-    def of(cls, op: Op) -> Sequences:
+    def of(cls, op: TorchOp) -> Sequences:
         lengths = op.present("seq_len_q", "seq_len_kv")
         pages = op.present("page_table_k", "page_table_v")
         batch, _, rows, _ = op.dims("q")
@@ -176,7 +176,7 @@ class Sequences:
         found._check(op, lengths)
         return found
 
-    def _check(self, op: Op, lengths: tuple[str, ...]) -> None:
+    def _check(self, op: TorchOp, lengths: tuple[str, ...]) -> None:
         for port in lengths:
             if op.tensor(port).elements != self.count:
                 have = op.tensor(port).elements
@@ -226,7 +226,7 @@ OUTPUTS = ("o", *STATISTICS, "amax_s", "amax_o")
 LENGTHS = ("seq_len_q", "seq_len_kv", "page_table_k", "page_table_v")
 
 
-def attention(op: Op) -> Call:
+def attention(op: TorchOp) -> BoundKernel:
     refuse_uncertain(op)
     same_heads = op.dims("k")[1] == op.dims("v")[1]
     native = len({op.dtype(port) for port in ("q", "k", "v")}) == 1 and op.dtype("q") in NATIVE
@@ -246,10 +246,10 @@ def attention(op: Op) -> Call:
         found = formula.run(dict(zip(ports, tensors, strict=True)))
         return tuple(found[port].reshape(dims) for port, dims in zip(outputs, shapes, strict=True))
 
-    return Call(ports, outputs, function, 2 * LAUNCHES)
+    return BoundKernel(ports, outputs, function, 2 * LAUNCHES)
 
 
-def _fused(op: Op) -> Call:
+def _fused(op: TorchOp) -> BoundKernel:
     dtype = op.working_type("q", "k", "v", result="o")
     scale, mask = Scale.of(op), band(op.node.attributes)
     queries, keys = op.dims("q")[2], op.dims("k")[2]
@@ -278,7 +278,7 @@ def _fused(op: Op) -> Call:
         )
         return o if blind is None else torch.where(blind, 0.0, o)
 
-    return Call(("q", "k", "v", *biases, *scale.ports), ("o",), function, LAUNCHES)
+    return BoundKernel(("q", "k", "v", *biases, *scale.ports), ("o",), function, LAUNCHES)
 
 
 def _mask(bias: T | None, hidden: T | None) -> T | None:
@@ -368,7 +368,7 @@ def _real_rows(found: dict[str, T], present: T) -> dict[str, T]:
 # Pᵀ·dO, summed over the query heads that share a head of k or v; dbias = dS summed to its dims.
 
 
-def attention_backward(op: Op) -> Call:
+def attention_backward(op: TorchOp) -> BoundKernel:
     refuse_uncertain(op)
     op.refuse_ports("page_table_k", "page_table_v")
     where, scale, dtype = Sequences.of(op), Scale.of(op), op.compute
@@ -398,7 +398,7 @@ def attention_backward(op: Op) -> Call:
             found["dbias"] = gradient.sum_to_size(shapes["dbias"])
         return tuple(found[port].reshape(shapes[port]) for port in outputs)
 
-    return Call(ports, outputs, function, 2 * LAUNCHES)
+    return BoundKernel(ports, outputs, function, 2 * LAUNCHES)
 
 
 def _probabilities(

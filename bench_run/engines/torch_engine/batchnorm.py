@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 import torch
 
-from bench_run.engines.torch_engine.op import Call, Op, elementwise
+from bench_run.engines.torch_engine.op import BoundKernel, TorchOp, elementwise
 
 T: TypeAlias = torch.Tensor
 aten = torch.ops.aten
@@ -20,14 +20,14 @@ def _flat(value: T, dtype: torch.dtype) -> T:
     return elementwise(value.reshape(-1), dtype)
 
 
-def _types(op: Op, *data: str, result: str = "y") -> tuple[torch.dtype, torch.dtype]:
+def _types(op: TorchOp, *data: str, result: str = "y") -> tuple[torch.dtype, torch.dtype]:
     """Of the data and of the parameters: float32 parameters beside half data is a kernel of its
     own."""
     dtype = op.working_type(*data, result=result)
     return dtype, torch.float64 if dtype == torch.float64 else torch.float32
 
 
-def inference(op: Op) -> Call:
+def inference(op: TorchOp) -> BoundKernel:
     """The kernel wants a variance: inv_variance⁻², with ε = 0."""
     dtype, wide = _types(op, "x")
 
@@ -37,10 +37,10 @@ def inference(op: Op) -> Call:
         y: T = aten.native_batch_norm(elementwise(x, dtype), *parameters, False, 0.0, 0.0)[0]
         return y
 
-    return Call(("x", "mean", "inv_variance", "scale", "bias"), ("y",), function)
+    return BoundKernel(("x", "mean", "inv_variance", "scale", "bias"), ("y",), function)
 
 
-def inference_variance(op: Op) -> Call:
+def inference_variance(op: TorchOp) -> BoundKernel:
     dtype, wide = _types(op, "x")
     epsilon = op.constant("epsilon")
     fixed = 0.0 if epsilon is None else epsilon
@@ -54,10 +54,10 @@ def inference_variance(op: Op) -> Call:
         return y
 
     ports = ("x", "mean", "variance", "scale", "bias", "epsilon")
-    return Call(ports, ("y",), function)
+    return BoundKernel(ports, ("y",), function)
 
 
-def training(op: Op) -> Call:
+def training(op: TorchOp) -> BoundKernel:
     if op.node.input_lists.get("peer_stats"):
         raise op.refusal("statistics of other devices (peer_stats)")
     dtype, wide = _types(op, "x")
@@ -91,10 +91,10 @@ def training(op: Op) -> Call:
         found["y"] = y.reshape(dims)
         return tuple(found[port] for port in outputs)
 
-    return Call(inputs, outputs, function)
+    return BoundKernel(inputs, outputs, function)
 
 
-def backward(op: Op) -> Call:
+def backward(op: TorchOp) -> BoundKernel:
     if op.node.input_lists.get("peer_stats"):
         raise op.refusal("statistics of other devices (peer_stats)")
     dtype, wide = _types(op, "dy", "x", result="dx")
@@ -124,4 +124,4 @@ def backward(op: Op) -> Call:
         )
         return dx, dscale.reshape(channel), dbias.reshape(channel)
 
-    return Call(("dy", "x", "scale", *saved), ("dx", "dscale", "dbias"), function)
+    return BoundKernel(("dy", "x", "scale", *saved), ("dx", "dscale", "dbias"), function)

@@ -6,13 +6,13 @@ from typing import TypeAlias
 
 import torch
 
-from bench_run.engines.torch_engine.op import Call, Op, elementwise
+from bench_run.engines.torch_engine.op import BoundKernel, TorchOp, elementwise
 from bench_run.graph.dtypes import DTYPES
 
 T: TypeAlias = torch.Tensor
 
 
-def dequantize(op: Op) -> Call:
+def dequantize(op: TorchOp) -> BoundKernel:
     """y = x·scale[index // block]; `block_size` belongs to the trailing axes."""
     sizes = tuple(op.attribute("block_size", ()))
     dims = op.dims("x")
@@ -26,10 +26,10 @@ def dequantize(op: Op) -> Call:
         factor = torch.exp2(-factor) if negative else factor
         return elementwise(x, op.compute) * _expanded(factor, blocks, dims)
 
-    return Call(("x", "scale"), ("y",), function)
+    return BoundKernel(("x", "scale"), ("y",), function)
 
 
-def quantize(op: Op) -> Call:
+def quantize(op: TorchOp) -> BoundKernel:
     """scale = max |x| over the block / largest of y's type, rounded up to a power of two where its
     type is one; y = x / scale, and 0 where the scale is."""
     if op.attribute("transpose"):
@@ -58,7 +58,7 @@ def quantize(op: Op) -> Call:
         divisor = _expanded(scale, blocks, dims)
         return torch.where(divisor == 0, 0.0, x / divisor), scale
 
-    return Call(("x",), ("y", "scale"), function, 16)
+    return BoundKernel(("x",), ("y", "scale"), function, 16)
 
 
 def _expanded(scale: T, blocks: tuple[int, ...], dims: tuple[int, ...]) -> T:

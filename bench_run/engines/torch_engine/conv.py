@@ -15,7 +15,7 @@ from typing import TypeAlias
 import torch
 from torch.nn import functional
 
-from bench_run.engines.torch_engine.op import Call, Op, elementwise
+from bench_run.engines.torch_engine.op import BoundKernel, TorchOp, elementwise
 
 T: TypeAlias = torch.Tensor
 CONVOLUTIONS = {1: functional.conv1d, 2: functional.conv2d, 3: functional.conv3d}
@@ -23,7 +23,7 @@ LAUNCHES = 14
 
 
 @dataclass(frozen=True)
-class Geometry:
+class ConvGeometry:
     """`extra` is what is padded before the convolution, in the order of `functional.pad`."""
 
     stride: tuple[int, ...]
@@ -35,7 +35,7 @@ class Geometry:
     before: tuple[int, ...]
 
 
-def convolution_forward(op: Op) -> Call:
+def convolution_forward(op: TorchOp) -> BoundKernel:
     g, dtype = _geometry(op, "x", "w"), op.working_type("x", "w", result="y")
     convolve = (
         convolve_widened if dtype == torch.float32 and _narrow(op, "x", "w") else convolve_plain
@@ -47,10 +47,10 @@ def convolution_forward(op: Op) -> Call:
         w = w.flip(g.flip) if g.flip else w
         return convolve(x, w, g)
 
-    return Call(("x", "w"), ("y",), function, LAUNCHES)
+    return BoundKernel(("x", "w"), ("y",), function, LAUNCHES)
 
 
-def convolution_backward_data(op: Op) -> Call:
+def convolution_backward_data(op: TorchOp) -> BoundKernel:
     g, dtype = _geometry(op, "dx", "w"), _gradient_type(op, "dy", "w", result="dx")
     # The part of a padded gradient that belongs to the input.
     spatial = (slice(a, a + n) for a, n in zip(g.before, op.dims("dx")[2:], strict=True))
@@ -63,10 +63,10 @@ def convolution_backward_data(op: Op) -> Call:
         dx = _backward(g, (dy, like, w), (True, False, False))[0]
         return dx if g.extra is None else dx[inside]
 
-    return Call(("dy", "w"), ("dx",), function, LAUNCHES)
+    return BoundKernel(("dy", "w"), ("dx",), function, LAUNCHES)
 
 
-def convolution_backward_weights(op: Op) -> Call:
+def convolution_backward_weights(op: TorchOp) -> BoundKernel:
     g, dtype = _geometry(op, "x", "dw"), _gradient_type(op, "x", "dy", result="dw")
     like = _like(op, "dw", dtype)
 
@@ -75,15 +75,15 @@ def convolution_backward_weights(op: Op) -> Call:
         dw = _backward(g, (dy, x, like), (False, True, False))[1]
         return dw.flip(g.flip) if g.flip else dw
 
-    return Call(("x", "dy"), ("dw",), function, LAUNCHES)
+    return BoundKernel(("x", "dy"), ("dw",), function, LAUNCHES)
 
 
-def convolve_plain(x: T, w: T, g: Geometry) -> T:
+def convolve_plain(x: T, w: T, g: ConvGeometry) -> T:
     convolve = CONVOLUTIONS[len(g.stride)]
     return convolve(x, w, None, g.stride, g.padding, g.dilation, g.groups)
 
 
-def convolve_widened(x: T, w: T, g: Geometry) -> T:
+def convolve_widened(x: T, w: T, g: ConvGeometry) -> T:
     """The same with TF32 allowed for this call, whatever the mode of the run."""
     zeros, cudnn = (0,) * len(g.stride), torch.backends.cudnn
     y: T = torch.ops.aten._convolution(
@@ -104,11 +104,11 @@ def convolve_widened(x: T, w: T, g: Geometry) -> T:
     return y
 
 
-def _narrow(op: Op, *ports: str) -> bool:
+def _narrow(op: TorchOp, *ports: str) -> bool:
     return all(op.dtype(port) in (torch.float16, torch.bfloat16) for port in ports)
 
 
-def _gradient_type(op: Op, *ports: str, result: str) -> torch.dtype:
+def _gradient_type(op: TorchOp, *ports: str, result: str) -> torch.dtype:
     """On the CPU gradients in half add up in half, those in bfloat16 where oneDNN has none."""
     dtype = op.working_type(*ports, result=result)
     if op.device.type != "cpu" or dtype not in (torch.float16, torch.bfloat16):
@@ -118,7 +118,7 @@ def _gradient_type(op: Op, *ports: str, result: str) -> torch.dtype:
 
 
 def _backward(
-    g: Geometry, tensors: tuple[T, T, T], wanted: tuple[bool, bool, bool]
+    g: ConvGeometry, tensors: tuple[T, T, T], wanted: tuple[bool, bool, bool]
 ) -> tuple[T, T, T]:
     """(dx, dw, dbias) of (dy, x, w), those that are wanted."""
     zeros = (0,) * len(g.stride)
@@ -128,7 +128,7 @@ def _backward(
     return found
 
 
-def _geometry(op: Op, data: str, weights: str) -> Geometry:
+def _geometry(op: TorchOp, data: str, weights: str) -> ConvGeometry:
     x, w = op.dims(data), op.dims(weights)
     pre, post = tuple(op.attribute("pre_padding")), tuple(op.attribute("post_padding"))
     stride = tuple(op.attribute("stride"))
@@ -142,7 +142,7 @@ def _geometry(op: Op, data: str, weights: str) -> Geometry:
         raise op.refusal(f"no conv_mode {mode!r}; choose from {', '.join(flips)}")
     pairs = [pair for both in zip(reversed(pre), reversed(post), strict=True) for pair in both]
     symmetric = pre == post
-    return Geometry(
+    return ConvGeometry(
         stride=stride,
         padding=pre if symmetric else (0,) * len(pre),
         dilation=tuple(op.attribute("dilation", (1,) * len(stride))),
@@ -153,11 +153,11 @@ def _geometry(op: Op, data: str, weights: str) -> Geometry:
     )
 
 
-def _padded(g: Geometry, x: T) -> T:
+def _padded(g: ConvGeometry, x: T) -> T:
     return x if g.extra is None else functional.pad(x, g.extra)
 
 
-def _like(op: Op, port: str, dtype: torch.dtype) -> T:
+def _like(op: TorchOp, port: str, dtype: torch.dtype) -> T:
     """A tensor of the result's dims and layout, of which only those are read."""
     tensor = op.tensor(port)
     return torch.empty_strided(tensor.dims, tensor.strides, dtype=dtype, device=op.device)

@@ -22,7 +22,7 @@ from bench_run.engines.base import (
 from bench_run.engines.chain import ChainPlan
 from bench_run.engines.spec import refuse_unknown
 from bench_run.engines.torch_engine.op import foreign_errors
-from bench_run.engines.torch_engine.plan import DeviceGraph, Program, TorchPlan, check
+from bench_run.engines.torch_engine.plan import DeviceGraph, TorchPlan, TorchProgram, check
 from bench_run.errors import EngineUnavailableError, UsageError
 from bench_run.graph.model import Graph
 from bench_run.machine.host import processor_name
@@ -69,7 +69,7 @@ class TorchEngine:
         self._device, self._resources = device, resources
         self._compile = "compile" in spec.options
         self._cache, self._replay = options.cache, options.replay
-        self._programs: dict[int, tuple[Graph, Program, Function]] = {}
+        self._programs: dict[int, tuple[Graph, TorchProgram, Function]] = {}
         self._pool: object = None
         """Memory of what is captured, for the copies of a graph, which take turns."""
         self.stream, self._expect_launches = _stream(device, options)
@@ -106,7 +106,7 @@ class TorchEngine:
         assert isinstance(built, Graph)
         with foreign_errors("plan"):
             if id(built) not in self._programs:
-                program = Program(built, self._device)
+                program = TorchProgram(built, self._device)
                 function = _compiled(program) if self._compile else program
                 self._programs[id(built)] = built, program, function
             _, program, function = self._programs[id(built)]
@@ -146,7 +146,7 @@ class TorchEngine:
         self._resources.close()
 
 
-def _compiled(program: Program) -> Function:
+def _compiled(program: TorchProgram) -> Function:
     """By `torch.compile`, each program under a code object of its own: its cache of compiled
     versions is kept, and limited, by code object."""
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import torch
 
-from bench_run.engines.torch_engine.op import Call, Op, elementwise
+from bench_run.engines.torch_engine.op import BoundKernel, TorchOp, elementwise
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 T: TypeAlias = torch.Tensor
 
 
-def matmul(op: Op) -> Call:
+def matmul(op: TorchOp) -> BoundKernel:
     """A batch dim of A or B divides C's, each of its matrices serving as many in a row."""
     a, b, c = (op.dims(port) for port in ("a", "b", "c"))
     own = op.working_type("a", "b", result="a")
@@ -29,10 +29,12 @@ def matmul(op: Op) -> Call:
         b = _grouped(elementwise(b, dtype), repeats["b"])
         return multiply(a, b)
 
-    return Call(("a", "b"), ("c",), function)
+    return BoundKernel(("a", "b"), ("c",), function)
 
 
-def _repeats(op: Op, part: tuple[int, ...], whole: tuple[int, ...]) -> tuple[tuple[int, int], ...]:
+def _repeats(
+    op: TorchOp, part: tuple[int, ...], whole: tuple[int, ...]
+) -> tuple[tuple[int, int], ...]:
     """(axis, times) for the axes that `torch.matmul` does not broadcast by itself."""
     pairs = list(zip(part[:-2], whole[:-2], strict=True))
     if any(w % p for p, w in pairs):

@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 import torch
 
-from bench_run.engines.torch_engine.op import Call, Op, elementwise
+from bench_run.engines.torch_engine.op import BoundKernel, TorchOp, elementwise
 
 T: TypeAlias = torch.Tensor
 
@@ -23,7 +23,7 @@ def _experts(offsets: T, rows: int, experts: int) -> T:
     return torch.where(groups >= 0, groups % experts, -1)
 
 
-def forward(op: Op) -> Call:
+def forward(op: TorchOp) -> BoundKernel:
     mode, top_k = op.attribute("mode", "none"), int(op.attribute("top_k", 0))
     ports = {"none": (), "gather": ("token_index",), "scatter": ("token_index", "token_ks")}
     if mode not in ports:
@@ -46,10 +46,10 @@ def forward(op: Op) -> Call:
         return total.reshape(out)
 
     inputs = ("token", "weight", "first_token_offset", *ports[mode])
-    return Call(inputs, ("output",), function, 8 + 3 * experts)
+    return BoundKernel(inputs, ("output",), function, 8 + 3 * experts)
 
 
-def weight_gradient(op: Op) -> Call:
+def weight_gradient(op: TorchOp) -> BoundKernel:
     if op.attribute("mode", "none") != "none":
         raise op.refusal(f"what mode {op.attribute('mode')!r} does backward is not documented")
     dtype = op.working_type("doutput", "token", result="dweight")
@@ -62,4 +62,4 @@ def weight_gradient(op: Op) -> Call:
         return torch.stack([part.T @ gradient for part in own])
 
     ports = ("doutput", "token", "first_token_offset")
-    return Call(ports, ("dweight",), function, 8 + 3 * experts)
+    return BoundKernel(ports, ("dweight",), function, 8 + 3 * experts)

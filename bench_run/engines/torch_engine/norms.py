@@ -8,14 +8,14 @@ from typing import TypeAlias
 import torch
 from torch.nn import functional
 
-from bench_run.engines.torch_engine.op import Call, Op, elementwise
+from bench_run.engines.torch_engine.op import BoundKernel, TorchOp, elementwise
 from bench_run.graph.operations.norms import rmsnorm_axes
 
 T: TypeAlias = torch.Tensor
 aten = torch.ops.aten
 
 
-def layernorm(op: Op) -> Call:
+def layernorm(op: TorchOp) -> BoundKernel:
     """The kernel where scale and bias are of x's type and ε is known, else the formula."""
     count = int(op.attribute("normalized_dim_count"))
     shape = op.dims("x")[-count:]
@@ -39,10 +39,10 @@ def layernorm(op: Op) -> Call:
 
     if outputs not in (("y",), ("y", "mean"), ("y", "mean", "inv_variance")):
         raise op.refusal("inv_variance without mean")
-    return Call(("x", "scale", "bias"), outputs, function)
+    return BoundKernel(("x", "scale", "bias"), outputs, function)
 
 
-def layernorm_backward(op: Op) -> Call:
+def layernorm_backward(op: TorchOp) -> BoundKernel:
     count = int(op.attribute("normalized_dim_count"))
     shape, parameter = op.dims("x")[-count:], op.dims("scale")
     dtype = _with_statistics(op, op.working_type("dy", "x", "scale", result="dx"))
@@ -72,20 +72,20 @@ def layernorm_backward(op: Op) -> Call:
         )
         return dx, dscale.reshape(parameter), dbias.reshape(parameter)
 
-    return Call(("dy", "x", "scale", *saved), ("dx", "dscale", "dbias"), function)
+    return BoundKernel(("dy", "x", "scale", *saved), ("dx", "dscale", "dbias"), function)
 
 
-def _with_statistics(op: Op, dtype: torch.dtype) -> torch.dtype:
+def _with_statistics(op: TorchOp, dtype: torch.dtype) -> torch.dtype:
     """On the CPU the kernel keeps mean and inv_variance in x's type, which may be too narrow."""
     return op.compute if op.device.type == "cpu" else dtype
 
 
-def _axes(op: Op) -> tuple[int, ...]:
+def _axes(op: TorchOp) -> tuple[int, ...]:
     saved = op.dims("inv_rms") if op.has("inv_rms") else None
     return rmsnorm_axes(op.dims("x"), op.dims("scale"), saved)
 
 
-def rmsnorm(op: Op) -> Call:
+def rmsnorm(op: TorchOp) -> BoundKernel:
     axes, rank = _axes(op), len(op.dims("x"))
     epsilon = op.constant("epsilon")
     shape = op.dims("x")[axes[0] :] if axes else ()
@@ -94,7 +94,7 @@ def rmsnorm(op: Op) -> Call:
     same = op.dtype("x") == op.dtype("scale") and math.prod(op.dims("scale")) == math.prod(shape)
     if plain and trailing and same:
         dtype = op.working_type("x", "scale", result="y")
-        return Call(
+        return BoundKernel(
             ("x", "scale"),
             ("y",),
             lambda x, scale: functional.rms_norm(
@@ -112,10 +112,10 @@ def rmsnorm(op: Op) -> Call:
             y = y + elementwise(value, dtype)
         return (y, inverse)[: len(outputs)]
 
-    return Call(("x", "scale", "epsilon", *op.present("bias")), outputs, function, 12)
+    return BoundKernel(("x", "scale", "epsilon", *op.present("bias")), outputs, function, 12)
 
 
-def rmsnorm_backward(op: Op) -> Call:
+def rmsnorm_backward(op: TorchOp) -> BoundKernel:
     """dx = dy·s·r − x·r³·Σ(dy·s·x)/N; dscale = Σ dy·x·r; dbias = Σ dy."""
     dtype, outputs = op.compute, op.present("dx", "dscale", "dbias")
     axes = _axes(op)
@@ -131,4 +131,4 @@ def rmsnorm_backward(op: Op) -> Call:
         sums = (dx, (dy * normal).sum_to_size(parameter), dy.sum_to_size(parameter))
         return sums[: len(outputs)]
 
-    return Call(("dy", "x", "scale", "inv_rms"), outputs, function, 16)
+    return BoundKernel(("dy", "x", "scale", "inv_rms"), outputs, function, 16)

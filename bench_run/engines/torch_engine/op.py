@@ -104,7 +104,7 @@ _FLOAT64 = ("double", "int8", "uint8", "int32", "int64")
 
 
 @dataclass(frozen=True)
-class Call:
+class BoundKernel:
     """What a bound node computes: `function` of the input ports' tensors, in order, gives the
     output ports' values, in order (one value alone for one port)."""
 
@@ -115,7 +115,7 @@ class Call:
 
 
 @dataclass(frozen=True)
-class Op:
+class TorchOp:
     graph: Graph
     node: Node
     device: torch.device

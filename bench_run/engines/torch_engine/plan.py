@@ -26,8 +26,8 @@ from bench_run.engines.torch_engine import (
 )
 from bench_run.engines.torch_engine.op import (
     TYPES,
-    Call,
-    Op,
+    BoundKernel,
+    TorchOp,
     foreign_errors,
     poison,
     seen_only,
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from bench_run.engines.base import Captured, Home
-    from bench_run.engines.torch_engine.op import Call
+    from bench_run.engines.torch_engine.op import BoundKernel
     from bench_run.graph.model import Graph, Node, Tensor
     from bench_run.tensors.layout import Storage, Storages
 
@@ -66,7 +66,7 @@ class TorchPlan:
     def __init__(
         self,
         graph: Graph,
-        program: Program,
+        program: TorchProgram,
         function: Function,
         device: torch.device,
         *,
@@ -287,7 +287,7 @@ def _storage(tensor: Tensor, value: T) -> Storage:
 
 # Which function binds which node type.
 
-KERNELS: Mapping[str, Callable[[Op], Call]] = {
+KERNELS: Mapping[str, Callable[[TorchOp], BoundKernel]] = {
     "BatchnormAttributes": batchnorm.training,
     "BatchnormBackwardAttributes": batchnorm.backward,
     "BatchnormInferenceAttributes": batchnorm.inference,
@@ -321,7 +321,7 @@ class Step:
     """A bound node: slots it reads, slots it writes and the type of each."""
 
     label: str
-    call: Call
+    call: BoundKernel
     reads: tuple[int, ...]
     writes: tuple[int, ...]
     types: tuple[str, ...]
@@ -337,7 +337,7 @@ class Step:
             values[self.writes[index]] = value if settled else settle(value, kind)
 
 
-class Program:
+class TorchProgram:
     """Calls the steps in order. Inputs and outputs as in `Graph.inputs` and `Graph.outputs`.
 
     Slots are places in one list, constants first: a plain loop over plain lists is what
@@ -391,7 +391,7 @@ def check(graph: Graph) -> None:
 
 
 def _bind(graph: Graph, node: Node, device: torch.device, slots: dict[int, int]) -> Step:
-    call = KERNELS[node.type](Op(graph, node, device))
+    call = KERNELS[node.type](TorchOp(graph, node, device))
     for port in node.outputs:
         if port not in call.outputs:
             what = f"no kernel for its output {port}"

@@ -15,17 +15,17 @@ from typing import TypeAlias
 import torch
 from torch.nn import functional
 
-from bench_run.engines.torch_engine.op import NATIVE, Call, Op, elementwise
+from bench_run.engines.torch_engine.op import NATIVE, BoundKernel, TorchOp, elementwise
 
 T: TypeAlias = torch.Tensor
 aten = torch.ops.aten
-Maker = Callable[[Op], Callable[..., T]]
+Maker = Callable[[TorchOp], Callable[..., T]]
 
 SOFTPLUS_THRESHOLD = 40.0
 """βx from which on softplus is βx in every type."""
 
 
-def pointwise(op: Op) -> Call:
+def pointwise(op: TorchOp) -> BoundKernel:
     mode = op.attribute("operation")
     if mode == "gen_index":
         return _gen_index(op)
@@ -43,7 +43,7 @@ def pointwise(op: Op) -> Call:
         function = partial(computed, function, op.compute)
     if together != out:
         function = partial(filling, function, out)
-    return Call(inputs, ("out_0",), function)
+    return BoundKernel(inputs, ("out_0",), function)
 
 
 def _padded(dims: tuple[int, ...], rank: int) -> tuple[int, ...]:
@@ -56,7 +56,7 @@ def _broadcasts(dims: tuple[int, ...], out: tuple[int, ...]) -> bool:
     )
 
 
-def _as_they_are(op: Op, kinds: set[torch.dtype]) -> bool:
+def _as_they_are(op: TorchOp, kinds: set[torch.dtype]) -> bool:
     """Inputs of one type that is not to be widened, or of types that widen to the compute type."""
     if not kinds <= set(NATIVE):
         return False
@@ -80,21 +80,21 @@ def filling(function: Callable[..., T], dims: tuple[int, ...], *inputs: T) -> T:
     return function(*inputs).expand(dims)
 
 
-def _gen_index(op: Op) -> Call:
+def _gen_index(op: TorchOp) -> BoundKernel:
     """The index along the axis; the key of the file's format says uid and means a number."""
     dims, axis = op.dims("out_0"), op.attribute("axis", op.attribute("axis_tensor_uid"))
     if axis is None or not 0 <= axis < len(dims):
         raise op.refusal(f"gen_index needs an axis from 0 to {len(dims) - 1}, not {axis!r}")
     shape = [-1 if i == axis else 1 for i in range(len(dims))]
     index = torch.arange(dims[axis], device=op.device).reshape(shape)
-    return Call((), ("out_0",), lambda: index.expand(dims).clone())
+    return BoundKernel((), ("out_0",), lambda: index.expand(dims).clone())
 
 
 def _plain(function: Callable[..., T]) -> Maker:
     return lambda _op: function
 
 
-def relu(op: Op) -> Callable[..., T]:
+def relu(op: TorchOp) -> Callable[..., T]:
     """x ≤ L: s·(x − L) + L; x ≥ U: U; else x."""
     lower = float(op.attribute("relu_lower_clip", 0.0))
     upper = float(op.attribute("relu_upper_clip", math.inf))
@@ -113,7 +113,7 @@ def relu(op: Op) -> Callable[..., T]:
     return clipped
 
 
-def relu_backward(op: Op) -> Callable[..., T]:
+def relu_backward(op: TorchOp) -> Callable[..., T]:
     """dy times (x ≤ L: s; x > U: 0; else 1); 0 selects 0. PyTorch's own gradient of a clamp is 0
     at U too."""
     lower = float(op.attribute("relu_lower_clip", 0.0))
@@ -129,31 +129,31 @@ def relu_backward(op: Op) -> Callable[..., T]:
     return gradient
 
 
-def elu(op: Op) -> Callable[..., T]:
+def elu(op: TorchOp) -> Callable[..., T]:
     return partial(functional.elu, alpha=float(op.attribute("elu_alpha", 1.0)))
 
 
-def elu_backward(op: Op) -> Callable[..., T]:
+def elu_backward(op: TorchOp) -> Callable[..., T]:
     alpha = float(op.attribute("elu_alpha", 1.0))
     return lambda dy, x: aten.elu_backward(dy, alpha, 1.0, 1.0, False, x)
 
 
-def softplus(op: Op) -> Callable[..., T]:
+def softplus(op: TorchOp) -> Callable[..., T]:
     beta = float(op.attribute("softplus_beta", 1.0))
     return partial(functional.softplus, beta=beta, threshold=SOFTPLUS_THRESHOLD)
 
 
-def softplus_backward(op: Op) -> Callable[..., T]:
+def softplus_backward(op: TorchOp) -> Callable[..., T]:
     beta = float(op.attribute("softplus_beta", 1.0))
     return lambda dy, x: aten.softplus_backward(dy, x, beta, SOFTPLUS_THRESHOLD)
 
 
-def swish(op: Op) -> Callable[..., T]:
+def swish(op: TorchOp) -> Callable[..., T]:
     beta = float(op.attribute("swish_beta", 1.0))
     return functional.silu if beta == 1 else lambda x: x * torch.sigmoid(beta * x)
 
 
-def swish_backward(op: Op) -> Callable[..., T]:
+def swish_backward(op: TorchOp) -> Callable[..., T]:
     """dy·σ(βx)·(1 + βx·σ(−βx))."""
     beta = float(op.attribute("swish_beta", 1.0))
     if beta == 1:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import torch
 
-from bench_run.engines.torch_engine.op import Call, Op, elementwise
+from bench_run.engines.torch_engine.op import BoundKernel, TorchOp, elementwise
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -35,7 +35,7 @@ MODES: Mapping[str, Callable[[T, Axes], T]] = {
 }
 
 
-def reduction(op: Op) -> Call:
+def reduction(op: TorchOp) -> BoundKernel:
     """Narrow types are widened first where the result is wider: the kernel rounds to its input's
     type, and that of a product rounds every step."""
     mode = op.attribute("mode")
@@ -50,4 +50,4 @@ def reduction(op: Op) -> Call:
     product = mode.startswith("mul")
     dtype = op.compute if product else op.working_type("in", result="out")
     reduce = MODES[mode]
-    return Call(("in",), ("out",), lambda x: reduce(elementwise(x, dtype), axes))
+    return BoundKernel(("in",), ("out",), lambda x: reduce(elementwise(x, dtype), axes))

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import torch
 from torch.nn import functional
 
-from bench_run.engines.torch_engine.op import Call, Op, elementwise
+from bench_run.engines.torch_engine.op import BoundKernel, TorchOp, elementwise
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -48,7 +48,7 @@ class Windows:
     """Of x."""
 
     @classmethod
-    def of(cls, op: Op, data: str) -> Windows:
+    def of(cls, op: TorchOp, data: str) -> Windows:
         names = ("window", "stride", "pre_padding", "post_padding")
         window, stride, pre, post = (tuple(op.attribute(name)) for name in names)
         return cls(window, stride, pre, post, op.dims(data)[2:])
@@ -71,7 +71,7 @@ class Windows:
         return self.pre if self.plain else (0,) * len(self.pre)
 
 
-def _mode(op: Op) -> str:
+def _mode(op: TorchOp) -> str:
     mode = str(op.attribute("resample_mode"))
     if mode not in MODES:
         raise op.refusal(f"no resample mode {mode!r}; known are {', '.join(MODES)}")
@@ -80,7 +80,7 @@ def _mode(op: Op) -> str:
     return mode
 
 
-def resample(op: Op) -> Call:
+def resample(op: TorchOp) -> BoundKernel:
     mode = _mode(op)
     w = Windows.of(op, "x")
     if len(w.window) not in AVERAGES:
@@ -95,17 +95,17 @@ def resample(op: Op) -> Call:
     if w.plain:
         kernel = partial(pool, kernel_size=w.window, stride=w.stride, padding=w.own)
         kernel = partial(kernel, count_include_pad=include)
-        return Call(("x",), ("y",), lambda x: kernel(elementwise(x, dtype)))
+        return BoundKernel(("x",), ("y",), lambda x: kernel(elementwise(x, dtype)))
     factor = 1.0 if include else math.prod(w.window) / _counts(op, w)
 
     def function(x: T) -> T:
         padded = functional.pad(elementwise(x, op.compute), w.extra)
         return pool(padded, w.window, w.stride) * factor
 
-    return Call(("x",), ("y",), function)
+    return BoundKernel(("x",), ("y",), function)
 
 
-def _maximum(op: Op, w: Windows, dtype: torch.dtype) -> Call:
+def _maximum(op: TorchOp, w: Windows, dtype: torch.dtype) -> BoundKernel:
     pool, indexed = PLAIN_MAXIMA[len(w.window)], MAXIMA[len(w.window)]
 
     def padded(x: T) -> T:
@@ -113,13 +113,13 @@ def _maximum(op: Op, w: Windows, dtype: torch.dtype) -> Call:
         return x if w.plain else functional.pad(x, w.extra, value=-math.inf)
 
     if not op.has("index"):
-        return Call(("x",), ("y",), lambda x: pool(padded(x), w.window, w.stride, w.own))
+        return BoundKernel(("x",), ("y",), lambda x: pool(padded(x), w.window, w.stride, w.own))
 
     def function(x: T) -> tuple[T, T]:
         y, index = indexed(padded(x), w.window, w.stride, w.own)
         return y, index if w.plain else _unpadded(index, w)
 
-    return Call(("x",), ("y", "index"), function)
+    return BoundKernel(("x",), ("y", "index"), function)
 
 
 def _unpadded(index: T, w: Windows) -> T:
@@ -136,14 +136,14 @@ def _unpadded(index: T, w: Windows) -> T:
     return torch.where(inside, total, -1)
 
 
-def _counts(op: Op, w: Windows) -> T:
+def _counts(op: TorchOp, w: Windows) -> T:
     """Elements of x in each window, at least 1."""
     ones = torch.ones((1, 1, *w.spatial), dtype=op.compute, device=op.device)
     shares = AVERAGES[len(w.window)](functional.pad(ones, w.extra), w.window, w.stride)
     return (shares * math.prod(w.window)).round().clamp_min(1.0)
 
 
-def resample_backward(op: Op) -> Call:
+def resample_backward(op: TorchOp) -> BoundKernel:
     """The adjoint: averages spread dy, maxima add it where the index points; −1 points nowhere."""
     mode = _mode(op)
     w = Windows.of(op, "dx")
@@ -175,14 +175,14 @@ def resample_backward(op: Op) -> Call:
         )[0]
         return dx[(slice(None), slice(None), *inside)]
 
-    return Call(("dy",), ("dx",), function)
+    return BoundKernel(("dy",), ("dx",), function)
 
 
 def _padded_lengths(w: Windows) -> tuple[int, ...]:
     return tuple(n + a + b for n, a, b in zip(w.spatial, w.pre, w.post, strict=True))
 
 
-def _maximum_backward(op: Op) -> Call:
+def _maximum_backward(op: TorchOp) -> BoundKernel:
     if not op.has("index"):
         raise op.refusal("max pooling backward without the forward's index")
     dims, size = op.dims("dx"), math.prod(op.dims("dx")[2:])
@@ -193,4 +193,4 @@ def _maximum_backward(op: Op) -> Call:
         total = torch.zeros((*dims[:2], size), dtype=op.compute, device=dy.device)
         return total.scatter_add(2, cells.clamp_min(0), values).reshape(dims)
 
-    return Call(("dy", "index"), ("dx",), function)
+    return BoundKernel(("dy", "index"), ("dx",), function)

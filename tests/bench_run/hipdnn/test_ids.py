@@ -6,7 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench_run.engines.hipdnn.choosing import NAMES_BY_ID, Choice, engine_id, parse_choice, signed
+from bench_run.engines.hipdnn.choosing import (
+    NAMES_BY_ID,
+    EngineChoice,
+    engine_id,
+    parse_choice,
+    signed,
+)
 from bench_run.errors import UsageError
 
 PUBLISHED = {
@@ -48,11 +54,11 @@ def test_every_spelling_of_one_engine_is_one_id(text):
 
 @pytest.mark.parametrize(("text", "number"), [("1", 1), ("0", 0), ("0x1", 1), ("-1", -1)])
 def test_small_numbers_pass_through(text, number):
-    assert Choice(id=number) == parse_choice(text)
+    assert EngineChoice(id=number) == parse_choice(text)
 
 
 def test_without_an_id_hipdnn_chooses():
-    assert Choice() == parse_choice(None)
+    assert EngineChoice() == parse_choice(None)
 
 
 def test_all_is_every_engine():

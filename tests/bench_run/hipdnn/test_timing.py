@@ -15,7 +15,7 @@ from bench_run.engines.hipdnn.loading import Library
 from bench_run.errors import EngineError, EngineUnavailableError
 from bench_run.measure.loop import SamplingBudget, measure, on_device
 from bench_run.streams import hip
-from bench_run.streams.hip import GATE_DEPTH, Gate, HipPythonEvents, HipStream
+from bench_run.streams.hip import GATE_DEPTH, HipPythonEvents, HipStream, WatchedGate
 from bench_run.tensors.seeded.inputs import make_inputs
 from tests.conformance.graphs import FAMILIES
 
@@ -123,7 +123,7 @@ class StallGate:
 
 
 def stream_with(gate, **options):
-    held = None if gate is None else Gate(gate, 7, gate.timed_out)
+    held = None if gate is None else WatchedGate(gate, 7, gate.timed_out)
     return HipStream(lambda: None, Events(), held, **options)
 
 
@@ -145,7 +145,7 @@ def test_a_plan_that_waits_behind_the_gate_is_timed_without_it():
 
 def test_a_gate_without_watchdog_is_opened_by_ours():
     gate = StallGate()
-    held, waited = Gate(gate, 0, None, limit_s=0.01), threading.Event()
+    held, waited = WatchedGate(gate, 0, None, limit_s=0.01), threading.Event()
     with held.closed():
         while "release" not in gate.calls:
             waited.wait(0.005)
@@ -154,7 +154,7 @@ def test_a_gate_without_watchdog_is_opened_by_ours():
 
 def test_a_watchdog_of_the_release_is_watched_by_ours():
     gate = StallGate()
-    held, waited = Gate(gate, 0, gate.timed_out, limit_s=0.01), threading.Event()
+    held, waited = WatchedGate(gate, 0, gate.timed_out, limit_s=0.01), threading.Event()
     with held.closed():
         while "release" not in gate.calls:
             waited.wait(0.005)
@@ -162,7 +162,7 @@ def test_a_watchdog_of_the_release_is_watched_by_ours():
 
 
 def test_the_watchdog_of_the_release_comes_before_ours():
-    alone, watched = (Gate(StallGate(), 0, told)._limit_s for told in (None, lambda: False))
+    alone, watched = (WatchedGate(StallGate(), 0, told)._limit_s for told in (None, lambda: False))
     assert alone < watched
 
 
@@ -214,7 +214,7 @@ def test_a_handle_without_a_stream_is_given_the_default_one(measured):
 
 
 def test_a_block_that_ends_in_time_is_not_forced():
-    held = Gate(StallGate(), 0, None)
+    held = WatchedGate(StallGate(), 0, None)
     with held.closed():
         pass
     assert not held.was_forced()
