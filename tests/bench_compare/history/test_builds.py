@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from bench_compare.errors import InputError
-from bench_compare.history.builds import Doc, builds_of, told_apart, without_copies
+from bench_compare.history.builds import Doc, builds_of, with_distinct_names, without_copies
 
 DAY = "2026-01-{:02}T03:00:00+00:00"
 
@@ -90,7 +90,7 @@ def test_builds_of_one_name_are_told_apart():
     same = DAY.format(1)
     builds, _ = builds_of([doc(1, started=same), doc(2, started=same)], "started", None)
     assert ["2026-01-01 03:00:00 #1", "2026-01-01 03:00:00 #2"] == [
-        build.name for build in told_apart(builds)
+        build.name for build in with_distinct_names(builds)
     ]
 
 
