@@ -13,7 +13,6 @@ from bench_run.reference import (
     batchnorm,
     block_scale,
     convolution,
-    custom,
     matmul,
     moe,
     norms,
@@ -21,7 +20,7 @@ from bench_run.reference import (
     reduction,
     resample,
 )
-from bench_run.reference.evaluate import run
+from bench_run.reference.evaluate import custom, run
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -39,7 +38,7 @@ OPERATIONS: dict[str, Operation] = {
     "ConvolutionWrwAttributes": convolution.weight_gradient,
     "BlockScaleDequantizeAttributes": block_scale.dequantize,
     "BlockScaleQuantizeAttributes": block_scale.quantize,
-    "CustomOpAttributes": custom.custom,
+    "CustomOpAttributes": custom,
     "LayernormAttributes": norms.layernorm_forward,
     "LayernormBackwardAttributes": norms.layernorm_backward,
     "MatmulAttributes": matmul.matmul,

@@ -8,7 +8,7 @@ import numpy as np
 
 from bench_run.errors import GraphError
 from bench_run.graph.dtypes import DTYPES, array_type
-from bench_run.reference.common import Array, Operation, refusal
+from bench_run.reference.common import Array, Arrays, Operation, Outputs, refusal
 from bench_run.reference.rounding import expected, rounded, settle, widen
 
 if TYPE_CHECKING:
@@ -44,6 +44,12 @@ def run(graph: Graph, inputs: Mapping[int, Array], operations: Mapping[str, Oper
                 if last_use[uid] == index:
                     values.pop(uid, None)
     return results
+
+
+def custom(node: Node, _inputs: Arrays, _outputs: Outputs) -> dict[str, Array]:
+    """The row of custom operations."""
+    name = node.attributes.get("custom_op_id")
+    raise refusal(node, f"the meaning of custom operation {name!r} belongs to its plugin")
 
 
 def _read(node: Node) -> tuple[int, ...]:
