@@ -1,0 +1,213 @@
+"""The same samples have one time and one ratio, in whatever command or format they are shown."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import re
+import statistics
+
+import numpy as np
+import pytest
+from bench_schema.document import Work
+from bench_schema.numbers.estimate import LEAST_PAIRS, warmup_cut
+from bench_schema.tuning import Candidate
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bench_compare.comparison.compare import compare
+from bench_compare.compose.prediction import means
+from bench_compare.compose.rows import read_table
+from bench_compare.history.digest import digest
+from bench_compare.input.sides import Grouping, group
+from bench_compare.model import Source, View
+from bench_compare.policy import Policy
+from bench_compare.report import single
+from bench_compare.report.html.details import blocks
+from bench_run.report import console, csv_text, markdown, oracle
+from bench_run.runner import call
+from bench_run.tune import record
+from tests.bench_compare import build
+from tests.bench_compare.report.shown import render
+from tests.bench_compare.report.unblock import unblocked
+
+UNITS = {"ns": 1.0, "µs": 1e3, "ms": 1e6, "s": 1e9}
+WIDE = View(width=200, all=True)
+PRINTED = 6e-4
+"""Four significant digits."""
+
+
+@st.composite
+def rounds(draw):
+    """Some of five rounds, of any lengths and warm-ups, on a random scale."""
+    seed = draw(st.integers(0, 2**32 - 1))
+    level = 10 ** draw(st.floats(2, 8))
+    indices = draw(st.sets(st.integers(0, 4), min_size=1))
+    random = np.random.default_rng(seed)
+    made = []
+    for index in sorted(indices):
+        count = draw(st.integers(1, 40))
+        scatter, transient = draw(st.sampled_from([(0.0, 0.0), (0.02, 0.0), (0.3, 0.0), (0.01, 2)]))
+        decay = 1 + transient * np.exp(-np.arange(count) / 4)
+        samples = level * decay * np.exp(random.normal(0, 0.05) + random.normal(0, scatter, count))
+        cut = draw(st.sampled_from([None, 0, count // 3]))
+        made.append(build.round_(index, {"e2e_ns": np.rint(samples).astype(int)}, cut=cut))
+    return made
+
+
+def document(run_id, **by_engine):
+    made = [
+        build.case(
+            "g",
+            found,
+            engine=engine,
+            summaries=True,
+            work=Work(10**6, 10**6, 1.0),
+            validation=build.validation(),
+        )
+        for engine, found in by_engine.items()
+    ]
+    return build.document(made, run_id, run_id)
+
+
+def location(one):
+    """From the definition: the median of the logarithms, after the warm-up cut."""
+    samples = one.series["e2e_ns"]
+    assert one.cut["e2e_ns"] in (warmup_cut(samples).cut, 0, len(samples) // 3)
+    return statistics.median(math.log(x) for x in samples[one.cut["e2e_ns"] :].tolist())
+
+
+def time_of(*documents):
+    return math.exp(statistics.fmean(statistics.fmean(map(location, found)) for found in documents))
+
+
+def ratio_of(base, other):
+    """Of two cases of one document: in pairs where two visits have both."""
+    before = {one.index: location(one) for one in base}
+    after = {one.index: location(one) for one in other}
+    pairs = before.keys() & after.keys()
+    if len(pairs) < LEAST_PAIRS:
+        return time_of(other) / time_of(base)
+    return math.exp(statistics.fmean(after[index] - before[index] for index in pairs))
+
+
+def times_in(text):
+    """What is printed as a time, in nanoseconds."""
+    found = re.findall(r"(?<![\w.])(\d[\d.]*(?:e[+-]?\d+)?) (ns|µs|ms|s)\b", text)
+    return [float(number) * UNITS[unit] for number, unit in found]
+
+
+def changes_in(text):
+    """What is printed as a change: a percentage, or a factor."""
+    percents = re.findall(r"([+-]\d[\d.]*) ?%", text)
+    factors = re.findall(r"([×÷])(\d[\d.]*(?:e\+?\d+)?)", text)
+    return [
+        *(1 + float(one) / 100 for one in percents),
+        *(float(size) if sign == "×" else 1 / float(size) for sign, size in factors),
+    ]
+
+
+def cells(text, heading):
+    """The first row of the Markdown table that has this heading, by its headings."""
+    lines = [[cell.strip() for cell in line.split("|")] for line in text.splitlines()]
+    at = next(at for at, line in enumerate(lines) if heading in line)
+    return dict(zip(lines[at], lines[at + 2], strict=True))
+
+
+def rows_of(text):
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+def told_alone(found):
+    """The time of the first case of a document in each output that shows a document."""
+    case = found.cases[0]
+    line = next(line for line in console.table(found).splitlines() if times_in(line))
+    yield "console", times_in(line)[0]
+    yield "details", float(times_in(console.details(found).partition("time ")[2])[0])
+    yield "markdown", times_in(cells(markdown.markdown(found), "time")["time"])[0]
+    yield "csv", float(rows_of(csv_text.cases_csv(found))[0]["time_ns"])
+    yield "call", call._times(case)["time_ns"]
+    confirmed = record.confirmed_cases(found)[case.id]
+    candidate = Candidate(0, {}, {}, case.engine, "", "raced", "ok")
+    yield "tune", record._with_times(candidate, confirmed).time_ns
+    yield "tune's rounds", math.exp(confirmed.logs.mean())
+    yield "history", math.exp(next(level.log_mean for level in digest(found).levels))
+    run = single.Run(Source("a.json", found, "bench"))
+    told = json.loads(render("json", run))
+    yield "json of one", told["cases"][0]["time_ns"]
+    yield "text of one", times_in(render("text", run, WIDE))[0]
+
+
+def told_together(comparison, metric="e2e_ns"):
+    """(base, other, ratio) of the only case in each output of a comparison; None: not printed."""
+    told = json.loads(render("json", comparison))["cases"][0]["metrics"]
+    found = (
+        told[metric]
+        if isinstance(told, dict)
+        else next(one for one in told if one["metric"] == metric)
+    )
+    yield "json", (found["base"], found["other"], found["ratio"])
+    (row,) = [one for one in rows_of(render("csv", comparison)) if one["metric"] == metric]
+    yield "csv", tuple(float(row[name]) for name in ("base", "other", "ratio"))
+    row = cells(render("markdown", comparison, WIDE), "change")
+    yield "markdown", (*times_in(row["base"]), *times_in(row["other"]), *changes_in(row["change"]))
+    text = render("text", comparison, WIDE)
+    line = next(line for line in text.splitlines() if len(times_in(line)) >= 2)
+    yield "text", (*times_in(line)[:2], changes_in(line)[0])
+    (block,) = [unblocked(one.text) for one in blocks(comparison)]
+    yield "page", tuple(block[0]["metrics"][metric]["numbers"][:3])
+
+
+def same(found, expected, tolerance=PRINTED):
+    return found == pytest.approx(expected, rel=tolerance)
+
+
+@settings(max_examples=15, deadline=None)
+@given(rounds())
+def test_a_case_has_one_time_in_every_output_of_its_document(found):
+    told = dict(told_alone(document("a", numpy=found)))
+    expected = time_of(found)
+    assert dict.fromkeys(told, expected) == {
+        name: expected if same(value, expected) else value for name, value in told.items()
+    }
+
+
+@settings(max_examples=15, deadline=None)
+@given(rounds(), rounds(), rounds())
+def test_a_comparison_tells_the_times_of_its_documents(first, second, third):
+    """One document against one, and two against one."""
+    a, b, c = (
+        document(name, numpy=one) for name, one in zip("abc", (first, second, third), strict=True)
+    )
+    for base, documents in (((first,), (a,)), ((first, second), (a, b))):
+        found = compare(build.side("a", *documents), [build.side("c", c)], Policy())
+        expected = time_of(*base), time_of(third)
+        for name, told in told_together(found):
+            assert (name, same(told[:2], expected)) == (name, True), (told, expected)
+            assert (name, same(told[2], expected[1] / expected[0], 6e-3)) == (name, True)
+        sources = [Source(f"{one.run.id}.json", one, "bench") for one in documents]
+        table = read_table(sources, {n: frozenset({"numpy"}) for n in range(len(sources))}, None)
+        assert same(means(table.times, table.sources)[0], expected[0])
+
+
+@settings(max_examples=15, deadline=None)
+@given(rounds(), rounds())
+def test_two_engines_of_a_document_have_one_ratio(a, b):
+    found = document("a", numpy=a, torch=b)
+    sources = [Source("a.json", found, "bench")]
+    base, others = group(sources, Grouping(by="engine"))
+    ratio = ratio_of(a, b)
+    for name, told in told_together(compare(base, others, Policy())):
+        assert (name, same(told[:2], (time_of(a), time_of(b)))) == (name, True), told
+        assert (name, same(told[2], ratio, 6e-3)) == (name, True), (told, ratio)
+    line = next(line for line in console.side_by_side(found).splitlines() if times_in(line))
+    assert same(times_in(line), [time_of(a), time_of(b)])
+    speed_up = float(re.search(r"([\d.]+)×", line)[1])
+    assert speed_up == pytest.approx(1 / ratio, rel=1e-3, abs=6e-4)
+    table = oracle.oracle_table(found, [("numpy", "torch")])
+    line = next(line for line in table.splitlines() if times_in(line))
+    assert same(times_in(line), [time_of(a), time_of(b)])
+    saved = float(re.search(r"(-?[\d.]+) %", line)[1])
+    assert saved == pytest.approx(100 * (1 - ratio), abs=0.06, rel=1e-6)
