@@ -134,7 +134,7 @@ def told_alone(found):
     yield "tune", record._with_times(candidate, confirmed).time_ns
     yield "tune's rounds", math.exp(confirmed.logs.mean())
     yield "history", math.exp(next(level.log_mean for level in digest(found).levels))
-    run = single.Run(Source("a.json", found, "bench"))
+    run = single.ShownRun(Source("a.json", found, "bench"))
     told = json.loads(render("json", run))
     yield "json of one", told["cases"][0]["time_ns"]
     yield "text of one", times_in(render("text", run, WIDE))[0]
