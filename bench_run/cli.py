@@ -65,10 +65,14 @@ def main(argv: Sequence[str]) -> int:
 
         return _say(page(command))  # before anything heavy is imported
     try:
-        return _guarded(command, words)
+        return _answer(command, words)
     except KeyboardInterrupt:
         _complain("interrupted")
-        return 1
+    except OSError as error:
+        if error.errno != ENAMETOOLONG:
+            raise
+        _complain(f"{error.filename}: the name is too long for a file")  # wherever it was given
+    return 1
 
 
 def _command(argv: Sequence[str]) -> tuple[str, Sequence[str]]:
@@ -81,7 +85,8 @@ def _command(argv: Sequence[str]) -> tuple[str, Sequence[str]]:
     return DEFAULT, argv
 
 
-def _guarded(command: str, words: Sequence[str]) -> int:
+def _answer(command: str, words: Sequence[str]) -> int:
+    """Ask the command's module, and put its answer where it belongs."""
     from importlib import import_module
 
     from docopt import DocoptExit, docopt
@@ -91,36 +96,19 @@ def _guarded(command: str, words: Sequence[str]) -> int:
     try:
         arguments = docopt(module.USAGE, argv=list(spoken), default_help=False)
     except DocoptExit:
-        return _usage_error(command, words, module.USAGE)
+        from bench_run.commands.help import bad_words
+
+        return _complain(bad_words(command, words, module.USAGE))
     if arguments.get("--version"):
         from bench_run.runner.benchmark import VERSION
 
         return _say(f"bench-run {VERSION}")
-    mistake = _mistake(arguments)
-    if mistake is not None:
-        _complain(mistake)
-        return 1
-    return _answered(module, arguments)
+    if arguments.get("GRAPH"):
+        from bench_run.commands.help import mistaken_command
 
-
-def _usage_error(command: str, words: Sequence[str], usage: str) -> int:
-    """One line that names what is wrong."""
-    from bench_run.commands.help import bad_flag
-
-    general = f"invalid arguments: {' '.join(words) or '(none)'}; see bench-run {command} --help"
-    _complain(bad_flag(command, words, usage) or general)
-    return 1
-
-
-def _mistake(arguments: dict[str, Any]) -> str | None:
-    if not arguments.get("GRAPH"):
-        return None
-    from bench_run.commands.help import mistaken_command
-
-    return mistaken_command(arguments["GRAPH"])
-
-
-def _answered(module: Any, arguments: dict[str, Any]) -> int:
+        mistake = mistaken_command(arguments["GRAPH"])
+        if mistake is not None:
+            return _complain(mistake)
     from bench_schema.errors import DocumentError
 
     from bench_run.errors import BenchRunError
@@ -128,13 +116,7 @@ def _answered(module: Any, arguments: dict[str, Any]) -> int:
     try:
         outcome: Outcome = module.answer(arguments)
     except (BenchRunError, DocumentError) as error:
-        _complain(str(error))
-        return 1
-    except OSError as error:
-        if error.errno != ENAMETOOLONG:
-            raise
-        _complain(f"{error.filename}: the name is too long for a file")  # wherever it was given
-        return 1
+        return _complain(str(error))
     said = _say(outcome.text) if outcome.text else 0
     for remark in outcome.remarks:
         _complain(remark)
@@ -146,9 +128,10 @@ def _say(text: str) -> int:
     problem = write_text(sys.stdout, visible(text if text.endswith("\n") else text + "\n"))
     if problem is None:
         return 0
-    _complain(f"cannot write to stdout: {problem}")
-    return 1
+    return _complain(f"cannot write to stdout: {problem}")
 
 
-def _complain(sentence: str) -> None:
+def _complain(sentence: str) -> int:
+    """Put a line on stderr; the exit code of what is wrong."""
     write_text(sys.stderr, f"bench-run: {visible(' '.join(sentence.split()))}\n")
+    return 1

@@ -30,7 +30,15 @@ class Scratch:
     """A new folder, and its lock, until it is closed."""
 
     def __init__(self) -> None:
-        _sweep(Path(tempfile.gettempdir()))
+        # Remove folders of runs that have ended; those of other users are left alone.
+        for lock in Path(tempfile.gettempdir()).glob(f"{PREFIX}*/{LOCK}"):
+            with suppress(OSError):
+                descriptor = os.open(lock, os.O_RDWR)
+                try:
+                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    shutil.rmtree(lock.parent, ignore_errors=True)
+                finally:
+                    os.close(descriptor)
         self.path = Path(tempfile.mkdtemp(prefix=PREFIX))
         unlocked = self.path / "unlocked"
         self._lock = os.open(unlocked, os.O_CREAT | os.O_RDWR, 0o600)
@@ -46,18 +54,6 @@ class Scratch:
     def close(self) -> None:
         shutil.rmtree(self.path, ignore_errors=True)
         os.close(self._lock)
-
-
-def _sweep(parent: Path) -> None:
-    """Remove folders of runs that have ended; those of other users are left alone."""
-    for lock in parent.glob(f"{PREFIX}*/{LOCK}"):
-        with suppress(OSError):
-            descriptor = os.open(lock, os.O_RDWR)
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                shutil.rmtree(lock.parent, ignore_errors=True)
-            finally:
-                os.close(descriptor)
 
 
 @contextmanager

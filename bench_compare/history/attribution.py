@@ -11,7 +11,7 @@ from bench_schema.document import Settings
 from bench_schema.settings import rows_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from bench_compare.history.archive import Archive
 
@@ -57,26 +57,47 @@ def causes(
     after: Mapping[int, Sequence[int]],
 ) -> list[str]:
     """Sentences, the likeliest first. `before`, `after`: row → columns on either side."""
-    found = [*_plans(archive, rows, before, after)]
-    found += _facts(archive, _nearest(before, last=True), _nearest(after, last=False))
-    if not found:
-        found = [_nothing(archive, rows, before, after)]
-    return found
+    outcomes = archive.outcomes
+    ends = [
+        (outcomes.get((row, before[row][-1])), outcomes.get((row, after[row][0])))
+        for row in rows
+        if before.get(row) and after.get(row)
+    ]
+    # ``plan engine id 5 → 57 in 4 of 6 cases``; kernels where no plan tells it.
+    plans: Counter[str] = Counter()
+    other_kernels = same_kernels = 0
+    for old, new in ends:
+        if old is None or new is None:
+            continue
+        for key in sorted(old.plan.keys() | new.plan.keys()):
+            was, has = old.plan.get(key), new.plan.get(key)
+            if was != has:
+                plans[f"plan: {key} {was} → {has}"] += 1
+        other_kernels += None not in (old.kernels, new.kernels) and old.kernels != new.kernels
+        same_kernels += old.kernels is not None and old.kernels == new.kernels
+    cases = f"{len(rows)} case{'' if len(rows) == 1 else 's'}"
+    found = [f"{text} in {times} of {cases}" for text, times in plans.most_common(WINDOW)]
+    if other_kernels and not plans:
+        found.append(f"other kernels in {other_kernels} of {cases}")
+    sides = [
+        [archive.facts.get(archive.columns[column].doc.id, {}) for column in side]
+        for side in (_nearest(before, last=True), _nearest(after, last=False))
+    ]
+    for name in sorted({name for side in sides for facts in side for name in facts}, key=_rank):
+        text = _difference(name, *sides)
+        if text is not None:
+            found.append(text)
+    if found:
+        return found
+    if same_kernels and same_kernels == len(rows):
+        return ["nothing recorded differs, and the kernels are the same: suspect the machine"]
+    return ["nothing that the documents record differs"]
 
 
 def _nearest(columns: Mapping[int, Sequence[int]], last: bool) -> list[int]:
     """The documents of any series that stand next to the gap."""
     every = sorted({column for held in columns.values() for column in held})
     return every[-WINDOW:] if last else every[:WINDOW]
-
-
-def _facts(archive: Archive, before: Sequence[int], after: Sequence[int]) -> list[str]:
-    sides = [
-        [archive.facts.get(archive.columns[column].doc.id, {}) for column in side]
-        for side in (before, after)
-    ]
-    names = sorted({name for side in sides for facts in side for name in facts}, key=_rank)
-    return [text for name in names if (text := _difference(name, *sides)) is not None]
 
 
 def _rank(name: str) -> tuple[int, str]:
@@ -128,58 +149,6 @@ def _short(text: str | None) -> str:
 def _numbers(texts: Sequence[str | None]) -> list[float]:
     found = [NUMBER.match(text) for text in texts if text is not None]
     return sorted(float(one[1]) for one in found if one is not None)
-
-
-def _plans(
-    archive: Archive,
-    rows: Sequence[int],
-    before: Mapping[int, Sequence[int]],
-    after: Mapping[int, Sequence[int]],
-) -> Iterator[str]:
-    """``plan engine id 5 → 57 in 4 of 6 cases``; kernels where no plan tells it."""
-    changed: Counter[str] = Counter()
-    kernels = 0
-    for row in rows:
-        if not before.get(row) or not after.get(row):
-            continue
-        old = archive.outcomes.get((row, before[row][-1]))
-        new = archive.outcomes.get((row, after[row][0]))
-        if old is None or new is None:
-            continue
-        for key in sorted(old.plan.keys() | new.plan.keys()):
-            pair = old.plan.get(key), new.plan.get(key)
-            if pair[0] != pair[1]:
-                changed[f"plan: {key} {pair[0]} → {pair[1]}"] += 1
-        kernels += None not in (old.kernels, new.kernels) and old.kernels != new.kernels
-    for text, times in changed.most_common(WINDOW):
-        yield f"{text} in {times} of {_cases(len(rows))}"
-    if kernels and not changed:
-        yield f"other kernels in {kernels} of {_cases(len(rows))}"
-
-
-def _cases(count: int) -> str:
-    return f"{count} case{'' if count == 1 else 's'}"
-
-
-def _nothing(
-    archive: Archive,
-    rows: Sequence[int],
-    before: Mapping[int, Sequence[int]],
-    after: Mapping[int, Sequence[int]],
-) -> str:
-    same = [
-        row
-        for row in rows
-        if before.get(row)
-        and after.get(row)
-        and (old := archive.outcomes.get((row, before[row][-1]))) is not None
-        and (new := archive.outcomes.get((row, after[row][0]))) is not None
-        and old.kernels is not None
-        and old.kernels == new.kernels
-    ]
-    if same and len(same) == len(rows):
-        return "nothing recorded differs, and the kernels are the same: suspect the machine"
-    return "nothing that the documents record differs"
 
 
 def build_changes(archive: Archive) -> list[tuple[str, ...]]:

@@ -106,7 +106,12 @@ def coverage_text(engines: Sequence[str], rows: Sequence[Row]) -> str:
 
     table = tabulate(
         [
-            (row.operation, row.direction, *(cell.text() for cell in row.cells), _types(row))
+            (
+                row.operation,
+                row.direction,
+                *(cell.text() for cell in row.cells),
+                " ".join(row.data_types),
+            )
             for row in rows
         ],
         ("operation", "direction", *engines, "data types"),
@@ -119,7 +124,3 @@ def coverage_text(engines: Sequence[str], rows: Sequence[Row]) -> str:
         for i, engine in enumerate(engines)
     ]
     return "\n".join([table, "", *refusals, *([""] if refusals else []), *totals])
-
-
-def _types(row: Row) -> str:
-    return " ".join(row.data_types)

@@ -54,26 +54,22 @@ def descriptions(options: Options, diagram_path: str | None) -> str:
 
     graphs = [loaded.graph for loaded in gather(options).graphs]
     if diagram_path is not None:
-        _draw(graphs, diagram_path)
+        from pathlib import Path
+
+        from bench_run.errors import UsageError
+        from bench_run.files import writing
+        from bench_run.report.diagram import diagram, dot, mermaid, page
+
+        if len(graphs) != 1:
+            raise UsageError(f"--diagram draws one graph, {len(graphs)} were given")
+        kinds = {".svg": diagram, ".html": page, ".dot": dot, ".mmd": mermaid}
+        draw = kinds.get(Path(diagram_path).suffix)
+        if draw is None:
+            raise UsageError(f"--diagram: {diagram_path} should end in {', '.join(kinds)}")
+        with writing(diagram_path):
+            Path(diagram_path).write_text(draw(graphs[0]), encoding="utf-8")
     with supporting_engines(options) as engines:
         return "\n".join(f"{describe(graph)}{_support_text(engines, graph)}" for graph in graphs)
-
-
-def _draw(graphs: list[Graph], path: str) -> None:
-    from pathlib import Path
-
-    from bench_run.errors import UsageError
-    from bench_run.files import writing
-    from bench_run.report.diagram import diagram, dot, mermaid, page
-
-    if len(graphs) != 1:
-        raise UsageError(f"--diagram draws one graph, {len(graphs)} were given")
-    kinds = {".svg": diagram, ".html": page, ".dot": dot, ".mmd": mermaid}
-    draw = kinds.get(Path(path).suffix)
-    if draw is None:
-        raise UsageError(f"--diagram: {path} should end in {', '.join(kinds)}")
-    with writing(path):
-        Path(path).write_text(draw(graphs[0]), encoding="utf-8")
 
 
 def _support_text(engines: SupportingEngines, graph: Graph) -> str:

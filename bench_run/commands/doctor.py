@@ -15,10 +15,10 @@ from bench_run.commands import Outcome
 
 TYPE_CHECKING = False  # keeps --help fast
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
     from typing import Any
 
-    from bench_schema.document import Device, Machine
+    from bench_schema.document import Device
 
 
 USAGE = """Report what this machine has for benchmarks (devices, engines, libraries,
@@ -91,10 +91,13 @@ def answer(arguments: Mapping[str, Any]) -> Outcome:
 
 def doctor() -> str:
     """The report, section by section."""
+    from tabulate import tabulate
+
     from bench_run.commands.engines import engine_list
     from bench_run.machine.devices import devices
     from bench_run.machine.host import machine
     from bench_run.options import Options
+    from bench_run.text import size_text
 
     host = machine(devices=devices())
     sections = {
@@ -104,16 +107,6 @@ def doctor() -> str:
         "Device files": [device_file(path) for path in DEVICE_FILES],
         "Permissions": permissions(),
     }
-    parts = [_head(host), "", "Engines", engine_list(Options())]
-    for title, findings in sections.items():
-        if findings:
-            parts += ["", title, _rows(findings)]
-    return "\n".join(parts)
-
-
-def _head(host: Machine) -> str:
-    from bench_run.text import size_text
-
     lines = [
         f"host {host.host}: {host.os}, kernel {host.kernel}, Python {host.python}",
         f"processor {host.cpu.model}, {host.cpu.cores} cores, {size_text(host.memory_bytes)}",
@@ -122,7 +115,12 @@ def _head(host: Machine) -> str:
     if not host.devices:
         lines.append("no accelerator was found: NVML and amdsmi, where installed, see none")
     lines += [f"variable {name}={value}" for name, value in host.environment.items()]
-    return "\n".join(lines)
+    parts = [*lines, "", "Engines", engine_list(Options())]
+    for title, findings in sections.items():
+        if findings:
+            rows = [("yes" if f.ok else "no", f.what, f.text) for f in findings]
+            parts += ["", title, tabulate(rows, tablefmt="plain", disable_numparse=True)]
+    return "\n".join(parts)
 
 
 def _device_line(device: Device) -> str:
@@ -132,13 +130,6 @@ def _device_line(device: Device) -> str:
     if device.memory_bytes is not None:
         facts.append(size_text(device.memory_bytes))
     return f"device {device.index}: " + ", ".join([device.name, *(f for f in facts if f)])
-
-
-def _rows(findings: Iterable[Finding]) -> str:
-    from tabulate import tabulate
-
-    rows = [("yes" if f.ok else "no", f.what, f.text) for f in findings]
-    return tabulate(rows, tablefmt="plain", disable_numparse=True)
 
 
 def library(module: str, install: tuple[str, str]) -> Finding:

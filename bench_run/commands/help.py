@@ -129,6 +129,12 @@ def nearest(word: str, known: Collection[str]) -> str:
     return f"; did you mean {close[0]}?" if close else f"; choose from {', '.join(known)}"
 
 
+def bad_words(command: str, words: Sequence[str], usage: str) -> str:
+    """A sentence about words that this usage does not fit, on a flag where one is wrong."""
+    general = f"invalid arguments: {' '.join(words) or '(none)'}; see bench-run {command} --help"
+    return bad_flag(command, words, usage) or general
+
+
 def bad_flag(command: str, words: Sequence[str], usage: str) -> str | None:
     """A sentence about the first flag that is unknown, ambiguous, repeated or lacks its value; None
     where the flags are fine."""

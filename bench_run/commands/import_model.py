@@ -11,7 +11,6 @@ if TYPE_CHECKING:
 
     from bench_run.models.lower import RefusedCall
     from bench_run.models.model import Model
-    from bench_run.models.save import Imported
 
 USAGE = """Usage:
   bench-run import MODEL -o DIR [--fuse=WHETHER] [--layout=L] [--direction=D]
@@ -70,7 +69,19 @@ def answer(arguments: Mapping[str, Any]) -> Outcome:
     folder = Path(arguments["--output"])
     both = chosen["--direction"] == "both"
     made = save_model(lowering, folder, weights=arguments["--weights"], backward=both)
-    return Outcome(_text(made))
+    pipeline = made.pipeline
+    linked = [layer for layer in pipeline.layers if not layer.id.startswith("backward.")]
+    lines = [f"{made.path}: {len(linked)} layers, {made.graphs} different graphs"]
+    if made.backward:
+        lines.append(f"{made.backward} of these graphs are backward, without links")
+    if made.forward_only:
+        kinds = ", ".join(f"{count} x {kind}" for kind, count in made.forward_only.items())
+        lines.append(f"no backward graph is made for {kinds}")
+    lines += [
+        f"left out: {row.count} x {row.operation}, {row.share:.2%} of the work: {row.reason}"
+        for row in pipeline.left_out
+    ]
+    return Outcome("\n".join(lines))
 
 
 def _nothing(refused: Sequence[RefusedCall]) -> str:
@@ -100,19 +111,3 @@ def _read(arguments: Mapping[str, Any]) -> Model:
     from bench_run.models.torch_export import read_torch
 
     return read_torch(arguments["--torch"], tuple(map(parse_input, arguments["--input"])))
-
-
-def _text(made: Imported) -> str:
-    pipeline = made.pipeline
-    linked = [layer for layer in pipeline.layers if not layer.id.startswith("backward.")]
-    lines = [f"{made.path}: {len(linked)} layers, {made.graphs} different graphs"]
-    if made.backward:
-        lines.append(f"{made.backward} of these graphs are backward, without links")
-    if made.forward_only:
-        kinds = ", ".join(f"{count} x {kind}" for kind, count in made.forward_only.items())
-        lines.append(f"no backward graph is made for {kinds}")
-    lines += [
-        f"left out: {row.count} x {row.operation}, {row.share:.2%} of the work: {row.reason}"
-        for row in pipeline.left_out
-    ]
-    return "\n".join(lines)

@@ -52,7 +52,12 @@ def supporting_engines(
     options: Options, usual: Sequence[str] | None = None
 ) -> Iterator[SupportingEngines]:
     """The engines named, else those of `usual` that can run here, else all of ours that can."""
-    texts = options.engine if options.engine else _available(usual or tuple(ENGINES))
+    names = usual or tuple(ENGINES)
+    texts = (
+        options.engine
+        if options.engine
+        else tuple(r.name for r in list_engines() if r.name in names and r.availability.ok)
+    )
     pool = WorkerPool(options.timeout_s, {})
     try:
         engines = plan_engines(options, [parse_spec(text) for text in texts])
@@ -61,7 +66,3 @@ def supporting_engines(
         yield SupportingEngines(pool, engines)
     finally:
         pool.close()
-
-
-def _available(names: Sequence[str]) -> tuple[str, ...]:
-    return tuple(r.name for r in list_engines() if r.name in names and r.availability.ok)

@@ -26,9 +26,9 @@ from bench_run.errors import UsageError
 from bench_run.files import writing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
-    from bench_schema.document import Case, Device, Engine, Machine, Run
+    from bench_schema.document import Case
     from bench_schema.identity import Variant
 
 
@@ -40,6 +40,7 @@ ESSENTIAL = tuple(
     f"setting {name}" for name, row in rows_of(Settings).items() if row.merge == "one value"
 )
 """Facts of which a document has one value: parts that differ in them stay apart."""
+DEVICE_FACTS = ("driver", "power_limit_w", "max_sm_clock_mhz", "max_memory_clock_mhz")
 LISTED = ("package ", "variable ")
 """Facts that are there or not."""
 CHOICE_OF_DEVICES = "_VISIBLE_DEVICES"
@@ -61,63 +62,54 @@ class Difference:
 
 
 def differences(headers: Sequence[tuple[str, Document]]) -> list[Difference]:
-    """Each fact that differs once, with the first two files that differ in it."""
-    facts = [(path, dict(_unlike_facts(header))) for path, header in headers]
-    names = dict.fromkeys(name for _, known in facts for name in known)
-    return [found for name in names if (found := _difference(name, facts)) is not None]
+    """Each fact that differs once, with the first two files that differ in it. Where a part has no
+    such package or variable, it differs; no such engine, it does not."""
+    facts = [(path, facts_of(header)) for path, header in headers]
+    found = []
+    for name in dict.fromkeys(name for _, known in facts for name in known):
+        listed = name.startswith(LISTED)
+        having = [(path, known.get(name)) for path, known in facts if listed or name in known]
+        where, first = having[0]
+        for path, value in having[1:]:
+            if value != first:
+                texts = f"{_text(first)} in {where}", f"{_text(value)} in {path}"
+                found.append(Difference(name, *texts, essential=name in ESSENTIAL))
+                break
+    return found
 
 
-def _difference(name: str, facts: Sequence[tuple[str, Mapping[str, Any]]]) -> Difference | None:
-    """Where a part has no such package or variable, it differs; no such engine, it does not."""
-    listed = name.startswith(LISTED)
-    having = [(path, known.get(name)) for path, known in facts if listed or name in known]
-    (where, first), *others = having
-    for path, value in others:
-        if value != first:
-            essential = name in ESSENTIAL
-            return Difference(
-                name, f"{_text(first)} in {where}", f"{_text(value)} in {path}", essential
-            )
-    return None
-
-
-def _unlike_facts(header: Document) -> Iterator[tuple[str, Any]]:
+def facts_of(header: Document) -> dict[str, Any]:
     """What should agree, by its name in words; beside settings nothing that is not known."""
-    run = header.run
-    yield "label", run.label
-    yield "number of shards", None if run.shard is None else int(run.shard.partition("/")[2])
-    yield "graphs and engines of all shards", None if run.whole is None else run.whole.sha256[:12]
-    yield "version of the tool", run.tool.version
-    for name, value in asdict(run.settings).items():
-        yield f"setting {name}", _plain(value)
-    for name, value in _surroundings(header):
-        if value is not None:
-            yield name, value
-
-
-def _surroundings(header: Document) -> Iterator[tuple[str, Any]]:
-    machine, revision = header.machine, header.machine.graphs_revision
-    yield "system", machine.os
-    yield "kernel", machine.kernel
-    yield "processor", machine.cpu.model
-    yield "Python", machine.python
-    yield "revision of the graphs", None if revision is None else _plain(asdict(revision))
-    yield from ((f"package {name}", version) for name, version in machine.packages.items())
-    for name, value in machine.environment.items():
-        if not name.endswith(CHOICE_OF_DEVICES):
-            yield f"variable {name}", value
+    run, machine, revision = header.run, header.machine, header.machine.graphs_revision
+    facts = {
+        "label": run.label,
+        "number of shards": None if run.shard is None else int(run.shard.partition("/")[2]),
+        "graphs and engines of all shards": None if run.whole is None else run.whole.sha256[:12],
+        "version of the tool": run.tool.version,
+        **{f"setting {name}": _plain(value) for name, value in asdict(run.settings).items()},
+    }
+    surroundings = {
+        "system": machine.os,
+        "kernel": machine.kernel,
+        "processor": machine.cpu.model,
+        "Python": machine.python,
+        "revision of the graphs": None if revision is None else _plain(asdict(revision)),
+        **{f"package {name}": version for name, version in machine.packages.items()},
+        **{
+            f"variable {name}": value
+            for name, value in machine.environment.items()
+            if not name.endswith(CHOICE_OF_DEVICES)
+        },
+    }
     for engine in header.engines:
-        yield from _engine_facts(header, engine)
-
-
-def _engine_facts(header: Document, engine: Engine) -> Iterator[tuple[str, Any]]:
-    for name, value in asdict(engine).items():
-        if name not in UNIT:
-            yield f"{name} of engine {engine.key}", _plain(value)
-    device = find_device(header.machine, engine.device)
-    if device is not None:
-        for name in ("driver", "power_limit_w", "max_sm_clock_mhz", "max_memory_clock_mhz"):
-            yield f"{name} of {device.name}", getattr(device, name)
+        for name, value in asdict(engine).items():
+            if name not in UNIT:
+                surroundings[f"{name} of engine {engine.key}"] = _plain(value)
+        device = find_device(machine, engine.device)
+        if device is not None:
+            known = asdict(device)
+            surroundings |= {f"{name} of {device.name}": known[name] for name in DEVICE_FACTS}
+    return facts | {name: value for name, value in surroundings.items() if value is not None}
 
 
 def _plain(value: object) -> object:
@@ -161,6 +153,29 @@ class PartFile:
     header: Document
     cases: tuple[CaseFacts, ...]
 
+    @classmethod
+    def read(cls, path: str) -> PartFile:
+        document = read(path)
+        cases = (
+            CaseFacts(
+                case.id,
+                (case.graph.fingerprint, case.graph.name),
+                case.engine,
+                variant_key(case.variant),
+                case.outcome.status,
+                None if case.validation is None else case.validation.status,
+                len(case.rounds),
+            )
+            for case in document.cases
+        )
+        return cls(path, replace(document, cases=()), tuple(cases))
+
+    @property
+    def place(self) -> tuple[int, str, str]:
+        """Where it stands among the others, however they were named."""
+        run = self.parts[0].run
+        return (0 if run.shard is None else int(run.shard.partition("/")[0])), run.started, run.id
+
     @property
     def parts(self) -> tuple[Part, ...]:
         """The runs in it: itself, unless it was merged before. The hosts of a fleet are parts of
@@ -187,50 +202,24 @@ class Joined:
 def join_documents(paths: Sequence[str], output: str, *, allow_unlike: bool) -> Joined:
     """Write one document of all. Raises `UsageError` for cases that are there twice and for
     unlike parts, `DocumentError` for what cannot be read, `OutputError`."""
-    _refuse_named_twice(paths)
-    files = sorted((_look_at(path) for path in paths), key=_place)
+    counts = Counter(Path(path).resolve() for path in paths)
+    for path in paths:
+        if counts[Path(path).resolve()] > 1:
+            raise UsageError(f"{path}: named twice")
+    files = sorted(map(PartFile.read, paths), key=lambda file: file.place)
     _refuse_twice(files)
     unlike = _unlike(files, allow_unlike)
     missing = tuple(_missing(files))
     header = _header(files, complete=not missing, notes=[f"parts differ in {d}" for d in unlike])
     names = _new_ids(files)
     with writing(output), writing_bytes(output) as write:
-        _write(write, header, _cases(files, names))
+        # The document as `codec.encode` writes it, its cases one by one.
+        begin, end = encode(header).split(b'"cases":[]', 1)
+        write(begin + b'"cases":[')
+        for number, case in enumerate(_cases(files, names)):
+            write(b"," * (number > 0) + encode(case))
+        write(b"]" + end)
     return Joined(header, tuple(c for file in files for c in file.cases), missing, unlike)
-
-
-def _refuse_named_twice(paths: Sequence[str]) -> None:
-    counts = Counter(Path(path).resolve() for path in paths)
-    for path in paths:
-        if counts[Path(path).resolve()] > 1:
-            raise UsageError(f"{path}: named twice")
-
-
-def _look_at(path: str) -> PartFile:
-    document = read(path)
-    return PartFile(path, replace(document, cases=()), tuple(map(_facts, document.cases)))
-
-
-def _facts(case: Case) -> CaseFacts:
-    return CaseFacts(
-        case.id,
-        (case.graph.fingerprint, case.graph.name),
-        case.engine,
-        variant_key(case.variant),
-        case.outcome.status,
-        None if case.validation is None else case.validation.status,
-        len(case.rounds),
-    )
-
-
-def _place(file: PartFile) -> tuple[int, str, str]:
-    """Where a part stands among the others, however they were named."""
-    run = file.parts[0].run
-    return _shard_index(run), run.started, run.id
-
-
-def _shard_index(run: Run) -> int:
-    return 0 if run.shard is None else int(run.shard.partition("/")[0])
 
 
 def _refuse_twice(files: Sequence[PartFile]) -> None:
@@ -306,30 +295,43 @@ def _some(names: Sequence[str]) -> str:
 
 def _header(files: Sequence[PartFile], *, complete: bool, notes: Sequence[str]) -> Document:
     parts = tuple(part for file in files for part in file.parts)
-    return Document(
-        SCHEMA_VERSION,
-        _run([part.run for part in parts], complete, notes),
-        _machine([part.machine for part in parts], files[0].header.machine),
-        tuple(_engines(files)),
-        (),
-        parts,
-    )
-
-
-def _run(runs: Sequence[Run], complete: bool, notes: Sequence[str]) -> Run:
+    runs = [part.run for part in parts]
     ends = [run.finished for run in runs if run.finished is not None]
     told = (f"shard {r.shard}: {note}" if r.shard else note for r in runs for note in r.notes)
-    return replace(
-        runs[0],
-        id=str(uuid.uuid5(uuid.NAMESPACE_OID, " ".join(sorted(run.id for run in runs)))),
-        label=_common([run.label for run in runs]),
-        tags=dict(set.intersection(*(set(run.tags.items()) for run in runs))),
-        started=min((run.started for run in runs), key=_seconds),
-        finished=max(ends, key=_seconds, default=None),
-        complete=complete and all(run.complete for run in runs),
-        shard=None,
-        whole=None,
-        notes=tuple(dict.fromkeys([*told, *notes])),
+    # What the machines share; of what they differ in, the first says it and `parts` the rest.
+    machines = [part.machine for part in parts]
+    hosts = list(dict.fromkeys(machine.host for machine in machines))
+    return Document(
+        SCHEMA_VERSION,
+        replace(
+            runs[0],
+            id=str(uuid.uuid5(uuid.NAMESPACE_OID, " ".join(sorted(run.id for run in runs)))),
+            label=_common([run.label for run in runs]),
+            tags=dict(set.intersection(*(set(run.tags.items()) for run in runs))),
+            started=min((run.started for run in runs), key=_seconds),
+            finished=max(ends, key=_seconds, default=None),
+            complete=complete and all(run.complete for run in runs),
+            shard=None,
+            whole=None,
+            notes=tuple(dict.fromkeys([*told, *notes])),
+        ),
+        replace(
+            files[0].header.machine,
+            host=", ".join(hosts) if len(hosts) <= NAMED_HOSTS else f"{len(hosts)} hosts",
+            memory_bytes=_common([machine.memory_bytes for machine in machines]),
+            packages=_shared(machine.packages.items() for machine in machines),
+            environment=_shared(machine.environment.items() for machine in machines),
+            devices=_first_of_each(
+                (unit.uuid or (machine.host, unit.index), unit)
+                for machine in machines
+                for unit in machine.devices
+            ),
+            graphs_revision=_common([m.graphs_revision for m in machines if m.graphs_revision]),
+        ),
+        # Which unit a round ran on stands in the round.
+        _first_of_each((engine.key, engine) for file in files for engine in file.header.engines),
+        (),
+        parts,
     )
 
 
@@ -343,36 +345,12 @@ def _seconds(instant: str) -> float:
         return 0.0
 
 
-def _machine(machines: Sequence[Machine], first: Machine) -> Machine:
-    """What the parts share; of what they differ in, the first says it and `parts` the rest."""
-    hosts = list(dict.fromkeys(machine.host for machine in machines))
-    return replace(
-        first,
-        host=", ".join(hosts) if len(hosts) <= NAMED_HOSTS else f"{len(hosts)} hosts",
-        memory_bytes=_common([machine.memory_bytes for machine in machines]),
-        packages=_shared(machine.packages.items() for machine in machines),
-        environment=_shared(machine.environment.items() for machine in machines),
-        devices=_devices(machines),
-        graphs_revision=_common([m.graphs_revision for m in machines if m.graphs_revision]),
-    )
-
-
-def _devices(machines: Sequence[Machine]) -> tuple[Device, ...]:
-    """Each unit once: by uuid, else by host and index."""
-    found: dict[object, Device] = {}
-    for machine in machines:
-        for device in machine.devices:
-            found.setdefault(device.uuid or (machine.host, device.index), device)
-    return tuple(found.values())
-
-
-def _engines(files: Sequence[PartFile]) -> Iterator[Engine]:
-    """Each key once; which unit a round ran on stands in the round."""
-    found: dict[str, Engine] = {}
-    for file in files:
-        for engine in file.header.engines:
-            found.setdefault(engine.key, engine)
-    yield from found.values()
+def _first_of_each(found: Iterable[tuple[object, T]]) -> tuple[T, ...]:
+    """The first value of each key."""
+    first: dict[object, T] = {}
+    for key, value in found:
+        first.setdefault(key, value)
+    return tuple(first.values())
 
 
 def _common(values: Sequence[T | None]) -> T | None:
@@ -413,12 +391,3 @@ def _cases(files: Sequence[PartFile], names: dict[tuple[str, str], str]) -> Iter
             raise UsageError(f"{file.path}: it has changed while it was being merged")
         for case in document.cases:
             yield replace(case, id=names.get((file.path, case.id), case.id))
-
-
-def _write(write: Callable[[bytes], object], header: Document, cases: Iterable[Case]) -> None:
-    """The document as `codec.encode` writes it, its cases one by one."""
-    begin, end = encode(header).split(b'"cases":[]', 1)
-    write(begin + b'"cases":[')
-    for number, case in enumerate(cases):
-        write(b"," * (number > 0) + encode(case))
-    write(b"]" + end)

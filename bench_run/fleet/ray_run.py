@@ -127,16 +127,14 @@ def _of_one_kind(members: Sequence[Member], problems: list[str]) -> list[Member]
         assert member.facts is not None
         if member.facts.kind != kind:
             problems.append(f"unit {member.name}: another kind of device or library")
-        elif member.slot.node in nodes and _uses_processor(member.facts):
+        elif member.slot.node in nodes and any(
+            engine.device == "cpu" for engine in member.facts.opened.engines
+        ):
             problems.append(f"unit {member.name}: one unit of a host measures its processors")
         else:
             usable.append(member)
             nodes.add(member.slot.node)
     return usable
-
-
-def _uses_processor(facts: UnitFacts) -> bool:
-    return any(engine.device == "cpu" for engine in facts.opened.engines)
 
 
 SILENT_S = 90.0
@@ -179,19 +177,15 @@ def run_fleet(options: Options, command: Sequence[str] = (), unit: type[Unit] = 
         if outline.reason is not None:
             talk.say(f"engine {outline.reason}")
         members = open_units(cluster, outline, talk)
-        planned = _plan(cluster, outline, members)
+        variants = {}
+        if any(engine.spec.id == EVERY for engine in outline.engines):
+            variants = cluster.answer(cluster.ask(members[0].slot, "variants", outline))
+        planned = plan_run(outline, outline.engines, variants)
         header = _header(options, planned, members, command)
         record = Record.begin(options, header, planned.cases)
         total = len(planned.cases) * options.rounds
         with Progress(total, quiet=options.quiet) as progress, record:
             return Fleet(cluster, options, planned, members, record, progress).run()
-
-
-def _plan(cluster: Cluster, outline: Outline, members: Sequence[Member]) -> Planned:
-    variants = {}
-    if any(engine.spec.id == EVERY for engine in outline.engines):
-        variants = cluster.answer(cluster.ask(members[0].slot, "variants", outline))
-    return plan_run(outline, outline.engines, variants)
 
 
 def _header(
@@ -338,34 +332,26 @@ class Fleet:
         elif news.finished is None:
             self._ask(member, "poll", member.received, member.block)
         else:
-            self._end_block(member, news)
+            left = self._dispatch.finish(member.slot.key, news.finished)
+            if news.problem is not None:
+                self._progress.say(f"note: unit {member.name}: {news.problem}")
+                self._problems.append(f"{member.slot.host}: {news.problem}")
+            self._place(left, self._able())
 
     def _keep(self, member: Member, part: Case) -> None:
         kept = self._dispatch.take(member.slot.key, part)
         if kept is None:
             return
-        beside = self._companions(member)
-        rounds = tuple(_beside(each, beside) for each in kept.rounds) if beside else kept.rounds
-        self._record.add(replace(kept, rounds=rounds))
-        for _ in kept.rounds:
-            self._progress.finish_case()
-
-    def _companions(self, member: Member) -> tuple[str, ...]:
-        """Other devices of the node that measure meanwhile."""
-        return tuple(
+        beside = tuple(
             device
             for other in self._members.values()
             if other is not member and other.slot.node == member.slot.node and not other.lost
             for device in (() if other.facts is None else other.facts.identity[1:2])
         )
-
-    def _end_block(self, member: Member, news: News) -> None:
-        assert news.finished is not None
-        left = self._dispatch.finish(member.slot.key, news.finished)
-        if news.problem is not None:
-            self._progress.say(f"note: unit {member.name}: {news.problem}")
-            self._problems.append(f"{member.slot.host}: {news.problem}")
-        self._place(left, self._able())
+        rounds = tuple(_beside(each, beside) for each in kept.rounds) if beside else kept.rounds
+        self._record.add(replace(kept, rounds=rounds))
+        for _ in kept.rounds:
+            self._progress.finish_case()
 
     # --- units that come and go ---
 

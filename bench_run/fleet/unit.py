@@ -106,7 +106,14 @@ class Unit:
             pool.close()
             pool.kill()
         self._sharing = opened.sharing
-        return UnitFacts(VERSION, _without_choice(machine((), opened.devices)), opened)
+        described = machine((), opened.devices)
+        # Without the variables that gave this unit its device: they differ in a fleet.
+        kept = {
+            name: value
+            for name, value in described.environment.items()
+            if not name.endswith(CHOICE_OF_DEVICES)
+        }
+        return UnitFacts(VERSION, replace(described, environment=kept), opened)
 
     def variants(self, outline: Outline) -> Variants:
         """The variants of engines of which every one is asked for."""
@@ -165,7 +172,8 @@ class Unit:
         """News of a block, after the first `received` results, which need not be kept any longer.
         The same question gets the same results again. It may arrive before the block does."""
         with self._changed:
-            self._forget(received)
+            del self._results[: received - self._confirmed]
+            self._confirmed = max(self._confirmed, received)
             self._changed.wait_for(lambda: self._results or self._finished == block, POLL_S)
             ended = self._finished == block
             return News(
@@ -175,20 +183,6 @@ class Unit:
                 self._problem if ended else None,
                 self._progress.at,
             )
-
-    def _forget(self, received: int) -> None:
-        del self._results[: received - self._confirmed]
-        self._confirmed = max(self._confirmed, received)
-
-
-def _without_choice(described: Machine) -> Machine:
-    """Without the variables that gave this unit its device: they differ in a fleet."""
-    kept = {
-        name: value
-        for name, value in described.environment.items()
-        if not name.endswith(CHOICE_OF_DEVICES)
-    }
-    return replace(described, environment=kept)
 
 
 def undo_inherited_limits() -> None:

@@ -47,13 +47,19 @@ class PlannedCase:
 
 def plan_graph(loaded: LoadedGraph) -> PlannedGraph:
     """Tensors that nothing uses go no further; golden files may name them, and fit no other."""
-    return _identify(loaded if loaded.golden else replace(loaded, graph=loaded.graph.connected))
-
-
-def _identify(loaded: LoadedGraph) -> PlannedGraph:
+    loaded = loaded if loaded.golden else replace(loaded, graph=loaded.graph.connected)
     graph = loaded.graph
     if isinstance(graph, ChainGraph):
-        return _identify_chain(loaded, graph)
+        graph_id = GraphId(
+            name=graph.name,
+            path=loaded.path,
+            sha256=loaded.sha256,
+            fingerprint=chain_fingerprint(graph),
+            family="chain",
+            data_type=main_data_type(graph),
+            layers=layer_fingerprints(graph),
+        )
+        return PlannedGraph(loaded, graph_id, total_work(p.graph for p in graph.places))
     graph_id = GraphId(
         name=graph.name or PurePath(loaded.path.rpartition("!")[2]).stem,
         path=loaded.path,
@@ -73,19 +79,6 @@ def number_namesakes(graphs: Iterable[PlannedGraph]) -> tuple[PlannedGraph, ...]
         seen[graph.id.name] += 1
         numbered.append(replace(graph, namesake=seen[graph.id.name]))
     return tuple(numbered)
-
-
-def _identify_chain(loaded: LoadedGraph, chain: ChainGraph) -> PlannedGraph:
-    graph_id = GraphId(
-        name=chain.name,
-        path=loaded.path,
-        sha256=loaded.sha256,
-        fingerprint=chain_fingerprint(chain),
-        family="chain",
-        data_type=main_data_type(chain),
-        layers=layer_fingerprints(chain),
-    )
-    return PlannedGraph(loaded, graph_id, total_work(p.graph for p in chain.places))
 
 
 def plan_cases(
@@ -120,25 +113,21 @@ def _case_name(graph: PlannedGraph, engine: PlannedEngine, variant: Mapping[str,
 def with_oracles(specs: Iterable[EngineSpec]) -> Iterator[EngineSpec]:
     """Each spec, and after it the one that searches."""
     for spec in specs:
+        oracle = engine_module(spec.name).ABILITIES.oracle
+        which = f"name the engine that searches: {spec.name}:ID or {spec.name}:all"
+        if oracle is None:
+            raise UsageError(
+                f"--oracle: engine {spec.text} has no search to compare its default with"
+            )
+        if spec.id is None:
+            raise UsageError(f"--oracle: {which}")
+        if spec.id in oracle.searching_ids:
+            raise UsageError(
+                f"--oracle: {spec.name}:{spec.id} searches in any case and has no default "
+                f"beside it: {which}"
+            )
         yield spec
-        yield parse_spec(with_option(spec.text, _search(spec)))
-
-
-def _search(spec: EngineSpec) -> str:
-    oracle = engine_module(spec.name).ABILITIES.oracle
-    if oracle is None:
-        raise UsageError(f"--oracle: engine {spec.text} has no search to compare its default with")
-    if spec.id is None:
-        raise UsageError(
-            f"--oracle: name the engine that searches: {spec.name}:ID or {spec.name}:all"
-        )
-    if spec.id in oracle.searching_ids:
-        raise UsageError(
-            f"--oracle: {spec.name}:{spec.id} searches in any case and has no default "
-            f"beside it: name the engine that searches: {spec.name}:ID or "
-            f"{spec.name}:all"
-        )
-    return KNOB + oracle.knob
+        yield parse_spec(with_option(spec.text, KNOB + oracle.knob))
 
 
 def oracle_pairs(keys: Sequence[str]) -> tuple[tuple[str, str], ...]:

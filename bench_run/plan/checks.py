@@ -24,12 +24,6 @@ def check_options(options: Options, graphs: Sequence[LoadedGraph]) -> tuple[str,
     Raises `UsageError` for a tensor that no graph has, `GraphError` where no graph has golden
     tensors.
     """
-    _check_init(options, graphs)
-    golden = () if options.golden is None else _without_golden(options.golden, graphs)
-    return (*_without_choice(options, graphs), *golden)
-
-
-def _check_init(options: Options, graphs: Sequence[LoadedGraph]) -> None:
     plan = parse_init(options.init)
     unused = [set(unused_names(plan, loaded.graph)) for loaded in graphs]
     for name in plan.by_tensor:
@@ -37,6 +31,8 @@ def _check_init(options: Options, graphs: Sequence[LoadedGraph]) -> None:
             inputs = (t.name or str(t.uid) for loaded in graphs for t in loaded.graph.inputs)
             known = ", ".join(dict.fromkeys(inputs))
             raise UsageError(f"--init: no input {name!r} in these graphs; choose from {known}")
+    golden = () if options.golden is None else _without_golden(options.golden, graphs)
+    return (*_without_choice(options, graphs), *golden)
 
 
 def _without_choice(options: Options, graphs: Sequence[LoadedGraph]) -> tuple[str, ...]:

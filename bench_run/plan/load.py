@@ -68,37 +68,25 @@ def save_suite(graphs: Sequence[LoadedGraph], path: str) -> str:
         raise UsageError(f"--save-suite: {path} should end in {SUFFIX}")
     merged = merge_duplicates(graphs)
     folder = Path(path).with_suffix("")
-    names = _file_names(merged)
-    with writing(path):
-        folder.mkdir(parents=True, exist_ok=True)
-        for name, each in zip(names, merged, strict=True):
-            (folder / name).write_bytes(each.loaded.text)
-        Path(path).write_text(_suite_text(folder.name, names, merged), encoding="utf-8")
     total = sum(each.repeat for each in merged)
-    return f"--save-suite: {len(merged)} graphs for {total} occurrences in {path}"
-
-
-def _file_names(merged: Sequence[Repeated]) -> list[str]:
-    """Of the files they came from; what is there already gets a number."""
-    names: dict[str, None] = {}
+    text = f'about = "{total} graphs as they were logged, {len(merged)} different ones"\n'
+    files: dict[str, bytes] = {}
     for each in merged:
+        # Named as the file it came from; what is there already gets a number.
         stem = Path(each.loaded.path.rpartition("!")[2]).name.partition(".json")[0]
         stem = stem.replace("#", "_") or "graph"
         name, number = f"{stem}.json", 2
-        while name in names:
+        while name in files:
             name, number = f"{stem}_{number}.json", number + 1
-        names[name] = None
-    return list(names)
-
-
-def _suite_text(folder: str, names: Sequence[str], merged: Sequence[Repeated]) -> str:
-    total = sum(each.repeat for each in merged)
-    head = f'about = "{total} graphs as they were logged, {len(merged)} different ones"\n'
-    rows = (
-        f"\n[[graph]]\nrepeat = {each.repeat}\nfile = {json.dumps(f'{folder}/{name}')}\n"
-        for name, each in zip(names, merged, strict=True)
-    )
-    return head + "".join(rows)
+        files[name] = each.loaded.text
+        file = json.dumps(f"{folder.name}/{name}")
+        text += f"\n[[graph]]\nrepeat = {each.repeat}\nfile = {file}\n"
+    with writing(path):
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, content in files.items():
+            (folder / name).write_bytes(content)
+        Path(path).write_text(text, encoding="utf-8")
+    return f"--save-suite: {len(merged)} graphs for {total} occurrences in {path}"
 
 
 @dataclass(frozen=True)
@@ -133,9 +121,20 @@ def gather(options: Options) -> Gathered:
     if not (options.graphs or options.op or options.miopen_driver):
         raise UsageError("no GRAPH, --op or --miopen-driver was given; see bench-run --help")
     if options.chain or options.seams:
-        return _from_pipelines(options)
+        # Chains; with ``--seams`` also the graphs that they are made of, each alone.
+        if options.op or options.miopen_driver:
+            raise UsageError("--chain and --seams take pipelines only, not --op or --miopen-driver")
+        chains = tuple(chains_of(options))
+        if not options.seams:
+            return Gathered(chains, (), ())
+        alone = _from_files(options.graphs)
+        return replace(alone, graphs=(*alone.graphs, *chains))
     files = _from_files(options.graphs)
-    made = [*_from_specs(options)]
+    made = [
+        make_graph(graph)
+        for spec in options.op
+        for graph in make_graphs(spec, options.shapes, options.direction)
+    ]
     driven = _from_driver(options.miopen_driver)
     failures = (*files.failures, *driven.failures)
     graphs = [*files.graphs, *made, *driven.graphs]
@@ -168,18 +167,6 @@ def note_missing_weights(gathered: Gathered, cache: str) -> Gathered:
     return replace(gathered, graphs=graphs)
 
 
-def _from_pipelines(options: Options) -> Gathered:
-    """Chains; with ``--seams`` also the graphs that they are made of, each alone."""
-
-    if options.op or options.miopen_driver:
-        raise UsageError("--chain and --seams take pipelines only, not --op or --miopen-driver")
-    chains = tuple(chains_of(options))
-    if not options.seams:
-        return Gathered(chains, (), ())
-    alone = _from_files(options.graphs)
-    return replace(alone, graphs=(*alone.graphs, *chains))
-
-
 def _from_files(arguments: Sequence[str]) -> Gathered:
     paths = [own_graphs(argument) for argument in arguments]
     suites = [path for path in paths if path.endswith(SUFFIX)]
@@ -190,16 +177,21 @@ def _from_files(arguments: Sequence[str]) -> Gathered:
 
 
 def _from_suite(path: Path) -> Iterator[LoadedGraph]:
-    """The graphs of a suite, each file once; how often each occurs goes along as a note."""
+    """The graphs of a suite, each file once in order of its first occurrence (a pipeline names one
+    for each); how often each occurs goes along as a note."""
     suite = read_suite(path)
-    for layer in _each_once(suite):
-        notes = [f"occurs {layer.repeat} times in {suite.name}"]
-        init = tuple(_rules(layer, path))
+    occurring: Counter[Path | str | None] = Counter()
+    for layer in suite.layers:
+        occurring[layer.file or layer.op] += layer.repeat
+    first = {layer.file or layer.op: layer for layer in reversed(suite.layers)}
+    for key, count in occurring.items():
+        layer = first[key]
+        notes = [f"occurs {count} times in {suite.name}"]
+        init = tuple(f"{name}={seen_from_here(text, path)}" for name, text in layer.init.items())
         if init:
             notes.append(f"filled as {layer.id} of {suite.name}: {' '.join(init)}")
         for loaded in _graphs_of(layer):
-            told = (*loaded.notes, *notes)
-            yield replace(loaded, notes=told, repeat=layer.repeat, init=init)
+            yield replace(loaded, notes=(*loaded.notes, *notes), repeat=count, init=init)
 
 
 def _graphs_of(layer: Layer) -> Sequence[LoadedGraph]:
@@ -209,28 +201,6 @@ def _graphs_of(layer: Layer) -> Sequence[LoadedGraph]:
     if report.failures:
         raise report.failures[0].error
     return report.graphs
-
-
-def _rules(layer: Layer, path: Path) -> Iterator[str]:
-    """How the entry fills its inputs, in the words of ``--init``."""
-    for name, text in layer.init.items():
-        yield f"{name}={seen_from_here(text, path)}"
-
-
-def _each_once(suite: Pipeline) -> Iterator[Layer]:
-    """An entry for each graph, in order of its first: a pipeline names one for each occurrence."""
-    occurring: Counter[Path | str | None] = Counter()
-    for layer in suite.layers:
-        occurring[layer.file or layer.op] += layer.repeat
-    first = {layer.file or layer.op: layer for layer in reversed(suite.layers)}
-    for key, count in occurring.items():
-        yield replace(first[key], repeat=count)
-
-
-def _from_specs(options: Options) -> Iterator[LoadedGraph]:
-    for spec in options.op:
-        for graph in make_graphs(spec, options.shapes, options.direction):
-            yield make_graph(graph)
 
 
 def make_graph(graph: Graph, notes: tuple[str, ...] = ()) -> LoadedGraph:
@@ -343,16 +313,11 @@ def read_chain(path: Path) -> LoadedGraph:
 
 
 def _whole(pipeline: Pipeline, path: Path) -> Iterator[LoadedGraph]:
-    yield _loaded(pipeline, path, _notes(pipeline))
-
-
-def _notes(pipeline: Pipeline) -> tuple[str, ...]:
-    """What the chain lacks of the model."""
+    """The chain, with a note on what it lacks of the model."""
     missing = sum(row.share for row in pipeline.left_out)
-    if not pipeline.left_out:
-        return ()
     names = ", ".join(f"{row.count} × {row.operation}" for row in pipeline.left_out)
-    return (f"without {missing:.1%} of the model's work: {names}",)
+    note = f"without {missing:.1%} of the model's work: {names}"
+    yield _loaded(pipeline, path, (note,) if pipeline.left_out else ())
 
 
 def _pairs(pipeline: Pipeline, path: Path) -> Iterator[LoadedGraph]:
@@ -399,21 +364,9 @@ def graphs_of(pipeline: Pipeline, path: Path) -> dict[str, Graph]:
     for layer in pipeline.layers:
         key = layer.file or layer.op
         if key not in graphs:
-            graphs[key] = _graph(layer, path)
+            found = _graphs_of(layer)
+            if len(found) != 1:
+                what = f"{len(found)} graphs; a layer of a chain is one"
+                raise GraphError(f"{path}: {layer.id}", what)
+            graphs[key] = found[0].graph.connected
     return {layer.id: graphs[layer.file or layer.op] for layer in pipeline.layers}
-
-
-def _graph(layer: Layer, path: Path) -> Graph:
-    """The one graph of a layer."""
-    where = f"{path}: {layer.id}"
-    found: Sequence[Graph]
-    if layer.op is not None:
-        found = make_graphs(layer.op)
-    else:
-        report = load([str(layer.file)])
-        if report.failures:
-            raise report.failures[0].error
-        found = [loaded.graph for loaded in report.graphs]
-    if len(found) != 1:
-        raise GraphError(where, f"{len(found)} graphs; a layer of a chain is one")
-    return found[0].connected

@@ -15,7 +15,7 @@ from bench_run.plan.load import graphs_of
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from bench_schema.pipeline import Layer, Link, Pipeline
+    from bench_schema.pipeline import Layer, Pipeline
 
     from bench_run.graph.model import Graph
     from bench_run.graph.sources.load import LoadedGraph
@@ -148,30 +148,21 @@ def _linked(
             links = {name: link for name, link in links.items() if link.layer not in own}
         to_come.discard(layer.id)
         if layer.id in own:
-            links = dict(_apart(links, graphs[layer.id], own, read))
+            # Inputs of a graph that is measured have values of their own, so no two of them can lie
+            # in the same elements of another layer's output.
+            graph, apart = graphs[layer.id], {}
+            for name, link in links.items():
+                span = find(graph.inputs, name, graph.name).span
+                mine = range(link.offset, link.offset + span)
+                taken = read.setdefault((link.layer, link.tensor), [])
+                if link.layer in own:
+                    apart[name] = link
+                elif all(mine.stop <= other.start or other.stop <= mine.start for other in taken):
+                    taken.append(mine)
+                    apart[name] = link
+            links = apart
         init = {name: rule for name, rule in layer.init.items() if _rule(rule) is not None}
         yield replace(layer, links=links, after=(), init=init)
-
-
-def _apart(
-    links: Mapping[str, Link],
-    graph: Graph,
-    own: Sequence[str],
-    read: dict[tuple[str | None, str], list[range]],
-) -> Iterator[tuple[str, Link]]:
-    """Those of a graph that is measured: its inputs have values of their own, so no two of them can
-    lie in the same elements of another layer's output. `read`: what is taken so far."""
-    for name, link in links.items():
-        span = find(graph.inputs, name, graph.name).span
-        mine, taken = (
-            range(link.offset, link.offset + span),
-            read.setdefault((link.layer, link.tensor), []),
-        )
-        if link.layer in own:
-            yield name, link
-        elif all(mine.stop <= other.start or other.stop <= mine.start for other in taken):
-            taken.append(mine)
-            yield name, link
 
 
 def _rule(text: str | None) -> str | None:

@@ -50,7 +50,9 @@ def read_wanted(path: str) -> Wanted:
     return Wanted(
         pairs=frozenset((fingerprint, side["engine"]) for fingerprint, side in sides),
         every=frozenset((fingerprint, side["engine"]) for fingerprint, side, _ in every),
-        paths=tuple(dict.fromkeys(_file(side["path"]) for _, side in sides)),
+        paths=tuple(
+            dict.fromkeys(side["path"].partition("!")[0].partition("#")[0] for _, side in sides)
+        ),
         engines=tuple(dict.fromkeys(side["engine"] for _, side in sides)),
     )
 
@@ -66,11 +68,6 @@ READERS: dict[str, Callable[[Mapping[str, Any]], list[tuple[str, Mapping[str, An
 }
 """Kind of a JSON report → fingerprints of its cases, each with graph path and engine key, and
 whether it is open."""
-
-
-def _file(path: str) -> str:
-    """The file that a graph came from: an archive or a sweep is loaded whole and then filtered."""
-    return path.partition("!")[0].partition("#")[0]
 
 
 def narrow_options(options: Options, wanted: Wanted) -> Options:

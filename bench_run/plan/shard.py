@@ -65,7 +65,11 @@ def shards_of(costs: Mapping[str, int], count: int) -> dict[str, int]:
     chosen = {}
     salts = _mixed(np.arange(1, count + 1, dtype=np.uint64))
     for key in sorted(costs, key=lambda key: (-costs[key], key)):
-        shard = _first_with_room(_preferences(key, salts), loads, room - costs[key])
+        # Shards in the order that a key prefers them (rendezvous hashing).
+        seed = int.from_bytes(hashlib.sha256(key.encode()).digest()[:8], "little")
+        shard = _first_with_room(
+            np.argsort(_mixed(salts ^ np.uint64(seed)), kind="stable"), loads, room - costs[key]
+        )
         chosen[key] = shard
         loads[shard] += costs[key]
     return chosen
@@ -77,12 +81,6 @@ def _first_with_room(order: npt.NDArray[np.int64], loads: Sequence[int], most: f
         if loads[shard] <= most:
             return int(shard)
     return min(range(len(loads)), key=lambda shard: (loads[shard], shard))
-
-
-def _preferences(key: str, salts: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
-    """Shards in the order that a key prefers them (rendezvous hashing)."""
-    seed = int.from_bytes(hashlib.sha256(key.encode()).digest()[:8], "little")
-    return np.argsort(_mixed(salts ^ np.uint64(seed)), kind="stable")
 
 
 def _mixed(values: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:

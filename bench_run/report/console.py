@@ -46,33 +46,28 @@ def table(document: Document) -> str:
     names = [row[0] for row in rows]
     for row, label in zip(rows, labels, strict=True):
         row[1] = add_label(row[1] if several else "", label)
-    headers = (HEADERS[0], "engine" if several else "plan", *HEADERS[2:])
+    headers = [HEADERS[0], "engine" if several else "plan", *HEADERS[2:]]
     left_out = 0 if grouped else 1
-    columns = [i for i in range(len(headers)) if i != left_out]
-    cells = [[row[i] for i in columns] for row in rows]
-    lines = _align(cells, [headers[i] for i in columns], [ALIGN[i] for i in columns], grouped)
-    head = [] if several else [f"engine {document.engines[0].key} on {_where(document)}", ""]
-    body = _with_names(lines[2:], names, grouped)
-    return "\n".join([*head, *lines[:2], *body, "", *_endings(document.cases), totals(document)])
-
-
-def _where(document: Document) -> str:
-    engine = document.engines[0]
-    return shorten(engine.device_kind, WIDTH - len(engine.key) - 11)
-
-
-def _align(rows: list[list[str]], headers: list[str], align: list[str], grouped: bool) -> list[str]:
-    """Lines of the table, header and rule first; the first column takes what is left of the page.
-
-    A graph's name that does not fit there is left out of its row.
-    """
-    widths = [max(len(row[i]) for row in [headers, *rows]) for i in range(1, len(headers))]
+    headers, align, *cells = (
+        [row[i] for i in range(len(headers)) if i != left_out] for row in (headers, ALIGN, *rows)
+    )
+    # The first column takes what is left of the page.
+    widths = [max(len(row[i]) for row in [headers, *cells]) for i in range(1, len(headers))]
     room = WIDTH - sum(widths) - 2 * len(widths)
-    shown = [
-        [shorten(row[0], room) if grouped else row[0] * (len(row[0]) <= room), *row[1:]]
-        for row in rows
-    ]
-    return _tabulate(shown, headers, align).splitlines()
+    for row in cells:
+        row[0] = shorten(row[0], room) if grouped else row[0] * (len(row[0]) <= room)
+    head, rule, *lines = _tabulate(cells, headers, align).splitlines()
+    body: list[str] = []
+    previous = None
+    for line, name in zip(lines, names, strict=True):
+        if (grouped and name != previous) or not (grouped or line.startswith(name)):
+            body.append(shorten(name, WIDTH))
+        previous = name
+        body.append(line)
+    engine = document.engines[0]
+    where = shorten(engine.device_kind, WIDTH - len(engine.key) - 11)
+    top = [] if several else [f"engine {engine.key} on {where}", ""]
+    return "\n".join([*top, head, rule, *body, "", *_endings(document.cases), totals(document)])
 
 
 def _tabulate(rows: list[list[str]], headers: Sequence[str], align: Sequence[str]) -> str:
@@ -85,18 +80,6 @@ def _tabulate(rows: list[list[str]], headers: Sequence[str], align: Sequence[str
         return tabulate(rows, headers, tablefmt="simple", colalign=align, disable_numparse=True)
     finally:
         tables.MIN_PADDING = padding
-
-
-def _with_names(lines: list[str], names: list[str], grouped: bool) -> list[str]:
-    """The rows, with a line for each graph whose name does not stand in its row."""
-    shown: list[str] = []
-    previous = None
-    for line, name in zip(lines, names, strict=True):
-        if (grouped and name != previous) or not (grouped or line.startswith(name)):
-            shown.append(shorten(name, WIDTH))
-        previous = name
-        shown.append(line)
-    return shown
 
 
 def _row(case: Case) -> tuple[str, ...]:
@@ -137,16 +120,14 @@ def _endings(cases: Sequence[Case]) -> list[str]:
             lines.append(f"{case.id}: {case.outcome.status}: {case.outcome.reason}")
         if case.validation is not None and case.validation.status == "failed":
             lines.append(f"{case.id}: wrong: {case.validation.reason}")
-        elif case.validation is not None and _unexpectedly_unchecked(case.validation):
+        elif case.validation is not None and (
+            case.validation.status == "not checked" and case.validation.reference != "none"
+        ):
             lines.append(f"{case.id}: not checked: {case.validation.reason}")
         if case.implausible is not None:
             lines.append(f"{case.id}: implausible: {case.implausible}")
     lines += footnotes(cases)
     return [*lines, ""] if lines else []
-
-
-def _unexpectedly_unchecked(validation: Validation) -> bool:
-    return validation.status == "not checked" and validation.reference != "none"
 
 
 def totals(document: Document) -> str:
@@ -179,7 +160,14 @@ def _block(case: Case) -> str:
         parts = ", ".join(f"{n.removesuffix('_ns')} {time_text(v)}" for n, v in medians.items())
         lines.append(_wrapped(f"init {time_text(sum(medians.values()))}: {parts}"))
     if case.memory is not None:
-        lines.append(_memory_line(case.memory))
+        memory = case.memory
+        sizes = {
+            "peak": memory.peak_bytes,
+            "workspace": memory.workspace_bytes,
+            "buffer": memory.buffer_bytes,
+        }
+        parts = ", ".join(f"{name} {size_text(size)}" for name, size in sizes.items())
+        lines.append(f"memory: {parts}")
     lines += [f"{key}: {value}" for key, value in case.plan.items()]
     lines += _validation_lines(case.validation)
     if case.implausible is not None:
@@ -192,13 +180,6 @@ def _block(case: Case) -> str:
 
 def _wrapped(line: str) -> str:
     return textwrap.fill(line, 80, subsequent_indent=" " * 4, break_on_hyphens=False)
-
-
-def _memory_line(memory: Memory) -> str:
-    names = ("peak", "workspace", "buffer")
-    sizes = (size_text(getattr(memory, f"{name}_bytes")) for name in names)
-    parts = ", ".join(f"{name} {size}" for name, size in zip(names, sizes, strict=True))
-    return f"memory: {parts}"
 
 
 def _statistics(time: Time | None, summary: Summary) -> str:
@@ -255,26 +236,18 @@ def side_by_side(document: Document) -> str:
 
 
 def _pair_row(a: Case, b: Case) -> tuple[str, ...]:
-    name = shorten(a.graph.name, 26)
     series = main_series(a.summary)
-    if series is None or series not in b.summary:
-        return (name, _state(a), _state(b), "–", "–", validation_text(b.validation, b.implausible))
-    if are_unlike(a, b):
-        validation = validation_text(b.validation, b.implausible)
-        return (name, _state(a), _state(b), UNLIKE, "–", validation)
-    ratio = speed_up(a, b, series)
-    interval = "–"
-    if ratio is not None and ratio.low is not None and ratio.high is not None:
-        interval = f"{ratio.low:.3f} to {ratio.high:.3f}"
-    value = "–" if ratio is None else f"{ratio.value:.3f}×"
-    return (
-        name,
-        _state(a),
-        _state(b),
-        value,
-        interval,
-        validation_text(b.validation, b.implausible),
-    )
+    value = interval = "–"
+    if series is not None and series in b.summary:
+        ratio = None if are_unlike(a, b) else speed_up(a, b, series)
+        if are_unlike(a, b):
+            value = UNLIKE
+        elif ratio is not None:
+            value = f"{ratio.value:.3f}×"
+            if ratio.low is not None and ratio.high is not None:
+                interval = f"{ratio.low:.3f} to {ratio.high:.3f}"
+    validation = validation_text(b.validation, b.implausible)
+    return (shorten(a.graph.name, 26), _state(a), _state(b), value, interval, validation)
 
 
 def _state(case: Case) -> str:

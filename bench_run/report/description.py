@@ -13,7 +13,7 @@ from bench_run.graph.work import family, work
 from bench_run.text import shorten, significant, size_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from bench_run.graph.model import Graph, Node, Tensor
 
@@ -37,17 +37,46 @@ _FILTER_WORDS = {
 
 def describe(graph: Graph) -> str:
     """Several lines, none wider than `WIDTH`; ends with a blank one."""
-    parts = [
+    does = work(graph)
+    moved = "bytes moved unknown" if does.moved_bytes is None else size_text(does.moved_bytes)
+    ratio = "" if does.intensity is None else f", {significant(does.intensity, 3)} FLOP/byte"
+    lines = [
         *textwrap.wrap(plain(graph.name) or "a graph without a name", WIDTH),
-        *_wrap(f"{family(graph)}; {_types(graph)}", 2),
-        *_wrap(_work(graph), 2),
-        "",
-        *_operations(graph),
-        "",
-        *_tensors(graph),
+        *_wrap(
+            f"{family(graph)}; {graph.io_data_type} in and out, "
+            f"{graph.intermediate_data_type} between, arithmetic in {graph.compute_data_type}",
+            2,
+        ),
+        *_wrap(f"{flop_text(does.flops)}, {moved} moved{ratio}", 2),
         "",
     ]
-    return "\n".join(line.rstrip() for line in parts)
+    for index, node in enumerate(graph.nodes):
+        seen = node_view(graph, index)
+        names = [
+            ", ".join(tensor_name(graph.by_uid[uid]) for uid in ports)
+            for ports in (node.inputs.values(), node.outputs.values())
+        ]
+        lines += _wrap(f"{index + 1}. {operation_name(node)}: {names[0]} -> {names[1]}", 2)
+        lines += _wrap(", ".join([flop_text(seen.operation.flops(seen)), *node_facts(node)]), 5)
+    tensors = tabulate(
+        [
+            (
+                role(graph, tensor),
+                tensor_name(tensor),
+                tensor.data_type,
+                dims_text(tensor),
+                layout_text(graph, tensor),
+                size_text(tensor.bytes),
+            )
+            for tensor in graph.tensors
+        ],
+        headers=("role", "tensor", "type", "dims", "layout", "size"),
+        tablefmt="plain",
+        colalign=("left", "left", "left", "left", "left", "right"),
+        disable_numparse=True,
+    )
+    lines += ["", *(f"  {shorten(line, WIDTH - 2)}" for line in tensors.splitlines()), ""]
+    return "\n".join(line.rstrip() for line in lines)
 
 
 def _wrap(text: str, indent: int) -> list[str]:
@@ -60,39 +89,11 @@ def plain(name: str) -> str:
     return "".join(letter if letter.isprintable() else "�" for letter in name)
 
 
-def _types(graph: Graph) -> str:
-    return (
-        f"{graph.io_data_type} in and out, {graph.intermediate_data_type} between,"
-        f" arithmetic in {graph.compute_data_type}"
-    )
-
-
-def _work(graph: Graph) -> str:
-    """Flops, bytes and their ratio; what is not known says so."""
-    asked = work(graph)
-    moved = "bytes moved unknown" if asked.moved_bytes is None else size_text(asked.moved_bytes)
-    ratio = "" if asked.intensity is None else f", {significant(asked.intensity, 3)} FLOP/byte"
-    return f"{flop_text(asked.flops)}, {moved} moved{ratio}"
-
-
 def flop_text(flops: int | None) -> str:
     if flops is None:
         return "FLOP unknown"
     factor, unit = next(((f, u) for f, u in _FLOP_UNITS if flops >= f), (1.0, "FLOP"))
     return f"{significant(flops / factor, 3)} {unit}"
-
-
-def _operations(graph: Graph) -> Iterator[str]:
-    for index, node in enumerate(graph.nodes):
-        seen = node_view(graph, index)
-        names = [_names(graph, ports) for ports in (node.inputs.values(), node.outputs.values())]
-        yield from _wrap(f"{index + 1}. {operation_name(node)}: {names[0]} -> {names[1]}", 2)
-        facts = [flop_text(seen.operation.flops(seen)), *node_facts(node)]
-        yield from _wrap(", ".join(facts), 5)
-
-
-def _names(graph: Graph, uids: Sequence[int] | Any) -> str:
-    return ", ".join(tensor_name(graph.by_uid[uid]) for uid in uids)
 
 
 def tensor_name(tensor: Tensor) -> str:
@@ -124,28 +125,6 @@ def _attribute_text(value: Any) -> str:
     return significant(value, 6) if isinstance(value, float) else str(value)
 
 
-def _tensors(graph: Graph) -> Iterator[str]:
-    rows = [
-        (
-            role(graph, tensor),
-            tensor_name(tensor),
-            tensor.data_type,
-            dims_text(tensor),
-            layout_text(graph, tensor),
-            size_text(tensor.bytes),
-        )
-        for tensor in graph.tensors
-    ]
-    table = tabulate(
-        rows,
-        headers=("role", "tensor", "type", "dims", "layout", "size"),
-        tablefmt="plain",
-        colalign=("left", "left", "left", "left", "left", "right"),
-        disable_numparse=True,
-    )
-    yield from (f"  {shorten(line, WIDTH - 2)}" for line in table.splitlines())
-
-
 def dims_text(tensor: Tensor) -> str:
     """Lengths, or the value of a constant."""
     return "×".join(map(str, tensor.dims)) if tensor.value is None else f"= {tensor.value}"
@@ -170,17 +149,12 @@ def layout_text(graph: Graph, tensor: Tensor) -> str:
     axes, is_filter = _axes(graph, tensor)
     if axes == "mn":
         rank = len(tensor.dims)
-        name = _matrix_layout(tensor) if rank >= 2 else None
+        name = layout_name(tensor.dims[-2:], tensor.strides[-2:], "mn") if rank >= 2 else None
     else:
         name = layout_name(tensor.dims, tensor.strides, axes) if axes else None
     if name is not None:
         return _FILTER_WORDS.get(name, name) if is_filter else name
     return "packed" if packed else "strides " + "×".join(map(str, tensor.strides))
-
-
-def _matrix_layout(tensor: Tensor) -> str | None:
-    """Of the last two axes; batches may lie in any way."""
-    return layout_name(tensor.dims[-2:], tensor.strides[-2:], "mn")
 
 
 def _axes(graph: Graph, tensor: Tensor) -> tuple[str, bool]:
@@ -196,15 +170,11 @@ def _axes(graph: Graph, tensor: Tensor) -> tuple[str, bool]:
         if kind in _MATRIX_FAMILIES:
             return "mn", False
         return ("bhsd" if kind == "sdpa" and rank == 4 else ""), False
-    return _pointwise_axes(graph, rank), False
-
-
-def _pointwise_axes(graph: Graph, rank: int) -> str:
-    """Axes in a graph's pointwise part: those of its other operations, images where there are
-    none and the rank leaves no doubt."""
+    # The pointwise part has the axes of the other operations, of images where there are none and
+    # the rank leaves no doubt.
     kinds = {OPERATIONS[node.type].family for node in graph.nodes} - {"pointwise"}
     if kinds & set(_MATRIX_FAMILIES):
-        return "mn"
+        return "mn", False
     if kinds - set(_IMAGE_FAMILIES):
-        return ""
-    return _IMAGE_AXES.get(rank, "") if kinds or rank >= 4 else ""
+        return "", False
+    return (_IMAGE_AXES.get(rank, "") if kinds or rank >= 4 else ""), False

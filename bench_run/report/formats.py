@@ -1,16 +1,202 @@
-"""Other forms of a document: one row of `FORMATS` each, document in, text out."""
+"""Other forms of a document: CSV and Markdown, one row of `FORMATS` each, document in, text out.
+
+CSV follows RFC 4180, with a header line and times in nanoseconds. ``time_ns`` is the case's time
+over its rounds (`numbers.estimate`); columns that begin with ``pooled_`` are statistics of the
+samples of all rounds together. The table in Markdown is for a ticket or a pull request, and says
+where it was measured.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import csv
+import io
+from dataclasses import asdict, fields
+from typing import TYPE_CHECKING, Any
 
-from bench_run.report.csv_text import cases_csv, samples_csv
-from bench_run.report.markdown import markdown
+from bench_schema.csv_cells import plain_cell
+from bench_schema.document import PAID_ONCE, Summary
+from bench_schema.numbers.estimate import case_time, main_series
+from bench_schema.numbers.summary import rates
+from tabulate import tabulate
+
+from bench_run.report.console import peak_text, validation_text
+from bench_run.report.labels import device_timing, footnotes, marked, plan_labels
+from bench_run.text import percent_text, rate_text, time_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from bench_schema.document import Document
+    from bench_schema.document import Case, Document
+
+DEVICE = "device_ns"
+CASE_COLUMNS = (
+    "id",
+    "graph",
+    "path",
+    "fingerprint",
+    "family",
+    "data_type",
+    "engine",
+    "variant",
+    "plan",
+    "outcome",
+    "reason",
+    "validation",
+    "mismatched",
+    "series",
+    "device_timing",
+    "time_ns",
+    "time_low_ns",
+    "time_high_ns",
+    *(f"pooled_{f.name}" for f in fields(Summary)),
+    "init_ns",
+    "flops",
+    "moved_bytes",
+    "tflops",
+    "gbps",
+    "peak_bytes",
+    "workspace_bytes",
+    "buffer_bytes",
+    "implausible",
+)
+SAMPLE_COLUMNS = (
+    "id",
+    "graph",
+    "engine",
+    "round",
+    "series",
+    "device_timing",
+    "iteration",
+    "warmup",
+    "cut",
+    "time_ns",
+)
+
+
+def _csv(columns: tuple[str, ...], rows: list[dict[str, Any]]) -> str:
+    out = io.StringIO()
+    writer = csv.DictWriter(out, columns, restval="", lineterminator="\n")
+    writer.writeheader()
+    for row in rows:
+        writer.writerow({k: plain_cell(v) if isinstance(v, str) else v for k, v in row.items()})
+    return out.getvalue()
+
+
+def cases_csv(document: Document) -> str:
+    """One row for each case and series; a case without samples has one row without times."""
+    return _csv(CASE_COLUMNS, [row for case in document.cases for row in _case_rows(case)])
+
+
+def _case_rows(case: Case) -> list[dict[str, Any]]:
+    base: dict[str, Any] = {
+        "id": case.id,
+        "graph": case.graph.name,
+        "path": case.graph.path,
+        "fingerprint": case.graph.fingerprint,
+        "family": case.graph.family,
+        "data_type": case.graph.data_type,
+        "engine": case.engine,
+        "variant": " ".join(f"{k}={v}" for k, v in sorted(case.variant.items())),
+        "plan": case.plan.get("plan"),
+        "outcome": case.outcome.status,
+        "reason": case.outcome.reason,
+        "flops": case.work.flops,
+        "moved_bytes": case.work.moved_bytes,
+        "implausible": case.implausible,
+    }
+    if case.validation is not None:
+        base["validation"] = case.validation.status
+        base["mismatched"] = sum(output.mismatched for output in case.validation.outputs)
+    if case.memory is not None:
+        base["peak_bytes"] = case.memory.peak_bytes
+        base["workspace_bytes"] = case.memory.workspace_bytes
+        base["buffer_bytes"] = case.memory.buffer_bytes
+    if case.init:
+        # The median round's total, and what is paid once.
+        usual = [values.tolist() for name, values in case.init.items() if name not in PAID_ONCE]
+        totals = sorted(map(sum, zip(*usual, strict=True)))
+        once = sum(int(case.init[name][0]) for name in PAID_ONCE if name in case.init)
+        base["init_ns"] = (totals[len(totals) // 2] if totals else 0) + once
+    rows = []
+    for name, summary in case.summary.items():
+        row = base | {"series": name}
+        row |= {f"pooled_{field}": value for field, value in asdict(summary).items()}
+        row["device_timing"] = device_timing(case) if name == DEVICE else None
+        time = case_time(case, name)
+        if time is not None:
+            row |= {"time_ns": time.ns, "time_low_ns": time.low_ns, "time_high_ns": time.high_ns}
+            if name == main_series(case.summary):
+                row["tflops"], row["gbps"] = rates(case.work, time.ns)
+        rows.append(row)
+    return rows or [base]
+
+
+def samples_csv(document: Document) -> str:
+    """One row for each iteration of each series, warm-up iterations marked."""
+    rows = [
+        {
+            "id": case.id,
+            "graph": case.graph.name,
+            "engine": case.engine,
+            "round": each.index,
+            "series": name,
+            "device_timing": each.device_timing if name == DEVICE else None,
+            "iteration": i,
+            "warmup": warmup,
+            "cut": int(i < (0 if warmup else each.cut.get(name, 0))),
+            "time_ns": value,
+        }
+        for case in document.cases
+        for each in case.rounds
+        for warmup, group in ((1, each.warmup), (0, each.series))
+        for name, values in group.items()
+        for i, value in enumerate(values.tolist())
+    ]
+    return _csv(SAMPLE_COLUMNS, rows)
+
+
+HEADERS = ("graph", "engine", "outcome", "time", "±", "TFLOP/s", "GB/s", "peak", "validation")
+
+
+def markdown(document: Document) -> str:
+    """One row per case, with a column for plans where there are any; names are data, so what
+    Markdown would read as markup is escaped."""
+    labels = plan_labels(document)
+    rows = [
+        _row(case, label) if any(labels) else _row(case)
+        for case, label in zip(document.cases, labels, strict=True)
+    ]
+    headers = (*HEADERS[:2], "plan", *HEADERS[2:]) if any(labels) else HEADERS
+    table = tabulate(rows, headers, tablefmt="github", disable_numparse=True)
+    where = f"{document.machine.host}, {document.machine.cpu.model or 'unknown processor'}"
+    engines = ", ".join(f"{e.key} on {e.device_kind}" for e in document.engines)
+    started = document.run.started
+    notes = "".join(f"\n\n{escape(line)}" for line in footnotes(document.cases))
+    return f"{table}{notes}\n\nMeasured {started} on {escape(where)}; {escape(engines)}.\n"
+
+
+def _row(case: Case, *labels: str) -> tuple[str, ...]:
+    time = case_time(case)
+    return (
+        escape(case.graph.name),
+        escape(case.engine),
+        *map(escape, labels),
+        case.outcome.status,
+        "–" if time is None else escape(marked(time_text(time.ns), case)),
+        "–" if time is None else percent_text(time.half_width_ratio),
+        *map(rate_text, (None, None) if time is None else rates(case.work, time.ns)),
+        peak_text(case.memory),
+        validation_text(case.validation, case.implausible),
+    )
+
+
+def escape(text: str) -> str:
+    """Text that stands in a Markdown table as it is."""
+    plain = " ".join(text.split())
+    for sign in "\\`*_{}[]<>#|~":
+        plain = plain.replace(sign, "\\" + sign)
+    return plain
+
 
 FORMATS: Mapping[str, Callable[[Document], str]] = {
     "csv": cases_csv,

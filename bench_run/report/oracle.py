@@ -13,7 +13,7 @@ from bench_run.report.labels import UNGATED, UNGATED_MEANS, UNLIKE, UNLIKE_MEANS
 from bench_run.text import one_line, shorten, time_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from bench_schema.document import Case, Document
 
@@ -47,42 +47,32 @@ NAME_WIDTH = 26
 
 def oracle_table(document: Document, pairs: Sequence[tuple[str, str]]) -> str:
     """A row for each graph, engine and variant of which both sides have samples."""
-    rows = list(_rows(document, pairs))
+    cases = {(c.graph.path, c.engine, tuple(sorted(c.variant.items()))): c for c in document.cases}
+    rows = []
+    for (path, key, variant), default in cases.items():
+        for first, second in pairs:
+            searched = cases.get((path, second, variant))
+            series = main_series(default.summary)
+            if key != first or searched is None or series is None or series not in searched.summary:
+                continue
+            unlike = are_unlike(default, searched)
+            rows.append(
+                (
+                    shorten(one_line(default.graph.name), NAME_WIDTH),
+                    " ".join([default.engine, *default.variant.values()]),
+                    *(marked(_time_text(case, series), case) for case in (default, searched)),
+                    UNLIKE if unlike else left_text(default, searched, series),
+                )
+            )
     if not rows:
         return "left on the table: no engine has both a default and a searched time"
     table = tabulate(rows, HEADERS, tablefmt="simple", colalign=ALIGN, disable_numparse=True)
-    return "\n".join([table, *_footnotes(rows)])
-
-
-def _footnotes(rows: Sequence[tuple[str, ...]]) -> list[str]:
-    found = []
+    notes = []
     if any(cell.endswith(UNGATED) for row in rows for cell in row[2:4]):
-        found.append(f"{UNGATED} {UNGATED_MEANS}")
+        notes.append(f"{UNGATED} {UNGATED_MEANS}")
     if any(row[4] == UNLIKE for row in rows):
-        found.append(f"{UNLIKE}: {UNLIKE_MEANS}")
-    return ["", *found] if found else []
-
-
-def _rows(document: Document, pairs: Sequence[tuple[str, str]]) -> Iterator[tuple[str, ...]]:
-    cases = {(c.graph.path, c.engine, tuple(sorted(c.variant.items()))): c for c in document.cases}
-    for path, key, variant in cases:
-        for default, searched in pairs:
-            other = cases.get((path, searched, variant))
-            if key == default and other is not None:
-                yield from _row(cases[path, key, variant], other)
-
-
-def _row(default: Case, searched: Case) -> Iterator[tuple[str, ...]]:
-    series = main_series(default.summary)
-    if series is None or series not in searched.summary:
-        return
-    engine = " ".join([default.engine, *default.variant.values()])
-    yield (
-        shorten(one_line(default.graph.name), NAME_WIDTH),
-        engine,
-        *(marked(_time_text(case, series), case) for case in (default, searched)),
-        UNLIKE if are_unlike(default, searched) else left_text(default, searched, series),
-    )
+        notes.append(f"{UNLIKE}: {UNLIKE_MEANS}")
+    return "\n".join([table, *(["", *notes] if notes else [])])
 
 
 def _time_text(case: Case, series: str) -> str:

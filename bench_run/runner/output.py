@@ -45,26 +45,20 @@ def check_destinations(options: Options) -> None:
             continue
         problem = None
         if row.kind == "output file" and path != STDOUT:
-            problem = _file_problem(Path(path))
+            file = Path(path)
+            if file.is_dir():
+                problem = "it is a directory"
+            elif file.exists():
+                problem = None if os.access(file, os.W_OK) else "permission denied"
+            else:
+                problem = _no_entry(file.parent)
         elif row.kind == "output folder":
-            problem = _directory_problem(Path(path.removeprefix(OWN_KIND)))
+            folder = Path(path.removeprefix(OWN_KIND))
+            while not folder.exists():  # it is made, with those above it
+                folder = folder.parent
+            problem = _no_entry(folder)
         if problem is not None:
             raise OutputError(f"{row.flag}: cannot write {path}: {problem}")
-
-
-def _file_problem(path: Path) -> str | None:
-    if path.is_dir():
-        return "it is a directory"
-    if path.exists():
-        return None if os.access(path, os.W_OK) else "permission denied"
-    return _no_entry(path.parent)
-
-
-def _directory_problem(path: Path) -> str | None:
-    """A directory that is not there yet is made, with those above it."""
-    while not path.exists():
-        path = path.parent
-    return _no_entry(path)
 
 
 def _no_entry(directory: Path) -> str | None:
@@ -157,17 +151,6 @@ def refuse_other_work(earlier: Document, header: Document, cases: Sequence[Plann
 def differences(
     earlier: Document, header: Document, cases: Sequence[PlannedCase]
 ) -> Iterator[Difference]:
-    yield from _settings(earlier, header)
-    yield from _changed("label", earlier.run.label, header.run.label)
-    yield from _changed("tags", dict(earlier.run.tags), dict(header.run.tags))
-    yield from _engines(earlier, header)
-    yield from _changed("shard", earlier.run.shard, header.run.shard)
-    environments = (dict(d.machine.environment) for d in (earlier, header))
-    yield from _entries("environment", *environments)
-    yield from _cases(earlier.cases, cases)
-
-
-def _settings(earlier: Document, header: Document) -> Iterator[Difference]:
     before, now = (vars(document.run.settings) for document in (earlier, header))
     for name, row in rows_of(Settings).items():
         if row.resume == "same if known" and before[name] is None:
@@ -175,6 +158,23 @@ def _settings(earlier: Document, header: Document) -> Iterator[Difference]:
         if row.resume == "same on one host" and header.parts:
             continue
         yield from _changed(name, before[name], now[name])
+    yield from _changed("label", earlier.run.label, header.run.label)
+    yield from _changed("tags", dict(earlier.run.tags), dict(header.run.tags))
+    yield from _engines(earlier, header)
+    yield from _changed("shard", earlier.run.shard, header.run.shard)
+    environments = (dict(d.machine.environment) for d in (earlier, header))
+    yield from _entries("environment", *environments)
+    # Graphs with measured rounds; one that could not be read may have been repaired since.
+    planned = {case.id: case for case in cases}
+    for case in earlier.cases:
+        if case.id in planned:
+            graph = planned[case.id].graph.id
+            what = f"case {case.id!r} with the fingerprint"
+            yield from _changed(what, case.graph.fingerprint, graph.fingerprint)
+            variant = dict(planned[case.id].variant)
+            yield from _changed(f"case {case.id!r} with variant", dict(case.variant), variant)
+        elif case.rounds:
+            yield f"case {case.id!r} of graph", case.graph.path, "no such case"
 
 
 def _engines(earlier: Document, header: Document) -> Iterator[Difference]:
@@ -190,20 +190,6 @@ def _engines(earlier: Document, header: Document) -> Iterator[Difference]:
                 mappings = isinstance(value, dict) and isinstance(facts[name], dict)
                 compare = _entries if mappings else _changed
                 yield from compare(what, facts[name], value)
-
-
-def _cases(before: Sequence[Case], now: Sequence[PlannedCase]) -> Iterator[Difference]:
-    """Graphs with measured rounds; one that could not be read may have been repaired since."""
-    planned = {case.id: case for case in now}
-    for case in before:
-        if case.id in planned:
-            graph = planned[case.id].graph.id
-            what = f"case {case.id!r} with the fingerprint"
-            yield from _changed(what, case.graph.fingerprint, graph.fingerprint)
-            variant = dict(planned[case.id].variant)
-            yield from _changed(f"case {case.id!r} with variant", dict(case.variant), variant)
-        elif case.rounds:
-            yield f"case {case.id!r} of graph", case.graph.path, "no such case"
 
 
 def _entries(what: str, before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[Difference]:
@@ -264,14 +250,28 @@ class Record:
         with contextlib.ExitStack() as undo, writing(output):
             lock = OutputLock(output)
             undo.callback(lock.release)
-            for path in (output, journal_path(output)):
-                remove_unfinished(path)
-            earlier = _earlier(output) if options.resume else None
+            path = journal_path(output)
+            for each in (output, path):
+                remove_unfinished(each)
+            unfinished, earlier = path.exists(), None
+            if options.resume and unfinished:
+                earlier = read_journal(path)
+            elif options.resume and output.exists():  # sealed by an interrupted run
+                earlier = read(output)
+            elif unfinished:
+                raise UsageError(
+                    f"{path} holds an unfinished run: continue with --resume, or delete it"
+                )
             if earlier is None:
-                record = cls(header, output, _new_journal(output, header), lock)
+                record = cls(header, output, Journal.create(path, header), lock)
             else:
                 refuse_other_work(earlier, header, cases)
-                record = cls(header, output, _old_journal(output, earlier), lock)
+                journal = (
+                    Journal.reopen(path)
+                    if unfinished
+                    else Journal.create(path, replace(earlier, cases=()), earlier.cases)
+                )
+                record = cls(header, output, journal, lock)
                 record.done, record.notes = earlier.cases, earlier.run.notes
             undo.pop_all()  # from here on the record holds the lock
             return record
@@ -342,26 +342,3 @@ def assemble(header: Document, parts: Sequence[Case], *, complete: bool) -> Docu
             for case in cases
         ),
     )
-
-
-def _new_journal(output: Path, header: Document) -> Journal:
-    path = journal_path(output)
-    if path.exists():
-        raise UsageError(f"{path} holds an unfinished run: continue with --resume, or delete it")
-    return Journal.create(path, header)
-
-
-def _old_journal(output: Path, earlier: Document) -> Journal:
-    """The journal to go on with; where the earlier run was sealed it is made of its document."""
-    path = journal_path(output)
-    if path.exists():
-        return Journal.reopen(path)
-    return Journal.create(path, replace(earlier, cases=()), earlier.cases)
-
-
-def _earlier(output: Path) -> Document | None:
-    """The run to go on with: its journal, or the document of an interrupted run."""
-    path = journal_path(output)
-    if path.exists():
-        return read_journal(path)
-    return read(output) if output.exists() else None

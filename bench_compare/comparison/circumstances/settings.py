@@ -118,7 +118,10 @@ def differences(base: Side, other: Side) -> list[SettingDifference]:
     engines = (_engines(base), _engines(other))
     kinds = [_joined(e.device_kind for e in side) for side in engines]
     note("device kind", (kinds[0], kinds[1]), True)
-    drivers = [_joined(_drivers(side)) for side in documents]
+    drivers = [
+        _joined([_text(device.driver) for d in side for device in d.machine.devices])
+        for side in documents
+    ]
     note("driver", (drivers[0], drivers[1]), False)
     found += limits(base, other)
     for name, fact in ENGINE_FACTS.items():
@@ -177,7 +180,3 @@ def mixed(side: Side) -> list[str]:
         if len(values) > 1:
             sentences.append(f"{side.label}: its documents mix {name} {_joined(values)}")
     return sentences
-
-
-def _drivers(documents: Iterable[Document]) -> list[str]:
-    return [_text(device.driver) for d in documents for device in d.machine.devices]

@@ -11,9 +11,8 @@ import pytest
 import bench_run
 from bench_run.graph.format.hipdnn_json import write_graph
 from bench_run.report.console import side_by_side, table
-from bench_run.report.csv_text import cases_csv, samples_csv
+from bench_run.report.formats import cases_csv, markdown, samples_csv
 from bench_run.report.labels import UNGATED_MEANS, UNLIKE_MEANS
-from bench_run.report.markdown import markdown
 from bench_run.report.oracle import oracle_table
 from tests.conformance.graphs import FAMILIES
 

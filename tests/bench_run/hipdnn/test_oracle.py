@@ -14,7 +14,7 @@ from bench_run.engines.spec import parse_spec
 from bench_run.errors import UsageError
 from bench_run.plan.cases import oracle_pairs
 from bench_run.report.console import details
-from bench_run.report.csv_text import cases_csv
+from bench_run.report.formats import cases_csv
 from bench_run.text import time_text
 
 EFFORT = ("--rounds", "3", "--iters", "30", "--warmup", "2", "--max-time", "none")
