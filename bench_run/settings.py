@@ -150,11 +150,7 @@ class Options(RecordedSettings[NoReturn]):
         choices=("default", "error"),
     )
     dry_run: bool = setting(
-        False,
-        flag="--dry-run",
-        section="Graphs",
-        help="list the cases and stop",
-        common=True,
+        False, flag="--dry-run", section="Graphs", help="list the cases and stop", common=True
     )
     engine: tuple[str, ...] = setting(
         (),
@@ -174,11 +170,7 @@ class Options(RecordedSettings[NoReturn]):
         common=True,
     )
     b: str | None = setting(
-        None,
-        flag="--b SPEC",
-        section="Engines",
-        help="the second engine",
-        common=True,
+        None, flag="--b SPEC", section="Engines", help="the second engine", common=True
     )
     device: int | tuple[int, ...] | None = setting(
         0,
@@ -381,11 +373,7 @@ class Options(RecordedSettings[NoReturn]):
         common=True,
     )
     tag: tuple[tuple[str, str], ...] = setting(
-        (),
-        flag="--tag KEY=VALUE",
-        section="The run",
-        help="metadata to store",
-        kind="pair",
+        (), flag="--tag KEY=VALUE", section="The run", help="metadata to store", kind="pair"
     )
     resume: bool = setting(
         False,

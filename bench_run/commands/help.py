@@ -99,23 +99,20 @@ def page(command: str) -> str:
 def answer(arguments: Mapping[str, Any]) -> Outcome:
     """Raises `UsageError` for a word that is neither a topic nor a command."""
 
-    return Outcome(_text(arguments["WORD"]))
-
-
-def _text(word: str | None) -> str:
+    word = arguments["WORD"]
     if word is None:
-        return PAGE
+        return Outcome(PAGE)
     if word == "all":
-        return all_topics()
+        return Outcome(all_topics())
     if word in GUIDES:
-        return GUIDES[word]
+        return Outcome(GUIDES[word])
     if word not in TOPICS and word not in COMMANDS:
         from bench_run.errors import UsageError
 
         known = (*TOPICS, *GUIDES, *COMMANDS, "all")
         raise UsageError(f"no help on {word!r}{nearest(word, known)}")
-    both = [topic(word) if word in TOPICS else None, page(word) if word in COMMANDS else None]
-    return "\n".join(text for text in both if text is not None)
+    texts = [topic(word)] if word in TOPICS else []
+    return Outcome("\n".join([*texts, page(word)] if word in COMMANDS else texts))
 
 
 # --- what is wrong with a command line that cannot be parsed, and what was probably meant ---

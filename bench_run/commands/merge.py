@@ -6,7 +6,7 @@ from bench_run.commands import Outcome
 
 TYPE_CHECKING = False  # keeps --help fast
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
     from typing import Any
 
     from bench_run.fleet.join import Joined
@@ -39,6 +39,8 @@ case failed, or parts are unlike; 2 outputs differ from the reference.
 
 def answer(arguments: Mapping[str, Any]) -> Outcome:
     """Raises `BenchRunError` and `DocumentError` where nothing is written."""
+    from collections import Counter
+
     from bench_run.errors import UsageError
     from bench_run.fleet.join import join_documents
 
@@ -48,8 +50,18 @@ def answer(arguments: Mapping[str, Any]) -> Outcome:
     if output == "-":
         raise UsageError("merge: -o - is not possible: cases are written as they are read")
     joined = join_documents(arguments["DOC"], output, allow_unlike=arguments["--allow-unlike"])
-    text = "" if arguments["--quiet"] else _summary(joined, output)
-    return Outcome(text, exit_code(joined), tuple(_remarks(joined)))
+    remarks = [f"missing: {sentence}" for sentence in joined.missing]
+    if joined.unlike:
+        remarks.append(
+            f"the parts differ in {len(joined.unlike)} things: run.notes in the document"
+        )
+    counts = Counter(case.status for case in joined.cases)
+    states = ", ".join(f"{count} {status}" for status, count in counts.items()) or "none"
+    hosts = {part.machine.host for part in joined.header.parts}
+    runs = len(joined.header.parts)
+    where = f"{runs} run{'s' * (runs != 1)} on {len(hosts)} host{'s' * (len(hosts) != 1)}"
+    text = f"{output}: {len(joined.cases)} cases of {where}: {states}"
+    return Outcome("" if arguments["--quiet"] else text, exit_code(joined), tuple(remarks))
 
 
 def exit_code(joined: Joined) -> int:
@@ -59,20 +71,3 @@ def exit_code(joined: Joined) -> int:
     statuses = {case.status for case in joined.cases}
     fine = statuses <= {"completed", "unsupported"} and "completed" in statuses
     return 0 if fine and joined.header.run.complete else 1
-
-
-def _summary(joined: Joined, output: str) -> str:
-    from collections import Counter
-
-    counts = Counter(case.status for case in joined.cases)
-    states = ", ".join(f"{count} {status}" for status, count in counts.items()) or "none"
-    hosts = {part.machine.host for part in joined.header.parts}
-    runs = len(joined.header.parts)
-    where = f"{runs} run{'s' * (runs != 1)} on {len(hosts)} host{'s' * (len(hosts) != 1)}"
-    return f"{output}: {len(joined.cases)} cases of {where}: {states}"
-
-
-def _remarks(joined: Joined) -> Iterator[str]:
-    yield from (f"missing: {sentence}" for sentence in joined.missing)
-    if joined.unlike:
-        yield f"the parts differ in {len(joined.unlike)} things: run.notes in the document"

@@ -36,11 +36,17 @@ def answer(arguments: Mapping[str, Any]) -> Outcome:
         document = error.document
         missing += error.problems
     texts = [*_exported(options, document, missing), *_shown(options, document)]
-    missing += _without_golden(options, document)
+    checks = [case.validation for case in document.cases if case.validation is not None]
+    unchecked = [check.reason for check in checks if check.status == "not checked"]
+    if options.write_golden is not None and unchecked:  # they are written with the reference
+        missing.append(f"--write-golden: {len(unchecked)} cases were not written: {unchecked[0]}")
     lines = [text if text.endswith("\n") else f"{text}\n" for text in texts]
-    remarks = (*_remarks(options, document), *missing)
+    missed = not_validated(document)
+    remarks = [] if missed is None else [missed]
+    if options.energy:
+        remarks += unmet(document, "--energy")
     code = exit_code(document) or (1 if missing else 0)
-    return Outcome("".join(lines), code, remarks)
+    return Outcome("".join(lines), code, (*remarks, *missing))
 
 
 def case_list(options: Options) -> str:
@@ -92,14 +98,6 @@ def _exported(options: Options, document: Document, missing: list[str]) -> Itera
             missing.append(str(error))
 
 
-def _without_golden(options: Options, document: Document) -> Iterator[str]:
-    """What ``--write-golden`` asked for and did not get: tensors are written with the reference."""
-    checks = [case.validation for case in document.cases if case.validation is not None]
-    missed = [check.reason for check in checks if check.status == "not checked"]
-    if options.write_golden is not None and missed:
-        yield f"--write-golden: {len(missed)} cases were not written: {missed[0]}"
-
-
 def _shown(options: Options, document: Document) -> Iterator[str]:
     """The table, unless stdout has another answer."""
     from bench_run.plan.cases import oracle_pairs
@@ -130,14 +128,6 @@ def exit_code(document: Document) -> int:
     some = "completed" in statuses or document.run.shard is not None  # a shard may be empty
     answered = fine and some and document.run.complete
     return 0 if answered and not_validated(document) is None else 1
-
-
-def _remarks(options: Options, document: Document) -> Iterator[str]:
-    missed = not_validated(document)
-    if missed is not None:
-        yield missed
-    if options.energy:
-        yield from unmet(document, "--energy")
 
 
 def not_validated(document: Document) -> str | None:

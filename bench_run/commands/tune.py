@@ -52,18 +52,39 @@ def answer(arguments: Mapping[str, Any]) -> Outcome:
     """Raises `BenchRunError` and `DocumentError` where there is no record."""
     from bench_run.errors import UsageError
 
-    asked = [name for name in ("--show", "--verify", "--export") if arguments[name]]
-    if not asked:
-        return _tune(arguments)
+    asked = [name for name in WITH_RECORD if arguments[name]]
     if len(asked) > 1:
         raise UsageError(f"{' and '.join(asked)}: give one of them")
-    if not arguments["GRAPH"]:
-        raise UsageError(f"{asked[0]} needs the record: bench-run tune {asked[0]} tuned.json")
-    record, *graphs = arguments["GRAPH"]
-    return WITH_RECORD[asked[0]](record, {**arguments, "GRAPH": graphs})
+    if asked:
+        if not arguments["GRAPH"]:
+            raise UsageError(f"{asked[0]} needs the record: bench-run tune {asked[0]} tuned.json")
+        record, *graphs = arguments["GRAPH"]
+        return WITH_RECORD[asked[0]](record, {**arguments, "GRAPH": graphs})
+    return tune_graphs(arguments)
 
 
-def _show(path: str, _arguments: Mapping[str, Any]) -> Outcome:
+def tune_graphs(arguments: Mapping[str, Any]) -> Outcome:
+    from bench_schema.tuning import tuned_save
+
+    from bench_run.files import writing
+    from bench_run.options.read import read_options
+    from bench_run.report.tuning import tuning_table
+    from bench_run.tune.record import make_record
+    from bench_run.tune.settings import read_tuning
+    from bench_run.tune.stages import tune
+
+    options = read_options({**arguments, "--output": arguments["--output"] or "tuned.json"})
+    tuning = read_tuning(arguments, options)
+    tuned = tune(options, tuning, command_line())
+    if tuned is None:
+        return Outcome("", 1)
+    record = make_record(tuned)
+    with writing(tuning.record):
+        tuned_save(tuning.record, record)
+    return Outcome("" if options.quiet else tuning_table(record))
+
+
+def show_record(path: str, _arguments: Mapping[str, Any]) -> Outcome:
     from bench_schema.tuning import tuned_read
 
     from bench_run.report.tuning import tuning_table
@@ -71,7 +92,7 @@ def _show(path: str, _arguments: Mapping[str, Any]) -> Outcome:
     return Outcome(tuning_table(tuned_read(path)))
 
 
-def _verify(path: str, arguments: Mapping[str, Any]) -> Outcome:
+def verify_record(path: str, arguments: Mapping[str, Any]) -> Outcome:
     from bench_run.options.read import read_options
     from bench_run.report.tuning import verified_table
     from bench_run.tune.verify import verify
@@ -84,7 +105,7 @@ def _verify(path: str, arguments: Mapping[str, Any]) -> Outcome:
     return Outcome(verified_table(rows, [each.holds for each in found]), 0 if fine else 2)
 
 
-def _export(path: str, arguments: Mapping[str, Any]) -> Outcome:
+def export_record(path: str, arguments: Mapping[str, Any]) -> Outcome:
     from pathlib import Path
 
     from bench_run.errors import UsageError
@@ -104,25 +125,4 @@ def _export(path: str, arguments: Mapping[str, Any]) -> Outcome:
     return Outcome("", 0, made.notes)
 
 
-WITH_RECORD = {"--show": _show, "--verify": _verify, "--export": _export}
-
-
-def _tune(arguments: Mapping[str, Any]) -> Outcome:
-    from bench_schema.tuning import tuned_save
-
-    from bench_run.files import writing
-    from bench_run.options.read import read_options
-    from bench_run.report.tuning import tuning_table
-    from bench_run.tune.record import make_record
-    from bench_run.tune.settings import read_tuning
-    from bench_run.tune.stages import tune
-
-    options = read_options({**arguments, "--output": arguments["--output"] or "tuned.json"})
-    tuning = read_tuning(arguments, options)
-    tuned = tune(options, tuning, command_line())
-    if tuned is None:
-        return Outcome("", 1)
-    record = make_record(tuned)
-    with writing(tuning.record):
-        tuned_save(tuning.record, record)
-    return Outcome("" if options.quiet else tuning_table(record))
+WITH_RECORD = {"--show": show_record, "--verify": verify_record, "--export": export_record}

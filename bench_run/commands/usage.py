@@ -29,11 +29,18 @@ TUNE_FLAGS = {row.flag: row for row in rows_of(TuneOptions).values()}
 
 
 def entry(row: Setting) -> str:
-    """The lines that describe a flag."""
+    """The lines that describe a flag, with its choices and its default."""
+    text, default = row.help, row.default
+    if text.endswith(":"):
+        text = f"{text} {', '.join(row.choices[:-1])} or {row.choices[-1]}"
+    if row.kind == "ratio" and isinstance(default, float):
+        text = f"{text} (default {100 * default:g}%)"
+    elif default is not None and default is not False and not row.many:
+        text = f"{text} (default {str(default).removesuffix('.0')})"
     names = row.flag if row.short is None else f"{row.short}, {row.flag}"
     head = f"  {names} {row.metavar}".rstrip()
     lines = [""]
-    for word in _described(row).split():
+    for word in text.split():
         if len(lines[-1]) + 1 + len(word) > WIDTH - len(INDENT):
             lines.append("")
         lines[-1] = f"{lines[-1]} {word}".lstrip()
@@ -43,20 +50,6 @@ def entry(row: Setting) -> str:
 
 def entries(rows: Iterable[Setting]) -> str:
     return "".join(map(entry, rows))
-
-
-def _described(row: Setting) -> str:
-    """The help of a row with its choices and its default."""
-    text = row.help
-    if text.endswith(":"):
-        *first, last = row.choices
-        text = f"{text} {', '.join(first)} or {last}"
-    default = row.default
-    if default is None or default is False or row.many:
-        return text
-    if row.kind == "ratio" and isinstance(default, float):
-        return f"{text} (default {100 * default:g}%)"
-    return f"{text} (default {str(default).removesuffix('.0')})"
 
 
 def topic(name: str) -> str:

@@ -94,14 +94,13 @@ def plan_cases(
         for engine in engines
         for variant in variants.get((graph.id.path, engine.key), ({},))
     ]
-    ids = unique([_case_name(graph, engine, variant) for graph, engine, variant in rows])
+    names = []
+    for graph, engine, variant in rows:
+        extra = "".join(f" {key}={value}" for key, value in sorted(variant.items()))
+        twin = "" if graph.namesake == 1 else f" #{graph.namesake}"
+        names.append(f"{graph.id.name} on {engine.key}{extra}{twin}")
+    ids = unique(names)
     return tuple(PlannedCase(i, *row) for i, row in zip(ids, rows, strict=True))
-
-
-def _case_name(graph: PlannedGraph, engine: PlannedEngine, variant: Mapping[str, str]) -> str:
-    extra = "".join(f" {key}={value}" for key, value in sorted(variant.items()))
-    twin = "" if graph.namesake == 1 else f" #{graph.namesake}"
-    return f"{graph.id.name} on {engine.key}{extra}{twin}"
 
 
 # ``--oracle``: beside each engine the same engine after its own search for the fastest way.

@@ -39,7 +39,11 @@ def _without_choice(options: Options, graphs: Sequence[LoadedGraph]) -> tuple[st
     """Notes on graphs none of whose inputs an ``--init`` without a tensor's name holds for."""
     if parse_init(options.init).default is None:
         return ()
-    fixed = [loaded for loaded in graphs if not _choosable(loaded)]
+    fixed = []
+    for loaded in graphs:
+        by_uid = roles(loaded.graph)
+        if not any(leaves_choice(tensor, by_uid[tensor.uid]) for tensor in loaded.graph.inputs):
+            fixed.append(loaded)
     if fixed and len(fixed) == len(graphs):
         names = ", ".join(t.name or str(t.uid) for t in fixed[0].graph.inputs)
         raise UsageError(
@@ -47,11 +51,6 @@ def _without_choice(options: Options, graphs: Sequence[LoadedGraph]) -> tuple[st
             f"to change one, name it: NAME=KIND, with NAME of {names}"
         )
     return tuple(f"{loaded.path}: --init holds for none of its inputs" for loaded in fixed)
-
-
-def _choosable(loaded: LoadedGraph) -> bool:
-    by_uid = roles(loaded.graph)
-    return any(leaves_choice(tensor, by_uid[tensor.uid]) for tensor in loaded.graph.inputs)
 
 
 def _without_golden(folder: str, graphs: Sequence[LoadedGraph]) -> tuple[str, ...]:

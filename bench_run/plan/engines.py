@@ -80,7 +80,8 @@ def plan_engines(options: Options, specs: Sequence[EngineSpec]) -> tuple[Planned
     """One row per engine; with ``--a``/``--b`` the second is compared with the first."""
     chosen = engine_options(options)
     if options.knobs and not any(takes_knobs(spec) for spec in specs):
-        raise UsageError(f"--knob: no engine of this run has knobs ({_names(specs)})")
+        names = ", ".join(spec.text for spec in specs)
+        raise UsageError(f"--knob: no engine of this run has knobs ({names})")
     keys = unique([spec.text for spec in specs])
     references = [options.reference] * len(specs)
     if options.a is not None:
@@ -93,10 +94,6 @@ def plan_engines(options: Options, specs: Sequence[EngineSpec]) -> tuple[Planned
 
 def takes_knobs(spec: EngineSpec) -> bool:
     return engine_module(spec.name).ABILITIES.knobs is not None
-
-
-def _names(specs: Sequence[EngineSpec]) -> str:
-    return ", ".join(spec.text for spec in specs)
 
 
 def build_limit(options: Options, spec: EngineSpec) -> float | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from tabulate import tabulate
@@ -28,7 +29,14 @@ def tuning_table(record: TunedRecord) -> str:
     if fronts:
         parts.append("\n".join(("not beaten in time, error, workspace and energy:", *fronts)))
     parts += [f"note: {one_line(note)}" for note in record.notes]
-    parts.append(_cost(record))
+    counts = Counter(each.status for entry in record.entries for each in entry.candidates)
+    kinds = ", ".join(f"{count} {status}" for status, count in counts.items())
+    cost = record.cost
+    parts.append(
+        f"{sum(counts.values())} candidates: {kinds}\n"
+        f"{cost.builds} builds and {cost.executions} executions in the race, "
+        f"{cost.race_s:.0f} s; {cost.confirm_s:.0f} s to confirm"
+    )
     return "\n\n".join(parts)
 
 
@@ -109,17 +117,3 @@ def _front(entry: Entry) -> Iterator[str]:
         if candidate.energy_j is not None:
             facts.append(f"{candidate.energy_j:.3g} J")
         yield f"    {index:>3}  {_name(candidate)}: {', '.join(facts)}"
-
-
-def _cost(record: TunedRecord) -> str:
-    counts: dict[str, int] = {}
-    for entry in record.entries:
-        for candidate in entry.candidates:
-            counts[candidate.status] = counts.get(candidate.status, 0) + 1
-    kinds = ", ".join(f"{count} {status}" for status, count in counts.items())
-    cost = record.cost
-    return (
-        f"{sum(counts.values())} candidates: {kinds}\n"
-        f"{cost.builds} builds and {cost.executions} executions in the race, "
-        f"{cost.race_s:.0f} s; {cost.confirm_s:.0f} s to confirm"
-    )
