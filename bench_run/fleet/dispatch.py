@@ -201,7 +201,8 @@ class Dispatch:
         if known is None:
             return None
         fresh = tuple(each for each in part.rounds if self._is_new(each, known))
-        if not self._counts(part, fresh, known, queue):
+        counts = bool(fresh) if part.rounds else not (queue.lost or known.ended)
+        if not counts:
             self.dropped += 1
             return None
         attempt = queue.attempts.get(part.id, 0)
@@ -214,13 +215,6 @@ class Dispatch:
         if {each.device_timing, known.timing} == {GATED, UNGATED}:
             return each.device_timing == UNGATED
         return each.index not in known.rounds
-
-    def _counts(
-        self, part: Case, fresh: Sequence[object], known: CaseProgress, queue: Queue
-    ) -> bool:
-        if part.rounds:
-            return bool(fresh)
-        return not (queue.lost or known.ended)
 
     def give_up(self, case: PlannedCase, reason: str) -> Case:
         """The part that ends a case which no unit survived."""

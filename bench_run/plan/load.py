@@ -224,7 +224,14 @@ def _from_driver(arguments: Sequence[str]) -> Gathered:
     for argument in arguments:
         from bench_run.graph.driver import convert_lines
 
-        where, text = _driver_text(argument)
+        where, text = "--miopen-driver", argument
+        if " " not in argument or Path(argument).is_file():  # a blank tells a line from a file
+            where = argument
+            try:
+                text = Path(argument).read_text(encoding="utf-8", errors="replace")
+            except OSError as error:
+                what = f"--miopen-driver: {argument}: {error.strerror}"
+                raise UsageError(what) from None
         conversion = convert_lines(text, where)
         digest = hashlib.sha256(text.encode()).hexdigest()
         failures += [LoadFailure(error.where, digest, error) for error in conversion.errors]
@@ -235,16 +242,6 @@ def _from_driver(arguments: Sequence[str]) -> Gathered:
             logged = (make_graph(g, (*command.notes, *often)) for g in command.graphs)
             graphs += [replace(loaded, repeat=command.count) for loaded in logged]
     return Gathered(tuple(graphs), tuple(failures), tuple(notes))
-
-
-def _driver_text(argument: str) -> tuple[str, str]:
-    """Where driver lines stand, and their text. A blank tells a line from a file's name."""
-    if " " in argument and not Path(argument).is_file():
-        return "--miopen-driver", argument
-    try:
-        return argument, Path(argument).read_text(encoding="utf-8", errors="replace")
-    except OSError as error:
-        raise UsageError(f"--miopen-driver: {argument}: {error.strerror}") from None
 
 
 def save_graphs(graphs: Sequence[LoadedGraph], folder: Path) -> None:

@@ -98,34 +98,38 @@ def surroundings(
 ) -> Surroundings | None:
     """The nearest of the layers that run before these ones, one pass after another: as many as
     `MOST_REST_BYTES` take. None: there are no others."""
-    others = _nearest(pipeline, graphs, own)
-    if not others:
-        return None
-    layers = [
-        replace(layer, repeat=others.get(layer.id, 0) + (layer.id in own))
-        for layer in pipeline.order
-        if layer.id in others or layer.id in own
-    ]
-    inputs = tuple(replace(each, init=_rule(each.init)) for each in pipeline.inputs)
-    linked = tuple(_linked(layers, graphs, own))
-    short = replace(pipeline, layers=linked, inputs=inputs, outputs=(), left_out=())
-    chain = compose(short, graphs, path)
-    return Surroundings(chain, _places(layers, own), max(0, size - held_bytes(chain)))
-
-
-def _nearest(pipeline: Pipeline, graphs: Mapping[str, Graph], own: Sequence[str]) -> dict[str, int]:
-    """How often each layer runs, besides the graph's own runs."""
+    # How often each layer runs, besides the graph's own runs.
+    others: dict[str, int] = {}
+    held = 0
     order = pipeline.order
     last = max(place for place, layer in enumerate(order) if layer.id in own)
-    kept: dict[str, int] = {}
-    held = 0
     for layer in reversed((*order[last + 1 :], *order[: last + 1])):
         times = layer.repeat - (layer.id in own)
         if times and held < MOST_REST_BYTES:
             each = max(1, held_bytes(graphs[layer.id]))
-            kept[layer.id] = min(times, -(-(MOST_REST_BYTES - held) // each), MOST_REPEATS)
-            held += kept[layer.id] * each
-    return kept
+            others[layer.id] = min(times, -(-(MOST_REST_BYTES - held) // each), MOST_REPEATS)
+            held += others[layer.id] * each
+    if not others:
+        return None
+    layers = [
+        replace(layer, repeat=others.get(layer.id, 0) + (layer.id in own))
+        for layer in order
+        if layer.id in others or layer.id in own
+    ]
+    # Where its own run: of a layer that repeats its last run, and of the second of a pair its
+    # first, so that nothing runs between the two.
+    ends: dict[str, tuple[int, int]] = {}
+    count = 0
+    for layer in layers:
+        ends[layer.id] = (count, count + layer.repeat - 1)
+        count += layer.repeat
+    first, *second = own
+    places = (ends[first][1], *(ends[name][0] for name in second))
+    inputs = tuple(replace(given, init=_rule(given.init)) for given in pipeline.inputs)
+    linked = tuple(_linked(layers, graphs, own))
+    short = replace(pipeline, layers=linked, inputs=inputs, outputs=(), left_out=())
+    chain = compose(short, graphs, path)
+    return Surroundings(chain, places, max(0, size - held_bytes(chain)))
 
 
 def held_bytes(graph: Graph) -> int:
@@ -168,15 +172,3 @@ def _linked(
 def _rule(text: str | None) -> str | None:
     """How an input is filled, unless its values lie in a file."""
     return None if text is None or text.startswith(FILE) else text
-
-
-def _places(layers: Sequence[Layer], own: Sequence[str]) -> tuple[int, ...]:
-    """Where these run: of a layer that repeats its last run, and of the second of a pair its
-    first, so that nothing runs between the two."""
-    ends: dict[str, tuple[int, int]] = {}
-    count = 0
-    for layer in layers:
-        ends[layer.id] = (count, count + layer.repeat - 1)
-        count += layer.repeat
-    first, *second = own
-    return (ends[first][1], *(ends[name][0] for name in second))
