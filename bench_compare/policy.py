@@ -256,22 +256,22 @@ def parse_policy(table: Mapping[str, Any], where: str) -> Policy:
 def _rules(rows: object, where: str) -> tuple[GraphRule, ...]:
     if not isinstance(rows, list):
         raise UsageError(f"{where}: a list of tables is expected, each [[graph]]")
-    return tuple(_rule(row, f"{where} {number}") for number, row in enumerate(rows, start=1))
+    rules = []
+    for number, row in enumerate(rows, start=1):
+        place = f"{where} {number}"
+        _known(_table(row, place), GRAPH_KEYS, place)
+        missing = [key for key in ("name", "threshold") if key not in row]
+        if missing:
+            raise UsageError(f"{place}: {missing[0]} is missing")
+        metric = parse_metric(row["metric"], place) if "metric" in row else None
+        rules.append(GraphRule(str(row["name"]), _ratio(row["threshold"], place), metric))
+    return tuple(rules)
 
 
 def _table(value: object, where: str) -> Mapping[str, Any]:
     if not isinstance(value, dict):
         raise UsageError(f"{where}: a table is expected")
     return value
-
-
-def _rule(row: Mapping[str, Any], where: str) -> GraphRule:
-    _known(_table(row, where), GRAPH_KEYS, where)
-    missing = [key for key in ("name", "threshold") if key not in row]
-    if missing:
-        raise UsageError(f"{where}: {missing[0]} is missing")
-    metric = parse_metric(row["metric"], where) if "metric" in row else None
-    return GraphRule(str(row["name"]), _ratio(row["threshold"], where), metric)
 
 
 def _ratio(value: object, where: str) -> float:

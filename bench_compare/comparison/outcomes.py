@@ -305,35 +305,35 @@ def _lost(base: CaseSide, other: CaseSide, losses: Losses) -> Iterator[Change]:
             yield Change(Verdict.LOST, f"{sentence}{share.text}")
 
 
-def _deterministic(case: Case) -> bool:
+def is_deterministic(case: Case) -> bool:
     return case.validation is None or case.validation.deterministic is not False
 
 
-def _on_device(case: Case) -> bool:
+def is_on_device(case: Case) -> bool:
     if not case.rounds:
         return MEASURED_FIRST in case.summary
     return MEASURED_FIRST in facts(case.rounds).series
 
 
-def _sampled(case: Case) -> bool:
+def is_sampled(case: Case) -> bool:
     """Whether a time that can decide was measured."""
     if not case.rounds:
         return any(name in case.summary for name in GATES)
     return not facts(case.rounds).sampled.isdisjoint(GATES)
 
 
-def _on_fresh_outputs(case: Case) -> bool:
+def is_on_fresh_outputs(case: Case) -> bool:
     """False where checked iterations are known to have run on outputs of earlier ones."""
     return case.validation is None or case.validation.iterations_poisoned != 0
 
 
-LOSSES_OF_ANY: Losses = ((_sampled, "no time is measured"),)
+LOSSES_OF_ANY: Losses = ((is_sampled, "no time is measured"),)
 """What any completed case has, and the sentence where it is gone."""
 LOSSES: Losses = (
     *LOSSES_OF_ANY,
     (checked, "outputs are no longer checked"),
-    (_on_fresh_outputs, "results of earlier iterations could pass for those of checked ones"),
-    (_deterministic, "iterations give different bytes, which they did not in base"),
-    (_on_device, "device time is no longer measured, only end-to-end time"),
+    (is_on_fresh_outputs, "results of earlier iterations could pass for those of checked ones"),
+    (is_deterministic, "iterations give different bytes, which they did not in base"),
+    (is_on_device, "device time is no longer measured, only end-to-end time"),
 )
 """The same of the cases of one engine."""

@@ -109,7 +109,9 @@ def problems(
     shared = [case for case in cases if case.base is not None and case.other is not None]
     if not shared:
         found.append("nothing compared: the documents have no case in common")
-    elif not _outcome_news(bad) and not any(case.gate is not None for case in shared):
+    elif not any(case.gate is not None for case in shared) and not any(
+        news.case is not None and news.verdict is not Verdict.LOST for news in bad
+    ):  # what became of a case answers the question without any measurement
         found.append(f"nothing compared: no case was measured on both sides{_apart(shared)}")
     if policy.strict:
         found += [
@@ -146,11 +148,6 @@ def _unclear(cases: Sequence[CaseComparison], policy: Policy) -> Iterator[str]:
     most = limit.count if limit.share is None else limit.share * len(measured)
     if count > most:
         yield f"--max-unclear {limit}: {count} of {len(measured)} measured cases are unclear"
-
-
-def _outcome_news(bad: Sequence[BadNews]) -> bool:
-    """Whether something became of a case that answers the question without any measurement."""
-    return any(news.case is not None and news.verdict is not Verdict.LOST for news in bad)
 
 
 def _apart(cases: Sequence[CaseComparison]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import glob
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from bench_schema import codec, files, packing
 from bench_schema.errors import DocumentError
@@ -13,12 +13,13 @@ from bench_compare.errors import InputError
 from bench_compare.model import Source
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping
 
     from bench_schema.document import Document
 
 SUFFIXES = (".json", ".json.gz", ".json.zst", ".json.journal")
 """What a folder is searched for."""
+NOT_JSON = object()
 LARGE_BYTES = 1 << 22
 """Of a file that several processes read: to start them takes longer than to read a smaller one."""
 
@@ -31,7 +32,12 @@ def load(patterns: Iterable[str]) -> tuple[list[Source], list[str]]:
     found: dict[Path, tuple[Path, bool]] = {}
     for path, named in _paths(patterns):
         found.setdefault(path.resolve(), (path, named))
-    large = _read_large([path for path, _ in found.values()])
+    large: Mapping[Path, Document] = {}
+    paths = [path for path, _ in found.values()]
+    if any(path.is_file() and path.stat().st_size >= LARGE_BYTES for path in paths):
+        from bench_compare.input.large import read_large  # small documents do without it
+
+        large = read_large(paths)
     for path, named in found.values():
         document = large.get(path)
         if document is not None:
@@ -45,15 +51,6 @@ def load(patterns: Iterable[str]) -> tuple[list[Source], list[str]]:
     return sources, remarks
 
 
-def _read_large(paths: Sequence[Path]) -> Mapping[Path, Document]:
-    """Documents that are worth several processes; all others are not there."""
-    if not any(path.is_file() and path.stat().st_size >= LARGE_BYTES for path in paths):
-        return {}
-    from bench_compare.input.large import read_large  # small documents do without it
-
-    return read_large(paths)
-
-
 def _paths(patterns: Iterable[str]) -> Iterator[tuple[Path, bool]]:
     """(path, whether it was named as a file)."""
     for pattern in patterns:
@@ -63,19 +60,14 @@ def _paths(patterns: Iterable[str]) -> Iterator[tuple[Path, bool]]:
         elif path.exists() or not glob.has_magic(pattern):
             yield path, True
         else:
-            yield from _matching(pattern)
-
-
-def _matching(pattern: str) -> Iterator[tuple[Path, bool]]:
-    matches = sorted(glob.glob(pattern, recursive=True))
-    if not matches:
-        raise InputError(f"{pattern}: no file matches")
-    for match in matches:
-        path = Path(match)
-        if path.is_dir():
-            yield from ((found, False) for found in _in_folder(path))
-        else:
-            yield path, True
+            matches = sorted(glob.glob(pattern, recursive=True))
+            if not matches:
+                raise InputError(f"{pattern}: no file matches")
+            for match in map(Path, matches):
+                if match.is_dir():
+                    yield from ((found, False) for found in _in_folder(match))
+                else:
+                    yield match, True
 
 
 def _in_folder(folder: Path) -> list[Path]:
@@ -97,7 +89,10 @@ def read_source(path: Path) -> Source:
     try:
         return Source(str(path), files.read(path), "bench")
     except DocumentError as error:
-        source = _foreign(path)
+        from bench_compare.input.foreign import read_foreign
+
+        tree = _tree(path)
+        source = None if tree is NOT_JSON else read_foreign(tree, path)
         if source is None:
             raise error
         return source
@@ -108,24 +103,16 @@ def _read_found(path: Path) -> Source | None:
     try:
         return read_source(path)
     except DocumentError:
-        if _is_other_json(path):
+        tree = _tree(path)
+        ours = isinstance(tree, dict) and "schema_version" in tree and "machine" in tree
+        if tree is not NOT_JSON and not ours:
             return None
         raise
 
 
-def _foreign(path: Path) -> Source | None:
-    from bench_compare.input.foreign import read_foreign
-
+def _tree(path: Path) -> Any:
+    """What the file holds as plain values; `NOT_JSON` where that cannot be read."""
     try:
-        tree = codec.parse(packing.read_bytes(path), str(path))
+        return codec.parse(packing.read_bytes(path), str(path))
     except DocumentError:
-        return None
-    return read_foreign(tree, path)
-
-
-def _is_other_json(path: Path) -> bool:
-    try:
-        tree = codec.parse(packing.read_bytes(path), str(path))
-    except DocumentError:
-        return False
-    return not (isinstance(tree, dict) and "schema_version" in tree and "machine" in tree)
+        return NOT_JSON

@@ -38,7 +38,9 @@ def group(sources: Sequence[Source], grouping: Grouping) -> tuple[Side, list[Sid
 
     Raises `UsageError` for an unknown grouping and `InputError` where one side is all there is.
     """
-    by = _known(grouping.by)
+    by = grouping.by
+    if by.split(":")[0] not in {name.split(":")[0] for name in GROUPINGS} or by == "tag":
+        raise UsageError(f"--group-by: no grouping {by!r}; choose from {', '.join(GROUPINGS)}")
     if by == "unit":
         refuse_twice(sources)
         sides = sides_by_unit(sources)
@@ -54,19 +56,14 @@ def group(sources: Sequence[Source], grouping: Grouping) -> tuple[Side, list[Sid
 
 def pair(a: Sequence[Source], b: Sequence[Source], labels: tuple[str, ...]) -> tuple[Side, Side]:
     """The two sides of ``--a`` and ``--b``."""
-    names = [_shared_label(side) for side in (a, b)]
+    labels_of = [{source.document.run.label for source in side} for side in (a, b)]
+    names = [found.pop() if len(found) == 1 else None for found in labels_of]
     if None in names or names[0] == names[1]:
         names = ["a", "b"]
     sides = [_side(str(name), side) for name, side in zip(names, (a, b), strict=True)]
     _refuse_on_two(sides)
     first, second = _renamed(sides, labels)
     return first, second
-
-
-def _known(by: str) -> str:
-    if by.split(":")[0] not in {name.split(":")[0] for name in GROUPINGS} or by == "tag":
-        raise UsageError(f"--group-by: no grouping {by!r}; choose from {', '.join(GROUPINGS)}")
-    return by
 
 
 def refuse_twice(sources: Sequence[Source]) -> None:
@@ -154,16 +151,16 @@ def _renamed(sides: list[Side], labels: tuple[str, ...]) -> list[Side]:
 
 def _told_apart(sides: list[Side]) -> list[Side]:
     """Sides named by their path get the file's name, where that is enough."""
-    short = {side.label: Path(side.label).name for side in sides if _is_path(side)}
+    short = {
+        side.label: Path(side.label).name
+        for side in sides
+        if [side.label] == [source.path for source in side.sources]
+    }
     taken = [short.get(side.label, side.label) for side in sides]
     if len(set(taken)) != len(sides):
         return sides
     named = zip(taken, sides, strict=True)
     return [replace(side, label=name) for name, side in named]
-
-
-def _is_path(side: Side) -> bool:
-    return len(side.sources) == 1 and side.label == side.sources[0].path
 
 
 def _base(sides: Sequence[Side], name: str | None) -> Side:
@@ -176,11 +173,6 @@ def _base(sides: Sequence[Side], name: str | None) -> Side:
         known = ", ".join(side.label for side in sides)
         raise UsageError(f"--base: no side {name!r}; choose from {known}")
     return found
-
-
-def _shared_label(sources: Sequence[Source]) -> str | None:
-    labels = {source.document.run.label for source in sources}
-    return labels.pop() if len(labels) == 1 else None
 
 
 def _alone(side: Side, by: str) -> str:

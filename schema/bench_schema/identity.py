@@ -220,13 +220,13 @@ def _tells_apart(cases: Sequence[Held], values: Sequence[object], by_side: bool)
 # --- what tells cases of one graph apart ---
 
 
-def _variants(cases: Sequence[Held]) -> list[Variant]:
+def variants(cases: Sequence[Held]) -> list[Variant]:
     """As asked for; a tuned one is that of the other cases which it chose, if there is one."""
     known = {one.case.variant for one in cases if not one.case.is_tuned}
     return [one.case.variant if one.case.variant in known else one.case.asked for one in cases]
 
 
-def _paths(cases: Sequence[Held]) -> list[tuple[str, ...]]:
+def path_ends(cases: Sequence[Held]) -> list[tuple[str, ...]]:
     """As many last parts of the graphs' paths as tell those of one document apart."""
     parts = [PurePath(one.case.path).parts for one in cases]
     depth = 0
@@ -242,7 +242,7 @@ def _paths(cases: Sequence[Held]) -> list[tuple[str, ...]]:
         depth += 1
 
 
-def _devices(cases: Sequence[Held]) -> list[str]:
+def devices(cases: Sequence[Held]) -> list[str]:
     """Units of hardware where the sides have some in common, else what their runs called them."""
     units = [{one.case.unit for one in cases if one.side == side} for side in (0, 1)]
     shared = not all(units) or units[0] & units[1]
@@ -261,10 +261,10 @@ CIRCUMSTANCES = ("device", "threads", "math", "plugin path", "number")
 LEVELS: tuple[tuple[str, Callable[[Sequence[Held]], Sequence[object]]], ...] = (
     ("engine", _of_engine("family")),
     ("spec", _of_engine("spec")),
-    ("variant", _variants),
+    ("variant", variants),
     ("graph", lambda cases: [one.case.name for one in cases]),
-    ("path", _paths),
-    ("device", _devices),
+    ("path", path_ends),
+    ("device", devices),
     ("threads", _of_engine("threads")),
     ("math", _of_engine("math")),
     ("plugin path", _of_engine("plugin_path")),

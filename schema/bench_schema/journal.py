@@ -113,7 +113,10 @@ def read_lines(data: bytes, where: str, damage: list[str]) -> Iterator[Line]:
         else:
             rescued = list(_inside(text, place)) if checked else []
             yield from (each for line in rescued for each in _other_than(header, line))
-            damage.append(_sentence(number, len(text), len(rescued)))
+            but = f", but for {len(rescued)} whole records in it" if rescued else ""
+            damage.append(
+                f"line {number} of the journal ({len(text)} bytes) is damaged and was left out{but}"
+            )
 
 
 def _header(data: bytes, where: str) -> Line:
@@ -185,11 +188,6 @@ def _inside(text: bytes, place: str) -> Iterator[Line]:
                 yield found
 
 
-def _sentence(number: int, size: int, rescued: int) -> str:
-    kept = f", but for {rescued} whole records in it" if rescued else ""
-    return f"line {number} of the journal ({size} bytes) is damaged and was left out{kept}"
-
-
 PathLike: TypeAlias = str | os.PathLike[str]
 
 LINES = {
@@ -239,7 +237,9 @@ class Journal:
         One of an older version, or with a damaged header, is written anew in the present form.
         """
         data = read_bytes(path)
-        if not _is_present(data):
+        first = data[: data.find(b"\n")]
+        begin = JOURNAL_START + b'{"schema_version":%d,' % SCHEMA_VERSION
+        if not (first.startswith(begin) and is_whole(first)):
             document = document_of(data, str(path))
             return cls._written(path, replace(document, cases=()), document.cases)
         journal = cls(path, _collect(data, str(path), [])[0])
@@ -251,7 +251,10 @@ class Journal:
 
     @classmethod
     def _written(cls, path: PathLike, header: Document, cases: Sequence[Case]) -> Journal:
-        first = _write_whole(path, header, cases)
+        # in one atomic step: a run that is killed meanwhile leaves no journal, or all of it
+        run = replace(header.run, complete=False, finished=None)
+        first = _line("journal", replace(header, run=run), str(path))
+        write_bytes(path, b"".join([first, *(_line("case", case, str(path)) for case in cases)]))
         journal = cls(path, header)
         journal._copy = first
         return journal
@@ -311,22 +314,6 @@ def _line(field: str, value: Case | Engine | Machine | Document, where: str) -> 
     data = encode(value)
     read_value(field, data, f"{where}: new {field}")
     return line(field, data)
-
-
-def _write_whole(path: PathLike, header: Document, cases: Sequence[Case]) -> bytes:
-    """A journal in one atomic step: a run that is killed meanwhile leaves none, or all of it. Gives
-    its first line."""
-    run = replace(header.run, complete=False, finished=None)
-    first = _line("journal", replace(header, run=run), str(path))
-    write_bytes(path, b"".join([first, *(_line("case", case, str(path)) for case in cases)]))
-    return first
-
-
-def _is_present(data: bytes) -> bool:
-    """Whether the first line is whole and lines of the present form may follow."""
-    first = data[: data.find(b"\n")]
-    begin = JOURNAL_START + b'{"schema_version":%d,' % SCHEMA_VERSION
-    return first.startswith(begin) and is_whole(first)
 
 
 def read_journal(path: PathLike) -> Document:

@@ -92,18 +92,15 @@ def without_voided(parts: Sequence[Case]) -> Sequence[Case]:
     if {"gated events", "events"} <= {round_.device_timing for round_ in rounds}:
         parts = [_without(part, _is_gated) for part in parts]
     alone = {round_.index for round_ in rounds if not has_companions(round_)}
-    void = {round_.index for round_ in rounds} if alone and _is_changed(parts) else alone
+    # a note says that devices that measure at the same time change the case's times
+    is_changed = any(MEASURED_ALONE.fullmatch(note) for part in parts for note in part.notes)
+    void = {round_.index for round_ in rounds} if alone and is_changed else alone
     if any(round_.index in void and has_companions(round_) for round_ in rounds):
         return [
             _without(part, lambda each: each.index in void and has_companions(each))
             for part in parts
         ]
     return parts
-
-
-def _is_changed(parts: Sequence[Case]) -> bool:
-    """Whether a note says that devices that measure at the same time change the case's times."""
-    return any(MEASURED_ALONE.fullmatch(note) for part in parts for note in part.notes)
 
 
 def _is_gated(measured: Round) -> bool:

@@ -33,19 +33,14 @@ def read_bytes(path: str | os.PathLike[str]) -> bytes:
     try:
         data = Path(path).read_bytes()
     except OSError as error:
-        what = f"cannot be read: {error.strerror}{_left_behind(path)}"
-        raise UnreadableError(str(path), what) from None
+        journal = f"{os.fspath(path)}.journal"  # a run that did not end has no document yet
+        left = f"; an unfinished run left {journal}" if Path(journal).is_file() else ""
+        raise UnreadableError(str(path), f"cannot be read: {error.strerror}{left}") from None
     if data.startswith(GZIP_MAGIC):
         return _gunzip(data, str(path))
     if data.startswith(ZSTD_MAGIC):
         return _unzstd(data, str(path))
     return data
-
-
-def _left_behind(path: str | os.PathLike[str]) -> str:
-    """A run that did not end has no document yet."""
-    journal = f"{os.fspath(path)}.journal"
-    return f"; an unfinished run left {journal}" if Path(journal).is_file() else ""
 
 
 def _gunzip(data: bytes, where: str) -> bytes:
@@ -150,13 +145,9 @@ def _replacing(target: Path) -> Iterator[BinaryIO]:
         temporary.replace(target)
     finally:
         temporary.unlink(missing_ok=True)  # there only if something went wrong
-    _sync_folder(target.parent)
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make the renaming itself survive a power cut, where the system lets folders be opened."""
+    # the renaming itself survives a power cut, where the system lets folders be opened
     with contextlib.suppress(OSError):
-        handle = os.open(folder, os.O_RDONLY)
+        handle = os.open(target.parent, os.O_RDONLY)
         try:
             os.fsync(handle)
         finally:

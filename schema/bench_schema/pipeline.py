@@ -219,8 +219,11 @@ def _layer(row: Any, path: Path, index: int) -> Layer:
         raise PipelineError(
             where, f"repeat={repeat!r}: expected a whole number from 1 to {MOST_REPEATS}"
         )
+    found = _text(row, "id", where)
+    if found is not None and not _ID.fullmatch(found):
+        raise PipelineError(where, f"id={found!r}: expected text without blanks, ':', '@' and '#'")
     return Layer(
-        id=_identifier(row, where) or str(index + 1),
+        id=found or str(index + 1),
         file=None if file is None else path.parent / file,
         op=op,
         repeat=repeat,
@@ -234,13 +237,6 @@ def _layer(row: Any, path: Path, index: int) -> Layer:
         variant=_text_table(row, "variant", where),
         fingerprint=_text(row, "fingerprint", where),
     )
-
-
-def _identifier(row: Mapping[str, Any], where: str) -> str | None:
-    found = _text(row, "id", where)
-    if found is not None and not _ID.fullmatch(found):
-        raise PipelineError(where, f"id={found!r}: expected text without blanks, ':', '@' and '#'")
-    return found
 
 
 def _link(text: str, where: str) -> Link:

@@ -54,7 +54,10 @@ def by_unit(side: Side, cases: Cases) -> SideByUnit:
         known = {source: number for (source, _), number in numbers.items()}
         if all(source == number for source, number in known.items()):
             return SideByUnit(replace(side, sources=sources), cases, tuple(u for _, u in numbers))
-        found = tuple(None if one is None else _renumbered(one, known) for one in cases)
+        found = tuple(
+            None if one is None else replace(one, sources=tuple(known[s] for s in one.sources))
+            for one in cases
+        )
     return SideByUnit(replace(side, sources=sources), found, tuple(unit for _, unit in numbers))
 
 
@@ -77,11 +80,6 @@ class _Places:
 
 
 Numbers: TypeAlias = "dict[tuple[int, Unit], int]"
-
-
-def _renumbered(one: CaseSide, known: dict[int, int]) -> CaseSide:
-    """Where each document is of one unit."""
-    return replace(one, sources=tuple(known[source] for source in one.sources))
 
 
 def _split(one: CaseSide, places: list[_Places], numbers: Numbers) -> CaseSide:

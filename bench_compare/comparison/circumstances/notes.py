@@ -145,13 +145,13 @@ that stand apart more than 4."""
 def sample_notes(samples: SideSamples, height: int, side: SideName) -> dict[int, list[Note]]:
     """Notes by case (row), for cases that have any."""
     found: dict[int, list[Note]] = defaultdict(list)
-    for finder in (_not_warm, _drift, _between, _outliers, _modes):
+    for finder in (cold_rounds, drift_inside_rounds, drift_between_rounds, outliers, modes):
         for row, kind, text in finder(samples, height):
             found[row].append(Note(kind, side, text))
     return found
 
 
-def _not_warm(samples: SideSamples, height: int) -> Iterator[tuple[int, str, str]]:
+def cold_rounds(samples: SideSamples, height: int) -> Iterator[tuple[int, str, str]]:
     rounds = samples.rounds
     cold = np.bincount(rounds.case[rounds.not_warm], minlength=height)
     total = np.bincount(rounds.case, minlength=height)
@@ -159,7 +159,7 @@ def _not_warm(samples: SideSamples, height: int) -> Iterator[tuple[int, str, str
         yield row, "not warm", f"{cold[row]} of {total[row]} rounds never got warm"
 
 
-def _drift(samples: SideSamples, height: int) -> Iterator[tuple[int, str, str]]:
+def drift_inside_rounds(samples: SideSamples, height: int) -> Iterator[tuple[int, str, str]]:
     """Second half of the rounds against the first, the same way in all of them."""
     trend = _by_case(samples, samples.statistics.trend, height).values
     mean, count = row_mean(trend), units(trend)
@@ -172,7 +172,7 @@ def _drift(samples: SideSamples, height: int) -> Iterator[tuple[int, str, str]]:
         yield row, "drift", f"drifts by {100 * np.expm1(mean[row]):+.1f} % inside a round"
 
 
-def _between(samples: SideSamples, height: int) -> Iterator[tuple[int, str, str]]:
+def drift_between_rounds(samples: SideSamples, height: int) -> Iterator[tuple[int, str, str]]:
     """Round medians that only rise, or only fall, over at least five rounds of one document."""
     placed = _by_case(samples, samples.statistics.log_median, height)
     for source in np.unique(placed.sources).tolist():
@@ -195,7 +195,7 @@ def _by_case(samples: SideSamples, values: Array, height: int) -> ObservationMat
     return observation_matrix(rounds.case, rounds.source, rounds.index, values, height)
 
 
-def _outliers(samples: SideSamples, height: int) -> Iterator[tuple[int, str, str]]:
+def outliers(samples: SideSamples, height: int) -> Iterator[tuple[int, str, str]]:
     rounds, statistics = samples.rounds, samples.statistics
     far = np.bincount(rounds.case, statistics.outliers, minlength=height)
     kept = np.bincount(rounds.case, statistics.kept, minlength=height)
@@ -203,13 +203,16 @@ def _outliers(samples: SideSamples, height: int) -> Iterator[tuple[int, str, str
         yield row, "outliers", f"{far[row]:.0f} of {kept[row]:.0f} samples are far above the rest"
 
 
-def _modes(samples: SideSamples, height: int) -> Iterator[tuple[int, str, str]]:
+def modes(samples: SideSamples, height: int) -> Iterator[tuple[int, str, str]]:
     thinned = _thinned(samples, height)
     for index, rows in rectangles(thinned):
         if rows.shape[1] < MODE_LEAST:
             continue
         ordered = np.log(np.maximum(np.sort(rows, axis=1), 1))
-        wide = np.flatnonzero(_inner_width(ordered) > MODE_DISTANCE)
+        # Without half a mode's share at either end: modes cannot be further apart than
+        # nearly this.
+        end = int(ordered.shape[1] * MODE_SHARE / 2)
+        wide = np.flatnonzero(np.asarray(ordered[:, -1 - end] - ordered[:, end]) > MODE_DISTANCE)
         apart, share = two_modes(ordered[wide])
         for place in np.flatnonzero(np.isfinite(apart)).tolist():
             text = (
@@ -217,12 +220,6 @@ def _modes(samples: SideSamples, height: int) -> Iterator[tuple[int, str, str]]:
                 f"{100 * share[place]:.0f} % of the samples in the slower"
             )
             yield int(index[wide[place]]), "bimodal", text
-
-
-def _inner_width(ordered: Array) -> Array:
-    """Without half a mode's share at either end: modes cannot be further apart than nearly this."""
-    end = int(ordered.shape[1] * MODE_SHARE / 2)
-    return np.asarray(ordered[:, -1 - end] - ordered[:, end])
 
 
 def _thinned(samples: SideSamples, height: int) -> list[Ints]:

@@ -32,7 +32,10 @@ it agrees."""
 
 def pair_differences(pairs: Sequence[Pair], base: Side, other: Side) -> Iterator[SettingDifference]:
     """What cases that were paired do not share, beside their engines' names."""
-    engines = [_engines(side) for side in (base, other)]
+    engines = [
+        [{engine.key: engine for engine in one.document.engines} for one in side.sources]
+        for side in (base, other)
+    ]
     both = [
         (_last(pair.base, engines[0]), _last(pair.other, engines[1]))
         for pair in pairs
@@ -52,10 +55,6 @@ def _listed(values: Sequence[str]) -> str:
     found = list(dict.fromkeys(values))
     more = f" and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
     return " and ".join(found[:SHOWN]) + more
-
-
-def _engines(side: Side) -> list[Mapping[str, Engine]]:
-    return [{engine.key: engine for engine in one.document.engines} for one in side.sources]
 
 
 def _last(side: CaseSide, engines: Sequence[Mapping[str, Engine]]) -> CaseIdentity:

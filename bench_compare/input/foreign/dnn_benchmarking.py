@@ -42,10 +42,6 @@ def sniff(tree: Any) -> str | None:
         return "v1" if "metadata" in found and "graphs" in found else None
     if found["schema_version"] != 2 or not isinstance(found.get("graphs"), list):
         return None
-    return _second(found)
-
-
-def _second(found: Table) -> str | None:
     results = [
         row for graph in parts.rows(found["graphs"]) for row in parts.rows(graph.get("results"))
     ]
@@ -64,7 +60,34 @@ def _second(found: Table) -> str | None:
 def read(tree: Any, layout: str, path: Path) -> Document:
     if layout == "v0":
         return _single(tree, path)
-    return _suite(tree, layout)
+    facts = parts.table(tree.get("metadata" if layout == "v1" else "environment"))
+    run = parts.table(tree.get("run"))
+    config = parts.table(run.get("config"))
+    kind = parts.text(facts.get("gpu_model")) or parts.UNKNOWN
+    engines: dict[str, Engine] = {}
+    cases: list[Case] = []
+    for graph in parts.rows(tree.get("graphs")):
+        for case, engine in _graph_cases(graph, kind):
+            # The name alone where that is enough to tell the engines of the file
+            # apart.
+            taken = engines.get(engine.key)
+            key = (
+                engine.key
+                if taken is None or taken.id == engine.id
+                else f"{engine.key}:{engine.id}"
+            )
+            engines[key] = replace(engine, key=key)
+            cases.append(replace(case, id=f"{len(cases) + 1}", engine=key))
+    started = parts.text(run.get("started_at")) or parts.text(facts.get("timestamp"))
+    version = parts.text(parts.table(tree.get("tool")).get("version"))
+    about = parts.run(
+        _identity(tree),
+        started,
+        parts.settings(config, _timer(tree)),
+        complete=run.get("complete") is not False,
+        tool=Tool(TOOL, version or layout),
+    )
+    return parts.document(about, parts.machine(facts, None), engines, cases)
 
 
 @dataclass(frozen=True)
@@ -80,36 +103,6 @@ class Plan:
     correctness: Any
 
 
-def _suite(tree: Table, layout: str) -> Document:
-    facts = parts.table(tree.get("metadata" if layout == "v1" else "environment"))
-    run = parts.table(tree.get("run"))
-    config = parts.table(run.get("config"))
-    kind = parts.text(facts.get("gpu_model")) or parts.UNKNOWN
-    engines: dict[str, Engine] = {}
-    cases: list[Case] = []
-    for graph in parts.rows(tree.get("graphs")):
-        for case, engine in _graph_cases(graph, kind):
-            key = _key(engine, engines)
-            engines[key] = replace(engine, key=key)
-            cases.append(replace(case, id=f"{len(cases) + 1}", engine=key))
-    started = parts.text(run.get("started_at")) or parts.text(facts.get("timestamp"))
-    version = parts.text(parts.table(tree.get("tool")).get("version"))
-    about = parts.run(
-        _identity(tree),
-        started,
-        parts.settings(config, _timer(tree)),
-        complete=run.get("complete") is not False,
-        tool=Tool(TOOL, version or layout),
-    )
-    return parts.document(about, parts.machine(facts, None), engines, cases)
-
-
-def _key(engine: Engine, known: Mapping[str, Engine]) -> str:
-    """The name alone where that is enough to tell the engines of the file apart."""
-    taken = known.get(engine.key)
-    return engine.key if taken is None or taken.id == engine.id else f"{engine.key}:{engine.id}"
-
-
 def _identity(tree: Table) -> str:
     """Of the content: the same file under two names is one run."""
     return hashlib.sha256(repr(tree).encode()).hexdigest()
@@ -121,23 +114,19 @@ def _timer(tree: Table) -> str:
         for row in parts.rows(graph.get("results")):
             timing = parts.table(row.get("timing") or parts.table(row.get("ootb")).get("timing"))
             if timing:
-                return _timing_text(timing)
+                mode = parts.words(timing.get("mode"))
+                clock = parts.text(timing.get("timer")) or parts.text(timing.get("backend"))
+                block = parts.whole(timing.get("timing_block"))
+                text = mode if clock is None else f"{mode} ({clock})"
+                return f"{text}, blocks of {block}" if block and block > 1 else text
     return parts.UNKNOWN
-
-
-def _timing_text(timing: Table) -> str:
-    mode = parts.words(timing.get("mode"))
-    clock = parts.text(timing.get("timer")) or parts.text(timing.get("backend"))
-    block = parts.whole(timing.get("timing_block"))
-    text = mode if clock is None else f"{mode} ({clock})"
-    return f"{text}, blocks of {block}" if block and block > 1 else text
 
 
 def _graph_cases(graph: Table, kind: str) -> Iterator[tuple[Case, Engine]]:
     identity = _graph_id(graph)
     results = parts.rows(graph.get("results"))
     if not results and graph.get("status") in ("no_engines", "error"):
-        yield _without_rows(graph, identity), _engine({}, kind)
+        yield _plain_case(identity, parts.UNKNOWN, _outcome(graph)), _engine({}, kind)
     for row in results:
         engine = _engine(row, kind)
         for plan in _plans(row):
@@ -232,10 +221,6 @@ def _outcome(found: Table) -> Outcome:
     return Outcome(status, reason or f"status {known!r}, no message")
 
 
-def _without_rows(graph: Table, identity: GraphId) -> Case:
-    return _plain_case(identity, parts.UNKNOWN, _outcome(graph))
-
-
 def _plain_case(graph: GraphId, engine: str, outcome: Outcome) -> Case:
     return Case(
         id="",
@@ -256,7 +241,10 @@ def _case(graph: GraphId, engine: str, row: Table, plan: Plan) -> Case:
         "plan_ns": parts.milliseconds(plan.build_ms),
         "first_run_ns": parts.milliseconds(plan.first_call_ms),
     }
-    work = _work(row)
+    metrics = parts.table(row.get("metrics"))
+    flops = parts.whole(metrics.get("flops", row.get("analytical_flops")))
+    moved = parts.whole(metrics.get("io_bytes", row.get("analytical_io_bytes")))
+    work = Work(flops, moved, flops / moved if flops is not None and moved else None)
     return replace(
         case,
         init={name: phase for name, phase in phases.items() if phase.size},
@@ -266,13 +254,6 @@ def _case(graph: GraphId, engine: str, row: Table, plan: Plan) -> Case:
         achieved=_achieved(known, work),
         memory=None if plan.workspace_bytes is None else Memory(None, plan.workspace_bytes, None),
     )
-
-
-def _work(row: Table) -> Work:
-    metrics = parts.table(row.get("metrics"))
-    flops = parts.whole(metrics.get("flops", row.get("analytical_flops")))
-    moved = parts.whole(metrics.get("io_bytes", row.get("analytical_io_bytes")))
-    return Work(flops, moved, flops / moved if flops is not None and moved else None)
 
 
 def _achieved(summaries: Mapping[str, Summary], work: Work) -> Achieved | None:

@@ -86,7 +86,11 @@ def _may_repeat(data: bytes | bytearray) -> bool:
     quoted = text[marks] == QUOTE
     quotes, braces = marks[quoted], marks[~quoted]
     starts, ends = quotes[: len(quotes) // 2 * 2].reshape(-1, 2).T
-    keys = text[_next(text, ends + 1)] == COLON
+    places = ends + 1
+    # The first byte from each place on that is no white space.
+    while (blank := np.isin(text[places], np.frombuffer(SPACE, np.uint8))).any():
+        places = places + blank
+    keys = text[places] == COLON
     starts, ends = starts[keys] + 1, ends[keys]
     if not len(starts):
         return False
@@ -95,13 +99,6 @@ def _may_repeat(data: bytes | bytearray) -> bool:
     codes = _codes(data, starts, ends) + objects.astype(np.uint64) * MIX
     codes.sort()
     return bool((codes[1:] == codes[:-1]).any())
-
-
-def _next(text: Bytes, places: Ints) -> Ints:
-    """The first byte from each place on that is no white space."""
-    while (blank := np.isin(text[places], np.frombuffer(SPACE, np.uint8))).any():
-        places = places + blank
-    return places
 
 
 def _codes(data: bytes | bytearray, starts: Ints, ends: Ints) -> Codes:

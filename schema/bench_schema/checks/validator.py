@@ -113,27 +113,27 @@ def _choices(values: Any) -> str:
     return ", ".join(_shown(value) for value in values)
 
 
-def _type(error: Any) -> str:
+def type_sentence(error: Any) -> str:
     wanted = error.validator_value
     kinds = wanted if isinstance(wanted, str) else " or ".join(wanted)
     return f"expected {kinds}, found {_shown(error.instance)}"
 
 
-def _required(error: Any) -> str:
+def required_sentence(error: Any) -> str:
     missing = [name for name in error.validator_value if name not in error.instance]
     return f"lacks {_choices(missing)}"
 
 
-def _additional(error: Any) -> str:
+def additional_sentence(error: Any) -> str:
     known = error.schema.get("properties", {})
     unknown = [name for name in error.instance if name not in known]
     return f"unknown field {_choices(unknown)}; known are {', '.join(known)}"
 
 
 SENTENCES: dict[str, Callable[[Any], str]] = {
-    "type": _type,
-    "required": _required,
-    "additionalProperties": _additional,
+    "type": type_sentence,
+    "required": required_sentence,
+    "additionalProperties": additional_sentence,
     "enum": lambda e: f"expected one of {_choices(e.validator_value)}, found {_shown(e.instance)}",
     "const": lambda e: f"expected {_shown(e.validator_value)}, found {_shown(e.instance)}",
     "minimum": lambda e: f"expected at least {e.validator_value}, found {_shown(e.instance)}",

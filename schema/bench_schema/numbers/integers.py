@@ -1,8 +1,8 @@
 """Texts of JSON arrays of integers → NumPy, many at a time: a call for each would cost more.
 
-Left as text by the JSON parser and given to NumPy's own parser together, samples take half of the
-time of Python integers (4,000 cases of 1,000 samples: 0.70 s for the whole document, beside 1.38 s
-of `orjson.loads` and `numpy.asarray` alone) and a fifth of their memory.
+Left as text by the JSON parser and given to NumPy's own parser together: a validated document of
+10,000 cases of 1,000 samples takes 1.4 s of processor time, through lists of Python integers 2.1 s
+(2026-11-23, two processors, which others used too); nothing validated, msgspec alone takes 1.3 s.
 """
 
 from __future__ import annotations
