@@ -3,9 +3,9 @@
 Only what is surely valid is read this way; for all else the ordinary reader has the word.
 
 It stays for the whole command: two documents of 10,000 cases of 1,000 samples are compared in 16.5
-and 33.2 s (5.3 and 6.2 s of processor time, 0.33 GiB), by way of the ordinary reader in 36.7 and 54.4
-s (9.2 and 10.6 s, 0.47 GiB), in turns on two processors that others used too (2026-11-23). Reading
-alone took as long as plain decoding by msgspec (`tests/benchmarks/reading_paths.py`).
+and 33.2 s (5.3 and 6.2 s of processor time, 0.33 GiB), by way of the ordinary reader in 36.7 and
+54.4 s (9.2 and 10.6 s, 0.47 GiB), in turns on two processors that others used too (2026-11-23).
+Reading alone took as long as plain decoding by msgspec (`tests/benchmarks/reading_paths.py`).
 """
 
 from __future__ import annotations

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
-from bench_schema.identity import engine_name, identify
+from bench_schema.identity import CaseIdentity, engine_name, identify
 
 from bench_compare.model import SettingDifference
 
@@ -12,7 +13,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from bench_schema.document import Engine
-    from bench_schema.identity import CaseIdentity
 
     from bench_compare.input.align import Pair
     from bench_compare.model import CaseSide, Side
@@ -36,19 +36,22 @@ def pair_differences(pairs: Sequence[Pair], base: Side, other: Side) -> Iterator
         [{engine.key: engine for engine in one.document.engines} for one in side.sources]
         for side in (base, other)
     ]
-    both = [
+    both = Counter(
         (_last(pair.base, engines[0]), _last(pair.other, engines[1]))
         for pair in pairs
         if pair.base is not None and pair.other is not None and pair.unlike is None
-    ]
+    )
+    total = sum(both.values())
     for name, (read, must_agree) in CIRCUMSTANCES.items():
         if name == "device unit" and other.is_unit:
             continue
-        unlike = [(a, b) for a, b in ((read(x), read(y)) for x, y in both) if a != b]
+        told = [((read(x), read(y)), number) for (x, y), number in both.items()]
+        unlike = [(texts, number) for texts, number in told if texts[0] != texts[1]]
         if unlike:
-            count = "" if len(unlike) == len(both) else f" ({len(unlike)} of {len(both)} cases)"
-            first, second = (_listed(values) for values in zip(*unlike, strict=True))
-            yield SettingDifference(name, first, second + count, other.label, must_agree)
+            count = sum(number for _, number in unlike)
+            cases = "" if count == total else f" ({count} of {total} cases)"
+            first, second = (_listed([texts[side] for texts, _ in unlike]) for side in (0, 1))
+            yield SettingDifference(name, first, second + cases, other.label, must_agree)
 
 
 def _listed(values: Sequence[str]) -> str:
@@ -58,6 +61,7 @@ def _listed(values: Sequence[str]) -> str:
 
 
 def _last(side: CaseSide, engines: Sequence[Mapping[str, Engine]]) -> CaseIdentity:
-    """Of the last document that holds the case."""
+    """Of the last document that holds the case, but for its graph."""
     case = side.cases[-1]
-    return identify(case, engines[side.sources[-1]][case.engine])
+    found = identify(case, engines[side.sources[-1]][case.engine])
+    return CaseIdentity("", "", "", *found[3:])
