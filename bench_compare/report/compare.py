@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from bench_compare.comparison.judging.results import stretches
@@ -87,21 +88,26 @@ WARNINGS = "comparison_warnings"
 
 def report_of(comparison: Comparison, view: View) -> Report:
     return Report(
-        body=partial(_body, comparison, view),
-        payload=partial(_payload, comparison),
-        page=partial(_page, comparison, view),
-        records=partial(_records, comparison, view),
-        suite=partial(_suite, comparison),
+        body=partial(body_of, comparison, view),
+        payload=partial(payload_of, comparison),
+        page=partial(page_of, comparison, view),
+        records=partial(records_of, comparison, view),
+        suite=partial(suite_of, comparison),
     )
 
 
-def _page(comparison: Comparison, view: View) -> Page:
-    from bench_compare.report.html.front import page_of
+def page_of(comparison: Comparison, view: View) -> Page:
+    """The front and the blocks, which other processes make meanwhile."""
+    from bench_compare.report.html.details import CHUNK, blocks_beside
+    from bench_compare.report.html.front import coded, front_data
 
-    return page_of(comparison, view)
+    made, data = blocks_beside(comparison, lambda: front_data(comparison, view, CHUNK))
+    differing = chain.from_iterable(block.differing for block in made)
+    data["cases"]["why"] = coded(map(", ".join, differing))
+    return Page("compare", words.title(comparison), data, [block.text for block in made])
 
 
-def _body(comparison: Comparison, view: View) -> Body:
+def body_of(comparison: Comparison, view: View) -> Body:
     many = words.many_others(comparison)
     sides = [("base", comparison.base), *(("other", side) for side in comparison.others)]
     numbers = [
@@ -208,7 +214,7 @@ def _closing(comparison: Comparison, view: View) -> Iterator[str]:
 # JSON
 
 
-def _payload(comparison: Comparison) -> Payload:
+def payload_of(comparison: Comparison) -> Payload:
     """Numbers that JSON cannot hold become null."""
     cases = comparison.cases
     return Payload(
@@ -316,7 +322,7 @@ def _case_side(side: CaseSide | None) -> dict[str, Any] | None:
 # CSV: one row for each case and metric
 
 
-def _records(comparison: Comparison, view: View) -> Records:
+def records_of(comparison: Comparison, view: View) -> Records:
     """All cases that pass the filter; a case without metrics keeps one row."""
     order = rows(comparison, view)
     wanted = {case.id for case in order}
@@ -428,7 +434,7 @@ def _cells_of_column(name: str, results: Results, rows: slice) -> list[tuple[Any
 # JUnit
 
 
-def _suite(comparison: Comparison) -> Suite:
+def suite_of(comparison: Comparison) -> Suite:
     """broken → error; other bad news (slower, removed, newly wrong …) → failure; allowed bad news
     → passed, told in system-out; no answer (unclear, incomparable, not measured) → skipped;
     everything else → passed. Bad news of the suite as a whole is a test of its own, so are the

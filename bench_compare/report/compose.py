@@ -152,14 +152,14 @@ def model_text(made: Composition) -> str:
 
 def report_of(composition: Composition) -> Report:
     return Report(
-        body=partial(_body, composition),
+        body=partial(body_of, composition),
         payload=lambda: Payload({"kind": KIND, "version": VERSION, **asdict(composition)}),
         page=lambda: Page("compose", page_title(composition), page_data(composition)),
     )
 
 
-def _body(made: Composition) -> Body:
-    tables = (_totals(made), _parts(made), _front(made), _checks(made))
+def body_of(made: Composition) -> Body:
+    tables = (totals_table(made), parts_table(made), front_table(made), checks_table(made))
     return Body(
         headline=headline(made),
         problems=tuple(made.problems),
@@ -180,7 +180,7 @@ def _need(blocks: bool) -> str:
     return "needed" if blocks else "would make the answer better"
 
 
-def _totals(made: Composition) -> Table:
+def totals_table(made: Composition) -> Table:
     columns = (
         Column("choice", least=12),
         Column("time", "right", optional=True),
@@ -202,7 +202,7 @@ def _total_cells(one: Configuration) -> tuple[Any, ...]:
     )
 
 
-def _parts(made: Composition) -> Table:
+def parts_table(made: Composition) -> Table:
     columns = (
         Column("", optional=True),
         Column("part", least=12),
@@ -240,7 +240,7 @@ def _part_cells(part: PassPart) -> tuple[Any, ...]:
     )
 
 
-def _front(made: Composition) -> Table:
+def front_table(made: Composition) -> Table:
     points = made.front if len(made.front) > 1 else ()
     return Table(
         (Column("chosen"), Column("time", "right"), Column("energy", "right")),
@@ -259,7 +259,7 @@ def _front(made: Composition) -> Table:
     )
 
 
-def _checks(made: Composition) -> Table:
+def checks_table(made: Composition) -> Table:
     holds = {True: "yes", False: "no", None: "no interval"}
     columns = (
         Column("engine"),

@@ -117,10 +117,10 @@ def place_text(event: EventInfo, history: History) -> str:
 
 def report_of(history: History) -> Report:
     return Report(
-        body=partial(_body, history),
+        body=partial(body_of, history),
         payload=lambda: Payload(record(history)),
         page=lambda: Page("history", f"{headline(history)}: {history.title}", page_data(history)),
-        suite=partial(_suite, history),
+        suite=partial(suite_of, history),
     )
 
 
@@ -137,7 +137,7 @@ def record(history: History) -> dict[str, Any]:
     return {"kind": KIND, "version": VERSION, **asdict(history), "rerun": rerun}
 
 
-def _body(history: History) -> Body:
+def body_of(history: History) -> Body:
     by_id = {one.id: one for one in history.series}
     documents = sum(len(build.documents) for build in history.builds)
     noise = "" if history.problems else noise_text(history)
@@ -217,7 +217,7 @@ def _change_line(change: LevelChange, by_id: dict[str, SeriesInfo], history: His
 # JUnit
 
 
-def _suite(history: History) -> Suite:
+def suite_of(history: History) -> Suite:
     """Each series is a test; a new regression fails it, what is unclear is skipped."""
     name = f"bench-compare history: {history.title}"
     return Suite(name, _tests(history), output=(headline(history),))

@@ -39,18 +39,18 @@ QUIET = frozenset({Verdict.SAME, Verdict.UNCLEAR, Verdict.UNMEASURED})
 _RANK = {verdict: rank for rank, verdict in enumerate(NEWS)}
 
 
-def _size(case: CaseComparison) -> float:
+def size_of(case: CaseComparison) -> float:
     metric = case.gate_metric
     return 1.0 if metric is None or metric.ratio is None else metric.ratio
 
 
-def _time(case: CaseComparison) -> float:
+def time_of(case: CaseComparison) -> float:
     metric = case.gate_metric
     values = () if metric is None else (metric.other, metric.base)
     return next((value for value in values if value is not None), 0.0)
 
 
-def _gained(case: CaseComparison) -> float:
+def gained(case: CaseComparison) -> float:
     """By how much the value grew."""
     metric = case.gate_metric
     if metric is None or metric.base is None or metric.other is None:
@@ -59,12 +59,12 @@ def _gained(case: CaseComparison) -> float:
 
 
 SORTS: dict[str, Callable[[CaseComparison], tuple[object, ...]]] = {
-    "news": lambda case: (_RANK[case.verdict], -_size(case), case.name),
-    "ratio": lambda case: (-_size(case), case.name),
-    "difference": lambda case: (-_gained(case), case.name),
+    "news": lambda case: (_RANK[case.verdict], -size_of(case), case.name),
+    "ratio": lambda case: (-size_of(case), case.name),
+    "difference": lambda case: (-gained(case), case.name),
     "name": lambda case: (case.name, case.engine),
     "family": lambda case: (case.family, case.name),
-    "time": lambda case: (-_time(case), case.name),
+    "time": lambda case: (-time_of(case), case.name),
     "document": lambda _case: (),
 }
 

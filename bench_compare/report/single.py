@@ -212,11 +212,11 @@ def exit_code(run: ShownRun) -> int:
 
 def report_of(run: ShownRun, view: View) -> Report:
     return Report(
-        body=partial(_body, run, view),
-        payload=partial(_payload, run),
-        page=partial(_page, run, view),
-        records=partial(_records, run, view),
-        suite=partial(_suite, run),
+        body=partial(body_of, run, view),
+        payload=partial(payload_of, run),
+        page=partial(page_of, run, view),
+        records=partial(records_of, run, view),
+        suite=partial(suite_of, run),
     )
 
 
@@ -242,7 +242,7 @@ def _words(one: RunCase) -> Iterator[str]:
     yield from (f"{name}={value}" for name, value in one.case.variant.items())
 
 
-def _body(run: ShownRun, view: View) -> Body:
+def body_of(run: ShownRun, view: View) -> Body:
     total = sum(one.time_ns or 0.0 for one in run.cases)
     measured = sum(one.time_ns is not None for one in run.cases)
     together = f"{measured} measured, {value_text(total, 'ns')} one after the other"
@@ -311,7 +311,7 @@ def _interval_ratio(one: RunCase) -> tuple[float | None, float | None, float | N
     return 1.0, low / time_ns, high / time_ns
 
 
-def _payload(run: ShownRun) -> Payload:
+def payload_of(run: ShownRun) -> Payload:
     """Its schema is `single_v1.json` beside this file."""
     return Payload(
         {
@@ -360,7 +360,7 @@ def _record(one: RunCase) -> dict[str, Any]:
     }
 
 
-def _records(run: ShownRun, view: View) -> Records:
+def records_of(run: ShownRun, view: View) -> Records:
     shown = _shown(run, view)
 
     def groups(part: range) -> Iterator[tuple[Sequence[Any], list[Sequence[Any]]]]:
@@ -374,7 +374,7 @@ def _records(run: ShownRun, view: View) -> Records:
     return Records(HEADS, len(shown), groups)
 
 
-def _suite(run: ShownRun) -> Suite:
+def suite_of(run: ShownRun) -> Suite:
     """A case that failed is an error, wrong outputs are a failure; what was not run is skipped."""
     return Suite(f"bench-compare {run.side.label}", _tests(run), dict(run.facts), run.notes)
 
@@ -400,7 +400,7 @@ def _tests(run: ShownRun) -> Iterator[Test]:
         yield Test(group, one.name, **result, properties=facts, output=one.notes)
 
 
-def _page(run: ShownRun, view: View) -> Page:
+def page_of(run: ShownRun, view: View) -> Page:
     """The details are those of a comparison of which only the base is there."""
     from bench_compare.report.html.candidates import candidate_groups
     from bench_compare.report.html.details import CHUNK, blocks

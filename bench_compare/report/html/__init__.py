@@ -106,7 +106,7 @@ def _plotly_js() -> bytes:
     return files("bench_compare.report.html").joinpath(PLOTLY_FILE).read_bytes()
 
 
-def _inline() -> tuple[str, str]:
+def inline() -> tuple[str, str]:
     """The element that holds plotly.js as text, which runs when the first chart is drawn, and its
     source for the policy."""
     data = _plotly_js()
@@ -114,7 +114,7 @@ def _inline() -> tuple[str, str]:
     return "".join(parts), f"'sha256-{digest(data)}'"
 
 
-def _from_network() -> tuple[str, str]:
+def from_network() -> tuple[str, str]:
     """The same bytes from plotly's own server, which the browser checks by their hash."""
     data = _plotly_js()
     version = data[:HEADER].partition(b") v")[2].split()[0].decode("ascii")
@@ -123,4 +123,4 @@ def _from_network() -> tuple[str, str]:
     return f'<script src="{address}" {check}></script>\n', address
 
 
-PLOTLY: dict[str, Callable[[], tuple[str, str]]] = {"inline": _inline, "cdn": _from_network}
+PLOTLY: dict[str, Callable[[], tuple[str, str]]] = {"inline": inline, "cdn": from_network}

@@ -17,7 +17,6 @@ from bench_compare.model import Verdict, exit_code
 from bench_compare.report import words
 from bench_compare.report.html.candidates import candidate_groups
 from bench_compare.report.html.sampling import FEW, MANY, shares
-from bench_compare.report.model import Page
 from bench_compare.report.rows import NEWS, SORTS
 
 if TYPE_CHECKING:
@@ -74,17 +73,7 @@ def floats(
         return np.array(rows, dtype=np.float64).astype(np.float32)
 
 
-def page_of(comparison: Comparison, view: View) -> Page:
-    """The front and the blocks, which other processes make meanwhile."""
-    from bench_compare.report.html.details import CHUNK, blocks_beside
-
-    made, data = blocks_beside(comparison, lambda: _front_data(comparison, view, CHUNK))
-    differing = chain.from_iterable(block.differing for block in made)
-    data["cases"]["why"] = coded(map(", ".join, differing))
-    return Page("compare", words.title(comparison), data, [block.text for block in made])
-
-
-def _front_data(comparison: Comparison, view: View, chunk: int) -> dict[str, Any]:
+def front_data(comparison: Comparison, view: View, chunk: int) -> dict[str, Any]:
     """Plain values; `chunk` is the number of cases in one block of details. A column is not there
     yet, which is made together with the blocks: "why"."""
     cases = comparison.cases
