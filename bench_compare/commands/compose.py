@@ -101,7 +101,10 @@ def answer(arguments: Mapping[str, Any], width: int, terminal: bool) -> Outcome:
     options = parse(arguments)
     composed, remarks = read_composed(options)
     composition = composed.composition
-    keep_documents(_targets(options), (options.pipeline, *options.documents, *options.against))
+    saved = {} if options.save is None else {"save": str(options.save)}
+    keep_documents(
+        {**options.outputs, **saved}, (options.pipeline, *options.documents, *options.against)
+    )
     if options.save is not None and composed.rows:
         from bench_compare.compose.analysis import export
 
@@ -109,11 +112,6 @@ def answer(arguments: Mapping[str, Any], width: int, terminal: bool) -> Outcome:
     view = View(width=width)
     text = write_reports(options.outputs, report_of(composition), view, quiet=options.quiet)
     return Outcome(text, tuple(remarks), composition.problems, _code(composition))
-
-
-def _targets(options: Options) -> dict[str, str]:
-    saved = {} if options.save is None else {"save": str(options.save)}
-    return {**options.outputs, **saved}
 
 
 def parse(arguments: Mapping[str, Any]) -> Options:

@@ -104,6 +104,7 @@ def answer(arguments: Mapping[str, Any], width: int, terminal: bool) -> Outcome:
 
 
 def _options(arguments: Mapping[str, Any]) -> Options:
+    from bench_compare.metrics import METRICS, PerRound, Sampled
     from bench_compare.options import outputs_of
     from bench_compare.policy import parse_ratio
 
@@ -112,37 +113,28 @@ def _options(arguments: Mapping[str, Any]) -> Options:
         raise UsageError("no archive given: a folder of result documents, see --help")
     if arguments["--repo"] and (arguments["--by"] or "started") == "started":
         raise UsageError("--repo comes with --by commit, or another name of a build")
+    name = arguments["--metric"]
+    known = [key for key, row in METRICS.items() if isinstance(row.reading, Sampled | PerRound)]
+    if name is not None and name not in known:
+        raise UsageError(f"--metric: no metric {name!r} here; choose from {', '.join(known)}")
+    gates = frozenset((arguments["--fail-on"] or FAIL_ON[0]).split(","))
+    unknown = sorted(gates - set(FAIL_ON))
+    if unknown:
+        raise UsageError(f"--fail-on: {unknown[0]!r}; choose from {', '.join(FAIL_ON)}")
     return Options(
         archive=tuple(arguments["ARCHIVE"]),
         by=arguments["--by"] or "started",
         repo=None if arguments["--repo"] is None else Path(arguments["--repo"]),
-        metric=_metric(arguments["--metric"]),
+        metric=name,
         filter=arguments["--filter"],
         since=arguments["--since"],
         threshold_ratio=parse_ratio(arguments["--threshold"] or "1%", "--threshold"),
         events=None if arguments["--events"] is None else Path(arguments["--events"]),
-        fail_on=_fail_on(arguments["--fail-on"]),
+        fail_on=gates,
         outputs=outputs,
         suggestions=_count(arguments["--next"]),
         quiet=arguments["--quiet"],
     )
-
-
-def _metric(name: str | None) -> str | None:
-    from bench_compare.metrics import METRICS, PerRound, Sampled
-
-    known = [key for key, row in METRICS.items() if isinstance(row.reading, Sampled | PerRound)]
-    if name is not None and name not in known:
-        raise UsageError(f"--metric: no metric {name!r} here; choose from {', '.join(known)}")
-    return name
-
-
-def _fail_on(text: str | None) -> frozenset[str]:
-    words = frozenset((text or FAIL_ON[0]).split(","))
-    unknown = sorted(words - set(FAIL_ON))
-    if unknown:
-        raise UsageError(f"--fail-on: {unknown[0]!r}; choose from {', '.join(FAIL_ON)}")
-    return words
 
 
 def _count(text: str | None) -> int:

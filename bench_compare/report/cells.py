@@ -9,7 +9,16 @@ from bench_compare.report.names import safe
 from bench_compare.report.units import change_text, interval_text, span_text, value_text
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from bench_compare.report.model import Cell
+
+
+def counts_text(total: int, counts: Iterable[tuple[object, int]]) -> str:
+    """``3 cases: 1 slower, 2 same``; `counts`: words and how often each occurred."""
+    cases = "1 case" if total == 1 else f"{total} cases"
+    parts = ", ".join(f"{number} {word}" for word, number in counts)
+    return f"{cases}: {parts}" if parts else cases
 
 
 def cell_text(cell: Cell) -> str:

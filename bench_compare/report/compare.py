@@ -10,6 +10,7 @@ from bench_compare.comparison.judging.results import stretches
 from bench_compare.metrics import METRICS
 from bench_compare.model import MetricComparison, Verdict, exit_code
 from bench_compare.report import words
+from bench_compare.report.cells import counts_text
 from bench_compare.report.model import (
     Amount,
     Body,
@@ -439,7 +440,10 @@ def suite_of(comparison: Comparison) -> Suite:
     → passed, told in system-out; no answer (unclear, incomparable, not measured) → skipped;
     everything else → passed. Bad news of the suite as a whole is a test of its own, so are the
     reasons why nothing could be compared. A document of an unfinished run is a skipped test."""
-    facts = {"counts": words.counts_text(comparison), **comparison.policy}
+    facts = {
+        "counts": counts_text(len(comparison.cases), words.counts(comparison)),
+        **comparison.policy,
+    }
     for number in words.headline_numbers(comparison):
         facts[f"suite {number.metric} {number.other_label}"] = words.suite_text(number)
     for place, warning in enumerate(comparison.warnings, start=1):

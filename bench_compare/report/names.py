@@ -16,11 +16,10 @@ def safe(text: str) -> str:
     """Control and direction characters spelled out, so that a name cannot steer a terminal."""
     if text.isprintable():
         return text
-    return "".join(sign if sign.isprintable() else _escaped(sign) for sign in text)
-
-
-def _escaped(sign: str) -> str:
-    return sign.encode("unicode_escape").decode("ascii")
+    return "".join(
+        sign if sign.isprintable() else sign.encode("unicode_escape").decode("ascii")
+        for sign in text
+    )
 
 
 def cut(name: str, width: int, tail_share: float = 0.5) -> str:
@@ -46,7 +45,10 @@ def shortened(names: Iterable[str], width: int) -> Mapping[str, str]:
             short[name] = cut(name, width, share)
     alike = _alike(short)
     if alike:
-        start = _shared_start(alike)
+        # Number of leading characters that all names share.
+        first, last = min(alike), max(alike)
+        pairs = zip(first, last, strict=False)
+        start = next((i for i, (a, b) in enumerate(pairs) if a != b), min(len(first), len(last)))
         short.update({name: _around(name, start, width) for name in alike})
     taken = set(short.values())
     for number, name in enumerate(_alike(short), start=1):
@@ -61,13 +63,6 @@ def _alike(short: Mapping[str, str]) -> list[str]:
     for name, text in short.items():
         seen.setdefault(text, []).append(name)
     return [name for group in seen.values() if len(group) > 1 for name in group]
-
-
-def _shared_start(names: list[str]) -> int:
-    """Number of leading characters that all names share."""
-    first, last = min(names), max(names)
-    pairs = zip(first, last, strict=False)
-    return next((i for i, (a, b) in enumerate(pairs) if a != b), min(len(first), len(last)))
 
 
 def _around(name: str, start: int, width: int) -> str:

@@ -247,7 +247,9 @@ def body_of(run: ShownRun, view: View) -> Body:
     measured = sum(one.time_ns is not None for one in run.cases)
     together = f"{measured} measured, {value_text(total, 'ns')} one after the other"
     return Body(
-        headline=f"{safe(run.side.label)}: {_counts_text(run)}",
+        headline=run.side.label,
+        counted=len(run.cases),
+        counts=tuple(run.counts),
         problems=run.problems,
         warnings=run.warnings,
         facts=run.facts,
@@ -256,12 +258,6 @@ def body_of(run: ShownRun, view: View) -> Body:
         notes=run.notes,
         most_notes=12,
     )
-
-
-def _counts_text(run: ShownRun) -> str:
-    cases = "1 case" if len(run.cases) == 1 else f"{len(run.cases)} cases"
-    parts = ", ".join(f"{count} {state.word}" for state, count in run.counts)
-    return f"{cases}: {parts}" if parts else cases
 
 
 def _table(run: ShownRun, view: View) -> Table:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from tabulate import tabulate
 
-from bench_compare.report.cells import cell_text
+from bench_compare.report.cells import cell_text, counts_text
 from bench_compare.report.model import RatioInterval
 from bench_compare.report.names import cut, safe, shortened
 from bench_compare.report.units import margin_text
@@ -140,16 +140,11 @@ def _differences(body: Body, view: View) -> str:
 def _answer(body: Body, view: View) -> str:
     lines = []
     if body.counted is not None:
+        told = counts_text(body.counted, ((state.word, count) for state, count in body.counts))
         # A number stays beside its word: a no-break space while wrapping.
-        counts = re.sub(r"(\d) ", "\\1\xa0", counts_text(body))
+        counts = re.sub(r"(\d) ", "\\1\xa0", told)
         lines.append(_paint(_wrap(counts, view).replace("\xa0", " "), BOLD, view))
     return "\n".join([*lines, *(_wrap(text, view) for text in body.statements)])
-
-
-def counts_text(body: Body) -> str:
-    cases = "1 case" if body.counted == 1 else f"{body.counted} cases"
-    parts = ", ".join(f"{number} {state.word}" for state, number in body.counts)
-    return f"{cases}: {parts}" if parts else cases
 
 
 def _table_blocks(table: Table, view: View) -> Iterator[str]:

@@ -128,12 +128,6 @@ def counts(comparison: Comparison) -> list[tuple[Verdict, int]]:
     return [(v, comparison.counts[v]) for v in NEWS if comparison.counts.get(v)]
 
 
-def counts_text(comparison: Comparison) -> str:
-    total = len(comparison.cases)
-    parts = ", ".join(f"{number} {verdict}" for verdict, number in counts(comparison))
-    return f"{total} {'case' if total == 1 else 'cases'}" + (f": {parts}" if parts else "")
-
-
 def suite_text(number: SuiteNumber) -> str:
     """The suite number in a sentence."""
     where = "all cases" if number.scope == "all" else safe(number.name)

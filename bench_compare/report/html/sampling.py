@@ -98,14 +98,23 @@ class Reduced:
 
 def reduced(series: Sequence[Held], plan: Budget) -> Iterator[Reduced]:
     """All series, those together that are alike."""
-    for (lengths, documents), members in _alike(series).items():
+    # Places of the series by the lengths of their rounds, and by their documents.
+    groups: dict[tuple[tuple[int, ...], tuple[int, ...]], list[int]] = {}
+    for index, one in enumerate(series):
+        key = tuple(map(len, one.rounds)), one.documents
+        groups.setdefault(key, []).append(index)
+    for (lengths, documents), members in groups.items():
         for batch in _batches(members):
             parts = [samples for i in batch for samples in series[i].rounds]
             samples, least = _narrow(np.concatenate(parts, dtype=np.int64).reshape(len(batch), -1))
             middles = _middles(samples, least, lengths, [series[i] for i in batch])
             if sum(lengths) <= plan.values:
                 buckets: tuple[int, ...] = ()
-                offset, step, columns = _whole(samples, middles)
+                offset, step = _grid(np.sort(samples, axis=1))
+                columns = {
+                    "mids": _steps(middles, offset, step),
+                    "raw": _steps(samples, offset, step),
+                }
             else:
                 share = max(plan.buckets // len(lengths), 1)
                 buckets = tuple(min(share, length) for length in lengths)
@@ -138,15 +147,6 @@ def _middles(samples: Ints, least: Ints, lengths: tuple[int, ...], held: Sequenc
     return np.exp(logs) - least[:, None]
 
 
-def _alike(series: Sequence[Held]) -> Mapping[tuple[tuple[int, ...], tuple[int, ...]], list[int]]:
-    """Places of the series by the lengths of their rounds, and by their documents."""
-    groups: dict[tuple[tuple[int, ...], tuple[int, ...]], list[int]] = {}
-    for index, one in enumerate(series):
-        key = tuple(map(len, one.rounds)), one.documents
-        groups.setdefault(key, []).append(index)
-    return groups
-
-
 def _batches(members: Sequence[int]) -> Iterable[Sequence[int]]:
     return (members[start : start + BATCH] for start in range(0, len(members), BATCH))
 
@@ -174,13 +174,6 @@ def _grid(ordered: Ints) -> tuple[Ints, Floats]:
     # The inner spread too, or a few slow samples would make all others look alike.
     step = np.minimum(spread(0.05) / LEVELS, spread(0.25) / INNER_LEVELS)
     return ordered[:, 0], np.maximum(np.round(step, 2), 1.0)
-
-
-def _whole(samples: Ints, middles: Floats) -> tuple[Ints, Floats, dict[str, Ints]]:
-    """Offset, step and columns."""
-    offset, step = _grid(np.sort(samples, axis=1))
-    columns = {"mids": _steps(middles, offset, step), "raw": _steps(samples, offset, step)}
-    return offset, step, columns
 
 
 def _steps(values: Ints | Floats, offset: Ints, step: Floats) -> Ints:
@@ -229,19 +222,15 @@ def _alike_buckets(
     lengths: tuple[int, ...], per_round: tuple[int, ...]
 ) -> list[tuple[int, Ints, Ints]]:
     """Sizes of buckets, each with the buckets that have it, and the places of their samples."""
-    starts = _starts(lengths, per_round)
+    begin = np.cumsum([0, *lengths[:-1]])
+    parts = [
+        first + np.arange(buckets) * length // buckets
+        for first, length, buckets in zip(begin, lengths, per_round, strict=True)
+    ]
+    starts = np.concatenate(parts)
     sizes = np.diff(starts, append=sum(lengths))
     found = []
     for size in np.unique(sizes).tolist():
         alike = np.flatnonzero(sizes == size)
         found.append((size, alike, (starts[alike][:, None] + np.arange(size)).ravel()))
     return found
-
-
-def _starts(lengths: tuple[int, ...], per_round: tuple[int, ...]) -> Ints:
-    begin = np.cumsum([0, *lengths[:-1]])
-    parts = [
-        first + np.arange(buckets) * length // buckets
-        for first, length, buckets in zip(begin, lengths, per_round, strict=True)
-    ]
-    return np.concatenate(parts)

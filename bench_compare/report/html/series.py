@@ -37,12 +37,11 @@ class Shown:
 
 def shown_series(gate: str | None, sides: Sequence[Sequence[Facts]], most: int) -> Shown:
     """`sides`: facts of each document's case, of base and of other; `most`: series of a case."""
-    base, other = (_sampled(side) for side in sides)
+    base, other = (
+        (side[0].sampled if len(side) == 1 else frozenset().union(*(one.sampled for one in side)))
+        for side in sides
+    )
     return _shown(gate, base, other, most)
-
-
-def _sampled(side: Sequence[Facts]) -> frozenset[str]:
-    return side[0].sampled if len(side) == 1 else frozenset().union(*(one.sampled for one in side))
 
 
 @lru_cache(1024)

@@ -97,7 +97,8 @@ def _columns(
         "throttled": [_throttled(known) for known in facts],
         "rounds": rounds,
         "summary": [
-            None if count else _summaries(case) for case, count in zip(last, rounds, strict=True)
+            None if count else {name: _summary(one) for name, one in case.summary.items()}
+            for case, count in zip(last, rounds, strict=True)
         ],
         "achieved": _achieved(last),
         "memory": [_memory(case) for case in last],
@@ -137,10 +138,6 @@ def _throttled(known: Sequence[Facts]) -> Sequence[str]:
     if len(known) == 1:
         return known[0].throttled_after
     return list(dict.fromkeys(reason for one in known for reason in one.throttled_after))
-
-
-def _summaries(case: Case) -> dict[str, list[float | None]]:
-    return {name: _summary(one) for name, one in case.summary.items()}
 
 
 def _summary(one: Summary) -> list[float | None]:
