@@ -7,7 +7,6 @@ belongs to no process. The kernel releases a lock however its process ends.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shutil
 import tempfile
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING
 from bench_schema.errors import UnwritableError
 
 from bench_run.errors import OutputError
+from bench_run.locks import try_lock
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,14 +35,14 @@ class Scratch:
             with suppress(OSError):
                 descriptor = os.open(lock, os.O_RDWR)
                 try:
-                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    shutil.rmtree(lock.parent, ignore_errors=True)
+                    if try_lock(descriptor):
+                        shutil.rmtree(lock.parent, ignore_errors=True)
                 finally:
                     os.close(descriptor)
         self.path = Path(tempfile.mkdtemp(prefix=PREFIX))
         unlocked = self.path / "unlocked"
         self._lock = os.open(unlocked, os.O_CREAT | os.O_RDWR, 0o600)
-        fcntl.flock(self._lock, fcntl.LOCK_EX)
+        try_lock(self._lock)
         unlocked.rename(self.path / LOCK)  # under this name it was always locked
 
     def folder(self, name: str) -> Path:

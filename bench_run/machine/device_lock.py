@@ -9,7 +9,6 @@ door behind which later ones wait.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import re
 import stat
@@ -17,6 +16,8 @@ import tempfile
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from bench_run.locks import try_lock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -94,27 +95,22 @@ class DeviceLock:
         until the others have left."""
         door = self._open(f"{name}.door")
         try:
-            self._wait(door, fcntl.LOCK_EX, stopped)
+            self._wait(door, True, stopped)
             room = self._open(f"{name}.lock")
             with contextlib.ExitStack() as undo:
                 undo.callback(os.close, room)
-                self._wait(room, fcntl.LOCK_EX if alone else fcntl.LOCK_SH, stopped)
+                self._wait(room, alone, stopped)
                 undo.pop_all()
             return room
         finally:
             os.close(door)
 
-    def _wait(self, file: int, operation: int, stopped: Callable[[], bool]) -> None:
+    def _wait(self, file: int, alone: bool, stopped: Callable[[], bool]) -> None:
         begin = time.monotonic()
-        while not stopped():
-            try:
-                fcntl.flock(file, operation | fcntl.LOCK_NB)
-            except BlockingIOError:
-                if time.monotonic() - begin > TOLD_S:
-                    self._tell_once()
-                time.sleep(POLL_S)
-            else:
-                return
+        while not stopped() and not try_lock(file, alone=alone):
+            if time.monotonic() - begin > TOLD_S:
+                self._tell_once()
+            time.sleep(POLL_S)
 
     def _tell_once(self) -> None:
         tell, self._tell = self._tell, None
