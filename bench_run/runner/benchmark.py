@@ -28,11 +28,10 @@ from bench_run.worker.parent.launcher import Launcher
 from bench_run.worker.parent.pool import WorkerPool
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from bench_schema.document import Device
 
-    from bench_run.engines.base import EngineFacts
     from bench_run.options import Options
     from bench_run.plan.engines import PlannedEngine
     from bench_run.runner.planning import Planned
@@ -94,16 +93,6 @@ def run_planned(
     header = make_header(options, planned, opened, command)
     record = Record.begin(options, header, planned.cases)
     brought = replace(brought, sharing=opened.sharing)
-    return _measure(options, planned, record, pool, brought)
-
-
-def _measure(
-    options: Options,
-    planned: Planned,
-    record: Record,
-    pool: WorkerPool,
-    brought: Brought,
-) -> Document:
     order = [case.id for case in planned.cases]
     total = len(order) * options.rounds
     with Progress(total, quiet=options.quiet) as progress, record:
@@ -162,30 +151,20 @@ def describe_engines(
     """Opens those that are not open yet. Raises `EngineUnavailableError`."""
     facts = {engine.key: pool.facts(engine) for engine in engines}
     clocks = {opened.clock for opened in pool.opened.values()} - {"host"}
-    used = _devices(engines, facts, pool, options)
+    # The accelerators, those that engines run on with their ceilings; none for the processor.
+    by_key = {engine.key: engine for engine in engines}
+    keys = {key: fact.device for key, fact in facts.items() if fact.device != "cpu"}
+    used: tuple[Device, ...] = ()
+    if keys:
+        used = add_ceilings(devices(), keys, options.math, lambda key: pool.ceilings(by_key[key]))
     pool.keep_fresh(engines)
-    rows = tuple(_engine_row(engine, facts[engine.key]) for engine in engines)
+    rows = tuple(
+        Engine(key=engine.key, name=engine.spec.name, **asdict(facts[engine.key]))
+        for engine in engines
+    )
     timer = min(clocks, default="host")
     sharing = share_devices(options, {key: fact.device for key, fact in facts.items()})
     return OpenedEngines(rows, timer, used, pool.worker_start, sharing)
-
-
-def _devices(
-    engines: Sequence[PlannedEngine],
-    facts: Mapping[str, EngineFacts],
-    pool: WorkerPool,
-    options: Options,
-) -> tuple[Device, ...]:
-    """The accelerators, those that engines run on with their ceilings; none for the processor."""
-    keys = {key: fact.device for key, fact in facts.items() if fact.device != "cpu"}
-    if not keys:
-        return ()
-    by_key = {engine.key: engine for engine in engines}
-    return add_ceilings(devices(), keys, options.math, lambda key: pool.ceilings(by_key[key]))
-
-
-def _engine_row(engine: PlannedEngine, facts: EngineFacts) -> Engine:
-    return Engine(key=engine.key, name=engine.spec.name, **asdict(facts))
 
 
 def make_header(

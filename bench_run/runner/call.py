@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import asdict, fields
 from typing import TYPE_CHECKING, Any
 
 from bench_schema.numbers.estimate import case_time, main_series
@@ -85,12 +85,18 @@ def run_performance_test(
     rows = []
     for name in (ops,) if isinstance(ops, str) else ops:
         for given in inputs or ({},):
-            spec, direction = op_spec(name, given), _direction(name, run_backward)
+            spec, asked = op_spec(name, given), find(name, "run_performance_test")
+            direction: str | None = None
+            if asked.direction != "bwd":
+                direction = "both" if run_backward and asked.backward else "fwd"
             usual = {"rounds": min(MOST_ROUNDS, runs), "direction": direction}
             document = run(
                 (), op=(spec,), **{"warmup": warmup, "iterations": runs, **usual, **options}
             )
-            directions = _directions(spec, str(options.get("shapes", "common")))
+            recipe = OPS[spec.partition(":")[0]]
+            word = {"fwd": "forward", "bwd": "backward"}[recipe.direction]
+            made = make_graphs(spec, str(options.get("shapes", "common")))
+            directions = {graph.name: word for graph in made}
             rows += list(_rows(document, name, given, directions))
     return rows
 
@@ -139,25 +145,11 @@ def _text(value: Any) -> str:
     return str(int(value)) if isinstance(value, bool) else str(value)
 
 
-def _direction(name: str, run_backward: bool) -> str | None:
-    recipe = find(name, "run_performance_test")
-    if recipe.direction == "bwd":
-        return None
-    return "both" if run_backward and recipe.backward else "fwd"
-
-
-def _directions(spec: str, shapes: str) -> dict[str, str]:
-    """Name of each graph that the spec can make → forward or backward."""
-    recipe = OPS[spec.partition(":")[0]]
-    words = {"fwd": "forward", "bwd": "backward"}
-    names = (graph.name for graph in make_graphs(spec, shapes))
-    return dict.fromkeys(names, words[recipe.direction])
-
-
 def _rows(
     document: Document, name: str, given: Inputs, directions: Mapping[str, str]
 ) -> Iterator[dict[str, Any]]:
     for case in document.cases:
+        memory = {} if case.memory is None else asdict(case.memory)
         yield {
             "operator": name,
             "direction": directions.get(case.graph.name, "backward"),
@@ -168,7 +160,7 @@ def _rows(
             "reason": case.outcome.reason,
             "validation": None if case.validation is None else case.validation.status,
             **_times(case),
-            **_memory(case),
+            **{key: memory.get(key) for key in ("peak_bytes", "workspace_bytes", "buffer_bytes")},
         }
 
 
@@ -191,8 +183,3 @@ def _times(case: Case) -> dict[str, Any]:
         "tflops": tflops,
         "gbps": gbps,
     }
-
-
-def _memory(case: Case) -> dict[str, Any]:
-    names = ("peak_bytes", "workspace_bytes", "buffer_bytes")
-    return {name: getattr(case.memory, name, None) for name in names}

@@ -22,8 +22,6 @@ from bench_run.worker.parent.templates import own_environment
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from bench_schema.document import Kernel
-
     from bench_run.options import Options
     from bench_run.plan.cases import PlannedCase
     from bench_run.progress import Progress
@@ -53,7 +51,12 @@ def extra_passes(
 
 
 def _trace(options: Options, path: str, rounds: Rounds, progress: Progress) -> None:
-    unseen = _without_tool(rounds)
+    unseen: dict[str, list[str]] = {}
+    for name in dict.fromkeys(case.engine.spec.name for case in rounds.completed()):
+        profiler = profiler_of(name)
+        reason = None if profiler.trace is None else profiler.why_not()
+        if reason is not None:
+            unseen.setdefault(reason, []).append(name)
     for reason, engines in unseen.items():
         names = ", ".join(engines)
         progress.say(f"--trace: {reason}; of {names} the trace holds the host side only")
@@ -67,17 +70,6 @@ def _trace(options: Options, path: str, rounds: Rounds, progress: Progress) -> N
         finally:
             pool.close()
         write_text_file(path, json.dumps(join_parts(folder)))
-
-
-def _without_tool(rounds: Rounds) -> dict[str, list[str]]:
-    """Engines that only a profiler could trace which is not there, by the reason."""
-    engines: dict[str, list[str]] = {}
-    for name in dict.fromkeys(case.engine.spec.name for case in rounds.completed()):
-        profiler = profiler_of(name)
-        reason = None if profiler.trace is None else profiler.why_not()
-        if reason is not None:
-            engines.setdefault(reason, []).append(name)
-    return engines
 
 
 def _trace_case(
@@ -133,17 +125,15 @@ def _count(
                 note = f"kernels and their times are those of the counters' pass ({profiler.tool})"
                 for missed in counted.notes:
                     progress.say(f"--counters: {case.id}: {missed}")
-                save(_part(case, counted.kernels, note, *counted.notes))
-
-
-def _part(case: PlannedCase, kernels: tuple[Kernel, ...], *notes: str) -> Case:
-    """The case with its kernels alone, to be merged with the parts that its rounds left."""
-    return Case(
-        id=case.id,
-        graph=case.graph.id,
-        engine=case.engine.key,
-        variant=case.variant,
-        work=case.graph.work,
-        kernels=kernels,
-        notes=notes,
-    )
+                # The kernels alone: they are merged with the parts that the rounds left.
+                save(
+                    Case(
+                        id=case.id,
+                        graph=case.graph.id,
+                        engine=case.engine.key,
+                        variant=case.variant,
+                        work=case.graph.work,
+                        kernels=counted.kernels,
+                        notes=(note, *counted.notes),
+                    )
+                )

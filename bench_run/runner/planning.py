@@ -99,40 +99,28 @@ def outline_run(options: Options) -> Outline:
     gathered = note_missing_weights(gather(options), options.cache)
     notes = check_options(options, gathered.graphs)
     gathered = replace(gathered, notes=(*gathered.notes, *notes))
-    texts, reason = _engine_texts(options)
+    texts: tuple[str, ...]
+    reason: str | None
+    if options.tuned is not None and options.a is None and not options.engine:
+        spec = default_engine(read_record(options.tuned))
+        texts, reason = (spec,), f"{spec}: the default of {options.tuned}"
+    else:
+        texts, reason = engine_texts(options)
     specs = [parse_spec(text) for text in texts]
     engines = plan_engines(options, list(with_oracles(specs)) if options.oracle else specs)
     if options.cache == "pass":
-        gathered, engines = _in_passes(gathered, engines, options)
+        size = pass_bytes(options.graphs)
+        gathered = with_surroundings(gathered, options.graphs, size)
+        engines = tuple(replace(e, options=replace(e.options, pass_bytes=size)) for e in engines)
     graphs = number_namesakes(plan_graph(loaded) for loaded in gathered.graphs)
-    outline = Outline(options, engines, graphs, gathered, reason, wanted)
-    return outline if options.shard is None else _shard(outline, options.shard)
-
-
-def _in_passes(
-    gathered: Gathered, engines: Sequence[PlannedEngine], options: Options
-) -> tuple[Gathered, tuple[PlannedEngine, ...]]:
-    """With what is touched before each iteration."""
-    size = pass_bytes(options.graphs)
-    told = tuple(replace(e, options=replace(e.options, pass_bytes=size)) for e in engines)
-    return with_surroundings(gathered, options.graphs, size), told
-
-
-def _shard(outline: Outline, shard: str) -> Outline:
-    """What this process has of the run."""
-    graphs = wanted_graphs(outline.graphs, outline.wanted)
-    whole = describe_whole(graphs, outline.engines, outline.gathered)
-    graphs, gathered = take_shard(shard, graphs, outline.gathered, outline.engines)
-    note = f"shard {shard}: {len(graphs)} of {whole.graphs} graphs"
-    gathered = replace(gathered, notes=(*gathered.notes, note))
-    return replace(outline, graphs=graphs, gathered=gathered, whole=whole)
-
-
-def _engine_texts(options: Options) -> tuple[tuple[str, ...], str | None]:
-    if options.tuned is not None and options.a is None and not options.engine:
-        spec = default_engine(read_record(options.tuned))
-        return (spec,), f"{spec}: the default of {options.tuned}"
-    return engine_texts(options)
+    whole = None
+    if options.shard is not None:  # what this process has of the run
+        graphs = wanted_graphs(graphs, wanted)
+        whole = describe_whole(graphs, engines, gathered)
+        graphs, gathered = take_shard(options.shard, graphs, gathered, engines)
+        note = f"shard {options.shard}: {len(graphs)} of {whole.graphs} graphs"
+        gathered = replace(gathered, notes=(*gathered.notes, note))
+    return Outline(options, engines, graphs, gathered, reason, wanted, whole)
 
 
 def plan_run(outline: Outline, engines: Sequence[PlannedEngine], variants: Variants) -> Planned:
@@ -160,7 +148,14 @@ def plan_opened(outline: Outline, pool: WorkerPool) -> Planned:
     """A run whose engines are open: each engine once before anything is measured, so that one which
     is not there ends the run. Raises `EngineUnavailableError`."""
     engines = open_engines(outline, pool)
-    _check_timer(outline, pool)
+    timer = outline.options.timer
+    if timer in ("events", "cupti"):  # they need an engine with a device
+        names = [engine.key for engine in outline.engines]
+        if {pool.opened[name].clock for name in names} == {"host"}:
+            listed = ", ".join(names)
+            raise UsageError(
+                f"--timer {timer}: no engine of this run has a device clock ({listed})"
+            )
     check_threads(outline.options.threads, [(e, pool.facts(e).device) for e in engines])
     planned = plan_run(outline, engines, list_variants(outline, engines, pool))
     if outline.options.tuned is not None:
@@ -184,15 +179,6 @@ def _with_winners(
     cases, notes = tuned_cases(record, planned.cases, engines, here)
     used = tuple({case.engine.key: case.engine for case in cases}.values())
     return replace(planned, engines=used, cases=cases, notes=notes)
-
-
-def _check_timer(outline: Outline, pool: WorkerPool) -> None:
-    """A clock of the device that was named needs an engine with a device."""
-    timer = outline.options.timer
-    clocks = {pool.opened[engine.key].clock for engine in outline.engines}
-    if timer in ("events", "cupti") and clocks == {"host"}:
-        names = ", ".join(engine.key for engine in outline.engines)
-        raise UsageError(f"--timer {timer}: no engine of this run has a device clock ({names})")
 
 
 def check_threads(wanted: int | None, engines: Sequence[tuple[PlannedEngine, str]]) -> None:
@@ -249,20 +235,13 @@ def _open(engine: PlannedEngine, pool: WorkerPool) -> None:
 
 def list_variants(outline: Outline, engines: Sequence[PlannedEngine], pool: WorkerPool) -> Variants:
     """The variants of engines of which every one is asked for (``cudnn:all``)."""
-    return {
-        (graph.id.path, engine.key): _variants(engine, graph, pool)
-        for engine in engines
-        if engine.spec.id == EVERY
-        for graph in outline.graphs
-        if not isinstance(graph.loaded.graph, ChainGraph)  # each layer has a list of its own
-    }
-
-
-def _variants(
-    engine: PlannedEngine, graph: PlannedGraph, pool: WorkerPool
-) -> tuple[Mapping[str, str], ...]:
-    """One where the engine lists none: running that says why."""
-    try:
-        return pool.variants(engine, graph.loaded.graph)
-    except BenchRunError:
-        return ({},)
+    variants: dict[tuple[str, str], Sequence[Mapping[str, str]]] = {}
+    for engine in engines:
+        for graph in outline.graphs if engine.spec.id == EVERY else ():
+            if not isinstance(graph.loaded.graph, ChainGraph):  # each layer has a list of its own
+                try:
+                    listed = pool.variants(engine, graph.loaded.graph)
+                except BenchRunError:
+                    listed = ({},)  # running that says why
+                variants[graph.id.path, engine.key] = listed
+    return variants

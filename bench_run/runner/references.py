@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from contextlib import AbstractContextManager
 
-    from bench_run.graph.model import Graph
     from bench_run.options import Options
     from bench_run.plan.cases import PlannedGraph
 
@@ -77,30 +76,18 @@ def check_cache(asked: str | None) -> None:
 
 def make_room(folder: Path, most_bytes: int = SPOOL_BYTES) -> None:
     """Remove the oldest of what lies in the folder until the rest is small enough."""
-    oldest_first = sorted(folder.iterdir(), key=_changed_at)
-    sizes = {path: _bytes_of(path) for path in oldest_first}
-    total = sum(sizes.values())
-    for path, size in sizes.items():
+    entries = []
+    for path in folder.iterdir():
+        with suppress(FileNotFoundError):  # workers put files in their places all the time
+            files = path.iterdir() if path.is_dir() else (path,)
+            size = sum(file.stat().st_size for file in files)
+            entries.append((path.stat().st_mtime, path, size))
+    total = sum(size for _, _, size in entries)
+    for _, path, size in sorted(entries):
         if total <= most_bytes:
             return
         shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
         total -= size
-
-
-def _changed_at(path: Path) -> float:
-    try:
-        return path.stat().st_mtime
-    except FileNotFoundError:
-        return 0.0
-
-
-def _bytes_of(path: Path) -> int:
-    """0 for what is gone meanwhile: workers put files in their places all the time."""
-    total = 0
-    with suppress(FileNotFoundError):
-        for file in path.iterdir() if path.is_dir() else (path,):
-            total += file.stat().st_size
-    return total
 
 
 # Which engine's worker computes a reference.
@@ -127,25 +114,18 @@ def check_references(engines: Sequence[PlannedEngine], timeout_s: float) -> None
         if reference in ("auto", "none", *OWN) or reference in known:
             continue
         try:
-            _try_engine(reference_engine(reference, known), timeout_s)
+            engine = reference_engine(reference, known)
+            if engine.spec.text != engine.spec.name:  # with an id or options of its own
+                pool = WorkerPool(timeout_s, {})
+                try:
+                    pool.facts(engine)
+                finally:
+                    pool.close()
+            elif not (available := availability(engine.spec.name)).ok:
+                raise EngineUnavailableError(available.reason)
         except BenchRunError as error:
             reason = str(error).removeprefix(f"--engine {reference!r}: ")
             raise UsageError(f"--reference {reference!r}: {reason}") from None
-
-
-def _try_engine(engine: PlannedEngine, timeout_s: float) -> None:
-    """Open an engine with an id or options of its own; of others it is known beforehand."""
-    spec = engine.spec
-    if spec.text == spec.name:
-        found = availability(spec.name)
-        if not found.ok:
-            raise EngineUnavailableError(found.reason)
-        return
-    pool = WorkerPool(timeout_s, {})
-    try:
-        pool.facts(engine)
-    finally:
-        pool.close()
 
 
 # Workers that compute references side by side, on a machine with idle cores.
@@ -366,6 +346,9 @@ class ReferenceStore:
         self, graph: PlannedGraph, reference: str, math: str | None
     ) -> ValidationSettings:
         options = self._options
+        from bench_run.validate.tolerance import sidecar_of
+
+        sidecar = sidecar_of(graph.id.path)
         return ValidationSettings(
             reference=reference,
             expected=None,
@@ -376,7 +359,8 @@ class ReferenceStore:
             budget_s=options.check_budget_s,
             save_outputs=options.save_outputs,
             math=options.math if math is None else math,
-            sidecar=_sidecar(graph),
+            # a pair's path may be longer than any name: `Path.is_file` would raise
+            sidecar=str(sidecar) if os.path.isfile(sidecar) else None,
         )
 
     def _expected(self, graph: PlannedGraph, reference: str) -> Expected:
@@ -391,8 +375,13 @@ class ReferenceStore:
             if self._closed:
                 raise StoppedError
             futures = [self._start(key, graph)]
-            if not self._ahead:
-                futures += [self._start(*other) for other in self._beside(key)]
+            if not self._ahead and key in self._upcoming and reference in OWN:
+                # What is needed next can be computed at the same time.
+                keys = list(self._upcoming)
+                later = keys[keys.index(key) + 1 :]
+                later = [k for k in later if k[1] in OWN and self._is_missing(k)]
+                most = self._helpers.count - 1
+                futures += [self._start(other, self._upcoming[other]) for other in later[:most]]
         try:
             with nullcontext() if self._ahead else self._breakdown.on("reference"):
                 for future in futures:
@@ -415,14 +404,6 @@ class ReferenceStore:
         folder = self._known[key].folder
         return folder is not None and not Path(folder).exists()
 
-    def _beside(self, key: Key) -> list[tuple[Key, PlannedGraph]]:
-        """What is needed next and can be computed at the same time."""
-        keys = list(self._upcoming)
-        if key not in self._upcoming or key[1] not in OWN:
-            return []
-        later = [k for k in keys[keys.index(key) + 1 :] if k[1] in OWN and self._is_missing(k)]
-        return [(k, self._upcoming[k]) for k in later[: self._helpers.count - 1]]
-
     def _start(self, key: Key, graph: PlannedGraph) -> Future[Expected]:
         """Within the lock."""
         if key not in self._pending:
@@ -433,7 +414,8 @@ class ReferenceStore:
     def _compute(self, key: Key, graph: PlannedGraph, pool: WorkerPool) -> Expected:
         """In a helper's thread."""
         try:
-            with self._room.take((_memory_bytes(graph.loaded.graph), 0)):
+            elements = sum(tensor.elements for tensor in graph.loaded.graph.tensors)
+            with self._room.take((ELEMENT_BYTES * elements, 0)):
                 found = self._evaluate(graph, key[1], pool)
             with self._lock:
                 self._known[key] = found
@@ -445,7 +427,16 @@ class ReferenceStore:
     def _evaluate(self, graph: PlannedGraph, reference: str, pool: WorkerPool) -> Expected:
         with self._spool_lock:
             make_room(self._outputs)
-        engine, request = self._task(graph, reference)
+        engine = reference_engine(reference, self._engines)
+        request = Evaluate(
+            graph=graph.loaded.graph,
+            data=self.data(graph),
+            folder=str(self._outputs / f"{next(self._numbers)}-{graph.id.fingerprint[:12]}"),
+            engine=reference not in OWN,
+            kept=self._kept,
+            write_golden=self._options.write_golden,
+            stem=Path(graph.id.path).stem,
+        )
         problem: BenchRunError | None = None
         answer = Evaluated()
         try:
@@ -464,18 +455,6 @@ class ReferenceStore:
             self.problems[found.reason or f"--write-golden: {problem}"] = None
         return found
 
-    def _task(self, graph: PlannedGraph, reference: str) -> tuple[PlannedEngine, Evaluate]:
-        request = Evaluate(
-            graph=graph.loaded.graph,
-            data=self.data(graph),
-            folder=str(self._outputs / f"{next(self._numbers)}-{graph.id.fingerprint[:12]}"),
-            engine=reference not in OWN,
-            kept=self._kept,
-            write_golden=self._options.write_golden,
-            stem=Path(graph.id.path).stem,
-        )
-        return reference_engine(reference, self._engines), request
-
     def stop(self) -> None:
         """Whoever waits, or asks for what is not known, gets `StoppedError`."""
         with self._lock:
@@ -487,15 +466,3 @@ class ReferenceStore:
     def close(self) -> None:
         self.stop()
         self._scratch.close()
-
-
-def _memory_bytes(graph: Graph) -> int:
-    return ELEMENT_BYTES * sum(tensor.elements for tensor in graph.tensors)
-
-
-def _sidecar(graph: PlannedGraph) -> str | None:
-    """The file with the graph's own tolerances, if there is one."""
-    from bench_run.validate.tolerance import sidecar_of
-
-    path = sidecar_of(graph.id.path)
-    return str(path) if os.path.isfile(path) else None  # a pair's may be longer than any name

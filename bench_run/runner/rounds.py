@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import random
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
@@ -24,7 +24,7 @@ from bench_run.machine.device_lock import DeviceLock
 from bench_run.measure.loop import REST_S, SamplingBudget
 from bench_run.runner.parallel.baton import Baton, Visit
 from bench_run.runner.parallel.beside import BesideTrials, DeviceBatons
-from bench_run.runner.parallel.lanes import Lanes
+from bench_run.runner.parallel.lanes import Lanes, turn_of
 from bench_run.runner.parallel.room import room_here
 from bench_run.runner.parallel.sharing import ALONE, Sharing
 from bench_run.runner.references import ReferenceStore
@@ -170,21 +170,17 @@ class Rounds:
                 until_precise(self, self._options)
             if self._rule is not None:
                 self._rule(self, self._progress)
-            self._tell_devices()
+            if self._trials is not None:
+                self._progress.say(self._trials.sentence())
+            if self._shares and self._lanes.are_side_by_side(self._options.rounds):
+                for device, time in self._baton.times.items():
+                    self._progress.say(f"{device}: {time.listed()}")
         finally:
             self._references.stop()
             self._lanes.stop()
             self.pool.breakdown.add_workers([*self._lanes.times, *self._references.times])
             self.pool.kill()
             self._references.close()
-
-    def _tell_devices(self) -> None:
-        """What each device did while rounds were prepared, and what came of measuring at once."""
-        if self._trials is not None:
-            self._progress.say(self._trials.sentence())
-        if self._shares and self._lanes.are_side_by_side(self._options.rounds):
-            for device, time in self._baton.times.items():
-                self._progress.say(f"{device}: {time.listed()}")
 
     def open_states(self) -> Iterator[CaseState]:
         """The cases that nothing ended, in order."""
@@ -194,25 +190,20 @@ class Rounds:
         """The first `count` rounds of these cases, as far as they are not measured and nothing
         ended them; then those that were void since."""
         for again in (False, True):
-            due = {index: self._missing(cases, index) for index in range(count)}
+            states = [self.states[case.id] for case in cases]
+            due = {
+                index: [s.case for s in states if s.ended is None and index not in s.measured]
+                for index in range(count)
+            }
             beyond = (len(d) for index, d in due.items() if again or index >= self._options.rounds)
             self._progress.more(sum(beyond))
-            self._rounds(due)
-
-    def _missing(self, cases: Sequence[PlannedCase], index: int) -> list[PlannedCase]:
-        """Those that nothing ended and that were not measured in this round."""
-        states = (self.states[case.id] for case in cases)
-        return [s.case for s in states if s.ended is None and index not in s.measured]
+            self._rounds_at_once(due)
+            self._judge_trials()
 
     def note_end(self, states: Sequence[CaseState], rule: str) -> None:
         """Put on record which rule ended the sampling of these cases."""
         for state in states:
             self._save(replace(state.bare(), stopped_by=rule))
-
-    def _rounds(self, due: Mapping[int, Sequence[PlannedCase]]) -> None:
-        """Measure these cases in these rounds."""
-        self._rounds_at_once(due)
-        self._judge_trials()
 
     def _judge_trials(self, names: Sequence[str] | None = None) -> list[Visit]:
         """Rounds that other devices changed are void; what they do to a case is put on record.
@@ -226,15 +217,12 @@ class Rounds:
             again += [Visit(state.case, index, 0) for index in sorted(judged.void)]
         return again
 
-    def _judge_early(self, state: CaseState) -> None:
-        """A case whose rounds are all there, while lanes are at work that can measure it again."""
-        if self._side_by_side and state.rounds >= self._options.rounds:
-            for visit in self._judge_trials([state.case.id]):
-                self._added.add((visit.case.id, visit.index))
-                self._lanes.also(visit)
-
     def _rounds_at_once(self, due: Mapping[int, Sequence[PlannedCase]]) -> None:
-        rounds = [self._order(index, cases) for index, cases in due.items() if cases]
+        rounds = []
+        for index, cases in due.items():
+            if cases:
+                order = enumerate(shuffle_cases(cases, self._options.seed, index))
+                rounds.append([Visit(case, index, position) for position, case in order])
         self._side_by_side = self._lanes.are_side_by_side(len(rounds))
         if not self._side_by_side:
             for visits in rounds:
@@ -248,7 +236,12 @@ class Rounds:
         for visits in rounds:
             index = visits[0].index
             self._progress.round(index, max(self._options.rounds, index + 1), len(visits))
-        self._announce(sorted(chain.from_iterable(rounds), key=lambda visit: visit.position))
+        self._references.announce(
+            (visit.case.graph, visit.case.engine.reference)
+            for visit in sorted(chain.from_iterable(rounds), key=lambda visit: visit.position)
+            if self.states[visit.case.id].ended is None
+            and lack_of_memory(visit.case.graph.loaded.graph) is None
+        )
         if self._side_by_side:
             self._references.compute_ahead()
         self._added.clear()
@@ -256,31 +249,21 @@ class Rounds:
             if (visit.case.id, visit.index) in self._added:
                 self._progress.more(1)
             if result is not None:
-                self._keep(result)
+                self.states[result.id].take(result)
+                self._save(result)
+                if self._trials is not None:
+                    self._trials.take(result)
+                    # Lanes that are at work can measure again what is void of a finished case.
+                    is_whole = self.states[result.id].rounds >= self._options.rounds
+                    if self._side_by_side and is_whole:
+                        for added in self._judge_trials([result.id]):
+                            self._added.add((added.case.id, added.index))
+                            self._lanes.also(added)
             self._progress.finish_case()
-
-    def _keep(self, result: Case) -> None:
-        self.states[result.id].take(result)
-        self._save(result)
-        if self._trials is not None:
-            self._trials.take(result)
-            self._judge_early(self.states[result.id])
-
-    def _order(self, index: int, cases: Sequence[PlannedCase]) -> list[Visit]:
-        order = shuffle_cases(cases, self._options.seed, index)
-        return [Visit(case, index, position) for position, case in enumerate(order)]
 
     def _is_beside(self, visit: Visit) -> bool:
         """Whether other devices may measure meanwhile."""
         return self._trials is not None and self._trials.measures_beside(visit.case.id, visit.index)
-
-    def _announce(self, visits: Iterable[Visit]) -> None:
-        self._references.announce(
-            (visit.case.graph, visit.case.engine.reference)
-            for visit in visits
-            if self.states[visit.case.id].ended is None
-            and lack_of_memory(visit.case.graph.loaded.graph) is None
-        )
 
     def _run_visit(self, visit: Visit, pool: WorkerPool, turn: CaseTurn) -> Case | None:
         """In any thread."""
@@ -290,10 +273,22 @@ class Rounds:
         self._progress.start_case(case.graph.id.name, case.engine.key)
         problem = lack_of_memory(case.graph.loaded.graph)
         reference = case.engine.reference if problem is None else "none"
-        request = self._request(visit, reference)
-        turn.settle = partial(
-            self._references.validation_settings, case.graph, reference, case.engine.options.math
+        # On a device references are computed while rounds are prepared; on a processor before.
+        store, math = self._references, case.engine.options.math
+        settings_now = store.early_settings if self._side_by_side else store.validation_settings
+        request = replace(
+            request_of(
+                case,
+                store,
+                settings_now(case.graph, reference, math),
+                budget(self._options, visit.index),
+                (visit.index, visit.position),
+            ),
+            energy=self._options.energy,
+            no_gate=self.states[case.id].no_gate,
+            shares_device=self._shares,
         )
+        turn.settle = partial(store.validation_settings, case.graph, reference, math)
         if problem is not None:
             return case_of(request, Outcome("skipped", problem, "plan"))
         result = pool.run_case(case.engine, request, turn)
@@ -301,32 +296,13 @@ class Rounds:
             result = pool.run_case(case.engine, replace(request, no_gate=HUNG), turn)
         return result if self._trials is None else self._trials.describe(result, turn.companions)
 
-    def _request(self, visit: Visit, reference: str) -> RunCase:
-        """On a device references are computed while rounds are prepared; on a processor before."""
-        case, graph = visit.case, visit.case.graph
-        references = self._references
-        settle = references.early_settings if self._side_by_side else references.validation_settings
-        request = request_of(
-            case,
-            references,
-            settle(graph, reference, case.engine.options.math),
-            budget(self._options, visit.index),
-            (visit.index, visit.position),
-        )
-        return replace(
-            request,
-            energy=self._options.energy,
-            no_gate=self.states[case.id].no_gate,
-            shares_device=self._shares,
-        )
-
 
 def shuffle_cases(cases: Sequence[PlannedCase], seed: int, index: int) -> list[PlannedCase]:
     """Graphs in an order drawn from (seed, round); the engines of a graph side by side, their
     order turned round by round."""
     groups: dict[str, list[PlannedCase]] = defaultdict(list)
     for case in cases:
-        groups[case.graph.turns_with or case.graph.id.path].append(case)
+        groups[turn_of(case)].append(case)
     keys = sorted(groups)
     random.Random(f"{seed}:{index}").shuffle(keys)  # noqa: S311 - an order, not a secret
     turn = -1 if index % 2 else 1

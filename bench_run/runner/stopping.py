@@ -98,31 +98,29 @@ class Referee:
     def look(self) -> Decisions:
         """Raises `UsageError` where nothing can be compared."""
         with tempfile.TemporaryDirectory(prefix="bench-run-") as folder:
-            record = self._ask(self._save(Path(folder)))
-        found = read_decisions(record, self._against is None)
-        if not found.decided and not found.open and record["problems"]:
-            raise UsageError(f"--until decided: {record['problems'][0]}")
-        return found
-
-    def _ask(self, path: Path) -> Any:
-        sides = (
-            [str(path), "--group-by", "engine"]
-            if self._against is None
-            else ["--a", self._against, "--b", str(path)]
-        )
-        words = [*sides, "--threshold", repr(self._threshold), "--json", "-"]
-        done = subprocess.run(  # noqa: S603 - our own command, no shell
-            [sys.executable, "-m", "bench_compare", *words],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            check=False,
-        )
+            path = str(self._save(Path(folder)))
+            sides = (
+                [path, "--group-by", "engine"]
+                if self._against is None
+                else ["--a", self._against, "--b", path]
+            )
+            words = [*sides, "--threshold", repr(self._threshold), "--json", "-"]
+            done = subprocess.run(  # noqa: S603 - our own command, no shell
+                [sys.executable, "-m", "bench_compare", *words],
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                check=False,
+            )
         try:
-            return json.loads(done.stdout)
+            record = json.loads(done.stdout)
         except ValueError:
             text = done.stderr.decode(errors="replace").strip() or f"exit code {done.returncode}"
             last = text.splitlines()[-1][:SHOWN].removeprefix("bench-compare: ")
             raise UsageError(f"--until decided: {last}") from None
+        found = read_decisions(record, self._against is None)
+        if not found.decided and not found.open and record["problems"]:
+            raise UsageError(f"--until decided: {record['problems'][0]}")
+        return found
 
 
 def read_decisions(record: Mapping[str, Any], paired: bool) -> Decisions:

@@ -24,7 +24,7 @@ from bench_run.worker.messages import Visit as VisitRequest
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from bench_schema.document import Case, Validation
+    from bench_schema.document import Case
     from bench_schema.tuning import Limits
 
     from bench_run.machine.device_lock import DeviceLock
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from bench_run.runner.references import ReferenceStore
     from bench_run.tune.candidates import Option
     from bench_run.tune.journal import TuneJournal
-    from bench_run.worker.messages import RunCase, Visited
+    from bench_run.worker.messages import RunCase
     from bench_run.worker.parent.pool import WorkerPool
 
 
@@ -128,7 +128,8 @@ def _limited(fate: Fate, limits: Limits) -> Fate:
     """The same, or out, where it breaks a limit. What is not known breaks it too."""
     problem = None
     if limits.error is not None and (fate.error is None or fate.error > limits.error):
-        problem = f"error {_text(fate.error)}, at most {limits.error:g} is allowed"
+        error = "not known" if fate.error is None else f"{fate.error:.3g}"
+        problem = f"error {error}, at most {limits.error:g} is allowed"
     most = limits.workspace_bytes
     size = fate.workspace_bytes
     if most is not None and (size is None or size > most):
@@ -140,10 +141,6 @@ def _limited(fate: Fate, limits: Limits) -> Fate:
         if fate.deterministic is None:
             problem = "not known to be deterministic: its outputs were not compared"
     return fate if problem is None else replace(fate, status="over a limit", reason=problem)
-
-
-def _text(error: float | None) -> str:
-    return "not known" if error is None else f"{error:.3g}"
 
 
 def _first_of_its_plan(
@@ -262,7 +259,14 @@ class Session:
         except BenchRunError as error:
             return case_of(request, Outcome("failed", str(error), "plan", error.detail))
         if case.outcome.status == "completed":
-            self._make_room(index, _kept_bytes(case))
+            memory = case.memory
+            buffers = 0 if memory is None else memory.buffer_bytes or 0
+            workspace = 0 if memory is None else memory.workspace_bytes or 0
+            self._sizes[index] = buffers * int(case.plan.get(ROTATED, "1")) + workspace
+            # What was used longest ago is closed until the new plan fits beside the rest.
+            for oldest in list(self._sizes)[:-1]:
+                if sum(self._sizes.values()) > self._room_bytes:
+                    self.release(oldest)
         return case
 
     def _request(self, index: int) -> RunCase:
@@ -288,24 +292,19 @@ class Session:
         known = self._journal.recall_case(self._name, key)
         if known is not None:
             return known
+        option, checked = self._options[index], None
         with self._held(alone=False):
-            checked = self._again(index)
+            if index in self._sizes or self._keep(index).outcome.status == "completed":
+                try:
+                    checked = self._pool.repeat(option.case.engine, Repeat(option.key))
+                except BenchRunError as error:
+                    if isinstance(error, WorkerError):
+                        self._lost(index)
         if checked is None:
             return before
         case = replace(before, validation=checked)
         self._journal.keep_case(self._name, key, case)
         return case
-
-    def _again(self, index: int) -> Validation | None:
-        if index not in self._sizes and self._keep(index).outcome.status != "completed":
-            return None
-        option = self._options[index]
-        try:
-            return self._pool.repeat(option.case.engine, Repeat(option.key))
-        except BenchRunError as error:
-            if isinstance(error, WorkerError):
-                self._lost(index)
-            return None
 
     def measure(
         self, indices: Sequence[int], samples: int, objective: str = "time"
@@ -346,25 +345,20 @@ class Session:
             self.failed[index] = Outcome("failed", str(error), "measure", error.detail)
             return None
         self._effort.add(executions=answer.samples + WARMUP)
-        found = _logarithm(answer, objective)
-        if found is None:
-            self.failed[index] = Outcome("failed", no_energy(answer.notes), "measure")
-            return None
-        return Visit(found, answer.deviation, answer.cost)
+        log = answer.log_time
+        if objective != "time":
+            if answer.joules is None or answer.joules <= 0:
+                self.failed[index] = Outcome("failed", no_energy(answer.notes), "measure")
+                return None
+            energy = math.log(answer.joules)
+            log = energy if objective == "energy" else energy + log
+        return Visit(log, answer.deviation, answer.cost)
 
     def _lost(self, index: int) -> None:
         """The engine's worker is gone, and with it all that it kept."""
         key = self._options[index].case.engine.key
         for other in [i for i in self._sizes if self._options[i].case.engine.key == key]:
             del self._sizes[other]
-
-    def _make_room(self, index: int, size: int) -> None:
-        """Close what was used longest ago until the new plan fits beside the rest."""
-        self._sizes[index] = size
-        for oldest in list(self._sizes)[:-1]:
-            if sum(self._sizes.values()) <= self._room_bytes:
-                return
-            self.release(oldest)
 
     def release(self, index: int) -> None:
         """Close the plan of an option that is out."""
@@ -380,25 +374,8 @@ class Session:
             self.release(index)
 
 
-def _logarithm(answer: Visited, objective: str) -> float | None:
-    """Of what is to be made small."""
-    if objective == "time":
-        return answer.log_time
-    if answer.joules is None or answer.joules <= 0:
-        return None
-    energy = math.log(answer.joules)
-    return energy if objective == "energy" else energy + answer.log_time
-
-
 def no_energy(notes: Sequence[str]) -> str:
     return "; ".join(notes) or "the device told no energy"
-
-
-def _kept_bytes(case: Case) -> int:
-    memory = case.memory
-    buffers = 0 if memory is None else memory.buffer_bytes or 0
-    workspace = 0 if memory is None else memory.workspace_bytes or 0
-    return buffers * int(case.plan.get(ROTATED, "1")) + workspace
 
 
 # Graphs whose candidates are built at the same time, each by workers of its own.

@@ -20,7 +20,7 @@ from bench_run.plan.tuned import GRAPH_AXES, in_math, rewritten, variant_case
 from bench_run.tune.settings import ALL, Space
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from bench_schema.document import Document
 
@@ -97,52 +97,59 @@ class Lister:
                 f"{graph.id.name}: {len(found)} combinations, at most {MOST_CANDIDATES} are tried: "
                 "leave out axes or values"
             )
-        return list(_without_duplicates(found))
+        seen: dict[tuple[object, ...], str] = {}
+        options = []
+        for option in found:
+            case = option.case
+            inner = {k: v for k, v in case.variant.items() if k not in (*GRAPH_AXES, "math")}
+            engine = (case.engine.spec.text, case.engine.options.math)
+            key = (case.graph.id.fingerprint, engine, tuple(sorted(inner.items())))
+            if option.problem is None and key in seen:
+                problem = f"the same as {seen[key]}"
+                options.append(replace(option, problem=problem, status="duplicate"))
+                continue
+            if option.problem is None:
+                seen[key] = option.key or "the default"
+            options.append(option)
+        return options
 
     def _others(self, graph: PlannedGraph) -> Iterator[Option]:
-        for values, made in self._graphs(graph):
+        axes = [axis for axis in GRAPH_AXES if self._space.values(axis)]
+        for chosen in product(*(self._space.values(axis) for axis in axes)):
+            values = dict(zip(axes, chosen, strict=True))
+            made = rewritten(graph, values)  # why not, where there is no such graph
             for engine in self._engines:
-                named = self._named(engine)
+                # The axes of engines are part of the variant where they are varied.
+                named = {}
+                if len(self._space.engines) > 1:
+                    named["engine"] = engine.spec.text
+                if self._space.values("math"):
+                    named["math"] = engine.options.math
+                variant = {**named, **values}
                 if isinstance(made, str):
                     case = variant_case(graph, engine, values)
-                    yield Option({**named, **values}, case, made, "unsupported")
-                    continue
-                yield from self._on_engine(made, engine, {**named, **values})
-
-    def _named(self, engine: PlannedEngine) -> dict[str, str]:
-        """What the record says of an engine: its axes, where they are varied."""
-        named = {}
-        if len(self._space.engines) > 1:
-            named["engine"] = engine.spec.text
-        if self._space.values("math"):
-            named["math"] = engine.options.math
-        return named
-
-    def _graphs(self, graph: PlannedGraph) -> Iterator[tuple[Variant, PlannedGraph | str]]:
-        """The graph in each type and layout; why not, where there is no such graph."""
-        axes = [axis for axis in GRAPH_AXES if self._space.values(axis)]
-        for values in product(*(self._space.values(axis) for axis in axes)):
-            variant = dict(zip(axes, values, strict=True))
-            yield variant, rewritten(graph, variant)
-
-    def _on_engine(
-        self, graph: PlannedGraph, engine: PlannedEngine, variant: Variant
-    ) -> Iterator[Option]:
-        if isinstance(graph.loaded.graph, ChainGraph):
-            yield _option(graph, engine, variant)  # each of its graphs has plans of its own
-        elif self._space.values("plan"):
-            yield from self._plans(graph, engine, variant)
-        elif self._space.knobs:
-            yield from self._knobs(graph, engine, variant)
-        else:
-            yield _option(graph, engine, variant)
+                    yield Option(variant, case, made, "unsupported")
+                elif isinstance(made.loaded.graph, ChainGraph):
+                    yield _option(made, engine, variant)  # each of its graphs has plans of its own
+                elif self._space.values("plan"):
+                    yield from self._plans(made, engine, variant)
+                elif self._space.knobs:
+                    yield from self._knobs(made, engine, variant)
+                else:
+                    yield _option(made, engine, variant)
 
     def _plans(
         self, graph: PlannedGraph, engine: PlannedEngine, variant: Variant
     ) -> Iterator[Option]:
         wanted = self._space.values("plan")
         try:
-            home, listed = self._listed(graph, engine)
+            # What runs the plans: the engine itself, so that they race in one process with its own
+            # choice, else the engine whose variants they are.
+            home = every_plan(engine)
+            beside = None if home is engine else self._pool.plans(engine, graph.loaded.graph)
+            if beside is not None:
+                home = replace(engine, build_timeout_s=home.build_timeout_s)
+            listed = self._pool.variants(home, graph.loaded.graph) if beside is None else beside
         except BenchRunError as error:
             option = _option(graph, engine, variant)
             yield replace(option, problem=str(error), status="unsupported")
@@ -154,18 +161,12 @@ class Lister:
         for name in () if wanted == (ALL,) else wanted:
             if name not in named:
                 option = _option(graph, home, {**variant, "plan": name}, {"plan": name})
-                yield replace(option, problem=_no_plan(home, name, named), status="unsupported")
-
-    def _listed(
-        self, graph: PlannedGraph, engine: PlannedEngine
-    ) -> tuple[PlannedEngine, Sequence[Variant]]:
-        """Plans, and what runs them: the engine itself, so that they race in one process with its
-        own choice, else the engine whose variants they are."""
-        every = every_plan(engine)
-        beside = None if every is engine else self._pool.plans(engine, graph.loaded.graph)
-        if beside is not None:
-            return replace(engine, build_timeout_s=every.build_timeout_s), beside
-        return every, self._pool.variants(every, graph.loaded.graph)
+                names = [each for each in named if each]
+                some = ", ".join(names[:8]) + (" …" if len(names) > 8 else "")
+                problem = (
+                    f"{home.key} lists no plan {name!r} for this graph; it lists {some or 'none'}"
+                )
+                yield replace(option, problem=problem, status="unsupported")
 
     def _knobs(
         self, graph: PlannedGraph, engine: PlannedEngine, variant: Variant
@@ -173,7 +174,12 @@ class Lister:
         asked = self._space.knobs
         try:
             known = self._pool.knob_values(engine, graph.loaded.graph, {})
-            lists = [_knob_values(engine, name, values, known) for name, values in asked.items()]
+            for name, values in asked.items():
+                if values == (ALL,) and name not in known:
+                    names = ", ".join(known) or "none with a list of values"
+                    problem = f"it has no knob {name!r} to list; it has {names}"
+                    raise GraphError(engine.key, problem)
+            lists = [known[name] if v == (ALL,) else v for name, v in asked.items()]
         except BenchRunError as error:
             option = _option(graph, engine, variant)
             yield replace(option, problem=str(error), status="unsupported")
@@ -183,45 +189,12 @@ class Lister:
             yield _option(graph, engine, {**variant, **chosen})
 
 
-def _knob_values(
-    engine: PlannedEngine, name: str, values: tuple[str, ...], known: Mapping[str, tuple[str, ...]]
-) -> tuple[str, ...]:
-    if values != (ALL,):
-        return values
-    if name not in known:
-        names = ", ".join(known) or "none with a list of values"
-        raise GraphError(engine.key, f"it has no knob {name!r} to list; it has {names}")
-    return known[name]
-
-
-def _no_plan(engine: PlannedEngine, name: str, listed: Iterable[str]) -> str:
-    names = [each for each in listed if each]
-    some = ", ".join(names[:8]) + (" …" if len(names) > 8 else "")
-    return f"{engine.key} lists no plan {name!r} for this graph; it lists {some or 'none'}"
-
-
 def _option(
     graph: PlannedGraph, engine: PlannedEngine, variant: Variant, chosen: Variant | None = None
 ) -> Option:
     """`chosen`: what the engine has to be told beside the axes."""
     shown = {axis: value for axis, value in variant.items() if axis != "engine"}
     return Option(dict(variant), variant_case(graph, engine, {**shown, **(chosen or {})}))
-
-
-def _without_duplicates(options: Sequence[Option]) -> Iterator[Option]:
-    """Those that would run the same graph on the same engine in the same way are marked."""
-    seen: dict[tuple[object, ...], str] = {}
-    for option in options:
-        case = option.case
-        inner = {k: v for k, v in case.variant.items() if k not in (*GRAPH_AXES, "math")}
-        engine = (case.engine.spec.text, case.engine.options.math)
-        key = (case.graph.id.fingerprint, engine, tuple(sorted(inner.items())))
-        if option.problem is None and key in seen:
-            yield replace(option, problem=f"the same as {seen[key]}", status="duplicate")
-            continue
-        if option.problem is None:
-            seen[key] = option.key or "the default"
-        yield option
 
 
 # What the stages of a tuning hand on: to each other, and to the record.

@@ -128,16 +128,12 @@ def still_open(
     left = list(finalists)
     while True:
         rounds = min(f.logs.size for f in left)
-        then = [_first(f, rounds) for f in left]
+        then = [replace(f, logs=f.logs[:rounds]) for f in left]
         slower = {f.index for f in shown_slower(then, margin_ratio, looks)} - {default}
         stay = [f for f in left if f.index not in slower or f.logs.size > rounds]
         if len(stay) == len(left):
             return then
         left = stay
-
-
-def _first(finalist: Finalist, rounds: int) -> Finalist:
-    return replace(finalist, logs=finalist.logs[:rounds])
 
 
 def shown_slower(finalists: Sequence[Finalist], margin_ratio: float, looks: int) -> list[Finalist]:
@@ -220,8 +216,10 @@ def pareto(points: Sequence[Point]) -> tuple[int, ...]:
 
 
 def _beats(one: Point, other: Point) -> bool:
-    faster, slower = _speed(one, other)
-    better, worse = [faster], [slower]
+    speed = ratio(Finalist(0, 0, other.logs), Finalist(1, 0, one.logs))
+    low = speed.estimate if speed.low is None else speed.low
+    high = speed.estimate if speed.high is None else speed.high
+    better, worse = [low > 1], [high < 1]  # surely faster, surely slower
     for a, b in (
         (one.error, other.error),
         (one.workspace_bytes, other.workspace_bytes),
@@ -231,14 +229,6 @@ def _beats(one: Point, other: Point) -> bool:
             better.append(a < b)
             worse.append(a > b)
     return any(better) and not any(worse)
-
-
-def _speed(one: Point, other: Point) -> tuple[bool, bool]:
-    """Whether one is surely faster than the other, and whether surely slower."""
-    found = ratio(Finalist(0, 0, other.logs), Finalist(1, 0, one.logs))
-    low = found.estimate if found.low is None else found.low
-    high = found.estimate if found.high is None else found.high
-    return low > 1, high < 1
 
 
 # Whether the rounds of the finalists are enough. Arrays in, decisions out.
@@ -279,12 +269,12 @@ def open_finalists(
     told = [f for f in finalists if f.index in (winner, default)]
     if len(lasting) > 1 and not _same_winner(lasting, default, margin_ratio, looks, winner):
         return frozenset(f.index for f in (*lasting, *told))
-    return frozenset(f.index for f in told if _needs_rounds(f, most))
-
-
-def _needs_rounds(finalist: Finalist, most: int) -> bool:
-    reached = _spread(finalist) / math.sqrt(most)
-    return standard_error(finalist) > CLAIM and reached <= WORTH * CLAIM
+    due = []
+    for finalist in told:
+        reached = _spread(finalist) / math.sqrt(most)
+        if standard_error(finalist) > CLAIM and reached <= WORTH * CLAIM:
+            due.append(finalist.index)
+    return frozenset(due)
 
 
 def standard_error(finalist: Finalist) -> float:
@@ -327,18 +317,13 @@ class Combination:
 def combinations(raced: Sequence[Raced]) -> list[Combination]:
     """Every one that some graph has, the default first."""
     variants = {o.key: o.variant for each in raced for o in each.options}
-    return [_combination(key, variant, raced) for key, variant in variants.items()]
-
-
-def _combination(key: str, variant: Mapping[str, str], raced: Sequence[Raced]) -> Combination:
-    total, missing = 0.0, []
-    for each in raced:
-        time_ns = _estimates(each).get(key)
-        if time_ns is None:
-            missing.append(each.graph.id.name)
-        else:
-            total += each.graph.loaded.repeat * time_ns
-    return Combination(key, variant, None if missing else total, tuple(missing))
+    times = [(each, _estimates(each)) for each in raced]
+    made = []
+    for key, variant in variants.items():
+        missing = tuple(each.graph.id.name for each, known in times if key not in known)
+        total = sum(each.graph.loaded.repeat * known.get(key, 0.0) for each, known in times)
+        made.append(Combination(key, variant, None if missing else total, missing))
+    return made
 
 
 def _estimates(each: Raced) -> dict[str, float]:

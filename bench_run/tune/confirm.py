@@ -56,20 +56,17 @@ class Confirmation:
     def _open(self, each: Raced, states: Mapping[str, CaseState]) -> Sequence[str]:
         known = {index: states.get(each.options[index].case.id) for index in each.finalists}
         right = {i: s for i, s in known.items() if s is not None and not (s.is_wrong or s.ended)}
-        finalists = [
-            Finalist(index, each.ranks[index], logs)
-            for index, state in right.items()
-            if (logs := self._logs(state)) is not None
-        ]
+        finalists = []
+        for index, state in right.items():
+            rounds = state.in_order()
+            times = np.array([round_log(r.counting) for r in rounds])
+            joules = [r.energy_j for r in rounds]
+            logs = objective_logs(times, joules, self._tuning.objective)
+            if logs is not None:
+                finalists.append(Finalist(index, each.ranks[index], logs))
         rivals = each.rivals(finalists)
         margin_ratio = self._tuning.margin_ratio
         due = open_finalists(rivals, 0, margin_ratio, self._looks, self._most)
         if due:  # a default that may not win has its time told too
             due |= {f.index for f in finalists} - {f.index for f in rivals}
         return [each.options[index].case.id for index in sorted(due)]
-
-    def _logs(self, state: CaseState) -> Logs | None:
-        rounds = state.in_order()
-        times = np.array([round_log(each.counting) for each in rounds])
-        energies = [each.energy_j for each in rounds]
-        return objective_logs(times, energies, self._tuning.objective)

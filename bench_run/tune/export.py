@@ -15,7 +15,7 @@ from bench_run.engines.base import KNOB_VARIANT
 from bench_run.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
     from bench_schema.tuning import Candidate, TunedRecord
 
@@ -144,12 +144,9 @@ def tunableop_rows(record: TunedRecord, graphs: Mapping[str, Graph]) -> Exported
         (e.libraries["torch"] for e in record.environment.engines if "torch" in e.libraries), ""
     )
     head = f"Validator,PT_VERSION,{version.partition('+')[0]}"
-    return Exported("\n".join((head, *rows)) + "\n", _others(record, rows))
-
-
-def _others(record: TunedRecord, rows: Sequence[str]) -> tuple[str, ...]:
     left = len(record.entries) - len(rows)
-    return (f"{left} entries have no meaning in TunableOp's file",) if left else ()
+    notes = (f"{left} entries have no meaning in TunableOp's file",) if left else ()
+    return Exported("\n".join((head, *rows)) + "\n", notes)
 
 
 TYPES = {"float": "float", "double": "double", "half": "Half", "bfloat16": "BFloat16"}

@@ -40,36 +40,37 @@ class TuneJournal:
             raise UsageError(
                 f"{self._path} holds an unfinished tuning: continue with --resume, or delete it"
             )
-        lines = _lines(self._path) if resume else []
+        lines: list[Any] = []
+        if resume and self._path.exists():
+            for line in self._path.read_bytes().splitlines():
+                try:
+                    lines.append(json.loads(line))
+                except ValueError:  # as many whole lines as there are from the start
+                    break
         if lines:
-            self._recall(lines, plain)
+            before = lines[0].get("tuning", {})
+            for name in sorted({*before, *plain}):
+                if before.get(name) != plain.get(name):
+                    raise UsageError(
+                        f"--resume: the unfinished tuning has {name} {before.get(name)!r}, this "
+                        f"one {plain.get(name)!r}: continue with the same options, or choose "
+                        "another -o"
+                    )
+            self._known = {line["key"]: line["value"] for line in lines[1:]}
         with writing(self._path):
-            self._begin(plain)
-
-    def _begin(self, head: Mapping[str, Any]) -> None:
-        """What is known is written anew, beside what it replaces: a full disk or a kill loses none
-        of it."""
-        fresh = self._path.with_name(f"{self._path.name}.new")
-        try:
-            self._file = fresh.open("wb")
-            self._write({"tuning": head})
-            for key, value in self._known.items():
-                self._write({"key": key, "value": value})
-            fresh.replace(self._path)
-        except OSError:
-            self.close(done=False)
-            fresh.unlink(missing_ok=True)
-            raise
-
-    def _recall(self, lines: list[Any], head: Mapping[str, Any]) -> None:
-        before = lines[0].get("tuning", {})
-        for name in sorted({*before, *head}):
-            if before.get(name) != head.get(name):
-                raise UsageError(
-                    f"--resume: the unfinished tuning has {name} {before.get(name)!r}, this one "
-                    f"{head.get(name)!r}: continue with the same options, or choose another -o"
-                )
-        self._known = {line["key"]: line["value"] for line in lines[1:]}
+            # What is known is written anew, beside what it replaces: a full disk or a kill loses
+            # none of it.
+            fresh = self._path.with_name(f"{self._path.name}.new")
+            try:
+                self._file = fresh.open("wb")
+                self._write({"tuning": plain})
+                for key, value in self._known.items():
+                    self._write({"key": key, "value": value})
+                fresh.replace(self._path)
+            except OSError:
+                self.close(done=False)
+                fresh.unlink(missing_ok=True)
+                raise
 
     @property
     def resumed(self) -> int:
@@ -137,18 +138,3 @@ class TuneJournal:
             self._file = None
         if done:
             self._path.unlink(missing_ok=True)
-
-
-def _lines(path: Path) -> list[Any]:
-    """As many whole lines as there are from the start."""
-    try:
-        text = path.read_bytes()
-    except FileNotFoundError:
-        return []
-    found = []
-    for line in text.splitlines():
-        try:
-            found.append(json.loads(line))
-        except ValueError:
-            break
-    return found

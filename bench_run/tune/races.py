@@ -126,12 +126,15 @@ class Races:
     def _place(self, pool: WorkerPool) -> Place:
         specs = tuple(engine.spec.text for engine in self.outline.engines)
         space = replace(self.tuning.space, engines=specs)
+        on_device = {o.facts.device for o in self.pool.opened.values()} - {"cpu"}
+        sizes = [d.memory_bytes for d in devices() if d.memory_bytes] if on_device else []
+        total_bytes = min(sizes) if sizes else int(psutil.virtual_memory().available)
         means = Means(
             pool,
             self.references,
             self.options,
             self.journal,
-            self._room() // self._count,
+            int(MEMORY_SHARE * total_bytes) // self._count,
             self.effort,
             self._lock,
             self.tuning.limits.deterministic,
@@ -144,24 +147,20 @@ class Races:
         for first in range(0, count, self._count):
             numbers = range(first, min(first + self._count, count))
             with self.pool.breakdown.on("building candidates"):
-                built = self._build_some(benches, numbers)
+                begin, left = time.monotonic(), count - first
+                is_over = self.clock.race_end(left, len(numbers))
+                names = ", ".join(self.outline.graphs[number].id.name for number in numbers)
+                self.talk.say(f"building the candidates of {names} ({self.clock.text()})")
+                listed = benches.at_once(self._list, numbers)
+                if first == 0:  # each worker calibrates its clock when it builds its first plan
+                    list(benches.in_turn(_build_first, listed))
+                fates = benches.at_once(partial(self._build, is_over=is_over), listed)
+                took_s = time.monotonic() - begin
+                pairs = zip(listed, fates, strict=True)
+                built = [replace(each, fates=found, took_s=took_s) for each, found in pairs]
             with self.pool.breakdown.on("racing"):
                 raced += benches.in_turn(self._race_built, built)
         return raced
-
-    def _build_some(self, benches: Benches[Place], numbers: Sequence[int]) -> list[Built]:
-        """The candidates of these graphs, side by side."""
-        begin, left = time.monotonic(), len(self.outline.graphs) - numbers[0]
-        is_over = self.clock.race_end(left, len(numbers))
-        names = ", ".join(self.outline.graphs[number].id.name for number in numbers)
-        self.talk.say(f"building the candidates of {names} ({self.clock.text()})")
-        listed = benches.at_once(self._list, numbers)
-        if numbers[0] == 0:  # each worker calibrates its clock when it builds its first plan
-            list(benches.in_turn(_build_first, listed))
-        fates = benches.at_once(partial(self._build, is_over=is_over), listed)
-        took_s = time.monotonic() - begin
-        pairs = zip(listed, fates, strict=True)
-        return [replace(each, fates=found, took_s=took_s) for each, found in pairs]
 
     def _list(self, place: Place, number: int) -> Built:
         graph = self.outline.graphs[number]
@@ -182,13 +181,6 @@ class Races:
         finally:
             built.session.close()
 
-    def _room(self) -> int:
-        """Bytes that plans of one graph may take together."""
-        on_device = {o.facts.device for o in self.pool.opened.values()} - {"cpu"}
-        sizes = [d.memory_bytes for d in devices() if d.memory_bytes] if on_device else []
-        total = min(sizes) if sizes else int(psutil.virtual_memory().available)
-        return int(MEMORY_SHARE * total)
-
     def _race(
         self,
         graph: PlannedGraph,
@@ -197,20 +189,32 @@ class Races:
     ) -> Raced:
         options, session, fates = built.options, built.session, list(built.fates)
         entered = [i for i, fate in enumerate(fates) if fate.status == "ok"]
-        aside = self._set_aside(entered, fates)
+        # A default that breaks a limit is confirmed, and drops nobody in the race.
+        is_aside = 0 in entered and len(entered) > 1 and fates[0].beyond is not None
+        aside = [0] if is_aside and self.tuning.scope == "layer" else []
         entered = [i for i in entered if i not in aside]
         if not entered:
             self.talk.say(f"  no way to run it: {fates[0].reason}")
             return Raced(graph, options, fates, (), None, _ranks(fates))
         state = self._run(entered, session, is_over)
-        self._run_again(entered, fates, state, session)
+        # Those that may be confirmed run again, to see which are deterministic; one that is wrong
+        # now is out.
+        for row in state.within(close(self.tuning.race_margin)):
+            index = entered[row]
+            if fates[index].deterministic is None:
+                fates[index] = repeated(fates[index], session.repeat(index))
+            if fates[index].status != "ok":
+                state.alive.remove(row)
         ranks = _ranks(fates)
         margin = self.tuning.race_margin
         rank_row = np.array([ranks[i] for i in entered], np.int64)
         always = entered.index(0) if 0 in entered else -1
         finalists, tied = choose_finalists(state, rank_row, always, margin, MOST_FINALISTS)
         names = [options[entered[row]].key or "the default" for row in finalists]
-        self.talk.say("  " + _race_text(len(options), len(entered), state, names))
+        self.talk.say(
+            f"  {len(options)} candidates, {len(entered)} raced ({state.blocks} blocks, stopped "
+            f"by: {state.stopped_by}){_lead(state)}; finalists: {', '.join(names) or 'none'}"
+        )
         for index, outcome in session.failed.items():
             fates[index] = replace(fates[index], status=outcome.status, reason=outcome.reason)
         return Raced(
@@ -223,28 +227,6 @@ class Races:
             [*aside, *(entered[f] for f in finalists)],
             [entered[t] for t in tied],
         )
-
-    def _set_aside(self, entered: Sequence[int], fates: Sequence[Fate]) -> list[int]:
-        """A default that breaks a limit: it is confirmed, and drops nobody in the race."""
-        others = [i for i in entered if i != 0]
-        layers = self.tuning.scope == "layer"
-        return [0] if layers and others and 0 in entered and fates[0].beyond is not None else []
-
-    def _run_again(
-        self,
-        entered: Sequence[int],
-        fates: list[Fate],
-        state: RaceState,
-        session: Session,
-    ) -> None:
-        """Those that may be confirmed, to see which are deterministic; one that is wrong now is
-        out."""
-        for row in state.within(close(self.tuning.race_margin)):
-            index = entered[row]
-            if fates[index].deterministic is None:
-                fates[index] = repeated(fates[index], session.repeat(index))
-            if fates[index].status != "ok":
-                state.alive.remove(row)
 
     def _run(
         self,
@@ -284,14 +266,8 @@ def _ranks(fates: Sequence[Fate]) -> dict[int, int]:
     return rank_candidates({index: fate.facts for index, fate in enumerate(fates)}, 0)
 
 
-def _race_text(listed: int, entered: int, state: RaceState, finalists: Sequence[str]) -> str:
-    """What a race came to, in a line: who leads, and by how much over the default."""
-    blocks = f"{state.blocks} blocks, stopped by: {state.stopped_by}"
-    names = ", ".join(finalists) or "none"
-    return f"{listed} candidates, {entered} raced ({blocks}){_lead(state)}; finalists: {names}"
-
-
 def _lead(state: RaceState) -> str:
+    """By how much the fastest leads the default."""
     if 0 not in state.alive:
         return ""
     ahead = math.expm1(float(state.behind()[state.alive.index(0)]))

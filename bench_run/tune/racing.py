@@ -152,17 +152,12 @@ def is_clear(logs: Logs, settings: RaceSettings) -> bool:
         return True
     if logs.shape[1] < settings.first_blocks:
         return False
-    return _worst_error(logs, settings) <= PRECISION * settings.margin
-
-
-def _worst_error(logs: Logs, settings: RaceSettings) -> float:
-    """Largest standard error, among those that may be tied with the leader, of what they are
-    behind."""
+    # The largest standard error of the distance from the leader, among those that may be tied.
     means = logs.mean(axis=1)
     leader = int(np.argmin(means))
     errors = (logs - logs[leader]).std(axis=1, ddof=1) / math.sqrt(logs.shape[1])
     close = means - means[leader] < 2 * settings.margin + 2 * errors
-    return float(errors[close].max())
+    return float(errors[close].max()) <= PRECISION * settings.margin
 
 
 # The race of one graph's candidates, block by block, over a function that measures.
@@ -267,7 +262,11 @@ def run_race(
         if len(state.alive) < 2 or is_over():
             return _ended(state, is_over())
     keep(survivors(state.now(), settings).tolist())
-    samples = _samples(state)
+    # The variances so far say how many samples a block to come needs.
+    within = float(np.median([visit.deviation for visit in state.visits]))
+    cost = float(np.median([visit.cost for visit in state.visits]))
+    between = between_visits(state.now(), within, SHORT_SAMPLES)
+    samples = block_samples(within, between, cost)
     _start_heat(state)
     while True:
         block(samples)
@@ -306,25 +305,19 @@ def run_energy_race(
     _start_heat(state)
     few = replace(settings, first_blocks=ENERGY_BLOCKS[0], elsewhere=0.0)
     while True:
-        _take(state, _slices(state.alive, measure, is_over))
+        # A block in parts: a candidate that has no turn before the time is over is out.
+        visits: dict[int, Visit] = {}
+        for begin in range(0, len(state.alive), ENERGY_SLICE):
+            if visits and is_over():
+                break
+            visits |= measure(tuple(state.alive[begin : begin + ENERGY_SLICE]), SHORT_SAMPLES)
+        _take(state, visits)
         watch(state)
         keep(survivors(state.now(), few).tolist() if state.alive else [])
         if len(state.alive) < 2 or is_clear(state.now(), few):
             return state
         if is_over() or state.blocks - state.heat >= ENERGY_BLOCKS[1]:
             return _ended(state, is_over())
-
-
-def _slices(
-    alive: Sequence[int], measure: Measure, is_over: Callable[[], bool]
-) -> Mapping[int, Visit]:
-    """One block in parts, in this order: who has no turn before the time is over, is out."""
-    visits: dict[int, Visit] = {}
-    for begin in range(0, len(alive), ENERGY_SLICE):
-        if visits and is_over():
-            break
-        visits |= measure(tuple(alive[begin : begin + ENERGY_SLICE]), SHORT_SAMPLES)
-    return visits
 
 
 def run_all(
@@ -359,14 +352,6 @@ def _start_heat(state: RaceState) -> None:
     state.heat = state.blocks
     for candidate in state.alive:
         state.stages[candidate] = "race"
-
-
-def _samples(state: RaceState) -> int:
-    """For the blocks to come, from the variances of those before."""
-    within = float(np.median([visit.deviation for visit in state.visits]))
-    cost = float(np.median([visit.cost for visit in state.visits]))
-    between = between_visits(state.now(), within, SHORT_SAMPLES)
-    return block_samples(within, between, cost)
 
 
 def _ended(state: RaceState, over: bool) -> RaceState:

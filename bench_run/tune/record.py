@@ -83,6 +83,21 @@ def make_record(tuned: Tuned) -> TunedRecord:
         decisions = decide_whole(suite, decisions, tuned.tuning.margin_ratio)
     pairs = zip(tuned.raced, decisions, strict=True)
     entries = tuple(_entry(each, decision, confirmed) for each, decision in pairs)
+    known = suite.measured({number: d.winner for number, d in enumerate(decisions)})
+    names = [each.graph.id.name for i, each in enumerate(tuned.raced) if i not in known]
+    notes = list(tuned.notes)
+    if names:
+        notes.append(f"no part of the whole, since they have no times: {', '.join(names)}")
+    if tuned.tuning.objective != "time":  # what the counter of energy could not tell
+        of_energy = (
+            f"{case.id}: {note.removeprefix(ENERGY_NOTE)}"
+            for case in tuned.document.cases
+            for each in case.rounds
+            for note in each.notes
+            if note.startswith(ENERGY_NOTE)
+        )
+        notes += dict.fromkeys(of_energy)
+    tuning = tuned.tuning
     return TunedRecord(
         kind=KIND,
         tuning_version=TUNING_VERSION,
@@ -90,7 +105,15 @@ def make_record(tuned: Tuned) -> TunedRecord:
         started=tuned.started,
         finished=now(),
         command=tuple(tuned.command),
-        settings=_settings(tuned),
+        settings=TuneSettings(
+            space=tuning.space.texts,
+            scope=tuning.scope,
+            objective=tuning.objective,
+            margin_ratio=tuning.margin_ratio,
+            limits=tuning.limits,
+            budget_s=tuning.budget_s,
+            seed=tuned.options.seed,
+        ),
         environment=environment_of(tuned),
         entries=entries,
         whole=_whole(suite, decisions, tuned),
@@ -101,7 +124,7 @@ def make_record(tuned: Tuned) -> TunedRecord:
             round(tuned.confirm_s, 3),
         ),
         document=evidence(tuned.tuning.document),
-        notes=(*tuned.notes, *_left_out(tuned, decisions, suite), *_unresolved(tuned)),
+        notes=tuple(notes),
     )
 
 
@@ -117,14 +140,12 @@ def confirmed_cases(document: Document) -> dict[str, Confirmed]:
             series = main_series(case.rounds[0].series)
             assert series is not None, "a round has samples"
             logs = np.array([*round_logs(case, series).values()])
-            found[case.id] = Confirmed(case, logs, _energy(case))
+            joules = [r.energy_j_per_iteration for r in case.rounds]
+            known = [j for j in joules if j is not None]
+            is_known = bool(known) and len(known) == len(joules)
+            energy_j = math.fsum(known) / len(known) if is_known else None
+            found[case.id] = Confirmed(case, logs, energy_j)
     return found
-
-
-def _energy(case: Case) -> float | None:
-    joules = [r.energy_j_per_iteration for r in case.rounds]
-    known = [j for j in joules if j is not None]
-    return math.fsum(known) / len(known) if known and len(known) == len(joules) else None
 
 
 def objective(found: Confirmed, wanted: str) -> Logs | None:
@@ -167,7 +188,15 @@ def with_reason(each: Raced, decision: Decision, finalists: Sequence[Finalist]) 
 
 
 def _entry(each: Raced, decision: Decision, confirmed: Mapping[str, Confirmed]) -> Entry:
-    behind = _behind(each, decision.winner)
+    behind: dict[int, Ratio] = {}
+    if each.state is not None and decision.winner in each.entered:
+        against = intervals(each.state, each.entered.index(decision.winner))
+        for index, interval in zip(each.entered, against, strict=True):
+            if interval is not None:
+                mean, half = interval
+                low = None if half is None else math.exp(mean - half)
+                high = None if half is None else math.exp(mean + half)
+                behind[index] = Ratio(math.exp(mean), low, high)
     candidates = tuple(
         _candidate(each, index, behind.get(index), confirmed) for index in range(len(each.options))
     )
@@ -192,20 +221,6 @@ def _entry(each: Raced, decision: Decision, confirmed: Mapping[str, Confirmed]) 
         pareto=pareto(points),
         stopped_by=None if each.state is None else each.state.stopped_by,
     )
-
-
-def _behind(each: Raced, winner: int) -> dict[int, Ratio]:
-    if each.state is None or winner not in each.entered:
-        return {}
-    found = intervals(each.state, each.entered.index(winner))
-    rows = zip(each.entered, found, strict=True)
-    return {index: _ratio(*pair) for index, pair in rows if pair is not None}
-
-
-def _ratio(mean: float, half: float | None) -> Ratio:
-    if half is None:
-        return Ratio(math.exp(mean))
-    return Ratio(math.exp(mean), math.exp(mean - half), math.exp(mean + half))
 
 
 def _candidate(
@@ -264,40 +279,6 @@ def _whole(suite: Suite, decisions: Sequence[Decision], tuned: Tuned) -> Whole:
     if found is None:
         return Whole(None, None, None, combined)
     return Whole(found.default_ns, found.tuned_ns, found.ratio, combined)
-
-
-def _left_out(tuned: Tuned, decisions: Sequence[Decision], suite: Suite) -> tuple[str, ...]:
-    """Which graphs are no part of the whole."""
-    known = suite.measured({number: d.winner for number, d in enumerate(decisions)})
-    names = [each.graph.id.name for i, each in enumerate(tuned.raced) if i not in known]
-    return (f"no part of the whole, since they have no times: {', '.join(names)}",) if names else ()
-
-
-def _unresolved(tuned: Tuned) -> tuple[str, ...]:
-    """What the counter of energy could not tell."""
-    if tuned.tuning.objective == "time":
-        return ()
-    told = {
-        f"{case.id}: {note.removeprefix(ENERGY_NOTE)}": None
-        for case in tuned.document.cases
-        for each in case.rounds
-        for note in each.notes
-        if note.startswith(ENERGY_NOTE)
-    }
-    return tuple(told)
-
-
-def _settings(tuned: Tuned) -> TuneSettings:
-    tuning = tuned.tuning
-    return TuneSettings(
-        space=tuning.space.texts,
-        scope=tuning.scope,
-        objective=tuning.objective,
-        margin_ratio=tuning.margin_ratio,
-        limits=tuning.limits,
-        budget_s=tuning.budget_s,
-        seed=tuned.options.seed,
-    )
 
 
 def environment_of(tuned: Tuned) -> Environment:

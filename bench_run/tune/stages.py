@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from bench_schema.document import Document
 
     from bench_run.options import Options
-    from bench_run.plan.engines import PlannedEngine
     from bench_run.runner.planning import Outline
     from bench_run.runner.stopping import Rule
 
@@ -81,7 +80,12 @@ class Stages:
         default = self._outline.engines[0]
         for engine in {e.key: e for e in (default, *engines)}.values():
             self._pool.facts(engine)
-        self._check_counters()
+        here = [key for key, opened in self._pool.opened.items() if opened.facts.device == "cpu"]
+        if self._tuning.objective != "time" and here:
+            raise UsageError(
+                f"--objective {self._tuning.objective}: {here[0]} runs on the processor, whose "
+                "energy is not counted"
+            )
         known = {engine.key: engine for engine in (default, *engines)}
         references = ReferenceStore(self._options, known, self._pool.breakdown)
         journal = TuneJournal(self._tuning.record, self._head(specs), resume=self._options.resume)
@@ -90,7 +94,20 @@ class Stages:
                 talk.say(f"note: {note}")
             raced = None
             try:
-                raced = self._race(engines, references, journal, talk)
+                races = Races(
+                    self._options,
+                    self._tuning,
+                    self._outline,
+                    engines,
+                    self._pool,
+                    references,
+                    journal,
+                    self._clock,
+                    self._effort,
+                    talk,
+                )
+                raced = races.run()
+                talk.say(f"races: {self._pool.breakdown.line()}")
             except KeyboardInterrupt:
                 talk.say(INTERRUPTED)
                 return None
@@ -126,15 +143,6 @@ class Stages:
             VERSION,
         )
 
-    def _check_counters(self) -> None:
-        """Raises `UsageError` where joules are wanted of what nobody counts them for."""
-        here = [key for key, opened in self._pool.opened.items() if opened.facts.device == "cpu"]
-        if self._tuning.objective != "time" and here:
-            raise UsageError(
-                f"--objective {self._tuning.objective}: {here[0]} runs on the processor, whose "
-                "energy is not counted"
-            )
-
     def _told_of_budget(self, raced: Sequence[Raced]) -> list[str]:
         """What there was too little time for."""
         budget_s = self._tuning.budget_s
@@ -167,29 +175,6 @@ class Stages:
             "margin": t.margin_ratio,
             "settings": [o.cache, o.timer, o.duty, o.math, o.seed, list(o.init), o.reference],
         }
-
-    def _race(
-        self,
-        engines: Sequence[PlannedEngine],
-        references: ReferenceStore,
-        journal: TuneJournal,
-        talk: Progress,
-    ) -> list[Raced]:
-        races = Races(
-            self._options,
-            self._tuning,
-            self._outline,
-            engines,
-            self._pool,
-            references,
-            journal,
-            self._clock,
-            self._effort,
-            talk,
-        )
-        raced = races.run()
-        talk.say(f"races: {self._pool.breakdown.line()}")
-        return raced
 
     def _confirm(
         self, raced: Sequence[Raced], references: ReferenceStore, command: Sequence[str]

@@ -68,7 +68,13 @@ def verify(path: str, options: Options, command: Sequence[str] = ()) -> list[Ver
     if not (options.graphs or options.op or options.miopen_driver):
         moved = [entry for entry in record.entries if entry.winner != entry.default]
         options = replace(options, graphs=files_of(path, moved))
-    options = _narrowed(options, record)
+    options = replace(
+        options,
+        engine=options.engine or (default_engine(record),),
+        cache=record.environment.cache,
+        math=record.environment.math,
+        energy=options.energy or record.settings.objective != "time",
+    )
     outline = outline_run(options)
     pool = WorkerPool(options.timeout_s, {}, fresh=options.fresh)
     try:
@@ -79,7 +85,11 @@ def verify(path: str, options: Options, command: Sequence[str] = ()) -> list[Ver
             with suppress(EngineUnavailableError):
                 facts[key] = pool.facts(engine)
         tuned, notes = tuned_cases(record, plain.cases, engines, Here(facts, devices(), options))
-        pairs = [(a, _apart(b)) for a, b in zip(plain.cases, tuned, strict=True) if _differ(a, b)]
+        pairs = [
+            (a, PlannedCase(b.id + TURNED, b.graph, b.engine, b.variant))
+            for a, b in zip(plain.cases, tuned, strict=True)
+            if _differ(a, b)
+        ]
         if not pairs:
             raise UsageError(
                 f"--verify: {path}: no entry has a winner that differs from the "
@@ -95,18 +105,6 @@ def verify(path: str, options: Options, command: Sequence[str] = ()) -> list[Ver
     return _results(record, pairs, document)
 
 
-def _narrowed(options: Options, record: TunedRecord) -> Options:
-    """On the record's engine and under its conditions."""
-    known = record.environment
-    return replace(
-        options,
-        engine=options.engine or (default_engine(record),),
-        cache=known.cache,
-        math=known.math,
-        energy=options.energy or record.settings.objective != "time",
-    )
-
-
 def _why(notes: Sequence[str]) -> str:
     """What stands in the way of the first of them, where it is known."""
     reasons = [note for note in notes if "by default: " in note]
@@ -118,10 +116,6 @@ def _differ(default: PlannedCase, tuned: PlannedCase) -> bool:
         return case.graph.id.fingerprint, case.engine.key, variant_key(case.variant)
 
     return key(default) != key(tuned)
-
-
-def _apart(case: PlannedCase) -> PlannedCase:
-    return PlannedCase(case.id + TURNED, case.graph, case.engine, case.variant)
 
 
 def _results(

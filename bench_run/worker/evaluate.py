@@ -23,8 +23,7 @@ from bench_run.worker.reference_cache import ReferenceCache, key_of
 if TYPE_CHECKING:
     from bench_run.engines.base import Engine
     from bench_run.graph.model import Graph, Tensor
-    from bench_run.tensors.data import Data
-    from bench_run.tensors.layout import Storage, Storages
+    from bench_run.tensors.layout import Storages
     from bench_run.worker.messages import Attempt, Evaluate
 
 HIPDNN = "hipdnn:"
@@ -42,24 +41,24 @@ def compute_expected(graph: Graph, inputs: Storages) -> Arrays:
 
 
 def _compute_chain(whole: ChainGraph, inputs: Storages) -> Arrays:
-    """Place by place; what one writes is rounded to its type, and read as it lies in memory."""
-    held = dict(inputs)
+    """Layer by layer; what one writes is rounded to its type, and read as it lies in memory."""
+    in_memory = dict(inputs)
     results: dict[int, np.ndarray[Any, Any]] = {}
     for place in whole.places:
-        given = {tensor.uid: _memory(whole, held, tensor) for tensor in place.placed.inputs}
-        found = compute_expected(place.placed, given)
+        given = {}
+        for tensor in place.placed.inputs:
+            alias = whole.aliases.get(tensor.uid)
+            if alias is None:
+                given[tensor.uid] = in_memory[tensor.uid]
+            else:
+                memory = in_memory[alias.uid]
+                given[tensor.uid] = memory[alias.offset : alias.offset + tensor.span]
+        computed = compute_expected(place.placed, given)
         for tensor in place.placed.outputs:
-            results[tensor.uid] = _lean(found[tensor.uid], tensor)
+            results[tensor.uid] = _lean(computed[tensor.uid], tensor)
             if tensor.uid in whole.sources:
-                held[tensor.uid] = to_storage(found[tensor.uid], tensor)
+                in_memory[tensor.uid] = to_storage(computed[tensor.uid], tensor)
     return results
-
-
-def _memory(whole: ChainGraph, held: Storages, tensor: Tensor) -> Storage:
-    alias = whole.aliases.get(tensor.uid)
-    if alias is None:
-        return held[tensor.uid]
-    return held[alias.uid][alias.offset : alias.offset + tensor.span]
 
 
 def run_engine(engine: Engine, graph: Graph, inputs: Storages) -> Storages:
@@ -88,7 +87,9 @@ def evaluate(engine: Engine | None, request: Evaluate) -> Evaluated:
     where these are asked for. Raises `OutputError`: the folder is there if that was about them."""
     graph, folder = request.graph, Path(request.folder)
     if request.data.golden is not None and not request.engine and request.write_golden is None:
-        _store(graph, _golden_outputs(graph, request.data), folder)
+        stored = golden_of(graph, request.data).outputs
+        golden = {uid: logical_view(s, graph.by_uid[uid]) for uid, s in stored.items()}
+        _store(graph, golden, folder)
         return Evaluated()
     inputs = inputs_of(graph, request.data)
     expected: Arrays
@@ -134,11 +135,6 @@ def _store(graph: Graph, expected: Arrays, folder: Path) -> None:
     except OutputError:
         shutil.rmtree(folder, ignore_errors=True)
         raise
-
-
-def _golden_outputs(graph: Graph, data: Data) -> Arrays:
-    outputs = golden_of(graph, data).outputs
-    return {uid: logical_view(s, graph.by_uid[uid]) for uid, s in outputs.items()}
 
 
 def _write_golden(request: Evaluate, inputs: Storages, expected: Arrays) -> None:

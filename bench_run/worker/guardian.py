@@ -62,19 +62,21 @@ def _guard(server: int, run: int) -> None:
     while status is None and os.getppid() == run:
         if signal.sigwait(HEARD) == STOP:
             break
-        status = _reaped(server)
+        # All children that have ended are let go.
+        with contextlib.suppress(ChildProcessError):
+            while (ended := os.waitpid(-1, os.WNOHANG))[0]:
+                if ended[0] == server:
+                    status = ended[1]
     _end_children()
-    _end_like(status)
-
-
-def _reaped(server: int) -> int | None:
-    """The status of the server if it has ended; all ended children are let go."""
-    found = None
-    with contextlib.suppress(ChildProcessError):
-        while (ended := os.waitpid(-1, os.WNOHANG))[0]:
-            if ended[0] == server:
-                found = ended[1]
-    return found
+    # As the server ended, its signal included.
+    code = 1 if status is None else os.waitstatus_to_exitcode(status)
+    if code < 0:
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        with contextlib.suppress(OSError, ValueError):  # SIGKILL has no handler to be reset
+            signal.signal(-code, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {-code})
+        os.kill(os.getpid(), -code)
+    os._exit(code if code >= 0 else 128 - code)
 
 
 def _end_children() -> None:
@@ -92,15 +94,3 @@ def _end_children() -> None:
             os.waitpid(-1, 0)
         except ChildProcessError:
             return
-
-
-def _end_like(status: int | None) -> None:
-    """As the server ended, its signal included."""
-    code = 1 if status is None else os.waitstatus_to_exitcode(status)
-    if code < 0:
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        with contextlib.suppress(OSError, ValueError):  # SIGKILL has no handler to be reset
-            signal.signal(-code, signal.SIG_DFL)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {-code})
-        os.kill(os.getpid(), -code)
-    os._exit(code if code >= 0 else 128 - code)

@@ -68,7 +68,10 @@ class KeptPlans:
         run = request.run
         timeline = Timeline(Run(announce), {"load_ns": run.load_ns, "import_ns": import_ns})
         try:
-            plan = self._plan(request, timeline)
+            with timeline.time("build"):
+                built = chain.build(self._engine, run.graph, run.variant)
+            with timeline.time("plan"):
+                plan = chain.plan(self._engine, built)
             with ExitStack() as undo:
                 undo.callback(_close, plan)
                 kept = self._kept(request, plan, timeline)
@@ -82,12 +85,6 @@ class KeptPlans:
             reason = str(error) or "out of memory on the host"
             outcome = Outcome("failed", reason, timeline.current)
         return Kept(case_of(run, outcome))
-
-    def _plan(self, request: Keep, timeline: Timeline) -> Plan:
-        with timeline.time("build"):
-            built = chain.build(self._engine, request.run.graph, request.run.variant)
-        with timeline.time("plan"):
-            return chain.plan(self._engine, built)
 
     def _kept(self, request: Keep, plan: Plan, timeline: Timeline) -> Kept:
         run = request.run
@@ -106,14 +103,21 @@ class KeptPlans:
         timeline.enter("gate")
         self._engine.stream.correction_ns()
         first_run_ns = timeline.phases["first_run_ns"]
-        self._plans[request.name] = self._prepared(plan, first_run_ns, run, results)
+        stream = self._engine.stream
+        prepare_records(stream)
+        settings = stream.abilities.gate_settings
+        gate = () if settings is None else settings()
+        self._plans[request.name] = KeptPlan(
+            plan, first_run_ns, KernelTimes(plan, stream), gate, run, results
+        )
         if request.twice:
             checked = self.repeat(Repeat(request.name))
         facts = plan.facts
+        known = (name for name in INIT_PHASES if name in timeline.phases)
         case = case_of(
             run,
             Outcome("completed", None),
-            init=_init(timeline),
+            init={name: np.array([timeline.phases[name]], np.int64) for name in known},
             validation=checked,
             memory=Memory(None, facts.workspace_bytes, facts.buffer_bytes),
             plan=facts.chosen,
@@ -149,15 +153,6 @@ class KeptPlans:
         outputs = kept.plan.download()
         return self._check(run, lambda: inputs_of(run.graph, run.data), outputs, kept.checked)
 
-    def _prepared(
-        self, plan: Plan, first_run_ns: int, run: RunCase, results: list[CheckResult]
-    ) -> KeptPlan:
-        stream = self._engine.stream
-        prepare_records(stream)
-        settings = stream.abilities.gate_settings
-        gate = () if settings is None else settings()
-        return KeptPlan(plan, first_run_ns, KernelTimes(plan, stream), gate, run, results)
-
     def visit(self, request: Visit, announce: Phase) -> Visited:
         """A few samples of a kept plan."""
         engine, kept = self._engine, self._plans[request.name]
@@ -175,7 +170,14 @@ class KeptPlans:
             first = end_to_end(kept.plan, stream, warm, None, time.perf_counter_ns)[0]
             ready = time.perf_counter_ns()
             samples = self._samples(kept, budget, min(first, default=0))
-        found = _summary(samples, ready - began, time.perf_counter_ns() - ready)
+        before_ns = ready - began
+        sampling_ns = time.perf_counter_ns() - ready
+        values = np.maximum(1, np.array(samples, np.float64))
+        logs = np.log(values)
+        deviation = NORMAL_MAD * float(np.median(np.abs(logs - np.median(logs))))
+        cost = before_ns * len(samples) / max(1, sampling_ns)
+        took_s = (before_ns + sampling_ns) / 1e9
+        found = Visited(math.log(midmean(values)), deviation, cost, len(samples), took_s)
         if not request.energy:
             return found
         used = measure_energy(kept.plan, stream, engine.facts.device)
@@ -199,11 +201,6 @@ class KeptPlans:
         self.release(Release(tuple(self._plans)))
 
 
-def _init(timeline: Timeline) -> dict[str, npt.NDArray[np.int64]]:
-    known = (name for name in INIT_PHASES if name in timeline.phases)
-    return {name: np.array([timeline.phases[name]], np.int64) for name in known}
-
-
 def _close(plan: Plan) -> None:
     with suppress(EngineError):  # what went wrong with it is known already
         plan.close()
@@ -215,12 +212,3 @@ def midmean(values: npt.NDArray[np.float64]) -> float:
     varies less (Tukey 1977, "Exploratory Data Analysis"). One look at a plan: no case's time."""
     cut = len(values) // 4
     return float(np.sort(values)[cut : len(values) - cut].mean())
-
-
-def _summary(samples: Sequence[int], before_ns: int, sampling_ns: int) -> Visited:
-    values = np.maximum(1, np.array(samples, np.float64))
-    logs = np.log(values)
-    deviation = NORMAL_MAD * float(np.median(np.abs(logs - np.median(logs))))
-    cost = before_ns * len(samples) / max(1, sampling_ns)
-    took_s = (before_ns + sampling_ns) / 1e9
-    return Visited(math.log(midmean(values)), deviation, cost, len(samples), took_s)

@@ -30,7 +30,7 @@ from bench_run.validate.settings import KEPT_BYTES
 from bench_run.worker.evaluate import compute_expected
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Mapping
 
     from bench_run.engines.base import Plan
     from bench_run.graph.model import Graph
@@ -134,7 +134,8 @@ class OutputReader:
     def _take(self, count: int) -> None:
         assert self._memory is not None
         sizes = {uid: span * kind.itemsize for uid, (span, kind) in self._kinds.items()}
-        begins = list(accumulate((_aligned(size) for size in sizes.values()), initial=0))
+        aligned = (-(-size // ALIGNMENT) * ALIGNMENT for size in sizes.values())
+        begins = list(accumulate(aligned, initial=0))
         self._block = self._memory.allocate(count * begins[-1])
         for index in range(count):
             first = self._block + index * begins[-1]
@@ -169,10 +170,6 @@ class OutputReader:
         if block is not None and self._memory is not None:
             with suppress(EngineError):  # a device that failed keeps it until the process ends
                 self._memory.free(block)
-
-
-def _aligned(size: int) -> int:
-    return -(-size // ALIGNMENT) * ALIGNMENT
 
 
 # What is kept of a round's outputs while its samples are taken; nothing is checked here.
@@ -244,17 +241,14 @@ class OutputKeeper:
         self._held: list[int] = []
         """Timed iterations whose outputs the device holds, in order."""
         if wanted:
-            self._reserve()
-
-    def _reserve(self) -> None:
-        """Room for the first and the last timed iteration, and for as many others as the budget
-        can read."""
-        others, reader = max(0, self.subject.iterations - 2), self._reader
-        affordable = self._budget_ns // max(1, reader.took_ns)
-        fits = KEPT_BYTES // max(1, reader.nbytes)
-        reader.reserve(2 + min(others, affordable, fits))
-        if reader.room:
-            self._share = (reader.room - 2) / max(1, self.subject.iterations - 1)
+            # Room for the first and the last timed iteration, and for as many others as the budget
+            # can read.
+            others = max(0, subject.iterations - 2)
+            affordable = self._budget_ns // max(1, reader.took_ns)
+            fits = KEPT_BYTES // max(1, reader.nbytes)
+            reader.reserve(2 + min(others, affordable, fits))
+            if reader.room:
+                self._share = (reader.room - 2) / max(1, subject.iterations - 1)
 
     def timed_check(self, iteration: int) -> bool:
         """After a timed iteration; returns whether its outputs were kept.
@@ -416,8 +410,12 @@ class OutputValidator:
             self._checker, known = made
             self._check(self._checker)
             known.save()
-            if known.tolerances is not None:
-                self._compare_elsewhere(known.tolerances)
+            if known.tolerances is not None and keeper.elsewhere is not None:
+                others, of_others = keeper.elsewhere
+                outputs = keeper.after, of_others
+                self._ignores_inputs = ignores_inputs(
+                    self._graph, others, outputs, known.tolerances
+                )
 
     def _check(self, checker: OutputChecker) -> None:
         keeper = self._keeper
@@ -430,19 +428,10 @@ class OutputValidator:
         while keeper.kept:
             iteration, outputs = keeper.kept.pop(0)
             if iteration in always or time.perf_counter_ns() < end_ns:
-                self._note(iteration, checker.check(outputs))
+                result = checker.check(outputs)
+                self._rows.append((iteration, result.mismatched, result.max_abs, result.checksum))
+                self._results.append(result)
         self._last = checker.check(keeper.after)
-
-    def _compare_elsewhere(self, tolerances: Mapping[int, Tolerance]) -> None:
-        keeper = self._keeper
-        if keeper.elsewhere is not None:
-            others, found = keeper.elsewhere
-            outputs = keeper.after, found
-            self._ignores_inputs = ignores_inputs(self._graph, others, outputs, tolerances)
-
-    def _note(self, iteration: int, result: CheckResult) -> None:
-        self._rows.append((iteration, result.mismatched, result.max_abs, result.checksum))
-        self._results.append(result)
 
     def checks(self) -> Checks | None:
         if self._checker is None:
@@ -456,19 +445,29 @@ class OutputValidator:
             reason = settings.reason or "no reference was requested"
             result = Validation("not checked", settings.reference, reason, (), 0, 0, None)
         else:
-            result = self._found()
-        changed = self._keeper.changed_inputs
+            result = self._of_checked_runs()
+        changed, canaries = self._keeper.changed_inputs, self._keeper.canaries
         result = replace(
             result,
             reference_source=settings.source,
-            iterations_poisoned=self._keeper.canaries.looked + self._keeper.repeats,
+            iterations_poisoned=canaries.looked + self._keeper.repeats,
             inputs_unchanged=None if changed is None else not changed,
         )
-        problems = [*self._untouched(), *self._changed(), *self._frozen()]
+        problems = []
+        if canaries.untouched:
+            problems.append(
+                f"{canaries.untouched} of {canaries.looked} iterations wrote nothing: "
+                "the outputs were still as they had been before the iteration"
+            )
+        if changed:
+            names = ", ".join(describe(self._graph.by_uid[uid]) for uid in changed)
+            problems.append(f"the engine wrote into its inputs: {names}")
+        if self._ignores_inputs:
+            problems.append("the outputs do not follow the inputs: other inputs gave the same ones")
         if not problems:
             return result
         also = [result.reason] if result.status == "failed" and result.reason else []
-        wrong = result.iterations_mismatched + self._keeper.canaries.untouched
+        wrong = result.iterations_mismatched + canaries.untouched
         return replace(
             result,
             status="failed",
@@ -476,7 +475,7 @@ class OutputValidator:
             iterations_mismatched=wrong,
         )
 
-    def _found(self) -> Validation:
+    def _of_checked_runs(self) -> Validation:
         """Of the first run and the checked iterations; where these are right, of the last run."""
         reference, graph = self._settings.reference, self._graph
         result = validation(reference, graph, self._results)
@@ -487,21 +486,3 @@ class OutputValidator:
             f"right in the first run, but wrong when run again on poisoned outputs: {last.reason}"
         )
         return replace(result, status="failed", reason=reason, outputs=last.outputs)
-
-    def _untouched(self) -> Iterator[str]:
-        canaries = self._keeper.canaries
-        if canaries.untouched:
-            yield (
-                f"{canaries.untouched} of {canaries.looked} iterations wrote nothing: "
-                "the outputs were still as they had been before the iteration"
-            )
-
-    def _frozen(self) -> Iterator[str]:
-        if self._ignores_inputs:
-            yield "the outputs do not follow the inputs: other inputs gave the same ones"
-
-    def _changed(self) -> Iterator[str]:
-        if self._keeper.changed_inputs:
-            graph = self._graph
-            names = ", ".join(describe(graph.by_uid[uid]) for uid in self._keeper.changed_inputs)
-            yield f"the engine wrote into its inputs: {names}"

@@ -98,7 +98,9 @@ class ReferenceCache:
         try:
             size = _check_files(entry, key, names)
         except (ValueError, FileNotFoundError):
-            self._remove_damaged(key)
+            self._remove_entry(key)
+            with suppress(OSError):
+                self._with_index(lambda index: _forget(index, key))
             return False
         except OSError:
             return False
@@ -157,14 +159,7 @@ class ReferenceCache:
             if oldest == key or KEY.fullmatch(str(oldest)) is None:
                 raise ValueError("a row is damaged")
             self._remove_entry(oldest)
-            index.execute("DELETE FROM entries WHERE key = ?", (oldest,))
-
-    def _remove_damaged(self, key: str) -> None:
-        self._remove_entry(key)
-        with suppress(OSError):
-            self._with_index(
-                lambda index: index.execute("DELETE FROM entries WHERE key = ?", (key,))
-            )
+            _forget(index, oldest)
 
     def _remove_entry(self, key: str) -> None:
         """At once for everybody; whoever reads it keeps what is open."""
@@ -224,10 +219,14 @@ class ReferenceCache:
 
 def _note_use(index: sqlite3.Connection, key: str, size: int) -> None:
     """The entry is the one that was used last; it may be unknown to the index."""
-    index.execute("DELETE FROM entries WHERE key = ?", (key,))
+    _forget(index, key)
     index.execute(
         "INSERT INTO entries SELECT ?, ?, coalesce(max(used), 0) + 1 FROM entries", (key, size)
     )
+
+
+def _forget(index: sqlite3.Connection, key: str) -> None:
+    index.execute("DELETE FROM entries WHERE key = ?", (key,))
 
 
 def _remove_forgotten(parts: Iterable[Path]) -> None:

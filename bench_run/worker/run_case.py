@@ -54,8 +54,7 @@ from bench_run.worker.outputs import (
 from bench_run.worker.within_pass import within_pass
 
 if TYPE_CHECKING:
-    from bench_run.engines.base import Engine, Plan, PlanFacts
-    from bench_run.streams.base import Stream
+    from bench_run.engines.base import Engine, Plan
     from bench_run.tensors.layout import Storages
     from bench_run.validate.settings import ValidationSettings
     from bench_run.worker.messages import DeviceUse, RunCase
@@ -139,7 +138,13 @@ def run_case(engine: Engine, request: RunCase, import_ns: int, run: Run) -> Case
             canaries = canaries_of(plan, engine.stream, request.graph, left, name)
             with closing(canaries):
                 wanted = request.validation_settings.wanted
-                subject = _subject(request)
+                subject = Subject(
+                    request.case_id,
+                    request.graph,
+                    request.validation_settings,
+                    request.round_index,
+                    request.budget.iterations,
+                )
                 keeper = OutputKeeper(plan, subject, outputs, canaries, reader, wanted=wanted)
                 keeper.upload, keeper.restore = within.upload, within.restore
                 timeline.claim("free")
@@ -160,16 +165,6 @@ def run_case(engine: Engine, request: RunCase, import_ns: int, run: Run) -> Case
                 plan.close()
 
 
-def _subject(request: RunCase) -> Subject:
-    return Subject(
-        request.case_id,
-        request.graph,
-        request.validation_settings,
-        request.round_index,
-        request.budget.iterations,
-    )
-
-
 def _first_run(
     engine: Engine, plan: Plan, inputs: Storages, request: RunCase, timeline: Timeline
 ) -> None:
@@ -177,7 +172,9 @@ def _first_run(
     timeline.claim("shared")
     with timeline.time("plan"):
         plan.upload(inputs)
-    _open_gate(engine.stream, request.no_gate)
+    leave_gate_open = engine.stream.abilities.leave_gate_open
+    if request.no_gate is not None and leave_gate_open is not None:
+        leave_gate_open(request.no_gate)
     plan.poison()
     engine.stream.synchronize()
     if plan.abilities.searches:
@@ -192,13 +189,6 @@ def _first_run(
         count_launches(plan, engine.stream)
 
 
-def _open_gate(stream: Stream, why: str | None) -> None:
-    """No gate for this plan where the run wants none."""
-    leave_gate_open = stream.abilities.leave_gate_open
-    if why is not None and leave_gate_open is not None:
-        leave_gate_open(why)
-
-
 def _measured_case(
     engine: Engine,
     keeper: OutputKeeper,
@@ -209,7 +199,7 @@ def _measured_case(
 ) -> Case:
     plan = keeper.plan
     host = HostWatch()
-    _settle(engine, request, timeline)
+    _take_device(engine, request, timeline)
     host.begin()
     before = observe(engine.facts.device, engine.stream, at_once=True)
     timeline.enter("measure")
@@ -241,13 +231,22 @@ def _measured_case(
         notes=notes,
         surroundings=surroundings,
     )
+    validation = validator.validation()
+    # The device allocator's peak where there is one, the process's where the processor works.
+    peak_bytes = engine.peak_bytes()
+    if peak_bytes is None and engine.facts.device == "cpu":
+        peak_bytes = timeline.host_peak_bytes
     return case_of(
         request,
         Outcome("completed", None),
-        init=_init(timeline.phases),
+        init={
+            name: np.array([timeline.phases[name]], np.int64)
+            for name in INIT_PHASES
+            if name in timeline.phases
+        },
         rounds=(measured_round,),
-        validation=validator.validation(),
-        memory=_memory(engine, plan.facts, timeline.host_peak_bytes),
+        validation=validation,
+        memory=Memory(peak_bytes, plan.facts.workspace_bytes, plan.facts.buffer_bytes),
         plan={**plan.facts.chosen, **told},
         stopped_by=measured.stopped_by,
         kernels=recorded.kernels,
@@ -255,11 +254,7 @@ def _measured_case(
     )
 
 
-def _init(took: Mapping[str, int]) -> dict[str, Any]:
-    return {name: np.array([took[name]], np.int64) for name in INIT_PHASES if name in took}
-
-
-def _settle(engine: Engine, request: RunCase, timeline: Timeline) -> None:
+def _take_device(engine: Engine, request: RunCase, timeline: Timeline) -> None:
     """The device is ours alone, its gate works, and its clock is where it should be."""
     if engine.facts.device != "cpu":
         highest_clock_mhz(engine.facts.device)  # loads NVML, which takes 0.1 s
@@ -331,16 +326,6 @@ def ask_witness(plan: Plan) -> Mapping[str, str]:
         return {"witness": f"failed: {error}"}
 
 
-def _device_timing(stream: Stream, recorded: Recorded) -> DeviceTiming | None:
-    """How the device's times were taken; None where there are none."""
-    if recorded.replaces_events:
-        return "kernel records"
-    if "device_ns" not in recorded.measured.series:
-        return None
-    gated = stream.gate_depth > 0 and why_ungated(stream) is None
-    return "gated events" if gated else "events"
-
-
 def _round(
     request: RunCase,
     recorded: Recorded,
@@ -353,6 +338,12 @@ def _round(
     correction_ns = stream.correction_ns() if stream.clock != "host" else None
     series = {name: np.array(values, np.int64) for name, values in measured.series.items()}
     cuts = {name: warmup_cut(values) for name, values in series.items()}
+    timing: DeviceTiming | None = None
+    if recorded.replaces_events:
+        timing = "kernel records"
+    elif "device_ns" in series:
+        gated = stream.gate_depth > 0 and why_ungated(stream) is None
+        timing = "gated events" if gated else "events"
     return Round(
         index=request.round_index,
         started=started,
@@ -367,7 +358,7 @@ def _round(
         host=platform.node() or None,
         device_uuid=unit_of(engine.facts.device),
         device_correction_ns=0.0 if recorded.replaces_events else correction_ns,
-        device_timing=_device_timing(stream, recorded),
+        device_timing=timing,
         device_bound_ns=recorded.bound_ns,
         inner_gap_ns=None if recorded.gaps is None else recorded.gaps.inner_ns,
         between_gap_ns=None if recorded.gaps is None else recorded.gaps.between_ns,
@@ -379,11 +370,3 @@ def unit_of(device: str) -> str | None:
     """The uuid by which an engine names its device; None for the processor and a mere index."""
     index = device.rpartition(":")[2].isdecimal()
     return None if device == "cpu" or index else device
-
-
-def _memory(engine: Engine, facts: PlanFacts, host_peak_bytes: int | None) -> Memory:
-    """The device allocator's peak where there is one, the process's where the processor works."""
-    peak_bytes = engine.peak_bytes()
-    if peak_bytes is None and engine.facts.device == "cpu":
-        peak_bytes = host_peak_bytes
-    return Memory(peak_bytes, facts.workspace_bytes, facts.buffer_bytes)

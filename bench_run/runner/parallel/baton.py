@@ -156,17 +156,16 @@ class Baton:
 
     def _tell(self) -> None:
         """Those who wait look at what has changed."""
-        self.time.turn(self._activity())
-        self._changed.notify_all()
-
-    def _activity(self) -> str:
         if self._cooling:
-            return COOLING
-        if self._active is not None and self._host.measures(self._active):
-            return BESIDE if self._active.beside else ALONE
-        if self._touching:
-            return TOUCHED
-        return OTHERS if self._ready or self._active is not None else IDLE
+            activity = COOLING
+        elif self._active is not None and self._host.measures(self._active):
+            activity = BESIDE if self._active.beside else ALONE
+        elif self._touching:
+            activity = TOUCHED
+        else:
+            activity = OTHERS if self._ready or self._active is not None else IDLE
+        self.time.turn(activity)
+        self._changed.notify_all()
 
     def may_touch(self) -> bool:
         """Whether nobody measures or could begin to, or the device cools and nobody else is ready:

@@ -129,12 +129,11 @@ such a case, and nothing was to be found.)"""
 def with_companions(case: Case, companions: Iterable[str]) -> Case:
     """The case whose rounds name the devices that measured meanwhile."""
     found = tuple(sorted(companions))
-    return replace(case, rounds=tuple(_beside(each, found) for each in case.rounds))
-
-
-def _beside(each: Round, companions: tuple[str, ...]) -> Round:
-    known = each.surroundings or Surroundings()
-    return replace(each, surroundings=replace(known, companions=companions))
+    rounds = []
+    for each in case.rounds:
+        known = each.surroundings or Surroundings()
+        rounds.append(replace(each, surroundings=replace(known, companions=found)))
+    return replace(case, rounds=tuple(rounds))
 
 
 def companions_of(each: Round) -> tuple[str, ...]:
@@ -236,7 +235,13 @@ class BesideTrials:
             trial.news = False
             known = name in self._fallen
             void = frozenset(trial.beside) if known or trial.is_moved else frozenset()
-            note = None if trial.told else _note(ratio, trial)
+            note = None
+            if not trial.told:
+                chance = math.exp(trial.scatter()) - 1
+                counts = f"{len(trial.beside)} and {len(trial.alone)} rounds"
+                note = (
+                    f"{BESIDE}{ratio:.4f} of alone ({counts}, by chance up to {100 * chance:.1f} %)"
+                )
             if void and not known:
                 self._fallen[name] = ratio
                 note = _reason(ratio)
@@ -267,12 +272,6 @@ class BesideTrials:
 
 
 BESIDE = "beside other devices "
-
-
-def _note(ratio: float, trial: Trial) -> str:
-    chance = math.exp(trial.scatter()) - 1
-    counts = f"{len(trial.beside)} and {len(trial.alone)} rounds"
-    return f"{BESIDE}{ratio:.4f} of alone ({counts}, by chance up to {100 * chance:.1f} %)"
 
 
 def _reason(ratio: float) -> str:

@@ -29,6 +29,7 @@ from bench_run.runner.parallel.room import need_of
 if TYPE_CHECKING:
     from bench_schema.document import Case
 
+    from bench_run.plan.cases import PlannedCase
     from bench_run.plan.engines import PlannedEngine
     from bench_run.runner.parallel.baton import Baton, CaseTurn
     from bench_run.runner.parallel.room import Room
@@ -102,15 +103,15 @@ class Round:
             yield group
 
 
-def _turn_of(visit: Visit) -> str:
-    graph = visit.case.graph
-    return graph.turns_with or graph.id.path
+def turn_of(case: PlannedCase) -> str:
+    """Cases of which this is the same are measured one right after the other."""
+    return case.graph.turns_with or case.graph.id.path
 
 
 def groups_of(visits: Sequence[Visit]) -> Iterator[list[Visit]]:
     """Visits of one graph that follow each other, no engine twice: an engine's worker prepares one
     case at a time."""
-    for _, several in groupby(visits, key=_turn_of):
+    for _, several in groupby(visits, key=lambda visit: turn_of(visit.case)):
         group: list[Visit] = []
         for visit in several:
             if visit.case.engine.key in {other.case.engine.key for other in group}:
@@ -194,7 +195,12 @@ class Lanes:
                 yield item
         self._end()
         self._pool.close()
-        yield from self._again(again)
+        by_round = sorted(again, key=lambda visit: visit.index)
+        for index, group in groupby(by_round, key=lambda visit: visit.index):
+            for visit, case in self._one_by_one(list(group)):
+                note = ALONE.format(index + 1)
+                yield visit, None if case is None else replace(case, notes=(*case.notes, note))
+            self._pool.close()
 
     def _lanes_of(self, rounds: Sequence[Sequence[Visit]], done: Done) -> list[Lane]:
         """Those that share these rounds; the first one has the workers that are there already."""
@@ -213,14 +219,6 @@ class Lanes:
         """One more, in fresh processes, by the first of its lanes that is done with its round; not
         at all where every one of them has ended."""
         self._work[visit.case.engine.key].also([visit])
-
-    def _again(self, visits: Sequence[Visit]) -> Iterator[Result]:
-        by_round = sorted(visits, key=lambda visit: visit.index)
-        for index, group in groupby(by_round, key=lambda visit: visit.index):
-            for visit, case in self._one_by_one(list(group)):
-                note = ALONE.format(index + 1)
-                yield visit, None if case is None else replace(case, notes=(*case.notes, note))
-            self._pool.close()
 
     def _end(self) -> None:
         for lane in self._lanes:
@@ -307,28 +305,26 @@ class Lane:
     def _run(self) -> None:
         try:
             with suppress(StoppedError):
-                while (found := self._work.begin()) is not None:
-                    self._round(found)
+                while (groups := self._work.begin()) is not None:
+                    for group in groups:
+                        self._prepare(group)
+                    seats = self._seats.values()
+                    for ending in [seat.thread.submit(seat.pool.close) for seat in seats]:
+                        ending.result()
         finally:
             for seat in self._seats.values():
                 seat.thread.shutdown()
 
-    def _round(self, groups: Round) -> None:
-        for group in groups:
-            with self._room.take(need_of(group[0].case.graph.loaded.graph)):
-                self._group(group)
-        for ending in [seat.thread.submit(seat.pool.close) for seat in self._seats.values()]:
-            ending.result()
-
-    def _group(self, visits: Sequence[Visit]) -> None:
+    def _prepare(self, group: Sequence[Visit]) -> None:
         """The cases of a graph, at the same time."""
-        turns = self._baton.turns(visits)
-        running = [
-            self._seat(visit.case.engine).thread.submit(self._one, visit, turn)
-            for visit, turn in zip(visits, turns, strict=True)
-        ]
-        for visit, future in zip(visits, running, strict=True):
-            self._done.put((visit, future.result()))
+        with self._room.take(need_of(group[0].case.graph.loaded.graph)):
+            turns = self._baton.turns(group)
+            running = [
+                self._seat(visit.case.engine).thread.submit(self._one, visit, turn)
+                for visit, turn in zip(group, turns, strict=True)
+            ]
+            for visit, future in zip(group, running, strict=True):
+                self._done.put((visit, future.result()))
 
     def _one(self, visit: Visit, turn: CaseTurn) -> Case | None:
         try:

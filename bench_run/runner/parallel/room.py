@@ -66,7 +66,13 @@ class Room:
     def take(self, need: Need) -> Iterator[None]:
         """Waits until there is room. Raises `StoppedError`."""
         with self._changed:
-            self._changed.wait_for(lambda: self._stopped or not self._inside or self._fits(need))
+            self._changed.wait_for(
+                lambda: (
+                    self._stopped
+                    or not self._inside
+                    or (need[0] <= self._left[0] and need[1] <= self._left[1])
+                )
+            )
             if self._stopped:
                 raise StoppedError
             self._change(1, need)
@@ -76,9 +82,6 @@ class Room:
             with self._changed:
                 self._change(-1, need)
                 self._changed.notify_all()
-
-    def _fits(self, need: Need) -> bool:
-        return all(part <= left for part, left in zip(need, self._left, strict=True))
 
     def _change(self, step: int, need: Need) -> None:
         self._inside += step

@@ -11,7 +11,7 @@ from bench_run.machine.telemetry import free_memory_bytes
 from bench_run.runner.references import available_cores
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from bench_run.options import Options
 
@@ -57,7 +57,15 @@ def share_devices(options: Options, by_engine: Mapping[str, str]) -> Sharing:
             raise UsageError("--prepare: rounds on a processor are never prepared side by side")
         return Sharing(1, accelerators)
     apart = by_engine if options.parallel == "measure" and options.rounds > 1 else {}
-    return Sharing(_lanes(options, devices, accelerators), accelerators, apart)
+    lanes = options.prepare
+    if lanes is None:
+        lanes = _most_lanes(options, len(devices))
+        for device in accelerators:
+            free = free_memory_bytes(device)
+            if free is not None:
+                lanes = min(lanes, free // (DEVICE_BYTES_EACH * devices.count(device)))
+        lanes = max(1, lanes)
+    return Sharing(lanes, accelerators, apart)
 
 
 def likely_lanes(options: Options, engines: int) -> int:
@@ -75,15 +83,3 @@ def _most_lanes(options: Options, beside: int) -> int:
     """As cores and rounds allow, for each of so many engines."""
     most = int(available_cores() * CORES_SHARE) // beside
     return max(1, min(most, round(WORKERS_PER_ROUND * options.rounds / math.sqrt(beside))))
-
-
-def _lanes(options: Options, devices: Sequence[str], accelerators: Sequence[str]) -> int:
-    if options.prepare is not None:
-        return options.prepare
-    most = _most_lanes(options, len(devices))
-    for device in accelerators:
-        free = free_memory_bytes(device)
-        if free is not None:
-            beside = sum(other == device for other in devices)
-            most = min(most, free // (DEVICE_BYTES_EACH * beside))
-    return max(1, most)

@@ -64,16 +64,13 @@ class Ahead:
     def _start_one(self) -> None:
         started = None
         try:
-            started = self._start()
+            # A worker that had to start afresh would end with this thread.
+            if self._template.fit:
+                with _opening:
+                    if not self._closed:
+                        started = self._open()
         finally:
             self._done.put(started)
-
-    def _start(self) -> Started | None:
-        """None where workers have to start afresh: those end with the thread that starts them."""
-        if not self._template.fit:
-            return None
-        with _opening:
-            return None if self._closed else self._open()
 
     def _open(self) -> Started | None:
         worker = Worker(self._environment, start=self._template.start)
@@ -144,14 +141,11 @@ class Launcher:
     def start_ahead(self, engines: Sequence[PlannedEngine], count: int) -> None:
         """Start `count` workers of each engine that may be forked; others start when asked for."""
         for engine, at_once in zip(engines, openings(engines), strict=True):
-            self._start_ahead(engine, count, at_once)
-
-    def _start_ahead(self, engine: PlannedEngine, count: int, at_once: int) -> None:
-        if count < 1 or engine.key in self._ahead or not self._templates.are_used_by(engine):
-            return
-        template, environment = self._templates.start(engine), self.environment(engine)
-        ahead = Ahead(engine, template, environment, self._timeout_s, count, at_once)
-        self._ahead[engine.key] = engine, ahead
+            is_due = count > 0 and engine.key not in self._ahead
+            if is_due and self._templates.are_used_by(engine):
+                template, environment = self._templates.start(engine), self.environment(engine)
+                ahead = Ahead(engine, template, environment, self._timeout_s, count, at_once)
+                self._ahead[engine.key] = engine, ahead
 
     def take_ahead(self, engine: PlannedEngine) -> Started | None:
         """A worker that was started ahead for this engine, or its copy, and opened it; None: there

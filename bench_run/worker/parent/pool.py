@@ -87,16 +87,13 @@ class WorkerPool:
         `facts` meets the error again."""
         closed = [engine for engine in engines if engine.key not in self.opened]
         with self.breakdown.on("starting workers"):
-            self._open_at_once([engine for engine in closed if not self._take_ahead(engine)])
-
-    def _open_at_once(self, engines: Sequence[PlannedEngine]) -> None:
-        # A process ends with the thread that started it: they are all started by this one.
-        workers = [(self._launch(engine), engine) for engine in engines]
-        with ThreadPoolExecutor(len(workers) or 1) as threads:
-            asked = [threads.submit(self._opened, *pair) for pair in workers]
-        for (worker, engine), answer in zip(workers, asked, strict=True):
-            if answer.exception() is None:
-                self._enter(engine, worker, answer.result())
+            # A process ends with the thread that started it: they are all started by this one.
+            workers = [(self._launch(e), e) for e in closed if not self._take_ahead(e)]
+            with ThreadPoolExecutor(len(workers) or 1) as threads:
+                openings = [threads.submit(self._opened, *pair) for pair in workers]
+            for (worker, engine), opening in zip(workers, openings, strict=True):
+                if opening.exception() is None:
+                    self._enter(engine, worker, opening.result())
 
     def rename(self, engine: PlannedEngine, copy: PlannedEngine) -> None:
         """What opened an engine serves as its copy on the same device."""
@@ -115,13 +112,10 @@ class WorkerPool:
 
     def _start(self, engine: PlannedEngine) -> Worker:
         with self.breakdown.on("starting workers"):
-            return self._open(engine)
-
-    def _open(self, engine: PlannedEngine) -> Worker:
-        if not self._take_ahead(engine):
-            worker = self._launch(engine)
-            self._enter(engine, worker, self._opened(worker, engine))
-        return self._workers[engine.key]
+            if not self._take_ahead(engine):
+                worker = self._launch(engine)
+                self._enter(engine, worker, self._opened(worker, engine))
+            return self._workers[engine.key]
 
     def _take_ahead(self, engine: PlannedEngine) -> bool:
         """Whether a worker was there that had been started ahead."""
@@ -281,18 +275,14 @@ class WorkerPool:
         except BenchRunError as error:
             return case_of(request, Outcome("failed", str(error), worker.phase, error.detail))
         if worker.is_worn or case.outcome.status in ("failed", "crashed"):
-            self._replace(engine)  # an error may be sticky: the next case gets a fresh process
+            # An error may be sticky: the next case gets a fresh process.
+            self._workers.pop(engine.key, worker).close()
         return case
 
     def _forget(self, engine: PlannedEngine) -> None:
         worker = self._workers.pop(engine.key, None)
         if worker is not None:
             worker.kill()
-
-    def _replace(self, engine: PlannedEngine) -> None:
-        worker = self._workers.pop(engine.key, None)
-        if worker is not None:
-            worker.close()
 
     def close(self) -> None:
         """End every worker: the next round starts afresh."""

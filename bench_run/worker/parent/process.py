@@ -145,7 +145,9 @@ class Worker:
             reply: Answered[AnswerT] | Refused = self._reply(timeout_s, build_timeout_s, turn)
         except (EOFError, OSError, pickle.UnpicklingError):
             how = self._how_it_died()
-            kind = TemplateLostError if self._lost_its_template else WorkerCrashedError
+            process = self._process
+            lost = isinstance(process, ForkedProcess) and process.lost_its_template
+            kind = TemplateLostError if lost else WorkerCrashedError
             raise kind(how, detail=self._tail.text()) from None
         if isinstance(reply, Refused):
             raise reply.error
@@ -161,11 +163,22 @@ class Worker:
             message = self._receive(due)
             if isinstance(message, PhaseStarted):
                 self.phase = message.phase
-                due = min(whole, _phase_deadline(self.phase, build_timeout_s))
+                if self.phase == GATE_PHASE:
+                    words = "the gate that holds the device back was closed for"
+                    phase = Deadline.after(GATE_LIMIT_S, words)
+                else:
+                    limit_s = build_timeout_s if self.phase in BUILD_PHASES else None
+                    phase = Deadline.after(limit_s, "longer than --build-timeout")
+                due = min(whole, phase)
                 if self.announce is not None:
                     self.announce(message.phase, message.checked_ns)
             elif isinstance(message, Claim):
-                waited_s = self._grant(message.use, turn)
+                begin = time.monotonic()
+                if turn is not None:
+                    turn.claim(message.use)
+                if message.use != "free":
+                    self._pipe.send(Granted())
+                waited_s = time.monotonic() - begin
                 whole, due = whole.later(waited_s), due.later(waited_s)
             elif isinstance(message, AskExpected):
                 assert turn is not None, "nothing is pending where nobody else works"
@@ -174,15 +187,6 @@ class Worker:
                 whole = whole.later(time.monotonic() - begin)
             else:
                 return message
-
-    def _grant(self, use: DeviceUse, turn: Turn | None) -> float:
-        """Seconds that it took until the device was free for this."""
-        begin = time.monotonic()
-        if turn is not None:
-            turn.claim(use)
-        if use != "free":
-            self._pipe.send(Granted())
-        return time.monotonic() - begin
 
     def _receive(self, due: Deadline) -> Outgoing:
         while not self._pipe.poll(POLL_S):
@@ -202,13 +206,12 @@ class Worker:
         if code is None:
             return f"the worker process closed its pipe during {self.phase}"
         if code < 0:
-            return f"the worker process died during {self.phase}: {_signal_name(-code)}"
+            try:
+                name = signal.Signals(-code).name
+            except ValueError:
+                name = f"signal {-code}"
+            return f"the worker process died during {self.phase}: {name}"
         return f"the worker process exited with code {code} during {self.phase}"
-
-    @property
-    def _lost_its_template(self) -> bool:
-        process = self._process
-        return isinstance(process, ForkedProcess) and process.lost_its_template
 
     def close(self) -> None:
         """Ask it to end; make it end."""
@@ -230,17 +233,3 @@ class Worker:
         self._process.wait()
         with contextlib.suppress(OSError):  # another thread, whose answer ended, closes it too
             self._pipe.close()
-
-
-def _phase_deadline(phase: str, build_timeout_s: float | None) -> Deadline:
-    if phase == GATE_PHASE:
-        return Deadline.after(GATE_LIMIT_S, "the gate that holds the device back was closed for")
-    limit_s = build_timeout_s if phase in BUILD_PHASES else None
-    return Deadline.after(limit_s, "longer than --build-timeout")
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"

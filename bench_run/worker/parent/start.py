@@ -44,16 +44,23 @@ class Starter(Protocol):
         """A process that serves `pipe` and prints to `output`."""
 
 
-def start_afresh(environment: Mapping[str, str], pipe: int, output: int) -> ProcessHandle:
+def _start_module(
+    module: str, environment: Mapping[str, str], descriptor: int, output: int
+) -> subprocess.Popen[bytes]:
+    """A Python process in a session of its own that serves a descriptor and prints to `output`."""
     return subprocess.Popen(  # noqa: S603 - our own module, no shell
-        [sys.executable, "-m", "bench_run.worker.main", str(pipe)],
+        [sys.executable, "-m", module, str(descriptor)],
         stdin=subprocess.DEVNULL,
         stdout=output,
         stderr=output,
-        pass_fds=(pipe,),
+        pass_fds=(descriptor,),
         start_new_session=True,
         env={**os.environ, **environment},
     )
+
+
+def start_afresh(environment: Mapping[str, str], pipe: int, output: int) -> ProcessHandle:
+    return _start_module("bench_run.worker.main", environment, pipe, output)
 
 
 class Template:
@@ -69,14 +76,8 @@ class Template:
         """`spec`: the engine's, as text. `timeout_s`: how long importing, and a fork, may take."""
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._control.settimeout(timeout_s)
-        self._process = subprocess.Popen(  # noqa: S603 - our own module, no shell
-            [sys.executable, "-m", "bench_run.worker.template", str(theirs.fileno())],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            pass_fds=(theirs.fileno(),),
-            start_new_session=True,
-            env={**os.environ, **environment},
+        self._process = _start_module(
+            "bench_run.worker.template", environment, theirs.fileno(), subprocess.DEVNULL
         )
         theirs.close()
         self._lock, self._importing = threading.Lock(), threading.Lock()

@@ -13,8 +13,8 @@ import psutil
 import pytest
 
 import bench_run
-from bench_run.worker.messages import Preload
 from bench_run.worker.parent.start import Template
+from bench_run.worker.template_messages import Preload
 
 pytestmark = pytest.mark.usefixtures("hostile")
 
