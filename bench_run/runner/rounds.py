@@ -22,7 +22,7 @@ from bench_schema.document import Case, Outcome
 from bench_run.graph.dtypes import DTYPES
 from bench_run.machine.device_lock import DeviceLock
 from bench_run.measure.loop import REST_S, SamplingBudget
-from bench_run.runner.parallel.baton import Baton, Visit
+from bench_run.runner.parallel.baton import Baton, CaseRun
 from bench_run.runner.parallel.beside import BesideTrials, DeviceBatons
 from bench_run.runner.parallel.lanes import Lanes, turn_of
 from bench_run.runner.parallel.room import room_here
@@ -133,7 +133,7 @@ class Rounds:
         self._added: set[tuple[str, int]] = set()
         """Cases and rounds that are measured again by lanes that are at work."""
         self.pool = pool
-        self._lanes = Lanes(sharing.lanes, pool, baton, room_here(devices), self._run_visit)
+        self._lanes = Lanes(sharing.lanes, pool, baton, room_here(devices), self._run_case)
 
     def resume(self, done: Sequence[Case]) -> None:
         """Count what an earlier run measured; nothing of it is measured again."""
@@ -205,7 +205,7 @@ class Rounds:
         for state in states:
             self._save(replace(state.bare(), stopped_by=rule))
 
-    def _judge_trials(self, names: Sequence[str] | None = None) -> list[Visit]:
+    def _judge_trials(self, names: Sequence[str] | None = None) -> list[CaseRun]:
         """Rounds that other devices changed are void; what they do to a case is put on record.
         Gives what is to be measured again."""
         again = []
@@ -214,7 +214,7 @@ class Rounds:
             state.forget(judged.void)
             if judged.note is not None:
                 self._save(replace(state.bare(), notes=(judged.note,)))
-            again += [Visit(state.case, index, 0) for index in sorted(judged.void)]
+            again += [CaseRun(state.case, index, 0) for index in sorted(judged.void)]
         return again
 
     def _rounds_at_once(self, due: Mapping[int, Sequence[PlannedCase]]) -> None:
@@ -222,31 +222,33 @@ class Rounds:
         for index, cases in due.items():
             if cases:
                 order = enumerate(shuffle_cases(cases, self._options.seed, index))
-                rounds.append([Visit(case, index, position) for position, case in order])
+                rounds.append([CaseRun(case, index, position) for position, case in order])
         self._side_by_side = self._lanes.are_side_by_side(len(rounds))
         if not self._side_by_side:
-            for visits in rounds:
-                self._batch([visits])
+            for case_runs in rounds:
+                self._batch([case_runs])
             return
         with self.pool.breakdown.on("rounds side by side"):
             self._batch(rounds)
 
-    def _batch(self, rounds: Sequence[Sequence[Visit]]) -> None:
+    def _batch(self, rounds: Sequence[Sequence[CaseRun]]) -> None:
         """Rounds that run at the same time."""
-        for visits in rounds:
-            index = visits[0].index
-            self._progress.round(index, max(self._options.rounds, index + 1), len(visits))
+        for case_runs in rounds:
+            index = case_runs[0].index
+            self._progress.round(index, max(self._options.rounds, index + 1), len(case_runs))
         self._references.announce(
-            (visit.case.graph, visit.case.engine.reference)
-            for visit in sorted(chain.from_iterable(rounds), key=lambda visit: visit.position)
-            if self.states[visit.case.id].ended is None
-            and lack_of_memory(visit.case.graph.loaded.graph) is None
+            (case_run.case.graph, case_run.case.engine.reference)
+            for case_run in sorted(
+                chain.from_iterable(rounds), key=lambda case_run: case_run.position
+            )
+            if self.states[case_run.case.id].ended is None
+            and lack_of_memory(case_run.case.graph.loaded.graph) is None
         )
         if self._side_by_side:
             self._references.compute_ahead()
         self._added.clear()
-        for visit, result in self._lanes.results(rounds):
-            if (visit.case.id, visit.index) in self._added:
+        for case_run, result in self._lanes.results(rounds):
+            if (case_run.case.id, case_run.index) in self._added:
                 self._progress.more(1)
             if result is not None:
                 self.states[result.id].take(result)
@@ -261,13 +263,15 @@ class Rounds:
                             self._lanes.also(added)
             self._progress.finish_case()
 
-    def _is_beside(self, visit: Visit) -> bool:
+    def _is_beside(self, case_run: CaseRun) -> bool:
         """Whether other devices may measure meanwhile."""
-        return self._trials is not None and self._trials.measures_beside(visit.case.id, visit.index)
+        return self._trials is not None and self._trials.measures_beside(
+            case_run.case.id, case_run.index
+        )
 
-    def _run_visit(self, visit: Visit, pool: WorkerPool, turn: CaseTurn) -> Case | None:
+    def _run_case(self, case_run: CaseRun, pool: WorkerPool, turn: CaseTurn) -> Case | None:
         """In any thread."""
-        case = visit.case
+        case = case_run.case
         if self.states[case.id].ended is not None:
             return None
         self._progress.start_case(case.graph.id.name, case.engine.key)
@@ -281,8 +285,8 @@ class Rounds:
                 case,
                 store,
                 settings_now(case.graph, reference, math),
-                budget(self._options, visit.index),
-                (visit.index, visit.position),
+                budget(self._options, case_run.index),
+                (case_run.index, case_run.position),
             ),
             energy=self._options.energy,
             no_gate=self.states[case.id].no_gate,

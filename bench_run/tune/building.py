@@ -17,9 +17,8 @@ from bench_run.measure.loop import REST_S, SamplingBudget
 from bench_run.measure.time_breakdown import TimeBreakdown
 from bench_run.runner.parallel.sharing import likely_lanes
 from bench_run.runner.rounds import lack_of_memory, request_of
-from bench_run.tune.racing import Visit
-from bench_run.worker.messages import Keep, Release, Repeat, case_of
-from bench_run.worker.messages import Visit as VisitRequest
+from bench_run.tune.racing import BlockSample
+from bench_run.worker.messages import BuildPlan, Release, Repeat, SamplePlan, case_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -252,7 +251,7 @@ class Session:
         engine = option.case.engine
         self._effort.add(builds=1)
         try:
-            case = self._pool.keep(engine, Keep(option.key, request, self._twice)).case
+            case = self._pool.keep(engine, BuildPlan(option.key, request, self._twice)).case
         except WorkerError as error:
             self._lost(index)
             return case_of(request, Outcome(error.status, str(error), "plan", error.detail))
@@ -308,7 +307,7 @@ class Session:
 
     def measure(
         self, indices: Sequence[int], samples: int, objective: str = "time"
-    ) -> Mapping[int, Visit]:
+    ) -> Mapping[int, BlockSample]:
         """One block: each of these once, in an order drawn anew. Another objective than time takes
         its place in the visits; who has none is out."""
         block, self._blocks = self._blocks, self._blocks + 1
@@ -325,7 +324,7 @@ class Session:
         self._journal.keep_block(self._name, block, keys, visits, self.failed)
         return visits
 
-    def _visit(self, index: int, samples: int, objective: str) -> Visit | None:
+    def _visit(self, index: int, samples: int, objective: str) -> BlockSample | None:
         """None where it is out: its worker died, or it does not build a second time."""
         option = self._options[index]
         if index not in self._sizes:
@@ -334,7 +333,7 @@ class Session:
                 self.failed[index] = case.outcome
                 return None
         self._sizes[index] = self._sizes.pop(index)
-        request = VisitRequest(option.key, self._budget(samples), objective != "time")
+        request = SamplePlan(option.key, self._budget(samples), objective != "time")
         try:
             answer = self._pool.visit(option.case.engine, request)
         except WorkerError as error:
@@ -352,7 +351,7 @@ class Session:
                 return None
             energy = math.log(answer.joules)
             log = energy if objective == "energy" else energy + log
-        return Visit(log, answer.deviation, answer.cost)
+        return BlockSample(log, answer.deviation, answer.cost)
 
     def _lost(self, index: int) -> None:
         """The engine's worker is gone, and with it all that it kept."""

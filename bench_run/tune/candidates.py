@@ -228,7 +228,7 @@ class Raced:
 
 
 @dataclass(frozen=True)
-class Tuned:
+class TuneResult:
     """Everything that the record is made of."""
 
     tuning: Tuning

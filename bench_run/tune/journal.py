@@ -17,7 +17,7 @@ from bench_schema.document import Case, Outcome
 
 from bench_run.errors import StoppedError, UsageError
 from bench_run.files import writing
-from bench_run.tune.racing import Visit
+from bench_run.tune.racing import BlockSample
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -86,14 +86,14 @@ class TuneJournal:
 
     def recall_block(
         self, graph: str, block: int, keys: Mapping[int, str]
-    ) -> tuple[dict[int, Visit], dict[int, Outcome]] | None:
+    ) -> tuple[dict[int, BlockSample], dict[int, Outcome]] | None:
         """The visits, and what became of those that failed."""
         found = self._known.get(f"{graph} block {block}")
         if found is None or sorted(found["of"]) != sorted(keys.values()):
             return None
         visits, failed = found["visits"], found["failed"]
         return (
-            {index: Visit(*visits[key]) for index, key in keys.items() if key in visits},
+            {index: BlockSample(*visits[key]) for index, key in keys.items() if key in visits},
             {index: Outcome(*failed[key]) for index, key in keys.items() if key in failed},
         )
 
@@ -102,7 +102,7 @@ class TuneJournal:
         graph: str,
         block: int,
         keys: Mapping[int, str],
-        visits: Mapping[int, Visit],
+        visits: Mapping[int, BlockSample],
         failed: Mapping[int, Outcome],
     ) -> None:
         rows = {keys[i]: [v.log_time, v.deviation, v.cost] for i, v in visits.items()}

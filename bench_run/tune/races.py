@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from bench_run.tune.building import Effort, Fate
     from bench_run.tune.candidates import Option
     from bench_run.tune.journal import TuneJournal
-    from bench_run.tune.racing import RaceState, Visit
+    from bench_run.tune.racing import BlockSample, RaceState
     from bench_run.tune.settings import Tuning
     from bench_run.worker.parent.pool import WorkerPool
 
@@ -51,7 +51,7 @@ MOST_FINALISTS = 4
 
 
 @dataclass(frozen=True)
-class Place:
+class BenchTools:
     """What a bench works with."""
 
     lister: Lister
@@ -59,7 +59,7 @@ class Place:
 
 
 @dataclass(frozen=True)
-class Built:
+class BuiltGraph:
     """A graph whose candidates are listed, and built once there are fates."""
 
     number: int
@@ -69,7 +69,7 @@ class Built:
     took_s: float = 0.0
 
 
-def _build_first(_place: Place, listed: Built) -> None:
+def _build_first(_place: BenchTools, listed: BuiltGraph) -> None:
     if listed.options[0].problem is None:
         listed.session.build(0)
 
@@ -108,7 +108,7 @@ class Races:
             self.references.compute_ahead()
         if self._lock.problem is not None:
             self.talk.say(f"note: {self._lock.problem}: other runs on the device are not kept away")
-        benches = Benches(self.pool, self._count, self._place)
+        benches = Benches(self.pool, self._count, self._furnish)
         raced = None
         try:
             benches.open(list({e.key: e for e in (default, *self.engines)}.values()))
@@ -123,7 +123,7 @@ class Races:
             return global_finalists(raced, MOST_FINALISTS)
         return raced
 
-    def _place(self, pool: WorkerPool) -> Place:
+    def _furnish(self, pool: WorkerPool) -> BenchTools:
         specs = tuple(engine.spec.text for engine in self.outline.engines)
         space = replace(self.tuning.space, engines=specs)
         on_device = {o.facts.device for o in self.pool.opened.values()} - {"cpu"}
@@ -139,9 +139,9 @@ class Races:
             self._lock,
             self.tuning.limits.deterministic,
         )
-        return Place(Lister(space, self.outline.engines[0], self.engines, pool), means)
+        return BenchTools(Lister(space, self.outline.engines[0], self.engines, pool), means)
 
-    def _run_on(self, benches: Benches[Place]) -> list[Raced]:
+    def _run_on(self, benches: Benches[BenchTools]) -> list[Raced]:
         raced: list[Raced] = []
         count = len(self.outline.graphs)
         for first in range(0, count, self._count):
@@ -162,16 +162,18 @@ class Races:
                 raced += benches.in_turn(self._race_built, built)
         return raced
 
-    def _list(self, place: Place, number: int) -> Built:
+    def _list(self, place: BenchTools, number: int) -> BuiltGraph:
         graph = self.outline.graphs[number]
         options = place.lister.options(graph)
         name = f"{graph.id.fingerprint[:16]} {number}"
-        return Built(number, options, Session(name, options, place.means))
+        return BuiltGraph(number, options, Session(name, options, place.means))
 
-    def _build(self, _: Place, listed: Built, is_over: Callable[[], bool]) -> Sequence[Fate]:
+    def _build(
+        self, _: BenchTools, listed: BuiltGraph, is_over: Callable[[], bool]
+    ) -> Sequence[Fate]:
         return fates_of(listed.options, listed.session, self.tuning.limits, is_over)
 
-    def _race_built(self, _: Place, built: Built) -> Raced:
+    def _race_built(self, _: BenchTools, built: BuiltGraph) -> Raced:
         graphs, number = self.outline.graphs, built.number
         name = graphs[number].id.name
         self.talk.say(f"tuning {number + 1} of {len(graphs)}: {name} ({self.clock.text()})")
@@ -184,7 +186,7 @@ class Races:
     def _race(
         self,
         graph: PlannedGraph,
-        built: Built,
+        built: BuiltGraph,
         is_over: Callable[[], bool],
     ) -> Raced:
         options, session, fates = built.options, built.session, list(built.fates)
@@ -238,11 +240,11 @@ class Races:
 
         def measure(
             rows: Sequence[int], samples: int, what: str = objective
-        ) -> Mapping[int, Visit]:
+        ) -> Mapping[int, BlockSample]:
             visits = session.measure([entered[row] for row in rows], samples, what)
             return {row: visits[entered[row]] for row in rows if entered[row] in visits}
 
-        def measure_times(rows: Sequence[int], samples: int) -> Mapping[int, Visit]:
+        def measure_times(rows: Sequence[int], samples: int) -> Mapping[int, BlockSample]:
             return measure(rows, samples, "time")
 
         def watch(state: RaceState) -> None:

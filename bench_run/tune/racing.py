@@ -182,7 +182,7 @@ SHORT_BLOCKS = 5
 
 
 @dataclass(frozen=True)
-class Visit:
+class BlockSample:
     """One candidate in one block."""
 
     log_time: float
@@ -192,7 +192,7 @@ class Visit:
     """What the visit took beside taking its samples, in what one more sample takes."""
 
 
-Measure = Callable[[Sequence[int], int], Mapping[int, Visit]]
+Measure = Callable[[Sequence[int], int], Mapping[int, BlockSample]]
 """Measures candidates once each, in an order of its own, with so many samples. One that fails is
 missing in the answer, and is out."""
 
@@ -206,7 +206,7 @@ class RaceState:
     stages: list[Stage]
     heat: int = 0
     """Number of the first block of the present heat."""
-    visits: list[Visit] = field(default_factory=list)
+    visits: list[BlockSample] = field(default_factory=list)
     stopped_by: str = "clear"
 
     @property
@@ -306,7 +306,7 @@ def run_energy_race(
     few = replace(settings, first_blocks=ENERGY_BLOCKS[0], elsewhere=0.0)
     while True:
         # A block in parts: a candidate that has no turn before the time is over is out.
-        visits: dict[int, Visit] = {}
+        visits: dict[int, BlockSample] = {}
         for begin in range(0, len(state.alive), ENERGY_SLICE):
             if visits and is_over():
                 break
@@ -339,7 +339,7 @@ def run_all(
     return _ended(state, is_over())
 
 
-def _take(state: RaceState, visits: Mapping[int, Visit]) -> None:
+def _take(state: RaceState, visits: Mapping[int, BlockSample]) -> None:
     column = np.full((len(state.logs), 1), np.nan)
     for candidate, visit in visits.items():
         column[candidate] = visit.log_time

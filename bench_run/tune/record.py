@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     from bench_schema.document import Case, Document
 
-    from bench_run.tune.candidates import Raced, Tuned
+    from bench_run.tune.candidates import Raced, TuneResult
 
     Logs = npt.NDArray[np.float64]
 
@@ -75,7 +75,7 @@ class Confirmed:
         return check is None or check.status != "failed"
 
 
-def make_record(tuned: Tuned) -> TunedRecord:
+def make_record(tuned: TuneResult) -> TunedRecord:
     confirmed = confirmed_cases(tuned.document)
     decisions = [decision_of(each, confirmed, tuned) for each in tuned.raced]
     suite = Suite(tuned.raced, {key: c.logs for key, c in confirmed.items() if c.is_right})
@@ -154,7 +154,7 @@ def objective(found: Confirmed, wanted: str) -> Logs | None:
     return objective_logs(found.logs, [r.energy_j_per_iteration for r in rounds], wanted)
 
 
-def decision_of(each: Raced, confirmed: Mapping[str, Confirmed], tuned: Tuned) -> Decision:
+def decision_of(each: Raced, confirmed: Mapping[str, Confirmed], tuned: TuneResult) -> Decision:
     finalists = []
     for index in each.finalists:
         found = confirmed.get(each.options[index].case.id)
@@ -272,7 +272,7 @@ def _with_times(candidate: Candidate, found: Confirmed) -> Candidate:
     )
 
 
-def _whole(suite: Suite, decisions: Sequence[Decision], tuned: Tuned) -> Whole:
+def _whole(suite: Suite, decisions: Sequence[Decision], tuned: TuneResult) -> Whole:
     winners = {number: decision.winner for number, decision in enumerate(decisions)}
     found = total_gain(suite, winners, look_count(tuned.document.run.settings))
     combined = totals(suite, decisions) if tuned.tuning.scope == "global" else ()
@@ -281,7 +281,7 @@ def _whole(suite: Suite, decisions: Sequence[Decision], tuned: Tuned) -> Whole:
     return Whole(found.default_ns, found.tuned_ns, found.ratio, combined)
 
 
-def environment_of(tuned: Tuned) -> Environment:
+def environment_of(tuned: TuneResult) -> Environment:
     document, options = tuned.document, tuned.options
     used_options = [option for each in tuned.raced for option in each.options]
     by_key = {option.case.engine.key: option.case.engine for option in used_options}

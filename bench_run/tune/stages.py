@@ -21,7 +21,7 @@ from bench_run.runner.references import ReferenceStore, check_cache, check_refer
 from bench_run.runner.rounds import Brought, engines_of
 from bench_run.runner.stopping import until_settled
 from bench_run.tune.building import Effort
-from bench_run.tune.candidates import Raced, Tuned, tuned_engines
+from bench_run.tune.candidates import Raced, TuneResult, tuned_engines
 from bench_run.tune.confirm import Confirmation
 from bench_run.tune.journal import TuneJournal
 from bench_run.tune.races import Clock, Races
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 INTERRUPTED = "interrupted: what was measured is kept; continue with --resume"
 
 
-def tune(options: Options, tuning: Tuning, command: Sequence[str] = ()) -> Tuned | None:
+def tune(options: Options, tuning: Tuning, command: Sequence[str] = ()) -> TuneResult | None:
     """None where it was interrupted: what is known is kept for ``--resume``."""
     options = run_options(options, tuning)
     check_destinations(options)
@@ -74,7 +74,7 @@ class Stages:
         self._effort, self._clock = Effort(), Clock(tuning.budget_s)
         self._notes = [f"{failure.path}: {failure.error}" for failure in outline.gathered.failures]
 
-    def run(self, started: str, command: Sequence[str]) -> Tuned | None:
+    def run(self, started: str, command: Sequence[str]) -> TuneResult | None:
         specs = [engine.spec.text for engine in self._outline.engines]
         engines = tuned_engines(self._options, self._tuning.space, specs)
         default = self._outline.engines[0]
@@ -128,7 +128,7 @@ class Stages:
             return None
         self._notes += self._told_of_budget(raced)
         confirm_s = self._clock.spent_s() - race_s
-        return Tuned(
+        return TuneResult(
             self._tuning,
             self._options,
             engines,

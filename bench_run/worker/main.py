@@ -24,31 +24,31 @@ from bench_run.worker.messages import (
     AnswerT,
     AskExpected,
     Attempt,
+    BuildPlan,
     Choices,
     Claim,
     DeviceUse,
+    EngineOpened,
     Evaluate,
     Evaluated,
     Granted,
     Incoming,
-    Keep,
-    Kept,
     KnobValues,
     MeasureCeilings,
     Open,
-    Opened,
     Outgoing,
     PhaseStarted,
+    PlanBuilt,
     Plans,
-    Refused,
+    PlanSamples,
+    Refusal,
     Release,
     Repeat,
     Request,
     RunCase,
+    SamplePlan,
     Trace,
     Variants,
-    Visit,
-    Visited,
 )
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from bench_run.engines.base import Engine
     from bench_run.measure.ceilings import Ceilings
     from bench_run.validate.settings import ValidationSettings
-    from bench_run.worker.kept_plans import KeptPlans
+    from bench_run.worker.plan_store import PlanStore
 
 NICE = "BENCH_RUN_NICE"
 """Variable: by how much a worker gives way to others that want the processor."""
@@ -71,7 +71,7 @@ class EngineServer:
     def __init__(self, pipe: Connection[Outgoing, Incoming]) -> None:
         self._pipe = pipe
         self._engine: Engine | None = None
-        self._kept: KeptPlans | None = None
+        self._kept: PlanStore | None = None
         self._import_ns = 0
 
     @property
@@ -103,7 +103,7 @@ class EngineServer:
             raise EOFError  # the run is ending
         return reply
 
-    def open(self, request: Open) -> Opened:
+    def open(self, request: Open) -> EngineOpened:
         begin = read_clock()
         engine = engine_module(request.spec.name).open(request.spec, request.options)
         self._import_ns = read_clock() - begin
@@ -113,15 +113,15 @@ class EngineServer:
         if request.options.threads is not None and engine.facts.device == "cpu":
             pin_process(request.options.threads)
         devices = engine.abilities.devices
-        return Opened(engine.facts, engine.stream.clock, self._import_ns, devices)
+        return EngineOpened(engine.facts, engine.stream.clock, self._import_ns, devices)
 
     def run_case(self, request: RunCase) -> Case:
-        from bench_run.worker.run_case import Run, run_case
+        from bench_run.worker.run_case import RunHooks, run_case
 
         gc.collect()
         gc.freeze()  # a collection beside PyTorch's modules takes 0.15 s, now none is searched
         claim = self.claim if request.shares_device else None
-        run = Run(self.announce, claim, self.expected)
+        run = RunHooks(self.announce, claim, self.expected)
         return run_case(self.engine, request, self._import_ns, run)
 
     def variants(self, request: Variants) -> tuple[Mapping[str, str], ...]:
@@ -131,25 +131,25 @@ class EngineServer:
         plans = self.engine.abilities.plans
         return None if plans is None else tuple(plans(request.graph))
 
-    def keep(self, request: Keep) -> Kept:
+    def keep(self, request: BuildPlan) -> PlanBuilt:
         gc.collect()
         gc.freeze()
-        return self._kept_plans().keep(request, self._import_ns, self.announce)
+        return self._plan_store().keep(request, self._import_ns, self.announce)
 
-    def visit(self, request: Visit) -> Visited:
-        return self._kept_plans().visit(request, self.announce)
+    def visit(self, request: SamplePlan) -> PlanSamples:
+        return self._plan_store().visit(request, self.announce)
 
     def repeat(self, request: Repeat) -> Validation:
-        return self._kept_plans().repeat(request)
+        return self._plan_store().repeat(request)
 
     def release(self, request: Release) -> None:
-        self._kept_plans().release(request)
+        self._plan_store().release(request)
 
-    def _kept_plans(self) -> KeptPlans:
-        from bench_run.worker.kept_plans import KeptPlans
+    def _plan_store(self) -> PlanStore:
+        from bench_run.worker.plan_store import PlanStore
 
         if self._kept is None:
-            self._kept = KeptPlans(self.engine)
+            self._kept = PlanStore(self.engine)
         return self._kept
 
     def knob_values(self, request: KnobValues) -> Mapping[str, tuple[str, ...]]:
@@ -219,8 +219,8 @@ HANDLERS: Mapping[type[Request[Any]], Handler] = dict(
         _row(Variants, EngineServer.variants),
         _row(Plans, EngineServer.plans),
         _row(Choices, EngineServer.choices),
-        _row(Keep, EngineServer.keep),
-        _row(Visit, EngineServer.visit),
+        _row(BuildPlan, EngineServer.keep),
+        _row(SamplePlan, EngineServer.visit),
         _row(Repeat, EngineServer.repeat),
         _row(Release, EngineServer.release),
         _row(KnobValues, EngineServer.knob_values),
@@ -232,14 +232,14 @@ HANDLERS: Mapping[type[Request[Any]], Handler] = dict(
 )
 
 
-def answer(server: EngineServer, request: Request[Any]) -> Answered[Any] | Refused:
+def answer(server: EngineServer, request: Request[Any]) -> Answered[Any] | Refusal:
     """The answer to a request; errors of ours travel back to be raised where it was asked."""
     try:
         return Answered(HANDLERS[type(request)](server, request), server.is_worn())
     except BenchRunError as error:
-        return Refused(error)
+        return Refusal(error)
     except MemoryError as error:
-        return Refused(EngineError(": ".join(("out of memory on the host", *map(str, error.args)))))
+        return Refusal(EngineError(": ".join(("out of memory on the host", *map(str, error.args)))))
 
 
 def main(descriptor: int) -> int:

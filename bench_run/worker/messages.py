@@ -1,7 +1,7 @@
 """Messages between a run and its worker processes: plain data, pickled over a pipe.
 
 Requests go to the worker, one at a time. Each names the type of its answer, and gets either that
-(`Answered`) or the error which stands in its way (`Refused`). A worker that answers nothing is dead
+(`Answered`) or the error which stands in its way (`Refusal`). A worker that answers nothing is dead
 or hung, and that is an outcome too (`parent/process.py`).
 """
 
@@ -42,7 +42,7 @@ class Answered(Generic[AnswerT]):
 
 
 @dataclass(frozen=True)
-class Refused:
+class Refusal:
     """The request cannot be met; the asking side raises `error`."""
 
     error: BenchRunError
@@ -88,12 +88,12 @@ class Close:
 
 Incoming: TypeAlias = "Request[Any] | Granted | ValidationSettings | Close"
 """What a worker receives."""
-Outgoing: TypeAlias = "Answered[Any] | Refused | PhaseStarted | Claim | AskExpected"
+Outgoing: TypeAlias = "Answered[Any] | Refusal | PhaseStarted | Claim | AskExpected"
 """What a worker sends."""
 
 
 @dataclass(frozen=True)
-class Opened:
+class EngineOpened:
     facts: EngineFacts
     clock: str
     import_ns: int
@@ -102,7 +102,7 @@ class Opened:
 
 
 @dataclass(frozen=True)
-class Open(Request[Opened]):
+class Open(Request[EngineOpened]):
     """Load the engine and take the device."""
 
     spec: EngineSpec
@@ -140,7 +140,7 @@ class RunCase(Request[Case]):
 
 
 @dataclass(frozen=True)
-class Kept:
+class PlanBuilt:
     """What became of a plan that was to be kept."""
 
     case: Case
@@ -148,7 +148,7 @@ class Kept:
 
 
 @dataclass(frozen=True)
-class Keep(Request[Kept]):
+class BuildPlan(Request[PlanBuilt]):
     """Build the plan of a case, run and validate it, and keep it under a name."""
 
     name: str
@@ -165,7 +165,7 @@ class Repeat(Request[Validation]):
 
 
 @dataclass(frozen=True)
-class Visited:
+class PlanSamples:
     """Samples of one visit to a kept plan."""
 
     log_time: float
@@ -183,7 +183,7 @@ class Visited:
 
 
 @dataclass(frozen=True)
-class Visit(Request[Visited]):
+class SamplePlan(Request[PlanSamples]):
     """Take a few samples of a kept plan."""
 
     name: str

@@ -64,7 +64,7 @@ Phase = Callable[[str, int], None]
 
 
 @dataclass(frozen=True)
-class Run:
+class RunHooks:
     """What a case asks of the run that it belongs to."""
 
     announce: Phase
@@ -78,7 +78,7 @@ class Run:
 class Timeline:
     """Duration of each initialisation phase, which phase is under way, and what they took."""
 
-    run: Run
+    run: RunHooks
     phases: dict[str, int] = field(default_factory=dict)
     current: str = "load"
     host_peak_bytes: int | None = None
@@ -110,7 +110,7 @@ class Timeline:
             self.run.claim(use)
 
 
-def run_case(engine: Engine, request: RunCase, import_ns: int, run: Run) -> Case:
+def run_case(engine: Engine, request: RunCase, import_ns: int, run: RunHooks) -> Case:
     """The case with the round that was measured, or with the reason why there is none. On a device
     that is shared only what needs it is done while it is claimed, and only measuring alone."""
     phases = {"load_ns": request.load_ns, "import_ns": import_ns}

@@ -25,8 +25,8 @@ import numpy as np
 from bench_schema.numbers.looks import looks
 
 from bench_run.tune.choosing import ROUNDS_AT_MOST, Finalist, decide, open_finalists
-from bench_run.tune.racing import RaceSettings, Visit, choose_finalists, run_race
-from bench_run.worker.kept_plans import midmean
+from bench_run.tune.racing import BlockSample, RaceSettings, choose_finalists, run_race
+from bench_run.worker.plan_store import midmean
 
 PLANS, WIDTH = 40, 0.08
 SKEW = 0.5
@@ -147,7 +147,7 @@ def our_rule(draw, true, noise):
 
 def _visit(logs):
     deviation = 1.4826 * float(np.median(np.abs(logs - np.median(logs))))
-    return Visit(_log_midmean(logs), deviation, VISIT_COST)
+    return BlockSample(_log_midmean(logs), deviation, VISIT_COST)
 
 
 def _log_midmean(logs):

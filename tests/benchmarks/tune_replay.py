@@ -40,7 +40,13 @@ from bench_run.tune.choosing import (
     open_finalists,
     rank_candidates,
 )
-from bench_run.tune.racing import MIDMEAN_VARIANCE, RaceSettings, Visit, choose_finalists, run_race
+from bench_run.tune.racing import (
+    MIDMEAN_VARIANCE,
+    BlockSample,
+    RaceSettings,
+    choose_finalists,
+    run_race,
+)
 
 STORED = Path(__file__).resolve().parents[1] / "data" / "tuning" / "exhaustive_h200.json.gz"
 MARGIN_RATIO = 0.005
@@ -82,7 +88,7 @@ class Noise:
 
 
 @dataclass(frozen=True)
-class Tuned:
+class TuneResult:
     plan: int
     tied: frozenset[int]
     claim: float
@@ -148,7 +154,7 @@ def tune(world, draw, noise, slower):
         for place, row in enumerate(draw.permutation(list(rows))):
             late = noise.drift * (blocks + place / len(rows)) / DRIFT_BLOCKS
             logs = world.visit(draw, row, samples) + offsets[row] + late
-            found[row] = Visit(logs, world.deviation, world.cost)
+            found[row] = BlockSample(logs, world.deviation, world.cost)
         return found
 
     state = run_race(len(world.plans), world.default, measure, RaceSettings(margin=MARGIN))
@@ -171,7 +177,7 @@ def confirm(world, draw, chosen, ranks, visits, of_round, slower):
     decision = decide(finalists, world.default, MARGIN_RATIO, len(LOOKS))
     claim = float(np.mean(rounds[decision.winner]))
     tied = frozenset((decision.winner, *decision.tied_with))
-    return Tuned(decision.winner, tied, claim, count, visits, sum(map(len, rounds.values())))
+    return TuneResult(decision.winner, tied, claim, count, visits, sum(map(len, rounds.values())))
 
 
 @dataclass(frozen=True)

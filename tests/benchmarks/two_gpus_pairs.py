@@ -37,7 +37,7 @@ from bench_run.options import Options
 from bench_run.runner.planning import outline_run, plan_opened
 from bench_run.runner.references import ReferenceStore
 from bench_run.runner.rounds import request_of
-from bench_run.worker.messages import Keep, Release, Visit
+from bench_run.worker.messages import BuildPlan, Release, SamplePlan
 from bench_run.worker.parent.pool import WorkerPool
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
@@ -64,7 +64,7 @@ class Pair:
     def keep(self):
         """Why it was not built, or None."""
         kept = self.on_each(
-            lambda i: self.pools[i].keep(self.cases[i].engine, Keep("plan", self.requests[i]))
+            lambda i: self.pools[i].keep(self.cases[i].engine, BuildPlan("plan", self.requests[i]))
         )
         return next(
             (k.case.outcome for k in kept.values() if k.case.outcome.status != "completed"), None
@@ -74,7 +74,7 @@ class Pair:
         """Logarithm of the time by place."""
         visited = self.on_each(
             lambda i: self.pools[i].visit(
-                self.cases[i].engine, Visit("plan", self.requests[i].budget)
+                self.cases[i].engine, SamplePlan("plan", self.requests[i].budget)
             ),
             places,
         )

@@ -120,13 +120,13 @@ class Baton:
         """What the devices did that take turns here."""
         return {", ".join(self._lock.names): self.time}
 
-    def shares(self, rounds: Sequence[Sequence[Visit]]) -> list[list[list[Visit]]]:
+    def shares(self, rounds: Sequence[Sequence[CaseRun]]) -> list[list[list[CaseRun]]]:
         """All rounds in one: engines take turns on each graph."""
-        return [[list(visits) for visits in rounds]]
+        return [[list(case_runs) for case_runs in rounds]]
 
-    def turns(self, visits: Sequence[Visit]) -> list[CaseTurn]:
-        """The turns of visits that belong together."""
-        names = [visit.case.id for visit in visits]
+    def turns(self, case_runs: Sequence[CaseRun]) -> list[CaseTurn]:
+        """The turns of runs that belong together."""
+        names = [case_run.case.id for case_run in case_runs]
         group = self.group(names)
         return [group.turn(name) for name in names]
 
@@ -417,7 +417,7 @@ class CaseTurn:
 
 
 @dataclass(frozen=True)
-class Visit:
+class CaseRun:
     """A case in a round."""
 
     case: PlannedCase

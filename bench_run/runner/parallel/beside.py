@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from bench_schema.document import Case, Round
 
     from bench_run.measure.time_breakdown import TimeBreakdown
-    from bench_run.runner.parallel.baton import CaseTurn, Group, Visit
+    from bench_run.runner.parallel.baton import CaseRun, CaseTurn, Group
 
 
 HOST = "host"
@@ -40,7 +40,7 @@ class DeviceBatons:
     def __init__(
         self,
         devices: Mapping[str, str],
-        is_beside: Callable[[Visit], bool],
+        is_beside: Callable[[CaseRun], bool],
         tell: Callable[[str], object] | None = None,
     ) -> None:
         """`devices`: that of each engine, by its key; `is_beside`: whether others may measure
@@ -64,22 +64,25 @@ class DeviceBatons:
         """What each device did."""
         return {device: baton.time for device, baton in self._batons.items()}
 
-    def shares(self, rounds: Sequence[Sequence[Visit]]) -> list[list[list[Visit]]]:
+    def shares(self, rounds: Sequence[Sequence[CaseRun]]) -> list[list[list[CaseRun]]]:
         """The rounds of each device: none waits for what another one prepares."""
         shares = [
-            [[v for v in visits if self._devices[v.case.engine.key] == device] for visits in rounds]
+            [
+                [v for v in case_runs if self._devices[v.case.engine.key] == device]
+                for case_runs in rounds
+            ]
             for device in self._batons
         ]
-        return [[visits for visits in share if visits] for share in shares if any(share)]
+        return [[case_runs for case_runs in share if case_runs] for share in shares if any(share)]
 
-    def turns(self, visits: Sequence[Visit]) -> list[CaseTurn]:
-        """One for each visit; those of one device follow each other."""
-        places = [(self._devices[v.case.engine.key], self._is_beside(v)) for v in visits]
+    def turns(self, case_runs: Sequence[CaseRun]) -> list[CaseTurn]:
+        """One for each run of a case; those of one device follow each other."""
+        places = [(self._devices[v.case.engine.key], self._is_beside(v)) for v in case_runs]
         groups: dict[tuple[str, bool], Group] = {}
         for place in dict.fromkeys(places):
-            mine = [v.case.id for v, at in zip(visits, places, strict=True) if at == place]
+            mine = [v.case.id for v, at in zip(case_runs, places, strict=True) if at == place]
             groups[place] = self._batons[place[0]].group(mine, beside=place[1])
-        turns = [groups[at].turn(v.case.id) for v, at in zip(visits, places, strict=True)]
+        turns = [groups[at].turn(v.case.id) for v, at in zip(case_runs, places, strict=True)]
         for turn, (device, _) in zip(turns, places, strict=True):
             turn.watch(self._overlaps, device)
         return turns

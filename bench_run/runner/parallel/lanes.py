@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from bench_run.errors import StoppedError
 from bench_run.measure.time_breakdown import TimeBreakdown
-from bench_run.runner.parallel.baton import Visit
+from bench_run.runner.parallel.baton import CaseRun
 from bench_run.runner.parallel.beside import DeviceBatons
 from bench_run.runner.parallel.room import need_of
 
@@ -45,36 +45,36 @@ if TYPE_CHECKING:
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    Group = Sequence[Visit]
+    Group = Sequence[CaseRun]
     """The cases of a graph in a round, one for each engine."""
 
 
-class Work:
+class LaneWork:
     """Of `lanes` lanes; asked by their threads."""
 
-    def __init__(self, rounds: Sequence[Sequence[Visit]], lanes: int) -> None:
+    def __init__(self, rounds: Sequence[Sequence[CaseRun]], lanes: int) -> None:
         self._lock = threading.Lock()
-        self._left: list[deque[Group]] = [deque(groups_of(visits)) for visits in rounds]
+        self._left: list[deque[Group]] = [deque(groups_of(case_runs)) for case_runs in rounds]
         groups = sum(len(left) for left in self._left)
         self.lanes = min(lanes, groups)
         begun = cycle(self._left)
         self._homes: deque[deque[Group]] = deque(next(begun) for _ in range(self.lanes))
         self._homes += self._left[self.lanes :]
 
-    def also(self, visits: Group) -> None:
+    def also(self, case_runs: Group) -> None:
         """One more round, of these alone."""
         with self._lock:
-            left: deque[Group] = deque([visits])
+            left: deque[Group] = deque([case_runs])
             self._left.append(left)
             self._homes.append(left)
 
-    def begin(self) -> Round | None:
+    def begin(self) -> LaneRound | None:
         """A round for fresh processes; None where every one was begun."""
         with self._lock:
             while self._homes:
                 home = self._homes.popleft()
                 if home:
-                    return Round(self, home)
+                    return LaneRound(self, home)
         return None
 
     def take(self, home: deque[Group], had: frozenset[str] | set[str]) -> Group | None:
@@ -84,22 +84,22 @@ class Work:
             fullest: list[deque[Group]] = sorted(self._left, key=len, reverse=True)
             for left in (home, *fullest):
                 for place, group in enumerate(left):
-                    if had.isdisjoint(visit.case.id for visit in group):
+                    if had.isdisjoint(case_run.case.id for case_run in group):
                         del left[place]
                         return group
         return None
 
 
-class Round:
+class LaneRound:
     """What the processes of one lane do until they end."""
 
-    def __init__(self, work: Work, home: deque[Group]) -> None:
+    def __init__(self, work: LaneWork, home: deque[Group]) -> None:
         self._work, self._home = work, home
         self._had: set[str] = set()
 
     def __iter__(self) -> Iterator[Group]:
         while (group := self._work.take(self._home, self._had)) is not None:
-            self._had.update(visit.case.id for visit in group)
+            self._had.update(case_run.case.id for case_run in group)
             yield group
 
 
@@ -108,16 +108,16 @@ def turn_of(case: PlannedCase) -> str:
     return case.graph.turns_with or case.graph.id.path
 
 
-def groups_of(visits: Sequence[Visit]) -> Iterator[list[Visit]]:
-    """Visits of one graph that follow each other, no engine twice: an engine's worker prepares one
+def groups_of(case_runs: Sequence[CaseRun]) -> Iterator[list[CaseRun]]:
+    """Cases of one graph that follow each other, no engine twice: an engine's worker prepares one
     case at a time."""
-    for _, several in groupby(visits, key=lambda visit: turn_of(visit.case)):
-        group: list[Visit] = []
-        for visit in several:
-            if visit.case.engine.key in {other.case.engine.key for other in group}:
+    for _, several in groupby(case_runs, key=lambda case_run: turn_of(case_run.case)):
+        group: list[CaseRun] = []
+        for case_run in several:
+            if case_run.case.engine.key in {other.case.engine.key for other in group}:
                 yield group
                 group = []
-            group.append(visit)
+            group.append(case_run)
         yield group
 
 
@@ -129,9 +129,9 @@ ALONE = "round {}: there was not enough memory beside other rounds; prepared aga
 
 Turns: TypeAlias = "Baton | DeviceBatons"
 """One baton for all devices, or one for each."""
-Run = Callable[[Visit, "WorkerPool", "CaseTurn"], "Case | None"]
+Run = Callable[[CaseRun, "WorkerPool", "CaseTurn"], "Case | None"]
 """Runs a case in a round; None where the case has ended meanwhile."""
-Result = tuple[Visit, "Case | None"]
+Result = tuple[CaseRun, "Case | None"]
 
 
 class Lanes:
@@ -146,7 +146,7 @@ class Lanes:
         self._room = room
         self._run = run
         self._lanes: list[Lane] = []
-        self._work: dict[str, Work] = {}
+        self._work: dict[str, LaneWork] = {}
         """By engine, what is left for its lanes."""
         self.times: list[TimeBreakdown] = []
         """Where the time of the workers went that were side by side."""
@@ -155,25 +155,25 @@ class Lanes:
         """Whether so many rounds are prepared beside each other, or engines in one are."""
         return rounds > 0 and (self._apart or (self.count > 1 and rounds > 1))
 
-    def results(self, rounds: Sequence[Sequence[Visit]]) -> Iterator[Result]:
-        """Every visit with what it left, as they come; workers of a round end with it."""
+    def results(self, rounds: Sequence[Sequence[CaseRun]]) -> Iterator[Result]:
+        """Every run of a case with what it left, as they come; workers of a round end with it."""
         if not self.are_side_by_side(len(rounds)):
-            for visits in rounds:
-                yield from self._one_by_one(visits)
+            for case_runs in rounds:
+                yield from self._one_by_one(case_runs)
                 self._pool.close()
         else:
             yield from self._side_by_side(rounds)
 
-    def _one_by_one(self, visits: Sequence[Visit]) -> Iterator[Result]:
-        for visit in visits:
-            (turn,) = self._baton.turns([visit])
+    def _one_by_one(self, case_runs: Sequence[CaseRun]) -> Iterator[Result]:
+        for case_run in case_runs:
+            (turn,) = self._baton.turns([case_run])
             try:
-                result = self._run(visit, self._pool, turn)
+                result = self._run(case_run, self._pool, turn)
             finally:
                 turn.end()
-            yield visit, result
+            yield case_run, result
 
-    def _side_by_side(self, rounds: Sequence[Sequence[Visit]]) -> Iterator[Result]:
+    def _side_by_side(self, rounds: Sequence[Sequence[CaseRun]]) -> Iterator[Result]:
         """Those that lacked memory beside others come last, alone."""
         done: Done = queue.SimpleQueue()
         shares = self._baton.shares(rounds)
@@ -182,7 +182,7 @@ class Lanes:
         for lane in self._lanes:
             lane.start()
         count = len(self._lanes)
-        again: list[Visit] = []
+        again: list[CaseRun] = []
         while count:
             item = done.get()
             self._pool.end_ahead()  # every lane has its workers by now
@@ -195,30 +195,30 @@ class Lanes:
                 yield item
         self._end()
         self._pool.close()
-        by_round = sorted(again, key=lambda visit: visit.index)
-        for index, group in groupby(by_round, key=lambda visit: visit.index):
-            for visit, case in self._one_by_one(list(group)):
+        by_round = sorted(again, key=lambda case_run: case_run.index)
+        for index, group in groupby(by_round, key=lambda case_run: case_run.index):
+            for case_run, case in self._one_by_one(list(group)):
                 note = ALONE.format(index + 1)
-                yield visit, None if case is None else replace(case, notes=(*case.notes, note))
+                yield case_run, None if case is None else replace(case, notes=(*case.notes, note))
             self._pool.close()
 
-    def _lanes_of(self, rounds: Sequence[Sequence[Visit]], done: Done) -> list[Lane]:
+    def _lanes_of(self, rounds: Sequence[Sequence[CaseRun]], done: Done) -> list[Lane]:
         """Those that share these rounds; the first one has the workers that are there already."""
-        work = Work(rounds, self.count)
-        visits = list(chain.from_iterable(rounds))
-        self._work.update({visit.case.engine.key: work for visit in visits})
+        work = LaneWork(rounds, self.count)
+        case_runs = list(chain.from_iterable(rounds))
+        self._work.update({case_run.case.engine.key: work for case_run in case_runs})
         lanes = [
             Lane(self._pool, self._baton, self._room, self._run, work, done)
             for _ in range(work.lanes)
         ]
         for lane in lanes[:1]:
-            lane.adopt(visits)
+            lane.adopt(case_runs)
         return lanes
 
-    def also(self, visit: Visit) -> None:
+    def also(self, case_run: CaseRun) -> None:
         """One more, in fresh processes, by the first of its lanes that is done with its round; not
         at all where every one of them has ended."""
-        self._work[visit.case.engine.key].also([visit])
+        self._work[case_run.case.engine.key].also([case_run])
 
     def _end(self) -> None:
         for lane in self._lanes:
@@ -270,10 +270,10 @@ class Lane:
         baton: Turns,
         room: Room,
         run: Run,
-        work: Work,
+        work: LaneWork,
         done: Done,
     ) -> None:
-        self._pool, self._baton, self._room, self._visit = pool, baton, room, run
+        self._pool, self._baton, self._room, self._run_case = pool, baton, room, run
         self._work, self._done = work, done
         self._seats: dict[str, Seat] = {}
         self._thread = ThreadPoolExecutor(1)
@@ -288,9 +288,11 @@ class Lane:
     def times(self) -> list[TimeBreakdown]:
         return [seat.time for seat in self._seats.values()]
 
-    def adopt(self, visits: Sequence[Visit]) -> None:
+    def adopt(self, case_runs: Sequence[CaseRun]) -> None:
         """Take over the workers that opened these engines and did nothing else."""
-        for engine in {visit.case.engine.key: visit.case.engine for visit in visits}.values():
+        for engine in {
+            case_run.case.engine.key: case_run.case.engine for case_run in case_runs
+        }.values():
             self._pool.hand_over(engine, self._seat(engine).pool)
 
     def _seat(self, engine: PlannedEngine) -> Seat:
@@ -315,19 +317,19 @@ class Lane:
             for seat in self._seats.values():
                 seat.thread.shutdown()
 
-    def _prepare(self, group: Sequence[Visit]) -> None:
+    def _prepare(self, group: Sequence[CaseRun]) -> None:
         """The cases of a graph, at the same time."""
         with self._room.take(need_of(group[0].case.graph.loaded.graph)):
             turns = self._baton.turns(group)
             running = [
-                self._seat(visit.case.engine).thread.submit(self._one, visit, turn)
-                for visit, turn in zip(group, turns, strict=True)
+                self._seat(case_run.case.engine).thread.submit(self._one, case_run, turn)
+                for case_run, turn in zip(group, turns, strict=True)
             ]
-            for visit, future in zip(group, running, strict=True):
-                self._done.put((visit, future.result()))
+            for case_run, future in zip(group, running, strict=True):
+                self._done.put((case_run, future.result()))
 
-    def _one(self, visit: Visit, turn: CaseTurn) -> Case | None:
+    def _one(self, case_run: CaseRun, turn: CaseTurn) -> Case | None:
         try:
-            return self._visit(visit, self._seat(visit.case.engine).pool, turn)
+            return self._run_case(case_run, self._seat(case_run.case.engine).pool, turn)
         finally:
             turn.end()

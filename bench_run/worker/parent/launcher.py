@@ -14,7 +14,7 @@ from queue import SimpleQueue
 from typing import TYPE_CHECKING, Literal
 
 from bench_run.errors import BenchRunError
-from bench_run.worker.messages import Open, Opened
+from bench_run.worker.messages import EngineOpened, Open
 from bench_run.worker.parent.process import Worker
 from bench_run.worker.parent.start import Template, start_afresh
 from bench_run.worker.parent.templates import Templates, family
@@ -37,7 +37,7 @@ OPENING_AT_ONCE = 4
 for ten, as long again for ten on each of two GPUs)."""
 _opening = threading.BoundedSemaphore(OPENING_AT_ONCE)
 
-Started = tuple[Worker, Opened]
+Started = tuple[Worker, EngineOpened]
 
 
 class Ahead:

@@ -18,24 +18,24 @@ from bench_run.measure.time_breakdown import TimeBreakdown
 from bench_run.worker.messages import (
     AnswerT,
     Attempt,
+    BuildPlan,
     Choices,
+    EngineOpened,
     Evaluate,
     Evaluated,
-    Keep,
-    Kept,
     KnobValues,
     MeasureCeilings,
     Open,
-    Opened,
+    PlanBuilt,
     Plans,
+    PlanSamples,
     Release,
     Repeat,
     Request,
     RunCase,
+    SamplePlan,
     Trace,
     Variants,
-    Visit,
-    Visited,
     case_of,
 )
 from bench_run.worker.parent.launcher import Launcher
@@ -74,7 +74,7 @@ class WorkerPool:
         self._workers: dict[str, Worker] = {}
         self._fresh: dict[str, PlannedEngine] = {}
         """Engines whose workers did nothing yet but open them."""
-        self.opened: dict[str, Opened] = {}
+        self.opened: dict[str, EngineOpened] = {}
 
     def facts(self, engine: PlannedEngine) -> EngineFacts:
         """What the engine said of itself when it was opened; it is opened if it never was."""
@@ -128,7 +128,7 @@ class WorkerPool:
         environment = self._launcher.environment(engine)
         return Worker(environment, start=self._launcher.starter(engine))
 
-    def _opened(self, worker: Worker, engine: PlannedEngine) -> Opened:
+    def _opened(self, worker: Worker, engine: PlannedEngine) -> EngineOpened:
         """In any thread."""
         try:
             return worker.ask(Open(engine.spec, engine.options), self._timeout_s)
@@ -136,7 +136,7 @@ class WorkerPool:
             worker.kill()
             raise
 
-    def _enter(self, engine: PlannedEngine, worker: Worker, opened: Opened) -> None:
+    def _enter(self, engine: PlannedEngine, worker: Worker, opened: EngineOpened) -> None:
         worker.announce = self.breakdown.phase
         self._workers[engine.key] = worker
         self._fresh[engine.key] = engine
@@ -184,7 +184,7 @@ class WorkerPool:
         """The values of the engine's knobs for a graph; empty where it lists none."""
         return self._ask(engine, KnobValues(graph, variant), "listing")
 
-    def keep(self, engine: PlannedEngine, request: Keep) -> Kept:
+    def keep(self, engine: PlannedEngine, request: BuildPlan) -> PlanBuilt:
         """Have a plan built and kept. Raises `WorkerError` where the worker is lost with it, and
         with all that it kept."""
         return self._ask(engine, request, "building", engine.build_timeout_s)
@@ -194,7 +194,7 @@ class WorkerPool:
         does."""
         return self._ask(engine, request, "racing")
 
-    def visit(self, engine: PlannedEngine, request: Visit) -> Visited:
+    def visit(self, engine: PlannedEngine, request: SamplePlan) -> PlanSamples:
         """Samples of a plan that is kept. Raises as `keep` does."""
         return self._ask(engine, request, "racing")
 

@@ -32,7 +32,7 @@ from bench_run.worker.messages import (
     Incoming,
     Outgoing,
     PhaseStarted,
-    Refused,
+    Refusal,
     Request,
 )
 from bench_run.worker.parent.start import ForkedProcess, start_afresh
@@ -142,21 +142,21 @@ class Worker:
         this waits does not count."""
         try:
             self._pipe.send(request)
-            reply: Answered[AnswerT] | Refused = self._reply(timeout_s, build_timeout_s, turn)
+            reply: Answered[AnswerT] | Refusal = self._reply(timeout_s, build_timeout_s, turn)
         except (EOFError, OSError, pickle.UnpicklingError):
             how = self._how_it_died()
             process = self._process
             lost = isinstance(process, ForkedProcess) and process.lost_its_template
             kind = TemplateLostError if lost else WorkerCrashedError
             raise kind(how, detail=self._tail.text()) from None
-        if isinstance(reply, Refused):
+        if isinstance(reply, Refusal):
             raise reply.error
         self.is_worn = reply.worn
         return reply.value
 
     def _reply(
         self, timeout_s: float | None, build_timeout_s: float | None, turn: Turn | None
-    ) -> Answered[Any] | Refused:
+    ) -> Answered[Any] | Refusal:
         """What the worker says after the phases it announces and the claims it makes."""
         whole = due = Deadline.after(timeout_s, "no answer within")
         while True:

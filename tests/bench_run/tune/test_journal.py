@@ -11,7 +11,7 @@ from bench_schema.document import Outcome
 
 from bench_run.errors import OutputError
 from bench_run.tune.journal import TuneJournal
-from bench_run.tune.racing import Visit
+from bench_run.tune.racing import BlockSample
 
 HEAD = {"graphs": ["g"], "engines": ["e"]}
 KEYS = {0: "", 1: "plan=b"}
@@ -41,7 +41,7 @@ def closing(journal):
 
 def keep(journal, block, reason="it crashed"):
     failed = {1: Outcome("crashed", reason)}
-    journal.keep_block("g", block, KEYS, {0: Visit(1.0, 0.1, 0.2)}, failed)
+    journal.keep_block("g", block, KEYS, {0: BlockSample(1.0, 0.1, 0.2)}, failed)
 
 
 @pytest.fixture

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from bench_run.tune.racing import (
     ENERGY_BLOCKS,
+    BlockSample,
     RaceSettings,
-    Visit,
     block_samples,
     choose_finalists,
     intervals,
@@ -37,7 +37,9 @@ def raced(true, noise=0.002, sample=0.01, seed=0, settings=SETTINGS):
 
     def measure(plans, samples):
         error = math.sqrt(noise**2 + 1.57 * sample**2 / samples)
-        return {p: Visit(true[p] + error * draw.standard_normal(), sample, 50.0) for p in plans}
+        return {
+            p: BlockSample(true[p] + error * draw.standard_normal(), sample, 50.0) for p in plans
+        }
 
     return run_race(len(true), 0, measure, settings)
 
@@ -97,7 +99,9 @@ def test_a_candidate_that_fails_is_out_and_the_race_goes_on():
 
     def measure(plans, samples):
         alive = [plan for plan in plans if plan != 1]
-        return {p: Visit(0.01 * p + 0.001 * draw.standard_normal(), 0.01, 50.0) for p in alive}
+        return {
+            p: BlockSample(0.01 * p + 0.001 * draw.standard_normal(), 0.01, 50.0) for p in alive
+        }
 
     assert 1 not in run_race(3, 0, measure, SETTINGS).alive
 
@@ -110,7 +114,7 @@ def test_a_budget_that_is_gone_ends_the_race_and_is_said():
     state = run_race(
         2,
         0,
-        lambda plans, _: {p: Visit(0.0, 0.01, 1.0) for p in plans},
+        lambda plans, _: {p: BlockSample(0.0, 0.01, 1.0) for p in plans},
         SETTINGS,
         is_over=lambda: True,
     )
@@ -122,7 +126,9 @@ def energy_raced(times, joules, noise=0.003, seed=0):
     draw, counted = np.random.default_rng(seed), []
 
     def visits(values, plans):
-        return {p: Visit(values[p] + noise * draw.standard_normal(), noise, 50.0) for p in plans}
+        return {
+            p: BlockSample(values[p] + noise * draw.standard_normal(), noise, 50.0) for p in plans
+        }
 
     def measure(plans, _):
         counted.extend(plans)
@@ -138,10 +144,10 @@ def cut_off_energy_race(count, after):
 
     def measure(plans, _):
         counted.extend(plans)
-        return {p: Visit(float(-p), 0.003, 50.0) for p in plans}
+        return {p: BlockSample(float(-p), 0.003, 50.0) for p in plans}
 
     def times(plans, _):
-        return {p: Visit(-0.01 * p, 0.003, 50.0) for p in plans}
+        return {p: BlockSample(-0.01 * p, 0.003, 50.0) for p in plans}
 
     state = run_energy_race(count, 0, times, measure, SETTINGS, lambda: len(counted) >= after)
     return state, counted

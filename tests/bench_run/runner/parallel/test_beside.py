@@ -73,7 +73,7 @@ def test_what_does_not_count_is_measured_again_while_other_cases_are_measured(tw
     batches, measure = [], Rounds._batch
 
     def batch(self, rounds):
-        batches.append([len(visits) for visits in rounds])
+        batches.append([len(case_runs) for case_runs in rounds])
         measure(self, rounds)
 
     monkeypatch.setattr(Rounds, "_batch", batch)

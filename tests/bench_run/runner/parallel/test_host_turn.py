@@ -187,7 +187,7 @@ def test_what_a_device_did_is_told_apart():
 def test_devices_of_a_host_without_a_place_for_locks_say_so(monkeypatch, tmp_path):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("BENCH_RUN_LOCKS", str(tmp_path / "file"))
-    assert "no lock in" in DeviceBatons({"one": "A", "two": "B"}, lambda visit: True).problem
+    assert "no lock in" in DeviceBatons({"one": "A", "two": "B"}, lambda case_run: True).problem
 
 
 def touch_all(devices):
@@ -197,7 +197,7 @@ def touch_all(devices):
 
 def test_nobody_touches_one_device_while_waiting_for_another():
     """The first would keep whoever is to be alone there, who keeps the other from going on."""
-    devices = DeviceBatons({"one": "A", "two": "B"}, lambda visit: True)
+    devices = DeviceBatons({"one": "A", "two": "B"}, lambda case_run: True)
     one, two = (devices._batons[name] for name in "AB")
     cools, alone = two.group(["x"], beside=True).turn("x"), one.group(["a"]).turn("a")
     cools.claim("alone")

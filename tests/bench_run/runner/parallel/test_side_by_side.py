@@ -16,7 +16,7 @@ import bench_run
 from bench_run.errors import UsageError
 from bench_run.options import Options
 from bench_run.runner.parallel import sharing
-from bench_run.runner.parallel.baton import Visit
+from bench_run.runner.parallel.baton import CaseRun
 from bench_run.runner.parallel.lanes import groups_of, lacks_memory
 from bench_run.runner.parallel.room import Room
 from tests.bench_run.runner.test_survival import rounds_in, start, wait_for_lines
@@ -121,7 +121,7 @@ def test_a_run_that_is_killed_while_rounds_are_prepared_loses_none(tmp_path):
     assert all([0, 1, 2] == [r.index for r in case.rounds] for case in read(output).cases)
 
 
-def visit(graph, engine, place=0):
+def case_run(graph, engine, place=0):
     from types import SimpleNamespace as Bare
 
     case = Bare(
@@ -129,12 +129,12 @@ def visit(graph, engine, place=0):
         engine=Bare(key=engine),
         graph=Bare(id=Bare(path=graph), turns_with=None),
     )
-    return Visit(case, 0, place)
+    return CaseRun(case, 0, place)
 
 
 def test_engines_of_a_graph_stand_ready_together_but_no_engine_twice():
-    visits = [visit("g", "a"), visit("g", "b"), visit("g", "a", 1), visit("h", "b")]
-    names = [[one.case.id for one in group] for group in groups_of(visits)]
+    case_runs = [case_run("g", "a"), case_run("g", "b"), case_run("g", "a", 1), case_run("h", "b")]
+    names = [[one.case.id for one in group] for group in groups_of(case_runs)]
     assert [["ga0", "gb0"], ["ga1"], ["hb0"]] == names
 
 

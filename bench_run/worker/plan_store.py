@@ -25,8 +25,16 @@ from bench_run.measure.loop import SamplingBudget, end_to_end, on_device, quiet
 from bench_run.tensors.data import inputs_of
 from bench_run.validate.expected import make_checker
 from bench_run.validate.outputs import validation
-from bench_run.worker.messages import Keep, Kept, Release, Repeat, Visit, Visited, case_of
-from bench_run.worker.run_case import Run, Timeline, affordable
+from bench_run.worker.messages import (
+    BuildPlan,
+    PlanBuilt,
+    PlanSamples,
+    Release,
+    Repeat,
+    SamplePlan,
+    case_of,
+)
+from bench_run.worker.run_case import RunHooks, Timeline, affordable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -44,7 +52,7 @@ NORMAL_MAD = 1.4826
 
 
 @dataclass(frozen=True)
-class KeptPlan:
+class StoredPlan:
     plan: Plan
     first_run_ns: int
     kernels: KernelTimes
@@ -55,18 +63,18 @@ class KeptPlan:
     """What its runs came to so far."""
 
 
-class KeptPlans:
+class PlanStore:
     """The plans of one engine, by a name that the asking side gives them."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._plans: dict[str, KeptPlan] = {}
+        self._plans: dict[str, StoredPlan] = {}
 
-    def keep(self, request: Keep, import_ns: int, announce: Phase) -> Kept:
+    def keep(self, request: BuildPlan, import_ns: int, announce: Phase) -> PlanBuilt:
         """Build the case's plan, run it, validate it; one that does not come so far is not kept."""
         self.release(Release((request.name,)))
         run = request.run
-        timeline = Timeline(Run(announce), {"load_ns": run.load_ns, "import_ns": import_ns})
+        timeline = Timeline(RunHooks(announce), {"load_ns": run.load_ns, "import_ns": import_ns})
         try:
             with timeline.time("build"):
                 built = chain.build(self._engine, run.graph, run.variant)
@@ -84,9 +92,9 @@ class KeptPlans:
         except MemoryError as error:
             reason = str(error) or "out of memory on the host"
             outcome = Outcome("failed", reason, timeline.current)
-        return Kept(case_of(run, outcome))
+        return PlanBuilt(case_of(run, outcome))
 
-    def _kept(self, request: Keep, plan: Plan, timeline: Timeline) -> Kept:
+    def _kept(self, request: BuildPlan, plan: Plan, timeline: Timeline) -> PlanBuilt:
         run = request.run
         timeline.enter("inputs")
         inputs = inputs_of(run.graph, run.data)
@@ -107,7 +115,7 @@ class KeptPlans:
         prepare_records(stream)
         settings = stream.abilities.gate_settings
         gate = () if settings is None else settings()
-        self._plans[request.name] = KeptPlan(
+        self._plans[request.name] = StoredPlan(
             plan, first_run_ns, KernelTimes(plan, stream), gate, run, results
         )
         if request.twice:
@@ -122,7 +130,7 @@ class KeptPlans:
             memory=Memory(None, facts.workspace_bytes, facts.buffer_bytes),
             plan=facts.chosen,
         )
-        return Kept(case)
+        return PlanBuilt(case)
 
     def _check(
         self,
@@ -153,7 +161,7 @@ class KeptPlans:
         outputs = kept.plan.download()
         return self._check(run, lambda: inputs_of(run.graph, run.data), outputs, kept.checked)
 
-    def visit(self, request: Visit, announce: Phase) -> Visited:
+    def visit(self, request: SamplePlan, announce: Phase) -> PlanSamples:
         """A few samples of a kept plan."""
         engine, kept = self._engine, self._plans[request.name]
         stream, began = engine.stream, time.perf_counter_ns()
@@ -177,13 +185,13 @@ class KeptPlans:
         deviation = NORMAL_MAD * float(np.median(np.abs(logs - np.median(logs))))
         cost = before_ns * len(samples) / max(1, sampling_ns)
         took_s = (before_ns + sampling_ns) / 1e9
-        found = Visited(math.log(midmean(values)), deviation, cost, len(samples), took_s)
+        found = PlanSamples(math.log(midmean(values)), deviation, cost, len(samples), took_s)
         if not request.energy:
             return found
         used = measure_energy(kept.plan, stream, engine.facts.device)
         return replace(found, joules=used.j_per_iteration, notes=used.notes)
 
-    def _samples(self, kept: KeptPlan, budget: SamplingBudget, estimate_ns: int) -> Sequence[int]:
+    def _samples(self, kept: StoredPlan, budget: SamplingBudget, estimate_ns: int) -> Sequence[int]:
         """By the clock that an ordinary round would take."""
         plan, stream = kept.plan, self._engine.stream
         if stream.clock == "host":
