@@ -30,12 +30,13 @@ ENGINES = sorted(
 BELOW = {
     "bench_run": {
         "errors": (),
+        "locks": (),
         "text": (),
         "progress": ("text",),
-        "files": ("errors",),
+        "files": ("errors", "locks"),
         "graph": ("errors",),
         "streams": ("errors",),
-        "machine": ("errors", "streams"),
+        "machine": ("errors", "locks", "streams"),
         "reference": ("errors", "graph"),
         "tensors": ("errors", "files", "graph", "reference"),
         "report": ("graph", "text"),
@@ -63,6 +64,7 @@ BELOW = {
         "runner": (
             "errors",
             "files",
+            "locks",
             "progress",
             "graph",
             "machine",
