@@ -30,13 +30,12 @@ ENGINES = sorted(
 BELOW = {
     "bench_run": {
         "errors": (),
-        "locks": (),
         "text": (),
         "progress": ("text",),
-        "files": ("errors", "locks"),
+        "files": ("errors",),
         "graph": ("errors",),
         "streams": ("errors",),
-        "machine": ("errors", "locks", "streams"),
+        "machine": ("errors", "files", "streams"),
         "reference": ("errors", "graph"),
         "tensors": ("errors", "files", "graph", "reference"),
         "report": ("graph", "text"),
@@ -64,7 +63,6 @@ BELOW = {
         "runner": (
             "errors",
             "files",
-            "locks",
             "progress",
             "graph",
             "machine",

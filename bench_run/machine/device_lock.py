@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bench_run.locks import try_lock
+from bench_run.files import try_lock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

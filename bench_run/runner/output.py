@@ -18,8 +18,7 @@ from bench_schema.packing import remove_unfinished
 from bench_schema.settings import rows_of
 
 from bench_run.errors import OutputError, UsageError
-from bench_run.files import writing
-from bench_run.locks import LockFile, LockHeldError
+from bench_run.files import LockFile, LockHeldError, writing
 from bench_run.options import STDOUT, Options
 
 if TYPE_CHECKING:
