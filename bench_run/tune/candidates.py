@@ -22,15 +22,9 @@ from bench_run.tune.settings import ALL, Space
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from bench_schema.document import Document
-
     from bench_run.options import Options
     from bench_run.plan.cases import PlannedCase, PlannedGraph
     from bench_run.plan.engines import PlannedEngine
-    from bench_run.tune.building import Effort, Fate
-    from bench_run.tune.choosing import Finalist
-    from bench_run.tune.racing import RaceState
-    from bench_run.tune.settings import Tuning
     from bench_run.worker.parent.pool import WorkerPool
 
 
@@ -195,51 +189,3 @@ def _option(
     """`chosen`: what the engine has to be told beside the axes."""
     shown = {axis: value for axis, value in variant.items() if axis != "engine"}
     return Option(dict(variant), variant_case(graph, engine, {**shown, **(chosen or {})}))
-
-
-# What the stages of a tuning hand on: to each other, and to the record.
-
-
-@dataclass(frozen=True)
-class Raced:
-    """One graph after its race."""
-
-    graph: PlannedGraph
-    options: Sequence[Option]
-    fates: Sequence[Fate]
-    """What became of each option until the race began."""
-    entered: Sequence[int]
-    """Options in the race, in the order of its rows."""
-    state: RaceState | None
-    ranks: Mapping[int, int]
-    finalists: Sequence[int] = ()
-    tied: Sequence[int] = ()
-    """As indices of options."""
-
-    @property
-    def beyond(self) -> str | None:
-        """The limit that the default breaks."""
-        return self.fates[0].beyond
-
-    def rivals(self, finalists: Sequence[Finalist]) -> Sequence[Finalist]:
-        """Those that may win: not a default that breaks a limit, where others keep it."""
-        others = [each for each in finalists if each.index != 0]
-        return others if others and self.beyond is not None else finalists
-
-
-@dataclass(frozen=True)
-class TuneResult:
-    """Everything that the record is made of."""
-
-    tuning: Tuning
-    options: Options
-    engines: Sequence[PlannedEngine]
-    raced: Sequence[Raced]
-    document: Document
-    started: str
-    effort: Effort
-    race_s: float
-    confirm_s: float
-    notes: Sequence[str]
-    command: Sequence[str]
-    version: str

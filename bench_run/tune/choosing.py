@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from bench_run.tune.candidates import Raced
+    from bench_run.plan.cases import PlannedGraph
+    from bench_run.tune.building import Fate
+    from bench_run.tune.candidates import Option
+    from bench_run.tune.racing import RaceState
 
 
 # Who wins, from the ordinary rounds of the finalists. Arrays in, decisions out.
@@ -38,6 +41,33 @@ class Finalist:
     """Among equals the lowest is preferred: the default's is 0."""
     logs: npt.NDArray[np.float64]
     """Of each round what is to be made small: time, energy, or their product."""
+
+
+@dataclass(frozen=True)
+class Raced:
+    """One graph after its race."""
+
+    graph: PlannedGraph
+    options: Sequence[Option]
+    fates: Sequence[Fate]
+    """What became of each option until the race began."""
+    entered: Sequence[int]
+    """Options in the race, in the order of its rows."""
+    state: RaceState | None
+    ranks: Mapping[int, int]
+    finalists: Sequence[int] = ()
+    tied: Sequence[int] = ()
+    """As indices of options."""
+
+    @property
+    def beyond(self) -> str | None:
+        """The limit that the default breaks."""
+        return self.fates[0].beyond
+
+    def rivals(self, finalists: Sequence[Finalist]) -> Sequence[Finalist]:
+        """Those that may win: not a default that breaks a limit, where others keep it."""
+        others = [each for each in finalists if each.index != 0]
+        return others if others and self.beyond is not None else finalists
 
 
 @dataclass(frozen=True)
@@ -396,7 +426,10 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from bench_run.tune.candidates import Raced
+    from bench_run.plan.cases import PlannedGraph
+    from bench_run.tune.building import Fate
+    from bench_run.tune.candidates import Option
+    from bench_run.tune.racing import RaceState
 
     Logs = npt.NDArray[np.float64]
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from bench_run.options import Options
     from bench_run.runner.stopping import CaseState
-    from bench_run.tune.candidates import Raced
+    from bench_run.tune.choosing import Raced
     from bench_run.tune.settings import Tuning
 
     Logs = npt.NDArray[np.float64]

@@ -17,8 +17,8 @@ import psutil
 from bench_run.machine.device_lock import DeviceLock
 from bench_run.machine.devices import devices
 from bench_run.tune.building import Benches, Means, Session, fates_of, repeated, side_by_side
-from bench_run.tune.candidates import Lister, Raced
-from bench_run.tune.choosing import global_finalists, rank_candidates
+from bench_run.tune.candidates import Lister
+from bench_run.tune.choosing import Raced, global_finalists, rank_candidates
 from bench_run.tune.racing import (
     RaceSettings,
     choose_finalists,

@@ -52,7 +52,11 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     from bench_schema.document import Case, Document
 
-    from bench_run.tune.candidates import Raced, TuneResult
+    from bench_run.options import Options
+    from bench_run.plan.engines import PlannedEngine
+    from bench_run.tune.building import Effort
+    from bench_run.tune.choosing import Raced
+    from bench_run.tune.settings import Tuning
 
     Logs = npt.NDArray[np.float64]
 
@@ -73,6 +77,24 @@ class Confirmed:
     def is_right(self) -> bool:
         check = self.case.validation
         return check is None or check.status != "failed"
+
+
+@dataclass(frozen=True)
+class TuneResult:
+    """Everything that the record is made of."""
+
+    tuning: Tuning
+    options: Options
+    engines: Sequence[PlannedEngine]
+    raced: Sequence[Raced]
+    document: Document
+    started: str
+    effort: Effort
+    race_s: float
+    confirm_s: float
+    notes: Sequence[str]
+    command: Sequence[str]
+    version: str
 
 
 def make_record(tuned: TuneResult) -> TunedRecord:

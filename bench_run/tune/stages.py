@@ -21,10 +21,11 @@ from bench_run.runner.references import ReferenceStore, check_cache, check_refer
 from bench_run.runner.rounds import Brought, engines_of
 from bench_run.runner.stopping import until_settled
 from bench_run.tune.building import Effort
-from bench_run.tune.candidates import Raced, TuneResult, tuned_engines
+from bench_run.tune.candidates import tuned_engines
 from bench_run.tune.confirm import Confirmation
 from bench_run.tune.journal import TuneJournal
 from bench_run.tune.races import Clock, Races
+from bench_run.tune.record import TuneResult
 from bench_run.tune.settings import Tuning, run_options
 from bench_run.worker.parent.pool import WorkerPool
 
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from bench_run.options import Options
     from bench_run.runner.planning import Outline
     from bench_run.runner.stopping import Rule
+    from bench_run.tune.choosing import Raced
 
 INTERRUPTED = "interrupted: what was measured is kept; continue with --resume"
 
