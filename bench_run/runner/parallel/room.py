@@ -66,13 +66,7 @@ class Room:
     def take(self, need: Need) -> Iterator[None]:
         """Waits until there is room. Raises `StoppedError`."""
         with self._changed:
-            self._changed.wait_for(
-                lambda: (
-                    self._stopped
-                    or not self._inside
-                    or (need[0] <= self._left[0] and need[1] <= self._left[1])
-                )
-            )
+            self._changed.wait_for(lambda: self._stopped or not self._inside or self.fits(need))
             if self._stopped:
                 raise StoppedError
             self._change(1, need)
@@ -82,6 +76,10 @@ class Room:
             with self._changed:
                 self._change(-1, need)
                 self._changed.notify_all()
+
+    def fits(self, need: Need) -> bool:
+        """Whether there is so much room now, beside what is inside."""
+        return all(part <= left for part, left in zip(need, self._left, strict=True))
 
     def _change(self, step: int, need: Need) -> None:
         self._inside += step

@@ -171,6 +171,6 @@ def test_what_crashed_for_lack_of_memory_is_tried_alone(left, expected):
 def test_a_case_larger_than_the_room_enters_alone():
     room = Room((10, 10))
     with room.take((100, 1)):
-        assert not room._fits((1, 1))
+        assert not room.fits((1, 1))
     with room.take((4, 4)), room.take((6, 6)):
-        assert not room._fits((1, 0))
+        assert not room.fits((1, 0))
