@@ -17,7 +17,7 @@ from bench_run.measure.loop import REST_S, SamplingBudget
 from bench_run.measure.time_breakdown import TimeBreakdown
 from bench_run.runner.parallel.sharing import likely_lanes
 from bench_run.runner.rounds import lack_of_memory, request_of
-from bench_run.tune.racing import BlockSample
+from bench_run.tune.racing import BlockSample, Fate
 from bench_run.worker.messages import BuildPlan, Release, Repeat, SamplePlan, case_of
 
 if TYPE_CHECKING:
@@ -30,33 +30,13 @@ if TYPE_CHECKING:
     from bench_run.options import Options
     from bench_run.plan.engines import PlannedEngine
     from bench_run.runner.references import ReferenceStore
-    from bench_run.tune.candidates import Option
     from bench_run.tune.journal import TuneJournal
+    from bench_run.tune.racing import Option
     from bench_run.worker.messages import RunCase
     from bench_run.worker.parent.pool import WorkerPool
 
 
 # What becomes of the options of a graph until the race: each is built and run once.
-
-
-@dataclass(frozen=True)
-class Fate:
-    """Of one option; `status` and the rest as in the record."""
-
-    status: Any
-    reason: str | None = None
-    built: bool = False
-    error: float | None = None
-    deterministic: bool | None = None
-    workspace_bytes: int | None = None
-    plan: Mapping[str, str] = field(default_factory=dict)
-    beyond: str | None = None
-    """The limit that the default breaks: it is measured all the same."""
-
-    @property
-    def facts(self) -> tuple[bool | None, float | None, int | None]:
-        """What equals are told apart by."""
-        return self.deterministic, self.error, self.workspace_bytes
 
 
 def fates_of(

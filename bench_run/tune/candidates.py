@@ -7,7 +7,7 @@ and ``fusion`` another graph, ``plan`` and ``knob:…`` entries of the case's va
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import product
 from typing import TYPE_CHECKING
 
@@ -17,13 +17,14 @@ from bench_run.errors import BenchRunError, GraphError, UsageError
 from bench_run.graph.chain import ChainGraph
 from bench_run.plan.engines import BUILD_EVERY_S, EVERY, plan_engines
 from bench_run.plan.tuned import GRAPH_AXES, in_math, rewritten, variant_case
+from bench_run.tune.racing import Option
 from bench_run.tune.settings import ALL, Space
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from bench_run.options import Options
-    from bench_run.plan.cases import PlannedCase, PlannedGraph
+    from bench_run.plan.cases import PlannedGraph
     from bench_run.plan.engines import PlannedEngine
     from bench_run.worker.parent.pool import WorkerPool
 
@@ -31,23 +32,6 @@ if TYPE_CHECKING:
 MOST_CANDIDATES = 1000
 """Of one graph; a larger space is a mistake in its axes."""
 Variant = Mapping[str, str]
-
-
-@dataclass(frozen=True)
-class Option:
-    """One way to run a graph, or why it is none."""
-
-    variant: Variant
-    """By axis, as in the record."""
-    case: PlannedCase
-    problem: str | None = None
-    status: str = "ok"
-    """Of the record: what is known before anything is built."""
-
-    @property
-    def key(self) -> str:
-        """Names it among the options of its graph, in journals."""
-        return " ".join(f"{axis}={value}" for axis, value in sorted(self.variant.items()))
 
 
 def tuned_engines(options: Options, space: Space, specs: Sequence[str]) -> list[PlannedEngine]:

@@ -19,9 +19,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from bench_run.plan.cases import PlannedGraph
-    from bench_run.tune.building import Fate
-    from bench_run.tune.candidates import Option
-    from bench_run.tune.racing import RaceState
+    from bench_run.tune.racing import Fate, Option, RaceState
 
 
 # Who wins, from the ordinary rounds of the finalists. Arrays in, decisions out.
@@ -427,9 +425,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from bench_run.plan.cases import PlannedGraph
-    from bench_run.tune.building import Fate
-    from bench_run.tune.candidates import Option
-    from bench_run.tune.racing import RaceState
+    from bench_run.tune.racing import Fate, Option, RaceState
 
     Logs = npt.NDArray[np.float64]
 

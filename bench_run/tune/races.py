@@ -37,10 +37,9 @@ if TYPE_CHECKING:
     from bench_run.progress import Progress
     from bench_run.runner.planning import Outline
     from bench_run.runner.references import ReferenceStore
-    from bench_run.tune.building import Effort, Fate
-    from bench_run.tune.candidates import Option
+    from bench_run.tune.building import Effort
     from bench_run.tune.journal import TuneJournal
-    from bench_run.tune.racing import BlockSample, RaceState
+    from bench_run.tune.racing import BlockSample, Fate, Option, RaceState
     from bench_run.tune.settings import Tuning
     from bench_run.worker.parent.pool import WorkerPool
 

@@ -5,11 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 from bench_schema.numbers.student import two_sided
+
+if TYPE_CHECKING:
+    from bench_run.plan.cases import PlannedCase
 
 # Which variants of a graph are the fastest, from blocks in which each was measured once.
 #
@@ -42,6 +45,43 @@ plan lies in the memory of one process favours it by as much, and rounds decide.
 MIDMEAN_VARIANCE = 1.2
 """Variance of a midmean in that of a mean, of normal samples."""
 LEAST_SAMPLES, MOST_SAMPLES = 10, 300
+
+
+@dataclass(frozen=True)
+class Option:
+    """One way to run a graph, or why it is none."""
+
+    variant: Mapping[str, str]
+    """By axis, as in the record."""
+    case: PlannedCase
+    problem: str | None = None
+    status: str = "ok"
+    """Of the record: what is known before anything is built."""
+
+    @property
+    def key(self) -> str:
+        """Names it among the options of its graph, in journals."""
+        return " ".join(f"{axis}={value}" for axis, value in sorted(self.variant.items()))
+
+
+@dataclass(frozen=True)
+class Fate:
+    """Of one option; `status` and the rest as in the record."""
+
+    status: Any
+    reason: str | None = None
+    built: bool = False
+    error: float | None = None
+    deterministic: bool | None = None
+    workspace_bytes: int | None = None
+    plan: Mapping[str, str] = field(default_factory=dict)
+    beyond: str | None = None
+    """The limit that the default breaks: it is measured all the same."""
+
+    @property
+    def facts(self) -> tuple[bool | None, float | None, int | None]:
+        """What equals are told apart by."""
+        return self.deterministic, self.error, self.workspace_bytes
 
 
 @dataclass(frozen=True)

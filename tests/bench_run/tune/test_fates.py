@@ -7,8 +7,9 @@ import time
 import pytest
 from bench_schema.tuning import Limits
 
-from bench_run.tune.building import Fate, _limited
+from bench_run.tune.building import _limited
 from bench_run.tune.races import Clock
+from bench_run.tune.racing import Fate
 
 KNOWN = Fate("ok", error=1e-3, deterministic=True, workspace_bytes=100)
 

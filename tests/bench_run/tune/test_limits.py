@@ -12,8 +12,8 @@ import pytest
 from bench_schema.tuning import Ratio, tuned_read
 
 from bench_run.cli import main
-from bench_run.tune.building import Fate
 from bench_run.tune.choosing import Finalist, Raced, Suite, decide, decide_whole
+from bench_run.tune.racing import Fate
 from bench_run.tune.record import with_reason
 from bench_run.tune.verify import Verified
 
