@@ -166,14 +166,15 @@ def _combined(
     base, other = sides
     height = len(base)
     unit = np.full(height, ROUND)
-    paired = _paired(base, other, columns)
-    unit[paired[0]] = PAIR
-    several = _several_documents(base, other, columns, unit == PAIR)
-    if several is not None:
-        unit[(several.dof > 0) & (unit != PAIR)] = DOCUMENT
+    visits = mine, theirs = paired_columns(*columns)  # that hold both sides on one unit of hardware
+    both = np.isfinite(base[:, mine]) & np.isfinite(other[:, theirs])
+    paired = both.sum(axis=1) >= LEAST_PAIRS
+    unit[paired] = PAIR
+    if any(len(np.unique(side.document)) > 1 for side in columns) and not paired.all():
+        unit[(_document_fit(base, other, columns).dof > 0) & ~paired] = DOCUMENT
     result = _Result(height)
     if (unit == PAIR).any():
-        result.put(unit == PAIR, _pairs(base, other, paired[1], unit == PAIR, columns))
+        result.put(unit == PAIR, _pairs(base, other, visits, unit == PAIR, columns))
     if (unit == DOCUMENT).any():
         result.put(unit == DOCUMENT, _documents(base, other, columns, unit == DOCUMENT))
     if (unit == ROUND).any():
@@ -267,25 +268,6 @@ def _repeated(tail: float, dof: Array, looks: Ints) -> Array:
     for count in np.unique(looks[looks > 1]).tolist():
         found = np.where(looks == count, t_quantile(1 - tail / count, dof), found)
     return found
-
-
-def _paired(
-    base: Array, other: Array, columns: tuple[Columns, Columns]
-) -> tuple[Mask, tuple[Ints, Ints]]:
-    """Cases with `LEAST_PAIRS` visits or more that hold both sides on one unit of hardware, and the
-    columns of those visits."""
-    mine, theirs = paired_columns(*columns)
-    both = np.isfinite(base[:, mine]) & np.isfinite(other[:, theirs])
-    return both.sum(axis=1) >= LEAST_PAIRS, (mine, theirs)
-
-
-def _several_documents(
-    base: Array, other: Array, columns: tuple[Columns, Columns], paired: Mask
-) -> Fit | None:
-    """The fit to documents, if there is a case that some side has in two of them."""
-    if all(len(np.unique(side.document)) < 2 for side in columns) or paired.all():
-        return None
-    return _document_fit(base, other, columns)
 
 
 def _document_fit(base: Array, other: Array, columns: tuple[Columns, Columns]) -> Fit:

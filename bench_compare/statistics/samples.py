@@ -81,7 +81,9 @@ def round_statistics(series: Sequence[Ints]) -> RoundStatistics:
         medians[index] = middle_log(ordered)
         kept[index] = count
         outliers[index] = _outliers(ordered)
-        scatter[index] = _scatter(ordered)
+        last = ordered.shape[1] - 1
+        ends = ordered[:, [round(0.2 * last), round(0.8 * last)]]
+        scatter[index] = np.diff(np.log(np.maximum(ends, 1)), axis=1)[:, 0] / WITHIN_NORMAL
         if count >= 8:
             half = count // 2
             first, second = np.sort(rows[:, :half], axis=1), np.sort(rows[:, -half:], axis=1)
@@ -91,12 +93,6 @@ def round_statistics(series: Sequence[Ints]) -> RoundStatistics:
 
 WITHIN_NORMAL = 1.6832
 """Standard deviations of a normal distribution between its quantiles at 20 and 80 %."""
-
-
-def _scatter(ordered: Ints) -> Array:
-    last = ordered.shape[1] - 1
-    ends = ordered[:, [round(0.2 * last), round(0.8 * last)]]
-    return np.asarray(np.diff(np.log(np.maximum(ends, 1)), axis=1)[:, 0] / WITHIN_NORMAL)
 
 
 def _outliers(ordered: Ints) -> Ints:
