@@ -228,6 +228,7 @@ def corners(problem: Problem, edp_only: bool = False) -> tuple[list[Best], bool]
     if not (a.choice and b.choice):
         return [], a.optimal and b.optimal
     found, left, solves = [a, b], [(a, b, a.time * b.energy)], 0
+    complete = a.optimal and b.optimal
     while left:
         a, b, floor = left.pop()
         below = min(one.time * one.energy for one in found) if edp_only else math.inf
@@ -237,9 +238,10 @@ def corners(problem: Problem, edp_only: bool = False) -> tuple[list[Best], bool]
         time, energy = a.energy - b.energy, b.time - a.time
         one = program.least(time, energy, MOST_NODES)
         line, here = (time * p.time + energy * p.energy for p in (a, one))
-        found.append(one)
+        complete &= one.optimal
         if here >= line - CLOSE * abs(line):
             continue
+        found.append(one)
         # Nothing lies below this line between a and the next corner: along it a product is
         # concave, so it is least at an end.
         floor = 0.0
@@ -250,7 +252,7 @@ def corners(problem: Problem, edp_only: bool = False) -> tuple[list[Best], bool]
             left.append((first, second, floor))
     ordered = sorted(found, key=lambda one: (one.time, one.energy))
     hull = [one for n, one in enumerate(ordered) if all(one.energy < p.energy for p in ordered[:n])]
-    return hull, solves <= MOST_CORNERS and all(one.optimal for one in found)
+    return hull, complete and solves <= MOST_CORNERS
 
 
 def least(problem: Problem, objective: str) -> Best:
