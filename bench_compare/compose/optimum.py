@@ -118,6 +118,8 @@ class _Program:
         self._rows: list[tuple[Ints, Ints, Array]] = []
         """Numbers, variables and factors of the matrix."""
         self._bounds: list[tuple[float, float]] = []
+        self._fits = True
+        """Each pair of nodes has options that go together."""
         for node, size in enumerate(problem.sizes):
             self._add(self._of(node), np.ones(size), 1.0, 1.0)
         for term in problem.terms:
@@ -151,7 +153,10 @@ class _Program:
         kinds[:, first[:, None], second] = both
         here, there = np.nonzero(np.isfinite(kinds[0]))
         own = self._count + np.arange(here.size)
-        self._blocks += [self._count] if here.size else []
+        if not here.size:
+            self._fits = False
+            return
+        self._blocks.append(self._count)
         self._count += here.size
         self._times.append(kinds[0, here, there])
         self._energies.append(kinds[1, here, there])
@@ -170,7 +175,7 @@ class _Program:
         possible[: self._options] &= self._within
         lows = np.minimum.reduceat(np.where(possible, costs, np.inf), self._blocks)
         highs = np.maximum.reduceat(np.where(possible, costs, -np.inf), self._blocks)
-        if np.isinf(lows).any():
+        if not self._fits or np.isinf(lows).any():
             return NOTHING
         span = float((highs - lows).sum()) or 1.0
         widths = np.diff([*self._blocks, self._count])

@@ -61,6 +61,12 @@ def test_a_search_that_is_cut_short_says_so():
     assert (False, True) == (found.optimal, 0 < found.gap < 1)
 
 
+def test_two_nodes_that_never_go_together_have_no_choice():
+    problem = Problem((1, 1), (Term((0, 1), np.full((1, 1), np.inf), np.zeros((1, 1))),))
+    found = least(problem, "time")
+    assert ((), True) == (found.choice, found.optimal)
+
+
 def test_the_same_problem_has_the_same_answer_among_equals():
     flat = Problem(
         (4,) * 6, tuple(Term(pair, np.ones((4, 4)), np.ones((4, 4))) for pair in pairs_of(6))
