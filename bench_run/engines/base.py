@@ -5,7 +5,7 @@ frozen record of optional functions: None is an ability that it does not have. R
 when they are asked for, so that plans and the memory they hold are not tied to themselves.
 
 The caller keeps every clock and every loop: an engine prepares a graph once and runs it many
-times, and never times itself. Host data travels as storages (`tensors/storage.py`).
+times, and never times itself. Host data travels as storages (`tensors/layout.py`).
 
 Errors. `UnsupportedGraphError` from `build` or `plan`: the graph is not for this engine.
 `EngineError`: it failed. `EngineUnavailableError` from `open`: it cannot run on this machine. Every

@@ -1,5 +1,5 @@
 """Clocks, power, temperature and throttle reasons of a device: NVIDIA's through NVML, AMD's through
-amdsmi (`telemetry_amd.py`).
+amdsmi (`amd.py`).
 
 Everything is optional: without the library or the device each value is unknown.
 """

@@ -4,7 +4,7 @@ With ``--timer cupti`` always, with ``--timer auto`` for short executions: two e
 kernel measure up to 0.7 µs more or less than it took, whatever constant is subtracted, which
 matters below 200 µs. Then the records take the place of the events in `device_ns`, and the case
 says so: of one kernel its record; of several their sum and the gaps between them, which are
-measured while nothing is recorded (`queue_pass.py`), since recording stretches them. The pass
+measured while nothing is recorded (`gaps`), since recording stretches them. The pass
 repeats the loop of the device pass; nothing is recorded while samples are taken.
 
 Every device time comes with the systematic error that it may have, either way: a step of the

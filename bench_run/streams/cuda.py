@@ -1,7 +1,7 @@
 """A CUDA stream without a framework: device events, a gate, cold caches, a clock probe.
 
 The gate is a kernel that waits for a word of pinned host memory to reach a generation
-(`cuda_kernels.py`). Closing it launches that kernel, leaving the block opens it. It also opens by
+(`cuda_driver.py`). Closing it launches that kernel, leaving the block opens it. It also opens by
 itself after `GATE_LIMIT_S`, on the device, whatever state the host is in: the host blocks once
 about 1000 launches wait, and an engine that waits for the device inside would wait for ever. Then
 `forced_gates` counts up, and the gate stays open until the next plan.

@@ -1,7 +1,7 @@
 """A HIP stream: events of whatever binding has them, and a stall gate where there is one.
 
 The gate holds back the stream while work is enqueued, so that launch costs stay out of the
-samples (`hip_gate.py`). Where it opens by force, because an engine waits for the device inside
+samples (`WatchedGate`). Where it opens by force, because an engine waits for the device inside
 `execute`, `forced_gates` counts up, what was measured behind it is void, and the plan goes on
 without a gate: then events also hold the host's delays, which the plan's facts say. That is tried
 once for each plan, before its samples. A gate that opened by force may refuse to close in this

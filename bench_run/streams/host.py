@@ -1,6 +1,6 @@
 """The host's clock as a stream: work is done when the call returns, nothing has to be waited for.
 
-Cache states (`caches.py`): ``cold`` reads a buffer twice as large as the last-level cache before
+Cache states (`base.py`): ``cold`` reads a buffer twice as large as the last-level cache before
 each iteration (reading leaves clean lines, whose eviction costs the next iteration nothing),
 ``pass`` one as large as what a pass of the pipeline touches, as far as that is less. Where the
 layers that come before are at hand they run in its place (`run_before`): they leave the caches of

@@ -4,7 +4,7 @@ pass of the pipeline, and the case has its place among them. Runs inside a worke
 Where the engine shares memory the case reads what the layer before it wrote, in the caches where
 that left it, and the layers after it read its outputs. So timed iterations run on values that are
 not the case's own: what is checked are the same iterations repeated on those. Where the engine does
-not take these layers as many bytes are touched as a pass does (`streams/caches.py`).
+not take these layers as many bytes are touched as a pass does (`streams/base.py`).
 """
 
 from __future__ import annotations

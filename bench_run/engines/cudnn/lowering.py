@@ -1,7 +1,7 @@
 """Nodes into calls of cuDNN's `pygraph`: one row of `NODES` for each node type.
 
 A row's function makes the call and returns the results by port. Everything it needs of the graph
-comes through `Call` (`operands.py`).
+comes through `Call`.
 """
 
 from __future__ import annotations
