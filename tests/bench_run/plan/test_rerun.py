@@ -55,3 +55,24 @@ def test_another_file_is_refused(tmp_path, text):
     path.write_text(text)
     with pytest.raises(UsageError, match="--rerun-from"):
         read_wanted(str(path))
+
+
+def test_a_case_is_open_whatever_its_engine_is_called_now(compared):
+    _, path = compared
+    record = json.loads(path.read_text())
+    for case in record["cases"]:
+        case["other"]["engine"] = "numpy+device=3@/elsewhere"
+    path.write_text(json.dumps(record))
+    again = bench_run.run([], engine=["numpy"], rerun_from=str(path), **QUICK)
+    assert ["add_1", "add_2"] == sorted(case.graph.name for case in again.cases)
+
+
+def test_a_case_of_another_engine_that_is_settled_is_not_open(compared):
+    _, path = compared
+    record = json.loads(path.read_text())
+    for case in list(record["cases"]):
+        other = {**case["other"], "engine": "torch"}
+        record["cases"].append({**case, "verdict": "same", "other": other})
+    path.write_text(json.dumps(record))
+    with pytest.raises(UsageError, match="none of its cases"):
+        bench_run.run([], engine=["torch"], rerun_from=str(path), **QUICK)
