@@ -14,7 +14,7 @@ from bench_schema.streams import GONE, write_text
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from bench_compare.commands.outcome import Outcome
+    from bench_compare.commands.outcome import CommandResult
 
 COMMANDS: dict[str, str] = {
     "compare": "bench_compare.commands.compare",
@@ -22,7 +22,7 @@ COMMANDS: dict[str, str] = {
     "compose": "bench_compare.commands.compose",
 }
 """First word of the command line to the module that answers it: a text ``USAGE`` for docopt and
-``answer(arguments, width, terminal) -> Outcome``, whose heavy imports are inside of functions.
+``answer(arguments, width, terminal) -> CommandResult``, whose heavy imports are inside functions.
 Without such a word documents are compared; a file or folder of that name is given as ``./compare``.
 """
 DEFAULT = "compare"
@@ -44,7 +44,7 @@ def main(argv: Sequence[str]) -> int:
     return _answered(argv)[0]
 
 
-def _answered(argv: Sequence[str]) -> tuple[int, Outcome | None]:
+def _answered(argv: Sequence[str]) -> tuple[int, CommandResult | None]:
     """The outcome holds all that was read and made; None where there is none."""
     name, words = _command(argv)
     module = import_module(COMMANDS[name])
@@ -64,7 +64,7 @@ def _command(argv: Sequence[str]) -> tuple[str, Sequence[str]]:
     return DEFAULT, argv
 
 
-def _guarded(module: Any, words: Sequence[str]) -> tuple[int, Outcome | None]:
+def _guarded(module: Any, words: Sequence[str]) -> tuple[int, CommandResult | None]:
     from bench_schema.errors import DocumentError
     from docopt import DocoptExit, docopt
 
@@ -81,7 +81,7 @@ def _guarded(module: Any, words: Sequence[str]) -> tuple[int, Outcome | None]:
         return int(not _say(f"bench-compare {version('dnn-bench')}")), None
     terminal = sys.stdout is not None and sys.stdout.isatty()
     try:
-        outcome: Outcome = module.answer(arguments, _width(), terminal)
+        outcome: CommandResult = module.answer(arguments, _width(), terminal)
     except (BenchCompareError, DocumentError) as error:
         _complain(str(error))
         return 1, None
@@ -93,7 +93,7 @@ def _guarded(module: Any, words: Sequence[str]) -> tuple[int, Outcome | None]:
     return _write(outcome), outcome
 
 
-def _write(outcome: Outcome) -> int:
+def _write(outcome: CommandResult) -> int:
     for remark in outcome.remarks:
         _complain(remark)
     said = not outcome.text or _say(outcome.text)

@@ -39,7 +39,7 @@ DETAILS_FOR_PAGES = 40
 
 
 @dataclass(frozen=True)
-class Options:
+class CompareOptions:
     documents: tuple[str, ...]
     a: tuple[str, ...]
     b: tuple[str, ...]
@@ -64,7 +64,7 @@ class Options:
     quiet: bool
 
 
-def parse_options(arguments: Mapping[str, Any]) -> Options:
+def parse_options(arguments: Mapping[str, Any]) -> CompareOptions:
     """docopt's words as values. Raises `UsageError` with the flag and the choices."""
     outputs = outputs_of(arguments, OUTPUTS)
     _sides(arguments)
@@ -73,7 +73,7 @@ def parse_options(arguments: Mapping[str, Any]) -> Options:
         policy = replace(policy, details=DETAILS_FOR_PAGES)
     from bench_compare.input.sides import Grouping  # loads numpy, which a usage error does not need
 
-    return Options(
+    return CompareOptions(
         documents=tuple(arguments["DOC"]),
         a=tuple(arguments["--a"]),
         b=tuple(arguments["--b"]),

@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bench_compare.commands.files import keep_documents, write, write_reports
-from bench_compare.commands.outcome import Outcome
+from bench_compare.commands.outcome import CommandResult
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from bench_compare.comparison.judging.calibration import Calibration
     from bench_compare.model import Side, Source, View
-    from bench_compare.options import Options
+    from bench_compare.options import CompareOptions
 
 USAGE = """bench-compare: report what became faster, slower, broken or wrong.
 
@@ -104,7 +104,7 @@ was measured.
 """
 
 
-def answer(arguments: Mapping[str, Any], width: int, terminal: bool) -> Outcome:
+def answer(arguments: Mapping[str, Any], width: int, terminal: bool) -> CommandResult:
     """docopt's arguments → what to print. Raises `BenchCompareError` or `DocumentError` where there
     is nothing to show."""
     from bench_compare.options import parse_options
@@ -127,7 +127,7 @@ def answer(arguments: Mapping[str, Any], width: int, terminal: bool) -> Outcome:
     return _compared(options, view, group(sources, options.grouping), remarks)
 
 
-def _aa_test(options: Options) -> Outcome:
+def _aa_test(options: CompareOptions) -> CommandResult:
     from bench_compare.comparison.aa_test import aa_test
     from bench_compare.input.load import load
 
@@ -142,12 +142,12 @@ def _aa_test(options: Options) -> Outcome:
         keep_documents(named, [source.path for source in sources])
         text = json.dumps(to_tree(calibrate(sources)), indent=2) + "\n"
         write(Path(options.save_calibration), text)
-    return Outcome(alarms.sentence, tuple(remarks), (), 0 if alarms.trusted else 1)
+    return CommandResult(alarms.sentence, tuple(remarks), (), 0 if alarms.trusted else 1)
 
 
 def _compared(
-    options: Options, view: View, sides: tuple[Side, list[Side]], remarks: list[str]
-) -> Outcome:
+    options: CompareOptions, view: View, sides: tuple[Side, list[Side]], remarks: list[str]
+) -> CommandResult:
     from bench_compare.comparison.compare import compare
     from bench_compare.model import exit_code
     from bench_compare.report.compare import report_of
@@ -161,20 +161,22 @@ def _compared(
     report = report_of(comparison, view)
     text = write_reports(options.outputs, report, view, quiet=options.quiet)
     code = exit_code(comparison)
-    return Outcome(text, (*remarks, *more), comparison.problems, code, comparison)
+    return CommandResult(text, (*remarks, *more), comparison.problems, code, comparison)
 
 
-def _shown(options: Options, view: View, source: Source, remarks: list[str]) -> Outcome:
+def _shown(
+    options: CompareOptions, view: View, source: Source, remarks: list[str]
+) -> CommandResult:
     """A single document, which nothing is held against."""
     from bench_compare.report.single import ShownRun, exit_code, report_of
 
     keep_documents(options.outputs, [source.path])
     run = ShownRun(source)
     text = write_reports(options.outputs, report_of(run, view), view, quiet=options.quiet)
-    return Outcome(text, tuple(remarks), run.problems, exit_code(run))
+    return CommandResult(text, tuple(remarks), run.problems, exit_code(run))
 
 
-def _known(options: Options) -> tuple[Calibration | None, list[str]]:
+def _known(options: CompareOptions) -> tuple[Calibration | None, list[str]]:
     """What is known beforehand of documents of one build, and remarks on where it comes from."""
     from bench_compare.errors import InputError
 
@@ -201,7 +203,7 @@ def _known(options: Options) -> tuple[Calibration | None, list[str]]:
     return learned(folder)
 
 
-def _view(options: Options, width: int, terminal: bool) -> View:
+def _view(options: CompareOptions, width: int, terminal: bool) -> View:
     from bench_compare.model import View
 
     plain = not terminal or "NO_COLOR" in os.environ

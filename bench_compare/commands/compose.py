@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bench_compare.commands.files import keep_documents, write, write_reports
-from bench_compare.commands.outcome import Outcome
+from bench_compare.commands.outcome import CommandResult
 from bench_compare.errors import InputError, UsageError
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ CACHES = ("hot", "cold", "rotate", "weights-cold", "pass")
 
 
 @dataclass(frozen=True)
-class Options:
+class ComposeOptions:
     pipeline: Path
     documents: tuple[str, ...]
     against: tuple[str, ...]
@@ -93,7 +93,7 @@ class Options:
     quiet: bool
 
 
-def answer(arguments: Mapping[str, Any], width: int, terminal: bool) -> Outcome:  # noqa: ARG001
+def answer(arguments: Mapping[str, Any], width: int, terminal: bool) -> CommandResult:  # noqa: ARG001
     """docopt's arguments → what to print. Raises `BenchCompareError` where there is nothing."""
     from bench_compare.model import View
     from bench_compare.report.compose import report_of
@@ -111,10 +111,10 @@ def answer(arguments: Mapping[str, Any], width: int, terminal: bool) -> Outcome:
         write(options.save, export(composed.network, composed.rows, options.save))
     view = View(width=width)
     text = write_reports(options.outputs, report_of(composition), view, quiet=options.quiet)
-    return Outcome(text, tuple(remarks), composition.problems, _code(composition))
+    return CommandResult(text, tuple(remarks), composition.problems, _code(composition))
 
 
-def parse(arguments: Mapping[str, Any]) -> Options:
+def parse(arguments: Mapping[str, Any]) -> ComposeOptions:
     from bench_compare.compose.select import ComposeSettings
     from bench_compare.options import outputs_of
 
@@ -123,7 +123,7 @@ def parse(arguments: Mapping[str, Any]) -> Options:
         raise UsageError("no pipeline given: a suite file in .toml, see --help")
     if not arguments["DOC"]:
         raise UsageError("no document given: result documents that hold the layers, see --help")
-    return Options(
+    return ComposeOptions(
         pipeline=Path(arguments["PIPELINE"]),
         documents=tuple(arguments["DOC"]),
         against=tuple(arguments["--against"]),
@@ -170,7 +170,7 @@ def _fix(text: str) -> tuple[str, str]:
     return layer, configuration
 
 
-def read_composed(options: Options) -> tuple[Composed, list[str]]:
+def read_composed(options: ComposeOptions) -> tuple[Composed, list[str]]:
     """With remarks on files that were passed over."""
     from bench_compare.compose.analysis import compose
     from bench_compare.compose.given import Inputs

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bench_compare.commands.files import keep_documents, write_reports
-from bench_compare.commands.outcome import Outcome
+from bench_compare.commands.outcome import CommandResult
 from bench_compare.errors import UsageError
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ MOST_REMARKS = 10
 
 
 @dataclass(frozen=True)
-class Options:
+class HistoryOptions:
     archive: tuple[str, ...]
     by: str
     repo: Path | None
@@ -91,7 +91,7 @@ class Options:
     quiet: bool
 
 
-def answer(arguments: Mapping[str, Any], width: int, terminal: bool) -> Outcome:  # noqa: ARG001
+def answer(arguments: Mapping[str, Any], width: int, terminal: bool) -> CommandResult:  # noqa: ARG001
     """docopt's arguments → what to print. Raises `BenchCompareError` where there is nothing."""
     options = _options(arguments)
     from bench_compare.model import View
@@ -100,10 +100,10 @@ def answer(arguments: Mapping[str, Any], width: int, terminal: bool) -> Outcome:
     history, remarks = read_history(options)
     view = View(width=width)
     text = write_reports(options.outputs, report_of(history), view, quiet=options.quiet)
-    return Outcome(text, _few(remarks), history.problems, _code(history, options))
+    return CommandResult(text, _few(remarks), history.problems, _code(history, options))
 
 
-def _options(arguments: Mapping[str, Any]) -> Options:
+def _options(arguments: Mapping[str, Any]) -> HistoryOptions:
     from bench_compare.metrics import METRICS, PerRound, Sampled
     from bench_compare.options import outputs_of
     from bench_compare.policy import parse_ratio
@@ -121,7 +121,7 @@ def _options(arguments: Mapping[str, Any]) -> Options:
     unknown = sorted(gates - set(FAIL_ON))
     if unknown:
         raise UsageError(f"--fail-on: {unknown[0]!r}; choose from {', '.join(FAIL_ON)}")
-    return Options(
+    return HistoryOptions(
         archive=tuple(arguments["ARCHIVE"]),
         by=arguments["--by"] or "started",
         repo=None if arguments["--repo"] is None else Path(arguments["--repo"]),
@@ -145,7 +145,7 @@ def _count(text: str | None) -> int:
     return int(text)
 
 
-def read_history(options: Options) -> tuple[History, list[str]]:
+def read_history(options: HistoryOptions) -> tuple[History, list[str]]:
     """With remarks on files and documents that were left out."""
     from bench_compare.history.accepted import place, read_entries
     from bench_compare.history.analysis import HistorySettings, analyse
@@ -163,7 +163,7 @@ def read_history(options: Options) -> tuple[History, list[str]]:
     return history, [*remarks, *history.remarks]
 
 
-def read_archive(options: Options) -> tuple[Archive, list[str]]:
+def read_archive(options: HistoryOptions) -> tuple[Archive, list[str]]:
     from bench_compare.history.archive import ArchiveFilter, load_archive
     from bench_compare.history.index import files_of, indexed
 
@@ -189,7 +189,7 @@ def _since(text: str | None, archive: Archive) -> int:
     return found[0]
 
 
-def _where(options: Options) -> str:
+def _where(options: HistoryOptions) -> str:
     words = list(options.archive)
     for flag, value in (
         ("--by", options.by),
@@ -208,7 +208,7 @@ def _few(remarks: Sequence[str]) -> tuple[str, ...]:
     return (*remarks[:MOST_REMARKS], f"and {len(remarks) - MOST_REMARKS} more remarks")
 
 
-def _code(history: History, options: Options) -> int:
+def _code(history: History, options: HistoryOptions) -> int:
     if "new-regression" in options.fail_on and history.gating:
         return 2
     if history.problems:

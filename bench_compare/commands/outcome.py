@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class CommandResult:
     text: str
     """For stdout."""
     remarks: tuple[str, ...]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from bench_compare.report.model import Amount, Name, Ratio, RatioInterval, Span, State
+from bench_compare.report.model import Amount, Name, RatioCell, RatioInterval, Span, State
 from bench_compare.report.names import safe
 from bench_compare.report.units import change_text, interval_text, span_text, value_text
 
@@ -28,7 +28,7 @@ def cell_text(cell: Cell) -> str:
             return safe(cell)
         case Amount(value, unit):
             return value_text(value, unit)
-        case Ratio(value):
+        case RatioCell(value):
             return "" if value is None else change_text(value)
         case RatioInterval(ratio, low, high):
             return "" if ratio is None else interval_text(low, high)

@@ -15,20 +15,20 @@ from bench_compare.report.model import (
     Amount,
     Body,
     Column,
-    Difference,
+    FactDifference,
     Name,
     Page,
     Payload,
-    Ratio,
+    RatioCell,
     RatioInterval,
     Records,
     Report,
-    Row,
     SideFacts,
     State,
-    Suite,
     Table,
+    TableRow,
     Test,
+    TestSuite,
 )
 from bench_compare.report.names import safe
 from bench_compare.report.rows import QUIET, rows
@@ -129,7 +129,7 @@ def body_of(comparison: Comparison, view: View) -> Body:
         sides=tuple(_side_facts(role, side) for role, side in sides),
         brief=BRIEF_FACTS,
         differences=tuple(
-            Difference(d.name, d.base, d.other, d.other_label, d.must_agree)
+            FactDifference(d.name, d.base, d.other, d.other_label, d.must_agree)
             for d in comparison.differences
         ),
         counted=len(comparison.cases),
@@ -170,7 +170,7 @@ def _table(comparison: Comparison, view: View) -> Table:
             numbers = (
                 Amount(metric.base, unit),
                 Amount(metric.other, unit),
-                Ratio(metric.ratio),
+                RatioCell(metric.ratio),
                 RatioInterval(metric.ratio, metric.ci_low, metric.ci_high),
             )
         cells: tuple[Cell, ...] = (
@@ -181,7 +181,7 @@ def _table(comparison: Comparison, view: View) -> Table:
             *numbers,
         )
         made.append(
-            Row(
+            TableRow(
                 cells,
                 state,
                 name=f"{name} on {safe(case.engine)}" if engines else name,
@@ -435,7 +435,7 @@ def _cells_of_column(name: str, results: Results, rows: slice) -> list[tuple[Any
 # JUnit
 
 
-def suite_of(comparison: Comparison) -> Suite:
+def suite_of(comparison: Comparison) -> TestSuite:
     """broken → error; other bad news (slower, removed, newly wrong …) → failure; allowed bad news
     → passed, told in system-out; no answer (unclear, incomparable, not measured) → skipped;
     everything else → passed. Bad news of the suite as a whole is a test of its own, so are the
@@ -453,7 +453,7 @@ def suite_of(comparison: Comparison) -> Suite:
     for d in comparison.differences:
         facts[f"differs: {d.name} ({d.other_label})"] = f"{d.base} → {d.other}"
     name = f"bench-compare {words.title(comparison)}"
-    return Suite(name, _tests(comparison), facts, comparison.warnings)
+    return TestSuite(name, _tests(comparison), facts, comparison.warnings)
 
 
 def _tests(comparison: Comparison) -> Iterator[Test]:

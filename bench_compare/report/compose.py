@@ -15,11 +15,11 @@ from bench_compare.report.model import (
     Command,
     Page,
     Payload,
-    Ratio,
+    RatioCell,
     Report,
-    Row,
     Span,
     Table,
+    TableRow,
 )
 from bench_compare.report.units import (
     change_text,
@@ -189,7 +189,7 @@ def totals_table(made: Composition) -> Table:
         Column("error", "right", optional=True),
         Column("workspace", "right", optional=True, spare=1),
     )
-    return Table(columns, tuple(Row((name, *_total_cells(one))) for name, one in totals(made)))
+    return Table(columns, tuple(TableRow((name, *_total_cells(one))) for name, one in totals(made)))
 
 
 def _total_cells(one: Configuration) -> tuple[Any, ...]:
@@ -216,7 +216,7 @@ def parts_table(made: Composition) -> Table:
     chosen = () if made.chosen is None else made.chosen.parts
     return Table(
         columns,
-        tuple(Row(_part_cells(part)) for part in chosen),
+        tuple(TableRow(_part_cells(part)) for part in chosen),
         title="Parts",
         most=MOST_PARTS,
         size=lambda row: abs(row.cells[4].value or 0) if isinstance(row.cells[4], Amount) else 0,
@@ -245,7 +245,7 @@ def front_table(made: Composition) -> Table:
     return Table(
         (Column("chosen"), Column("time", "right"), Column("energy", "right")),
         tuple(
-            Row(
+            TableRow(
                 (
                     "yes" if p.is_chosen else "",
                     Amount(p.time_ns, "ns"),
@@ -271,14 +271,14 @@ def checks_table(made: Composition) -> Table:
         Column("holds"),
     )
     rows = tuple(
-        Row(
+        TableRow(
             (
                 check.engine,
                 check.cache,
                 Amount(check.measured.value, "ns"),
                 Amount(check.predicted.value, "ns"),
                 Span(check.predicted.low, check.predicted.high, "ns"),
-                Ratio(math.exp(check.log_error)) if math.isfinite(check.log_error) else "-",
+                RatioCell(math.exp(check.log_error)) if math.isfinite(check.log_error) else "-",
                 holds[check.holds],
             )
         )

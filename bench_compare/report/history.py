@@ -16,13 +16,13 @@ from bench_compare.report.model import (
     Name,
     Page,
     Payload,
-    Ratio,
+    RatioCell,
     Report,
-    Row,
     State,
-    Suite,
     Table,
+    TableRow,
     Test,
+    TestSuite,
 )
 from bench_compare.report.units import change_text, interval_text, value_text
 
@@ -151,7 +151,7 @@ def body_of(history: History) -> Body:
     unclear = Table(
         columns=(Column("change", "right"), Column("series", least=12), Column("engine")),
         rows=tuple(
-            Row((Ratio(one.ratio), Name(by_id[one.series].name), by_id[one.series].engine))
+            TableRow((RatioCell(one.ratio), Name(by_id[one.series].name), by_id[one.series].engine))
             for one in history.unclear
         ),
         title="Unclear in the newest build, a repeat decides",
@@ -173,7 +173,7 @@ def body_of(history: History) -> Body:
     )
 
 
-def _event_row(event: EventInfo, history: History, by_id: dict[str, SeriesInfo]) -> Row:
+def _event_row(event: EventInfo, history: History, by_id: dict[str, SeriesInfo]) -> TableRow:
     known = event.acknowledged
     note = "" if known is None else known.note
     size, state = size_text(event), state_of(event, history)
@@ -196,7 +196,7 @@ def _event_row(event: EventInfo, history: History, by_id: dict[str, SeriesInfo])
         details += [f"why? {cause}" for cause in event.causes]
     cause = event.causes[0] if event.causes else ""
     where = place_text(event, history)
-    return Row(
+    return TableRow(
         (event.id, where, event.sentence, size, state, cause),
         State(event.direction, TONES[event.direction], SIGNS[event.direction]),
         name=f"{event.id}: {event.sentence}",
@@ -217,10 +217,10 @@ def _change_line(change: LevelChange, by_id: dict[str, SeriesInfo], history: His
 # JUnit
 
 
-def suite_of(history: History) -> Suite:
+def suite_of(history: History) -> TestSuite:
     """Each series is a test; a new regression fails it, what is unclear is skipped."""
     name = f"bench-compare history: {history.title}"
-    return Suite(name, _tests(history), output=(headline(history),))
+    return TestSuite(name, _tests(history), output=(headline(history),))
 
 
 def _tests(history: History) -> Iterator[Test]:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from bench_compare.model import View
-    from bench_compare.report.model import Body, Cell, Column, Report, Row, Table
+    from bench_compare.report.model import Body, Cell, Column, Report, Table, TableRow
 
 ROOM = 60_000
 """Characters in all; hosts of repositories cut a comment at 65,536."""
@@ -114,7 +114,7 @@ def _sentences(title: str, sentences: Sequence[str]) -> str:
     return "\n".join([f"**{title}**", "", *lines]) if lines else ""
 
 
-def _with_news(table: Table, news: str) -> list[Row]:
+def _with_news(table: Table, news: str) -> list[TableRow]:
     return [row for row in table.rows if row.news == news]
 
 
@@ -128,7 +128,7 @@ def _columns(table: Table) -> list[tuple[int, Column]]:
     ]
 
 
-def _table(columns: Sequence[tuple[int, Column]], rows: Sequence[Row]) -> str:
+def _table(columns: Sequence[tuple[int, Column]], rows: Sequence[TableRow]) -> str:
     return "\n".join([*_head(columns), *(_row(row, columns) for row in rows)]) if rows else ""
 
 
@@ -141,7 +141,7 @@ def _line(cells: Iterable[str]) -> str:
     return "| " + " | ".join(cells) + " |"
 
 
-def _row(row: Row, columns: Sequence[tuple[int, Column]]) -> str:
+def _row(row: TableRow, columns: Sequence[tuple[int, Column]]) -> str:
     return _line(_cell(row.cells[place]) for place, _ in columns)
 
 
@@ -200,7 +200,7 @@ def _details(title: str, body: str) -> str:
 
 
 def _folded(
-    title: str, rows: Sequence[Row], columns: Sequence[tuple[int, Column]], room: int
+    title: str, rows: Sequence[TableRow], columns: Sequence[tuple[int, Column]], room: int
 ) -> str:
     """As many rows as there is room for; says how many are left out."""
     if not rows:

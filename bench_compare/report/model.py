@@ -23,7 +23,7 @@ class Amount(NamedTuple):
     unit: str
 
 
-class Ratio(NamedTuple):
+class RatioCell(NamedTuple):
     """Other over base, shown as a change."""
 
     value: float | None
@@ -63,7 +63,7 @@ class State(NamedTuple):
     """A question mark where it is provisional."""
 
 
-Cell: TypeAlias = str | Amount | Ratio | RatioInterval | Span | Name | State
+Cell: TypeAlias = str | Amount | RatioCell | RatioInterval | Span | Name | State
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Row:
+class TableRow:
     cells: tuple[Cell, ...]
     state: State | None = None
     name: str = ""
@@ -109,7 +109,7 @@ class Row:
 @dataclass(frozen=True)
 class Table:
     columns: tuple[Column, ...]
-    rows: tuple[Row, ...]
+    rows: tuple[TableRow, ...]
     title: str = ""
     lead: str = ""
     """The line above it in the terminal; Markdown has the title."""
@@ -129,7 +129,7 @@ class Table:
     """Where columns find no room: the numbers of a row, columns by their titles (``{base}``)."""
     most: int | None = None
     """Rows in the terminal, and `more` says where the others are."""
-    size: Callable[[Row], float] | None = None
+    size: Callable[[TableRow], float] | None = None
     """By which the rows are chosen; without it the first are shown."""
     more: str = ""
     foot: str = ""
@@ -146,7 +146,7 @@ class SideFacts(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Difference:
+class FactDifference:
     name: str
     base: str
     other: str
@@ -175,7 +175,7 @@ class Body:
     sides: tuple[SideFacts, ...] = ()
     brief: tuple[str, ...] = ()
     """Facts of `sides` that the terminal shows."""
-    differences: tuple[Difference, ...] = ()
+    differences: tuple[FactDifference, ...] = ()
     counted: int | None = None
     """Cases, of which `counts` tells the states."""
     counts: tuple[tuple[State, int], ...] = ()
@@ -231,7 +231,7 @@ class Test:
 
 
 @dataclass(frozen=True)
-class Suite:
+class TestSuite:
     name: str
     tests: Iterable[Test]
     properties: Mapping[str, str] = field(default_factory=dict)
@@ -254,4 +254,4 @@ class Report:
     payload: Callable[[], Payload]
     page: Callable[[], Page]
     records: Callable[[], Records] | None = None
-    suite: Callable[[], Suite] | None = None
+    suite: Callable[[], TestSuite] | None = None

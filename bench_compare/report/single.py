@@ -25,11 +25,11 @@ from bench_compare.report.model import (
     RatioInterval,
     Records,
     Report,
-    Row,
     State,
-    Suite,
     Table,
+    TableRow,
     Test,
+    TestSuite,
 )
 from bench_compare.report.names import safe
 from bench_compare.report.rows import matches
@@ -68,7 +68,7 @@ HEADS = (
 
 
 @dataclass(frozen=True, eq=False)
-class RunCase:
+class ShownCase:
     """One case of the document."""
 
     id: str
@@ -141,10 +141,10 @@ class ShownRun:
     source: Source
 
     @cached_property
-    def cases(self) -> tuple[RunCase, ...]:
+    def cases(self) -> tuple[ShownCase, ...]:
         document = self.source.document
         return tuple(
-            RunCase(f"c{place:04}", case, tuple(self._notes(case)))
+            ShownCase(f"c{place:04}", case, tuple(self._notes(case)))
             for place, case in enumerate(document.cases, start=1)
         )
 
@@ -186,7 +186,7 @@ class ShownRun:
     @property
     def notes(self) -> tuple[str, ...]:
         """Each kind with its cases; a note of one case in full."""
-        kinds: dict[str, list[tuple[RunCase, str]]] = {}
+        kinds: dict[str, list[tuple[ShownCase, str]]] = {}
         for one in self.cases:
             for note in one.notes:
                 kind, _, text = note.partition(": ")
@@ -220,7 +220,7 @@ def report_of(run: ShownRun, view: View) -> Report:
     )
 
 
-def _shown(run: ShownRun, view: View) -> list[RunCase]:
+def _shown(run: ShownRun, view: View) -> list[ShownCase]:
     """Those that pass the filter, in the order that was asked for."""
     order = SORTS.get(view.sort, view.sort)
     ranks = {word: rank for rank, word in enumerate(STATES)}
@@ -236,7 +236,7 @@ def _shown(run: ShownRun, view: View) -> list[RunCase]:
     return sorted(cases, key=keys[order])
 
 
-def _words(one: RunCase) -> Iterator[str]:
+def _words(one: ShownCase) -> Iterator[str]:
     graph = one.case.graph
     yield from (graph.name, graph.family, one.case.engine, graph.data_type, one.state)
     yield from (f"{name}={value}" for name, value in one.case.variant.items())
@@ -287,7 +287,7 @@ def _table(run: ShownRun, view: View) -> Table:
         name = safe(one.name)
         state = STATES[one.state]
         rows.append(
-            Row(
+            TableRow(
                 (state, Name(name), *([Name(one.case.engine)] if engines else ()), *numbers),
                 state,
                 name=f"{name} on {safe(one.case.engine)}" if engines else name,
@@ -299,7 +299,7 @@ def _table(run: ShownRun, view: View) -> Table:
     return Table(columns, tuple(rows), ranked=True, folded=folded, stacked=stacked)
 
 
-def _interval_ratio(one: RunCase) -> tuple[float | None, float | None, float | None]:
+def _interval_ratio(one: ShownCase) -> tuple[float | None, float | None, float | None]:
     """Of the time's interval, over the time."""
     (low, high), time_ns = one.interval_ns, one.time_ns
     if low is None or high is None or not time_ns:
@@ -330,7 +330,7 @@ def payload_of(run: ShownRun) -> Payload:
     )
 
 
-def _record(one: RunCase) -> dict[str, Any]:
+def _record(one: ShownCase) -> dict[str, Any]:
     case, (low, high), (tflops, gbps, share) = one.case, one.interval_ns, one.rates
     return {
         "id": one.id,
@@ -370,9 +370,9 @@ def records_of(run: ShownRun, view: View) -> Records:
     return Records(HEADS, len(shown), groups)
 
 
-def suite_of(run: ShownRun) -> Suite:
+def suite_of(run: ShownRun) -> TestSuite:
     """A case that failed is an error, wrong outputs are a failure; what was not run is skipped."""
-    return Suite(f"bench-compare {run.side.label}", _tests(run), dict(run.facts), run.notes)
+    return TestSuite(f"bench-compare {run.side.label}", _tests(run), dict(run.facts), run.notes)
 
 
 def _tests(run: ShownRun) -> Iterator[Test]:
@@ -463,7 +463,7 @@ def page_of(run: ShownRun, view: View) -> Page:
     return Page("single", run.side.label, data, [block.text for block in blocks(comparison)])
 
 
-def _alone(one: RunCase) -> CaseComparison:
+def _alone(one: ShownCase) -> CaseComparison:
     case = one.case
     return CaseComparison(
         id=one.id,
@@ -483,7 +483,7 @@ def _alone(one: RunCase) -> CaseComparison:
     )
 
 
-def _told(one: RunCase) -> str:
+def _told(one: ShownCase) -> str:
     """The head of the panel."""
     if one.time_ns is None or one.state == "wrong":
         return one.reason
@@ -492,7 +492,7 @@ def _told(one: RunCase) -> str:
     return ", ".join([f"{value_text(one.time_ns, 'ns')}{interval}", *_rate_texts(one)])
 
 
-def _rate_texts(one: RunCase) -> list[str]:
+def _rate_texts(one: ShownCase) -> list[str]:
     tflops, gbps, share = one.rates
     parts = [
         "" if tflops is None else value_text(tflops, "TFLOP/s"),

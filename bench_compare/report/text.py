@@ -22,9 +22,9 @@ if TYPE_CHECKING:
         Cell,
         Column,
         Report,
-        Row,
         SideFacts,
         Table,
+        TableRow,
         Tone,
     )
 
@@ -161,7 +161,7 @@ def _table_blocks(table: Table, view: View) -> Iterator[str]:
         )
 
 
-def _group_blocks(table: Table, rows: Sequence[Row], view: View) -> Iterator[str]:
+def _group_blocks(table: Table, rows: Sequence[TableRow], view: View) -> Iterator[str]:
     if table.entries:
         yield from ("\n".join(_entry(row, view)) for row in rows[: table.most])
         yield _rest(table, len(rows))
@@ -192,7 +192,7 @@ def _rest(table: Table, count: int) -> str:
     return f"{left} {table.more}" if left > 0 else ""
 
 
-def _entry(row: Row, view: View) -> Iterator[str]:
+def _entry(row: TableRow, view: View) -> Iterator[str]:
     """The first line is the title; those below it begin with their indent."""
     title, *lines = row.entry
     color = None if row.state is None else COLORS.get(row.state.tone)
@@ -204,7 +204,7 @@ def _entry(row: Row, view: View) -> Iterator[str]:
         yield _wrap(safe(line.strip()), view, indent, indent)
 
 
-def _sentences(rows: Sequence[Row], view: View) -> str:
+def _sentences(rows: Sequence[TableRow], view: View) -> str:
     """State, name in full and the reason below it."""
     width = max((len(row.state.word) for row in rows if row.state is not None), default=0)
     indent = " " * (width + GAP)
@@ -218,7 +218,7 @@ def _sentences(rows: Sequence[Row], view: View) -> str:
     return "\n".join(lines)
 
 
-def _columns(table: Table, rows: Sequence[Row], view: View) -> str:
+def _columns(table: Table, rows: Sequence[TableRow], view: View) -> str:
     """Names get the room that numbers leave; then columns that can be spared go; then each row
     has lines of its own."""
     if not rows:
@@ -291,7 +291,7 @@ def _limits(columns: Sequence[tuple[Column, list[str]]], view: View) -> dict[str
     return {name: width for name, width in widths.items() if name in flexible}
 
 
-def _stacked(table: Table, row: Row, view: View) -> str:
+def _stacked(table: Table, row: TableRow, view: View) -> str:
     """A row on lines of its own: state and name, then its numbers."""
     word = "" if row.state is None else cell_text(row.state)
     color = None if row.state is None else COLORS.get(row.state.tone)

@@ -21,7 +21,7 @@ CLOCK_SHARE = 0.01
 """Clocks that differ by less are the same clock."""
 
 
-class Change(NamedTuple):
+class SideChange(NamedTuple):
     kind: str
     """``plan``, ``kernels``, ``clock``, ``libraries``, ``plugin``."""
     name: str
@@ -30,7 +30,7 @@ class Change(NamedTuple):
     other: str
 
 
-def case_changes(case: CaseComparison) -> tuple[Change, ...]:
+def case_changes(case: CaseComparison) -> tuple[SideChange, ...]:
     """Plan, kernels and clock, which are the case's own."""
     base, other = case.base, case.other
     if base is None or other is None:
@@ -38,7 +38,7 @@ def case_changes(case: CaseComparison) -> tuple[Change, ...]:
     return (*_plans(base, other), *_kernels(base, other), *_clocks(base, other))
 
 
-def kinds(changes: Iterable[Change]) -> list[str]:
+def kinds(changes: Iterable[SideChange]) -> list[str]:
     """Each once."""
     return list(dict.fromkeys([change.kind for change in changes]))
 
@@ -49,9 +49,9 @@ class EngineChanges:
     def __init__(self, comparison: Comparison) -> None:
         self._base = comparison.base
         self._others = {side.label: side for side in comparison.others}
-        self._found: dict[tuple[str, str, str], list[Change]] = {}
+        self._found: dict[tuple[str, str, str], list[SideChange]] = {}
 
-    def of(self, case: CaseComparison) -> list[Change]:
+    def of(self, case: CaseComparison) -> list[SideChange]:
         if case.base is None or case.other is None:
             return []
         pair = (case.other_label, case.base.engine, case.other.engine)
@@ -66,21 +66,21 @@ def _joined(values: Iterable[str]) -> str:
     return " and ".join(dict.fromkeys(values))
 
 
-def _plans(base: CaseSide, other: CaseSide) -> Iterator[Change]:
+def _plans(base: CaseSide, other: CaseSide) -> Iterator[SideChange]:
     plans = [one.plan for one in (*base.cases, *other.cases)]
     if plans.count(plans[0]) == len(plans):
         return
     for name in dict.fromkeys(key for one in (*base.cases, *other.cases) for key in one.plan):
         texts = [_joined(one.plan.get(name, "-") for one in side.cases) for side in (base, other)]
         if texts[0] != texts[1]:
-            yield Change("plan", f"plan, {name}", *texts)
+            yield SideChange("plan", f"plan, {name}", *texts)
 
 
-def _kernels(base: CaseSide, other: CaseSide) -> Iterator[Change]:
+def _kernels(base: CaseSide, other: CaseSide) -> Iterator[SideChange]:
     """Only where both sides were traced: a missing trace is no other kernel."""
     first, second = _traced(base.cases), _traced(other.cases)
     if first and second and first != second and set(first) != set(second):
-        yield Change("kernels", "kernels", _listed(first), _listed(second))
+        yield SideChange("kernels", "kernels", _listed(first), _listed(second))
 
 
 def _traced(cases: Sequence[Case]) -> list[str]:
@@ -95,11 +95,11 @@ def _listed(names: Iterable[str]) -> str:
     return ", ".join(sorted(set(names)))
 
 
-def _clocks(base: CaseSide, other: CaseSide) -> Iterator[Change]:
+def _clocks(base: CaseSide, other: CaseSide) -> Iterator[SideChange]:
     first, second = _clock_mhz(base.cases), _clock_mhz(other.cases)
     if first is None or second is None or abs(second - first) <= CLOCK_SHARE * first:
         return
-    yield Change("clock", "clock, median of rounds", f"{first:.0f} MHz", f"{second:.0f} MHz")
+    yield SideChange("clock", "clock, median of rounds", f"{first:.0f} MHz", f"{second:.0f} MHz")
 
 
 def _clock_mhz(cases: Sequence[Case]) -> float | None:
@@ -127,7 +127,7 @@ def _mhz(telemetry: Telemetry) -> float | None:
     return telemetry.sm_clock_mhz if probed is None else probed
 
 
-def _engines(base: tuple[Side, str], other: tuple[Side, str]) -> Iterator[Change]:
+def _engines(base: tuple[Side, str], other: tuple[Side, str]) -> Iterator[SideChange]:
     for kind, read in FACTS.items():
         texts = [
             _joined(
@@ -140,7 +140,7 @@ def _engines(base: tuple[Side, str], other: tuple[Side, str]) -> Iterator[Change
         ]
         if texts[0] != texts[1]:
             first, second = (text or "unknown" for text in texts)
-            yield Change(kind, kind, first, second)
+            yield SideChange(kind, kind, first, second)
 
 
 FACTS: dict[str, Callable[[Engine], str]] = {

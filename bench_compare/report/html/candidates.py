@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Candidate:
+class TuningCandidate:
     label: str
     time_ns: float
     low_ns: float
@@ -45,17 +45,17 @@ def candidate_groups(cases: Sequence[CaseComparison]) -> list[dict[str, Any]]:
     return made
 
 
-def _candidate(comparison: CaseComparison) -> Candidate | None:
+def _candidate(comparison: CaseComparison) -> TuningCandidate | None:
     side = comparison.other or comparison.base
     return None if side is None else _measured(comparison, side.cases[-1])
 
 
-def _measured(comparison: CaseComparison, case: Case) -> Candidate | None:
+def _measured(comparison: CaseComparison, case: Case) -> TuningCandidate | None:
     time = case_time(case)
     if case.outcome.status != "completed" or time is None:
         return None
     words = [f"{axis}={value}" for axis, value in comparison.variant.items()]
-    return Candidate(
+    return TuningCandidate(
         label=" ".join((comparison.engine, *words)),
         time_ns=time.ns,
         low_ns=time.ns if time.low_ns is None else time.low_ns,
@@ -80,7 +80,7 @@ def _energy(case: Case) -> float | None:
     return sum(known) / len(known) if known and len(known) == len(joules) else None
 
 
-def _points(found: Sequence[Candidate]) -> list[list[Any]]:
+def _points(found: Sequence[TuningCandidate]) -> list[list[Any]]:
     """Label, time, interval, error, workspace, energy, whether none beats it."""
     ordered = sorted(found, key=lambda one: one.time_ns)
     return [
@@ -98,7 +98,7 @@ def _points(found: Sequence[Candidate]) -> list[list[Any]]:
     ]
 
 
-def _beats(one: Candidate, other: Candidate) -> bool:
+def _beats(one: TuningCandidate, other: TuningCandidate) -> bool:
     """Better in something and worse in nothing; times differ only where intervals are apart."""
     pairs = [
         (one.error, other.error),

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from bench_compare.model import CaseComparison, CaseSide, Comparison, Detail
-    from bench_compare.report.why import Change
+    from bench_compare.report.why import SideChange
     from bench_compare.rounds.facts import Facts
 
 T = TypeVar("T")
@@ -43,7 +43,7 @@ SERIES_KEPT = ((1_000, len(SERIES)), (3_000, 2), (math.inf, 1))
 """Up to so many cases the page holds so many series of each, the one its verdict rests on first."""
 
 
-class Block(NamedTuple):
+class DetailBlock(NamedTuple):
     """`CHUNK` cases."""
 
     text: str
@@ -52,12 +52,12 @@ class Block(NamedTuple):
     """Of each case the kinds of what differs between its sides."""
 
 
-def blocks(comparison: Comparison) -> list[Block]:
+def blocks(comparison: Comparison) -> list[DetailBlock]:
     """In the order of the comparison."""
     return blocks_beside(comparison, lambda: None)[0]
 
 
-def blocks_beside(comparison: Comparison, beside: Callable[[], T]) -> tuple[list[Block], T]:
+def blocks_beside(comparison: Comparison, beside: Callable[[], T]) -> tuple[list[DetailBlock], T]:
     """`blocks`, and the rest of the page, which is made while other processes make these."""
     cases = comparison.cases
     most = next(number for up_to, number in SERIES_KEPT if len(cases) <= up_to)
@@ -92,17 +92,17 @@ def _facts(sides: Sequence[CaseSide | None]) -> list[list[Facts]]:
     return [list(itertools.islice(found, len(cases))) for cases in held]
 
 
-def _blocks_of(material: Material, cases: range) -> list[Block]:
+def _blocks_of(material: Material, cases: range) -> list[DetailBlock]:
     found = []
     for start in range(cases.start, cases.stop, CHUNK):
         group = material.comparison.cases[start : min(start + CHUNK, cases.stop)]
         changes = [case_changes(case) for case in group]
         text = _text(material, slice(start, start + len(group)), changes)
-        found.append(Block(text, [kinds(some) if some else [] for some in changes]))
+        found.append(DetailBlock(text, [kinds(some) if some else [] for some in changes]))
     return found
 
 
-def _text(material: Material, here: slice, changes: Sequence[Sequence[Change]]) -> str:
+def _text(material: Material, here: slice, changes: Sequence[Sequence[SideChange]]) -> str:
     """Of the block of these cases."""
     both = slice(2 * here.start, 2 * here.stop)
     group, shown = material.comparison.cases[here], material.shown[here]

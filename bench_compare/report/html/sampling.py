@@ -56,7 +56,7 @@ class Budget:
         return max((self.values - self.quantiles) // 3, 8)
 
 
-class Held(NamedTuple):
+class HeldSeries(NamedTuple):
     """One series of one side: its rounds, in the order of the documents."""
 
     rounds: Sequence[Samples]
@@ -96,7 +96,7 @@ class Reduced:
     columns: Mapping[str, Ints]
 
 
-def reduced(series: Sequence[Held], plan: Budget) -> Iterator[Reduced]:
+def reduced(series: Sequence[HeldSeries], plan: Budget) -> Iterator[Reduced]:
     """All series, those together that are alike."""
     # Places of the series by the lengths of their rounds, and by their documents.
     groups: dict[tuple[tuple[int, ...], tuple[int, ...]], list[int]] = {}
@@ -132,7 +132,9 @@ def _narrow(samples: Ints) -> tuple[Ints, Ints]:
     return samples, least
 
 
-def _middles(samples: Ints, least: Ints, lengths: tuple[int, ...], held: Sequence[Held]) -> Floats:
+def _middles(
+    samples: Ints, least: Ints, lengths: tuple[int, ...], held: Sequence[HeldSeries]
+) -> Floats:
     """Location of each round, above the least of its row; shape (series, rounds)."""
     known = np.array([one.times_ns for one in held])
     if not np.isnan(known).any():

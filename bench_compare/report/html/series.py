@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from bench_schema.document import SERIES
 
-from bench_compare.report.html.sampling import Held, reduced
+from bench_compare.report.html.sampling import HeldSeries, reduced
 from bench_compare.rounds.lazy import series_of
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def told(
 
 def _entries(
     cases: Sequence[CaseComparison], shown: Sequence[Shown]
-) -> Iterator[tuple[Entry, Held]]:
+) -> Iterator[tuple[Entry, HeldSeries]]:
     for place, (case, one) in enumerate(zip(cases, shown, strict=True)):
         for name in one.names:
             for number, side in enumerate((case.base, case.other)):
@@ -78,7 +78,7 @@ def _entries(
                     yield (place, name, number), _held(side, name)
 
 
-def _held(side: CaseSide, name: str) -> Held:
+def _held(side: CaseSide, name: str) -> HeldSeries:
     if len(side.cases) == 1:
         samples, cuts, times_ns = series_of(side.cases[0].rounds, name)
         documents: tuple[int, ...] = (len(samples),)
@@ -88,7 +88,7 @@ def _held(side: CaseSide, name: str) -> Held:
         samples, cuts, times_ns = ([*chain.from_iterable(c)] for c in zip(*found, strict=True))
     if any(cuts):
         cuts = [min(cut, one.size - 1) for one, cut in zip(samples, cuts, strict=True)]
-    return Held(samples, cuts, documents, times_ns)
+    return HeldSeries(samples, cuts, documents, times_ns)
 
 
 def _group(group: Reduced, members: Sequence[Entry]) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from bench_schema.numbers.estimate import round_log
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench_compare.report.html.sampling import FEW, MANY, Budget, Held, budget, shares
+from bench_compare.report.html.sampling import FEW, MANY, Budget, HeldSeries, budget, shares
 from bench_compare.report.html.sampling import reduced as groups_of
 from bench_compare.statistics.samples import round_statistics
 
@@ -19,7 +19,7 @@ def arrays(rounds):
 def held(rounds, cuts=None, documents=None):
     samples = arrays(rounds)
     documents = tuple(documents or [len(samples)])
-    return Held(samples, cuts or [0] * len(samples), documents, [math.nan] * len(samples))
+    return HeldSeries(samples, cuts or [0] * len(samples), documents, [math.nan] * len(samples))
 
 
 def reduced(series, plan):
