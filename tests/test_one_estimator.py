@@ -26,7 +26,7 @@ from bench_compare.model import Source, View
 from bench_compare.policy import Policy
 from bench_compare.report import single
 from bench_compare.report.html.details import blocks
-from bench_run.report import console, csv_text, markdown, oracle
+from bench_run.report import console, formats, oracle
 from bench_run.runner import call
 from bench_run.tune import record
 from tests.bench_compare import build
@@ -126,8 +126,8 @@ def told_alone(found):
     line = next(line for line in console.table(found).splitlines() if times_in(line))
     yield "console", times_in(line)[0]
     yield "details", float(times_in(console.details(found).partition("time ")[2])[0])
-    yield "markdown", times_in(cells(markdown.markdown(found), "time")["time"])[0]
-    yield "csv", float(rows_of(csv_text.cases_csv(found))[0]["time_ns"])
+    yield "markdown", times_in(cells(formats.markdown(found), "time")["time"])[0]
+    yield "csv", float(rows_of(formats.cases_csv(found))[0]["time_ns"])
     yield "call", call._times(case)["time_ns"]
     confirmed = record.confirmed_cases(found)[case.id]
     candidate = Candidate(0, {}, {}, case.engine, "", "raced", "ok")

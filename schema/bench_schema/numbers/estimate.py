@@ -244,7 +244,7 @@ def binomial_rank(count: int) -> int | None:
 
 
 @dataclass(frozen=True)
-class Change:
+class LogRatio:
     """Logarithm of the time of other in that of base; the 95 % interval where it is known."""
 
     log: float
@@ -252,14 +252,14 @@ class Change:
     high: float | None = None
 
 
-def change(base: Case, other: Case, series: str) -> Change | None:
+def change(base: Case, other: Case, series: str) -> LogRatio | None:
     """Of two cases of one document; None where one of them has no round."""
     before, after = _visits(base, series), _visits(other, series)
     pairs = [visit for visit in before if visit in after]
     if len(pairs) >= LEAST_PAIRS:
         steps = [after[visit] - before[visit] for visit in pairs]
         mean = math.fsum(steps) / len(steps)
-        return Change(mean, *(t_interval(steps) if len(steps) >= MIN_ROUNDS_FOR_T else ()))
+        return LogRatio(mean, *(t_interval(steps) if len(steps) >= MIN_ROUNDS_FOR_T else ()))
     if not (before and after):
         return None
     numbers: dict[_Unit, int] = {}
@@ -268,7 +268,7 @@ def change(base: Case, other: Case, series: str) -> Change | None:
     side = np.repeat([0, 1], [len(before), len(after)])
     kept, block = comparable(np.arange(len(values)), side, np.array(units))
     levels = [values[kept] @ weights(side[kept] == number, block) for number in (0, 1)]
-    return Change(float(levels[1] - levels[0]))
+    return LogRatio(float(levels[1] - levels[0]))
 
 
 _Unit: TypeAlias = "tuple[str | None, str | None]"
