@@ -36,7 +36,7 @@ BLOCK_SCORES = 2**18
 LOWEST = -1e38
 """Stands for the maximum of nothing: e^(−∞ − LOWEST) is 0, where −∞ − −∞ would be NaN."""
 FACTORS = ("descale_q", "descale_k", "descale_v", "descale_s", "scale_s", "scale_o")
-DROPOUT = {"dropout_mask", "dropout_scale", "dropout_scale_inv"}
+DROPOUT = {"dropout_mask", "dropout_scale", "dropout_scale_inv", "rng_dump"}
 
 
 def refuse(node: View) -> None:
