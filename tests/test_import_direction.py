@@ -130,6 +130,7 @@ BELOW = {
         "provenance": ("settings",),
         "streams": (),
         "document": ("provenance",),
+        "identity": ("document",),
         "numbers": ("provenance", "document"),
         "checks": ("errors", "document", "numbers"),
         "pipeline": ("errors",),
