@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 OUTPUTS = ("markdown", "csv", "json", "junit", "html")
 """Formats with a flag of their own; the table goes to stdout."""
 COLORS = ("auto", "always", "never")
-PLOTLYJS = ("inline", "cdn")
+PLOTLYJS = ("inline", "full", "cdn")
 FOR_TWO = (
     *("--base", "--label", "--threshold", "--metric", "--policy", "--fail-on", "--strict"),
     *("--require-sensitivity", "--max-unclear", "--allow", "--calibration", "--archive"),

@@ -109,7 +109,17 @@ def _plotly_js() -> bytes:
 def inline() -> tuple[str, str]:
     """The element that holds plotly.js as text, which runs when the first chart is drawn, and its
     source for the policy."""
-    data = _plotly_js()
+    return _element(_plotly_js())
+
+
+def whole_library() -> tuple[str, str]:
+    """As `inline`, with every chart type: the bundle that the package plotly brings."""
+    from plotly.offline import get_plotlyjs
+
+    return _element(get_plotlyjs().encode("utf-8"))
+
+
+def _element(data: bytes) -> tuple[str, str]:
     parts = ('<script type="text/plain" id="plotly">', data.decode("utf-8"), "</script>\n")
     return "".join(parts), f"'sha256-{digest(data)}'"
 
@@ -123,4 +133,8 @@ def from_network() -> tuple[str, str]:
     return f'<script src="{address}" {check}></script>\n', address
 
 
-PLOTLY: dict[str, Callable[[], tuple[str, str]]] = {"inline": inline, "cdn": from_network}
+PLOTLY: dict[str, Callable[[], tuple[str, str]]] = {
+    "inline": inline,
+    "full": whole_library,
+    "cdn": from_network,
+}

@@ -8,6 +8,7 @@ import sys
 from importlib.resources import files
 
 import pytest
+from plotly.offline import get_plotlyjs
 
 from bench_compare.errors import UsageError
 from bench_compare.model import Verdict, View
@@ -81,8 +82,16 @@ def test_cdn_makes_a_small_page_with_a_checked_script(suite):
     assert re.search(r'src="https://cdn.plot.ly/[^"]*" integrity="sha256-[^"]*"', page)
 
 
+def test_full_holds_every_chart_type_of_the_installed_plotly_and_the_policy_lets_it_run(suite):
+    page = render("html", suite, View(plotlyjs="full"))
+    library = scripts(page)[1]
+    assert get_plotlyjs() == library
+    digest = base64.b64encode(hashlib.sha256(library.encode()).digest()).decode()
+    assert f"'sha256-{digest}'" in page
+
+
 def test_an_unknown_way_to_plotlyjs_names_the_choices(suite):
-    with pytest.raises(UsageError, match="choose from inline, cdn"):
+    with pytest.raises(UsageError, match="choose from inline, full, cdn"):
         render("html", suite, View(plotlyjs="magic"))
 
 
