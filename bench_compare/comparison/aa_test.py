@@ -17,8 +17,6 @@ from bench_compare.model import FalseAlarms, Side, Verdict
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from bench_schema.document import Case, Document
-
     from bench_compare.model import Source
     from bench_compare.policy import Policy
 
@@ -54,20 +52,16 @@ def aa_test(sources: Sequence[Source], policy: Policy) -> FalseAlarms:
         f"build are false alarms: {100 * rate:.2f} % ({gate}; the limit is "
         f"{100 * LIMIT_RATIO:.0f} %). "
     )
-    sentence += _advice(rate, unclear, judged)
-    return FalseAlarms(gate, splits, judged, alarms, rate, LIMIT_RATIO, sentence)
-
-
-def _advice(rate: float, unclear: int, judged: int) -> str:
-    """No false alarms does not imply sensitivity."""
     if rate > LIMIT_RATIO:
-        return "Do not gate on this machine: add rounds or documents, or fix its clocks."
-    if 2 * unclear <= judged:
-        return "This machine may gate."
-    return (
-        f"But {unclear} of them are unclear: no false alarms does not imply sensitivity, small "
-        "changes are missed; give several documents a side, or quieten the machine."
-    )
+        sentence += "Do not gate on this machine: add rounds or documents, or fix its clocks."
+    elif 2 * unclear <= judged:
+        sentence += "This machine may gate."
+    else:
+        sentence += (
+            f"But {unclear} of them are unclear: no false alarms does not imply sensitivity, small "
+            "changes are missed; give several documents a side, or quieten the machine."
+        )
+    return FalseAlarms(gate, splits, judged, alarms, rate, LIMIT_RATIO, sentence)
 
 
 def _splits(sources: Sequence[Source]) -> Iterator[tuple[Side, Side]]:
@@ -118,10 +112,8 @@ def _side(label: str, sources: Sequence[Source]) -> Side:
 
 def _only(source: Source, indices: set[int]) -> Source:
     """The document with some of its rounds."""
-    document: Document = source.document
-    cases = tuple(_with_rounds(case, indices) for case in document.cases)
-    return replace(source, document=replace(document, cases=cases))
-
-
-def _with_rounds(case: Case, indices: set[int]) -> Case:
-    return replace(case, rounds=tuple(one for one in case.rounds if one.index in indices))
+    cases = []
+    for case in source.document.cases:
+        rounds = tuple(one for one in case.rounds if one.index in indices)
+        cases.append(replace(case, rounds=rounds))
+    return replace(source, document=replace(source.document, cases=tuple(cases)))

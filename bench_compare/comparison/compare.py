@@ -55,19 +55,14 @@ from bench_compare.statistics.discovery import false_discovery
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from bench_schema.document import Samples
-
     from bench_compare.comparison.judging.calibration import Calibration
-    from bench_compare.comparison.judging.estimates import ExactMeasured, SideSamples
+    from bench_compare.comparison.judging.estimates import ExactMeasured
     from bench_compare.comparison.judging.results import Results
     from bench_compare.input.align import Pair
     from bench_compare.model import Change, Note, Side, SideName
     from bench_compare.policy import Policy
     from bench_compare.statistics.arrays import Array
     from bench_compare.statistics.columns import Columns
-
-
-# What units of hardware, which are never held against each other, do to a comparison.
 
 
 def unit_warnings(
@@ -144,7 +139,15 @@ def _bootstrap_medians(rounds: Sequence[Ints], random: np.random.Generator) -> A
     a round (Künsch 1989: moving blocks)."""
     series = np.concatenate(rounds)
     least = int(series.min())
-    starts, length = _block_starts(rounds, len(series))
+    shortest = min(one.size for one in rounds)
+    length = int(min(max(1, round(2 * len(series) ** (1 / 3))), shortest))
+    offsets = np.cumsum([0, *(one.size for one in rounds)])
+    starts = np.concatenate(
+        [
+            np.arange(offset, offset + one.size - length + 1)
+            for offset, one in zip(offsets, rounds, strict=False)
+        ]
+    )
     blocks = -(-len(series) // length)
     windows: Any = np.lib.stride_tricks.sliding_window_view(narrow(series, least), length)
     if windows.size <= MOST_COPIED:
@@ -154,16 +157,13 @@ def _bootstrap_medians(rounds: Sequence[Ints], random: np.random.Generator) -> A
     medians = []
     for first in range(0, DRAWS, step):
         count = min(step, DRAWS - first)
-        drawn = _rows(windows, random.choice(starts, (count, blocks)), room[:count])
+        places = random.choice(starts, (count, blocks))
+        if windows.flags.c_contiguous:  # rows are just copied; "raise" would use another room
+            drawn = windows.take(places, axis=0, out=room[:count], mode="clip")
+        else:
+            drawn = windows[places]
         medians.append(row_median(drawn.reshape(count, -1)[:, : len(series)]))
     return np.maximum(np.concatenate(medians) + least, 1)
-
-
-def _rows(table: Narrow, places: Ints, room: Narrow) -> Narrow:
-    """These rows; in `room` where the table is one in memory, too, so that they are just copied."""
-    if table.flags.c_contiguous:
-        return table.take(places, axis=0, out=room, mode="clip")  # "raise" would use another room
-    return table[places]
 
 
 def narrow(values: Ints, least: int) -> Narrow:
@@ -184,17 +184,6 @@ def row_median(rows: Narrow) -> Array:
     return np.asarray((low.astype(float) + high) / 2)
 
 
-def _block_starts(rounds: Sequence[Ints], count: int) -> tuple[npt.NDArray[np.int64], int]:
-    shortest = min(one.size for one in rounds)
-    length = int(min(max(1, round(2 * count ** (1 / 3))), shortest))
-    offsets = np.cumsum([0, *(one.size for one in rounds)])
-    starts = [
-        np.arange(offset, offset + one.size - length + 1)
-        for offset, one in zip(offsets, rounds, strict=False)
-    ]
-    return np.concatenate(starts), length
-
-
 def hodges_lehmann(base: Ints, other: Ints) -> float:
     """Median of all differences other - base, nanoseconds; long series are thinned evenly."""
     first, second = (side[:: max(1, side.size // MOST_PAIRED)] for side in (base, other))
@@ -202,8 +191,6 @@ def hodges_lehmann(base: Ints, other: Ints) -> float:
     differences = narrow(second, least)[None, :] - narrow(first, least)[:, None]
     return float(row_median(differences.reshape(1, -1))[0])
 
-
-# What is said of the cases of two sides apart from their numbers.
 
 SampleNotes: TypeAlias = "Mapping[tuple[str, int], Sequence[Note]]"
 """On the samples of a side, by metric and row."""
@@ -296,7 +283,9 @@ def compare(
     deciding = {case.gate for case in cases}
     moved = [move for move in found if move.metric in deciding]
     bad = (*bad_news(cases, moved, policy), *bad_limits(unlike, policy))
-    gate = _common_gate(cases)
+    gates = Counter(case.gate for case in cases if case.gate is not None)
+    gate = gates.most_common(1)[0][0] if gates else None  # of most cases
+    verdicts = Counter(case.verdict for case in cases)
     seen = tuple(sensitivities(cases, gate))
     return Comparison(
         base=base,
@@ -307,7 +296,7 @@ def compare(
         cases=tuple(cases),
         suite=tuple(n for m in matches for n in suite_numbers(m.other, m.pairs, m.measured)),
         movements=tuple(found),
-        counts=_counts(cases),
+        counts={verdict: verdicts[verdict] for verdict in Verdict},
         bad_news=bad,
         problems=problems(cases, (unlike, seen), bad, policy),
         warnings=(
@@ -387,35 +376,27 @@ def _but_per_round(
 
 
 def _judged(matches: Sequence[Match], policy: Policy) -> list[Match]:
-    adjusted = _adjusted(matches)
+    """False discoveries of each metric are controlled over the cases of all matches together."""
+    tested: dict[tuple[int, str], Tested] = {}
+    for name in {name for match in matches for name in match.measured}:
+        found = [match.measured.get(name) for match in matches]
+        p = [one.estimates.p if isinstance(one, Measured) else np.empty(0) for one in found]
+        q = false_discovery(np.concatenate(p))
+        tests = int(np.isfinite(q).sum())
+        bounds = np.cumsum([len(part) for part in p])[:-1]
+        for number, part in enumerate(np.split(q, bounds)):
+            tested[number, name] = Tested(part, tests)
     names = [[pair.side.name for pair in match.pairs] for match in matches]
     return [
         replace(
             match,
             results={
-                name: judged(one, adjusted[number, name], names[number], policy)
+                name: judged(one, tested[number, name], names[number], policy)
                 for name, one in match.measured.items()
             },
         )
         for number, match in enumerate(matches)
     ]
-
-
-def _adjusted(matches: Sequence[Match]) -> dict[tuple[int, str], Tested]:
-    """What is left of every metric, over the cases of all matches together."""
-    result: dict[tuple[int, str], Tested] = {}
-    for name in {name for match in matches for name in match.measured}:
-        p = [_p(match.measured.get(name)) for match in matches]
-        q = false_discovery(np.concatenate(p))
-        tests = int(np.isfinite(q).sum())
-        bounds = np.cumsum([len(part) for part in p])[:-1]
-        parts = enumerate(np.split(q, bounds))
-        result.update({(n, name): Tested(part, tests) for n, part in parts})
-    return result
-
-
-def _p(measured: Measured | ExactMeasured | None) -> Array:
-    return measured.estimates.p if isinstance(measured, Measured) else np.empty(0)
 
 
 def _cases(
@@ -427,42 +408,28 @@ def _cases(
         gate = next((name for name, one in gates if one.decides[row]), None)
         of_samples = (some.get((gate, row), ()) for some in (said.base, said.other) if gate)
         notes = (*said.notes[row], *chain.from_iterable(of_samples))
-        name = f"c{first + row + 1:04d}", match.other.label
-        yield _case(pair, name, (match.results, row, gate), said.changes[row], notes)
-
-
-def _case(
-    pair: Pair,
-    name: tuple[str, str],
-    measured: tuple[Mapping[str, Results], int, str | None],
-    became: tuple[Change, ...],
-    notes: tuple[Note, ...],
-) -> CaseComparison:
-    """`measured`: the results, the row of the case, the metric that decides it."""
-    number, label = name
-    results, row, gate = measured
-    side = pair.side
-    graph = side.cases[-1].graph
-    decided = None if gate is None else (results[gate], row)
-    verdict, make_reason = _headline(pair, decided, became, notes)
-    return CaseComparison(
-        id=number,
-        name=pair.name,
-        fingerprint=pair.fingerprint,
-        family=graph.family,
-        data_type=graph.data_type,
-        engine=pair.engine,
-        variant={} if is_tuned(side.cases[-1]) else side.cases[-1].variant,
-        other_label=label,
-        base=pair.base,
-        other=pair.other,
-        verdict=verdict,
-        make_reason=make_reason,
-        gate=gate,
-        metrics=CaseMetrics(results, row),
-        changes=became,
-        notes=notes,
-    )
+        became = said.changes[row]
+        decided = None if gate is None else (match.results[gate], row)
+        verdict, make_reason = _headline(pair, decided, became, notes)
+        last = pair.side.cases[-1]
+        yield CaseComparison(
+            id=f"c{first + row + 1:04d}",
+            name=pair.name,
+            fingerprint=pair.fingerprint,
+            family=last.graph.family,
+            data_type=last.graph.data_type,
+            engine=pair.engine,
+            variant={} if is_tuned(last) else last.variant,
+            other_label=match.other.label,
+            base=pair.base,
+            other=pair.other,
+            verdict=verdict,
+            make_reason=make_reason,
+            gate=gate,
+            metrics=CaseMetrics(match.results, row),
+            changes=became,
+            notes=notes,
+        )
 
 
 def _headline(
@@ -522,29 +489,16 @@ def _detail(case: CaseComparison, at: tuple[Match, int]) -> Detail | None:
     measured = None if case.gate is None else match.measured[case.gate]
     if not isinstance(measured, Measured) or measured.samples is None:
         return None
-    base, other = (_rounds(samples, row) for samples in measured.samples)
+    base, other = (
+        [side.rounds.series[i] for i in np.flatnonzero(side.rounds.case == row).tolist()]
+        for side in measured.samples
+    )
     return detail(measured.metric.name, base, other) if base and other else None
-
-
-def _rounds(samples: SideSamples, row: int) -> list[Samples]:
-    rounds = samples.rounds
-    return [rounds.series[i] for i in np.flatnonzero(rounds.case == row).tolist()]
 
 
 def _size(case: CaseComparison) -> float:
     metric = case.gate_metric
     return 0.0 if metric is None or not metric.ratio else abs(math.log(metric.ratio))
-
-
-def _common_gate(cases: Sequence[CaseComparison]) -> str | None:
-    """The metric that decides most cases."""
-    gates = Counter(case.gate for case in cases if case.gate is not None)
-    return gates.most_common(1)[0][0] if gates else None
-
-
-def _counts(cases: Sequence[CaseComparison]) -> dict[Verdict, int]:
-    found = Counter(case.verdict for case in cases)
-    return {verdict: found.get(verdict, 0) for verdict in Verdict}
 
 
 def _policy_text(policy: Policy, chosen: Sequence[str]) -> dict[str, str]:

@@ -36,7 +36,13 @@ def bad_news(
 ) -> tuple[BadNews, ...]:
     """What the policy calls bad, allowed or not, in the order of the cases, the suite last."""
     found = [news for case in cases for news in _of_case(case, policy)]
-    return (*found, *_of_suite(movements, policy))
+    for movement in movements:
+        # The common movement gates whatever `--fail-on` lists; of a few cases it is their own.
+        verdict = movement.verdict
+        if movement.cases >= LEAST_CASES and verdict in WORSENED:
+            allowed = policy.allows([SUITE], verdict)
+            found.append(BadNews(None, SUITE, movement.metric, verdict, movement.reason, allowed))
+    return tuple(found)
 
 
 def _of_case(case: CaseComparison, policy: Policy) -> Iterator[BadNews]:
@@ -70,14 +76,6 @@ def _news(
 ) -> BadNews:
     verdict, sentence = change
     return BadNews(case.id, case.name, metric, verdict, sentence, policy.allows(names, verdict))
-
-
-def _of_suite(movements: Sequence[CommonMovement], policy: Policy) -> Iterator[BadNews]:
-    """The common movement gates whatever `--fail-on` lists; of a few cases it is their own."""
-    for movement in movements:
-        if movement.cases >= LEAST_CASES and movement.verdict in WORSENED:
-            allowed = policy.allows([SUITE], movement.verdict)
-            yield BadNews(None, SUITE, movement.metric, movement.verdict, movement.reason, allowed)
 
 
 def bad_limits(unlike: Sequence[SettingDifference], policy: Policy) -> list[BadNews]:
@@ -190,9 +188,6 @@ def warnings(
     return tuple(dict.fromkeys(found))
 
 
-# What became worse beside the metric that decides: no verdict tells it, so a sentence does.
-
-
 UNSURE = "peak_bytes"
 """On a processor one number a document, counted by the kernel in pages: between identical runs it
 moved by 17 %, and nothing says how much it scatters."""
@@ -205,7 +200,8 @@ TOLD = tuple(
 
 
 def beside_warnings(cases: Sequence[CaseComparison], policy: Policy) -> Iterator[str]:
-    """A sentence for each other side that has such cases. Metrics that `policy` counts are bad news
+    """A sentence for each other side with cases that became worse beside the metric that decides,
+    which no verdict tells. Metrics that `policy` counts are bad news
     anyway; what goes with a slow-down that is told is not told again."""
     worse: dict[str, dict[str, list[CaseComparison]]] = defaultdict(lambda: defaultdict(list))
     told = [name for name in TOLD if name not in policy.fail_on]

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import dataclass, fields
 from functools import cached_property
 from itertools import chain
-from operator import attrgetter, itemgetter
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -97,7 +96,10 @@ class RoundTable:
         counts, last = np.diff(self.starts), self.clocks.last_mhz
         for count in np.unique(counts[counts > 0]).tolist():
             alike = np.flatnonzero(counts == count)
-            found[alike] = _medians(last[self.starts[alike][:, None] + np.arange(count)])
+            rows = np.sort(last[self.starts[alike][:, None] + np.arange(count)], axis=1)
+            end = np.maximum((~np.isnan(rows)).sum(axis=1) - 1, 0)  # NaN stands last
+            row = np.arange(len(rows))
+            found[alike] = (rows[row, end // 2] + rows[row, (end + 1) // 2]) / 2
         middles: list[float] = found.tolist()
         return middles
 
@@ -107,26 +109,20 @@ def table_of(cases: Sequence[Case]) -> RoundTable:
     rounds = [one for case in cases for one in case.rounds]
     starts = np.cumsum([0, *(len(case.rounds) for case in cases)])
     names = dict.fromkeys(name for one in rounds for name in one.series)
+    numbers: dict[str, Numbers] = {}
+    for name, row in METRICS.items():
+        if isinstance(row.reading, PerRound):
+            values = [row.reading.read(case) for case in cases]
+            counts = np.fromiter(map(len, values), np.int64, len(values))
+            numbers[name] = counts, np.array([*chain.from_iterable(values)], float)
     return RoundTable(
         starts=starts,
         index=np.array([one.index for one in rounds], np.int64),
         clocks=_clocks(rounds),
         series={name: _series(rounds, name, starts) for name in names},
-        numbers={
-            name: _numbers([row.reading.read(case) for case in cases])
-            for name, row in METRICS.items()
-            if isinstance(row.reading, PerRound)
-        },
+        numbers=numbers,
         facts=facts_of_cases(case.rounds for case in cases),
     )
-
-
-def _medians(rows: Array) -> Array:
-    """Of what is known of each row, else NaN."""
-    ordered = np.sort(rows, axis=1)  # NaN stands last
-    last = np.maximum((~np.isnan(rows)).sum(axis=1) - 1, 0)
-    row = np.arange(len(rows))
-    return np.asarray((ordered[row, last // 2] + ordered[row, (last + 1) // 2]) / 2)
 
 
 def _series(rounds: Sequence[Round], name: str, starts: Ints) -> SeriesColumns:
@@ -164,11 +160,6 @@ def empty_series(starts: int) -> SeriesColumns:
         not_warm=np.empty(0, bool),
         statistics=round_statistics(()),
     )
-
-
-def _numbers(values: Sequence[Any]) -> Numbers:
-    counts = np.fromiter(map(len, values), np.int64, len(values))
-    return counts, np.array(list(itertools.chain.from_iterable(values)), float)
 
 
 def _clocks(rounds: Sequence[Round]) -> Clocks:
@@ -209,11 +200,8 @@ def _mean(first: Array, second: Array) -> Array:
     return np.where(count > 0, total / np.maximum(count, 1), np.nan)
 
 
-# Tables of neighbouring cases → one table.
-
-
 def joined(tables: Sequence[RoundTable]) -> RoundTable:
-    """The columns of all cases, in order."""
+    """One table of neighbouring tables: the columns of all cases, in order."""
     if len(tables) < 2:
         return tables[0] if tables else table_of(())
     before = np.cumsum([0, *(one.index.size for one in tables)])
@@ -224,7 +212,13 @@ def joined(tables: Sequence[RoundTable]) -> RoundTable:
         index=_column(tables, attrgetter("index")),
         clocks=_fields(Clocks, [one.clocks for one in tables]),
         series={name: _join_series(tables, name, before) for name in names},
-        numbers={name: _join_numbers([one.numbers[name] for one in tables]) for name in metrics},
+        numbers={
+            name: (
+                np.concatenate([one.numbers[name][0] for one in tables]),
+                np.concatenate([one.numbers[name][1] for one in tables]),
+            )
+            for name in metrics
+        },
         facts=[*chain.from_iterable(one.facts for one in tables)],
     )
 
@@ -241,10 +235,6 @@ def _join_series(tables: Sequence[RoundTable], name: str, before: Ints) -> Serie
         not_warm=_column(parts, attrgetter("not_warm")),
         statistics=_fields(RoundStatistics, [one.statistics for one in parts]),
     )
-
-
-def _join_numbers(parts: Sequence[Numbers]) -> Numbers:
-    return _column(parts, itemgetter(0)), _column(parts, itemgetter(1))
 
 
 def _starts(parts: Sequence[Ints]) -> Ints:

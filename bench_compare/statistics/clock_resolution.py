@@ -60,11 +60,9 @@ def tick_ns(samples: Ints) -> int:
     least = int(steps.min())
     if least > MOST_TICK_NS:
         return 0
-    parts = (least / number for number in range(1, max(least // LEAST_TICK_NS, 1) + 1))
-    return next((int(tick) for tick in parts if _divides(tick, steps)), least)
-
-
-def _divides(tick: float, steps: Ints) -> bool:
-    """Whether all steps are multiples, as well as values that conversions moved can be."""
-    rest = np.abs(steps - np.rint(steps / tick) * tick)
-    return bool((rest <= 2 * JITTER_NS).all())
+    for number in range(1, max(least // LEAST_TICK_NS, 1) + 1):
+        tick = least / number
+        rest = np.abs(steps - np.rint(steps / tick) * tick)
+        if (rest <= 2 * JITTER_NS).all():  # multiples, as well as moved values can be
+            return int(tick)
+    return least

@@ -77,27 +77,19 @@ def suite(
     if unit == DOCUMENT:
         both = [by_document(*one) for one in zip(sides, places, strict=True)]
         sides, places = [one for one, _ in both], [one for _, one in both]
-    elif unit == ROUND:
-        places = [_one_document(place, number) for number, place in enumerate(places)]
+    elif unit == ROUND:  # rounds of pieces of a suite are rounds of the whole
+        for number, place in enumerate(columns):
+            document = np.full_like(place.document, number)
+            places[number] = Columns(document, np.arange(len(document)), place.block)
     means = [_unit_means(side, weight)[None, :] for side in sides]
     known = Elsewhere(between=_mean(between, weight))
     total = estimate(means[0], means[1], (places[0], places[1]), known, 0.0)
     shift = float(np.average(found.shift, weights=weight))
-    variance = max(float(total.variance[0]), _states(found, weight))
+    # states of the machine move single documents, case by case
+    states = np.where(found.documents > 0, found.common_variance, 0.0)
+    variance = max(float(total.variance[0]), float((weight / weight.sum()) ** 2 @ states))
     one = _shift(shift, variance, float(total.dof[0]), found.looks)
     return one, (int(total.base_units[0]), int(total.other_units[0]))
-
-
-def _states(found: Estimates, weight: Array) -> float:
-    """Variance of the mean by what states of the machine do to single documents, case by case."""
-    share = weight / weight.sum()
-    return float(share**2 @ np.where(found.documents > 0, found.common_variance, 0.0))
-
-
-def _one_document(columns: Columns, number: int) -> Columns:
-    """Rounds of pieces of a suite as rounds of the whole."""
-    document = np.full_like(columns.document, number)
-    return Columns(document, np.arange(len(document)), columns.block)
 
 
 def _mean(between: BetweenDocuments | None, weight: Array) -> BetweenDocuments | None:

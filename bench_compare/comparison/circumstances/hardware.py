@@ -83,29 +83,24 @@ Numbers: TypeAlias = "dict[tuple[int, Unit], int]"
 
 
 def _split(one: CaseSide, places: list[_Places], numbers: Numbers) -> CaseSide:
-    parts = [
-        (part, numbers[source, unit])
-        for case, source in zip(one.cases, one.sources, strict=True)
-        for part, unit in _parts(case, places[source])
-    ]
-    cases, sources = zip(*parts, strict=True)
-    return replace(one, cases=cases, sources=sources)
-
-
-def _parts(case: Case, places: _Places) -> Iterable[tuple[Case, Unit]]:
-    """The case once for each unit, with the rounds that it had there."""
-    units = list(places.units(case))
-    if len(units) == 1:
-        yield case, units[0]
-        return
-    of_round = [places.unit(case, one.host, one.device_uuid) for one in case.rounds]
-    for unit in units:
-        mine = [n for n, where in enumerate(of_round) if where == unit]
-        init = {
-            name: values[mine] if len(values) == len(case.rounds) else values
-            for name, values in case.init.items()
-        }
-        yield replace(case, rounds=tuple(case.rounds[n] for n in mine), init=init), unit
+    """Each case once for each of its units, with the rounds that it had there."""
+    cases, sources = [], []
+    for case, source in zip(one.cases, one.sources, strict=True):
+        units = list(places[source].units(case))
+        sources += [numbers[source, unit] for unit in units]
+        if len(units) == 1:
+            cases.append(case)
+            continue
+        of_round = [places[source].unit(case, r.host, r.device_uuid) for r in case.rounds]
+        for unit in units:
+            mine = [n for n, where in enumerate(of_round) if where == unit]
+            init = {
+                name: values[mine] if len(values) == len(case.rounds) else values
+                for name, values in case.init.items()
+            }
+            rounds = tuple(case.rounds[n] for n in mine)
+            cases.append(replace(case, rounds=rounds, init=init))
+    return replace(one, cases=tuple(cases), sources=tuple(sources))
 
 
 def numbered(sides: Sequence[SideByUnit]) -> tuple[tuple[Ints, Ints], tuple[Ints, Ints]]:

@@ -103,27 +103,24 @@ def disturbed_warnings(sides: Iterable[Side]) -> list[str]:
     """A sentence for each document that has rounds in which most cases were disturbed."""
     found = []
     for source in dict.fromkeys(source for side in sides for source in side.sources):
-        rounds = _disturbed_as_a_whole(source.document)
+        cases = source.document.cases
+        disturbed: dict[int, list[str]] = defaultdict(list)
+        for case in cases:
+            for index, what in disturbed_rounds(case, source.document).items():
+                disturbed[index].append(what)
+        if not disturbed:
+            continue
+        visits = Counter(index for case in cases for index in indices(case.rounds))
+        rounds = {
+            index: Counter(texts).most_common(1)[0][0]
+            for index, texts in disturbed.items()
+            if len(texts) > MOST_SHARE * visits[index]
+        }
         if rounds:
-            total = max(len(case.rounds) for case in source.document.cases)
+            total = max(len(case.rounds) for case in cases)
             what = Counter(rounds.values()).most_common(1)[0][0]
             found.append(f"{source.path}: {_rounds(list(rounds), total)} disturbed: {what}")
     return found
-
-
-def _disturbed_as_a_whole(document: Document) -> dict[int, str]:
-    disturbed: dict[int, list[str]] = defaultdict(list)
-    for case in document.cases:
-        for index, what in disturbed_rounds(case, document).items():
-            disturbed[index].append(what)
-    if not disturbed:
-        return {}
-    visits = Counter(index for case in document.cases for index in indices(case.rounds))
-    return {
-        index: Counter(texts).most_common(1)[0][0]
-        for index, texts in disturbed.items()
-        if len(texts) > MOST_SHARE * visits[index]
-    }
 
 
 DRIFT_RATIO = 0.01
@@ -204,7 +201,13 @@ def outliers(samples: SideSamples, height: int) -> Iterator[tuple[int, str, str]
 
 
 def modes(samples: SideSamples, height: int) -> Iterator[tuple[int, str, str]]:
-    thinned = _thinned(samples, height)
+    """Looked for in at most `MODE_SAMPLES` samples of each case, from all of its rounds."""
+    parts: list[list[Ints]] = [[] for _ in range(height)]
+    for row, one in zip(samples.rounds.case.tolist(), samples.rounds.series, strict=True):
+        parts[row].append(one)
+    empty = np.empty(0, np.int64)
+    whole = (np.concatenate(part) if part else empty for part in parts)
+    thinned = [one if one.size <= MODE_SAMPLES else one[spread_places(one.size)] for one in whole]
     for index, rows in rectangles(thinned):
         if rows.shape[1] < MODE_LEAST:
             continue
@@ -220,17 +223,6 @@ def modes(samples: SideSamples, height: int) -> Iterator[tuple[int, str, str]]:
                 f"{100 * share[place]:.0f} % of the samples in the slower"
             )
             yield int(index[wide[place]]), "bimodal", text
-
-
-def _thinned(samples: SideSamples, height: int) -> list[Ints]:
-    """At most `MODE_SAMPLES` samples of each case, from all of its rounds."""
-    rounds = samples.rounds
-    parts: list[list[Ints]] = [[] for _ in range(height)]
-    for row, one in zip(rounds.case.tolist(), rounds.series, strict=True):
-        parts[row].append(one)
-    empty = np.empty(0, np.int64)
-    whole = (np.concatenate(part) if part else empty for part in parts)
-    return [one if one.size <= MODE_SAMPLES else one[spread_places(one.size)] for one in whole]
 
 
 @functools.cache

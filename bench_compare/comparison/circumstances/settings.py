@@ -47,6 +47,14 @@ MUST_AGREE: dict[str, Callable[[Document], str | None]] = {
 of device (`differences`). What a document does not tell (None: older versions) is not held against
 it. Data types are part of a graph's meaning, so `align` sees to them."""
 
+
+def graphs_revision(document: Document) -> str:
+    revision = document.machine.graphs_revision
+    if revision is None:
+        return "unknown"
+    return revision.commit[:12] + (" with changes" if revision.dirty else "")
+
+
 SHOULD_AGREE: dict[str, Callable[[Document], str | None]] = {
     **_settings("should", unknown="unknown"),
     "host": lambda d: d.machine.host,
@@ -55,7 +63,7 @@ SHOULD_AGREE: dict[str, Callable[[Document], str | None]] = {
     "kernel": lambda d: d.machine.kernel,
     "python": lambda d: d.machine.python,
     "tool": lambda d: f"{d.run.tool.name} {d.run.tool.version}",
-    "graphs": lambda d: _revision(d),
+    "graphs": graphs_revision,
     "environment": lambda d: _table(d.machine.environment),
 }
 """Worth knowing, and often the very thing that is compared."""
@@ -83,13 +91,6 @@ def _text(value: object) -> str:
 
 def _table(values: Mapping[str, str]) -> str:
     return ", ".join(f"{key} {value}" for key, value in sorted(values.items())) or "none"
-
-
-def _revision(document: Document) -> str:
-    revision = document.machine.graphs_revision
-    if revision is None:
-        return "unknown"
-    return revision.commit[:12] + (" with changes" if revision.dirty else "")
 
 
 def _joined(values: Iterable[str | None]) -> str:

@@ -78,17 +78,14 @@ class Calibration:
             ]
             entries = [entry for entry in known if entry is not None]
             if len(entries) == 2:
-                found[:, row] = _joined(*entries)
+                first, second = entries
+                found[:, row] = (
+                    (first.common_variance + second.common_variance) / 2,
+                    min(first.common_dof, second.common_dof),
+                    (first.own_variance + second.own_variance) / 2,
+                    min(first.own_dof, second.own_dof),
+                )
         return BetweenDocuments(*found)
-
-
-def _joined(first: Entry, second: Entry) -> tuple[float, float, float, float]:
-    return (
-        (first.common_variance + second.common_variance) / 2,
-        min(first.common_dof, second.common_dof),
-        (first.own_variance + second.own_variance) / 2,
-        min(first.own_dof, second.own_dof),
-    )
 
 
 def _place(one: CaseSide, side: Side) -> tuple[str, str, str]:
@@ -100,7 +97,17 @@ def _place(one: CaseSide, side: Side) -> tuple[str, str, str]:
 
 def calibrate(sources: Sequence[Source]) -> Calibration:
     """From documents of one build. Raises `InputError` where no machine has two of them."""
-    entries = [entry for one in _groups(sources) for entry in _entries(*one)]
+    entries = []
+    for place, side in _groups(sources):
+        cases = [pair.base for pair in align(side, side)]
+        measured = gather([case for case in cases if case is not None])
+        names = observations.series_names(measured)
+        for series in (name for name in GATES if name in names):
+            matrix, _, _ = observations.sampled(measured, series)
+            columns = Columns(matrix.sources, matrix.rounds, np.zeros_like(matrix.sources))
+            entry = _entry((*place, series), matrix.values, columns)
+            if entry is not None:
+                entries.append(entry)
     if not entries:
         raise InputError(
             "--save-calibration: two documents of one engine on one unit of hardware are needed"
@@ -122,19 +129,6 @@ def _groups(sources: Sequence[Source]) -> Iterator[tuple[tuple[str, str, str], S
             yield place, Side("calibration", tuple(held), keys)
 
 
-def _entries(place: tuple[str, str, str], side: Side) -> Iterator[Entry]:
-    cases = [pair.base for pair in align(side, side)]
-    measured = gather([case for case in cases if case is not None])
-    names = observations.series_names(measured)
-    for series in GATES:
-        if series in names:
-            matrix, _, _ = observations.sampled(measured, series)
-            columns = Columns(matrix.sources, matrix.rounds, np.zeros_like(matrix.sources))
-            entry = _entry((*place, series), matrix.values, columns)
-            if entry is not None:
-                yield entry
-
-
 def _entry(key: tuple[str, str, str, str], values: Any, columns: Columns) -> Entry | None:
     means, at = by_document(values, columns)
     nothing = np.zeros(means.shape[1], np.int64)
@@ -145,7 +139,12 @@ def _entry(key: tuple[str, str, str, str], values: Any, columns: Columns) -> Ent
     many = known.size >= BULK_CASES
     own = (found.own_squares if many else found.squares)[known] / found.dof[known]
     pooled = known.size >= POOLING_CASES
-    noise = _noise(values[known], columns, at)
+    parts = []  # what rounds alone make of the mean of a document
+    for number in at.document:
+        rounds = values[np.ix_(known, columns.document == number)]
+        variance, _ = pooled_variance(rounds, rounds[:, :0])
+        parts.append(variance / np.maximum(np.isfinite(rounds).sum(axis=1), 1))
+    noise = float(np.nanmean(row_mean(np.stack(parts, axis=1))))
     own_dof = float(prior(own, found.dof[known])[0]) if pooled else float(found.dof[known].min())
     return Entry(
         *key,
@@ -156,16 +155,6 @@ def _entry(key: tuple[str, str, str, str], values: Any, columns: Columns) -> Ent
         own_variance=max(float(own.mean()) - noise, 0.0),
         own_dof=own_dof,
     )
-
-
-def _noise(values: Any, columns: Columns, at: Columns) -> float:
-    """What rounds alone make of the mean of a document, in the mean over cases."""
-    parts = []
-    for number in at.document:
-        rounds = values[:, columns.document == number]
-        variance, _ = pooled_variance(rounds, rounds[:, :0])
-        parts.append(variance / np.maximum(np.isfinite(rounds).sum(axis=1), 1))
-    return float(np.nanmean(row_mean(np.stack(parts, axis=1))))
 
 
 def to_tree(calibration: Calibration) -> dict[str, Any]:

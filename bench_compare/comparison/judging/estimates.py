@@ -49,16 +49,12 @@ def systematic(
 ) -> Array:
     """Log ratio within which two device times of a case may be one and the same. `level` is the
     mean of both sides' log nanoseconds."""
-    pairs = zip(base, other, strict=True)
-    bounds_ns = np.array([_bound_ns(one, two) for one, two in pairs], float)
+    bounds_ns = np.zeros(len(level))
+    for row, (one, two) in enumerate(zip(base, other, strict=True)):
+        if one is not None and two is not None and _way(one) != _way(two):
+            bounds_ns[row] = max(_largest(one), _largest(two))
     with np.errstate(invalid="ignore", over="ignore"):
         return np.nan_to_num(np.log1p(bounds_ns / np.exp(level)))
-
-
-def _bound_ns(base: CaseSide | None, other: CaseSide | None) -> float:
-    if base is None or other is None or _way(base) == _way(other):
-        return 0.0
-    return max(_largest(base), _largest(other))
 
 
 def _way(side: CaseSide) -> tuple[frozenset[object], frozenset[object]]:
@@ -205,7 +201,9 @@ def measure(
     if isinstance(reading, Sampled):
         return _sampled(metric, reading, inputs)
     if isinstance(reading, PerRound):
-        return _per_round(metric, inputs)
+        base, other = (observations.per_round(side, metric) for side in inputs.rounds)
+        known = np.isfinite(base.values).any() or np.isfinite(other.values).any()
+        return _build(metric, inputs, (base, other)) if known else None
     if isinstance(reading, Rate):
         return _rate(metric, reading, inputs, gates)
     return _exact(metric, reading, inputs)
@@ -223,7 +221,14 @@ def _sampled(metric: Metric, reading: Sampled, inputs: ComparisonInputs) -> Meas
     samples = tuple(SideSamples(rounds, statistics) for _, rounds, statistics in found)
     clocks = [observations.clocks(one.rounds, len(inputs.pairs)) for one in samples]
     within = _within_round(samples, (base, other))
-    measured = _build(metric, inputs, (base, other), within, _inside(samples, len(inputs.pairs)))
+    inside = np.zeros(len(inputs.pairs))  # mean variance of the samples in a round, the larger side
+    for one in samples:
+        known = np.isfinite(one.statistics.scatter)
+        case = one.rounds.case[known]
+        squares = np.bincount(case, one.statistics.scatter[known] ** 2, len(inside))
+        count = np.bincount(case, minlength=len(inside))
+        inside = np.maximum(inside, squares / np.maximum(count, 1))
+    measured = _build(metric, inputs, (base, other), within, inside)
     middle = (measured.base_level + measured.other_level) / 2
     coarse = resolution([(s.rounds.case, s.rounds.series) for s in samples], middle)
     if reading.series == SERIES:
@@ -260,17 +265,6 @@ def _within_round(
     return WithinRoundVariance(variance, dof)
 
 
-def _inside(samples: Sequence[SideSamples], height: int) -> Array:
-    """Mean variance of the samples in a round, of the side where it is larger."""
-    found = np.zeros(height)
-    for side in samples:
-        known = np.isfinite(side.statistics.scatter)
-        case = side.rounds.case[known]
-        squares = np.bincount(case, side.statistics.scatter[known] ** 2, height)
-        found = np.maximum(found, squares / np.maximum(np.bincount(case, minlength=height), 1))
-    return found
-
-
 def _build(
     metric: Metric,
     inputs: ComparisonInputs,
@@ -279,7 +273,11 @@ def _build(
     inside: Array | None = None,
 ) -> Measured:
     columns = _columns(inputs, sides)
-    between = _between(metric, inputs)
+    between = None
+    if inputs.calibration is not None and isinstance(metric.reading, Sampled):
+        between = inputs.calibration.between(
+            inputs.base, inputs.other, inputs.sides, metric.reading.series
+        )
     known = Elsewhere(within, between, inside)
     settings = (known, inputs.policy.floor_sd, inputs.looks)
     found = estimate(sides[0].values, sides[1].values, columns, *settings)
@@ -296,13 +294,6 @@ def _build(
         other_unit=other_units((inputs.base, inputs.other), inputs.blocks, inputs.sides),
         apart=not np.intersect1d(*inputs.documents).size,
     )
-
-
-def _between(metric: Metric, inputs: ComparisonInputs) -> BetweenDocuments | None:
-    if inputs.calibration is None or not isinstance(metric.reading, Sampled):
-        return None
-    cases = inputs.base, inputs.other
-    return inputs.calibration.between(*cases, inputs.sides, metric.reading.series)
 
 
 def _columns(
@@ -332,13 +323,6 @@ def _cycles(
     return same_interval(sums[0], sums[1], columns, floor_sd, inputs.looks)
 
 
-def _per_round(metric: Metric, inputs: ComparisonInputs) -> Measured | None:
-    base, other = (observations.per_round(side, metric) for side in inputs.rounds)
-    if not (np.isfinite(base.values).any() or np.isfinite(other.values).any()):
-        return None
-    return _build(metric, inputs, (base, other))
-
-
 def _rate(
     metric: Metric, reading: Rate, inputs: ComparisonInputs, gates: Sequence[Measured]
 ) -> Measured | None:
@@ -363,22 +347,10 @@ def _log_work(side: CaseSide | None, reading: Rate) -> float:
 
 
 def _over_time(metric: Metric, gate: Measured, base: Array, other: Array) -> Measured:
-    """`base` and `other`: log work of each case."""
-    return replace(
-        gate,
-        metric=metric,
-        base_level=base - gate.base_level,
-        other_level=other - gate.other_level,
-        estimates=_mirrored(gate.estimates, other - base),
-        movement=None,
-        cycles=None,
-        samples=None,
-    )
-
-
-def _mirrored(found: Estimates, offset: Array) -> Estimates:
-    """Estimates of offset - x from those of x; p is that of no change where the work is equal."""
-    return replace(
+    """`base` and `other`: log work of each case. Estimates of offset - x from those of x; p is that
+    of no change where the work is equal."""
+    offset, found = other - base, gate.estimates
+    mirrored = replace(
         found,
         shift=offset - found.shift,
         base_level=np.full_like(offset, np.nan),
@@ -388,6 +360,16 @@ def _mirrored(found: Estimates, offset: Array) -> Estimates:
         same_low=offset - found.same_high,
         same_high=offset - found.same_low,
         p=np.where(np.isfinite(offset), found.p, np.nan),
+    )
+    return replace(
+        gate,
+        metric=metric,
+        base_level=base - gate.base_level,
+        other_level=other - gate.other_level,
+        estimates=mirrored,
+        movement=None,
+        cycles=None,
+        samples=None,
     )
 
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, fields
-from functools import partial
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -15,9 +14,9 @@ from bench_compare.metrics import PerRound
 from bench_compare.statistics.samples import RoundStatistics
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Sequence
 
-    from bench_schema.document import Case, Samples
+    from bench_schema.document import Samples
 
     from bench_compare.metrics import Metric
     from bench_compare.rounds.lazy import Held, SideRounds, Sides
@@ -91,12 +90,8 @@ def rounds_of(side: SideRounds, name: str) -> tuple[Rounds, RoundStatistics]:
         not_warm=column(lambda part: part.rounds.not_warm).astype(bool),
         clock_mhz=column(lambda part: part.rounds.clock_mhz),
     )
-    found = [column(partial(_statistic, name)) for name in STATISTICS]
+    found = [column(attrgetter(f"statistics.{name}")) for name in STATISTICS]
     return rounds, RoundStatistics(*found)
-
-
-def _statistic(name: str, part: Part) -> Any:
-    return getattr(part.statistics, name)
 
 
 def _joined(parts: Sequence[Part], read: Callable[[Part], Any]) -> Any:
@@ -159,7 +154,9 @@ def per_round(side: SideRounds, metric: Metric) -> ObservationMatrix:
         nothing = np.empty(0, np.int64)
         return ObservationMatrix(np.empty((side.height, 0)), nothing, nothing)
     rows, sources, places, values = map(np.concatenate, zip(*parts, strict=True))
-    logs = _logs(values, metric.reading.least)
+    lifted = np.maximum(values, metric.reading.least)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        logs = np.asarray(np.where(lifted > 0, np.log(lifted), np.nan))
     return observation_matrix(rows, sources, places, logs, side.height)
 
 
@@ -171,12 +168,6 @@ def _numbers(held: Held, name: str) -> tuple[Ints, Ints, Ints, Array]:
     one = runs(starts, counts)
     rows, sources, first = (np.repeat(x, counts) for x in (held.row, held.source, starts))
     return rows, sources, one - first, values[one]
-
-
-def _logs(values: Array, least: float) -> Array:
-    lifted = np.maximum(values, least)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.asarray(np.where(lifted > 0, np.log(lifted), np.nan))
 
 
 def clocks(rounds: Rounds, height: int) -> ObservationMatrix:
@@ -191,11 +182,8 @@ def summary_level(sides: Sides, name: str) -> Array:
     level = np.full(len(sides), np.nan)
     for row, side in enumerate(sides):
         if side is not None and not any(case.rounds for case in side.cases):
-            level[row] = _summary_log(side.cases, name)
+            times = (case_time(case, name) for case in side.cases)
+            known = np.log([time.ns for time in times if time is not None and time.ns > 0])
+            if known.size:
+                level[row] = known.mean()
     return level
-
-
-def _summary_log(cases: Iterable[Case], name: str) -> float:
-    times = [time.ns for case in cases if (time := case_time(case, name)) is not None]
-    usable = np.log([time_ns for time_ns in times if time_ns > 0])
-    return float(usable.mean()) if usable.size else math.nan

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from bench_compare.comparison.judging.estimates import Values
-    from bench_compare.metrics import Metric
     from bench_compare.model import Unit
     from bench_compare.policy import Policy
     from bench_compare.statistics.arrays import Array, Mask
@@ -272,7 +271,23 @@ def judged(
     if measured.metric.gates:
         seen = seen_shift(found, tested.tests, limit, policy.alpha_ratio, resolution)
     told = _Scattered(measured, tested.q, limit, thresholds, moves.tolist(), clock.tolist())
-    return _scattering(told, seen)
+    decides = told.decided.tolist()
+    by_move = words(measured.metric) | {Move.UNKNOWN: Verdict.UNCLEAR}  # a ratio of summaries
+    verdicts = [by_move[move] for move in told.moves]
+    for row in np.flatnonzero(clock).tolist():
+        verdicts[row] = Verdict.CLOCK
+    for row in np.flatnonzero(~told.decided).tolist():
+        verdicts[row] = Verdict.UNMEASURED
+    held = np.isfinite(measured.base_level) | np.isfinite(measured.other_level)
+    return Results(
+        measured.metric.name,
+        held.tolist(),
+        decides,
+        verdicts,
+        known(_exp(told.of_decided(seen))),
+        told.columns,
+        told.reason,
+    )
 
 
 def _clock(measured: Measured, moves: Moves, limit: Array) -> Mask:
@@ -283,21 +298,6 @@ def _clock(measured: Measured, moves: Moves, limit: Array) -> Mask:
         low, high = measured.cycles
         same = (low >= -limit) & (high <= limit)
     return np.asarray(np.isin(moves, (Move.UP, Move.DOWN)) & same)
-
-
-def _ticks(measured: Measured, limit: Array) -> Mask:
-    """Cases that are beyond the threshold, and not beyond what a step of the clock makes."""
-    if measured.resolution is None:
-        return np.zeros(len(limit), bool)
-    with np.errstate(invalid="ignore"):
-        size = np.abs(measured.estimates.shift)
-        return np.asarray((size >= limit) & (size < measured.resolution))
-
-
-def _one_visit(measured: Measured) -> Mask:
-    """Cases with one document a side, whose spread nothing tells."""
-    found = measured.estimates
-    return np.asarray((found.unit == ROUND) & (found.documents == 0) & measured.apart)
 
 
 def _finite(values: Values) -> Array:
@@ -368,9 +368,14 @@ class _Scattered:
     @cached_property
     def flags(self) -> list[tuple[bool, bool, bool, int]]:
         """The last ones of `Evidence`, of each case."""
-        measured = self.measured
-        ticks, alone = _ticks(measured, self.limit), _one_visit(measured)
-        columns = ticks, measured.other_unit, alone, measured.estimates.looks
+        measured, found = self.measured, self.measured.estimates
+        ticks = np.zeros(len(self.limit), bool)
+        if measured.resolution is not None:
+            with np.errstate(invalid="ignore"):
+                size = np.abs(found.shift)
+                ticks = (size >= self.limit) & (size < measured.resolution)
+        one_visit = (found.unit == ROUND) & (found.documents == 0) & measured.apart
+        columns = ticks, measured.other_unit, one_visit, found.looks
         return list(zip(*(one.tolist() for one in columns), strict=True))
 
     def reason(self, told: Columns, row: int) -> str:
@@ -389,33 +394,6 @@ class _Scattered:
         return f"{text}; cycles did not move, the clock did" if self.clock[row] else text
 
 
-def _scattering(scattered: _Scattered, seen: Array) -> Results:
-    measured, decides = scattered.measured, scattered.decided.tolist()
-    held = np.isfinite(measured.base_level) | np.isfinite(measured.other_level)
-    return Results(
-        measured.metric.name,
-        held.tolist(),
-        decides,
-        _verdicts(measured.metric, scattered.moves, decides, scattered.clock),
-        known(_exp(scattered.of_decided(seen))),
-        scattered.columns,
-        scattered.reason,
-    )
-
-
-def _verdicts(
-    metric: Metric, moves: Sequence[int], decides: Sequence[bool], clock: Sequence[bool]
-) -> list[Verdict]:
-    """A ratio of summaries, whose move is unknown, is unclear."""
-    by_move = words(metric) | {Move.UNKNOWN: Verdict.UNCLEAR}
-    found = [by_move[move] for move in moves]
-    for row in np.flatnonzero(clock).tolist():
-        found[row] = Verdict.CLOCK
-    for row in np.flatnonzero(np.logical_not(decides)).tolist():
-        found[row] = Verdict.UNMEASURED
-    return found
-
-
 def _standing(
     move: int, base_units: int, other_units: int, kind: int, other_unit: int, needed: int
 ) -> Standing:
@@ -423,20 +401,14 @@ def _standing(
     units = base_units, other_units
     provisional = min(units) < LEAST_UNITS or bool(other_unit)
     asked = needed > 0 and move in (Move.UNCLEAR, Move.UNKNOWN)
-    return *units, _unit(kind, units), provisional, needed if asked else None
+    unit: Unit = UNITS.get(kind, "iteration" if max(units) == 1 else "round")
+    unit = "summary" if min(units) == 0 else unit
+    return *units, unit, provisional, needed if asked else None
 
 
 def _plain_standing(base: float, other: float) -> Standing:
     """NaN: not known."""
     return int(not math.isnan(base)), int(not math.isnan(other)), "summary", False, None
-
-
-def _unit(kind: int, units: tuple[int, int]) -> Unit:
-    if min(units) == 0:
-        return "summary"
-    if kind in UNITS:
-        return UNITS[kind]
-    return "iteration" if max(units) == 1 else "round"
 
 
 def _ratio(base: float | None, other: float | None) -> float | None:

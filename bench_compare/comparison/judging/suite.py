@@ -166,9 +166,24 @@ def movements(
     other = sides[1]
     mine = [case for case in cases if case.other_label == other.label]
     for one in measured.values():
-        if isinstance(one, Measured) and one.movement is not None:
-            of_unit = _of_unit(sides, one.metric, mine) if other.is_unit else None
-            yield _movement(other, one, of_unit, policy)
+        if not isinstance(one, Measured) or one.movement is None:
+            continue
+        found = one.movement
+        verdict, why = _judge(one, found, policy)
+        if other.is_unit:
+            of_unit = _of_unit(sides, one.metric, mine)
+            is_decided = verdict not in (Verdict.SAME, Verdict.UNCLEAR)
+            why = of_unit if is_decided else f"{why}; {of_unit}"
+        yield CommonMovement(
+            other_label=other.label,
+            metric=one.metric.name,
+            ratio=math.exp(found.shift),
+            ci_low=None if found.low is None else math.exp(found.low),
+            ci_high=None if found.high is None else math.exp(found.high),
+            verdict=verdict,
+            reason=f"all cases together {percent(math.exp(found.shift))}: {why}",
+            cases=int(np.isfinite(one.estimates.shift).sum()),
+        )
 
 
 def _of_unit(sides: tuple[Side, Side], metric: Metric, cases: Sequence[CaseComparison]) -> str:
@@ -191,29 +206,6 @@ def common_unit(found: Estimates) -> Unit:
     return "iteration" if single else UNITS.get(kind, "round")
 
 
-def _movement(
-    other: Side, measured: Measured, of_unit: str | None, policy: Policy
-) -> CommonMovement:
-    """`of_unit`: what `_of_unit` says, where units of hardware are compared."""
-    found = measured.movement
-    assert found is not None, "its caller looked"
-    verdict, why = _judge(measured, found, policy)
-    if of_unit is not None:
-        is_decided = verdict not in (Verdict.SAME, Verdict.UNCLEAR)
-        why = of_unit if is_decided else f"{why}; {of_unit}"
-    known = np.isfinite(measured.estimates.shift)
-    return CommonMovement(
-        other_label=other.label,
-        metric=measured.metric.name,
-        ratio=math.exp(found.shift),
-        ci_low=None if found.low is None else math.exp(found.low),
-        ci_high=None if found.high is None else math.exp(found.high),
-        verdict=verdict,
-        reason=f"all cases together {percent(math.exp(found.shift))}: {why}",
-        cases=int(known.sum()),
-    )
-
-
 def _judge(measured: Measured, found: Shift, policy: Policy) -> tuple[Verdict, str]:
     """Same is asked of the 95 % interval here: there is one such number, and it gates."""
     limit = math.log1p(policy.threshold(measured.metric.name))
@@ -221,7 +213,9 @@ def _judge(measured: Measured, found: Shift, policy: Policy) -> tuple[Verdict, s
     unit = common_unit(take(measured.estimates, np.flatnonzero(known)))
     if found.low is None or found.high is None or found.p is None:
         return Verdict.UNCLEAR, f"a single {_noun(unit)} a side has no interval"
-    least = max(limit, _resolution(measured))
+    least = limit
+    if measured.resolution is not None:  # of the clock, in the middle case
+        least = max(limit, float(np.median(measured.resolution[known])))
     if found.p <= policy.alpha_ratio and abs(found.shift) >= least:
         move = 1 if found.shift > 0 else -1
         return words(measured.metric)[move], "environment, or a change of the whole build"
@@ -232,13 +226,6 @@ def _judge(measured: Measured, found: Shift, policy: Policy) -> tuple[Verdict, s
 
 def _noun(unit: Unit) -> str:
     return "round" if unit == "iteration" else unit
-
-
-def _resolution(measured: Measured) -> float:
-    """What the clock tells apart in the middle case."""
-    if measured.resolution is None:
-        return 0.0
-    return float(np.median(measured.resolution[np.isfinite(measured.estimates.shift)]))
 
 
 # What a comparison could have seen: the smallest slow-down of a case that would have been called
@@ -257,30 +244,22 @@ def sensitivities(cases: Sequence[CaseComparison], gate: str | None) -> Iterator
     labels = dict.fromkeys(case.other_label for case in cases)
     for label in labels if gate is not None else ():
         of_side = [case for case in cases if case.other_label == label]
-        sizes = sorted(_seen_from(case, case.gate) for case in of_side if case.gate is not None)
-        if sizes:
-            quiet = all(case.verdict in SILENT for case in of_side)
-            yield _sensitivity(label, str(gate), sizes, quiet)
-
-
-def _seen_from(case: CaseComparison, gate: str) -> float:
-    """The smallest slow-down that would have been called, as a ratio; infinite: none."""
-    seen = seen_of(case.metrics, gate)
-    return math.inf if seen is None else seen
-
-
-def _sensitivity(label: str, metric: str, sizes: Sequence[float], quiet: bool) -> Sensitivity:
-    half, most = _reached(sizes, 0.5), _reached(sizes, MOST_SHARE)
-    blind = quiet and (half is None or half > BLIND_RATIO)
-    return Sensitivity(
-        other_label=label,
-        metric=metric,
-        cases=len(sizes),
-        median_ratio=half,
-        p90_ratio=most,
-        blind=blind,
-        sentence=_blind_text(half) if blind else _text(half, most),
-    )
+        seen = [seen_of(case.metrics, case.gate) for case in of_side if case.gate is not None]
+        if not seen:
+            continue
+        sizes = sorted(math.inf if one is None else one for one in seen)
+        half, most = _reached(sizes, 0.5), _reached(sizes, MOST_SHARE)
+        quiet = all(case.verdict in SILENT for case in of_side)
+        blind = quiet and (half is None or half > BLIND_RATIO)
+        yield Sensitivity(
+            other_label=label,
+            metric=str(gate),
+            cases=len(sizes),
+            median_ratio=half,
+            p90_ratio=most,
+            blind=blind,
+            sentence=_blind_text(half) if blind else _text(half, most),
+        )
 
 
 def _reached(sizes: Sequence[float], share: float) -> float | None:

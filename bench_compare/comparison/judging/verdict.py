@@ -181,7 +181,10 @@ def reason(evidence: Evidence) -> str:
     """Why the move is what it is, in one sentence."""
     change = percent(evidence.ratio)
     if evidence.low is None or evidence.high is None:
-        return f"{change}, and no interval: {_no_interval(evidence)}"
+        why = "too few samples to know their spread"
+        if evidence.lacks == "summary":
+            why = "a summary without samples cannot be tested"
+        return f"{change}, and no interval: {why}"
     over = "" if evidence.looks == 1 else f" over {evidence.looks} looks"
     interval = f"95 % interval{over} {interval_text(evidence.low, evidence.high)}"
     threshold = f"{100 * evidence.threshold_ratio:.3g} %"
@@ -206,12 +209,6 @@ def _doubt(evidence: Evidence, threshold: str) -> str:
         q = "" if evidence.q is None else f", q {evidence.q:.2g}"
         return f"beyond {threshold} alone, not significant after correction for many comparisons{q}"
     return f"neither beyond nor within {threshold}"
-
-
-def _no_interval(evidence: Evidence) -> str:
-    if evidence.lacks == "summary":
-        return "a summary without samples cannot be tested"
-    return "too few samples to know their spread"
 
 
 def _remedy(evidence: Evidence) -> str:
