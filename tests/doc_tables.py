@@ -10,8 +10,8 @@ import re
 import textwrap
 from pathlib import Path
 
-from bench_run.graph.make.ops import OPS
 from bench_run.graph.make.parameters import expected, show_value
+from bench_run.graph.make.spec import OPS
 from bench_run.graph.operations import OPERATIONS, POINTWISE_MODES
 
 GRAPHS = Path(__file__).resolve().parents[1] / "graphs"

@@ -12,7 +12,7 @@ import statistics
 import numpy as np
 import pytest
 from bench_schema.document import Work
-from bench_schema.numbers.estimate import LEAST_PAIRS, warmup_cut
+from bench_schema.estimate import LEAST_PAIRS, warmup_cut
 from bench_schema.tuning import Candidate
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from bench_schema.numbers.estimate import case_time, round_logs
+from bench_schema.estimate import case_time, round_logs
 
 from bench_compare.compose.model import Check, IntervalEstimate, ModelTerm
 from bench_compare.compose.prediction import PredictionRounds, describe, interval, unsettled, within

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
-from bench_schema.numbers.estimate import case_log
+from bench_schema.estimate import case_log
 
 from bench_compare.compose.model import (
     Configuration,
@@ -106,7 +106,7 @@ def each_of(sources: Ints) -> Ints:
 
 
 def means(values: Array, sources: Ints) -> Array:
-    """Each row, of positive numbers, over its rounds and documents (`numbers.estimate`)."""
+    """Each row, of positive numbers, over its rounds and documents (`bench_schema.estimate`)."""
     return np.asarray(np.exp(case_log(np.log(values), sources)))
 
 

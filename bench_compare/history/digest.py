@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+from bench_schema.estimate import row_mean
 from bench_schema.identity import engine_name, engine_names, is_tuned, without_device
-from bench_schema.numbers.estimate import row_mean
 
 from bench_compare.comparison.circumstances.settings import (
     DEVICE_LIMITS,

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TypeAlias
 
 import msgspec
 import numpy as np
-from bench_schema.checks.acceptor import decoder, limits, load_schema, outline
+from bench_schema.checks.acceptor import Arrays, decoder, limits, load_schema, outline
 from bench_schema.checks.duplicate_keys import may_repeat, may_repeat_keys
 from bench_schema.checks.validator import check, check_case
 from bench_schema.codec import (
@@ -37,7 +37,6 @@ from bench_schema.codec import (
 )
 from bench_schema.document import SCHEMA_VERSION, Case, Document, Round
 from bench_schema.errors import DocumentError, UnreadableError
-from bench_schema.numbers.integers import Arrays
 from bench_schema.packing import GZIP_MAGIC, ZSTD_MAGIC, read_bytes
 from bench_schema.upgrade import version_of
 

@@ -6,7 +6,7 @@ import csv
 import io
 from typing import TYPE_CHECKING, Any
 
-from bench_schema.csv_cells import plain_cell
+from bench_schema.packing import plain_cell
 
 from bench_compare.parallel import share_out
 

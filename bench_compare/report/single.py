@@ -9,7 +9,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from bench_schema.document import SERIES
-from bench_schema.numbers.estimate import Time, case_time, time_series
+from bench_schema.estimate import Time, case_time, time_series
 
 from bench_compare.comparison.circumstances.notes import disturbed_rounds
 from bench_compare.metrics import METRICS

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias, overload
 
 import numpy as np
 from bench_schema.document import Round
-from bench_schema.numbers.estimate import cut_of
+from bench_schema.estimate import cut_of
 
 from bench_compare.rounds.facts import facts_of, facts_of_cases
 from bench_compare.rounds.table import READINGS, RoundTable, table_of

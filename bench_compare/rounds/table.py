@@ -9,7 +9,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
-from bench_schema.numbers.estimate import cut_of
+from bench_schema.estimate import cut_of
 
 from bench_compare.metrics import METRICS, PerRound
 from bench_compare.rounds.facts import Facts, facts_of_cases

@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
-from bench_schema.numbers.estimate import row_mean
+from bench_schema.estimate import row_mean
 
 if TYPE_CHECKING:
     from bench_compare.statistics.arrays import Array, Ints

@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
-from bench_schema.numbers.estimate import comparable, weights
+from bench_schema.estimate import comparable, weights
 
 from bench_compare.statistics.arrays import Array, Ints, Mask, column_median
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass, fields
 from typing import NamedTuple
 
 import numpy as np
-from bench_schema.numbers.estimate import LEAST_PAIRS
+from bench_schema.estimate import LEAST_PAIRS
 
 from bench_compare.statistics.arrays import Array, Ints, Mask, units
 from bench_compare.statistics.columns import (
@@ -106,7 +106,7 @@ class Estimates:
     common_dof: Array
     looks: Ints
     """How many looks at the results share the error that is allowed, see
-    `bench_schema.numbers.looks`."""
+    `bench_schema.estimate`."""
     sure: Array
     """Smallest size of a shift that counts where there are several looks; 0 with a single one."""
 

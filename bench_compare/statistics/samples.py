@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from bench_schema.numbers.estimate import middle_log
+from bench_schema.estimate import middle_log
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -28,7 +28,7 @@ class RoundStatistics:
     """Parallel arrays, one entry for each series; NaN where there are too few samples."""
 
     log_median: Array
-    """The round's location (`numbers.estimate`)."""
+    """The round's location (`bench_schema.estimate`)."""
     trend: Array
     """Log median of the second half minus that of the first: drift inside the round."""
     outliers: Ints

@@ -1,7 +1,7 @@
 """Student's t, digamma and trigamma, as far as the statistics need them: SciPy's.
 
 Importing `scipy.special` takes as long as half of what comparing two small documents does, so it is
-imported by those who ask for many numbers; a few are computed one by one (`numbers.student`).
+imported by those who ask for many numbers; a few are computed one by one (`bench_schema.estimate`).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-from bench_schema.numbers import student
+from bench_schema import estimate
 
 Array: TypeAlias = npt.NDArray[np.float64]
 
@@ -65,7 +65,7 @@ def t_two_sided(t: Array, dof: Array) -> Array:
 def _tail(t: float, dof: float) -> float:
     if math.isnan(t) or not math.isfinite(dof):
         return 0.0 if math.isinf(t) else math.nan
-    return student.tail(t, dof)
+    return estimate.tail(t, dof)
 
 
 @lru_cache(maxsize=256)
@@ -86,7 +86,7 @@ def t_quantile(probability: float, dof: Array) -> Array:
     else:
         start = normal_quantile(probability)
         quantiles = [
-            student.quantile(probability, one, start) if math.isfinite(one) else math.nan
+            estimate.quantile(probability, one, start) if math.isfinite(one) else math.nan
             for one in degrees.tolist()
         ]
         found = np.array(quantiles)

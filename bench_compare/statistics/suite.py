@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from bench_schema.numbers.estimate import row_mean
+from bench_schema.estimate import row_mean
 
 from bench_compare.statistics.columns import Columns, by_document
 from bench_compare.statistics.intervals import DOCUMENT, ROUND, Elsewhere, Estimates, estimate

@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from bench_schema.numbers.estimate import row_mean
+from bench_schema.estimate import row_mean
 
 from bench_compare.statistics.arrays import Array, Ints, units
 from bench_compare.statistics.special import digamma, inverse_trigamma, trigamma

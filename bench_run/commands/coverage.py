@@ -77,7 +77,7 @@ class Row:
 
 def cover(engines: Sequence[str], attempt: Attempt) -> Iterator[Row]:
     """A row for each operation that an op spec can name, in every type that it has."""
-    from bench_run.graph.make.ops import OPS
+    from bench_run.graph.make.spec import OPS
     from bench_run.graph.work import main_data_type
 
     for recipe in OPS.values():

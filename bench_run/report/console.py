@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import tabulate as tables
 from bench_schema.document import PAID_ONCE
-from bench_schema.numbers.estimate import case_time, main_series
-from bench_schema.numbers.summary import rates
+from bench_schema.estimate import case_time, main_series
+from bench_schema.summary import rates
 from tabulate import tabulate
 
 from bench_run.report.labels import (
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from bench_schema.document import Case, Document, Memory, Summary, Validation
-    from bench_schema.numbers.estimate import Time
+    from bench_schema.estimate import Time
 
 WIDTH = 80
 HEADERS = ("graph", "engine", "time", "±", "TFLOP/s", "GB/s", "peak", "validation")

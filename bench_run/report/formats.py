@@ -1,7 +1,7 @@
 """Other forms of a document: CSV and Markdown, one row of `FORMATS` each, document in, text out.
 
 CSV follows RFC 4180, with a header line and times in nanoseconds. ``time_ns`` is the case's time
-over its rounds (`numbers.estimate`); columns that begin with ``pooled_`` are statistics of the
+over its rounds (`bench_schema.estimate`); columns that begin with ``pooled_`` are statistics of the
 samples of all rounds together. The table in Markdown is for a ticket or a pull request, and says
 where it was measured.
 """
@@ -13,10 +13,10 @@ import io
 from dataclasses import asdict, fields
 from typing import TYPE_CHECKING, Any
 
-from bench_schema.csv_cells import plain_cell
 from bench_schema.document import PAID_ONCE, Summary
-from bench_schema.numbers.estimate import case_time, main_series
-from bench_schema.numbers.summary import rates
+from bench_schema.estimate import case_time, main_series
+from bench_schema.packing import plain_cell
+from bench_schema.summary import rates
 from tabulate import tabulate
 
 from bench_run.report.console import peak_text, validation_text

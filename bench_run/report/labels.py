@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from bench_schema.numbers.estimate import main_series
+from bench_schema.estimate import main_series
 
 from bench_run.text import shorten
 

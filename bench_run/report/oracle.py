@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from bench_schema.numbers.estimate import case_time, change, main_series
+from bench_schema.estimate import case_time, change, main_series
 from tabulate import tabulate
 
 from bench_run.report.labels import UNGATED, UNGATED_MEANS, UNLIKE, UNLIKE_MEANS, are_unlike, marked

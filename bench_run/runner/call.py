@@ -6,12 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, fields
 from typing import TYPE_CHECKING, Any
 
-from bench_schema.numbers.estimate import case_time, main_series
-from bench_schema.numbers.summary import rates
+from bench_schema.estimate import case_time, main_series
+from bench_schema.summary import rates
 
 from bench_run.errors import UsageError
-from bench_run.graph.make.ops import OPS, find
-from bench_run.graph.make.spec import make_graphs
+from bench_run.graph.make.spec import OPS, find, make_graphs
 from bench_run.options import Options, checked
 from bench_run.runner.benchmark import run_benchmark
 

@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 from bench_schema import files
-from bench_schema.numbers.estimate import MIN_ROUNDS_FOR_T, main_series, time_of
-from bench_schema.numbers.looks import looks
+from bench_schema.estimate import MIN_ROUNDS_FOR_T, looks, main_series, time_of
 
 from bench_run.errors import UsageError
 

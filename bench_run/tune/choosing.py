@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
-from bench_schema.numbers.student import two_sided
+from bench_schema.estimate import two_sided
 from bench_schema.tuning import Ratio, Total
 
 from bench_run.text import percent_text
@@ -264,7 +264,7 @@ def _beats(one: Point, other: Point) -> bool:
 # They are when other rounds like them would most likely name the same winner, and when the times
 # that are told, the winner's and the default's, are known as well as is promised. Looks are few, at
 # numbers of rounds that are fixed beforehand, and share the error of the intervals
-# (`bench_schema/numbers/looks.py`). Drawing rounds again: B. Efron, "Bootstrap methods: another
+# (`bench_schema/estimate.py`). Drawing rounds again: B. Efron, "Bootstrap methods: another
 # look at the jackknife", Annals of Statistics 7 (1979).
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from bench_schema.numbers.estimate import round_log
-from bench_schema.numbers.looks import looks
+from bench_schema.estimate import looks, round_log
 
 from bench_run.tune.choosing import Finalist, open_finalists
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-from bench_schema.numbers.student import two_sided
+from bench_schema.estimate import two_sided
 
 if TYPE_CHECKING:
     from bench_run.plan.cases import PlannedCase

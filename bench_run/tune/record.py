@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from bench_schema.document import Tool
+from bench_schema.estimate import case_time, look_count, main_series, round_logs
 from bench_schema.merge import find_device
-from bench_schema.numbers.estimate import case_time, main_series, round_logs
-from bench_schema.numbers.looks import look_count
 from bench_schema.tuning import (
     KIND,
     TUNING_VERSION,

@@ -13,8 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-from bench_schema.document import Mismatch, OutputValidation, Real, Validation
-from bench_schema.numbers.finite import spell, unspell
+from bench_schema.document import Mismatch, OutputValidation, Real, Validation, spell, unspell
 
 from bench_run.errors import EngineError
 from bench_run.graph.dtypes import DTYPES

@@ -24,7 +24,7 @@ from bench_schema.document import (
     Outcome,
     Round,
 )
-from bench_schema.numbers.estimate import warmup_cut
+from bench_schema.estimate import warmup_cut
 
 from bench_run.engines import chain
 from bench_run.errors import EngineError, UnsupportedGraphError

@@ -7,6 +7,7 @@ nanoseconds, ``None`` means "not known" (never zero), and a number that JSON can
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping  # noqa: TC003  annotations are read at run time
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
@@ -235,7 +236,7 @@ class Summary:
     """Median absolute deviation from the median, not scaled."""
     median_ci_low: float | None
     median_ci_high: float | None
-    """95 % confidence interval of the median (method: see `numbers/summary.py`)."""
+    """95 % confidence interval of the median (method: see `summary.py`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -363,3 +364,21 @@ class Document:
     cases: tuple[Case, ...]
     parts: tuple[Part, ...] = ()
     """The runs that were merged into this one; empty where it is a run of its own."""
+
+
+# Numbers that JSON cannot hold, by name: NaN and the infinities.
+
+SPELLINGS: Mapping[str, float] = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+
+
+def spell(value: float) -> Real:
+    """A number as a document holds it: NaN and the infinities by name."""
+    value = float(value)
+    if math.isfinite(value):
+        return value
+    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+
+
+def unspell(value: Real) -> float:
+    """The number that a document holds."""
+    return SPELLINGS[value] if isinstance(value, str) else value

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 
 import numpy as np
 
-from bench_schema.checks.plausible import implausible
 from bench_schema.document import (
     PAID_ONCE,
     SERIES,
@@ -27,9 +26,9 @@ from bench_schema.document import (
     Status,
     Summary,
     Validation,
+    unspell,
 )
-from bench_schema.numbers.finite import unspell
-from bench_schema.numbers.summary import achieved, summarize
+from bench_schema.summary import achieved, implausible, summarize
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Bytes of files: unpacked on reading, packed and written in one atomic step."""
+"""Bytes of files: unpacked on reading, packed and written in one atomic step; and cells of CSV."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from bench_schema.errors import UnreadableError, UnwritableError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
 
 Unpacked = TypeVar("Unpacked", bytes, bytearray)
 
@@ -152,3 +153,13 @@ def _replacing(target: Path) -> Iterator[BinaryIO]:
             os.fsync(handle)
         finally:
             os.close(handle)
+
+
+# Cells of CSV that spreadsheets take for what they are.
+
+FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
+"""What makes a spreadsheet take a text for a formula; such names get an apostrophe in front."""
+
+
+def plain_cell(text: str) -> str:
+    return f"'{text}" if text.startswith(FORMULA_STARTS) else text

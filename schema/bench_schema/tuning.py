@@ -80,7 +80,7 @@ class Candidate:
     """Its time in that of the winner, in blocks that both were in; from the race. With another
     objective than time: what that is."""
     time_ns: float | None = None
-    """Over its rounds (`numbers.estimate`); only of those that were confirmed."""
+    """Over its rounds (`bench_schema.estimate`); only of those that were confirmed."""
     time_low_ns: float | None = None
     time_high_ns: float | None = None
     error: float | None = None

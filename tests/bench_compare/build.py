@@ -32,9 +32,9 @@ from bench_schema.document import (
     Validation,
     Work,
 )
-from bench_schema.numbers.estimate import warmup_cut
-from bench_schema.numbers.summary import summarize
+from bench_schema.estimate import warmup_cut
 from bench_schema.settings import rows_of
+from bench_schema.summary import summarize
 
 from bench_compare.model import Side, Source
 

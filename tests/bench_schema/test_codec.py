@@ -11,6 +11,7 @@ import orjson
 import pytest
 import zstandard
 from bench_schema import codec, files, packing
+from bench_schema.document import spell, unspell
 from bench_schema.errors import (
     DocumentError,
     FutureVersionError,
@@ -19,7 +20,6 @@ from bench_schema.errors import (
     UnreadableError,
     UnwritableError,
 )
-from bench_schema.numbers import finite
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -304,8 +304,8 @@ def test_large_finite_numbers_are_not_mistaken_for_infinite_ones(stored):
 
 @given(st.floats())
 def test_every_float_has_a_spelling_that_json_holds(value):
-    spelled = orjson.loads(orjson.dumps(finite.spell(value)))
-    assert finite.unspell(spelled) == pytest.approx(value, rel=0, nan_ok=True)
+    spelled = orjson.loads(orjson.dumps(spell(value)))
+    assert unspell(spelled) == pytest.approx(value, rel=0, nan_ok=True)
 
 
 def test_saving_replaces_the_old_file_in_one_step(stored, tmp_path):

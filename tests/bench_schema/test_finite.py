@@ -7,8 +7,8 @@ from types import MappingProxyType
 
 import numpy as np
 import pytest
+from bench_schema.codec import non_finite
 from bench_schema.document import Kernel, Telemetry
-from bench_schema.numbers.finite import non_finite
 from hypothesis import given
 from hypothesis import strategies as st
 

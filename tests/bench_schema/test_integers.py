@@ -2,8 +2,8 @@ import json
 
 import numpy as np
 import pytest
-from bench_schema.numbers import integers
-from bench_schema.numbers.integers import Arrays
+from bench_schema.checks import acceptor
+from bench_schema.checks.acceptor import Arrays
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -66,7 +66,7 @@ def test_what_is_no_array_is_refused(text):
 
 
 def test_more_numbers_than_one_block_holds_keep_their_places(monkeypatch):
-    monkeypatch.setattr(integers, "MOST", 2 * MANY)
+    monkeypatch.setattr(acceptor, "MOST", 2 * MANY)
     lists = [[100 + number] * (MANY // 2) for number in range(9)]
     found = read([json.dumps(one, separators=(",", ":")) for one in lists])
     assert [one.tolist() for one in found] == lists

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 import pytest
-from bench_schema.numbers.looks import look_count, looks
+from bench_schema.estimate import look_count, looks
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 
 import pytest
-from bench_schema.checks.plausible import implausible
 from bench_schema.document import Cpu, Work
+from bench_schema.summary import implausible
 
 PRODUCT = Work(2 * 512**3, 3 * 512 * 512 * 4, None)
 ADD = Work(100_000, 12_000_000, None)

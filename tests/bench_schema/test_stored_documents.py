@@ -10,8 +10,8 @@ from bench_schema import codec, document, files
 from bench_schema.checks.acceptor import load_schema
 from bench_schema.checks.validator import plain_validator
 from bench_schema.document import INIT_PHASES, SCHEMA_VERSION, SERIES, Status
+from bench_schema.estimate import warmup_cut
 from bench_schema.merge import find_device, summaries, with_rates
-from bench_schema.numbers.estimate import warmup_cut
 
 VERSIONS = range(1, SCHEMA_VERSION + 1)
 CLASSES = [

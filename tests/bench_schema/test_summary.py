@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 from bench_schema.document import Device, Summary, Work
-from bench_schema.numbers.estimate import WarmupCut, binomial_rank, warmup_cut
-from bench_schema.numbers.student import two_sided
-from bench_schema.numbers.summary import achieved, summarize
+from bench_schema.estimate import WarmupCut, binomial_rank, two_sided, warmup_cut
+from bench_schema.summary import achieved, summarize
 from hypothesis import given
 from hypothesis import strategies as st
 

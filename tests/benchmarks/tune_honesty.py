@@ -22,7 +22,7 @@ import sys
 from dataclasses import dataclass
 
 import numpy as np
-from bench_schema.numbers.looks import looks
+from bench_schema.estimate import looks
 
 from bench_run.tune.choosing import ROUNDS_AT_MOST, Finalist, decide, open_finalists
 from bench_run.tune.racing import BlockSample, RaceSettings, choose_finalists, run_race

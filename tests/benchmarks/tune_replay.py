@@ -30,7 +30,7 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-from bench_schema.numbers.looks import looks
+from bench_schema.estimate import looks
 from docopt import docopt
 
 from bench_run.tune.choosing import (

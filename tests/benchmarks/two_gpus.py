@@ -40,7 +40,7 @@ from itertools import chain, combinations, product
 from pathlib import Path
 from types import SimpleNamespace
 
-from bench_schema.numbers.student import two_sided
+from bench_schema.estimate import two_sided
 from docopt import docopt
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -28,7 +28,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from bench_schema.numbers.student import two_sided
+from bench_schema.estimate import two_sided
 from docopt import docopt
 
 from bench_run.measure.loop import REST_S, SamplingBudget

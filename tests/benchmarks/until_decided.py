@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from bench_schema.numbers.looks import looks
+from bench_schema.estimate import looks
 
 from bench_compare.comparison.judging.verdict import Move, judge
 from bench_compare.statistics.columns import Columns

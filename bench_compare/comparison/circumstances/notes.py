@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from typing import TYPE_CHECKING
 
 import numpy as np
-from bench_schema.numbers.estimate import row_mean
+from bench_schema.estimate import row_mean
 
 from bench_compare.comparison.judging.observations import observation_matrix
 from bench_compare.model import Note

@@ -11,8 +11,8 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from bench_schema.estimate import row_mean
 from bench_schema.identity import engine_name
-from bench_schema.numbers.estimate import row_mean
 
 from bench_compare.comparison.judging import observations
 from bench_compare.errors import InputError

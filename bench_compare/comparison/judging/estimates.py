@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-from bench_schema.numbers.estimate import case_log
-from bench_schema.numbers.looks import look_count
+from bench_schema.estimate import case_log, look_count
 
 from bench_compare.comparison.circumstances.hardware import by_unit, numbered, other_units
 from bench_compare.comparison.judging import observations
@@ -89,7 +88,7 @@ class Measured:
     other: Array
     columns: tuple[Columns, Columns]
     base_level: Array
-    """Location of the case on the side (`numbers.estimate`), from a summary where there are no
+    """Location of the case on the side (`bench_schema.estimate`), from a summary where there are no
     samples. Where blocks tell the ratio (`estimates.shift`), it is not just the quotient of the
     sides'."""
     other_level: Array

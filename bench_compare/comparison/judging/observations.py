@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from bench_schema.numbers.estimate import case_time
+from bench_schema.estimate import case_time
 
 from bench_compare.metrics import PerRound
 from bench_compare.statistics.samples import RoundStatistics

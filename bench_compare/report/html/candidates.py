@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from bench_schema.numbers.estimate import case_time
+from bench_schema.estimate import case_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-from bench_schema.numbers.estimate import middle_log, round_log
+from bench_schema.estimate import middle_log, round_log
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -65,7 +65,7 @@ class HeldSeries(NamedTuple):
     documents: tuple[int, ...]
     """Rounds of each document."""
     times_ns: Sequence[float]
-    """Location of each round (`numbers.estimate`); NaN: not known."""
+    """Location of each round (`bench_schema.estimate`); NaN: not known."""
 
 
 def budget(series_count: int) -> Budget:

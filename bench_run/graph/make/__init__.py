@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from bench_run.graph.make.ops import ALIASES, FAMILIES, OPS
 from bench_run.graph.make.recipes.recipe import SHAPE_CLASSES, Recipe
-from bench_run.graph.make.spec import make_graphs
+from bench_run.graph.make.spec import ALIASES, FAMILIES, OPS, make_graphs
 
 __all__ = ["ALIASES", "FAMILIES", "OPS", "SHAPE_CLASSES", "Recipe", "make_graphs"]

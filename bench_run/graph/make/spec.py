@@ -17,19 +17,56 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+import bench_run.graph.make.recipes.attention as attention
+import bench_run.graph.make.recipes.conv as conv
+import bench_run.graph.make.recipes.matmul as matmul
+import bench_run.graph.make.recipes.norm as norm
+import bench_run.graph.make.recipes.pointwise as pointwise
+import bench_run.graph.make.recipes.quantize as quantize
+import bench_run.graph.make.recipes.reduce as reduce
 from bench_run.errors import UsageError
+from bench_run.graph import dtypes
 from bench_run.graph.check import check
-from bench_run.graph.dtypes import ALIASES
 from bench_run.graph.make.build import Builder, Value
-from bench_run.graph.make.ops import OPS, family, find
 from bench_run.graph.make.parameters import Params, SpecParameter, parse_value, show_value
 from bench_run.graph.make.recipes.recipe import SHAPE_CLASSES, Recipe
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from bench_run.graph.make.parameters import SpecParameter
     from bench_run.graph.model import Graph
+
+
+# All operations that an op spec can name; a new one is a row in its family's file.
+
+_MODULES = (conv, norm, matmul, pointwise, reduce, attention, quantize)
+
+OPS: dict[str, Recipe] = {recipe.name: recipe for module in _MODULES for recipe in module.RECIPES}
+"""Every operation by its name, families together."""
+
+ALIASES: dict[str, str] = {
+    alias: recipe.name for recipe in OPS.values() for alias in recipe.aliases
+}
+
+FAMILIES: dict[str, tuple[str, ...]] = {
+    family: tuple(r.name for r in OPS.values() if r.family == family and not r.only_after)
+    for family in dict.fromkeys(recipe.family for recipe in OPS.values())
+}
+"""Family → its operations."""
+
+
+def find(name: str, where: str) -> Recipe:
+    """The recipe of a name or alias. Raises `UsageError` with the known names."""
+    known = ALIASES.get(name, name)
+    if known not in OPS:
+        raise UsageError(f"{where}: no operation {name!r}; choose from {', '.join(OPS)}")
+    return OPS[known]
+
+
+def family(name: str, where: str) -> tuple[str, ...]:
+    if name not in FAMILIES:
+        raise UsageError(f"{where}: no family {name!r}; choose from {', '.join(FAMILIES)}")
+    return FAMILIES[name]
 
 
 # Names of made graphs: ``OPS_SHAPE_DTYPE[_LAYOUT][_CHOICE…]``, stated in graphs/README.md.
@@ -311,7 +348,7 @@ def _assignments(spec: Spec, chain: Chain, classes: tuple[str, ...]) -> Iterator
 
 def _typed(spec: Spec, row: SpecParameter, texts: tuple[str, ...]) -> list[Any]:
     if spec.lenient and row.choices:
-        names = (ALIASES.get(text, text) if row.kind == "dtype" else text for text in texts)
+        names = (dtypes.ALIASES.get(text, text) if row.kind == "dtype" else text for text in texts)
         texts = tuple(name for name in names if name in row.choices)
     return [parse_value(row, text, spec.text) for text in texts]
 

@@ -13,9 +13,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from bench_schema.document import Surroundings
+from bench_schema.estimate import counting, main_series, round_log, two_sided
 from bench_schema.merge import MEASURED_ALONE
-from bench_schema.numbers.estimate import counting, main_series, round_log
-from bench_schema.numbers.student import two_sided
 
 from bench_run.machine.device_lock import DeviceLock
 from bench_run.measure.kernel_pass import STEP_NS

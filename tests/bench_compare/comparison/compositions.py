@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from bench_schema.document import Outcome
-from bench_schema.numbers.summary import summarize
+from bench_schema.summary import summarize
 
 from bench_compare.comparison.compare import compare
 from bench_compare.input.sides import Grouping, group

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from bench_schema.document import Outcome
-from bench_schema.numbers.summary import summarize
+from bench_schema.summary import summarize
 
 from bench_compare.errors import InputError
 from tests.bench_compare.compose import worlds

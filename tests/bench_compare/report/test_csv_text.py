@@ -2,7 +2,7 @@ import csv
 import io
 from dataclasses import replace
 
-from bench_schema.csv_cells import FORMULA_STARTS
+from bench_schema.packing import FORMULA_STARTS
 
 from bench_compare.model import Verdict, View
 from bench_compare.report import csv_text

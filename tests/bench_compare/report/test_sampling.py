@@ -1,7 +1,7 @@
 import math
 
 import numpy as np
-from bench_schema.numbers.estimate import round_log
+from bench_schema.estimate import round_log
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bench_run.commands.coverage import cover, coverage_text, small_graphs
-from bench_run.graph.make.ops import OPS
+from bench_run.graph.make.spec import OPS
 from bench_run.graph.operations import OPERATIONS, POINTWISE_MODES
 
 GRAPHS = [graph for recipe in OPS.values() for graph in small_graphs(recipe)]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bench_run.graph.make.ops import OPS
+from bench_run.graph.make.spec import OPS
 
 ROOT = Path(__file__).resolve().parents[3]
 COLLECTION = ROOT / "tests" / "data" / "graphs"

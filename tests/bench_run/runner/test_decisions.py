@@ -8,7 +8,7 @@ import sys
 
 import pytest
 from bench_schema import files
-from bench_schema.numbers.looks import looks
+from bench_schema.estimate import looks
 
 import bench_run
 from bench_run.errors import UsageError

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from bench_schema.numbers.student import tail, two_sided
+from bench_schema.estimate import tail, two_sided
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -11,7 +11,7 @@ from bench_run.errors import UsageError
 from bench_run.graph.format.hipdnn_json import read_graph, write_graph
 from bench_run.graph.make import make_graphs
 from bench_run.graph.make.collection import collection_files, write_collection
-from bench_run.graph.make.ops import OPS
+from bench_run.graph.make.spec import OPS
 from bench_run.graph.sources.suites import read_suite
 from bench_run.graph.work import work
 from tests.doc_tables import PAGES, filled_in

@@ -18,7 +18,7 @@ two times is the difference of their locations, and swapping the sides inverts i
 two rounds only the samples tell a spread: then the interval is that of the pooled median by its
 order statistics, which knows nothing of what differs between rounds.
 
-Numbers of another kind say so in their name: `numbers.summary` pools the samples of all rounds.
+Numbers of another kind say so in their name: `summary` pools the samples of all rounds.
 """
 
 from __future__ import annotations
@@ -26,17 +26,95 @@ from __future__ import annotations
 import functools
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from bench_schema.numbers.student import CONFIDENCE, two_sided
-
 if TYPE_CHECKING:
     from collections.abc import Container, Mapping, Sequence
 
     from bench_schema.document import Case, Round, Samples
+    from bench_schema.provenance import Settings
+
+
+# Student's t of a single number, in plain floats.
+#
+# Most comparisons ask for a few degrees of freedom only, and importing `scipy.special` takes as
+# long as all else that two small documents need: with these they are compared without it. Whoever
+# has many numbers asks SciPy (`bench_compare.statistics.special`); a test holds the two together.
+# Formula numbers are those of the NIST Digital Library of Mathematical Functions (DLMF).
+
+CONFIDENCE = 0.95
+NORMAL_QUANTILE = 1.959963985
+TINY = 1e-300
+HALF_LOG_PI = 0.5 * math.log(math.pi)
+
+
+def tail(t: float, dof: float) -> float:
+    """P(|T| >= |t|) (DLMF 8.17, I at dof / (dof + t²))."""
+    a, square = dof / 2, t * t
+    if math.isinf(square):
+        return 0.0
+    x, rest = dof / (dof + square), square / (dof + square)
+    if x == 0 or rest == 0:  # beyond what a double tells from the end
+        return 1.0 - (x == 0)
+    front = math.exp(a * math.log(x) + 0.5 * math.log(rest) - _log_beta_half(a))
+    if x > (a + 1) / (a + 2.5):
+        return 1 - front * _fraction(0.5, a, rest) / 0.5
+    return front * _fraction(a, 0.5, x) / a
+
+
+def _log_beta_half(a: float) -> float:
+    """log B(a, 1/2)."""
+    return math.lgamma(a) + HALF_LOG_PI - math.lgamma(a + 0.5)
+
+
+def _fraction(a: float, b: float, x: float) -> float:
+    """Continued fraction of the incomplete beta function (DLMF 8.17.22), Lentz's algorithm."""
+    c, d = 1.0, 1 / _guarded(1 - (a + b) * x / (a + 1))
+    result = d
+    for m in range(1, 400):
+        even = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m))
+        odd = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1))
+        for term in (even, odd):
+            d = 1 / _guarded(1 + term * d)
+            c = _guarded(1 + term / c)
+            result *= d * c
+        if abs(d * c - 1) < 1e-14:
+            break
+    return result
+
+
+def _guarded(value: float) -> float:
+    return TINY if abs(value) < TINY else value
+
+
+@lru_cache(maxsize=4096)
+def quantile(probability: float, dof: float, start: float) -> float:
+    """The value that T stays below with a probability of 0.5 or more: Newton's method on the
+    two-sided tail, which is convex, so that from the left it never oversteps. `start` is the normal
+    quantile; the first terms in 1/dof are added (Abramowitz and Stegun 26.7.5)."""
+    z, wanted = start, 2 * (1 - probability)
+    scale = -_log_beta_half(dof / 2) - 0.5 * math.log(dof)
+    t = z + (z**3 + z) / (4 * dof) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * dof**2)
+    for _ in range(200):
+        density = math.exp(scale - (dof + 1) / 2 * math.log1p(t * t / dof))
+        step = (tail(t, dof) - wanted) / (2 * density)
+        t = max(t + step, 0.0)
+        if abs(step) <= 1e-10 * (1 + t):
+            break
+    return t
+
+
+@lru_cache(maxsize=4096)
+def two_sided(degrees: float, looks: int = 1) -> float:
+    """The t within which the share 1 - 0.05 / `looks` of all values lies: of one look the 95 %
+    interval's, else that of intervals of which several looks share the error. To six decimals, as
+    tables have it: so documents that were written give their intervals again."""
+    return round(quantile(1 - (1 - CONFIDENCE) / (2 * looks), degrees, NORMAL_QUANTILE), 6)
+
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 Integers: TypeAlias = npt.NDArray[np.signedinteger[Any]]
@@ -301,3 +379,35 @@ def weights(mine: Flags, block: Integers) -> Floats:
         here = mine & (block == number)
         found[here] = 1 / (len(numbers) * here.sum())
     return found
+
+
+# When a run that stops as soon as its pairs are decided looks at its results.
+#
+# A run that looks often and stops when it likes what it sees errs more often than its intervals
+# say. So it looks a few times, at numbers of rounds that are fixed beforehand, and the looks share
+# the error that is allowed: each may spend its part (Lan and DeMets 1983, alpha spending), all
+# parts the same, added up by Bonferroni's inequality. That holds for Student's t at any number of
+# rounds and for looks that depend on each other in any way; the exact joint distribution would make
+# intervals about 5 % narrower (Jennison and Turnbull 2000, Group sequential methods, table 2.1).
+# The intervals hold at all looks together (Jennison and Turnbull 1989, repeated confidence
+# intervals), so whoever reads the document later may use them whatever ended the run.
+
+GROWTH = 1.3
+"""Rounds at one look over those at the look before."""
+LEAST_ROUNDS = 3
+"""Below it the spread of rounds is a guess."""
+
+
+def looks(rounds: int, max_rounds: int) -> tuple[int, ...]:
+    """Numbers of rounds after which is looked, the last one `max_rounds`."""
+    found = [max(rounds, LEAST_ROUNDS)]
+    while found[-1] < max_rounds:
+        found.append(min(math.ceil(GROWTH * found[-1]), max_rounds))
+    return tuple(found)
+
+
+def look_count(settings: Settings) -> int:
+    """How many looks share the error of a run with these settings; 1: it did not look."""
+    if settings.until is None or settings.max_rounds is None:
+        return 1
+    return len(looks(settings.rounds, settings.max_rounds))

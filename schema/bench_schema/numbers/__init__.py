@@ -1,1 +1,0 @@
-"""Numbers of documents: statistics of samples, and numbers that JSON has no words for."""
