@@ -7,7 +7,7 @@ import os
 import sys
 from errno import ENAMETOOLONG
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from bench_schema.streams import GONE, write_text
 
@@ -51,7 +51,43 @@ def _answered(argv: Sequence[str]) -> tuple[int, CommandResult | None]:
     try:
         if "--help" in words or "-h" in words:
             return int(not _say(module.USAGE)), None
-        return _guarded(module, words)
+        from bench_schema.errors import DocumentError
+        from docopt import DocoptExit, docopt
+
+        from bench_compare.errors import BenchCompareError
+
+        try:
+            arguments = docopt(module.USAGE, argv=list(words), default_help=False)
+        except DocoptExit:
+            _complain(f"invalid arguments: {' '.join(words) or '(none)'}; see --help")
+            return 1, None
+        if arguments["--version"]:
+            from importlib.metadata import version
+
+            return int(not _say(f"bench-compare {version('dnn-bench')}")), None
+        terminal = sys.stdout is not None and sys.stdout.isatty()
+        try:
+            # What COLUMNS says, else what the terminal says, else 80; reports need a little
+            # room.
+            from shutil import get_terminal_size
+
+            outcome: CommandResult = module.answer(
+                arguments, max(get_terminal_size((80, 24)).columns, LEAST_COLUMNS), terminal
+            )
+        except (BenchCompareError, DocumentError) as error:
+            _complain(str(error))
+            return 1, None
+        except OSError as error:
+            if error.errno != ENAMETOOLONG:
+                raise
+            _complain(f"{error.filename}: the name is too long for a file")  # wherever it was given
+            return 1, None
+        for remark in outcome.remarks:
+            _complain(remark)
+        said = not outcome.text or _say(outcome.text)
+        for problem in outcome.problems:
+            _complain(problem)
+        return (outcome.exit_code if said else 1), outcome
     except KeyboardInterrupt:
         _complain("interrupted")
     return 1, None
@@ -64,57 +100,12 @@ def _command(argv: Sequence[str]) -> tuple[str, Sequence[str]]:
     return DEFAULT, argv
 
 
-def _guarded(module: Any, words: Sequence[str]) -> tuple[int, CommandResult | None]:
-    from bench_schema.errors import DocumentError
-    from docopt import DocoptExit, docopt
-
-    from bench_compare.errors import BenchCompareError
-
-    try:
-        arguments = docopt(module.USAGE, argv=list(words), default_help=False)
-    except DocoptExit:
-        _complain(f"invalid arguments: {' '.join(words) or '(none)'}; see --help")
-        return 1, None
-    if arguments["--version"]:
-        from importlib.metadata import version
-
-        return int(not _say(f"bench-compare {version('dnn-bench')}")), None
-    terminal = sys.stdout is not None and sys.stdout.isatty()
-    try:
-        outcome: CommandResult = module.answer(arguments, _width(), terminal)
-    except (BenchCompareError, DocumentError) as error:
-        _complain(str(error))
-        return 1, None
-    except OSError as error:
-        if error.errno != ENAMETOOLONG:
-            raise
-        _complain(f"{error.filename}: the name is too long for a file")  # wherever it was given
-        return 1, None
-    return _write(outcome), outcome
-
-
-def _write(outcome: CommandResult) -> int:
-    for remark in outcome.remarks:
-        _complain(remark)
-    said = not outcome.text or _say(outcome.text)
-    for problem in outcome.problems:
-        _complain(problem)
-    return outcome.exit_code if said else 1
-
-
 def _say(text: str) -> bool:
     """Whether it could be put on stdout. A reader that has seen enough is nothing to tell."""
     problem = write_text(sys.stdout, text if text.endswith("\n") else f"{text}\n")
     if problem not in (None, GONE):
         _complain(f"cannot write to stdout: {problem}")
     return problem is None
-
-
-def _width() -> int:
-    """What COLUMNS says, else what the terminal says, else 80; reports need a little room."""
-    from shutil import get_terminal_size
-
-    return max(get_terminal_size((80, 24)).columns, LEAST_COLUMNS)
 
 
 def _complain(sentence: str) -> None:

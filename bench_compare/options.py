@@ -67,7 +67,17 @@ class CompareOptions:
 def parse_options(arguments: Mapping[str, Any]) -> CompareOptions:
     """docopt's words as values. Raises `UsageError` with the flag and the choices."""
     outputs = outputs_of(arguments, OUTPUTS)
-    _sides(arguments)
+    a, b, documents = arguments["--a"], arguments["--b"], arguments["DOC"]
+    if bool(a) != bool(b):
+        raise UsageError("--a and --b come together: documents of the base, and of the other side")
+    if a and documents:
+        raise UsageError(f"{documents[0]}: documents are either listed, or given by --a and --b")
+    if arguments["--save-calibration"] and not arguments["--aa"]:
+        raise UsageError("--save-calibration comes with --aa: documents of one build")
+    if arguments["--calibration"] and arguments["--archive"]:
+        raise UsageError("--calibration and --archive: one of them")
+    if not a and not documents:
+        raise UsageError("no documents given; two are compared, see --help")
     policy = _policy(arguments)
     if {"html", "json"} & outputs.keys():
         policy = replace(policy, details=DETAILS_FOR_PAGES)
@@ -133,20 +143,6 @@ def _choice(arguments: Mapping[str, Any], flag: str, choices: tuple[str, ...]) -
     if value not in choices:
         raise UsageError(f"{flag}: {value!r}; choose from {', '.join(choices)}")
     return str(value)
-
-
-def _sides(arguments: Mapping[str, Any]) -> None:
-    a, b, documents = arguments["--a"], arguments["--b"], arguments["DOC"]
-    if bool(a) != bool(b):
-        raise UsageError("--a and --b come together: documents of the base, and of the other side")
-    if a and documents:
-        raise UsageError(f"{documents[0]}: documents are either listed, or given by --a and --b")
-    if arguments["--save-calibration"] and not arguments["--aa"]:
-        raise UsageError("--save-calibration comes with --aa: documents of one build")
-    if arguments["--calibration"] and arguments["--archive"]:
-        raise UsageError("--calibration and --archive: one of them")
-    if not a and not documents:
-        raise UsageError("no documents given; two are compared, see --help")
 
 
 def _policy(arguments: Mapping[str, Any]) -> Policy:

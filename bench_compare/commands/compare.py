@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from bench_compare.comparison.judging.calibration import Calibration
-    from bench_compare.model import Side, Source, View
+    from bench_compare.model import Side, View
     from bench_compare.options import CompareOptions
 
 USAGE = """bench-compare: report what became faster, slower, broken or wrong.
@@ -117,7 +117,18 @@ def answer(arguments: Mapping[str, Any], width: int, terminal: bool) -> CommandR
 
     if options.aa:
         return _aa_test(options)
-    view = _view(options, width, terminal)
+    from bench_compare.model import View
+
+    plain = not terminal or "NO_COLOR" in os.environ
+    color = {"auto": not plain, "always": True, "never": False}[options.color]
+    view = View(
+        width=width,
+        color=color,
+        all=options.all,
+        sort=options.sort,
+        filter=options.filter,
+        plotlyjs=options.plotlyjs,
+    )
     if options.a:
         a, first = load(options.a)
         b, second = load(options.b)
@@ -125,7 +136,14 @@ def answer(arguments: Mapping[str, Any], width: int, terminal: bool) -> CommandR
         return _compared(options, view, (base, [other]), [*first, *second])
     sources, remarks = load(options.documents)
     if len(sources) == 1 and options.shows_one:
-        return _shown(options, view, sources[0], remarks)
+        source = sources[0]
+        # A single document, which nothing is held against.
+        from bench_compare.report.single import ShownRun, exit_code, report_of
+
+        keep_documents(options.outputs, [source.path])
+        run = ShownRun(source)
+        text = write_reports(options.outputs, report_of(run, view), view, quiet=options.quiet)
+        return CommandResult(text, tuple(remarks), run.problems, exit_code(run))
     return _compared(options, view, group(sources, options.grouping), remarks)
 
 
@@ -166,18 +184,6 @@ def _compared(
     return CommandResult(text, (*remarks, *more), comparison.problems, code, comparison)
 
 
-def _shown(
-    options: CompareOptions, view: View, source: Source, remarks: list[str]
-) -> CommandResult:
-    """A single document, which nothing is held against."""
-    from bench_compare.report.single import ShownRun, exit_code, report_of
-
-    keep_documents(options.outputs, [source.path])
-    run = ShownRun(source)
-    text = write_reports(options.outputs, report_of(run, view), view, quiet=options.quiet)
-    return CommandResult(text, tuple(remarks), run.problems, exit_code(run))
-
-
 def _known(options: CompareOptions) -> tuple[Calibration | None, list[str]]:
     """What is known beforehand of documents of one build, and remarks on where it comes from."""
     from bench_compare.errors import InputError
@@ -203,18 +209,3 @@ def _known(options: CompareOptions) -> tuple[Calibration | None, list[str]]:
     if not folder.is_dir():
         raise InputError(f"--archive: {folder}: no such folder")
     return learned(folder)
-
-
-def _view(options: CompareOptions, width: int, terminal: bool) -> View:
-    from bench_compare.model import View
-
-    plain = not terminal or "NO_COLOR" in os.environ
-    color = {"auto": not plain, "always": True, "never": False}[options.color]
-    return View(
-        width=width,
-        color=color,
-        all=options.all,
-        sort=options.sort,
-        filter=options.filter,
-        plotlyjs=options.plotlyjs,
-    )

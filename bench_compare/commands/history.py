@@ -12,7 +12,7 @@ from bench_compare.commands.outcome import CommandResult
 from bench_compare.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from bench_compare.history.archive import Archive
     from bench_compare.history.model import History
@@ -93,17 +93,24 @@ class HistoryOptions:
 
 def answer(arguments: Mapping[str, Any], width: int, terminal: bool) -> CommandResult:  # noqa: ARG001
     """docopt's arguments → what to print. Raises `BenchCompareError` where there is nothing."""
-    options = _options(arguments)
+    options = parse(arguments)
     from bench_compare.model import View
     from bench_compare.report.history import report_of
 
     history, remarks = read_history(options)
     view = View(width=width)
     text = write_reports(options.outputs, report_of(history), view, quiet=options.quiet)
-    return CommandResult(text, _few(remarks), history.problems, _code(history, options))
+    if len(remarks) > MOST_REMARKS:
+        remarks = [*remarks[:MOST_REMARKS], f"and {len(remarks) - MOST_REMARKS} more remarks"]
+    if "new-regression" in options.fail_on and history.gating:
+        code = 2
+    else:
+        unclear = "unclear" in options.fail_on and history.unclear
+        code = 1 if history.problems or unclear else 0
+    return CommandResult(text, tuple(remarks), history.problems, code)
 
 
-def _options(arguments: Mapping[str, Any]) -> HistoryOptions:
+def parse(arguments: Mapping[str, Any]) -> HistoryOptions:
     from bench_compare.metrics import METRICS, PerRound, Sampled
     from bench_compare.options import outputs_of
     from bench_compare.policy import parse_ratio
@@ -121,6 +128,9 @@ def _options(arguments: Mapping[str, Any]) -> HistoryOptions:
     unknown = sorted(gates - set(FAIL_ON))
     if unknown:
         raise UsageError(f"--fail-on: {unknown[0]!r}; choose from {', '.join(FAIL_ON)}")
+    suggestions = arguments["--next"]
+    if suggestions is not None and not suggestions.isdecimal():
+        raise UsageError(f"--next: a number is expected, not {suggestions!r}")
     return HistoryOptions(
         archive=tuple(arguments["ARCHIVE"]),
         by=arguments["--by"] or "started",
@@ -132,32 +142,36 @@ def _options(arguments: Mapping[str, Any]) -> HistoryOptions:
         events=None if arguments["--events"] is None else Path(arguments["--events"]),
         fail_on=gates,
         outputs=outputs,
-        suggestions=_count(arguments["--next"]),
+        suggestions=DEFAULT_SUGGESTIONS if suggestions is None else int(suggestions),
         quiet=arguments["--quiet"],
     )
 
 
-def _count(text: str | None) -> int:
-    if text is None:
-        return DEFAULT_SUGGESTIONS
-    if not text.isdecimal():
-        raise UsageError(f"--next: a number is expected, not {text!r}")
-    return int(text)
-
-
 def read_history(options: HistoryOptions) -> tuple[History, list[str]]:
     """With remarks on files and documents that were left out."""
-    from bench_compare.history.accepted import place, read_entries
+    from bench_compare.history.accepted import builds_named, place, read_entries
     from bench_compare.history.analysis import HistorySettings, analyse
 
     entries = [] if options.events is None else read_entries(options.events)
     archive, remarks = read_archive(options)
     accepted, unplaced = place(entries, archive.builds)
+    words = list(options.archive)
+    for flag, value in (
+        ("--by", options.by),
+        ("--repo", options.repo),
+        ("--metric", options.metric),
+        ("--events", options.events),
+    ):
+        if value is not None and (flag, value) != ("--by", "started"):
+            words += [flag, str(value)]
+    since = (0,) if options.since is None else builds_named(options.since, archive.builds)
+    if since is None:
+        raise UsageError(f"--since: no build or day {options.since!r} in the archive")
     settings = HistorySettings(
         threshold_ratio=options.threshold_ratio,
-        since=_since(options.since, archive),
+        since=since[0],
         suggestions=options.suggestions,
-        where=_where(options),
+        where=shlex.join(words),
     )
     history = analyse(archive, accepted, settings, (*unplaced,))
     return history, [*remarks, *history.remarks]
@@ -176,41 +190,3 @@ def read_archive(options: HistoryOptions) -> tuple[Archive, list[str]]:
     choice = ArchiveFilter(folder, options.by, options.repo, options.metric, options.filter)
     (archive, more), remarks = indexed(folder, wanted, lambda made: load_archive(made, choice))
     return archive, [*remarks, *more]
-
-
-def _since(text: str | None, archive: Archive) -> int:
-    from bench_compare.history.accepted import builds_named
-
-    if text is None:
-        return 0
-    found = builds_named(text, archive.builds)
-    if found is None:
-        raise UsageError(f"--since: no build or day {text!r} in the archive")
-    return found[0]
-
-
-def _where(options: HistoryOptions) -> str:
-    words = list(options.archive)
-    for flag, value in (
-        ("--by", options.by),
-        ("--repo", options.repo),
-        ("--metric", options.metric),
-        ("--events", options.events),
-    ):
-        if value is not None and (flag, value) != ("--by", "started"):
-            words += [flag, str(value)]
-    return shlex.join(words)
-
-
-def _few(remarks: Sequence[str]) -> tuple[str, ...]:
-    if len(remarks) <= MOST_REMARKS:
-        return tuple(remarks)
-    return (*remarks[:MOST_REMARKS], f"and {len(remarks) - MOST_REMARKS} more remarks")
-
-
-def _code(history: History, options: HistoryOptions) -> int:
-    if "new-regression" in options.fail_on and history.gating:
-        return 2
-    if history.problems:
-        return 1
-    return 1 if "unclear" in options.fail_on and history.unclear else 0

@@ -341,19 +341,28 @@ def records_of(comparison: Comparison, view: View) -> Records:
     def groups(part: range) -> Iterator[tuple[Sequence[Any], Iterable[Sequence[Any]]]]:
         some = cases[part.start : part.stop]
         for case, cells in zip(some, _metric_cells(some), strict=True):
-            yield (*_case_cells(case), unfinished[case.other_label]), cells or [NO_METRIC]
+            yield (
+                (
+                    *(
+                        case.id,
+                        case.verdict.value,
+                        case.name,
+                        " ".join(f"{k}={v}" for k, v in case.variant.items()),
+                        case.engine,
+                        case.other_label,
+                        case.family,
+                        case.data_type,
+                        case.fingerprint,
+                        case.reason,
+                        "; ".join(f"{c.verdict}: {c.reason}" for c in case.changes),
+                        "; ".join(f"{n.side}: {n.text}" for n in case.notes),
+                    ),
+                    unfinished[case.other_label],
+                ),
+                cells or [NO_METRIC],
+            )
 
-    return Records(
-        (*CASE_HEADS, *METRIC_HEADS, WARNINGS),
-        len(cases),
-        groups,
-        (_warnings(comparison),),
-        [places[case.id] for case in order],
-    )
-
-
-def _warnings(comparison: Comparison) -> str:
-    """It stands in each row: ten thousand of them in as many rows would be gigabytes."""
+    # It stands in each row: ten thousand of them in as many rows would be gigabytes.
     texts = [
         *comparison.problems,
         *comparison.warnings,
@@ -366,23 +375,12 @@ def _warnings(comparison: Comparison) -> str:
         ),
     ]
     shown, more = texts[:MOST_WARNINGS], len(texts) - MOST_WARNINGS
-    return "; ".join([*shown, *([f"and {more} more, which --json tells"] if more > 0 else [])])
-
-
-def _case_cells(case: CaseComparison) -> tuple[str, ...]:
-    return (
-        case.id,
-        case.verdict.value,
-        case.name,
-        " ".join(f"{k}={v}" for k, v in case.variant.items()),
-        case.engine,
-        case.other_label,
-        case.family,
-        case.data_type,
-        case.fingerprint,
-        case.reason,
-        "; ".join(f"{c.verdict}: {c.reason}" for c in case.changes),
-        "; ".join(f"{n.side}: {n.text}" for n in case.notes),
+    return Records(
+        (*CASE_HEADS, *METRIC_HEADS, WARNINGS),
+        len(cases),
+        groups,
+        ("; ".join([*shown, *([f"and {more} more, which --json tells"] if more > 0 else [])]),),
+        [places[case.id] for case in order],
     )
 
 

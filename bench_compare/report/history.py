@@ -232,7 +232,17 @@ def _tests(history: History) -> Iterator[Test]:
     unclear = {one.series: one.ratio for one in history.unclear}
     for one in history.series:
         mine = [e for e in history.events if any(c.series == one.id for c in e.changes)]
-        bad = [e for e in mine if e.gates and _is_open(e, one.id)]
+        bad = [
+            e
+            for e in mine
+            if e.gates
+            and any(
+                change.series == one.id
+                and not change.acknowledged
+                and (change.ratio is None or change.ratio > 1)
+                for change in e.changes
+            )
+        ]
         result: dict[str, Any] = _failure(bad, history) if bad else {}
         if not bad and one.id in unclear:
             text = f"unclear: {change_text(unclear[one.id])} in the newest build, once"
@@ -242,16 +252,6 @@ def _tests(history: History) -> Iterator[Test]:
         ]
         name = f"{one.name} {one.variant} {one.settings}".replace("  ", " ")
         yield Test(f"{one.engine}.{one.family}", name, **result, output=tuple(lines))
-
-
-def _is_open(event: EventInfo, series: str) -> bool:
-    """Whether the series is one that makes the event gate."""
-    return any(
-        change.series == series
-        and not change.acknowledged
-        and (change.ratio is None or change.ratio > 1)
-        for change in event.changes
-    )
 
 
 def _failure(events: Sequence[EventInfo], history: History) -> dict[str, Any]:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from bench_compare.model import View
-    from bench_compare.report.model import Report, Test
+    from bench_compare.report.model import Report
 
 
 def render(report: Report, view: View) -> str:  # noqa: ARG001 - every case is a test
@@ -21,7 +21,14 @@ def render(report: Report, view: View) -> str:  # noqa: ARG001 - every case is a
     suite = ET.Element("testsuite", name=safe(told.name))
     _properties(suite, told.properties)
     for test in told.tests:
-        _test(suite, test)
+        element = ET.SubElement(suite, "testcase", classname=safe(test.group), name=safe(test.name))
+        _properties(element, test.properties)
+        if test.result != "passed":
+            result = ET.SubElement(element, test.result, message=safe(test.message))
+            if test.result != "skipped":
+                result.set("type", test.kind)
+                result.text = _lines(tuple(test.text.split("\n")))
+        _output(element, test.output)
     _output(suite, told.output)
     for attribute, tag in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped")):
         suite.set(attribute, str(len(suite.findall(f"testcase/{tag}"))))
@@ -30,17 +37,6 @@ def render(report: Report, view: View) -> str:  # noqa: ARG001 - every case is a
     root.append(suite)
     ET.indent(root)
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{ET.tostring(root, encoding="unicode")}\n'
-
-
-def _test(suite: ET.Element, test: Test) -> None:
-    element = ET.SubElement(suite, "testcase", classname=safe(test.group), name=safe(test.name))
-    _properties(element, test.properties)
-    if test.result != "passed":
-        result = ET.SubElement(element, test.result, message=safe(test.message))
-        if test.result != "skipped":
-            result.set("type", test.kind)
-            result.text = _lines(tuple(test.text.split("\n")))
-    _output(element, test.output)
 
 
 def _properties(parent: ET.Element, facts: Mapping[str, str]) -> None:

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from bench_compare.rounds.lazy import columns_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
-    from bench_schema.document import Case, Engine, Round, Telemetry
+    from bench_schema.document import Case, Engine, Telemetry
 
-    from bench_compare.model import CaseComparison, CaseSide, Comparison, Side
+    from bench_compare.model import CaseComparison, Comparison
 
 CLOCK_SHARE = 0.01
 """Clocks that differ by less are the same clock."""
@@ -35,7 +35,21 @@ def case_changes(case: CaseComparison) -> tuple[SideChange, ...]:
     base, other = case.base, case.other
     if base is None or other is None:
         return ()
-    return (*_plans(base, other), *_kernels(base, other), *_clocks(base, other))
+    found = []
+    plans = [one.plan for one in (*base.cases, *other.cases)]
+    if plans.count(plans[0]) < len(plans):
+        for name in dict.fromkeys(key for plan in plans for key in plan):
+            texts = [_joined(one.plan.get(name, "-") for one in s.cases) for s in (base, other)]
+            if texts[0] != texts[1]:
+                found.append(SideChange("plan", f"plan, {name}", *texts))
+    kernels = [_traced(side.cases) for side in (base, other)]
+    if all(kernels) and kernels[0] != kernels[1]:  # a missing trace is no other kernel
+        found.append(SideChange("kernels", "kernels", *(", ".join(sorted(s)) for s in kernels)))
+    first, second = _median_clock_mhz(base.cases), _median_clock_mhz(other.cases)
+    if first is not None and second is not None and abs(second - first) > CLOCK_SHARE * first:
+        clocks = f"{first:.0f} MHz", f"{second:.0f} MHz"
+        found.append(SideChange("clock", "clock, median of rounds", *clocks))
+    return tuple(found)
 
 
 def kinds(changes: Iterable[SideChange]) -> list[str]:
@@ -55,92 +69,54 @@ class EngineChanges:
         if case.base is None or case.other is None:
             return []
         pair = (case.other_label, case.base.engine, case.other.engine)
-        if pair not in self._found:
-            self._found[pair] = list(
-                _engines((self._base, pair[1]), (self._others[pair[0]], pair[2]))
-            )
-        return self._found[pair]
+        if pair in self._found:
+            return self._found[pair]
+        engines = [
+            [engine for s in side.sources for engine in s.document.engines if engine.key == key]
+            for side, key in ((self._base, pair[1]), (self._others[pair[0]], pair[2]))
+        ]
+        found = self._found[pair] = []
+        for kind, read in FACTS.items():
+            base, other = (_joined(filter(None, map(read, some))) for some in engines)
+            if base != other:
+                found.append(SideChange(kind, kind, base or "unknown", other or "unknown"))
+        return found
 
 
 def _joined(values: Iterable[str]) -> str:
     return " and ".join(dict.fromkeys(values))
 
 
-def _plans(base: CaseSide, other: CaseSide) -> Iterator[SideChange]:
-    plans = [one.plan for one in (*base.cases, *other.cases)]
-    if plans.count(plans[0]) == len(plans):
-        return
-    for name in dict.fromkeys(key for one in (*base.cases, *other.cases) for key in one.plan):
-        texts = [_joined(one.plan.get(name, "-") for one in side.cases) for side in (base, other)]
-        if texts[0] != texts[1]:
-            yield SideChange("plan", f"plan, {name}", *texts)
-
-
-def _kernels(base: CaseSide, other: CaseSide) -> Iterator[SideChange]:
-    """Only where both sides were traced: a missing trace is no other kernel."""
-    first, second = _traced(base.cases), _traced(other.cases)
-    if first and second and first != second and set(first) != set(second):
-        yield SideChange("kernels", "kernels", _listed(first), _listed(second))
-
-
-def _traced(cases: Sequence[Case]) -> list[str]:
+def _traced(cases: Sequence[Case]) -> set[str]:
     """Names of the kernels of the last document that was traced."""
     for case in reversed(cases):
         if case.kernels:
-            return [one.name for one in case.kernels]
-    return []
+            return {one.name for one in case.kernels}
+    return set()
 
 
-def _listed(names: Iterable[str]) -> str:
-    return ", ".join(sorted(set(names)))
-
-
-def _clocks(base: CaseSide, other: CaseSide) -> Iterator[SideChange]:
-    first, second = _clock_mhz(base.cases), _clock_mhz(other.cases)
-    if first is None or second is None or abs(second - first) <= CLOCK_SHARE * first:
-        return
-    yield SideChange("clock", "clock, median of rounds", f"{first:.0f} MHz", f"{second:.0f} MHz")
-
-
-def _clock_mhz(cases: Sequence[Case]) -> float | None:
-    if len(cases) == 1 and (lazy := columns_of(cases[0].rounds)) is not None:
-        return lazy.clock_mhz
-    known = [mhz for case in cases for mhz in _of_rounds(case.rounds)]
+def _median_clock_mhz(cases: Sequence[Case]) -> float | None:
+    known: list[float] = []
+    for case in cases:
+        lazy = columns_of(case.rounds)
+        if lazy is not None and len(cases) == 1:
+            return lazy.clock_mhz
+        if lazy is not None:
+            known += lazy.clocks_mhz
+            continue
+        for one in case.rounds:
+            mhz = clock_mhz(one.telemetry_after)
+            mhz = clock_mhz(one.telemetry_before) if mhz is None else mhz
+            known += [] if mhz is None else [mhz]
     return median(known) if known else None
 
 
-def _of_rounds(rounds: Sequence[Round]) -> list[float]:
-    lazy = columns_of(rounds)
-    if lazy is not None:
-        return lazy.clocks_mhz
-    return [mhz for one in rounds if (mhz := _of_round(one)) is not None]
-
-
-def _of_round(one: Round) -> float | None:
-    after, before = one.telemetry_after, one.telemetry_before
-    mhz = None if after is None else _mhz(after)
-    return _mhz(before) if mhz is None and before is not None else mhz
-
-
-def _mhz(telemetry: Telemetry) -> float | None:
+def clock_mhz(telemetry: Telemetry | None) -> float | None:
+    """The measured clock where there is one, else what the device reports."""
+    if telemetry is None:
+        return None
     probed = telemetry.probed_clock_mhz
     return telemetry.sm_clock_mhz if probed is None else probed
-
-
-def _engines(base: tuple[Side, str], other: tuple[Side, str]) -> Iterator[SideChange]:
-    for kind, read in FACTS.items():
-        texts = [
-            _joined(
-                text
-                for source in side.sources
-                for engine in source.document.engines
-                if engine.key == key and (text := read(engine))
-            )
-            for side, key in (base, other)
-        ]
-        if texts[0] != texts[1]:
-            first, second = (text or "unknown" for text in texts)
-            yield SideChange(kind, kind, first, second)
 
 
 FACTS: dict[str, Callable[[Engine], str]] = {

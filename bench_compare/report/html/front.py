@@ -79,6 +79,9 @@ def front_data(comparison: Comparison, view: View, chunk: int) -> dict[str, Any]
     cases = comparison.cases
     noted = [tuple(dict.fromkeys([note.kind for note in case.notes])) for case in cases]
     gates = values_of([case.metrics for case in cases], [case.gate for case in cases])
+    thresholds = gates[-1]
+    # The practical threshold of the gate, where all cases have the same.
+    found = np.unique(thresholds[~np.isnan(thresholds)])
     return {
         "title": words.title(comparison),
         "exitCode": exit_code(comparison),
@@ -91,12 +94,25 @@ def front_data(comparison: Comparison, view: View, chunk: int) -> dict[str, Any]
         "problems": comparison.problems,
         "warnings": comparison.warnings,
         "gate": comparison.gate,
-        "threshold": _threshold(gates[-1]),
+        "threshold": (float(found[0]) if found.size == 1 else None),
         "metrics": {
             name: [METRICS[name].title, METRICS[name].unit, METRICS[name].better]
             for name in comparison.metrics
         },
-        "suite": [_suite(number) for number in comparison.suite],
+        "suite": [
+            {
+                "label": number.other_label,
+                "metric": number.metric,
+                "scope": number.scope,
+                "name": number.name,
+                "ratio": short(number.ratio),
+                "low": short(number.ci_low),
+                "high": short(number.ci_high),
+                "count": number.count,
+                "unit": number.unit,
+            }
+            for number in comparison.suite
+        ],
         "sensitivity": words.sensitivity_texts(comparison),
         "blind": sorted(words.blind_sides(comparison)),
         "movements": words.movement_texts(comparison),
@@ -128,12 +144,6 @@ def _bad_news(comparison: Comparison) -> list[list[Any]]:
     return [[n.case, str(n.verdict), n.name, n.sentence, n.allowed] for n in ordered]
 
 
-def _threshold(thresholds: npt.NDArray[np.float64]) -> float | None:
-    """The practical threshold of the gate, where all cases have the same."""
-    found = np.unique(thresholds[~np.isnan(thresholds)])
-    return float(found[0]) if found.size == 1 else None
-
-
 def _side(role: str, side: Any) -> dict[str, Any]:
     return {
         "role": role,
@@ -141,20 +151,6 @@ def _side(role: str, side: Any) -> dict[str, Any]:
         "facts": words.side_facts(side),
         "notes": [note for source in side.sources for note in source.notes],
         "files": [source.path for source in side.sources],
-    }
-
-
-def _suite(number: Any) -> dict[str, Any]:
-    return {
-        "label": number.other_label,
-        "metric": number.metric,
-        "scope": number.scope,
-        "name": number.name,
-        "ratio": short(number.ratio),
-        "low": short(number.ci_low),
-        "high": short(number.ci_high),
-        "count": number.count,
-        "unit": number.unit,
     }
 
 

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from bench_schema.estimate import middle_log, round_log
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from bench_schema.document import Samples
 
@@ -104,7 +104,7 @@ def reduced(series: Sequence[HeldSeries], plan: Budget) -> Iterator[Reduced]:
         key = tuple(map(len, one.rounds)), one.documents
         groups.setdefault(key, []).append(index)
     for (lengths, documents), members in groups.items():
-        for batch in _batches(members):
+        for batch in (members[start : start + BATCH] for start in range(0, len(members), BATCH)):
             parts = [samples for i in batch for samples in series[i].rounds]
             samples, least = _narrow(np.concatenate(parts, dtype=np.int64).reshape(len(batch), -1))
             middles = _middles(samples, least, lengths, [series[i] for i in batch])
@@ -149,10 +149,6 @@ def _middles(
     return np.exp(logs) - least[:, None]
 
 
-def _batches(members: Sequence[int]) -> Iterable[Sequence[int]]:
-    return (members[start : start + BATCH] for start in range(0, len(members), BATCH))
-
-
 def shares(quantiles: int) -> Floats:
     """Which quantiles are kept: evenly spaced, and closer together in the tails."""
     middle = np.linspace(TAIL[-1], 1 - TAIL[-1], quantiles - 2 * len(TAIL) + 2)[1:-1]
@@ -194,7 +190,14 @@ def _short(
     ordered = np.sort(samples, axis=1)
     offset, step = _grid(ordered)
     quantiles = _steps(ordered[:, _ranks(samples.shape[1], plan.quantiles)], offset, step)
-    least, middle, most = _steps(_envelope(samples, lengths, buckets), offset, step)
+    # Least, (lower) median and largest sample of each bucket; buckets never cross a round.
+    found = np.empty((3, len(samples), sum(buckets)), samples.dtype)
+    for size, alike, places in _alike_buckets(lengths, buckets):
+        bucketed = samples.take(places, axis=1).reshape(len(samples), -1, size)
+        bucketed.sort(axis=2)
+        for shown, rank in zip(found, (0, (size - 1) // 2, size - 1), strict=True):
+            shown[:, alike] = bucketed[:, :, rank]
+    least, middle, most = _steps(found, offset, step)
     return (
         offset,
         step,
@@ -206,17 +209,6 @@ def _short(
             "up": most - middle,
         },
     )
-
-
-def _envelope(samples: Ints, lengths: tuple[int, ...], per_round: tuple[int, ...]) -> Ints:
-    """Least, (lower) median and largest sample of each bucket; buckets never cross a round."""
-    found = np.empty((3, len(samples), sum(per_round)), samples.dtype)
-    for size, alike, places in _alike_buckets(lengths, per_round):
-        bucketed = samples.take(places, axis=1).reshape(len(samples), -1, size)
-        bucketed.sort(axis=2)
-        for shown, rank in zip(found, (0, (size - 1) // 2, size - 1), strict=True):
-            shown[:, alike] = bucketed[:, :, rank]
-    return found
 
 
 @lru_cache(ALIKE)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from bench_compare.model import CaseComparison, CaseSide
-    from bench_compare.report.html.sampling import Budget, Ints, Reduced
+    from bench_compare.report.html.sampling import Budget, Ints
     from bench_compare.rounds.facts import Facts
 
 
@@ -63,7 +63,21 @@ def told(
     groups: list[dict[str, Any]] = []
     matrices: list[Ints] = []
     for group in reduced([held for _, held in entries], plan):
-        groups.append(_group(group, [entries[place][0] for place in group.members]))
+        members = [entries[place][0] for place in group.members]
+        # `of`: case, name and side of each series. `widths`: integers of a series in
+        # each column. Documents are left out where there is one.
+        several = {"docs": group.documents} if len(group.documents) > 1 else {}
+        groups.append(
+            {
+                "of": members,
+                "n": group.lengths,
+                **several,
+                "buckets": group.buckets,
+                "offset": group.offset,
+                "step": group.step,
+                "widths": {name: matrix.shape[1] for name, matrix in group.columns.items()},
+            }
+        )
         matrices += group.columns.values()
     return groups, matrices
 
@@ -89,18 +103,3 @@ def _held(side: CaseSide, name: str) -> HeldSeries:
     if any(cuts):
         cuts = [min(cut, one.size - 1) for one, cut in zip(samples, cuts, strict=True)]
     return HeldSeries(samples, cuts, documents, times_ns)
-
-
-def _group(group: Reduced, members: Sequence[Entry]) -> dict[str, Any]:
-    """`of`: case, name and side of each series. `widths`: integers of a series in each column.
-    Documents are left out where there is one."""
-    several = {"docs": group.documents} if len(group.documents) > 1 else {}
-    return {
-        "of": members,
-        "n": group.lengths,
-        **several,
-        "buckets": group.buckets,
-        "offset": group.offset,
-        "step": group.step,
-        "widths": {name: matrix.shape[1] for name, matrix in group.columns.items()},
-    }
