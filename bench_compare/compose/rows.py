@@ -14,7 +14,7 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 import numpy as np
-from bench_schema.identity import engine_names
+from bench_schema.identity import CaseIdentity, engine_names, graphs_given, original
 
 from bench_compare.comparison.judging.observations import sampled
 from bench_compare.compose.forms import FormConversion, conversion_of
@@ -182,9 +182,14 @@ def read_table(
     if not any(measured):
         what = f"no case has samples of {wanted} that took longer than {LEAST_NS:g} ns"
         raise InputError(f"{sources[0].path}: {what}")
-    bases = _bases(grouped)
+    given = graphs_given(
+        _identity(case)
+        for (_, _, variant, _), (cases, _) in grouped.items()
+        if REWRITING.isdisjoint([axis for axis, _ in variant])
+        for case in cases
+    )
     rows = tuple(
-        _row(number, key, cases, sources[numbers[-1]].path, bases, None if known else wanted)
+        _row(number, key, cases, sources[numbers[-1]].path, given, None if known else wanted)
         for number, ((key, (cases, numbers)), known) in enumerate(
             zip(grouped.items(), measured, strict=True)
         )
@@ -229,15 +234,8 @@ def _counting(cases: list[Case], numbers: list[int]) -> tuple[list[Case], list[i
     return [case for case, _ in counting], [number for _, number in counting]
 
 
-def _bases(grouped: Mapping[_Key, tuple[list[Case], list[int]]]) -> Mapping[tuple[str, str], str]:
-    """Name and path of graphs as they were given → fingerprint."""
-    found = {}
-    for (fingerprint, _, variant, _), (cases, _) in grouped.items():
-        if REWRITING.isdisjoint([axis for axis, _ in variant]):
-            for case in cases:
-                found[case.graph.name, case.graph.path] = fingerprint
-                found.setdefault((case.graph.name, ""), fingerprint)
-    return found
+def _identity(case: Case) -> CaseIdentity:
+    return CaseIdentity(case.graph.fingerprint, case.graph.name, case.graph.path, case.engine)
 
 
 def _row(
@@ -245,7 +243,7 @@ def _row(
     key: _Key,
     cases: Sequence[Case],
     source: str,
-    bases: Mapping[tuple[str, str], str],
+    given: Mapping[tuple[str, str], str],
     lacking: str | None,
 ) -> TableRow:
     """`lacking`: the series that counts, where it has no samples of that."""
@@ -253,18 +251,13 @@ def _row(
     case = cases[-1]
     errors = [error for one in cases if (error := _error(one)) is not None]
     notes = [note for one in cases if (note := _unresolved(one)) is not None]
-    given = fingerprint
     made = dict(variant)
-    if not REWRITING.isdisjoint(made):
-        path = case.graph.path.partition("#")[0]
-        named = bases.get((case.graph.name, ""), fingerprint)
-        given = bases.get((case.graph.name, path), named)
     # Of a call, its execution and the wait for it, more than half is not the execution.
     device, whole = (case.summary.get(name) for name in SERIES)
     return TableRow(
         number=number,
         fingerprint=fingerprint,
-        base=given,
+        base=fingerprint if REWRITING.isdisjoint(made) else original(_identity(case), given),
         name=case.graph.name,
         family=case.graph.family,
         engine=engine,

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
     from bench_schema.document import Case, Device, Document, Engine, Settings
 
-    from bench_compare.rounds.lazy import SideRounds
     from bench_compare.statistics.arrays import Array
 
 LEAST_WINDOW_S = 0.2
@@ -110,23 +109,6 @@ class Digest:
 
 def digest(document: Document) -> Digest:
     run, revision = document.run, document.machine.graphs_revision
-    cases = _cases(document)
-    return Digest(
-        run_id=run.id,
-        parts=json.dumps(sorted({part.run.id for part in document.parts} - {run.id})),
-        label=run.label,
-        started=run.started,
-        complete=run.complete,
-        tags=json.dumps(dict(run.tags), sort_keys=True),
-        graphs_commit=None if revision is None else revision.commit,
-        command=json.dumps(list(run.command)),
-        facts=dict(_facts(document)),
-        cases=cases,
-        levels=list(_levels(document.cases)),
-    )
-
-
-def _cases(document: Document) -> list[CaseRow]:
     engines = {engine.key: engine for engine in document.engines}
     # Keys to what the user calls the engines; levels on several devices are told apart by
     # their unit.
@@ -143,12 +125,25 @@ def _cases(document: Document) -> list[CaseRow]:
         for case, key in zip(document.cases, keys, strict=True)
     ]
     twins = {place for place, times in Counter((r.key, r.unit) for r in rows).items() if times > 1}
-    return [
+    cases = [
         replace(row, key=row.key._replace(twin=f"{row.name} {case.graph.path}"))
         if (row.key, row.unit) in twins
         else row
         for case, row in zip(document.cases, rows, strict=True)
     ]
+    return Digest(
+        run_id=run.id,
+        parts=json.dumps(sorted({part.run.id for part in document.parts} - {run.id})),
+        label=run.label,
+        started=run.started,
+        complete=run.complete,
+        tags=json.dumps(dict(run.tags), sort_keys=True),
+        graphs_commit=None if revision is None else revision.commit,
+        command=json.dumps(list(run.command)),
+        facts=dict(_facts(document)),
+        cases=cases,
+        levels=list(_levels(document.cases)),
+    )
 
 
 def _key(case: Case, engine: Engine, name: str, settings: Settings) -> SeriesKey:
@@ -188,23 +183,18 @@ def _levels(cases: Sequence[Case]) -> Iterator[LevelRow]:
     names = observations.series_names(side)
     for name, metric in METRICS.items():
         if isinstance(metric.reading, Sampled) and metric.reading.series in names:
-            values, within = _sampled(side, metric.reading.series)
-            yield from _rows(name, values, within)
+            # What a single round knows of its own spread.
+            matrix, rounds, _ = observations.sampled(side, metric.reading.series)
+            within = np.full(side.height, np.nan)
+            single = np.flatnonzero(units(matrix.values) == 1)
+            if single.size:
+                variance, _ = section_variance(rounds.series)
+                for place in np.flatnonzero(np.isin(rounds.case, single)):
+                    within[rounds.case[place]] = variance[place]
+            yield from _rows(name, matrix.values, within)
         elif isinstance(metric.reading, PerRound):
             values = observations.per_round(side, metric).values
             yield from _rows(name, values, np.full(len(values), np.nan))
-
-
-def _sampled(side: SideRounds, series: str) -> tuple[Array, Array]:
-    """Log medians of the rounds, and what a single round knows of its own spread."""
-    matrix, rounds, _ = observations.sampled(side, series)
-    within = np.full(side.height, np.nan)
-    single = np.flatnonzero(units(matrix.values) == 1)
-    if single.size:
-        variance, _ = section_variance(rounds.series)
-        for place in np.flatnonzero(np.isin(rounds.case, single)):
-            within[rounds.case[place]] = variance[place]
-    return matrix.values, within
 
 
 def _rows(metric: str, values: Array, within: Array) -> Iterator[LevelRow]:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from bench_compare.compose.analysis import compose
 from bench_compare.compose.forms import Form, FormConversion, conversion_of
 from bench_compare.compose.given import Inputs
+from bench_compare.compose.rows import read_table
 from bench_compare.compose.select import ComposeSettings
 from bench_compare.errors import InputError
 from bench_compare.model import Source
@@ -181,6 +182,26 @@ def test_a_fused_graph_beside_all_of_its_parts_is_pointed_out(tmp_path):
 def test_chains_and_pairs_are_no_rows_of_a_layer(tmp_path):
     found = composed(CHAIN, tmp_path, choose="time")
     assert [len(layer.options) for layer in found.layers] == [1, 1, 1]
+
+
+def test_a_rewritten_graph_is_a_variant_of_its_own_file_also_where_the_path_has_a_hash_sign():
+    paths = ("run#1/a.json", "run#2/a.json", "run#2/a.json#dtype=half,layout=nhwc")
+    rewritten = {"dtype": "half", "layout": "nhwc"}
+    cases = [
+        build.case(
+            "a",
+            worlds.rounds(CHAIN, 1000),
+            engine="e",
+            variant=rewritten if path == paths[2] else {},
+            fingerprint=build.fingerprint(path),
+            path=path,
+        )
+        for path in paths
+    ]
+    source = Source("doc.json", build.document(cases), "bench")
+    table = read_table([source], {0: frozenset({"e"})}, None)
+    bases = [row.base for row in table.rows]
+    assert [build.fingerprint(paths[n]) for n in (0, 1, 1)] == bases
 
 
 LAYOUTS = {3: ("ncw", "nwc"), 4: ("nchw", "nhwc"), 5: ("ncdhw", "ndhwc")}
