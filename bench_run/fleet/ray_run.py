@@ -181,30 +181,30 @@ def run_fleet(options: Options, command: Sequence[str] = (), unit: type[Unit] = 
         if any(engine.spec.id == EVERY for engine in outline.engines):
             variants = cluster.answer(cluster.ask(members[0].slot, "variants", outline))
         planned = plan_run(outline, outline.engines, variants)
-        header = _header(options, planned, members, command)
+        # The first unit stands for all, which are of one kind; each host is a part.
+        facts = [member.facts for member in members if member.facts is not None]
+        header = make_header(options, planned, facts[0].opened, command)
+        machines: dict[str, Machine] = {}
+        for each in facts:
+            first = machines.setdefault(each.machine.host, each.machine)
+            known = {device.uuid: device for device in (*first.devices, *each.machine.devices)}
+            known.update(
+                {d.uuid: d for d in (*first.devices, *each.machine.devices) if d.ceiling_gbps}
+            )
+            machines[each.machine.host] = replace(first, devices=tuple(known.values()))
+        machine = replace(
+            next(iter(machines.values())), graphs_revision=header.machine.graphs_revision
+        )
+        parts = tuple(Part(header.run, each) for each in machines.values())
+        beside = len({member.slot.node for member in members}) < len(members)
+        settings = replace(header.run.settings, device_parallelism="measure" if beside else "none")
+        header = replace(
+            header, run=replace(header.run, settings=settings), machine=machine, parts=parts
+        )
         record = Record.begin(options, header, planned.cases)
         total = len(planned.cases) * options.rounds
         with Progress(total, quiet=options.quiet) as progress, record:
             return Fleet(cluster, options, planned, members, record, progress).run()
-
-
-def _header(
-    options: Options, planned: Planned, members: Sequence[Member], command: Sequence[str]
-) -> Document:
-    """The first unit stands for all, which are of one kind; each host is a part."""
-    facts = [member.facts for member in members if member.facts is not None]
-    header = make_header(options, planned, facts[0].opened, command)
-    machines: dict[str, Machine] = {}
-    for each in facts:
-        first = machines.setdefault(each.machine.host, each.machine)
-        known = {device.uuid: device for device in (*first.devices, *each.machine.devices)}
-        known.update({d.uuid: d for d in (*first.devices, *each.machine.devices) if d.ceiling_gbps})
-        machines[each.machine.host] = replace(first, devices=tuple(known.values()))
-    machine = replace(next(iter(machines.values())), graphs_revision=header.machine.graphs_revision)
-    parts = tuple(Part(header.run, each) for each in machines.values())
-    beside = len({member.slot.node for member in members}) < len(members)
-    settings = replace(header.run.settings, device_parallelism="measure" if beside else "none")
-    return replace(header, run=replace(header.run, settings=settings), machine=machine, parts=parts)
 
 
 def _beside(measured: Round, companions: tuple[str, ...]) -> Round:
@@ -289,7 +289,14 @@ class Fleet:
                 return False
             for promise in self._cluster.wait(waited, WAIT_S):
                 self._hear(promise)
-            self._give_up_silent()
+            limit_s = {"poll": SILENT_S, "open": START_S + self._options.timeout_s}
+            for member in list(self._members.values()):
+                if member.promise is None or member.lost or self._able() == [member.slot.key]:
+                    continue  # for the only one there is nobody to take over
+                if time.monotonic() - member.asked > limit_s[member.question]:
+                    self._lose(
+                        member, f"silent for {limit_s[member.question]:g} s", heard_later=True
+                    )
         return True
 
     def _hand_out(self) -> None:
@@ -315,7 +322,13 @@ class Fleet:
             self._lose(member, str(error))
             return
         if member.question == "open":
-            self._welcome_back(member, answer)
+            member.facts = answer
+            self._progress.say(f"note: unit {member.name} is back")
+            names, member.orphans = member.orphans, []
+            names, self._homeless = [*names, *self._homeless], []
+            self._place(
+                names, [member.slot.key] if answer.identity == member.before else self._able()
+            )
         else:
             self._take(member, answer)
 
@@ -355,14 +368,6 @@ class Fleet:
 
     # --- units that come and go ---
 
-    def _give_up_silent(self) -> None:
-        limit_s = {"poll": SILENT_S, "open": START_S + self._options.timeout_s}
-        for member in list(self._members.values()):
-            if member.promise is None or member.lost or self._able() == [member.slot.key]:
-                continue  # for the only one there is nobody to take over
-            if time.monotonic() - member.asked > limit_s[member.question]:
-                self._lose(member, f"silent for {limit_s[member.question]:g} s", heard_later=True)
-
     def _lose(self, member: Member, reason: str, *, heard_later: bool = False) -> None:
         if member.lost:
             return
@@ -385,13 +390,6 @@ class Fleet:
         self._members[slot.key] = again
         self._cluster.start(again.slot, self._options)
         self._ask(again, "open", self._planned.engines)
-
-    def _welcome_back(self, member: Member, facts: UnitFacts) -> None:
-        member.facts = facts
-        self._progress.say(f"note: unit {member.name} is back")
-        names, member.orphans = member.orphans, []
-        names, self._homeless = [*names, *self._homeless], []
-        self._place(names, [member.slot.key] if facts.identity == member.before else self._able())
 
     def _able(self) -> list[str]:
         return [k for k, m in self._members.items() if not m.lost and m.facts is not None]

@@ -19,7 +19,7 @@ from bench_run.progress import Progress
 from bench_run.runner.benchmark import VERSION, describe_engines
 from bench_run.runner.parallel.sharing import ALONE
 from bench_run.runner.planning import list_variants
-from bench_run.runner.rounds import Brought, Rounds, engines_of
+from bench_run.runner.rounds import Rounds, engines_of
 from bench_run.worker.parent.pool import WorkerPool
 
 if TYPE_CHECKING:
@@ -155,7 +155,7 @@ class Unit:
                 self._keep,
                 self._progress,
                 pool,
-                Brought(sharing=self._sharing),
+                self._sharing,
             )
             rounds.resume(block.done)
             rounds.run()

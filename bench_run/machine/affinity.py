@@ -22,8 +22,8 @@ def thread_environment(threads: int | None) -> dict[str, str]:
 
 
 def available_cpus() -> int:
-    """Processors that this process may use."""
-    return len(os.sched_getaffinity(0))
+    """Processors that this process may use; all of them where the system does not say."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def choose_cpus(allowed: set[int], threads: int, folder: Path = CPUS) -> set[int]:

@@ -22,7 +22,7 @@ from bench_run.runner.output import Record, check_destinations, now
 from bench_run.runner.parallel.sharing import ALONE, Sharing, likely_lanes, share_devices
 from bench_run.runner.planning import likely_engines, outline_run, plan_opened
 from bench_run.runner.references import check_cache, check_references
-from bench_run.runner.rounds import NOTHING, Brought, Rounds
+from bench_run.runner.rounds import Rounds
 from bench_run.runner.stopping import Referee, check_until, until_decided
 from bench_run.worker.parent.launcher import Launcher
 from bench_run.worker.parent.pool import WorkerPool
@@ -35,7 +35,9 @@ if TYPE_CHECKING:
     from bench_run.options import Options
     from bench_run.plan.engines import PlannedEngine
     from bench_run.runner.planning import Planned
-    from bench_run.worker.parent.templates import Templates
+    from bench_run.runner.references import ReferenceStore
+    from bench_run.runner.stopping import Rule
+    from bench_run.worker.parent.start import Templates
 
 VERSION = "0.1.0"
 
@@ -85,22 +87,24 @@ def run_planned(
     planned: Planned,
     pool: WorkerPool,
     command: Sequence[str] = (),
-    brought: Brought = NOTHING,
+    references: ReferenceStore | None = None,
+    rule: Rule | None = None,
 ) -> Document:
-    """Run these cases and return the document; raises as `run_benchmark` does."""
+    """Run these cases and return the document; raises as `run_benchmark` does. `Rounds` says what
+    `references` and `rule` are for."""
     opened = describe_engines(planned.engines, options, pool)
     check_until(options, planned.engines)
     header = make_header(options, planned, opened, command)
     record = Record.begin(options, header, planned.cases)
-    brought = replace(brought, sharing=opened.sharing)
     order = [case.id for case in planned.cases]
     total = len(order) * options.rounds
     with Progress(total, quiet=options.quiet) as progress, record:
         if options.until == "decided":
             referee = Referee(options, record.so_far)
-            decided = partial(until_decided, options=options, referee=referee)
-            brought = replace(brought, rule=decided)
-        rounds = Rounds(options, planned.cases, record.add, progress, pool, brought)
+            rule = partial(until_decided, options=options, referee=referee)
+        rounds = Rounds(
+            options, planned.cases, record.add, progress, pool, opened.sharing, references, rule
+        )
         for note in (*planned.notes, *record.notes):
             progress.say(f"note: {note}")
         rounds.resume(record.done)

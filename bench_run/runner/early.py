@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from bench_run.engines.spec import parse_spec
 from bench_run.errors import BenchRunError
 from bench_run.plan.engines import engine_texts, plan_engines
-from bench_run.worker.parent.templates import Templates
+from bench_run.worker.parent.start import Templates
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

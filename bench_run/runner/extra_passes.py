@@ -17,7 +17,7 @@ from bench_run.profilers.table import profiler_of
 from bench_run.profilers.trace import join_parts, leave_events
 from bench_run.worker.messages import Trace
 from bench_run.worker.parent.pool import WorkerPool
-from bench_run.worker.parent.templates import own_environment
+from bench_run.worker.parent.start import own_environment
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -27,9 +27,10 @@ from bench_run.errors import (
     UsageError,
 )
 from bench_run.files import Scratch
+from bench_run.machine.affinity import available_cpus
 from bench_run.measure.time_breakdown import TimeBreakdown
 from bench_run.plan.engines import PlannedEngine, of_spec
-from bench_run.runner.parallel.room import Room
+from bench_run.runner.parallel.sharing import Room
 from bench_run.tensors.data import Data
 from bench_run.validate.settings import FORMULAS, GOLDEN, ValidationSettings
 from bench_run.worker.main import NICE, REFERENCE_THREADS
@@ -152,7 +153,7 @@ class Helpers:
     """
 
     def __init__(self, timeout_s: float, cores: int | None = None) -> None:
-        cores = available_cores() if cores is None else cores
+        cores = available_cpus() if cores is None else cores
         self.count = max(1, min(MOST, cores // CORES_EACH))
         behind = {**dict.fromkeys(BLAS_THREADS, "1"), NICE: "10"}
         behind[REFERENCE_THREADS] = str(min(MOST_THREADS, cores))
@@ -187,10 +188,6 @@ class Helpers:
             left = wait(left, timeout=0.1).not_done  # one may have been starting its worker
             if not left:
                 return
-
-
-def available_cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 # Inputs and expected outputs of a run's graphs: computed once each, kept on disk until it ends.

@@ -11,7 +11,7 @@ from __future__ import annotations
 import random
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING
@@ -25,8 +25,7 @@ from bench_run.measure.loop import REST_S, SamplingBudget
 from bench_run.runner.parallel.baton import Baton, CaseRun
 from bench_run.runner.parallel.beside import BesideTrials, DeviceBatons
 from bench_run.runner.parallel.lanes import Lanes, turn_of
-from bench_run.runner.parallel.room import room_here
-from bench_run.runner.parallel.sharing import ALONE, Sharing
+from bench_run.runner.parallel.sharing import ALONE, Sharing, room_here
 from bench_run.runner.references import ReferenceStore
 from bench_run.runner.stopping import CaseState, until_precise
 from bench_run.worker.messages import RunCase, case_of
@@ -81,21 +80,6 @@ HUNG = "the engine hung behind the closed gate"
 Save = Callable[[Case], None]
 
 
-@dataclass(frozen=True)
-class Brought:
-    """What rounds may be given besides: else they find it themselves, or do without."""
-
-    references: ReferenceStore | None = None
-    """Closed when the rounds are over."""
-    rule: Rule | None = None
-    """Which cases get more rounds than were asked for."""
-    sharing: Sharing = ALONE
-    """Devices on which rounds are prepared side by side."""
-
-
-NOTHING = Brought()
-
-
 class Rounds:
     """Runs the cases of one run; `save` is called with the partial case that each round leaves."""
 
@@ -106,16 +90,20 @@ class Rounds:
         save: Save,
         progress: Progress,
         pool: WorkerPool,
-        brought: Brought = NOTHING,
+        sharing: Sharing = ALONE,
+        references: ReferenceStore | None = None,
+        rule: Rule | None = None,
     ) -> None:
+        """`sharing`: the devices on which rounds are prepared side by side. `references` are closed
+        when the rounds are over; without them there are new ones. `rule` gives some cases more
+        rounds than the options say."""
         self._options = options
-        self._rule = brought.rule
+        self._rule = rule
         self._save = save
         self._progress = progress
         self.states = {case.id: CaseState(case) for case in cases}
         engines = {case.engine.key: case.engine for case in cases}
-        sharing, devices = brought.sharing, brought.sharing.devices
-        apart = sharing.by_engine
+        devices, apart = sharing.devices, sharing.by_engine
         baton = (
             DeviceBatons(apart, self._is_beside, progress.say)
             if apart
@@ -125,7 +113,7 @@ class Rounds:
             progress.say(f"note: {baton.problem}: other runs on the device are not kept away")
         self._trials = BesideTrials() if apart else None
         self._baton = baton
-        self._references = brought.references or ReferenceStore(
+        self._references = references or ReferenceStore(
             options, engines, pool.breakdown, touching=baton.touching
         )
         self._shares = bool(devices)

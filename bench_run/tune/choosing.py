@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from bench_run.plan.cases import PlannedGraph
-    from bench_run.tune.racing import Fate, Option, RaceState
+    from bench_run.tune.racing import Fate, Logs, Option, RaceState
 
 
 # Who wins, from the ordinary rounds of the finalists. Arrays in, decisions out.
@@ -28,6 +28,18 @@ if TYPE_CHECKING:
 # what moved all of them cancels. The interval of a mean of differences is Student's. Who is tied is
 # decided here, not in the race: that ran in one process, where a plan's place in memory may favour
 # it by as much as ties are apart; rounds are of as many processes.
+
+
+def objective_logs(times: Logs, joules: Sequence[float | None], objective: str) -> Logs | None:
+    """Of each round what is to be made small; None where it was not measured. `times` are
+    logarithms."""
+    if objective == "time":
+        return times
+    known = [each for each in joules if each is not None and each > 0]
+    if len(known) < len(joules) or not known:
+        return None
+    energy = np.log(np.array(known, np.float64))
+    return energy if objective == "energy" else energy + times
 
 
 @dataclass(frozen=True)
@@ -417,17 +429,6 @@ def total_logs(
 
 
 # Totals of the suite from confirmed rounds, and the choice of one combination for all graphs.
-
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    import numpy.typing as npt
-
-    from bench_run.plan.cases import PlannedGraph
-    from bench_run.tune.racing import Fate, Option, RaceState
-
-    Logs = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)

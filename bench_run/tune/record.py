@@ -37,12 +37,12 @@ from bench_run.tune.choosing import (
     Suite,
     decide,
     decide_whole,
+    objective_logs,
     pareto,
     ratio,
     total_gain,
     totals,
 )
-from bench_run.tune.confirm import objective_logs
 from bench_run.tune.racing import intervals
 
 if TYPE_CHECKING:

@@ -11,6 +11,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+from bench_schema.estimate import looks, round_log
+
 from bench_run.errors import OutputError, UsageError
 from bench_run.measure.time_breakdown import TimeBreakdown
 from bench_run.progress import Progress
@@ -18,11 +21,11 @@ from bench_run.runner.benchmark import VERSION, run_planned
 from bench_run.runner.output import check_destinations, now
 from bench_run.runner.planning import Planned, outline_run
 from bench_run.runner.references import ReferenceStore, check_cache, check_references
-from bench_run.runner.rounds import Brought, engines_of
+from bench_run.runner.rounds import engines_of
 from bench_run.runner.stopping import until_settled
 from bench_run.tune.building import Effort
 from bench_run.tune.candidates import tuned_engines
-from bench_run.tune.confirm import Confirmation
+from bench_run.tune.choosing import Finalist, objective_logs, open_finalists
 from bench_run.tune.journal import TuneJournal
 from bench_run.tune.races import Clock, Races
 from bench_run.tune.record import TuneResult
@@ -30,13 +33,13 @@ from bench_run.tune.settings import Tuning, run_options
 from bench_run.worker.parent.pool import WorkerPool
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from bench_schema.document import Document
 
     from bench_run.options import Options
     from bench_run.runner.planning import Outline
-    from bench_run.runner.stopping import Rule
+    from bench_run.runner.stopping import CaseState, Rule
     from bench_run.tune.choosing import Raced
 
 INTERRUPTED = "interrupted: what was measured is kept; continue with --resume"
@@ -192,8 +195,8 @@ class Stages:
         options = self._options
         if Path(self._tuning.document).is_dir():
             raise OutputError(f"cannot write {self._tuning.document}: it is a directory")
-        brought = Brought(references, self._rule(raced))
-        return run_planned(options, planned, self._pool, command, brought)
+        rule = self._rule(raced)
+        return run_planned(options, planned, self._pool, command, references, rule)
 
     def _rule(self, raced: Sequence[Raced]) -> Rule | None:
         """More rounds where it is not settled who wins."""
@@ -202,3 +205,41 @@ class Stages:
             return None
         confirmation = Confirmation(raced, self._tuning, options, self._clock.is_over)
         return partial(until_settled, options=options, find_open=confirmation.find_open)
+
+
+class Confirmation:
+    """Which finalists need more rounds; for `until_settled`."""
+
+    def __init__(
+        self, raced: Sequence[Raced], tuning: Tuning, options: Options, is_over: Callable[[], bool]
+    ) -> None:
+        """`is_over`: whether there is no time for more."""
+        self._raced, self._tuning, self._is_over = raced, tuning, is_over
+        self._most = options.max_rounds
+        self._looks = len(looks(options.rounds, options.max_rounds))
+
+    def find_open(self, states: Mapping[str, CaseState]) -> frozenset[str]:
+        """Ids of the cases of the graphs that are not settled. One combination for all graphs is
+        chosen from equally many rounds of all."""
+        if self._tuning.scope == "global" or self._is_over():
+            return frozenset()
+        return frozenset(id_ for each in self._raced for id_ in self.open_in(each, states))
+
+    def open_in(self, each: Raced, states: Mapping[str, CaseState]) -> Sequence[str]:
+        """Ids of the cases of one graph, where it is not settled who wins."""
+        known = {index: states.get(each.options[index].case.id) for index in each.finalists}
+        right = {i: s for i, s in known.items() if s is not None and not (s.is_wrong or s.ended)}
+        finalists = []
+        for index, state in right.items():
+            rounds = state.in_order()
+            times = np.array([round_log(r.counting) for r in rounds])
+            joules = [r.energy_j for r in rounds]
+            logs = objective_logs(times, joules, self._tuning.objective)
+            if logs is not None:
+                finalists.append(Finalist(index, each.ranks[index], logs))
+        rivals = each.rivals(finalists)
+        margin_ratio = self._tuning.margin_ratio
+        due = open_finalists(rivals, 0, margin_ratio, self._looks, self._most)
+        if due:  # a default that may not win has its time told too
+            due |= {f.index for f in finalists} - {f.index for f in rivals}
+        return [each.options[index].case.id for index in sorted(due)]

@@ -24,7 +24,7 @@ from bench_run.errors import StoppedError
 from bench_run.measure.time_breakdown import TimeBreakdown
 from bench_run.runner.parallel.baton import CaseRun
 from bench_run.runner.parallel.beside import DeviceBatons
-from bench_run.runner.parallel.room import need_of
+from bench_run.runner.parallel.sharing import need_of
 
 if TYPE_CHECKING:
     from bench_schema.document import Case
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from bench_run.plan.cases import PlannedCase
     from bench_run.plan.engines import PlannedEngine
     from bench_run.runner.parallel.baton import Baton, CaseTurn
-    from bench_run.runner.parallel.room import Room
+    from bench_run.runner.parallel.sharing import Room
     from bench_run.worker.parent.pool import WorkerPool
 
 

@@ -1,9 +1,4 @@
-"""How a run's workers start: environments and templates, for pools in several threads.
-
-An engine's copies on several devices share both: what is imported does not depend on the device.
-Templates start in a thread of their own: a process ends with the thread that started it, and
-whoever asks for the first worker may be done long before the others.
-"""
+"""How a run's workers start, for pools in several threads."""
 
 from __future__ import annotations
 
@@ -16,8 +11,7 @@ from typing import TYPE_CHECKING, Literal
 from bench_run.errors import BenchRunError
 from bench_run.worker.messages import EngineOpened, Open
 from bench_run.worker.parent.process import Worker
-from bench_run.worker.parent.start import Template, start_afresh
-from bench_run.worker.parent.templates import Templates, family
+from bench_run.worker.parent.start import Template, Templates, family, start_afresh
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -40,7 +40,7 @@ from bench_run.worker.messages import (
 )
 from bench_run.worker.parent.launcher import Launcher
 from bench_run.worker.parent.process import Worker
-from bench_run.worker.parent.templates import Templates
+from bench_run.worker.parent.start import Templates
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

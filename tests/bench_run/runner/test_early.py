@@ -11,7 +11,7 @@ import pytest
 from bench_run.cli import main
 from bench_run.options import Options
 from bench_run.runner.early import early_templates
-from bench_run.worker.parent import start, templates
+from bench_run.worker.parent import start
 from tests.support import child_pids
 
 pytestmark = pytest.mark.usefixtures("hostile")
@@ -29,7 +29,7 @@ def made(monkeypatch):
             super().__init__(*given)
             found.append(self)
 
-    monkeypatch.setattr(templates, "Template", Counted)
+    monkeypatch.setattr(start, "Template", Counted)
     return found
 
 

@@ -18,7 +18,7 @@ from bench_run.options import Options
 from bench_run.runner.parallel import sharing
 from bench_run.runner.parallel.baton import CaseRun
 from bench_run.runner.parallel.lanes import groups_of, lacks_memory
-from bench_run.runner.parallel.room import Room
+from bench_run.runner.parallel.sharing import Room
 from tests.bench_run.runner.test_survival import rounds_in, start, wait_for_lines
 
 DOUBLES = Path(__file__).resolve().parents[3] / "doubles"
@@ -86,13 +86,13 @@ def test_on_a_processor_nothing_is_prepared_beside_a_measurement():
 def test_as_many_workers_as_cores_allow_and_at_most_two_for_each_round(monkeypatch):
     lanes = []
     for cores in (2, 8, 64):
-        monkeypatch.setattr(sharing, "available_cores", lambda cores=cores: cores)
+        monkeypatch.setattr(sharing, "available_cpus", lambda cores=cores: cores)
         lanes.append(sharing.share_devices(Options(), {"a": "GPU-1"}).lanes)
     assert [1, 5, 10] == lanes
 
 
 def test_several_engines_have_fewer_workers_each_since_contexts_are_made_one_by_one(monkeypatch):
-    monkeypatch.setattr(sharing, "available_cores", lambda: 256)
+    monkeypatch.setattr(sharing, "available_cpus", lambda: 256)
     devices = {number: {f"e{i}": f"GPU-{i}" for i in range(number)} for number in (1, 2, 4, 8)}
     lanes = [sharing.share_devices(Options(), devices[number]).lanes for number in devices]
     assert [10, 7, 5, 4] == lanes
